@@ -22,7 +22,7 @@ use crate::view::error::{Answer, Failure, Result};
 use crate::view::json;
 use crate::view::output::{NAME, Output, STRONG, warn};
 use crate::view::progress::Meter;
-use crate::view::render::table::Table;
+use crate::view::render::table::{Cell, Table};
 use crate::view::render::{count, size};
 
 /// Most files that are named one by one.
@@ -161,13 +161,13 @@ impl Adopt {
         };
         let mut total = AgentRow::default();
         for (agent, row) in rows {
-            table.row(row.cells(out.paint.paint(NAME, agent).to_string(), self.dry_run));
+            table.row(row.cells(Cell::styled(NAME, agent), self.dry_run));
             total.join(row);
         }
         if rows.len() > 1 {
-            table.row(total.cells(out.paint.paint(STRONG, "all").to_string(), self.dry_run));
+            table.row(total.cells(Cell::styled(STRONG, "all"), self.dry_run));
         }
-        table.write(out.paint, out)?;
+        table.write(out)?;
         if others > 0 {
             writeln!(out, "{} no session: left alone", hold(others))?;
         }
@@ -264,14 +264,15 @@ impl AgentRow {
         self.bytes_here += other.bytes_here;
     }
 
-    fn cells(&self, agent: String, dry_run: bool) -> Vec<String> {
-        let mut cells = vec![agent, self.sessions.to_string(), self.unchanged.to_string()];
+    fn cells(&self, agent: Cell, dry_run: bool) -> Vec<Cell> {
+        let mut cells =
+            vec![agent, self.sessions.to_string().into(), self.unchanged.to_string().into()];
         if !dry_run {
-            cells.extend([self.turns.to_string(), self.messages.to_string()]);
+            cells.extend([self.turns.to_string().into(), self.messages.to_string().into()]);
         }
-        cells.push(size(self.bytes_there));
+        cells.push(size(self.bytes_there).into());
         if !dry_run {
-            cells.push(size(self.bytes_here));
+            cells.push(size(self.bytes_here).into());
         }
         cells
     }

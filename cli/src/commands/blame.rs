@@ -19,10 +19,13 @@ use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::output::{FAINT, ID, NAME, Output};
-use crate::view::render::{ID_DIGITS, harmless, message, one_line};
+use crate::view::render::{ID_DIGITS, columns_of, cut, harmless, message, one_line, padded};
 use crate::view::{clock, json};
 
-/// Characters of an entry's beginning.
+/// Columns of a screen from which on the age of a line is shown.
+const WITH_AGE: usize = 100;
+
+/// Columns of an entry's beginning.
 const ENTRY_WIDTH: usize = 60;
 
 const NO_PATH: &str = "name an entry or section, as in HEAD:files/src/main.rs or HEAD:scratchpad";
@@ -107,7 +110,7 @@ fn parse_lines(text: &str) -> Result<RangeInclusive<u64>> {
 fn write(out: &mut Output, repo: &Repository, section: &str, blamed: &Blamed) -> Result<()> {
     let now = clock::now()?;
     let mut commits: HashMap<ObjectId, Commit> = HashMap::new();
-    let width = blamed.parts.iter().map(|part| part.name.chars().count()).max().unwrap_or(0);
+    let width = blamed.parts.iter().map(|part| columns_of(&part.name)).max().unwrap_or(0);
     let turns = blamed.parts.iter().map(|part| part.turn).max().unwrap_or(0).to_string().len();
     for part in &blamed.parts {
         let commit = match commits.entry(part.commit) {
@@ -122,15 +125,24 @@ fn write(out: &mut Output, repo: &Repository, section: &str, blamed: &Blamed) ->
         let paint = out.paint;
         let gap = if part.gap { "^" } else { " " };
         let id = paint.paint(ID, part.commit.short(ID_DIGITS));
-        let about =
-            format!("turn {:>turns$}  {:<14}", part.turn, clock::relative(commit.time, now));
+        let mut about = format!("turn {:>turns$}", part.turn);
+        if !out.width.is_below(WITH_AGE) {
+            about.push_str(&format!("  {:<14}", clock::relative(commit.time, now)));
+        }
         let name = harmless(&part.name);
         let name = match blamed.kind {
             BlameKind::Lines | BlameKind::Items => format!("{name:>width$}"),
-            BlameKind::Fields | BlameKind::Entries => format!("{name:<width$}"),
+            BlameKind::Fields | BlameKind::Entries => padded(&name, width),
         };
         let role = role.map_or(String::new(), |role| format!("  {:<9}", role.name()));
         let text = harmless(&text.unwrap_or_default());
+        let used = ID_DIGITS
+            + 6
+            + [&*about, &*name, &*role].iter().map(|text| columns_of(text)).sum::<usize>();
+        let text = match out.width.columns() {
+            Some(_) => cut(&text, out.width.left(used)),
+            None => text,
+        };
         let line = format!(
             "{gap}{id} {}  {}{role}  {text}",
             paint.paint(FAINT, about),

@@ -1,8 +1,10 @@
 //! `compare`: strategies side by side.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::Write;
 
+use anstyle::Style;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::Error;
@@ -15,14 +17,24 @@ use crate::porcelain::revision::resolve;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Result};
-use crate::view::output::{FAINT, ID, Palette, warn};
+use crate::view::output::{ADDED, FAINT, ID, NAME, Output, Palette, REMOVED, warn};
 use crate::view::render::changes::Changes;
-use crate::view::render::table::Table;
-use crate::view::render::{ID_DIGITS, count};
+use crate::view::render::table::{Cell, Column, Table};
+use crate::view::render::{ID_DIGITS, count, one_line, short_number};
 use crate::view::{clock, json};
 
 /// Stands where a value is unknown.
 const UNKNOWN: &str = "-";
+
+/// Marks the strategy that passed the most checks and failed none.
+const BEST: &str = "best";
+
+/// Columns of a screen from which on strategies are a table.
+const FOR_TABLE: usize = 100;
+
+/// The figures of a strategy, in their order; on a screen too narrow, the last are dropped first.
+const COLUMNS: [&str; 9] =
+    ["turns", "messages", "tools", "errors", "tokens", "files", "added", "removed", "time"];
 
 /// Compare strategies side by side, since the snapshot where they parted
 ///
@@ -31,6 +43,9 @@ const UNKNOWN: &str = "-";
 /// and the newest result of each check that 'snapshot --check' recorded.
 ///
 /// The time counts from the creation of the branch if the operation log has it, else from the fork.
+/// Branches that are not named come in order of their checks, failed tools and tokens; the one that
+/// alone passed the most checks and failed none is marked as best. A screen of less than 100 columns
+/// shows a card for each.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree compare
@@ -71,7 +86,8 @@ impl Verb for Compare {
         if run.out.json {
             run.out.record(&record(&lines, &comparison, &counted))?;
         } else {
-            write_text(run, &lines, &comparison, &counted)?;
+            let keeps_order = !self.revisions.is_empty();
+            write_text(run, &lines, &comparison, &counted, keeps_order)?;
         }
         for (line, strategy) in lines.iter().zip(&comparison.strategies) {
             if strategy.expired > 0 {
@@ -90,7 +106,7 @@ impl Compare {
             let lines = lines_of(repo, &session);
             if lines.is_empty() {
                 let none = Error::not_found(format!("session {session} has no branch"));
-                return Err(Failure::hinted(none, "'turntree branch' lists all there are"));
+                return Err(Failure::hinted(none, "'turntree branch' lists all branches"));
             }
             return Ok(lines);
         }
@@ -172,45 +188,122 @@ fn write_text(
     lines: &[Line],
     comparison: &Comparison,
     counted: &[ChangedLines],
+    keeps_order: bool,
 ) -> Result<()> {
     let paint = run.out.paint;
-    let checks: BTreeSet<&String> =
-        comparison.strategies.iter().flat_map(|strategy| strategy.checks.keys()).collect();
-    let mut heading = vec![
-        "strategy", "turns", "messages", "tools", "errors", "tokens", "files", "added", "removed",
-        "time",
-    ];
-    heading.extend(checks.iter().map(|name| name.as_str()));
-    let mut table = Table::new(&heading);
-    for ((line, strategy), lines) in lines.iter().zip(&comparison.strategies).zip(counted) {
-        let tokens = strategy.usage.map(|usage| usage.input.saturating_add(usage.output));
-        let mut cells = vec![
-            line.name.clone(),
-            strategy.turns.to_string(),
-            strategy.messages.to_string(),
-            strategy.tool_calls.to_string(),
-            strategy.tool_errors.to_string(),
-            tokens.map_or_else(|| UNKNOWN.to_owned(), |tokens| tokens.to_string()),
-            strategy.files.changes.len().to_string(),
-            format!("+{}", lines.added),
-            format!("-{}", lines.removed),
-            clock::length(strategy.elapsed_micros),
-        ];
-        cells.extend(checks.iter().map(|name| match strategy.checks.get(*name) {
-            Some(true) => "passed".to_owned(),
-            Some(false) => "failed".to_owned(),
-            None => UNKNOWN.to_owned(),
-        }));
-        table.row(cells);
+    let strategies = lines.iter().zip(&comparison.strategies).zip(counted);
+    let mut shown: Vec<Row<'_>> = strategies
+        .map(|((line, strategy), lines)| Row { name: &line.name, strategy, lines: *lines })
+        .collect();
+    if !keeps_order {
+        shown.sort_by_key(Row::merit);
     }
+    let best = best(&shown);
+    let checks: BTreeSet<&String> =
+        shown.iter().flat_map(|row| row.strategy.checks.keys()).collect();
     run.out.page();
     match comparison.fork {
         Some((id, turn)) => {
             let id = paint.paint(ID, id.short(ID_DIGITS));
             writeln!(run.out, "since {id}, turn {turn}")?;
         }
-        None => writeln!(run.out, "{}", paint.paint(FAINT, "nothing in common: all is counted"))?,
+        None => {
+            let apart = "no common ancestor: counted from the first turn";
+            writeln!(run.out, "{}", paint.paint(FAINT, apart))?;
+        }
     }
-    table.write(paint, &mut run.out)?;
+    if run.out.width.is_below(FOR_TABLE) {
+        for row in &shown {
+            write_card(&mut run.out, row, best == Some(row.name))?;
+        }
+        return Ok(());
+    }
+    let mut columns = vec![Column::name("strategy")];
+    columns.extend(COLUMNS.iter().zip(1..).map(|(name, rank)| Column::number(name).rank(rank)));
+    columns.extend(checks.iter().map(|name| Column::number(name)));
+    columns.push(Column::text(""));
+    let mut table = Table::of(columns);
+    for row in &shown {
+        let mut cells: Vec<Cell> = vec![Cell::styled(NAME, row.name)];
+        cells.extend(row.figures().map(Cell::from));
+        cells.extend(checks.iter().map(|name| match row.strategy.checks.get(*name) {
+            Some(passed) => Cell::styled(verdict(*passed).0, verdict(*passed).1),
+            None => UNKNOWN.into(),
+        }));
+        cells.push(if best == Some(row.name) { Cell::styled(ADDED, BEST) } else { "".into() });
+        table.row(cells);
+    }
+    Ok(table.write(&mut run.out)?)
+}
+
+/// One strategy as it is shown.
+struct Row<'a> {
+    name: &'a str,
+    strategy: &'a Strategy,
+    lines: ChangedLines,
+}
+
+impl Row<'_> {
+    fn tokens(&self) -> Option<u64> {
+        self.strategy.usage.map(|usage| usage.input.saturating_add(usage.output))
+    }
+
+    /// Orders strategies: few failed checks, many passed ones, few failed tools, few tokens.
+    fn merit(&self) -> (usize, Reverse<usize>, u64, u64) {
+        let passed = self.passed();
+        let failed = self.strategy.checks.len() - passed;
+        let tokens = self.tokens().unwrap_or(u64::MAX);
+        (failed, Reverse(passed), self.strategy.tool_errors, tokens)
+    }
+
+    fn passed(&self) -> usize {
+        self.strategy.checks.values().filter(|passed| **passed).count()
+    }
+
+    /// Its cells below [`COLUMNS`].
+    fn figures(&self) -> [String; COLUMNS.len()] {
+        let strategy = self.strategy;
+        [
+            strategy.turns.to_string(),
+            strategy.messages.to_string(),
+            strategy.tool_calls.to_string(),
+            strategy.tool_errors.to_string(),
+            self.tokens().map_or_else(|| UNKNOWN.to_owned(), short_number),
+            strategy.files.changes.len().to_string(),
+            format!("+{}", self.lines.added),
+            format!("-{}", self.lines.removed),
+            clock::length(strategy.elapsed_micros),
+        ]
+    }
+}
+
+/// The strategy that passed every check that it has, when the others did not do as well.
+fn best<'a>(rows: &[Row<'a>]) -> Option<&'a str> {
+    let is_sound = |row: &&Row<'_>| row.passed() > 0 && row.passed() == row.strategy.checks.len();
+    let most = rows.iter().filter(is_sound).map(Row::passed).max()?;
+    let mut with_most = rows.iter().filter(|row| is_sound(row) && row.passed() == most);
+    let only = with_most.next()?;
+    (with_most.next().is_none() && rows.len() > 1).then_some(only.name)
+}
+
+fn verdict(passed: bool) -> (Style, &'static str) {
+    if passed { (ADDED, "passed") } else { (REMOVED, "failed") }
+}
+
+/// Writes a strategy in a few short lines, for a screen without room for a table.
+fn write_card(out: &mut Output, row: &Row<'_>, is_best: bool) -> Result<()> {
+    let paint = out.paint;
+    let name = paint.paint(NAME, one_line(row.name, out.width.left(2 + BEST.len())));
+    let best = if is_best { format!("  {}", paint.paint(ADDED, BEST)) } else { String::new() };
+    writeln!(out, "\n{name}{best}")?;
+    let [turns, messages, tools, errors, tokens, files, added, removed, time] = row.figures();
+    writeln!(out, "  turns {turns}  messages {messages}  tools {tools}  errors {errors}")?;
+    let (added, removed) = (paint.paint(ADDED, added), paint.paint(REMOVED, removed));
+    writeln!(out, "  tokens {tokens}  files {files}  {added} {removed}  time {time}")?;
+    for (name, passed) in &row.strategy.checks {
+        let (style, verdict) = verdict(*passed);
+        let name = one_line(name, out.width.left(4 + verdict.len()));
+        writeln!(out, "  {name} {}", paint.paint(style, verdict))?;
+    }
     Ok(())
 }

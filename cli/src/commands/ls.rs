@@ -16,7 +16,7 @@ use crate::view::json;
 use crate::view::json::ListedEntry;
 use crate::view::output::{FAINT, NAME, Output};
 use crate::view::render::entries_of;
-use crate::view::render::{count, size};
+use crate::view::render::{columns_of, count, padded, size};
 
 /// List what a context holds
 ///
@@ -61,7 +61,7 @@ pub(crate) fn print(
         return Ok(());
     }
     let paint = out.paint;
-    let width = entries.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0).min(48);
+    let width = entries.iter().map(|entry| columns_of(&entry.name)).max().unwrap_or(0).min(48);
     for entry in &entries {
         let about = match entry {
             ListedEntry { summary: Some(summary), role, .. } => {
@@ -72,7 +72,7 @@ pub(crate) fn print(
             _ => String::new(),
         };
         let style = if matches!(entry.kind, "folder" | "section") { NAME } else { FAINT };
-        let name = paint.paint(style, format!("{:<width$}", entry.name));
+        let name = paint.paint(style, padded(&entry.name, width));
         writeln!(out, "{}", format!("{name}  {about}").trim_end())?;
     }
     Ok(())

@@ -11,12 +11,12 @@ use super::Verb;
 use super::undo::line;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
-use crate::view::output::{FAINT, ID, Palette};
-use crate::view::render::{ID_DIGITS, one_line};
+use crate::view::output::{FAINT, ID, Output};
+use crate::view::render::{ID_DIGITS, columns_of, one_line};
 use crate::view::{clock, json};
 
-/// Characters of a reason on a line.
-const REASON_WIDTH: usize = 60;
+/// Columns of the name of an actor.
+const ACTOR_COLUMNS: usize = 20;
 
 /// List operations: each change of branches, tags, pins, policies and HEAD, with its author
 ///
@@ -91,7 +91,7 @@ impl OpLog {
             if run.out.json {
                 run.out.record(&json::Operation::new(&entry, in_force))?;
             } else {
-                let line = head(run.out.paint, &entry, in_force, now);
+                let line = head(&run.out, &entry, in_force, now);
                 writeln!(run.out, "{line}")?;
             }
         }
@@ -111,7 +111,8 @@ impl OpShow {
             return Ok(Answer::Yes);
         }
         let (paint, now) = (run.out.paint, clock::now()?);
-        writeln!(run.out, "{}", head(paint, &entry, in_force, now))?;
+        let entry_line = head(&run.out, &entry, in_force, now);
+        writeln!(run.out, "{entry_line}")?;
         for change in &entry.operation.changes {
             writeln!(run.out, "{}", line(paint, change))?;
         }
@@ -120,16 +121,20 @@ impl OpShow {
 }
 
 /// An operation on one line.
-fn head(paint: Palette, entry: &OperationEntry, in_force: bool, now: Time) -> String {
-    let OperationEntry { id, operation } = entry;
+fn head(out: &Output, entry: &OperationEntry, in_force: bool, now: Time) -> String {
+    let (paint, OperationEntry { id, operation }) = (out.paint, entry);
     let time = Time { micros: operation.time_micros, offset_minutes: 0 };
-    let line = format!(
-        "{:>5} {} {}  {}  {}",
-        operation.sequence,
+    let taken_back = if in_force { "" } else { "  (taken back)" };
+    let actor = one_line(&operation.actor, ACTOR_COLUMNS);
+    let age = format!("{:<14}", clock::relative(time, now));
+    let number = format!("{:>5}", operation.sequence);
+    let used =
+        [&*number, &*age, &*actor, taken_back].iter().map(|text| columns_of(text)).sum::<usize>();
+    format!(
+        "{number} {} {}  {actor}  {}{}",
         paint.paint(ID, id.short(ID_DIGITS)),
-        paint.paint(FAINT, format!("{:<14}", clock::relative(time, now))),
-        one_line(&operation.actor, 20),
-        one_line(&operation.reason, REASON_WIDTH),
-    );
-    if in_force { line } else { format!("{line}  {}", paint.paint(FAINT, "(taken back)")) }
+        paint.paint(FAINT, age),
+        one_line(&operation.reason, out.width.left(used + ID_DIGITS + 6)),
+        paint.paint(FAINT, taken_back),
+    )
 }

@@ -1,7 +1,5 @@
 //! `pins`: lists what is protected from retention, and until when.
 
-use std::io::Write;
-
 use clap::Args;
 use turntree::object::Time;
 use turntree::repo::{Pin, Repository};
@@ -10,6 +8,7 @@ use super::Verb;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{FAINT, ID, NAME};
+use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{ID_DIGITS, one_line};
 use crate::view::{clock, json};
 
@@ -47,27 +46,37 @@ impl Verb for Pins {
             run.out.record(&json::Pins { pins })?;
             return Ok(Answer::Yes);
         }
-        let width = shown.iter().map(|(pin, _)| pin.name.chars().count()).max().unwrap_or(0);
+        let mut table = Table::of(vec![
+            Column::name(""),
+            Column::text("").rank(3),
+            Column::text("").rank(2),
+            Column::name(""),
+            Column::text("").rank(1),
+            Column::title(""),
+        ]);
         for (pin, record) in shown {
-            let place = match (record.turn, &record.session) {
-                (Some(turn), Some(session)) => format!("turn {turn} of {session}"),
-                _ => "not there any more".to_owned(),
+            let (turn, session) = match (record.turn, record.session) {
+                (Some(turn), Some(session)) => (format!("turn {turn}"), session),
+                _ => ("not there any more".to_owned(), String::new()),
             };
+            // The name that a pin has by default is the id already.
+            let id = pin.commit.short(ID_DIGITS);
+            let id = if pin.name == id { String::new() } else { id };
             let expires = match pin.expires_micros {
                 None => String::new(),
-                Some(_) if record.expired => "expired  ".to_owned(),
-                Some(expires) => format!("expires {}  ", clock::ahead(expires, now)),
+                Some(_) if record.expired => "expired".to_owned(),
+                Some(expires) => format!("expires {}", clock::ahead(expires, now)),
             };
-            let paint = run.out.paint;
-            let line = format!(
-                "{} {}  {place}  {}{}",
-                paint.paint(NAME, format_args!("{:<width$}", pin.name)),
-                paint.paint(ID, pin.commit.short(ID_DIGITS)),
-                paint.paint(FAINT, expires),
-                one_line(&pin.reason, 60),
-            );
-            writeln!(run.out, "{}", line.trim_end())?;
+            table.row(vec![
+                Cell::styled(NAME, pin.name),
+                Cell::styled(ID, id),
+                turn.into(),
+                session.into(),
+                Cell::styled(FAINT, expires),
+                one_line(&pin.reason, usize::MAX).into(),
+            ]);
         }
+        table.write(&mut run.out)?;
         Ok(Answer::Yes)
     }
 }

@@ -18,7 +18,7 @@ use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::{FAINT, ID, NAME, REMOVED};
 use crate::view::render::merging::words;
-use crate::view::render::{ID_DIGITS, count, harmless};
+use crate::view::render::{ID_DIGITS, columns_of, count, harmless, padded};
 
 /// List open conflicts, or decide them
 ///
@@ -148,9 +148,9 @@ fn list(run: &mut Invocation, repo: &Repository, branch: &BranchName) -> Result<
         })?;
         return Ok(answer);
     }
-    let width = open.iter().map(|conflict| conflict.path.chars().count()).max().unwrap_or(0);
+    let width = open.iter().map(|conflict| columns_of(&conflict.path)).max().unwrap_or(0);
     for conflict in &open {
-        let path = format!("{:<width$}", harmless(&conflict.path));
+        let path = padded(&harmless(&conflict.path), width);
         let paint = run.out.paint;
         let (path, words) = (paint.paint(REMOVED, path), paint.paint(FAINT, words(conflict.kind)));
         writeln!(run.out, "{path}  {words}")?;

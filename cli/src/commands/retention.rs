@@ -16,6 +16,7 @@ use crate::program::complete::sessions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::output::{NAME, Output, warn};
+use crate::view::render::{columns_of, padded};
 use crate::view::units::{duration, parse_duration, parse_size, size};
 use crate::view::{clock, json};
 
@@ -190,7 +191,7 @@ impl ShowPolicy {
             return Ok(Answer::Yes);
         }
         let default = (self.session.is_none()).then_some(policies.default.as_ref()).flatten();
-        let names = shown.keys().map(|name| name.chars().count());
+        let names = shown.keys().map(|name| columns_of(name));
         let width = names.chain(default.map(|_| name_of(None).len())).max().unwrap_or(0);
         if let Some(policy) = default {
             write_policy(&mut run.out, name_of(None), width, &in_words(policy))?;
@@ -269,7 +270,7 @@ fn in_words(policy: &Policy) -> String {
 }
 
 fn write_policy(out: &mut Output, name: &str, width: usize, words: &str) -> Result<()> {
-    let name = out.paint.paint(NAME, format!("{name:<width$}"));
+    let name = out.paint.paint(NAME, padded(name, width));
     writeln!(out, "{name}  {words}")?;
     Ok(())
 }

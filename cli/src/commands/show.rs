@@ -18,7 +18,7 @@ use crate::view::clock;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{FAINT, ID, NAME, Output, REMOVED, STRONG};
 use crate::view::render::entries_of;
-use crate::view::render::{ID_DIGITS, count, harmless, message, size};
+use crate::view::render::{ID_DIGITS, columns_of, count, harmless, message, padded, size};
 
 /// Messages that an overview ends with.
 const LAST_MESSAGES: u64 = 5;
@@ -87,10 +87,10 @@ fn write_overview(
     }
     writeln!(out)?;
     let sections = context.sections(source)?;
-    let width = sections.keys().map(|name| name.chars().count()).max().unwrap_or(0);
+    let width = sections.keys().map(|name| columns_of(name)).max().unwrap_or(0);
     for (name, section) in &sections {
         let entries = count(section.len(source)?, entries_of(name));
-        writeln!(out, "{}  {entries}", paint.paint(NAME, format_args!("{name:<width$}")))?;
+        writeln!(out, "{}  {entries}", paint.paint(NAME, padded(name, width)))?;
     }
     let open = open_conflicts(source, context)?;
     if !open.is_empty() {

@@ -16,15 +16,12 @@ use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::output::{Output, STRONG};
 use crate::view::render::collection::percent;
-use crate::view::render::table::Table;
-use crate::view::render::{ID_DIGITS, count, one_line, size};
+use crate::view::render::table::{Column, Table};
+use crate::view::render::{ID_DIGITS, count, size};
 use crate::view::{clock, json};
 
 /// Sessions that are listed one by one: those that take most.
 const MAX_SESSIONS: usize = 20;
-
-/// Characters of the path of an entry.
-const PATH_WIDTH: usize = 60;
 
 /// Show where the bytes are, and what 'gc' would free
 ///
@@ -69,25 +66,24 @@ impl Verb for Stats {
 }
 
 fn write_sessions(out: &mut Output, found: &Found, now: Time) -> Result<()> {
-    let heading = [
-        "session",
-        "turns",
-        "elided",
-        "branches",
-        "pins",
-        "oldest",
-        "content",
-        "stored",
-        "full copies",
-    ];
-    let mut table = Table::new(&heading);
+    let mut table = Table::of(vec![
+        Column::name("session"),
+        Column::number("turns"),
+        Column::number("elided").rank(4),
+        Column::number("branches").rank(6),
+        Column::number("pins").rank(5),
+        Column::number("oldest").rank(3),
+        Column::number("content").rank(2),
+        Column::number("stored"),
+        Column::number("full copies").rank(1),
+    ]);
     let mut sessions: Vec<&SessionStats> = found.sessions.iter().collect();
     sessions.sort_by_key(|session| std::cmp::Reverse(session.total().stored_bytes));
     for session in sessions.iter().take(MAX_SESSIONS) {
         let total = session.total();
         let oldest = session.oldest_micros.map(|micros| Time { micros, offset_minutes: 0 });
         table.row(vec![
-            one_line(&session.session, PATH_WIDTH),
+            session.session.clone(),
             session.turns.to_string(),
             session.elided.to_string(),
             session.branches.to_string(),
@@ -98,7 +94,7 @@ fn write_sessions(out: &mut Output, found: &Found, now: Time) -> Result<()> {
             size(session.full_bytes),
         ]);
     }
-    table.write(out.paint, out)?;
+    table.write(out)?;
     if let Some(more) = sessions.len().checked_sub(MAX_SESSIONS).filter(|more| *more > 0) {
         writeln!(out, "and {} that take less", count(more as u64, "session"))?;
     }
@@ -130,7 +126,7 @@ fn write_sections(out: &mut Output, found: &Found, is_whole: bool) -> Result<()>
     let mut table = Table::new(&["section", "objects", "content", "stored", "share"]);
     let mut row = |name: &str, usage: StorageUsage| {
         table.row(vec![
-            one_line(name, PATH_WIDTH),
+            name.to_owned(),
             usage.objects.to_string(),
             size(usage.raw_bytes),
             size(usage.stored_bytes),
@@ -144,7 +140,7 @@ fn write_sections(out: &mut Output, found: &Found, is_whole: bool) -> Result<()>
     if shared.objects > 0 {
         row("shared with other sessions", shared);
     }
-    table.write(out.paint, out)?;
+    table.write(out)?;
     Ok(())
 }
 
@@ -165,22 +161,28 @@ fn write_files(out: &mut Output, found: &Found) -> Result<()> {
             ]);
         }
     }
-    table.write(out.paint, out)?;
+    table.write(out)?;
     Ok(())
 }
 
 fn write_largest(out: &mut Output, found: &Found) -> Result<()> {
-    let mut table = Table::new(&["largest objects", "content", "stored", "session", "id"]);
+    let mut table = Table::of(vec![
+        Column::title("largest objects"),
+        Column::number("content").rank(2),
+        Column::number("stored"),
+        Column::name("session"),
+        Column::text("id").rank(1),
+    ]);
     for large in &found.largest {
         table.row(vec![
-            one_line(&large.path, PATH_WIDTH),
+            large.path.clone(),
             size(large.raw_bytes),
             size(large.stored_bytes),
-            one_line(&large.session, PATH_WIDTH),
+            large.session.clone(),
             large.id.short(ID_DIGITS),
         ]);
     }
-    table.write(out.paint, out)?;
+    table.write(out)?;
     Ok(())
 }
 

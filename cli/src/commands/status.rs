@@ -39,15 +39,13 @@ impl Verb for Status {
         writeln!(run.out, "HEAD is at {}", paint.paint(NAME, &head.branch))?;
         match head.commit.zip(commit) {
             None => writeln!(run.out, "nothing was snapshotted on it yet")?,
-            Some((id, commit)) => writeln!(
-                run.out,
-                "{} turn {}, {}, {}: {}",
-                paint.paint(ID, id.short(ID_DIGITS)),
-                commit.turn,
-                count(messages, "message"),
-                clock::relative(commit.time, clock::now()?),
-                one_line(&commit.message, 60),
-            )?,
+            Some((id, commit)) => {
+                let age = clock::relative(commit.time, clock::now()?);
+                let about = format!("turn {}, {}, {age}:", commit.turn, count(messages, "message"));
+                let left = run.out.width.left(ID_DIGITS + about.len() + 2);
+                let (id, message) = (id.short(ID_DIGITS), one_line(&commit.message, left));
+                writeln!(run.out, "{} {about} {message}", paint.paint(ID, id))?;
+            }
         }
         if conflicts > 0 {
             let open = format!(

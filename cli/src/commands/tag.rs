@@ -14,6 +14,7 @@ use crate::program::complete::{revisions, tags};
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::output::{FAINT, ID, NAME};
+use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{ID_DIGITS, one_line};
 use crate::view::{clock, json};
 
@@ -88,26 +89,31 @@ fn list(run: &mut Invocation, repo: &Repository) -> Result<Answer> {
         run.out.record(&json::Tags { tags })?;
         return Ok(Answer::Yes);
     }
-    let width = tags.iter().map(|tag| tag.name.chars().count()).max().unwrap_or(0);
+    let mut table = Table::of(vec![
+        Column::name(""),
+        Column::text("").rank(2),
+        Column::text(""),
+        Column::name("").rank(3),
+        Column::text("").rank(1),
+        Column::title(""),
+    ]);
     let now = clock::now()?;
     for NamedTag { name, tag } in &tags {
-        let paint = run.out.paint;
         let commit = repo.commit(&repo.peel(&tag.target)?)?;
         let time = match tag.time_micros {
             0 => commit.time,
             micros => Time { micros, offset_minutes: 0 },
         };
-        let line = format!(
-            "{} {}  turn {:<5} of {}  {}  {}",
-            paint.paint(NAME, format_args!("{name:<width$}")),
-            paint.paint(ID, tag.target.short(ID_DIGITS)),
-            commit.turn,
-            commit.session,
-            paint.paint(FAINT, format!("{:<14}", clock::relative(time, now))),
-            one_line(&tag.message, 60),
-        );
-        writeln!(run.out, "{}", line.trim_end())?;
+        table.row(vec![
+            Cell::styled(NAME, name),
+            Cell::styled(ID, tag.target.short(ID_DIGITS)),
+            format!("turn {}", commit.turn).into(),
+            commit.session.into(),
+            Cell::styled(FAINT, clock::relative(time, now)),
+            one_line(&tag.message, usize::MAX).into(),
+        ]);
     }
+    table.write(&mut run.out)?;
     Ok(Answer::Yes)
 }
 

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use crate::view::render::{harmless, visible};
+use crate::view::render::{columns_of, harmless, visible};
 
 /// Colour of ids.
 pub(crate) const ID: Style = AnsiColor::Yellow.on_default();
@@ -21,6 +21,9 @@ pub(crate) const REMOVED: Style = AnsiColor::Red.on_default();
 pub(crate) const STRONG: Style = Style::new().bold();
 /// Style of less important text.
 pub(crate) const FAINT: Style = Style::new().dimmed();
+
+/// Columns that a text keeps at the end of a line, however narrow the screen is.
+pub(crate) const MIN_LEFT: usize = 20;
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -41,6 +44,8 @@ pub(crate) struct Output {
     pub(crate) json: bool,
     /// Colours, or none.
     pub(crate) paint: Palette,
+    /// Columns of the screen.
+    pub(crate) width: Width,
     pager_allowed: bool,
     sink: Sink,
 }
@@ -65,6 +70,7 @@ impl Output {
         Self {
             json,
             paint: Palette { on: on && !json },
+            width: Width::of_screen(&stdout),
             pager_allowed: pager && !json && stdout.is_terminal(),
             sink: Sink::Stdout(BufWriter::new(stdout.lock())),
         }
@@ -140,6 +146,44 @@ impl Write for Output {
     }
 }
 
+/// Columns of the screen, or no limit where the output goes elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Width(Option<usize>);
+
+impl Width {
+    /// No limit.
+    pub(crate) const UNLIMITED: Self = Self(None);
+
+    /// A screen of this many columns.
+    pub(crate) const fn of(columns: usize) -> Self {
+        Self(Some(columns))
+    }
+
+    /// The terminal's, else what COLUMNS says, else no limit.
+    fn of_screen(stdout: &io::Stdout) -> Self {
+        let size = rustix::termios::tcgetwinsize(stdout).ok();
+        let terminal = size.map(|size| usize::from(size.ws_col));
+        let set = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let columns = terminal.filter(|columns| *columns > 0).or_else(set);
+        columns.filter(|columns| *columns > 0).map_or(Self::UNLIMITED, Self::of)
+    }
+
+    /// Returns the columns of the screen, and none without a limit.
+    pub(crate) const fn columns(self) -> Option<usize> {
+        self.0
+    }
+
+    /// Returns the columns that are left of a line beside `used` ones, at least [`MIN_LEFT`].
+    pub(crate) fn left(self, used: usize) -> usize {
+        self.0.map_or(usize::MAX, |columns| columns.saturating_sub(used).max(MIN_LEFT))
+    }
+
+    /// Returns whether the screen has fewer than this many columns.
+    pub(crate) fn is_below(self, columns: usize) -> bool {
+        self.0.is_some_and(|screen| screen < columns)
+    }
+}
+
 /// Colours, or none.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Palette {
@@ -163,9 +207,15 @@ pub(crate) struct Painted<T> {
 impl<T: fmt::Display> fmt::Display for Painted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let style = self.style;
-        write!(f, "{style}")?;
-        f.pad(&visible(&self.text.to_string()))?;
-        write!(f, "{style:#}")
+        let text = self.text.to_string();
+        let text = visible(&text);
+        // As `f.pad` does, by columns instead of characters.
+        let rest = f.width().unwrap_or(0).saturating_sub(columns_of(&text));
+        let (before, after) = match f.align() {
+            Some(fmt::Alignment::Right) => (rest, 0),
+            _ => (0, rest),
+        };
+        write!(f, "{style}{:before$}{text}{:after$}{style:#}", "", "")
     }
 }
 

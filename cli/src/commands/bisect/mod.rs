@@ -26,8 +26,8 @@ use crate::view::render::changes::{Changes, write_stats};
 use crate::view::render::{ID_DIGITS, count, one_line};
 use crate::view::{clock, json};
 
-/// Characters of a message on a line.
-const MESSAGE_WIDTH: usize = 76;
+/// Columns that may stand before a turn on its line.
+const BEFORE_LINE: usize = "the first bad turn is ".len() + 1;
 
 /// The exit code of a command that cannot decide.
 const SKIP_CODE: i32 = 125;
@@ -427,7 +427,8 @@ fn write(out: &mut Output, repo: &Repository, outlook: &BisectStatus) -> Result<
 fn line(out: &Output, turn: &Candidate) -> String {
     let id = out.paint.paint(ID, turn.id.short(ID_DIGITS));
     let number = out.paint.paint(STRONG, format!("turn {}", turn.commit.turn));
-    let message = one_line(&turn.commit.message, MESSAGE_WIDTH);
+    let used = ID_DIGITS + format!("turn {}: ", turn.commit.turn).len() + BEFORE_LINE;
+    let message = one_line(&turn.commit.message, out.width.left(used));
     format!("{id} {number}: {message}").trim_end().to_owned()
 }
 
@@ -441,7 +442,7 @@ fn why(turn: &Candidate) -> &'static str {
 
 /// Sums up the changes of a turn.
 fn write_changes(out: &mut Output, repo: &Repository, turn: &Candidate) -> Result<()> {
-    let author = one_line(&turn.commit.author.agent, MESSAGE_WIDTH);
+    let author = one_line(&turn.commit.author.agent, out.width.left(16));
     let time = clock::relative(turn.commit.time, clock::now()?);
     writeln!(out, "{}", out.paint.paint(FAINT, format!("{time}  {author}").trim_end()))?;
     let before = match turn.commit.parents.first() {

@@ -9,7 +9,7 @@ use turntree::context::{FileEntry, FileMode, MessageEntry, SectionChange, Sectio
 use turntree::object::{Kind, ObjectSource};
 use turntree::tree::Item;
 
-use super::{harmless, message, one_line, size};
+use super::{columns_of, harmless, message, one_line, padded, size};
 use crate::view::error::Result;
 use crate::view::output::{ADDED, FAINT, NAME, Palette, REMOVED, STRONG};
 
@@ -208,14 +208,14 @@ impl ShownChange {
 
 /// Writes a summary: a line for each entry, and the sum.
 pub(crate) fn write_stats(out: &mut dyn Write, paint: Palette, stats: &[Stat]) -> io::Result<()> {
-    let width = stats.iter().map(|stat| stat.path.chars().count()).max().unwrap_or(0).min(60);
+    let width = stats.iter().map(|stat| columns_of(&stat.path)).max().unwrap_or(0).min(60);
     let most = stats.iter().map(|stat| stat.added + stat.removed).max().unwrap_or(0);
     let scale = |n: usize| if most <= BAR_WIDTH { n } else { (n * BAR_WIDTH).div_ceil(most) };
     for stat in stats {
         writeln!(
             out,
-            " {:<width$} | {:>5} {}{}",
-            one_line(&stat.path, width),
+            " {} | {:>5} {}{}",
+            padded(&one_line(&stat.path, width), width),
             stat.added + stat.removed,
             paint.paint(ADDED, "+".repeat(scale(stat.added))),
             paint.paint(REMOVED, "-".repeat(scale(stat.removed))),

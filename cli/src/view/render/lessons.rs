@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use turntree::repo::BranchName;
 use turntree_exchange::lessons::{Lesson, Lessons, MergedLessons};
 
-use super::{count, harmless, one_line};
+use super::{columns_of, count, harmless, one_line, padded};
 use crate::view::output::{FAINT, ID, NAME, Output};
 
 /// Characters of a lesson on a line.
@@ -18,7 +18,7 @@ pub(crate) fn write_list(
     turn: u64,
     others: &[String],
 ) -> io::Result<()> {
-    let width = lessons.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
+    let width = lessons.iter().map(|(key, _)| columns_of(key)).max().unwrap_or(0);
     for (key, lesson) in lessons {
         write_line(out, key, width, lesson, turn)?;
     }
@@ -72,7 +72,7 @@ fn write_line(
     writeln!(
         out,
         "{}  {}  {}",
-        paint.paint(ID, format_args!("{:<width$}", harmless(key))),
+        paint.paint(ID, padded(&harmless(key), width)),
         paint.paint(FAINT, about),
         one_line(&format!("{tool}{}", text(lesson)), WIDTH),
     )

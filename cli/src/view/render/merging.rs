@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use turntree::context::{Conflict, ConflictKind, ContextMerge, SectionMerge};
 
-use super::{count, entries_of, harmless};
+use super::{columns_of, count, entries_of, harmless, padded};
 use crate::view::output::{FAINT, NAME, Output, REMOVED};
 
 /// Describes the changes of both sides.
@@ -20,11 +20,11 @@ pub(crate) const fn words(kind: ConflictKind) -> &'static str {
 
 /// A line for each section that changed, and one for each conflict.
 pub(crate) fn write_report(out: &mut Output, report: &ContextMerge) -> io::Result<()> {
-    let width = report.sections.keys().map(|name| name.chars().count()).max().unwrap_or(0);
+    let width = report.sections.keys().map(|name| columns_of(name)).max().unwrap_or(0);
     for (name, section) in &report.sections {
         let about = about(name, section);
         let name = harmless(name);
-        writeln!(out, "  {}  {about}", out.paint.paint(NAME, format!("{name:<width$}")))?;
+        writeln!(out, "  {}  {about}", out.paint.paint(NAME, padded(&name, width)))?;
     }
     for conflict in &report.conflicts {
         write_conflict(out, conflict)?;

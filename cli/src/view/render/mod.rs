@@ -12,6 +12,8 @@ pub(crate) mod table;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 /// Hex digits of an id that people see.
 pub(crate) const ID_DIGITS: usize = 12;
 
@@ -36,6 +38,20 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+/// A number in three digits or four with its unit, as `12.7M`.
+pub(crate) fn short_number(number: u64) -> String {
+    let (scale, unit) = match number {
+        0..10_000 => return number.to_string(),
+        10_000..1_000_000 => (1_000, "k"),
+        1_000_000..1_000_000_000 => (1_000_000, "M"),
+        _ => (1_000_000_000, "G"),
+    };
+    match number / scale {
+        whole @ 100.. => format!("{whole}{unit}"),
+        whole => format!("{whole}.{}{unit}", number % scale * 10 / scale),
+    }
+}
+
 /// A count with its noun.
 pub(crate) fn count(n: u64, noun: &str) -> String {
     match noun.strip_suffix('y') {
@@ -56,14 +72,40 @@ pub(crate) fn entries_of(section: &str) -> &'static str {
     }
 }
 
-/// Text on one line of at most `width` characters, without anything a terminal would obey.
-pub(crate) fn one_line(text: &str, width: usize) -> String {
-    let mut line = String::new();
-    let text = visible(text.trim_start());
+/// The columns that a text takes on a screen.
+pub(crate) fn columns_of(text: &str) -> usize {
+    text.width()
+}
+
+/// A text padded with spaces to this many columns.
+pub(crate) fn padded(text: &str, columns: usize) -> String {
+    format!("{text}{:1$}", "", columns.saturating_sub(columns_of(text)))
+}
+
+/// Text on one line of at most `columns` of a screen, without anything a terminal would obey. What is
+/// cut ends with an ellipsis.
+pub(crate) fn one_line(text: &str, columns: usize) -> String {
+    cut(text.trim_start(), columns)
+}
+
+/// As [`one_line`], with the spaces at the beginning of the text.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    let text = visible(text);
     let mut chars = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    line.extend(chars.by_ref().take(width));
-    if chars.next().is_some() {
-        line.pop();
+    // Marks above letters take no column, so there is a bound for their number too.
+    let bound = columns.saturating_mul(4);
+    let (mut line, mut taken) = (String::new(), 0_usize);
+    let mut is_cut = false;
+    for (number, c) in chars.by_ref().enumerate() {
+        taken += c.width().unwrap_or(0);
+        is_cut = taken > columns || number >= bound;
+        if is_cut {
+            break;
+        }
+        line.push(c);
+    }
+    if is_cut {
+        while columns_of(&line) >= columns && line.pop().is_some() {}
         line.push('…');
     }
     line.truncate(line.trim_end().len());
@@ -125,6 +167,20 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_short() {
+        for (number, expected) in [
+            (0, "0"),
+            (9_999, "9999"),
+            (12_345, "12.3k"),
+            (999_999, "999k"),
+            (12_735_398, "12.7M"),
+            (u64::MAX, "18446744073G"),
+        ] {
+            assert_eq!(short_number(number), expected);
+        }
+    }
+
+    #[test]
     fn counts_speak_english() {
         assert_eq!(count(1, "entry"), "1 entry");
         assert_eq!(count(2, "entry"), "2 entries");
@@ -137,6 +193,18 @@ mod tests {
         assert_eq!(one_line("a\u{1b}[2Jb\nc", 80), "a [2Jb c");
         assert_eq!(one_line("abcdef", 4), "abc…");
         assert_eq!(harmless("a\u{1b}[2J\tb\n"), "a\u{fffd}[2J\tb\n");
+    }
+
+    #[test]
+    fn texts_are_cut_by_columns_of_the_screen() {
+        assert_eq!(one_line("修复解析器", 10), "修复解析器");
+        assert_eq!(one_line("修复解析器", 9), "修复解析…");
+        assert_eq!(one_line("修复解析器", 8), "修复解…");
+        assert_eq!(one_line("🎉🎉🎉", 5), "🎉🎉…");
+        assert_eq!(one_line("a", usize::MAX), "a");
+        assert_eq!(columns_of(&padded("ü界", 6)), 6);
+        let marks = format!("a{}", "\u{301}".repeat(1000));
+        assert!(one_line(&marks, 5).len() < 100);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use turntree::workspace::{AppliedFiles, ChangeKind, FileChanges};
 
-use super::{count, harmless, size};
+use super::{columns_of, count, harmless, padded, size};
 use crate::view::json::{LEAVE, action, reason};
 use crate::view::output::{ADDED, FAINT, Output, REMOVED};
 
@@ -19,7 +19,7 @@ pub(crate) fn write_files(
     let paths = files.files.iter().map(|file| &file.path);
     let shown = |path: &std::path::Path| harmless(&path.display().to_string());
     let left = files.left.iter().map(|left| &left.path);
-    let width = paths.chain(left).map(|path| shown(path).chars().count()).max().unwrap_or(0);
+    let width = paths.chain(left).map(|path| columns_of(&shown(path))).max().unwrap_or(0);
     writeln!(out, "workspace {}", shown(&files.dir))?;
     for file in &files.files {
         let style = match file.kind {
@@ -29,12 +29,12 @@ pub(crate) fn write_files(
         let (done, path) = (paint.paint(style, format!("{:<9}", action(file.kind))), &file.path);
         let saved = if file.unsaved { "; not in the newest snapshot, saved first" } else { "" };
         let why = paint.paint(FAINT, format!("{}{saved}", reason(file.kind, state)));
-        writeln!(out, "{done} {:<width$}  {why}", shown(path))?;
+        writeln!(out, "{done} {}  {why}", padded(&shown(path), width))?;
     }
     for file in &files.left {
         let (done, path) = (paint.paint(FAINT, format!("{LEAVE:<9}")), &file.path);
         let why = paint.paint(FAINT, harmless(&file.reason));
-        writeln!(out, "{done} {:<width$}  {why}", shown(path))?;
+        writeln!(out, "{done} {}  {why}", padded(&shown(path), width))?;
     }
     if !files.deletes {
         let note = format!("nothing is deleted: the files of {state} were never a whole workspace");
@@ -51,7 +51,7 @@ pub(crate) fn write_files(
     };
     for (path, error) in failed {
         let (done, why) = (paint.paint(REMOVED, "failed   "), harmless(&error.to_string()));
-        writeln!(out, "{done} {:<width$}  {why}", shown(path))?;
+        writeln!(out, "{done} {}  {why}", padded(&shown(path), width))?;
     }
     let (written, bytes) = (count(*written, "file"), size(*bytes));
     writeln!(out, "wrote {written} ({bytes}), deleted {deleted}, left {left}, kept {stay}")

@@ -1,7 +1,9 @@
 """A client of `turntree serve --stdio` in one file, for Python 3.9 and newer, without dependencies.
 
     with Turntree("--workspace", ".") as store:
-        before = store.call("snapshot", message="before the refactoring")
+        question = {"role": "user", "content": "Why is it slow?"}
+        store.call("snapshot", message="the question", append={"agents": {"main": [question]}})
+        store.call("snapshot", message="a plan", set={"scratchpad/plan": "measure"})
         for snapshot in store.pages("log", "snapshots", limit=100):
             print(snapshot["turn"], snapshot["message"])
 

@@ -1,7 +1,9 @@
 // A client of `turntree serve --stdio` in one file, for Node 20 and newer, without dependencies.
 //
 //   const store = new Turntree(["--workspace", "."]);
-//   const before = await store.call("snapshot", { message: "before the refactoring" });
+//   const question = { role: "user", content: "Why is it slow?" };
+//   await store.call("snapshot", { message: "ask", append: { agents: { main: [question] } } });
+//   await store.call("snapshot", { message: "a plan", set: { "scratchpad/plan": "measure" } });
 //   for await (const snapshot of store.pages("log", "snapshots", { limit: 100 })) {
 //     console.log(snapshot.turn, snapshot.message);
 //   }

@@ -37,6 +37,7 @@ pub use formats::detect::detect;
 pub use formats::frameworks::OLLM_TOKENS;
 pub use formats::frameworks::read_tree::{FoldersOf, StoredTree, read_files, read_tree};
 pub use formats::state::apply_state;
+pub use formats::state_edits::apply_edits;
 pub use import::follow::{
     FollowOptions, Followed, TurnFiles, followed_branch, followed_bytes, holds_call,
 };

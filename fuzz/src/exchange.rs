@@ -95,7 +95,7 @@ fn read_messages(repo: &Repository, context: &Context, agent: &str) {
 /// When a context cannot be read back, or the same document applied again gives another one.
 pub fn state(bytes: &[u8]) {
     let before = br#"{"agents":{"main":{"messages":[{"role":"user"}],"state":{"mode":1}}},
-        "files":{"a":"x"},"scratchpad":{"k":"v"},"lessons":[1],"note":"text"}"#;
+        "files":{"a":"x"},"scratchpad":{"k":"v"},"lessons":[1],"x-note":"text"}"#;
     for first in [b"{}".as_slice(), before] {
         let mut objects = Memory::new();
         let mut builder = Builder::new();

@@ -71,6 +71,83 @@ fn answers_are_the_records_of_the_command_line() {
 }
 
 #[test]
+fn a_turn_sends_what_is_new_and_the_rest_stays() {
+    let place = Place::new(PROGRAM);
+    let mut server = place.server(&["serve", "--stdio"]);
+    let mut longest = 0;
+    for turn in 1..=200 {
+        let said = json!({"role": "user", "content": format!("message {turn}")});
+        let params = json!({
+            "message": format!("turn {turn}"),
+            "append": {"agents": {"main": [said]}},
+            "set": {"scratchpad/turn": turn, "memory/shared": {"n": turn % 3}},
+        });
+        longest = longest.max(params.to_string().len());
+        assert_eq!(server.call("snapshot", &params).unwrap()["turn"], turn);
+    }
+    assert!(longest < 200, "no turn sends the conversation again: {longest} bytes");
+    assert_eq!(server.call("status", &json!({})).unwrap()["messages"], 200);
+    let last = json!({"revision": "HEAD:agents/main/messages/199"});
+    let shown = server.call("show", &last).unwrap();
+    assert!(shown["entry"]["text"].as_str().unwrap().contains("message 200"));
+    let changed = server.call("diff", &json!({"old": "turn:199", "new": "turn:200"})).unwrap();
+    assert_eq!(changed["sections"].to_string().matches("\"index\"").count(), 1, "{changed}");
+    let params = json!({"message": "m", "unset": ["scratchpad/turn"]});
+    server.call("snapshot", &params).unwrap();
+    let error = server.call("snapshot", &params).unwrap_err();
+    assert_eq!(error["message"], "unset: 'scratchpad/turn' is not there");
+}
+
+#[test]
+fn a_context_of_any_size_goes_in_by_several_calls() {
+    let place = Place::new(PROGRAM);
+    let mut server = place.server(&["serve", "--stdio"]);
+    // 30 MiB, of which a line takes 16 at most.
+    let part = |n: u8| char::from(b'a' + n).to_string().repeat(10 << 20);
+    for n in 0..3 {
+        let said = json!({"role": "tool", "content": part(n)});
+        let params = json!({"message": "part", "append": {"agents": {"main": [said]}}});
+        server.call("snapshot", &params).unwrap();
+    }
+    for n in 0..3 {
+        let message = json!({"revision": format!("HEAD:agents/main/messages/{n}")});
+        let shown = server.call("show", &message).unwrap();
+        assert!(shown["entry"]["size"].as_u64().unwrap() > 10 << 20);
+    }
+    let two = [part(0), part(1)].concat();
+    let params = json!({"message": two});
+    let error = server.call("snapshot", &params).unwrap_err();
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("16 MiB") && message.contains("append"), "{message}");
+}
+
+#[test]
+fn slips_in_a_context_are_told_and_sections_that_are_there_stay_usable() {
+    let place = Place::new(PROGRAM);
+    let mut server = place.server(&["serve", "--stdio"]);
+    for (params, said) in [
+        (
+            json!({"state": {"messages": [{"role": "user", "content": "hi"}]}}),
+            r#"{"agents": {"main": {"messages": [...]}}}"#,
+        ),
+        (json!({"append": {"messages": [{"role": "user"}]}}), r#"{"agents": {"main": [...]}}"#),
+        (json!({"state": {"scratchpadd": {}}}), "did you mean 'scratchpad'?"),
+        (json!({"set": {"scratchpad": {"a": 1}}}), "scratchpad/name"),
+    ] {
+        let mut params = params;
+        params["message"] = "m".into();
+        let error = server.call("snapshot", &params).unwrap_err();
+        assert_eq!(error["code"], -32602);
+        assert!(error["message"].as_str().unwrap().contains(said), "{error}");
+    }
+    assert!(!place.path().join("store").exists(), "input that is wrong makes no store");
+    server.call("snapshot", &json!({"message": "m", "state": {"x-mine": {"a": "1"}}})).unwrap();
+    server.call("snapshot", &json!({"message": "m", "set": {"x-mine/b": "2"}})).unwrap();
+    let shown = server.call("show", &json!({"revision": "HEAD:x-mine"})).unwrap();
+    assert_eq!(shown["listing"]["entries"].as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn ids_of_every_type_come_back_and_notifications_get_no_answer() {
     let place = Place::new(PROGRAM);
     let _ = place.with_turns(1);

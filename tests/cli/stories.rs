@@ -161,6 +161,11 @@ fn first_minutes() {
 }
 
 #[test]
+fn adding_to_a_context() {
+    play("adding.md");
+}
+
+#[test]
 fn importing() {
     play("importing.md");
 }

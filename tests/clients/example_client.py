@@ -13,7 +13,11 @@ PROGRAM, STORE, WORKSPACE, PAYLOAD = sys.argv[1:5]
 
 with Turntree("--store", STORE, "--workspace", WORKSPACE, program=PROGRAM) as store:
     assert any(method["name"] == "snapshot" for method in store.describe()["methods"])
-    taken = store.call("snapshot", message="by the client", state={"memory": {"ä": {"content": "é"}}})
+    said = {"role": "user", "content": "é"}
+    messages = store.call("status")["messages"]
+    store.call("snapshot", message="a question", append={"agents": {"main": [said]}})
+    assert store.call("status")["messages"] == messages + 1
+    taken = store.call("snapshot", message="by the client", set={"memory/ä": {"content": "é"}})
     turns = [line["turn"] for line in store.pages("log", "snapshots", limit=1)]
     assert turns == list(range(taken["turn"], 0, -1)), turns
     assert len(list(store.pages("branch", "branches", limit=1))) == 2

@@ -11,8 +11,10 @@ const client = new Turntree(["--store", store, "--workspace", workspace], progra
 
 const described = await client.call("describe");
 ok((described.methods as { name: string }[]).some((method) => method.name === "snapshot"));
-const state = { memory: { "ä": { content: "é" } } };
-const taken = await client.call("snapshot", { message: "by the client", state });
+const append = { agents: { main: [{ role: "user", content: "é" }] } };
+await client.call("snapshot", { message: "a question", append });
+const set = { "memory/ä": { content: "é" } };
+const taken = await client.call("snapshot", { message: "by the client", set });
 const turns: number[] = [];
 for await (const line of client.pages("log", "snapshots", { limit: 1 })) {
   turns.push(line.turn as number);

@@ -11,14 +11,20 @@ use crate::view::error::{Answer, Result};
 
 /// Take a snapshot of a context
 ///
-/// The snapshot continues the newest one of the branch: a section that the state names is replaced,
-/// null drops it, and all others carry over. The state is a JSON object whose keys are sections:
+/// The snapshot continues the newest one of the branch, and what is not named carries over.
+/// --append, --append-message, --set and --unset add to it: give what is new in this turn, and the
+/// conversation may be of any length. --state replaces whole sections, and null drops one:
 ///
 ///   {"agents": {"main": {"messages": [{"role": "user", "content": "hi"}]}},
 ///    "scratchpad": {"note": {"content": "look at the tests"}}}
+///
+/// Sections are agents, files, scratchpad, memory, goals, reasoning, checkpoints, lessons and meta,
+/// those that the context has already, and any whose name begins with x-.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree snapshot -m 'before the refactoring' --workspace .
+  turntree snapshot -m 'a question' --append-message user='why is it slow?' --session nightly
+  turntree snapshot -m 'turn 6' --append new.jsonl --set scratchpad/todo='measure' --workspace .
   turntree snapshot -m 'turn 7' --workspace . --time-budget 500ms --max-file-size 10MiB
   turntree snapshot -m 'turn 12' --state state.json --session nightly
   agent --dump-state | turntree snapshot -m 'turn 13' --state - --trigger turn
@@ -33,7 +39,8 @@ pub(crate) struct TakeSnapshot {
     thresholds: Thresholds,
     /// The old spelling of 'turntree ollm transition'
     #[arg(long, value_name = "FROM:TO",
-        conflicts_with_all = ["workspace", "usage", "check", "pin", "trigger", "tool", "touches"])]
+        conflicts_with_all = ["workspace", "usage", "check", "pin", "trigger", "tool", "touches",
+            "append", "append_message", "append_to", "set", "unset"])]
     transition: Option<Modes>,
     #[command(flatten)]
     modes: ModeSnapshot,
@@ -50,8 +57,8 @@ impl Verb for TakeSnapshot {
                 snapshot_when_due(run, usage, &self.thresholds, &self.new, target)
             }
             (None, None) => {
-                let SnapshotTarget { repo, at, state } = target;
-                self.new.take(&repo, at, state.as_deref(), None)?.print(&mut run.out)?;
+                let SnapshotTarget { repo, at, input } = target;
+                self.new.take(&repo, at, &input, None)?.print(&mut run.out)?;
                 Ok(Answer::Yes)
             }
         }

@@ -8,6 +8,7 @@ pub(crate) mod broad_directory;
 pub(crate) mod capture;
 pub(crate) mod compat;
 pub(crate) mod diff;
+pub(crate) mod edits;
 pub(crate) mod entries;
 pub(crate) mod history;
 pub(crate) mod import_report;

@@ -8,12 +8,13 @@ use bytes::Bytes;
 use clap::Args;
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context};
-use turntree::object::{Memory, ObjectId, Trigger};
+use turntree::object::{Memory, ObjectId, ObjectSink, Trigger};
 use turntree::repo::{BranchName, NewPin, Repository, Signature, SnapshotDraft};
 use turntree::workspace::workspace_metadata;
-use turntree_exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
+use turntree_exchange::{CHECK_PREFIX, FAILED, PASSED, apply_edits, apply_state};
 
 use super::capture::{Limits, Workspace};
+use super::edits::EditOptions;
 use super::revision::branch_of;
 use super::thresholds::DueCheck;
 use crate::program::invocation::{Invocation, input_name, read_input, stamp};
@@ -33,7 +34,7 @@ pub(crate) struct SnapshotBasics {
     /// Message of the snapshot
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
-    /// Take sections from this JSON document, or - for standard input
+    /// Replace the sections that this JSON document names; - is standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) state: Option<PathBuf>,
     /// Put it on a branch of this session; main by default
@@ -55,6 +56,8 @@ pub(crate) struct SnapshotBasics {
 pub(crate) struct NewSnapshot {
     #[command(flatten)]
     pub(crate) basics: SnapshotBasics,
+    #[command(flatten)]
+    pub(crate) edits: EditOptions,
     /// Capture the files of this directory as the section files
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) workspace: Option<PathBuf>,
@@ -90,8 +93,49 @@ pub(crate) struct At {
 pub(crate) struct SnapshotTarget {
     pub(crate) repo: Arc<Repository>,
     pub(crate) at: At,
+    pub(crate) input: ContextInput,
+}
+
+/// Documents that change a context: first sections are replaced, then entries are added.
+#[derive(Debug, Default)]
+pub(crate) struct ContextInput {
     /// The document with the sections to replace.
     pub(crate) state: Option<Bytes>,
+    /// The document of edits.
+    pub(crate) edits: Option<Bytes>,
+    /// Names the state in messages.
+    state_name: Option<String>,
+}
+
+impl ContextInput {
+    /// The documents of a call.
+    pub(crate) fn of_call(state: Option<Bytes>, edits: Option<Bytes>) -> Self {
+        Self { state, edits, state_name: None }
+    }
+
+    /// Returns whether it changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state.is_none() && self.edits.is_none()
+    }
+
+    /// Fails where the snapshot would, so that a first one that fails leaves no new store behind.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.apply(&mut Memory::new(), &mut Builder::new())
+    }
+
+    fn apply(&self, sink: &mut dyn ObjectSink, builder: &mut Builder) -> Result<()> {
+        if let Some(state) = &self.state {
+            let name = || self.state_name.clone();
+            apply_state(sink, builder, state).map_err(|error| match name() {
+                Some(name) => error.at(name),
+                None => error,
+            })?;
+        }
+        if let Some(edits) = &self.edits {
+            apply_edits(sink, builder, edits)?;
+        }
+        Ok(())
+    }
 }
 
 /// A snapshot that was taken.
@@ -109,36 +153,23 @@ pub(crate) struct Taken {
 }
 
 impl SnapshotBasics {
-    /// Opens the store, or makes it, and reads the state. A state that is wrong makes no new store.
-    pub(crate) fn open(&self, run: &Invocation) -> Result<SnapshotTarget> {
+    /// Opens the store, or makes it, and reads the state. Input that is wrong makes no new store.
+    pub(crate) fn open(&self, run: &Invocation, edits: Option<Bytes>) -> Result<SnapshotTarget> {
         let state = self.state.as_deref().map(read_input).transpose()?;
+        let state_name = self.state.as_deref().map(input_name);
+        let input = ContextInput { state, edits, state_name };
         if run.would_create()? {
-            self.check(state.as_deref())?;
+            input.check()?;
         }
         let repo = run.open_or_create()?;
         let at = self.at(&repo)?;
-        Ok(SnapshotTarget { repo, at, state })
+        Ok(SnapshotTarget { repo, at, input })
     }
 
     /// Returns the branch, who acts, and the time: read once, for the check and the commit alike.
     pub(crate) fn at(&self, repo: &Repository) -> Result<At> {
         let branch = branch_of(repo, self.session.as_deref(), self.branch.as_deref())?;
         Ok(At { branch, stamp: stamp()? })
-    }
-
-    /// Names the state in messages.
-    fn state_name(&self) -> String {
-        self.state.as_deref().map_or_else(|| "state".to_owned(), input_name)
-    }
-
-    /// Fails where the snapshot would, so that a first one that fails leaves no new store behind.
-    pub(crate) fn check(&self, state: Option<&[u8]>) -> Result<()> {
-        let (mut sink, mut builder) = (Memory::new(), Builder::new());
-        if let Some(state) = state {
-            apply_state(&mut sink, &mut builder, state)
-                .map_err(|error| error.at(self.state_name()))?;
-        }
-        Ok(())
     }
 }
 
@@ -149,16 +180,16 @@ impl NewSnapshot {
             Some(dir) => self.limits.check(dir)?,
             None => self.limits.expect_none()?,
         }
-        self.basics.open(run)
+        self.basics.open(run, self.edits.document()?)
     }
 
-    /// Takes the snapshot at a branch and time, with the sections of `state`, for the threshold
-    /// that is `due`.
+    /// Takes the snapshot at a branch and time, with the changes of `input`, for the threshold that
+    /// is `due`.
     pub(crate) fn take(
         &self,
         repo: &Repository,
         at: At,
-        state: Option<&[u8]>,
+        input: &ContextInput,
         due: Option<DueCheck>,
     ) -> Result<Taken> {
         let At { branch, stamp } = at;
@@ -171,10 +202,7 @@ impl NewSnapshot {
             None => Context::default(),
         };
         let mut builder = Builder::from(parent.clone());
-        if let Some(state) = state {
-            apply_state(&mut change, &mut builder, state)
-                .map_err(|error| error.at(self.basics.state_name()))?;
-        }
+        input.apply(&mut change, &mut builder)?;
         let workspace = match &self.workspace {
             None => None,
             Some(dir) => {

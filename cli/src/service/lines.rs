@@ -55,7 +55,11 @@ pub(crate) fn next_line(input: &mut dyn BufRead) -> io::Result<Option<Line>> {
 
 /// Describes a line that is too long.
 pub(crate) fn too_long() -> String {
-    format!("the line is longer than {MAX_LINE_BYTES} bytes: send less at once")
+    let mebibytes = MAX_LINE_BYTES >> 20;
+    format!(
+        "the line is longer than {mebibytes} MiB: send less at once; snapshot takes a context of any \
+         size in several calls with append and set"
+    )
 }
 
 /// Looks for the id of a request in its text, a part at a time: clients put it first or last.

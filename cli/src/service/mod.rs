@@ -260,9 +260,14 @@ impl<'s> ServiceCall<'s> {
         self.remember(repo)
     }
 
+    /// Returns whether [`ServiceCall::open_or_create`] would make the store.
+    fn would_create(&self) -> Result<bool> {
+        is_absent(&self.service.location.dir)
+    }
+
     /// Opens the store, or makes it.
     fn open_or_create(&self) -> Result<Arc<Repository>> {
-        match is_absent(&self.service.location.dir)? {
+        match self.would_create()? {
             true => self.remember(create_repository(&self.service.location.dir)?),
             false => self.open(),
         }

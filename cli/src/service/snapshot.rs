@@ -1,12 +1,13 @@
 //! Puts a context on the branch.
 
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use turntree::{Error, ErrorKind};
 
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::snapshot::{NewSnapshot, SnapshotBasics};
+use crate::porcelain::snapshot::{ContextInput, NewSnapshot, SnapshotBasics};
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
 use crate::view::json;
@@ -20,8 +21,16 @@ const TOLD: usize = 100;
 pub(super) struct SnapshotArguments {
     /// Message of the snapshot
     message: String,
-    /// Sections to replace, null to drop one, as in {"scratchpad": {"note": {"content": "..."}}}; all
-    /// others carry over
+    /// Messages of agents to append, as in {"agents": {"main": [{"role": "user", "content": "..."}]}};
+    /// other keys name lists
+    append: Option<Map<String, Value>>,
+    /// Entries to set, as in {"scratchpad/todo": "...", "memory/x": {"n": 1}}
+    set: Option<Map<String, Value>>,
+    /// Entries to remove, as in ["scratchpad/todo"]
+    #[serde(default)]
+    unset: Vec<String>,
+    /// Sections to replace whole, null to drop one, as in {"scratchpad": {"note": {"content":
+    /// "..."}}, "agents": {"main": {"messages": [...]}}}
     state: Option<Map<String, Value>>,
     /// Capture the files of the server's workspace; by default when it has one
     files: Option<bool>,
@@ -46,8 +55,9 @@ impl Request for SnapshotArguments {
     const NAME: &'static str = "snapshot";
     const TITLE: &'static str = "Take a snapshot";
     const ABOUT: &'static str = "Takes a snapshot of the context, and of the files of the \
-        workspace if the server has one. It continues the newest snapshot, and nothing is \
-        overwritten. Take one before anything risky, and at the end of each turn.";
+        workspace if the server has one. It continues the newest snapshot, and what is not named \
+        stays: append and set what is new. Take one before anything risky, and at the end of each \
+        turn.";
     const EFFECT: Effect = Effect::Adds;
 
     fn answer(self, call: &ServiceCall<'_>) -> Result<json::Moved> {
@@ -70,17 +80,30 @@ impl Request for SnapshotArguments {
             pin: self.pin,
             ..NewSnapshot::default()
         };
-        let state = self.state.map(|state| Value::Object(state).to_string());
-        let state = state.as_ref().map(String::as_bytes);
-        // A first one that fails leaves no new store behind.
-        new.basics.check(state)?;
+        let state = self.state.map(|state| Value::Object(state).to_string().into());
+        let edits = edits(self.append, self.set, &self.unset);
+        let input = ContextInput::of_call(state, edits);
+        if call.would_create()? {
+            input.check()?;
+        }
         let repo = call.open_or_create()?;
-        let mut moved = new.take(&repo, new.basics.at(&repo)?, state, None)?.record();
+        let mut moved = new.take(&repo, new.basics.at(&repo)?, &input, None)?.record();
         if let Some(workspace) = &mut moved.workspace {
             keep_first(&mut workspace.skipped);
         }
         Ok(moved)
     }
+}
+
+/// The document of edits, unless nothing is edited.
+fn edits(
+    append: Option<Map<String, Value>>,
+    set: Option<Map<String, Value>>,
+    unset: &[String],
+) -> Option<Bytes> {
+    let has_edits = append.is_some() || set.is_some() || !unset.is_empty();
+    let document = json!({"append": append, "set": set, "unset": unset});
+    has_edits.then(|| document.to_string().into())
 }
 
 /// Keeps the first of many paths that were left out, and says how many more there are.

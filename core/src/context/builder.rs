@@ -122,6 +122,18 @@ impl Builder {
         Ok(())
     }
 
+    /// Returns whether a map section has this entry, with the changes so far.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a section that is not a map, and what the source reports.
+    pub fn has_entry(&self, source: &dyn ObjectSource, section: &str, key: &str) -> Result<bool> {
+        self.expect_shape(source, section, Shape::Map)?;
+        match self.maps.get(section).and_then(|edits| edits.get(key.as_bytes())) {
+            Some(edit) => Ok(edit.is_some()),
+            None => Ok(self.context.map(source, section)?.get(source, key.as_bytes())?.is_some()),
+        }
+    }
+
     /// Appends to a list section.
     ///
     /// # Errors
@@ -303,8 +315,11 @@ impl Builder {
             .ok_or_else(|| Error::not_found(format!("section {section} is not open")))
     }
 
-    /// Returns the shape of a section, if it is there.
-    fn shape(&self, source: &dyn ObjectSource, section: &str) -> Result<Option<Shape>> {
+    /// Returns the shape of a section, if it is there, with the changes so far.
+    ///
+    /// # Errors
+    /// Those of reading the context's root.
+    pub fn shape(&self, source: &dyn ObjectSource, section: &str) -> Result<Option<Shape>> {
         if self.lists.contains_key(section) {
             Ok(Some(Shape::List))
         } else if self.maps.contains_key(section) {

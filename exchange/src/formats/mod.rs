@@ -48,8 +48,10 @@ mod opencode;
 mod openhands;
 mod patch;
 mod pi;
+mod section_names;
 mod session;
 pub(crate) mod state;
+pub(crate) mod state_edits;
 mod swe_agent;
 #[cfg(test)]
 mod testing;

@@ -9,24 +9,24 @@
 //! ```
 //!
 //! A section that the document names is replaced, `null` drops it, and all others carry over from the
-//! parent. Objects become maps, arrays become lists. A string becomes its text; any other value keeps
-//! the exact bytes of its JSON. Names that turntree does not know are sections like any other.
+//! parent; `apply_edits` adds to sections instead. Objects become
+//! maps, arrays become lists. A string becomes its text; any other value keeps the exact bytes of its
+//! JSON. Section names are those of `section_names`.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use turntree::context::{
-    Builder, FileMode, JSON_MEDIA, MessageEntry, Role, SOURCE, Shape, agent_section,
-};
+use turntree::context::{Builder, FileMode, JSON_MEDIA, MessageEntry, Role, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectSink};
 use turntree::tree::{Item, Link};
 
+use super::section_names::{check_part, check_section, refuse_source};
 use crate::text::json;
 
-type StateFields<'a> = BTreeMap<String, &'a RawValue>;
+pub(super) type StateFields<'a> = BTreeMap<String, &'a RawValue>;
 
 /// Applies a state document to `builder`.
 ///
@@ -49,6 +49,7 @@ pub fn apply_state(sink: &mut dyn ObjectSink, builder: &mut Builder, json: &[u8]
             "files" => apply_files(sink, builder, value)?,
             _ => {
                 check_section_name("state", &name)?;
+                check_section(sink, builder, "state", &name)?;
                 apply_section(sink, builder, &name, value)?;
             }
         }
@@ -66,6 +67,7 @@ fn apply_agent(
     for (part, value) in fields(&place, value)? {
         check_section_name(&place, &part)?;
         let section = agent_section(agent, &part)?;
+        check_part(sink, builder, &place, &section)?;
         if part == "messages" && value.get() != "null" {
             apply_messages(sink, builder, &section, value)?;
         } else {
@@ -78,8 +80,8 @@ fn apply_agent(
 /// A document says nothing about what only an import can write, and no name of its own leads into
 /// the sections of an agent.
 fn check_section_name(place: &str, name: &str) -> Result<()> {
-    if name == SOURCE && place == "state" {
-        return Err(Error::invalid("state: 'source' holds an imported transcript, and only that"));
+    if place == "state" {
+        refuse_source(place, name)?;
     }
     if name.is_empty() || name.contains('/') {
         return Err(Error::invalid(format!(
@@ -98,17 +100,7 @@ fn apply_messages(
 ) -> Result<()> {
     let mut items = Vec::new();
     for (index, message) in array(section, value)?.into_iter().enumerate() {
-        #[derive(Deserialize)]
-        struct Spoken {
-            role: Option<String>,
-        }
-        let spoken: Spoken = serde_json::from_str(message.get()).map_err(|source| {
-            let message = format!("{section}/{index}: expected a message object");
-            json::refused(Error::invalid(message), source)
-        })?;
-        let role = spoken.role.as_deref().map_or(Role::Other, Role::from_name);
-        let blob = sink.write(Kind::Blob, raw(message))?;
-        items.push(MessageEntry::new(blob, role, JSON_MEDIA).to_item()?);
+        items.push(message_entry(sink, &format!("{section}/{index}"), message)?.to_item()?);
     }
     if items.is_empty() {
         return builder.set_empty(sink, section, Shape::List);
@@ -116,40 +108,61 @@ fn apply_messages(
     builder.set_list(sink, section, items)
 }
 
+/// Writes a message, the exact bytes of its JSON, and returns its entry.
+pub(super) fn message_entry(
+    sink: &mut dyn ObjectSink,
+    place: &str,
+    message: &RawValue,
+) -> Result<MessageEntry> {
+    #[derive(Deserialize)]
+    struct Spoken {
+        role: Option<String>,
+    }
+    let spoken: Spoken = serde_json::from_str(message.get()).map_err(|source| {
+        json::refused(Error::invalid(format!("{place}: expected a message object")), source)
+    })?;
+    let role = spoken.role.as_deref().map_or(Role::Other, Role::from_name);
+    let blob = sink.write(Kind::Blob, raw(message))?;
+    Ok(MessageEntry::new(blob, role, JSON_MEDIA))
+}
+
 fn apply_files(sink: &mut dyn ObjectSink, builder: &mut Builder, value: &RawValue) -> Result<()> {
+    if value.get() == "null" {
+        return builder.clear(sink, "files");
+    }
+    builder.set_empty(sink, "files", Shape::Map)?;
+    for (path, value) in fields("files", value)? {
+        let file = file_content(&format!("files.{path}"), value)?;
+        builder.set_file(sink, &path, Some(file))?;
+    }
+    Ok(())
+}
+
+/// Parses a file: its text, or an object with its content and mode.
+pub(super) fn file_content(place: &str, value: &RawValue) -> Result<(FileMode, Bytes)> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct File {
         content: String,
         mode: Option<String>,
     }
-    if value.get() == "null" {
-        return builder.clear(sink, "files");
+    if let Some(content) = text(value) {
+        return Ok((FileMode::Regular, content));
     }
-    builder.set_empty(sink, "files", Shape::Map)?;
-    for (path, value) in fields("files", value)? {
-        let expected = || {
-            Error::invalid(format!(
-                "files.{path}: expected a string, or an object with content and mode (regular, executable, symlink)"
-            ))
-        };
-        let (content, mode) = match text(value) {
-            Some(content) => (content, FileMode::Regular),
-            None => {
-                let file: File = serde_json::from_str(value.get())
-                    .map_err(|source| json::refused(expected(), source))?;
-                let mode = match file.mode.as_deref() {
-                    None | Some("regular") => FileMode::Regular,
-                    Some("executable") => FileMode::Executable,
-                    Some("symlink") => FileMode::Symlink,
-                    Some(_) => return Err(expected()),
-                };
-                (file.content.into(), mode)
-            }
-        };
-        builder.set_file(sink, &path, Some((mode, content)))?;
-    }
-    Ok(())
+    let expected = || {
+        Error::invalid(format!(
+            "{place}: expected a string, or an object with content and mode (regular, executable, symlink)"
+        ))
+    };
+    let file: File =
+        serde_json::from_str(value.get()).map_err(|source| json::refused(expected(), source))?;
+    let mode = match file.mode.as_deref() {
+        None | Some("regular") => FileMode::Regular,
+        Some("executable") => FileMode::Executable,
+        Some("symlink") => FileMode::Symlink,
+        Some(_) => return Err(expected()),
+    };
+    Ok((mode, file.content.into()))
 }
 
 fn apply_section(
@@ -184,7 +197,7 @@ fn apply_section(
 }
 
 /// A value as a blob: the text of a string, the exact JSON of anything else.
-fn value_item(sink: &mut dyn ObjectSink, value: &RawValue) -> Result<Item> {
+pub(super) fn value_item(sink: &mut dyn ObjectSink, value: &RawValue) -> Result<Item> {
     let (bytes, media) = match text(value) {
         Some(text) => (text, Bytes::new()),
         None => (raw(value), Bytes::from_static(JSON_MEDIA.as_bytes())),
@@ -201,13 +214,13 @@ fn raw(value: &RawValue) -> Bytes {
     Bytes::copy_from_slice(value.get().as_bytes())
 }
 
-fn fields<'a>(place: &str, value: &'a RawValue) -> Result<StateFields<'a>> {
+pub(super) fn fields<'a>(place: &str, value: &'a RawValue) -> Result<StateFields<'a>> {
     serde_json::from_str(value.get()).map_err(|source| {
         json::refused(Error::invalid(format!("{place}: expected a JSON object")), source)
     })
 }
 
-fn array<'a>(place: &str, value: &'a RawValue) -> Result<Vec<&'a RawValue>> {
+pub(super) fn array<'a>(place: &str, value: &'a RawValue) -> Result<Vec<&'a RawValue>> {
     serde_json::from_str(value.get()).map_err(|source| {
         json::refused(Error::invalid(format!("{place}: expected a JSON array")), source)
     })
@@ -241,13 +254,13 @@ mod tests {
     fn a_named_section_is_replaced_and_the_others_carry_over() {
         let (objects, context) = applied(&[
             r#"{"scratchpad": {"a": {"content":  1}, "b": "text"}, "memory": {"m": 1}}"#,
-            r#"{"scratchpad": {"c": [2]}, "framework-section": [1, "two"], "note": "x"}"#,
+            r#"{"scratchpad": {"c": [2]}, "x-framework": [1, "two"], "x-note": "x"}"#,
         ]);
         assert_eq!(value(&objects, &context, "scratchpad", "a"), None);
         assert_eq!(value(&objects, &context, "scratchpad", "c").unwrap(), "[2]");
         assert_eq!(value(&objects, &context, "memory", "m").unwrap(), "1");
-        assert_eq!(context.count(&objects, "framework-section").unwrap(), 2);
-        assert_eq!(context.count(&objects, "note").unwrap(), 1);
+        assert_eq!(context.count(&objects, "x-framework").unwrap(), 2);
+        assert_eq!(context.count(&objects, "x-note").unwrap(), 1);
     }
 
     #[test]
@@ -301,6 +314,13 @@ mod tests {
             (r#"{"agents/main/messages":{}}"#, "state: 'agents/main/messages' cannot name"),
             (r#"{"agents":{"main":{"x/messages":[]}}}"#, "agents.main: 'x/messages' cannot name"),
             (r#"{"source":["x"]}"#, "state: 'source'"),
+            (r#"{"scratchpadd":{}}"#, "unknown section 'scratchpadd': did you mean 'scratchpad'?"),
+            (r#"{"todo":{}}"#, "unknown section 'todo': sections are agents, files, scratchpad,"),
+            (r#"{"messages":[]}"#, r#"expected {"agents": {"main": {"messages": [...]}}}"#),
+            (
+                r#"{"agents":{"main":{"mesages":[]}}}"#,
+                "unknown part 'mesages': did you mean 'messages'",
+            ),
         ] {
             let mut builder = Builder::new();
             let error = apply_state(&mut Memory::new(), &mut builder, document.as_bytes());

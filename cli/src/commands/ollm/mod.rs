@@ -71,7 +71,7 @@ impl Verb for Ollm {
                 snapshot_when_due(run, *usage, thresholds, new, target)
             }
             OllmCommand::Transition(OfModes { transition, modes, basics }) => {
-                let target = basics.open(run)?;
+                let target = basics.open(run, None)?;
                 snapshot_of_modes(run, transition, modes, basics, target)
             }
         }

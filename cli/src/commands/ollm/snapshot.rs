@@ -18,18 +18,18 @@ pub(crate) fn snapshot_when_due(
     new: &NewSnapshot,
     target: SnapshotTarget,
 ) -> Result<Answer> {
-    let SnapshotTarget { repo, at, state } = target;
+    let SnapshotTarget { repo, at, input } = target;
     let messages = match repo.tip(&at.branch) {
         Some(tip) => repo.context(&tip)?.message_count(repo.store())?,
         None => 0,
     };
-    let is_empty = messages == 0 && state.is_none();
+    let is_empty = messages == 0 && input.is_empty();
     let due = thresholds.check(usage, &repo, &at.branch, is_empty, &at.stamp)?;
     if due.level.is_none() {
         due.keep(&repo, &at.branch, &at.stamp)?;
         return not_due(run, &repo, &due, &at.branch);
     }
-    new.take(&repo, at, state.as_deref(), Some(due))?.print(&mut run.out)?;
+    new.take(&repo, at, &input, Some(due))?.print(&mut run.out)?;
     Ok(Answer::Yes)
 }
 

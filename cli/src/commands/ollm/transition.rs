@@ -72,7 +72,7 @@ pub(crate) fn snapshot_of_modes(
     target: SnapshotTarget,
 ) -> Result<Answer> {
     let transition = besides.transition(modes);
-    let SnapshotTarget { repo, at: At { branch: origin, stamp }, state } = target;
+    let SnapshotTarget { repo, at: At { branch: origin, stamp }, input } = target;
     let branch = BranchName::main(&format!("{}{MODES_SUFFIX}", origin.session()))?;
     let mut change = repo.begin();
     let context = match change.tip(&origin) {
@@ -80,7 +80,7 @@ pub(crate) fn snapshot_of_modes(
         None => Context::default(),
     };
     let mut builder = Builder::new();
-    transition.apply(&mut change, &mut builder, &context, state.as_deref())?;
+    transition.apply(&mut change, &mut builder, &context, input.state.as_deref())?;
     let tree = builder.write(&mut change)?;
     let title = transition.title();
     let mut draft = SnapshotDraft::new(tree, basics.message.as_deref().unwrap_or(&title), &stamp);

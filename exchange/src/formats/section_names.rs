@@ -1,0 +1,185 @@
+//! Section names that people and programs type: known ones, those that the context has already, and
+//! those that begin with `x-`. Any other is taken for a slip, since a section that nothing reads is
+//! found much later.
+//!
+//! The library itself writes sections of any name: the rule is for documents.
+
+use turntree::context::{Builder, SOURCE, VFS_SECTION};
+use turntree::error::{Error, Result};
+use turntree::object::ObjectSource;
+
+/// Sections that a document may name in any context: those of turntree, then those of frameworks.
+const SECTIONS: [&str; 19] = [
+    "agents",
+    "files",
+    "scratchpad",
+    "memory",
+    "goals",
+    "reasoning",
+    "checkpoints",
+    "lessons",
+    "meta",
+    VFS_SECTION,
+    "conflicts",
+    "findings",
+    "intents",
+    "plugin-states",
+    "snapshots",
+    "comments",
+    "diagnostics",
+    "design-messages",
+    "git",
+];
+
+/// Sections that an error lists, the first of [`SECTIONS`].
+const TOLD: usize = 9;
+
+/// Parts of an agent.
+const PARTS: [&str; 7] = [
+    "messages",
+    "state",
+    "system-prompt",
+    "reads",
+    "memory-reads",
+    "system-messages",
+    "dynamic-messages",
+];
+
+/// Names of this prefix are free for everybody.
+const FREE_PREFIX: &str = "x-";
+
+/// Most changes of a name that is taken for a slip of another.
+const MAX_SLIPS: usize = 3;
+
+/// Checks the name of a section.
+///
+/// # Errors
+/// `InvalidInput` with the name that is meant, or the form of the document.
+pub(super) fn check_section(
+    source: &dyn ObjectSource,
+    builder: &Builder,
+    place: &str,
+    name: &str,
+) -> Result<()> {
+    let is_free = name.starts_with(FREE_PREFIX) || SECTIONS.contains(&name);
+    if is_free || builder.shape(source, name)?.is_some() {
+        return Ok(());
+    }
+    if PARTS.contains(&name) {
+        return Err(Error::invalid(format!(
+            "{place}: '{name}' belongs to an agent: expected {}",
+            agent_form(place, name)
+        )));
+    }
+    let meant = match nearest(name, &SECTIONS) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => {
+            let listed = SECTIONS.get(..TOLD).unwrap_or_default();
+            format!("sections are {}", listed.join(", "))
+        }
+    };
+    Err(unknown(place, "section", name, &meant))
+}
+
+/// Checks the part of an agent: the last component of its section.
+///
+/// # Errors
+/// As for [`check_section`].
+pub(super) fn check_part(
+    source: &dyn ObjectSource,
+    builder: &Builder,
+    place: &str,
+    section: &str,
+) -> Result<()> {
+    let name = section.rsplit('/').next().unwrap_or(section);
+    let is_free = name.starts_with(FREE_PREFIX) || PARTS.contains(&name);
+    if is_free || builder.shape(source, section)?.is_some() {
+        return Ok(());
+    }
+    let meant = match nearest(name, &PARTS) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => "an agent has messages, state, system-prompt and reads".to_owned(),
+    };
+    Err(unknown(place, "part", name, &meant))
+}
+
+/// Refuses the section that only an import writes.
+///
+/// # Errors
+/// `InvalidInput` for [`SOURCE`].
+pub(super) fn refuse_source(place: &str, name: &str) -> Result<()> {
+    match name == SOURCE {
+        false => Ok(()),
+        true => Err(Error::invalid(format!(
+            "{place}: '{SOURCE}' holds an imported transcript, and only that"
+        ))),
+    }
+}
+
+fn unknown(place: &str, what: &str, name: &str, meant: &str) -> Error {
+    let free = format!("names that begin with {FREE_PREFIX} are free");
+    let colon = if meant.ends_with('?') { "" } else { ";" };
+    Error::invalid(format!("{place}: unknown {what} '{name}': {meant}{colon} {free}"))
+}
+
+/// Shows where the part of an agent stands in a document.
+fn agent_form(place: &str, name: &str) -> String {
+    match (place, name) {
+        ("append", _) => r#"{"agents": {"main": [...]}}"#.to_owned(),
+        (_, "messages") => r#"{"agents": {"main": {"messages": [...]}}}"#.to_owned(),
+        (_, name) => format!(r#"{{"agents": {{"main": {{"{name}": ...}}}}}}"#),
+    }
+}
+
+/// Returns the known name that `name` is most likely a slip of.
+fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
+    if name.len() > 64 {
+        return None;
+    }
+    let near = known.iter().map(|known| (slips(name, known), *known)).min()?;
+    let allowed = (name.chars().count() / 3).min(MAX_SLIPS);
+    (near.0 <= allowed).then_some(near.1)
+}
+
+/// Counts the characters to insert, remove or replace to make one name of another.
+fn slips(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().flat_map(char::to_lowercase).collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.chars().flat_map(char::to_lowercase).enumerate() {
+        let mut before = at;
+        let mut left = at + 1;
+        let mut next = vec![left];
+        for (above, wanted) in row.iter().skip(1).zip(&other) {
+            let replaced = before + usize::from(*wanted != letter);
+            left = replaced.min(above + 1).min(left + 1);
+            before = *above;
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_a_few_letters_from_a_known_name() {
+        assert_eq!(slips("scratchpad", "scratchpad"), 0);
+        assert_eq!(slips("scratchpadd", "scratchpad"), 1);
+        assert_eq!(slips("Memroy", "memory"), 2);
+        assert_eq!(slips("", "git"), 3);
+        for (name, near) in [
+            ("scratchpadd", Some("scratchpad")),
+            ("memories", Some("memory")),
+            ("agent", Some("agents")),
+            ("file", Some("files")),
+            ("todo", None),
+            ("system", None),
+            ("a", None),
+        ] {
+            assert_eq!(nearest(name, &SECTIONS), near, "{name}");
+        }
+    }
+}

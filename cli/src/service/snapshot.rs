@@ -81,7 +81,7 @@ impl Request for SnapshotArguments {
             ..NewSnapshot::default()
         };
         let state = self.state.map(|state| Value::Object(state).to_string().into());
-        let edits = edits(self.append, self.set, &self.unset);
+        let edits = edits(self.append.as_ref(), self.set.as_ref(), &self.unset);
         let input = ContextInput::of_call(state, edits);
         if call.would_create()? {
             input.check()?;
@@ -97,8 +97,8 @@ impl Request for SnapshotArguments {
 
 /// The document of edits, unless nothing is edited.
 fn edits(
-    append: Option<Map<String, Value>>,
-    set: Option<Map<String, Value>>,
+    append: Option<&Map<String, Value>>,
+    set: Option<&Map<String, Value>>,
     unset: &[String],
 ) -> Option<Bytes> {
     let has_edits = append.is_some() || set.is_some() || !unset.is_empty();

@@ -119,7 +119,14 @@ pub(super) fn refuse_source(place: &str, name: &str) -> Result<()> {
 fn unknown(place: &str, what: &str, name: &str, meant: &str) -> Error {
     let free = format!("names that begin with {FREE_PREFIX} are free");
     let colon = if meant.ends_with('?') { "" } else { ";" };
-    Error::invalid(format!("{place}: unknown {what} '{name}': {meant}{colon} {free}"))
+    let name = if is_word(name) { format!(" '{name}'") } else { String::new() };
+    Error::invalid(format!("{place}: unknown {what}{name}: {meant}{colon} {free}"))
+}
+
+/// Returns whether a name is one that people give, and not content that stands in its place.
+fn is_word(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_alphabetic() || matches!(letter, '-' | '_' | ' ');
+    name.chars().count() <= 24 && name.chars().all(is_letter)
 }
 
 /// Shows where the part of an agent stands in a document.
@@ -181,5 +188,7 @@ mod tests {
         ] {
             assert_eq!(nearest(name, &SECTIONS), near, "{name}");
         }
+        let told = unknown("state", "section", "sk-7f3a9c51", "x").to_string();
+        assert!(told.contains("unknown section: x") && !told.contains("7f3a"), "{told}");
     }
 }

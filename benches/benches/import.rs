@@ -39,6 +39,7 @@ fn imports(criterion: &mut Criterion) {
                         session: "recorded".into(),
                         stamp: stamp(0),
                         switch: false,
+                        adoption: None,
                     };
                     let repo = store.open(Durability::Full).expect("the store opens");
                     black_box(import(&repo, &*bytes, &options).expect("an import"));

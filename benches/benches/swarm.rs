@@ -40,6 +40,7 @@ fn swarm(criterion: &mut Criterion) {
                     session: "swarm".into(),
                     stamp: stamp(0),
                     switch: false,
+                    adoption: None,
                 };
                 let repo = store.open(Durability::Full).expect("the store opens");
                 black_box(import(&repo, &*log, &options).expect("an import"));

@@ -40,7 +40,13 @@ fn repository() -> Repository {
 
 fn of_session(session: &str, format: &str) -> ImportOptions {
     let format = Some(named(format).unwrap());
-    ImportOptions { format, session: session.to_owned(), stamp: stamp(1), switch: false }
+    ImportOptions {
+        format,
+        session: session.to_owned(),
+        stamp: stamp(1),
+        switch: false,
+        adoption: None,
+    }
 }
 
 /// What an import reports, unless the input is refused, which leaves no trace.

@@ -126,7 +126,7 @@ fn expect_designed(error: &turntree::Error) {
 }
 
 fn adopt_all(repo: &Repository, found: &FoundSessions) -> Vec<Adopted> {
-    let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
+    let options = AdoptOptions { stamp: stamp(1), adoption: Arc::default(), passed: &|_| {} };
     adopt(repo, found.sessions.clone(), &options, &mut AdoptionCache::peek(repo.store())).unwrap()
 }
 

@@ -35,6 +35,7 @@ fn import_as(repo: &Repository, session: &str, format: &str, bytes: &[u8]) -> Op
         session: session.to_owned(),
         stamp: stamp(1),
         switch: false,
+        adoption: None,
     };
     let before = repo.refs();
     match import(repo, bytes, &options) {

@@ -1,7 +1,7 @@
 //! Several sessions of one project, and going back while a client goes on: what acts on which branch.
 
 use std::fs;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use turntree::repo::BranchName;
@@ -137,6 +137,42 @@ fn a_check_tells_who_runs_hooks_and_what_is_left_to_do() {
 }
 
 #[test]
+fn settings_name_the_link_that_was_run_and_those_of_a_team_no_place() {
+    let client = Client::new(PROGRAM, "s-1.jsonl");
+    let link = client.root.path().join("tt");
+    std::os::unix::fs::symlink(PROGRAM, &link).unwrap();
+    let run = |words: &[&str]| {
+        let mut command = Command::new(&link);
+        let home = client.root.path().join("home");
+        command.args(words).current_dir(client.project()).env_clear().env("HOME", home);
+        command.output().unwrap()
+    };
+    let file = |name: &str| fs::read_to_string(client.project().join(".claude").join(name)).ok();
+    let (local, shared) = ("settings.local.json", "settings.json");
+
+    text(&run(&["hook", "install", "claude-code"]));
+    let command = format!("'{}' hook --dialect claude-code", link.display());
+    assert!(file(local).unwrap().contains(&command) && file(shared).is_none());
+    let output = run(&["hook", "install", "claude-code", "--shared", "--spiral"]);
+    assert!(text(&output).contains(shared));
+    let warned = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(warned.contains("not in PATH") && warned.contains(local), "{warned}");
+    let command = "\"command\":\"turntree hook --dialect claude-code --spiral\"";
+    assert!(file(shared).unwrap().contains(command));
+    let said = text(&run(&["hook", "check"]));
+    assert!(said.lines().next().unwrap().contains(&format!("{local}, ")), "{said}");
+
+    let undone = text(&run(&["hook", "uninstall", "claude-code", "--shared"]));
+    assert!(undone.contains(shared) && file(shared).is_none() && file(local).is_some());
+    text(&run(&["hook", "install", "claude-code", "--shared"]));
+    assert_eq!(text(&run(&["hook", "uninstall", "claude-code"])).lines().count(), 2);
+    assert!(file(shared).is_none() && file(local).is_none());
+    // A store is on one machine.
+    let refused = client.command(&["hook", "install", "claude-code", "--shared"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
 fn gemini_pins_once_before_a_compaction_that_may_come() {
     let client = Client::new(PROGRAM, "session-1.jsonl");
     let mut log = vec![
@@ -162,10 +198,10 @@ fn what_hooks_do_is_done_by_the_client_and_not_taken_back_for_a_person() {
     client.write("a", "one");
     client.event(&[], "SessionStart", json!({"source": "startup"}));
     let repo = client.repo();
-    assert_eq!(repo.commit(&client.commits()[0]).unwrap().author.agent, "claude-code");
+    assert_eq!(repo.commit(&client.commits()[0]).unwrap().author.agent, "hook/claude-code");
     let operations: Vec<String> =
         repo.operations().map(|entry| entry.unwrap().operation.actor).collect();
-    assert!(operations.iter().all(|actor| actor == "claude-code"), "{operations:?}");
+    assert!(operations.iter().all(|actor| actor == "hook/claude-code"), "{operations:?}");
     text(&client.command(&["tag", "mine"]).output().unwrap());
     prompt_of(&client, "b", 4);
     let undone = text(&client.command(&["undo"]).output().unwrap());

@@ -1,5 +1,6 @@
 //! The program: its verbs, its servers, its hooks and its stories.
 
+mod adopting;
 mod clients;
 mod exploration;
 mod hook;

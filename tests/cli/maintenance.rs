@@ -1,6 +1,7 @@
 //! Maintenance that nobody asked for: what commands do after they have committed.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -40,6 +41,13 @@ impl Workshop {
             .env("TURNTREE_NOW", "2026-11-20T12:00:00Z");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
+    }
+
+    /// Puts a session into the store, and starts nothing.
+    fn import(&self, messages: usize) {
+        fs::write(self.path("long.jsonl"), claude_code(messages)).unwrap();
+        let import = ["import", "long.jsonl", "--no-maintenance", "--session", "long"];
+        assert!(self.command(&import).status().unwrap().success());
     }
 
     /// Puts so much into the journal that it is worth packing, and starts nothing.
@@ -183,15 +191,63 @@ fn what_goes_wrong_is_written_down_where_it_takes_little_room() {
 }
 
 #[test]
-fn a_collection_waits_for_no_other_and_says_so() {
+fn what_looks_needs_no_lock_and_the_impatient_are_told() {
     let workshop = Workshop::new();
-    workshop.fill("long");
+    workshop.import(40);
     let collector = fs::File::create(workshop.path("store/collector")).unwrap();
     collector.lock().unwrap();
-    for command in [&["gc"][..], &["repack"], &["gc", "--dry-run"]] {
+    for command in [
+        &["gc", "--no-wait"][..],
+        &["repack", "--no-wait"],
+        &["repair", "--no-wait"],
+        &["redact", "parser", "--yes", "--no-wait"],
+    ] {
         assert_eq!(workshop.command(command).status().unwrap().code(), Some(5), "{command:?}");
     }
-    assert!(workshop.command(&["gc", "--auto"]).status().unwrap().success());
-    assert!(workshop.command(&["stats"]).status().unwrap().success());
+    for command in [&["gc", "--auto"][..], &["gc", "--dry-run"], &["repack", "-n"], &["stats"]] {
+        assert!(workshop.command(command).status().unwrap().success(), "{command:?}");
+    }
     assert!(workshop.snapshot().status().unwrap().success());
+}
+
+#[test]
+fn maintenance_that_was_asked_for_waits_for_the_one_in_the_background() {
+    let workshop = Workshop::new();
+    workshop.import(40);
+    for command in [
+        &["repack"][..],
+        &["gc"],
+        &["repair"],
+        &["redact", "parser", "--yes"],
+        &["redact", "lexer", "--dry-run"],
+    ] {
+        let collector = fs::File::create(workshop.path("store/collector")).unwrap();
+        collector.lock().unwrap();
+        let mut child = workshop.command(command).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.starts_with("waiting for the maintenance that goes on"), "{line}");
+        assert!(child.try_wait().unwrap().is_none(), "{command:?} waits");
+        drop(collector);
+        let code = child.wait().unwrap().code();
+        assert!(matches!(code, Some(0 | 1)), "{command:?}: {code:?}");
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).unwrap();
+        assert!(!rest.contains("waiting"), "{rest}");
+    }
+}
+
+#[test]
+fn who_waits_can_be_stopped() {
+    let workshop = Workshop::new();
+    workshop.import(40);
+    let collector = fs::File::create(workshop.path("store/collector")).unwrap();
+    collector.lock().unwrap();
+    let mut child = workshop.command(&["gc"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    assert!(!child.wait().unwrap().success());
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
-use turntree::repo::Repository;
+use turntree::repo::{BranchName, Repository};
 use turntree::workspace::AdoptionCache;
 use turntree_exchange::agents::{
     AdoptOptions, Adopted, Outcome, SessionPlace, adopt, find, places,
@@ -46,7 +47,7 @@ impl Home {
         let count = |bytes| {
             passed.fetch_add(bytes, Ordering::Relaxed);
         };
-        let options = AdoptOptions { stamp: stamp(1), passed: &count };
+        let options = AdoptOptions { stamp: stamp(1), adoption: Arc::default(), passed: &count };
         let mut seen = AdoptionCache::open(repo.store());
         let adopted = adopt(repo, found.sessions, &options, &mut seen).unwrap();
         seen.save().unwrap();
@@ -120,7 +121,7 @@ fn a_file_that_did_not_change_is_not_read_again_unless_its_branch_is_gone() {
     let place = SessionPlace { agent: String::new(), path };
     let sandbox = Sandbox::new();
     let adopt_again = || {
-        let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
+        let options = AdoptOptions { stamp: stamp(1), adoption: Arc::default(), passed: &|_| {} };
         let mut seen = AdoptionCache::open(sandbox.repo.store());
         let sessions = find(std::slice::from_ref(&place)).sessions;
         let adopted = adopt(&sandbox.repo, sessions, &options, &mut seen).unwrap().remove(0);
@@ -134,6 +135,80 @@ fn a_file_that_did_not_change_is_not_read_again_unless_its_branch_is_gone() {
     transaction.commit(&stamp(2), "delete it").unwrap();
     let Outcome::Imported(again) = adopt_again() else { panic!("its branch is gone") };
     assert_eq!((again.turns, again.head), (report.turns, report.head));
+    // An undo may leave the branch, at an older turn.
+    let repo = &sandbox.repo;
+    let parent = repo.commit(&again.head).unwrap().parents[0];
+    let mut transaction = repo.begin();
+    transaction.move_branch(&again.branch, Some(parent));
+    transaction.commit(&stamp(3), "go back").unwrap();
+    let Outcome::Imported(back) = adopt_again() else { panic!("its turn is gone") };
+    assert_eq!((back.turns, back.head), (1, report.head));
+}
+
+#[test]
+fn one_undo_takes_back_an_adoption_and_a_redo_brings_it_again() {
+    let home = Home::new();
+    let repo = &home.sandbox.repo;
+    let write = |name: &str, turns: usize| {
+        let text = claude_code(turns).replace("parser", name);
+        home.write(&format!("{PROJECT}/{name}.jsonl"), text.as_bytes());
+    };
+    let undo = |time: i64| {
+        let plan = repo.plan_undo(repo.undoable(None).unwrap().unwrap()).unwrap();
+        repo.undo(&plan, &stamp(time), "undo").unwrap();
+    };
+    for name in ["a", "b", "c"] {
+        write(name, 9);
+    }
+    home.adopt();
+    let first = repo.branches();
+    assert_eq!(first.len(), 3);
+    // The second one goes on with two sessions and brings a third.
+    for (name, turns) in [("a", 12), ("b", 12), ("d", 9)] {
+        write(name, turns);
+    }
+    home.adopt();
+    let second = repo.branches();
+    assert_eq!((second.len(), repo.operations().count()), (4, 6));
+
+    undo(2);
+    assert_eq!(repo.branches(), first);
+    undo(3);
+    assert_eq!(repo.branches(), []);
+    assert!(repo.undoable(None).unwrap().is_none());
+    assert_eq!(repo.undone_operations().unwrap().len(), 6);
+    for (time, expected) in [(4, &first), (5, &second)] {
+        let plan = repo.plan_undo(repo.redoable(None).unwrap().unwrap()).unwrap();
+        repo.undo(&plan, &stamp(time), "redo").unwrap();
+        assert_eq!(&repo.branches(), expected);
+    }
+    undo(6);
+    assert_eq!(repo.branches(), first);
+    assert_eq!(turns(&home.adopt())["d"], Some(9), "what was taken back is new");
+}
+
+#[test]
+fn an_adoption_is_not_taken_back_when_somebody_goes_on_with_a_session_of_it() {
+    let home = Home::new();
+    let repo = &home.sandbox.repo;
+    for name in ["a", "b"] {
+        home.write(
+            &format!("{PROJECT}/{name}.jsonl"),
+            claude_code(9).replace("parser", name).as_bytes(),
+        );
+    }
+    home.adopt();
+    let b = BranchName::main("b").unwrap();
+    let parent = repo.commit(&repo.tip(&b).unwrap()).unwrap().parents[0];
+    let mut transaction = repo.begin();
+    transaction.move_branch(&b, Some(parent));
+    transaction.commit(&stamp(2), "go back").unwrap();
+    let newest = repo.operations().nth(1).unwrap().unwrap();
+    let error = repo.plan_undo(newest).unwrap_err();
+    assert!(
+        error.to_string().starts_with("refs/heads/b/main was changed by operation 3"),
+        "{error}"
+    );
 }
 
 #[test]

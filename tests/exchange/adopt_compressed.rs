@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::json;
 use turntree::ErrorKind;
@@ -65,7 +66,7 @@ impl Home {
     fn adopt(&self) -> Vec<Adopted> {
         let found = self.find();
         assert!(found.odd.is_empty());
-        let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
+        let options = AdoptOptions { stamp: stamp(1), adoption: Arc::default(), passed: &|_| {} };
         let mut seen = AdoptionCache::open(self.sandbox.repo.store());
         adopt(&self.sandbox.repo, found.sessions, &options, &mut seen).unwrap()
     }

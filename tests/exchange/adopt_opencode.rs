@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use rusqlite::{Connection, params};
@@ -111,7 +112,7 @@ impl Home {
 
     fn adopt_all(&self, found: FoundSessions) -> Vec<Adopted> {
         let repo = &self.sandbox.repo;
-        let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
+        let options = AdoptOptions { stamp: stamp(1), adoption: Arc::default(), passed: &|_| {} };
         let mut seen = AdoptionCache::open(repo.store());
         let adopted = adopt(repo, found.sessions, &options, &mut seen).unwrap();
         seen.save().unwrap();
@@ -273,8 +274,13 @@ fn a_session_in_the_log_alone_is_its_export_and_nothing_outside_the_store_change
     assert!(tree(&home.path) == before);
 
     // The export itself is nothing new.
-    let options =
-        ImportOptions { format: None, session: "ses_1".into(), stamp: stamp(2), switch: false };
+    let options = ImportOptions {
+        format: None,
+        session: "ses_1".into(),
+        stamp: stamp(2),
+        switch: false,
+        adoption: None,
+    };
     let report = import(&home.sandbox.repo, EXPORT.as_bytes(), &options).unwrap();
     assert_eq!((report.turns, report.new_bytes), (0, 0));
 }

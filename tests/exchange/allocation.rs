@@ -5,6 +5,7 @@
 use std::alloc::System;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use peakmem_alloc::{INSTRUMENTED_SYSTEM, PeakMemAlloc, PeakMemAllocTrait};
 use turntree::context::export_source;
@@ -112,7 +113,13 @@ fn import_peak(text: &[u8]) -> (u64, usize) {
     let folder = tempfile::tempdir().unwrap();
     let repo = new_store(&folder.path().join("store"));
     let format = Some(formats::named("claude-code").unwrap());
-    let options = ImportOptions { format, session: "one".into(), stamp: stamp(1), switch: false };
+    let options = ImportOptions {
+        format,
+        session: "one".into(),
+        stamp: stamp(1),
+        switch: false,
+        adoption: None,
+    };
     let (done, memory) = peak(|| import(&repo, text, &options));
     let report = done.unwrap();
     let context = repo.context(&report.head).unwrap();
@@ -162,7 +169,8 @@ fn adopting_more_sessions_takes_memory_for_their_index_only() {
             }
             let dir = folder.path().join(format!("store-{sessions}"));
             let repo = new_store(&dir);
-            let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
+            let options =
+                AdoptOptions { stamp: stamp(1), adoption: Arc::default(), passed: &|_| {} };
             let place = SessionPlace { agent: String::new(), path: home.clone() };
             let (adopted, memory) = peak(|| {
                 let found = find(std::slice::from_ref(&place)).sessions;

@@ -558,7 +558,13 @@ fn a_malformed_entry_is_refused_as_upstream_does() {
 }
 
 fn options() -> ImportOptions {
-    ImportOptions { format: None, session: "work".to_owned(), stamp: stamp(1), switch: false }
+    ImportOptions {
+        format: None,
+        session: "work".to_owned(),
+        stamp: stamp(1),
+        switch: false,
+        adoption: None,
+    }
 }
 
 fn stored(path: &str, bytes: &[u8]) -> FolderFile {

@@ -47,8 +47,13 @@ fn import_files(sandbox: &Sandbox, files: &[(String, &str)]) -> Vec<String> {
         bytes: text.as_bytes().to_vec().into(),
     };
     let files: Vec<FolderFile> = files.iter().map(stored).collect();
-    let options =
-        ImportOptions { format: None, session: "work".to_owned(), stamp: stamp(1), switch: false };
+    let options = ImportOptions {
+        format: None,
+        session: "work".to_owned(),
+        stamp: stamp(1),
+        switch: false,
+        adoption: None,
+    };
     import_designs(&sandbox.repo, &files, &options).unwrap();
     let mut sessions: Vec<String> =
         sandbox.repo.branches().iter().map(|(name, _)| name.session().to_owned()).collect();

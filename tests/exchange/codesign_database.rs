@@ -130,7 +130,13 @@ fn entry(repo: &Repository, revision: &str, section: &str, key: &str) -> Option<
 }
 
 fn options() -> ImportOptions {
-    ImportOptions { format: None, session: "work".to_owned(), stamp: stamp(1), switch: false }
+    ImportOptions {
+        format: None,
+        session: "work".to_owned(),
+        stamp: stamp(1),
+        switch: false,
+        adoption: None,
+    }
 }
 
 fn import_files(sandbox: &Sandbox, files: &[(&str, &[u8])]) -> turntree::Result<ImportReport> {

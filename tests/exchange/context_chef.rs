@@ -45,6 +45,7 @@ fn refused(document: &str) -> Error {
         session: "work".to_owned(),
         stamp: stamp(1),
         switch: false,
+        adoption: None,
     };
     let error =
         turntree_exchange::import(&sandbox.repo, document.as_bytes(), &options).unwrap_err();

@@ -41,8 +41,13 @@ fn import_files(
     files: &[FolderFile],
     session: Option<&str>,
 ) -> turntree::Result<OllmReport> {
-    let options =
-        ImportOptions { format: None, session: String::new(), stamp: stamp(1), switch: false };
+    let options = ImportOptions {
+        format: None,
+        session: String::new(),
+        stamp: stamp(1),
+        switch: false,
+        adoption: None,
+    };
     import_folder(&sandbox.repo, name, files, session, &options)
 }
 

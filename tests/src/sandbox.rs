@@ -77,8 +77,13 @@ impl Sandbox {
         format: Option<&'static Format>,
         bytes: &[u8],
     ) -> turntree::Result<ImportReport> {
-        let options =
-            ImportOptions { format, session: session.to_owned(), stamp: stamp(1), switch: false };
+        let options = ImportOptions {
+            format,
+            session: session.to_owned(),
+            stamp: stamp(1),
+            switch: false,
+            adoption: None,
+        };
         import(&self.repo, bytes, &options)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
 use turntree::Error;
@@ -17,7 +17,7 @@ use turntree_exchange::agents::{
 
 use super::Verb;
 use crate::porcelain::import_report::warn_of_notes;
-use crate::program::invocation::{Invocation, stamp, whole_path};
+use crate::program::invocation::{Invocation, stamp, user_or_nearest, whole_path};
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::json;
 use crate::view::output::{NAME, Output, STRONG, warn};
@@ -33,8 +33,11 @@ const MAX_SHOWN: usize = 10;
 /// Looks where Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, pi and Cline keep their
 /// sessions, or in PATHs, and imports all of them, several at once. Run again, it adds only new
 /// turns; content that sessions share is stored once. Nothing outside the store is written, even
-/// while an agent has its database open. The report names the store: that of the project if it has
-/// one, else the user's.
+/// while an agent has its database open.
+///
+/// The sessions of the machine go to the user's store, unless --store or TURNTREE_STORE names
+/// another one; PATHs go to the store of the project if it has one. The report names it. One
+/// 'turntree undo' takes back all that one run has imported.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree adopt --dry-run
@@ -66,18 +69,23 @@ struct AgentRow {
 impl Verb for Adopt {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let places = self.places()?;
+        if self.paths.is_empty() {
+            run.act_on_user_store();
+        }
         let FoundSessions { sessions, others, odd } = find(&places);
         let mut failures: Vec<(String, String)> = odd.into_iter().map(failure_of_odd).collect();
         let mut rows: BTreeMap<String, AgentRow> = BTreeMap::new();
         if self.dry_run || sessions.is_empty() {
             let repo = if run.would_create()? { None } else { Some(run.open()?) };
-            let seen = repo.map(|repo| AdoptionCache::peek(repo.store())).unwrap_or_default();
+            let known = repo.map(|repo| (AdoptionCache::peek(repo.store()), repo.refs()));
             for found in &sessions {
                 let row = rows.entry(found.agent.clone()).or_default();
                 row.sessions += 1;
                 row.bytes_there += found.bytes;
-                row.unchanged +=
-                    u64::from(seen.unchanged(&found.path, found.entry.as_deref()).is_some());
+                let is_known = known.as_ref().is_some_and(|(seen, refs)| {
+                    seen.unchanged(refs, &found.path, found.entry.as_deref()).is_some()
+                });
+                row.unchanged += u64::from(is_known);
             }
         } else {
             for Adopted { found, outcome } in adopt_all(run, sessions)? {
@@ -134,6 +142,15 @@ impl Adopt {
         self.paths.iter().map(|path| named(path)).collect()
     }
 
+    /// The command that takes an adoption back, from here.
+    fn undo(&self, store: &str) -> String {
+        let here = user_or_nearest().map(|dir| dir.display().to_string());
+        match self.paths.is_empty() && here.as_deref() != Some(store) {
+            true => format!("'turntree --store {} undo'", shell_word(store)),
+            false => "'turntree undo'".to_owned(),
+        }
+    }
+
     fn print(
         &self,
         out: &mut Output,
@@ -173,12 +190,11 @@ impl Adopt {
         }
         match self.dry_run {
             true => {
-                let would = "nothing was done; 'turntree adopt' imports the new turns";
+                let would = "nothing was done; without --dry-run the new turns go";
                 writeln!(out, "{would} into {store}")?;
             }
             false if total.bytes_here > 0 => {
-                writeln!(out, "imported into {store}")?;
-                writeln!(out, "'turntree repack' makes the store several times smaller")?;
+                writeln!(out, "imported into {store}; {} takes all of it back", self.undo(store))?;
             }
             false => writeln!(out, "nothing is new to {store}")?,
         }
@@ -205,7 +221,7 @@ fn adopt_all(run: &Invocation, sessions: Vec<FoundSession>) -> Result<Vec<Adopte
             meter.show(done.min(all), all);
         }
     };
-    let options = AdoptOptions { stamp: stamp()?, passed: &passed };
+    let options = AdoptOptions { stamp: stamp()?, adoption: Arc::default(), passed: &passed };
     let mut adopted = Vec::new();
     let mut batches = batches(sessions).into_iter().peekable();
     while let Some(batch) = batches.next() {

@@ -112,7 +112,13 @@ impl Verb for Demo {
 impl Demo {
     fn import(&self, repo: &Repository, stamp: &Signature) -> Result<(ImportReport, Duration)> {
         let session = self.transcript.as_deref().map_or_else(|| "demo".to_owned(), session_name);
-        let options = ImportOptions { format: None, session, stamp: stamp.clone(), switch: true };
+        let options = ImportOptions {
+            format: None,
+            session,
+            stamp: stamp.clone(),
+            switch: true,
+            adoption: None,
+        };
         let begin = Instant::now();
         let report = match &self.transcript {
             None => import(repo, OWN_TRANSCRIPT, &options)?,

@@ -5,6 +5,7 @@ use turntree::ErrorKind;
 use turntree::maintenance::{Purpose, auto, collect, plan_collection};
 
 use super::Verb;
+use crate::porcelain::patience::Patience;
 use crate::program::invocation::{Invocation, stamp};
 use crate::program::store_log::append;
 use crate::view::error::{Answer, Hint, Result};
@@ -16,7 +17,7 @@ use crate::view::render::size;
 /// The log of maintenance that ran in the background, in the store.
 pub(super) const LOG_FILE: &str = "maintenance.log";
 
-const LOCKED: &str = "wait until it is done: only one maintenance runs at a time";
+const LOCKED: &str = "without --no-wait it waits until that is done";
 
 /// Expire turns by policy and delete unreachable objects
 ///
@@ -36,6 +37,8 @@ pub(crate) struct Gc {
     /// Do one step if it is worth it, and print nothing
     #[arg(long, conflicts_with = "dry_run")]
     auto: bool,
+    #[command(flatten)]
+    patience: Patience,
 }
 
 impl Verb for Gc {
@@ -43,7 +46,7 @@ impl Verb for Gc {
         if self.auto {
             return Self::run_quietly(run);
         }
-        collect_or_plan(run, Purpose::Gc, self.dry_run)
+        collect_or_plan(run, Purpose::Gc, self.dry_run, self.patience)
     }
 }
 
@@ -66,10 +69,11 @@ pub(crate) fn collect_or_plan(
     run: &mut Invocation,
     purpose: Purpose,
     dry_run: bool,
+    patience: Patience,
 ) -> Result<Answer> {
     let (repo, stamp) = (run.open()?, stamp()?);
     if dry_run {
-        let plan = plan_collection(&repo, purpose, stamp.time).hint(ErrorKind::Locked, LOCKED)?;
+        let plan = plan_collection(&repo, purpose, stamp.time)?;
         if run.out.json {
             run.out.record(&json::Collection::new(Some(&plan), None))?;
         } else {
@@ -77,6 +81,7 @@ pub(crate) fn collect_or_plan(
         }
         return Ok(Answer::Yes);
     }
+    patience.apply(&repo);
     let bytes_before = repo.store().summary()?.file_bytes;
     let mut first = None;
     let working = Working::new("looking at the store");

@@ -1,5 +1,6 @@
 //! `op`: the log of operations.
 
+use std::collections::HashSet;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
@@ -8,7 +9,7 @@ use turntree::object::Time;
 use turntree::repo::OperationEntry;
 
 use super::Verb;
-use super::undo::line;
+use super::undo::{adopted, line};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::output::{FAINT, ID, Output};
@@ -21,7 +22,8 @@ const ACTOR_COLUMNS: usize = 20;
 /// List operations: each change of branches, tags, pins, policies and HEAD, with its author
 ///
 /// Every command that changes a ref is one operation. 'turntree undo' takes one back, and --at-op shows
-/// the store as it was after one.
+/// the store as it was after one. The operations of one 'turntree adopt' are one line: one undo takes
+/// them back.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree op log -n 10
@@ -79,8 +81,18 @@ impl OpLog {
         let now = clock::now()?;
         run.out.page();
         let mut left = self.max_count.unwrap_or(usize::MAX);
+        let (mut told, is_whole) = (HashSet::new(), !run.out.json && self.name.is_none());
         for entry in repo.operations() {
-            let entry = entry?;
+            let mut entry = entry?;
+            if told.contains(&entry.id) {
+                continue;
+            }
+            // An adoption is one line.
+            let together = if is_whole { repo.adoption_of(&entry)? } else { Vec::new() };
+            if let Some(adopted) = adopted(&together) {
+                told.extend(together.iter().map(|entry| entry.id));
+                entry.operation.reason = adopted;
+            }
             let touches = |name: &String| entry.operation.changes.iter().any(|c| c.name == *name);
             if !self.name.as_ref().is_none_or(touches) {
                 continue;

@@ -13,6 +13,7 @@ use turntree::{Error, ErrorKind};
 
 use super::Verb;
 use super::gc::LOG_FILE;
+use crate::porcelain::patience::Patience;
 use crate::program::invocation::{Invocation, read_input, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
@@ -57,12 +58,15 @@ pub(crate) struct Redact {
     /// Remove it: this cannot be undone
     #[arg(short, long, conflicts_with = "dry_run")]
     yes: bool,
+    #[command(flatten)]
+    patience: Patience,
 }
 
 impl Verb for Redact {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let pattern = self.pattern()?;
         let repo = run.open()?;
+        self.patience.apply(&repo);
         let plan = plan_redaction(&repo, &pattern)?;
         if plan.is_empty() {
             if run.out.json {
@@ -83,9 +87,10 @@ impl Verb for Redact {
             let error = Error::invalid("a redaction cannot be undone, so nothing was done");
             return Err(Failure::hinted(error, "--yes does it, --dry-run only looks"));
         }
-        let redacted = redact(&repo, &pattern, &stamp()?)
-            .hint(ErrorKind::Locked, IN_USE)
-            .hint(ErrorKind::Conflict, "run it again")?;
+        let stamp = stamp()?;
+        let redacted = self.patience.again(|| redact(&repo, &pattern, &stamp));
+        let redacted =
+            redacted.hint(ErrorKind::Locked, IN_USE).hint(ErrorKind::Conflict, "run it again")?;
         forget_log(&run.store_dir()?.join(LOG_FILE))?;
         if run.out.json {
             run.out.record(&record(&plan, Some(&redacted)))?;

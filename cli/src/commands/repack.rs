@@ -6,6 +6,7 @@ use turntree::store::Tier;
 
 use super::Verb;
 use super::gc::collect_or_plan;
+use crate::porcelain::patience::Patience;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 
@@ -29,13 +30,15 @@ pub(crate) struct Repack {
     /// Print the plan without doing it
     #[arg(short = 'n', long)]
     dry_run: bool,
+    #[command(flatten)]
+    patience: Patience,
 }
 
 impl Verb for Repack {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let named = Tier::ALL.into_iter().find(|tier| tier.name() == self.tier);
         let tier = if self.archive { Tier::Archive } else { named.unwrap_or(Tier::Compacted) };
-        collect_or_plan(run, Purpose::Repack(tier), self.dry_run)
+        collect_or_plan(run, Purpose::Repack(tier), self.dry_run, self.patience)
     }
 }
 

@@ -9,6 +9,7 @@ use turntree::store::{RealIo, SalvageFate, SalvagedFile, Store};
 use super::Verb;
 use super::fsck::{finding_record, write_findings};
 use super::undo;
+use crate::porcelain::patience::Patience;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Result, read_or_not};
 use crate::view::json;
@@ -40,6 +41,8 @@ pub(crate) struct Repair {
     /// losses, so that gc can work again
     #[arg(long)]
     accept_loss: bool,
+    #[command(flatten)]
+    patience: Patience,
 }
 
 impl Verb for Repair {
@@ -55,6 +58,7 @@ impl Verb for Repair {
             Store::remake_superblock(&RealIo, &dir)?;
         }
         let repo = run.open_quietly()?;
+        self.patience.apply(&repo);
         let stamp = stamp()?;
         let mut meter = Meter::new("checking");
         let mut progress = |done, all| meter.show(done, all);

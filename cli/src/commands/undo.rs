@@ -181,7 +181,7 @@ impl Options {
         let undone = &plan.undone;
         let subject = if verb == REDO { repo.undo_subject(undone)? } else { undone.clone() };
         let (number, stamp) = (subject.operation.sequence, stamp()?);
-        let reason = format!("{verb} {number}: {}", subject.operation.reason);
+        let reason = format!("{verb} {number}: {}", what(repo, &subject)?);
         let taken = match plan.moved.as_ref().filter(|_| !self.no_files) {
             Some(moved) => self.with_files(repo, &plan, moved, &stamp, &reason)?,
             None if self.dry_run => Taken::default(),
@@ -255,6 +255,19 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// Describes an operation: its reason, or all of its adoption.
+fn what(repo: &Repository, entry: &OperationEntry) -> Result<String> {
+    let together = repo.adoption_of(entry)?;
+    Ok(adopted(&together).unwrap_or_else(|| entry.operation.reason.clone()))
+}
+
+/// Describes the operations of an adoption, newest first, if they are several.
+pub(crate) fn adopted(together: &[OperationEntry]) -> Option<String> {
+    let [last, .., first] = together else { return None };
+    let (first, last) = (first.operation.sequence, last.operation.sequence);
+    Some(format!("adopt {} sessions, operations {first} to {last}", together.len()))
 }
 
 /// The operation that was taken back, or would be.

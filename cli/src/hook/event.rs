@@ -84,7 +84,7 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     }
     let time = if behaviour.background { BACKGROUND } else { time_for(event.moment) };
     watch.expect(event.dialect.name(), event.name, began + time);
-    let stamp = Signature { actor: event.dialect.name().to_owned(), ..stamp()? };
+    let stamp = Signature { actor: format!("hook/{}", event.dialect.name()), ..stamp()? };
     let is_settled = behaviour.background && ending::is_end(event.moment);
     let settled = is_settled.then_some(stamp.time);
     let Some(_claim) = claim(run, &event, behaviour, watch)? else { return Ok(None) };

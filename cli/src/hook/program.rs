@@ -1,15 +1,50 @@
 //! This program, as the settings of a client can name it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use turntree::Error;
 
 use crate::view::error::Result;
 
-/// The whole path of this program.
+/// The name by which every machine finds this program, if it is installed there.
+pub(crate) const PLAIN: &str = "turntree";
+
+/// The whole path of this program as it was run: a link stays one, since an upgrade moves what is
+/// behind it.
 pub(crate) fn program() -> Result<String> {
-    let program = std::env::current_exe().map_err(|error| Error::io("find this program", error))?;
-    utf8(&program).map(str::to_owned)
+    let path = match std::env::args_os().next().map(PathBuf::from).and_then(|name| as_run(&name)) {
+        Some(path) => path,
+        None => resolved()?,
+    };
+    utf8(&path).map(str::to_owned)
+}
+
+/// Returns whether a name is one of this program: as it was run, or behind all links.
+pub(crate) fn is_program(name: &str) -> bool {
+    let is_it = |path: Result<PathBuf>| path.is_ok_and(|path| path == Path::new(name));
+    is_it(program().map(PathBuf::from)) || is_it(resolved())
+}
+
+/// Returns whether [`PLAIN`] runs this program here.
+pub(crate) fn is_on_path() -> bool {
+    on_path(Path::new(PLAIN)).is_some()
+}
+
+fn resolved() -> Result<PathBuf> {
+    Ok(std::env::current_exe().map_err(|error| Error::io("find this program", error))?)
+}
+
+/// The place of what was run as `name`.
+fn as_run(name: &Path) -> Option<PathBuf> {
+    let has_folder = name.as_os_str().as_encoded_bytes().contains(&b'/');
+    let path = if has_folder { std::path::absolute(name).ok() } else { on_path(name) }?;
+    path.is_file().then_some(path)
+}
+
+/// The first file of this name in the directories of `PATH`.
+fn on_path(name: &Path) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 /// A path as settings can have it.

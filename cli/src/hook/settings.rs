@@ -10,6 +10,7 @@ use turntree::{Error, Result};
 use turntree_exchange::agents::hook::Dialect;
 
 use super::edit::SettingsDocument;
+use super::program::{PLAIN, is_program};
 
 /// The member of the settings in which hooks are.
 const HOOKS: &str = "hooks";
@@ -63,9 +64,16 @@ pub(crate) struct Plan {
     pub(crate) after: Option<String>,
 }
 
-/// The settings of a client: in the project at `project`, or those of the user at `home`.
-pub(crate) fn path_of(dialect: Dialect, base: &Path) -> PathBuf {
+/// Returns whether a client has settings of a project that are for one machine alone.
+pub(crate) const fn has_local(dialect: Dialect) -> bool {
+    matches!(dialect, Dialect::ClaudeCode)
+}
+
+/// The settings of a client below `base`: the directory of a project, or the home of the user.
+/// `is_local` for those of a project that are for one machine alone, where there are any.
+pub(crate) fn path_of(dialect: Dialect, base: &Path, is_local: bool) -> PathBuf {
     base.join(match dialect {
+        Dialect::ClaudeCode if is_local => ".claude/settings.local.json",
         Dialect::ClaudeCode => ".claude/settings.json",
         Dialect::Codex => ".codex/hooks.json",
         Dialect::Gemini => ".gemini/settings.json",
@@ -211,7 +219,7 @@ fn is_ours(group: &str, program: &str) -> bool {
             return false;
         };
         let name = Path::new(named).file_name().unwrap_or_default().to_string_lossy();
-        let is_program = *named == program || name.starts_with("turntree");
+        let is_program = *named == program || name.starts_with(PLAIN) || is_program(named);
         is_program && matches!(rest, ["hook", "--dialect", of, ..] if Dialect::named(of).is_some())
     })
 }

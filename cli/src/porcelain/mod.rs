@@ -14,6 +14,7 @@ pub(crate) mod history;
 pub(crate) mod import_report;
 pub(crate) mod lessons;
 pub(crate) mod merge;
+pub(crate) mod patience;
 pub(crate) mod revision;
 pub(crate) mod rewind;
 pub(crate) mod search;

@@ -50,6 +50,8 @@ pub(crate) struct Invocation {
     /// Stdout.
     pub(crate) out: Output,
     global: Global,
+    /// Set when the store is the user's, unless another one is named.
+    of_user: bool,
     /// The store, once a command has opened it.
     opened: OnceCell<Opened>,
 }
@@ -75,7 +77,7 @@ impl Invocation {
     /// A run with these options.
     pub(crate) fn new(global: Global) -> Self {
         let out = Output::new(global.json, global.color, !global.no_pager);
-        Self { out, global, opened: OnceCell::new() }
+        Self { out, global, of_user: false, opened: OnceCell::new() }
     }
 
     /// Opens the store, which must be there.
@@ -162,7 +164,13 @@ impl Invocation {
                 found: "named by --store or TURNTREE_STORE",
             });
         }
-        default_location()
+        if self.of_user { user_location() } else { default_location() }
+    }
+
+    /// Makes this run act on the user's store, unless another one is named: even where a store lies
+    /// above the working directory.
+    pub(crate) fn act_on_user_store(&mut self) {
+        self.of_user = true;
     }
 }
 
@@ -207,10 +215,16 @@ fn default_location() -> Result<Location> {
         refuse_foreign(&dir)?;
         return Ok(Location { dir, found: "found above the working directory" });
     }
+    let found = "no .turntree above the working directory, so the user's own";
+    Ok(Location { found, ..user_location()? })
+}
+
+/// The user's store.
+fn user_location() -> Result<Location> {
     let base = etcetera::choose_base_strategy()
         .map_err(|error| Error::not_found("there is no home directory").with_source(error))?;
     let dir = base.data_dir().join("turntree").join("store");
-    Ok(Location { dir, found: "no .turntree above the working directory, so the user's own" })
+    Ok(Location { dir, found: "the user's own" })
 }
 
 /// Refuses a store of somebody else that merely lies above the working directory: whoever put it

@@ -22,7 +22,7 @@ use super::plan::RetentionPlan;
 use super::policy::Policies;
 use super::retention::{Cost, plan_retention};
 use super::roots::{Reason, Roots};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, Time};
 use crate::repo::{Repository, Signature};
 use crate::store::{FileReplacement, Inventory, KnownLosses, PackItem, Replaced, Tombstone};
@@ -46,20 +46,24 @@ pub struct Collected {
     pub replaced_bytes: u64,
 }
 
-/// Plans a collection and does nothing. In a store that may only be read, what somebody holds just
-/// now counts as in use.
+/// Plans a collection and does nothing. Needs no lock: in a store that may only be read, or while
+/// another collection goes on, what somebody holds just now counts as in use.
 ///
 /// # Errors
 /// `Corrupt` when something that must stay is missing: in a damaged store nobody can say what may go.
-/// `Locked` while another collection goes on.
 pub fn plan_collection(repo: &Repository, purpose: Purpose, now: Time) -> Result<CollectionPlan> {
     match repo.store().collect() {
         Ok(collection) => Ok(Survey::new(collection.inventory(), purpose, now)?.plan),
-        Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Unsupported) => {
+        Err(error) if has_no_lock(&error) => {
             Ok(Survey::new(&repo.store().inventory()?, purpose, now)?.plan)
         }
         Err(error) => Err(error),
     }
+}
+
+/// Returns true for a failure to get the right to replace files, not to find what they hold.
+fn has_no_lock(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Io | ErrorKind::Unsupported | ErrorKind::Locked)
 }
 
 /// Collects, step by step until nothing is left to do; a [`Purpose::Step`] is one step.
@@ -67,7 +71,8 @@ pub fn plan_collection(repo: &Repository, purpose: Purpose, now: Time) -> Result
 /// `before_step` sees the plan of each step before it is applied.
 ///
 /// # Errors
-/// Those of [`plan_collection`], and those of writing a pack; then the store is as it was before the
+/// Those of [`plan_collection`], `Locked` while another collection goes on unless the handle
+/// [waits](crate::store::Store::wait_for_collections), and those of writing a pack; then the store is as it was before the
 /// step.
 pub fn collect(
     repo: &Repository,

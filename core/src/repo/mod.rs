@@ -29,6 +29,7 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+mod adoption;
 mod availability;
 mod bisect;
 mod branch;
@@ -57,6 +58,7 @@ pub mod watch;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+pub use adoption::Adoption;
 pub use availability::{Availability, AvailableTurn};
 pub use bisect::{Bisect, BisectNote, BisectStatus, BisectVerdict, Candidate, SkipReason};
 pub use branch::{

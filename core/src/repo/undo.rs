@@ -16,9 +16,13 @@
 //! is the job of [`prepare_undo`](crate::workspace::prepare_undo); with [`Repository::undo`] alone
 //! the files stay. Storing payloads cannot be undone, because a conversation may cite them by now;
 //! evicting them can.
+//!
+//! The operations of one [`Adoption`](super::Adoption) are taken back together, by an operation that
+//! names the newest of them, and come again together.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::adoption::{are_one, first_of};
 use super::rollback::BEFORE;
 use super::vfs::PAYLOADS_REF;
 use super::watch::WATCHES;
@@ -86,15 +90,37 @@ impl OperationLog {
         let (mut entries, mut undone, mut undoes) = (Vec::new(), HashSet::new(), HashMap::new());
         for entry in repo.operations() {
             let entry = entry?;
-            if let Some(target) = entry.operation.undoes {
-                undoes.insert(entry.id, target);
-                if !undone.contains(&entry.id) {
-                    undone.insert(target);
-                }
-            }
             entries.push(entry);
         }
+        for (at, entry) in entries.iter().enumerate() {
+            let Some(target) = entry.operation.undoes else { continue };
+            undoes.insert(entry.id, target);
+            if undone.contains(&entry.id) {
+                continue;
+            }
+            undone.insert(target);
+            // What the same adoption has brought until then went with it.
+            let older = entries.get(at + 1..).unwrap_or_default();
+            if let Some(target) = older.iter().find(|older| older.id == target)
+                && first_of(&target.operation).is_some()
+            {
+                let of_one = older.iter().filter(|it| are_one(&it.operation, &target.operation));
+                undone.extend(of_one.map(|it| it.id));
+            }
+        }
         Ok(Self { entries, undone, undoes })
+    }
+
+    /// What an undo of `entry` takes back: itself, or all of its adoption that is in force, oldest
+    /// first.
+    fn together<'a>(&'a self, entry: &'a OperationEntry) -> Vec<&'a OperationEntry> {
+        if first_of(&entry.operation).is_none() {
+            return vec![entry];
+        }
+        let of_one = self.entries.iter().rev().filter(|other| {
+            !self.undone.contains(&other.id) && are_one(&other.operation, &entry.operation)
+        });
+        of_one.collect()
     }
 
     /// From an operation over what it takes back to the one that all of it is about.
@@ -202,7 +228,7 @@ impl Repository {
         Ok(at)
     }
 
-    /// Plans to take an operation back.
+    /// Plans to take an operation back; with it goes all of its adoption.
     ///
     /// # Errors
     /// `InvalidInput` when it changed nothing that can be taken back, or is taken back already,
@@ -210,23 +236,38 @@ impl Repository {
     /// `Expired` or `NotFound` when what a ref held is not kept any more.
     pub fn plan_undo(&self, undone: OperationEntry) -> Result<UndoPlan> {
         let number = undone.operation.sequence;
-        let changes = reversed(&undone.operation);
-        if changes.is_empty() {
-            return Err(Error::invalid(format!("operation {number} changed no ref")));
-        }
         let log = OperationLog::read(self)?;
         if log.undone.contains(&undone.id) {
             return Err(Error::invalid(format!("operation {number} is taken back already")));
         }
-        let refs = self.refs();
-        for change in &changes {
-            if refs.value(&change.name) != change.old.as_ref() {
-                return Err(self.changed_since(&change.name, number));
-            }
-            if let Some(RefValue::Object(id)) = &change.new {
-                self.check_kept(&change.name, id)?;
+        // What each ref becomes, and the number of the last operation that has changed it.
+        let mut reversal: BTreeMap<String, (RefChange, u64)> = BTreeMap::new();
+        for OperationEntry { operation, .. } in log.together(&undone) {
+            for change in reversed(operation) {
+                let name = change.name.clone();
+                let Some((whole, last)) = reversal.get_mut(&name) else {
+                    reversal.insert(name, (change, operation.sequence));
+                    continue;
+                };
+                if whole.old != change.new {
+                    return Err(self.changed_since(&name, *last));
+                }
+                (whole.old, *last) = (change.old, operation.sequence);
             }
         }
+        if reversal.is_empty() {
+            return Err(Error::invalid(format!("operation {number} changed no ref")));
+        }
+        let refs = self.refs();
+        for (name, (change, last)) in &reversal {
+            if refs.value(name) != change.old.as_ref() {
+                return Err(self.changed_since(name, *last));
+            }
+            if let Some(RefValue::Object(id)) = &change.new {
+                self.check_kept(name, id)?;
+            }
+        }
+        let changes = reversal.into_values().map(|(change, _)| change).collect();
         let moved = moved_files(log.newest_of(&undone));
         Ok(UndoPlan { undone, changes, moved })
     }

@@ -70,7 +70,9 @@ mod write;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -125,6 +127,8 @@ pub struct Store {
     superblock: Superblock,
     durability: Durability,
     lock_timeout: Duration,
+    /// Called when a collection of somebody else is waited for; nothing is waited for without it.
+    waiting: OnceLock<fn()>,
     cache: Cache,
     blocks: BlockCache,
     // Taken in this order, and the ref lock of the superblock between the first and the second.
@@ -286,6 +290,7 @@ impl Store {
             superblock,
             durability: options.durability,
             lock_timeout: options.lock_timeout,
+            waiting: OnceLock::new(),
             cache: Cache::new(options.cache_bytes),
             blocks: BlockCache::new(options.block_cache_bytes),
             writer: Mutex::new(BatchWriter::new(options.writer_seed)?),

@@ -2,15 +2,17 @@
 //!
 //! A session comes before its forks. A file that has not changed since it was last adopted is not
 //! read again; any other file is compared with its session, as every import does. Each session is
-//! one operation, so a process that is stopped leaves whole sessions, and the next one resumes.
+//! one operation, so a process that is stopped leaves whole sessions, and the next one resumes; all
+//! of them are one [`Adoption`], so an undo takes them back together.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use turntree::error::{Error, ErrorKind, Result};
-use turntree::repo::{BranchName, Repository, Signature};
+use turntree::repo::{Adoption, Repository, Signature};
 use turntree::workspace::{AdoptionCache, FileMark};
 
 use super::beside::working_directory;
@@ -34,6 +36,8 @@ const BATCH_BYTES: u64 = 256 << 20;
 pub struct AdoptOptions<'a> {
     /// The author and time of the adoption.
     pub stamp: Signature,
+    /// What all operations are part of, so that one undo takes them back.
+    pub adoption: Arc<Adoption>,
     /// Is told how many bytes were read since the last time, from any thread.
     pub passed: &'a (dyn Fn(u64) + Sync),
 }
@@ -113,7 +117,8 @@ pub fn adopt(
     }
     for (Adopted { found, outcome }, mark) in &mut adopted {
         if let (Outcome::Imported(report), Some(mark)) = (outcome, mark.take()) {
-            seen.insert(&found.path, found.entry.as_deref(), mark, &report.branch.to_string());
+            let at = (&report.branch, &report.head);
+            seen.insert(&found.path, found.entry.as_deref(), mark, at);
         }
     }
     let mut adopted: Vec<_> = adopted.into_iter().map(|(adopted, _)| adopted).collect();
@@ -188,11 +193,9 @@ fn adopt_group(
         .collect()
 }
 
-/// Returns true if the file is as it was, and the branch that has it is still there.
+/// Returns true if the file is as it was, and the branch that has it still there.
 fn is_known(repo: &Repository, found: &FoundSession, seen: &AdoptionCache) -> bool {
-    let branch = seen.unchanged(&found.path, found.entry.as_deref());
-    let branch = branch.and_then(|name| name.parse::<BranchName>().ok());
-    branch.is_some_and(|branch| repo.refs().values.contains_key(&branch.full()))
+    seen.unchanged(&repo.refs(), &found.path, found.entry.as_deref()).is_some()
 }
 
 fn adopt_one(
@@ -206,6 +209,7 @@ fn adopt_one(
         session: found.session.clone(),
         stamp: source.options.stamp.clone(),
         switch,
+        adoption: Some(Arc::clone(&source.options.adoption)),
     };
     let directory = working_directory(&found.path);
     let attempt = || {

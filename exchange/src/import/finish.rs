@@ -7,7 +7,7 @@ use turntree::repo::{BranchName, Repository, Transaction};
 use crate::model::format::ImportOptions;
 use crate::model::report::ImportReport;
 
-/// Commits `change` as the operation `reason`, and completes the report with the bytes that it took.
+/// Commits `change` as the operation `reason`, or as one of its adoption, and completes the report with the bytes that it took.
 ///
 /// HEAD moves to the branch of the report when the options ask for it, and when the import `is_new`
 /// while the branch of HEAD has no snapshot. An import that adds nothing and moves nothing is not
@@ -34,7 +34,11 @@ pub(crate) fn finish_import(
     if is_new || moves_head {
         let switch = format!("switch {}", report.branch);
         let reason = if is_new { reason } else { &switch };
-        report.new_bytes = change.commit(&options.stamp, reason)?.written.stored_bytes;
+        let committed = match options.adoption.as_ref().filter(|_| is_new) {
+            Some(adoption) => adoption.commit(change, &options.stamp, &options.session)?,
+            None => change.commit(&options.stamp, reason)?,
+        };
+        report.new_bytes = committed.written.stored_bytes;
     }
     Ok(report)
 }

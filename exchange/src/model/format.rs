@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::ops::{Deref, Range};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
 use turntree::context::Builder;
 use turntree::error::{Error, Result};
 use turntree::object::{ObjectSink, Time, Trigger};
-use turntree::repo::{Repository, Signature};
+use turntree::repo::{Adoption, Repository, Signature};
 
 use super::event::Parser;
 use super::report::{ImportNote, ImportReport};
@@ -163,6 +164,8 @@ pub struct ImportOptions {
     pub stamp: Signature,
     /// Point HEAD at the imported branch even when HEAD's own branch has snapshots.
     pub switch: bool,
+    /// The adoption that it is part of, which one undo takes back.
+    pub adoption: Option<Arc<Adoption>>,
 }
 
 /// Facts of a document beside its sections.

@@ -8,7 +8,7 @@ use turntree_exchange::agents::hook::Dialect;
 
 use crate::hook::calls;
 use crate::hook::program::program;
-use crate::hook::settings::{path_of, uninstall};
+use crate::hook::settings::{has_local, path_of, uninstall};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::json;
@@ -64,10 +64,12 @@ fn installed(dialect: Dialect) -> Result<Vec<(String, bool)>> {
         std::env::current_dir().map_err(|error| Error::io("find the working directory", error))?;
     let home = etcetera::home_dir().ok();
     let program = program()?;
-    let bases = std::iter::once((here, true)).chain(home.map(|home| (home, false)));
+    let local = has_local(dialect).then(|| path_of(dialect, &here, true));
+    let shared = path_of(dialect, &here, false);
+    let of_project = local.into_iter().chain([shared]).map(|path| (path, true));
+    let of_user = home.map(|home| (path_of(dialect, &home, false), false));
     let mut found = Vec::new();
-    for (base, is_project) in bases {
-        let path = path_of(dialect, &base);
+    for (path, is_project) in of_project.chain(of_user) {
         // Settings that are no JSON have no hooks that anybody runs.
         let is_there = uninstall(&path, &program).is_ok_and(|plan| !plan.is_done());
         if is_there {

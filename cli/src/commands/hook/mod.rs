@@ -3,7 +3,7 @@
 mod check;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use similar::TextDiff;
@@ -14,12 +14,12 @@ use self::check::Check;
 use super::Verb;
 use crate::hook::event::{self, Behaviour};
 use crate::hook::log;
-use crate::hook::program::{program, utf8};
-use crate::hook::settings::{Plan, install, path_of, shell_word, uninstall};
+use crate::hook::program::{PLAIN, is_on_path, program, utf8};
+use crate::hook::settings::{Plan, has_local, install, path_of, shell_word, uninstall};
 use crate::program::invocation::Invocation;
-use crate::view::error::{Answer, Hint, Result};
+use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
-use crate::view::output::{FAINT, NAME};
+use crate::view::output::{FAINT, NAME, warn};
 
 /// Take a snapshot at every step of Claude Code, Codex or Gemini CLI
 ///
@@ -95,7 +95,9 @@ enum HookCommand {
 /// Add the hooks to the settings of a client
 ///
 /// Everything else in the settings stays as it is, byte for byte. Run again with other options, it
-/// replaces what it put in before.
+/// replaces what it put in before. The settings of Claude Code are .claude/settings.local.json, which
+/// is for this machine alone, and run this program by its path; --shared are .claude/settings.json,
+/// which run plain 'turntree'. Codex and Gemini CLI have only settings that may be shared.
 #[derive(Debug, Args)]
 struct Install {
     #[command(flatten)]
@@ -105,6 +107,8 @@ struct Install {
 }
 
 /// Remove the hooks from the settings of a client
+///
+/// Without --shared or --user, from all settings of the project.
 #[derive(Debug, Args)]
 struct Uninstall {
     #[command(flatten)]
@@ -120,9 +124,13 @@ struct SettingsPlace {
     /// The client
     #[arg(value_enum, value_name = "CLIENT")]
     client: Client,
-    /// Use the settings of the project in the working directory (default)
+    /// Use the settings of the project in the working directory (default): those for this machine
+    /// alone, where the client has such
     #[arg(long, conflicts_with = "user")]
     project: bool,
+    /// Use the settings of the project that a team shares; they run plain 'turntree'
+    #[arg(long, conflicts_with = "user")]
+    shared: bool,
     /// Use the settings of the user
     #[arg(long)]
     user: bool,
@@ -182,14 +190,34 @@ impl Hook {
 impl Install {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let command = self.command(run)?;
-        let plan = install(self.place.client.into(), &self.place.path()?, &command);
-        self.place.carry_out(run, plan, "installed", self.place.steps())
+        let path = self.place.path()?;
+        let plan = install(self.place.client.into(), &path, &command);
+        self.place.carry_out(run, &path, plan, "installed", self.place.steps())?;
+        for other in self.place.others()? {
+            if uninstall(&other, PLAIN).is_ok_and(|plan| !plan.is_done()) {
+                let other = other.display();
+                warn(&format!(
+                    "{other} has the hooks, too: 'turntree hook uninstall' takes out all"
+                ));
+            }
+        }
+        Ok(Answer::Yes)
     }
 
-    /// The command that runs this program at every event.
+    /// The command that runs this program at every event. What others may share names no place of
+    /// this machine.
     fn command(&self, run: &Invocation) -> Result<String> {
-        let mut command = shell_word(&program()?);
+        let is_shared = self.place.is_shared();
+        let mut command = if is_shared { PLAIN.to_owned() } else { shell_word(&program()?) };
+        if is_shared && !is_on_path() {
+            warn("'turntree' is not in PATH: the client runs it only where it is");
+        }
         if let Some(store) = run.named_store() {
+            if self.place.shared {
+                let error = "a store is on one machine, and these settings are for a team";
+                let hint = "leave out --store and TURNTREE_STORE, or --shared";
+                return Err(Failure::hinted(Error::invalid(error), hint));
+            }
             let store = std::path::absolute(store)
                 .map_err(|error| Error::io(format!("find {}", store.display()), error))?;
             command += &format!(" --store {}", shell_word(utf8(&store)?));
@@ -213,8 +241,20 @@ impl Install {
 
 impl Uninstall {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let plan = uninstall(&self.place.path()?, &program()?);
-        self.place.carry_out(run, plan, "uninstalled", &[])
+        let (named, program) = (self.place.path()?, program()?);
+        let others = if self.place.shared { Vec::new() } else { self.place.others()? };
+        let has_hooks =
+            |path: &PathBuf| uninstall(path, &program).map_or(true, |plan| !plan.is_done());
+        let mut paths: Vec<PathBuf> =
+            std::iter::once(named.clone()).chain(others).filter(has_hooks).collect();
+        if paths.is_empty() {
+            paths.push(named);
+        }
+        for path in paths {
+            let plan = uninstall(&path, &program);
+            self.place.carry_out(run, &path, plan, "uninstalled", &[])?;
+        }
+        Ok(Answer::Yes)
     }
 }
 
@@ -224,26 +264,40 @@ impl SettingsPlace {
         Dialect::from(self.client).steps_to_trust(!self.user)
     }
 
+    /// Returns whether these are settings of a project that others may get with it.
+    fn is_shared(&self) -> bool {
+        self.shared || !self.user && !has_local(self.client.into())
+    }
+
     fn path(&self) -> Result<PathBuf> {
         let base = if self.user {
             etcetera::home_dir().map_err(|error| {
                 Error::not_found("there is no home directory").with_source(error)
             })?
         } else {
-            std::env::current_dir()
-                .map_err(|error| Error::io("find the working directory", error))?
+            working_directory()?
         };
-        Ok(path_of(self.client.into(), &base))
+        let is_local = !self.user && !self.is_shared();
+        Ok(path_of(self.client.into(), &base, is_local))
+    }
+
+    /// The other settings of the project.
+    fn others(&self) -> Result<Vec<PathBuf>> {
+        let client = self.client.into();
+        if self.user || !has_local(client) {
+            return Ok(Vec::new());
+        }
+        Ok(vec![path_of(client, &working_directory()?, self.shared)])
     }
 
     fn carry_out(
         &self,
         run: &mut Invocation,
+        asked: &Path,
         plan: turntree::Result<Plan>,
         done: &str,
         then: &'static [&'static str],
-    ) -> Result<Answer> {
-        let asked = self.path()?;
+    ) -> Result<()> {
         let plan = plan.map_err(|error| error.at(asked.display())).hint(
             ErrorKind::InvalidInput,
             "nothing was written; mend the file, or put the hooks in by hand as docs/hooks.md has them",
@@ -259,7 +313,7 @@ impl SettingsPlace {
                 dry_run: self.dry_run,
                 next_steps: then,
             })?;
-            return Ok(Answer::Yes);
+            return Ok(());
         }
         let path = plan.path.display();
         if plan.is_done() {
@@ -272,8 +326,12 @@ impl SettingsPlace {
         for (number, step) in then.iter().enumerate() {
             writeln!(run.out, "then {}. {step}", number + 1)?;
         }
-        Ok(Answer::Yes)
+        Ok(())
     }
+}
+
+fn working_directory() -> Result<PathBuf> {
+    Ok(std::env::current_dir().map_err(|error| Error::io("find the working directory", error))?)
 }
 
 fn write_difference(run: &mut Invocation, plan: &Plan) -> Result<()> {

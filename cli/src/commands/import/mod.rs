@@ -125,6 +125,7 @@ impl Import {
             session: self.session.clone().unwrap_or_else(|| session_name(&self.file)),
             stamp: stamp()?,
             switch: self.switch,
+            adoption: None,
         })
     }
 }

@@ -47,6 +47,9 @@ const MAX_ATTEMPTS: usize = 32;
 /// Objects that may be looked at while others wait for the ref lock: what a few turns bring.
 const FEW_ARRIVALS: usize = 64;
 
+/// The time of one attempt to get the lock of a collection that is waited for.
+const WAITING_STEP: Duration = Duration::from_secs(1);
+
 /// Room that is left on the disk for commits.
 const SPARE_BYTES: u64 = 4 << 20;
 
@@ -93,7 +96,8 @@ impl Store {
     /// Begins a collection: at most one in a store at a time.
     ///
     /// # Errors
-    /// `Locked` while another one goes on, `Corrupt` when damage is known, and for a pack of which
+    /// `Locked` while another one goes on, unless the handle
+    /// [waits](Store::wait_for_collections), `Corrupt` when damage is known, and for a pack of which
     /// the manifest should know, `Io` when the store cannot be written to.
     pub fn collect(&self) -> Result<Collection<'_>> {
         self.superblock.check_writable()?;
@@ -181,7 +185,7 @@ impl Store {
                 None => self.io.open_named(&path, Access::Write)?,
             },
         };
-        if file.lock(Duration::ZERO).map_err(failed("lock", &path))? {
+        if self.lock_or_wait(&*file).map_err(failed("lock", &path))? {
             self.check_collector(&*file)?;
             // Whoever had it before may have died just after a manifest got its name. What that one
             // replaced must not go before the name is durable.
@@ -190,6 +194,24 @@ impl Store {
         }
         let message = format!("{}: another collection or repack goes on", self.dir.display());
         Err(Error::new(ErrorKind::Locked, message))
+    }
+
+    /// Lets whatever replaces files through this handle wait for as long as another collection
+    /// goes on, instead of failing with `Locked`; `notice` is called each time that it has to. The
+    /// first one that is given stays.
+    pub fn wait_for_collections(&self, notice: fn()) {
+        let _ = self.waiting.set(notice);
+    }
+
+    /// Takes a lock, waiting for others where the handle waits; false when somebody else has it.
+    fn lock_or_wait(&self, file: &dyn IoFile) -> std::io::Result<bool> {
+        if file.lock(Duration::ZERO)? {
+            return Ok(true);
+        }
+        let Some(notice) = self.waiting.get() else { return Ok(false) };
+        notice();
+        while !file.lock(WAITING_STEP)? {}
+        Ok(true)
     }
 
     /// Fails unless the lock of a collection still excludes others: whoever deletes its file lets

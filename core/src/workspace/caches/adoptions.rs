@@ -1,4 +1,4 @@
-//! The cache of adopted transcripts: the branch of each file, and the stat of the file then.
+//! The cache of adopted transcripts: the branch of each file, its tip, and the stat of the file then.
 //!
 //! A database holds many transcripts: each has its own entry, with how the database was and the log
 //! beside it, where new rows are first. One file among the caches of a store. It is a cache:
@@ -15,13 +15,15 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::{MODE, open_folder, read};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::Store;
+use crate::object::{ObjectId, RefValue};
+use crate::repo::BranchName;
+use crate::store::{RefTable, Store};
 use crate::workspace::disk::folder::Folder;
 use crate::workspace::disk::stat::{FileTime, STAT_BYTES, Stat};
 use crate::workspace::disk::temp_file::TempFile;
 
 const NAME: &str = "adopted";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Transcripts that were adopted.
 #[derive(Debug, Default)]
@@ -38,6 +40,8 @@ struct AdoptedFile {
     /// A [`Stat`], as numbers; for a database also that of its log.
     stat: Vec<u8>,
     branch: String,
+    /// The id of the tip of that branch when it had the file.
+    tip: String,
 }
 
 /// The state of a file when it was read.
@@ -79,11 +83,26 @@ impl AdoptionCache {
     }
 
     /// The branch that has the file at `path`, or the transcript `entry` in that database, if the
-    /// file is as it was.
+    /// file is as it was and the branch at the tip that it had: an undo may have taken that away.
     #[must_use]
-    pub fn unchanged(&self, path: &Path, entry: Option<&str>) -> Option<&str> {
+    pub fn unchanged(
+        &self,
+        refs: &RefTable,
+        path: &Path,
+        entry: Option<&str>,
+    ) -> Option<BranchName> {
         let known = self.files.get(&key(path, entry)?)?;
-        (stats_of(path, entry, &|_| true)? == known.stat).then_some(&known.branch)
+        let branch: BranchName = known.branch.parse().ok()?;
+        let tip = refs.value(&branch.full())?;
+        let is_there = matches!(tip, RefValue::Object(id) if id.to_string() == known.tip);
+        (is_there && stats_of(path, entry, &|_| true)? == known.stat).then_some(branch)
+    }
+
+    /// The files that were adopted, also those that have changed since; a database once.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let files = self.files.keys().map(|key| key.split(ENTRY).next().unwrap_or(key));
+        let mut last = None;
+        files.filter(move |file| last.replace(*file) != Some(*file)).map(Path::new)
     }
 
     /// Returns the state of the file at `path`, or of the database with `entry`. `None` when a
@@ -94,11 +113,18 @@ impl AdoptionCache {
         stats_of(path, entry, &|stat| stat.lasts(moment)).map(FileMark)
     }
 
-    /// Remembers that `branch` has the file at `path`, or the transcript `entry` in it, as it was
-    /// at `mark`.
-    pub fn insert(&mut self, path: &Path, entry: Option<&str>, mark: FileMark, branch: &str) {
+    /// Remembers that `branch`, with this tip, has the file at `path`, or the transcript `entry` in
+    /// it, as it was at `mark`.
+    pub fn insert(
+        &mut self,
+        path: &Path,
+        entry: Option<&str>,
+        mark: FileMark,
+        (branch, tip): (&BranchName, &ObjectId),
+    ) {
         let Some(key) = key(path, entry) else { return };
-        self.files.insert(key, AdoptedFile { stat: mark.0, branch: branch.to_owned() });
+        let (branch, tip) = (branch.to_string(), tip.to_string());
+        self.files.insert(key, AdoptedFile { stat: mark.0, branch, tip });
         self.is_changed = true;
     }
 

@@ -1,0 +1,83 @@
+//! Adoptions: work that commits session by session, so that a process which is stopped leaves whole
+//! sessions, and that one undo takes back as one operation.
+//!
+//! The reason of the first operation is `adopt NAME`, and that of each further one `adopt NAME with
+//! N`, where N is the number of the first. All of them have the same actor.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::{OperationEntry, Repository, Signature, Transaction};
+use crate::error::Result;
+use crate::object::Operation;
+use crate::store::Committed;
+
+const ADOPT: &str = "adopt";
+const WITH: &str = "with";
+
+/// An adoption that goes on, over as many threads and handles as it takes.
+#[derive(Debug, Default)]
+pub struct Adoption {
+    /// The number of its first operation.
+    first: Mutex<Option<u64>>,
+}
+
+impl Adoption {
+    /// Commits a change as one of the adoption; `name` is what it brings, a word without spaces.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::commit`].
+    pub fn commit(
+        &self,
+        change: Transaction<'_>,
+        stamp: &Signature,
+        name: &str,
+    ) -> Result<Committed> {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = *first {
+            drop(first);
+            return change.commit(stamp, &format!("{ADOPT} {name} {WITH} {number}"));
+        }
+        // The others wait for the number of this one.
+        let committed = change.commit(stamp, &format!("{ADOPT} {name}"))?;
+        *first = Some(committed.sequence);
+        Ok(committed)
+    }
+}
+
+/// The number of the first operation of the adoption to which an operation belongs.
+pub(super) fn first_of(operation: &Operation) -> Option<u64> {
+    let words: Vec<&str> = operation.reason.split(' ').collect();
+    match words[..] {
+        [ADOPT, _] => Some(operation.sequence),
+        [ADOPT, _, WITH, first] => first.parse().ok().filter(|first| *first < operation.sequence),
+        _ => None,
+    }
+}
+
+/// Returns whether two operations belong to one adoption.
+pub(super) fn are_one(a: &Operation, b: &Operation) -> bool {
+    let first = first_of(a);
+    first.is_some() && first == first_of(b) && a.actor == b.actor
+}
+
+impl Repository {
+    /// The operations of the adoption to which `entry` belongs, newest first; itself alone when it
+    /// belongs to none.
+    ///
+    /// # Errors
+    /// Those of reading operations.
+    pub fn adoption_of(&self, entry: &OperationEntry) -> Result<Vec<OperationEntry>> {
+        let Some(first) = first_of(&entry.operation) else { return Ok(vec![entry.clone()]) };
+        let mut found = Vec::new();
+        for other in self.operations() {
+            let other = other?;
+            if other.operation.sequence < first {
+                break;
+            }
+            if are_one(&other.operation, &entry.operation) {
+                found.push(other);
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,135 @@
+//! Adoptions of many sessions by real processes: stopped in the middle, two at once, and taken back.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use turntree_tests::claude_code;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+
+const SESSIONS: usize = 24;
+const TURNS: usize = 20;
+
+/// A machine with sessions, and a project with a store of its own.
+struct Machine {
+    folder: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let machine = Self { folder: tempfile::tempdir().unwrap() };
+        let sessions = machine.path("home/.claude/projects/-p");
+        for folder in [&sessions, &machine.path("project")] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        for number in 0..SESSIONS {
+            let text = claude_code(TURNS).replace("parser", &format!("part-{number}"));
+            fs::write(sessions.join(format!("s{number}.jsonl")), text).unwrap();
+        }
+        machine
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).current_dir(self.path("project")).stdin(Stdio::null());
+        command.env_remove("TURNTREE_STORE").env_remove("XDG_DATA_HOME");
+        command.env("HOME", self.path("home")).env("TURNTREE_ACTOR", "somebody");
+        command.env("TURNTREE_MAINTENANCE", "off");
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> String {
+        let output = self.command(words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", errors(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs in the user's store.
+    fn of_user(&self, words: &[&str]) -> String {
+        let store = self.path("home/.local/share/turntree/store");
+        self.run(&[&["--store", store.to_str().unwrap()], words].concat())
+    }
+
+    /// The turns of each session.
+    fn turns(&self) -> Vec<u64> {
+        let listed = self.of_user(&["branch", "--json"]);
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        let branches = listed["branches"].as_array().unwrap().iter();
+        branches.map(|it| it["turn"].as_u64().unwrap()).collect()
+    }
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn sessions_of_the_machine_go_to_the_user_and_not_into_the_project() {
+    let machine = Machine::new();
+    machine.run(&["init"]);
+    let store = machine.path("home/.local/share/turntree/store");
+    let into = format!("into {}", store.display());
+    assert!(machine.run(&["adopt", "--dry-run"]).contains(&into));
+    assert!(machine.run(&["adopt"]).contains(&into));
+    assert_eq!(machine.run(&["branch", "--json"]).trim(), r#"{"branches":[]}"#);
+    assert_eq!(machine.turns(), [TURNS as u64; SESSIONS]);
+    // What is named goes where it is said, or where a command finds the store.
+    let other = machine.path("other");
+    machine.run(&["--store", other.to_str().unwrap(), "adopt"]);
+    let named = machine.path("home/.claude/projects/-p/s1.jsonl");
+    assert!(machine.run(&["adopt", named.to_str().unwrap()]).contains("project/.turntree"));
+
+    let undone = machine.of_user(&["undo"]);
+    let said = format!("undo {SESSIONS}: adopt {SESSIONS} sessions, operations 1 to {SESSIONS}");
+    assert!(undone.starts_with(&said), "{undone}");
+    assert_eq!(machine.turns().len(), 0);
+    machine.of_user(&["redo"]);
+    assert_eq!(machine.turns(), [TURNS as u64; SESSIONS]);
+    assert_eq!(machine.of_user(&["op", "log"]).lines().count(), 3);
+}
+
+#[test]
+fn one_that_is_killed_leaves_whole_sessions_and_is_taken_back_as_far_as_it_came() {
+    let machine = Machine::new();
+    let mut child = machine.command(&["adopt"]).stdout(Stdio::null()).spawn().unwrap();
+    let store = machine.path("home/.local/share/turntree/store");
+    let is_begun = || {
+        let mut look =
+            machine.command(&["--store", store.to_str().unwrap(), "op", "log", "--json"]);
+        look.output()
+            .is_ok_and(|output| output.stdout.iter().filter(|byte| **byte == b'\n').count() >= 2)
+    };
+    while child.try_wait().unwrap().is_none() && !is_begun() {}
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let turns = machine.turns();
+    assert!(turns.len() >= 2 && turns.iter().all(|turns| *turns == TURNS as u64), "{turns:?}");
+    machine.of_user(&["fsck"]);
+    machine.of_user(&["undo"]);
+    assert_eq!(machine.turns().len(), 0);
+    machine.run(&["adopt"]);
+    assert_eq!(machine.turns(), [TURNS as u64; SESSIONS]);
+}
+
+#[test]
+fn two_at_once_are_taken_back_one_after_the_other() {
+    let machine = Machine::new();
+    let start = || machine.command(&["adopt"]).stdout(Stdio::null()).spawn().unwrap();
+    for mut child in [start(), start()] {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(machine.turns(), [TURNS as u64; SESSIONS]);
+    // Each brought some of them, or the faster one all.
+    let lines = machine.of_user(&["op", "log"]).lines().count();
+    assert!(matches!(lines, 1 | 2), "{lines}");
+    for _ in 0..lines {
+        machine.of_user(&["undo"]);
+    }
+    assert_eq!(machine.turns().len(), 0);
+    machine.of_user(&["fsck"]);
+}

@@ -16,6 +16,7 @@ use turntree_exchange::agents::{
 };
 
 use super::Verb;
+use crate::hook::settings::shell_word;
 use crate::porcelain::import_report::warn_of_notes;
 use crate::program::invocation::{Invocation, stamp, user_or_nearest, whole_path};
 use crate::view::error::{Answer, Failure, Result};

@@ -154,7 +154,8 @@ impl<'e> Trial<'e> {
         let reads: &[i32] = if in_change { &[5] } else { &[0] };
         // All at once, since some wait for long.
         let (snapshot, number) = self.site.start_snapshot();
-        let others = [(&["gc"][..], collects), (&["fsck"], reads), (&["log", "one"], reads)];
+        let others =
+            [(&["gc", "--no-wait"][..], collects), (&["fsck"], reads), (&["log", "one"], reads)];
         let others = others.map(|(arguments, codes)| (self.site.start(arguments), codes));
         self.commit(if has_ref_lock { &[ErrorKind::Locked] } else { &[] }, tally);
         for (started, codes) in others {

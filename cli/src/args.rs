@@ -39,20 +39,73 @@ Environment:
   TURNTREE_MAINTENANCE  off: never start 'gc --auto' after a change
   NO_COLOR              no colour";
 
+/// The commands of the short help, with what each does; the long help has all of them.
+const SHORT: [(&str, &[(&str, &str)]); 5] = [
+    (
+        "Start",
+        &[
+            ("adopt", "Import the sessions of the agents on this machine"),
+            ("import", "Import a recorded session, one snapshot a turn"),
+            ("snapshot", "Take a snapshot of a context"),
+            ("hook", "Take a snapshot at every step of an agent"),
+        ],
+    ),
+    (
+        "Look",
+        &[
+            ("status", "Show where you are, and what is open"),
+            ("log", "Show snapshots, newest first"),
+            ("show", "Show a snapshot, or one entry of it"),
+            ("diff", "Show what changed between two snapshots"),
+            ("grep", "Search the whole history of sessions"),
+            ("blame", "Show which turn wrote each line"),
+        ],
+    ),
+    (
+        "Explore",
+        &[
+            ("branch", "List branches, rename or delete them"),
+            ("switch", "Point HEAD at another branch"),
+            ("fork", "Begin a new branch at a snapshot"),
+            ("compare", "Compare strategies side by side"),
+            ("merge", "Merge a branch into HEAD's branch"),
+        ],
+    ),
+    (
+        "Go back",
+        &[
+            ("rollback", "Go back by turns, with the files of the workspace"),
+            ("restore", "Restore a snapshot, its files too"),
+            ("undo", "Take back the last change"),
+        ],
+    ),
+    (
+        "Share",
+        &[
+            ("export", "Export a session"),
+            ("bundle", "Create, verify and import single-file bundles"),
+            ("mcp", "Serve the store to an agent"),
+        ],
+    ),
+];
+
+/// The last lines of the short help.
+const MORE: &str = "\
+'turntree --help' lists all commands and the global options,
+'turntree log -h' the options of one, 'turntree log --help' with examples";
+
+/// The last line of the help of every verb.
+const GLOBAL_OPTIONS: &str = "'turntree --help' lists the global options";
+
 /// Git for what an agent knows
 #[derive(Debug, Parser)]
-#[command(
-    name = "turntree",
-    version,
-    max_term_width = 100,
-    arg_required_else_help = true,
-    after_long_help = REVISIONS
-)]
+#[command(name = "turntree", version, max_term_width = 100, subcommand_required = false)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
+    /// Nothing: what there is, or the short help.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 /// Old spellings of options that moved to a verb of their own: they still work, and no help lists them.
@@ -81,8 +134,22 @@ pub(crate) fn command() -> clap::Command {
             }
         }
     }
-    let template = help_template(&command);
-    command.help_template(template)
+    let long = format!("{}\n\n{REVISIONS}", long_help(&command));
+    let hidden = |arg: clap::Arg| arg.hide_short_help(true).hide_long_help(true);
+    let command = command.mut_args(|arg| if arg.is_global_set() { hidden(arg) } else { arg });
+    let command = command.after_help(short_help()).after_long_help(long);
+    name_the_global_options(command).help_template("{about}\n\n{usage-heading} {usage}{after-help}")
+}
+
+/// Says in the help of every verb where the options are that all have.
+fn name_the_global_options(mut command: clap::Command) -> clap::Command {
+    for verb in command.get_subcommands_mut() {
+        let examples = verb.get_after_long_help().map(|text| format!("{text}\n\n"));
+        let long = format!("{}{GLOBAL_OPTIONS}", examples.unwrap_or_default());
+        let with_line = verb.clone().after_help(GLOBAL_OPTIONS).after_long_help(long);
+        *verb = name_the_global_options(with_line);
+    }
+    command
 }
 
 /// Answers the shell and ends the process, when the shell asked.
@@ -92,22 +159,62 @@ pub(crate) fn answer_shell() {
     }
 }
 
-fn help_template(command: &clap::Command) -> String {
-    let mut template = "{about}\n\n{usage-heading} {usage}\n".to_owned();
+/// The help of one screen.
+fn short_help() -> String {
+    let mut text = String::new();
+    for (heading, verbs) in SHORT {
+        let _ = writeln!(text, "{heading}:");
+        for (verb, about) in verbs {
+            let _ = writeln!(text, "  {verb:<10} {about}");
+        }
+        text.push('\n');
+    }
+    text + MORE
+}
+
+/// Every command in its group, and the options of all of them.
+fn long_help(command: &clap::Command) -> String {
+    let mut text = String::new();
     let mut verbs = command.get_subcommands();
     for (heading, verbs_in_group) in GROUPS {
-        let _ = write!(template, "\n{heading}:\n");
+        let _ = writeln!(text, "{heading}:");
         for verb in verbs.by_ref().take(*verbs_in_group).filter(|verb| !verb.is_hide_set()) {
             let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(template, "  {:<12} {about}", verb.get_name());
+            let _ = writeln!(text, "  {:<12} {about}", verb.get_name());
         }
+        text.push('\n');
     }
-    template.push_str("  help         Print the help of a command\n\n{options}{after-help}");
-    template
+    text.push_str("Options of every command:\n");
+    for arg in command.get_arguments().filter(|arg| arg.is_global_set()) {
+        let value = arg.get_value_names().and_then(|names| names.first());
+        let value = value.filter(|_| arg.get_action().takes_values());
+        let value = value.map_or_else(String::new, |value| format!(" <{value}>"));
+        let option = format!("--{}{value}", arg.get_long().unwrap_or_default());
+        let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let _ = write!(text, "  {option:<17} {about}");
+        let possible: Vec<String> =
+            arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+        if arg.get_action().takes_values() && !possible.is_empty() {
+            let _ = write!(text, ": {}", possible.join(", "));
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text, "  {:<17} Print help, shorter with -h", "--help");
+    let _ = write!(text, "  {:<17} Print the version", "--version");
+    text
 }
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn the_short_help_names_commands_that_exist() {
+        let command = super::command();
+        for (verb, _) in super::SHORT.iter().flat_map(|(_, verbs)| *verbs) {
+            assert!(command.find_subcommand(verb).is_some(), "{verb}");
+        }
+        assert!(super::short_help().lines().count() < 36);
+    }
+
     #[test]
     fn arguments_are_declared_soundly_and_every_command_has_examples() {
         let mut command = super::command();

@@ -25,6 +25,7 @@ mod service;
 mod view;
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
@@ -32,8 +33,10 @@ use turntree::Error;
 
 use crate::args::{Cli, answer_shell, command};
 use crate::commands::hook::Hook;
+use crate::commands::{Command, Verb, bare};
 use crate::program::invocation::Invocation;
-use crate::view::error::{Exit, Failure, read_or_not, report_usage};
+use crate::view::error::{Exit, Failure, read_or_not};
+use crate::view::usage::report_usage;
 
 /// Runs the program with the arguments and environment of this process.
 #[must_use]
@@ -46,9 +49,10 @@ pub fn main() -> ExitCode {
     let exit = match parsed {
         Ok(cli) => run(cli),
         Err(error) => {
-            let exit = report_usage(&error, arguments.iter().any(|arg| arg == "--json"));
-            // An agent takes the code for wrong arguments as an order to stop.
-            if Hook::is_event(&arguments) { Exit::Success } else { exit }
+            let exit = report_usage(error, &arguments);
+            // An agent takes the code for wrong arguments as an order to stop; a person does not.
+            let is_of_agent = Hook::is_event(&arguments) && !std::io::stdin().is_terminal();
+            if is_of_agent { Exit::Success } else { exit }
         }
     };
     ExitCode::from(exit as u8)
@@ -70,14 +74,16 @@ pub fn answer_lines(
 
 fn run(cli: Cli) -> Exit {
     let json = cli.global.json;
-    if cli.global.at_op.is_some() && !cli.command.verb().reads_only() {
+    let bare = bare::Bare;
+    let verb = cli.command.as_ref().map_or(&bare as &dyn Verb, Command::verb);
+    if cli.global.at_op.is_some() && !verb.reads_only() {
         let error = Error::invalid(
             "this command changes the store: --at-op is for commands that only read",
         );
         return Failure::from(error).report(json);
     }
     let mut invocation = Invocation::new(cli.global);
-    let result = cli.command.verb().run(&mut invocation);
+    let result = verb.run(&mut invocation);
     let flushed = read_or_not(invocation.finish().map_err(Failure::from));
     match result.and_then(|answer| flushed.map(|()| answer)) {
         Ok(answer) => answer.into(),

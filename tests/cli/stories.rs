@@ -302,6 +302,11 @@ fn errors() {
 }
 
 #[test]
+fn words_of_git_and_of_others() {
+    play("words.md");
+}
+
+#[test]
 fn every_story_is_played() {
     let code = include_str!("stories.rs");
     for entry in fs::read_dir(stories()).unwrap() {
@@ -310,17 +315,41 @@ fn every_story_is_played() {
     }
 }
 
-#[test]
-fn help_is_what_it_was() {
-    let shell = Shell::new();
-    let overview = shell.run("turntree -h");
-    let mut help =
-        format!("$ turntree -h\n{overview}\n$ turntree --help\n{}", shell.run("turntree --help"));
-    let names = overview.lines().filter_map(|line| {
+/// The verbs that the help of the program lists.
+fn verbs(overview: &str) -> Vec<&str> {
+    let listed = overview.lines().take_while(|line| !line.starts_with("Options of every"));
+    let names = listed.filter_map(|line| {
         let line = line.strip_prefix("  ")?;
         line.starts_with(|c: char| c.is_ascii_lowercase()).then(|| line.split(' ').next())?
     });
-    for name in names.filter(|name| *name != "help") {
+    names.collect()
+}
+
+#[test]
+fn every_short_help_fits_on_one_screen() {
+    let shell = Shell::new();
+    let overview = shell.run("turntree --help");
+    let mut too_long = Vec::new();
+    for verb in [""].into_iter().chain(verbs(&overview)) {
+        // A store in the environment is no reason to show the option as if it had to be given.
+        let help = shell.run(&format!("COLUMNS=80 TURNTREE_STORE=s turntree {verb} -h"));
+        assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
+        assert!(!help.contains("--store") && help.contains("'turntree --help' lists"), "{help}");
+        let lines = help.lines().count();
+        if lines > 40 {
+            too_long.push(format!("{verb} {lines}"));
+        }
+    }
+    assert!(too_long.is_empty(), "{too_long:?}: hide what is rare with hide_short_help");
+}
+
+#[test]
+fn help_is_what_it_was() {
+    let shell = Shell::new();
+    let overview = shell.run("turntree --help");
+    let mut help =
+        format!("$ turntree -h\n{}\n$ turntree --help\n{overview}", shell.run("turntree -h"));
+    for name in verbs(&overview) {
         let command = format!("turntree {name} --help");
         help.push_str(&format!("\n$ {command}\n{}", shell.run(&command)));
     }

@@ -9,7 +9,7 @@ use turntree::repo::{BranchName, Divergence, Head, Repository};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::branches::{MainLines, branches_of, records};
+use crate::porcelain::branches::{MainLines, branches_of, check_session, records};
 use crate::porcelain::revision::with_resolver;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, stamp};
@@ -62,6 +62,9 @@ impl Verb for Branch {
 
 impl Branch {
     fn list(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
+        if let Some(session) = &self.session {
+            check_session(repo, session)?;
+        }
         if run.out.json {
             let branches = records(repo, branches_of(repo, self.session.as_deref()))?;
             run.out.record(&json::Branches { branches })?;

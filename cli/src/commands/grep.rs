@@ -7,7 +7,8 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::context::Selection;
 use turntree::repo::{
-    Grep as Answered, GrepPlace, GrepQuery, LinePattern, PatternOptions, SearchFilter, TextMatches,
+    Grep as Answered, GrepPlace, GrepQuery, LinePattern, PatternOptions, Repository, SearchFilter,
+    TextMatches,
 };
 use turntree::{Error, ErrorKind};
 
@@ -16,7 +17,7 @@ use crate::porcelain::search::{RoleName, messages_with, record, scopes, warn_of_
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Result};
-use crate::view::output::{FAINT, ID, NAME, Output, STRONG, warn};
+use crate::view::output::{FAINT, ID, NAME, Output, STRONG, note, warn};
 use crate::view::progress::Working;
 use crate::view::render::changes::path_of;
 use crate::view::render::{ID_DIGITS, count, harmless};
@@ -122,11 +123,30 @@ impl Verb for Grep {
         }
         warn_of_gaps(answered.gaps());
         complain(answered.damage())?;
+        if answered.places().is_empty() && !run.out.json {
+            note(&self.looked_at(&repo)?);
+        }
         Ok(if answered.places().is_empty() { Answer::No } else { Answer::Yes })
     }
 }
 
 impl Grep {
+    /// Says where nothing was found, and where else to look.
+    fn looked_at(&self, repo: &Repository) -> Result<String> {
+        let all: BTreeSet<String> =
+            repo.branches().into_iter().map(|(name, _)| name.session().to_owned()).collect();
+        let sessions = count(all.len() as u64, "session");
+        let place = match (&self.session, &*self.revisions) {
+            _ if self.all => return Ok(format!("nothing in {sessions}")),
+            (Some(session), _) => session.clone(),
+            (None, []) => repo.head()?.branch.session().to_owned(),
+            (None, revisions) => revisions.join(", "),
+        };
+        let more =
+            if all.len() > 1 { format!(": --all looks at {sessions}") } else { String::new() };
+        Ok(format!("nothing in {place}{more}"))
+    }
+
     fn write(&self, out: &mut Output, answered: &Answered<'_>, place: &GrepPlace) -> Result<()> {
         let shows_lines = !self.count && !self.list;
         let found = match shows_lines {

@@ -4,6 +4,7 @@
 //! the variant, in lower case) and the type of its arguments.
 
 mod adopt;
+pub(crate) mod bare;
 mod bisect;
 mod blame;
 mod branch;

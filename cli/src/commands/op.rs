@@ -19,11 +19,11 @@ use crate::view::{clock, json};
 /// Columns of the name of an actor.
 const ACTOR_COLUMNS: usize = 20;
 
-/// List operations: each change of branches, tags, pins, policies and HEAD, with its author
+/// List operations, or show one
 ///
-/// Every command that changes a ref is one operation. 'turntree undo' takes one back, and --at-op shows
-/// the store as it was after one. The operations of one 'turntree adopt' are one line: one undo takes
-/// them back.
+/// An operation is one change of branches, tags, pins, policies and HEAD, with its author: every command
+/// that changes a ref is one. 'turntree undo' takes one back, and --at-op shows the store as it was
+/// after one. The operations of one 'turntree adopt' are one line: one undo takes them back.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree op log -n 10
@@ -33,7 +33,7 @@ const ACTOR_COLUMNS: usize = 20;
   turntree op log --json | jq 'select(.in_force | not)'")]
 pub(crate) struct Op {
     #[command(subcommand)]
-    action: OpCommand,
+    action: Option<OpCommand>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -68,8 +68,9 @@ impl Verb for Op {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
-            OpCommand::Log(log) => log.run(run),
-            OpCommand::Show(show) => show.run(run),
+            None => OpLog { max_count: None, name: None }.run(run),
+            Some(OpCommand::Log(log)) => log.run(run),
+            Some(OpCommand::Show(show)) => show.run(run),
         }
     }
 }

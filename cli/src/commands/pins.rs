@@ -5,9 +5,10 @@ use turntree::object::Time;
 use turntree::repo::{Pin, Repository};
 
 use super::Verb;
+use crate::porcelain::branches::check_session;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
-use crate::view::output::{FAINT, ID, NAME};
+use crate::view::output::{FAINT, ID, NAME, note};
 use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{ID_DIGITS, one_line};
 use crate::view::{clock, json};
@@ -34,12 +35,22 @@ impl Verb for Pins {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let now = clock::now()?;
+        if let Some(session) = &self.session {
+            check_session(&repo, session)?;
+        }
         let mut shown = Vec::new();
         for pin in repo.pins()? {
             let record = record_of(&repo, &pin, now)?;
             if self.session.is_none() || self.session == record.session {
                 shown.push((pin, record));
             }
+        }
+        if shown.is_empty() && !run.out.json {
+            let whose = self
+                .session
+                .as_ref()
+                .map_or_else(|| "of any session".to_owned(), |name| format!("of {name}"));
+            note(&format!("no pin on a snapshot {whose} in {}", run.store_dir()?.display()));
         }
         if run.out.json {
             let pins = shown.into_iter().map(|(_, record)| record).collect();

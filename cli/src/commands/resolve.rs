@@ -6,7 +6,10 @@ use std::path::Path;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::context::{MergeSide, OpenConflict, Take, open_conflicts};
+use turntree::object::{Kind, ObjectSource};
+
 use turntree::repo::{BranchName, Repository, Resolution};
+use turntree::tree::Item;
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
@@ -18,12 +21,11 @@ use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::{FAINT, ID, NAME, REMOVED};
 use crate::view::render::merging::words;
-use crate::view::render::{ID_DIGITS, columns_of, count, harmless, padded};
+use crate::view::render::{ID_DIGITS, columns_of, count, harmless, one_line, padded, size};
 
 /// List open conflicts, or decide them
 ///
-/// Without a path, lists the open conflicts of HEAD's branch; the exit code is 1 when there are
-/// any. The three versions of a conflict are in the section conflicts until it is decided:
+/// Without a path, lists the open conflicts of HEAD's branch with both sides. The three versions of a conflict are in the section conflicts until it is decided:
 /// 'turntree cat HEAD:conflicts/theirs/files/src/a.rs' prints one. A decision is a snapshot of its
 /// own.
 #[derive(Debug, Args)]
@@ -128,7 +130,6 @@ fn list(run: &mut Invocation, repo: &Repository, branch: &BranchName) -> Result<
         return Err(Error::not_found(format!("branch {branch} has no snapshot yet")).into());
     };
     let open = open(repo, branch)?;
-    let answer = if open.is_empty() { Answer::Yes } else { Answer::No };
     if run.out.json {
         let id = |conflict: &OpenConflict, version| {
             conflict.item(version).map(|item| item.link.id.to_string())
@@ -146,7 +147,7 @@ fn list(run: &mut Invocation, repo: &Repository, branch: &BranchName) -> Result<
             id: tip.to_string(),
             conflicts: open.iter().map(record).collect(),
         })?;
-        return Ok(answer);
+        return Ok(Answer::Yes);
     }
     let width = open.iter().map(|conflict| columns_of(&conflict.path)).max().unwrap_or(0);
     for conflict in &open {
@@ -154,11 +155,36 @@ fn list(run: &mut Invocation, repo: &Repository, branch: &BranchName) -> Result<
         let paint = run.out.paint;
         let (path, words) = (paint.paint(REMOVED, path), paint.paint(FAINT, words(conflict.kind)));
         writeln!(run.out, "{path}  {words}")?;
+        for version in [MergeSide::Ours, MergeSide::Theirs] {
+            let text = beginning(repo, conflict.item(version))?;
+            let text = one_line(&text, run.out.width.left(12));
+            writeln!(run.out, "  {:<7} {text}", format!("{}:", version.name()))?;
+        }
+    }
+    if let Some(conflict) = open.first() {
+        let path = harmless(&conflict.path);
+        writeln!(
+            run.out,
+            "decide with 'turntree resolve {path} --take ours', theirs, base or a file"
+        )?;
     }
     if open.is_empty() {
         writeln!(run.out, "no conflict is open on {}", run.out.paint.paint(NAME, branch))?;
     }
-    Ok(answer)
+    Ok(Answer::Yes)
+}
+
+/// The first line with content of one side of a conflict.
+fn beginning(repo: &Repository, item: Option<&Item>) -> Result<String> {
+    let Some(item) = item else { return Ok("(removed)".to_owned()) };
+    if item.link.kind != Kind::Blob {
+        return Ok(format!("({})", item.link.kind));
+    }
+    let bytes = repo.store().read_as(Kind::Blob, &item.link.id)?;
+    let size = size(bytes.len() as u64);
+    let Ok(text) = std::str::from_utf8(&bytes) else { return Ok(format!("({size}, binary)")) };
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    Ok(format!("{line}  ({size})"))
 }
 
 fn write(

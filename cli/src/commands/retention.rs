@@ -12,10 +12,11 @@ use turntree::maintenance::{
 use turntree::repo::Repository;
 
 use super::Verb;
+use crate::porcelain::branches::check_session;
 use crate::program::complete::sessions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Result};
-use crate::view::output::{NAME, Output, warn};
+use crate::view::output::{NAME, Output, note, warn};
 use crate::view::render::{columns_of, padded};
 use crate::view::units::{duration, parse_duration, parse_size, size};
 use crate::view::{clock, json};
@@ -36,7 +37,7 @@ use crate::view::{clock, json};
   turntree retention unset nightly")]
 pub(crate) struct Retention {
     #[command(subcommand)]
-    action: RetentionCommand,
+    action: Option<RetentionCommand>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -103,9 +104,10 @@ struct PolicyTarget {
 impl Verb for Retention {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
-            RetentionCommand::Set(set) => set.run(run),
-            RetentionCommand::Show(show) => show.run(run),
-            RetentionCommand::Unset(unset) => unset.run(run),
+            None => ShowPolicy { session: None }.run(run),
+            Some(RetentionCommand::Set(set)) => set.run(run),
+            Some(RetentionCommand::Show(show)) => show.run(run),
+            Some(RetentionCommand::Unset(unset)) => unset.run(run),
         }
     }
 }
@@ -176,6 +178,11 @@ impl ShowPolicy {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let policies = Policies::load(repo.store(), &repo.refs())?;
+        if let Some(session) =
+            self.session.as_deref().filter(|name| !policies.sessions.contains_key(*name))
+        {
+            check_session(&repo, session)?;
+        }
         let shown: BTreeMap<&str, Option<&Policy>> = match &self.session {
             Some(session) => BTreeMap::from([(session.as_str(), policies.of(session))]),
             None => policies.sessions.iter().map(|(name, p)| (name.as_str(), Some(p))).collect(),
@@ -189,6 +196,9 @@ impl ShowPolicy {
             let default = policies.default.as_ref().map(record_of);
             run.out.record(&json::RetentionShow { default, sessions: sessions.collect() })?;
             return Ok(Answer::Yes);
+        }
+        if shown.is_empty() && policies.default.is_none() {
+            note(&format!("no policy in {}: everything is kept", run.store_dir()?.display()));
         }
         let default = (self.session.is_none()).then_some(policies.default.as_ref()).flatten();
         let names = shown.keys().map(|name| columns_of(name));

@@ -13,7 +13,7 @@ use crate::porcelain::revision::resolve;
 use crate::program::complete::{revisions, tags};
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Hint, Result};
-use crate::view::output::{FAINT, ID, NAME};
+use crate::view::output::{FAINT, ID, NAME, note};
 use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{ID_DIGITS, one_line};
 use crate::view::{clock, json};
@@ -88,6 +88,9 @@ fn list(run: &mut Invocation, repo: &Repository) -> Result<Answer> {
         let tags = tags.iter().map(|tag| record_of(repo, tag)).collect::<Result<_>>()?;
         run.out.record(&json::Tags { tags })?;
         return Ok(Answer::Yes);
+    }
+    if tags.is_empty() {
+        note(&format!("no tag in {}", run.store_dir()?.display()));
     }
     let mut table = Table::of(vec![
         Column::name(""),

@@ -26,9 +26,6 @@ use crate::view::render::{ID_DIGITS, one_line};
 const UNDO: &str = "undo";
 const REDO: &str = "redo";
 
-/// Characters of a reason on a line.
-const REASON_WIDTH: usize = 72;
-
 /// Take back the last change
 ///
 /// Every command that changes a branch, a tag, a pin, a policy or HEAD is one operation. This takes
@@ -182,6 +179,7 @@ impl Options {
         let subject = if verb == REDO { repo.undo_subject(undone)? } else { undone.clone() };
         let (number, stamp) = (subject.operation.sequence, stamp()?);
         let reason = format!("{verb} {number}: {}", what(repo, &subject)?);
+        let about = about(repo, &plan, verb);
         let taken = match plan.moved.as_ref().filter(|_| !self.no_files) {
             Some(moved) => self.with_files(repo, &plan, moved, &stamp, &reason)?,
             None if self.dry_run => Taken::default(),
@@ -191,7 +189,7 @@ impl Options {
             }
         };
         let state = format!("the workspace before operation {}", undone.operation.sequence);
-        self.show(run, &plan, &taken, &state, &reason)?;
+        self.show(run, &plan, &taken, &state, &format!("{reason}{about}"))?;
         end(taken.files.as_ref(), taken.arranged.as_ref())
     }
 
@@ -246,7 +244,7 @@ impl Options {
         }
         let would = if self.dry_run { "would " } else { "" };
         let paint = run.out.paint;
-        writeln!(run.out, "{would}{}", one_line(reason, REASON_WIDTH))?;
+        writeln!(run.out, "{would}{}", one_line(reason, run.out.width.left(would.len())))?;
         for change in changes {
             writeln!(run.out, "{}", line(paint, change))?;
         }
@@ -268,6 +266,20 @@ pub(crate) fn adopted(together: &[OperationEntry]) -> Option<String> {
     let [last, .., first] = together else { return None };
     let (first, last) = (first.operation.sequence, last.operation.sequence);
     Some(format!("adopt {} sessions, operations {first} to {last}", together.len()))
+}
+
+/// The message of the snapshot that goes with an undo, or comes back with a redo, for people.
+fn about(repo: &Repository, plan: &UndoPlan, verb: &str) -> String {
+    let side = |change: &RefChange| {
+        if verb == REDO { change.new.clone() } else { change.old.clone() }
+    };
+    let mut branches = plan.changes.iter().filter(|change| change.name.starts_with("refs/heads/"));
+    let message = match (branches.next().and_then(side), branches.next()) {
+        (Some(RefValue::Object(id)), None) => repo.commit(&id).ok(),
+        _ => None,
+    };
+    let message = message.map(|commit| format!(": turn {}, {}", commit.turn, commit.message));
+    message.unwrap_or_default()
 }
 
 /// The operation that was taken back, or would be.

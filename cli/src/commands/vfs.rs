@@ -23,7 +23,7 @@ use crate::program::invocation::{Invocation, read_input, stamp};
 use crate::view::clock::{self, rfc3339};
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::json;
-use crate::view::output::{FAINT, NAME, Output};
+use crate::view::output::{FAINT, NAME, Output, note};
 use crate::view::render::{count, size};
 use crate::view::units::{parse_duration, parse_size};
 
@@ -45,7 +45,7 @@ const MAX_ATTEMPTS: usize = 20;
   turntree vfs evict --max-age 7d --max-bytes 100MB --dry-run")]
 pub(crate) struct Vfs {
     #[command(subcommand)]
-    action: VfsCommand,
+    action: Option<VfsCommand>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -114,18 +114,19 @@ struct Evict {
 impl Verb for Vfs {
     fn reads_only(&self) -> bool {
         match &self.action {
-            VfsCommand::Get(get) => !get.touch,
-            VfsCommand::Ls(_) => true,
-            VfsCommand::Put(_) | VfsCommand::Evict(_) => false,
+            None | Some(VfsCommand::Ls(_)) => true,
+            Some(VfsCommand::Get(get)) => !get.touch,
+            Some(VfsCommand::Put(_) | VfsCommand::Evict(_)) => false,
         }
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
-            VfsCommand::Get(get) => get.run(run),
-            VfsCommand::Ls(ls) => ls.run(run),
-            VfsCommand::Put(put) => put.run(run),
-            VfsCommand::Evict(evict) => evict.run(run),
+            None => Ls { revision: None }.run(run),
+            Some(VfsCommand::Get(get)) => get.run(run),
+            Some(VfsCommand::Ls(ls)) => ls.run(run),
+            Some(VfsCommand::Put(put)) => put.run(run),
+            Some(VfsCommand::Evict(evict)) => evict.run(run),
         }
     }
 }
@@ -185,6 +186,13 @@ impl Ls {
         if run.out.json {
             run.out.record(&record)?;
             return Ok(Answer::Yes);
+        }
+        if record.payloads.is_empty() {
+            let place = match &self.revision {
+                Some(revision) => format!("that {revision} carries"),
+                None => format!("in the pool of {}", run.store_dir()?.display()),
+            };
+            note(&format!("no payload {place}"));
         }
         let paint = run.out.paint;
         for payload in &record.payloads {

@@ -19,6 +19,15 @@ pub(crate) fn branches_of(repo: &Repository, session: Option<&str>) -> Vec<(Bran
     branches
 }
 
+/// Refuses a session that is not there: an empty answer would look like one about it.
+pub(crate) fn check_session(repo: &Repository, session: &str) -> Result<()> {
+    if repo.branches().iter().any(|(name, _)| name.session() == session) {
+        return Ok(());
+    }
+    let missing = Error::not_found(format!("there is no session {session}"));
+    Err(Failure::hinted(missing, "'turntree branch' lists the branches of all sessions"))
+}
+
 /// The records of branches.
 pub(crate) fn records(
     repo: &Repository,

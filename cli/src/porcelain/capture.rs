@@ -28,11 +28,11 @@ const SHOWN: usize = 20;
 #[derive(Debug, Default, Args)]
 pub(crate) struct Limits {
     /// Leave out files with more bytes than this; 100MiB by default
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, hide_short_help = true)]
     max_file_size: Option<u64>,
     /// Read files for no longer than this, such as 500ms or 10s: the other files keep their last
     /// known content, and the next snapshot continues with them
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, hide_short_help = true)]
     time_budget: Option<Duration>,
     /// Allow the home directory, a directory above it, or /
     #[arg(long)]

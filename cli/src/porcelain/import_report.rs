@@ -76,7 +76,7 @@ pub(crate) fn warn_of_notes(name: &str, notes: &[ImportNote]) {
     for note in notes.iter().take(MAX_SHOWN_NOTES) {
         let ImportNote { line, offset, what } = note;
         let what = what.strip_prefix(&format!("line {line}, ")).unwrap_or(what);
-        warn(&format!("{name}, line {line} (byte {offset}): {what}; kept as it is"));
+        warn(&format!("{name}, line {line} (byte {offset}): {what}; the record is kept"));
     }
     if let Some(more) = notes.len().checked_sub(MAX_SHOWN_NOTES).filter(|more| *more > 0) {
         warn(&format!("{name}: {} more like these", count(more as u64, "record")));

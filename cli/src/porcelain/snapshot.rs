@@ -44,10 +44,10 @@ pub(crate) struct SnapshotBasics {
     #[arg(long, value_name = "NAME")]
     pub(crate) branch: Option<String>,
     /// Name of the actor; TURNTREE_ACTOR or the user by default
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) agent: Option<String>,
     /// Name of the model that produced the turn
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) model: Option<String>,
 }
 
@@ -65,13 +65,13 @@ pub(crate) struct NewSnapshot {
     pub(crate) limits: Limits,
     /// Reason for it: manual, turn, before-tool, threshold, emergency, before-compaction,
     /// compaction, mode-change, before-restore, merge or rollback
-    #[arg(long, value_name = "TRIGGER", default_value = "manual", value_parser = trigger)]
+    #[arg(long, value_name = "TRIGGER", default_value = "manual", value_parser = trigger, hide_short_help = true)]
     pub(crate) trigger: Trigger,
     /// The tool that is about to run, with --trigger before-tool
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) tool: Option<String>,
     /// A file that the tool is to change; may be given several times
-    #[arg(long, value_name = "PATH", requires = "tool")]
+    #[arg(long, value_name = "PATH", requires = "tool", hide_short_help = true)]
     pub(crate) touches: Vec<String>,
     /// Record that a check passed or failed, as in tests=passed; 'compare' shows the newest of each
     #[arg(long, value_name = "NAME=RESULT", value_parser = check)]

@@ -1,7 +1,6 @@
 //! Completion of names in the shell: the shell asks this program, which looks into the store.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use clap_complete::engine::CompletionCandidate;
 use turntree::context::open_conflicts;
@@ -10,7 +9,7 @@ use turntree::object::ObjectId;
 use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
 use turntree_exchange::lessons::{Lesson, Lessons};
 
-use crate::program::global::STORE;
+use crate::program::global::store_of_environment;
 use crate::program::invocation::{act, user_or_nearest};
 
 /// Set by the shell when it asks for completions.
@@ -96,7 +95,6 @@ pub(crate) fn pins() -> Vec<CompletionCandidate> {
 
 /// The store that a command without options would use.
 fn repository() -> Option<Repository> {
-    let named = std::env::var_os(STORE).filter(|dir| !dir.is_empty());
-    let dir = named.map(PathBuf::from).or_else(user_or_nearest);
+    let dir = store_of_environment().or_else(user_or_nearest);
     dir.and_then(|dir| open_repository(&dir).ok()).and_then(|repo| act(repo).ok())
 }

@@ -8,14 +8,13 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use crate::view::output::Color;
 
 /// The variable that names the store; an empty one is as if it were not set.
-pub(crate) const STORE: &str = "TURNTREE_STORE";
+const STORE: &str = "TURNTREE_STORE";
 
-/// Options of every command.
+/// Options of every command. The help of a verb does not repeat them.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
     /// Path of the store directory
-    #[arg(long, global = true, value_name = "DIR", env = STORE, hide_env_values = true, value_parser = store_parser(), value_hint = clap::ValueHint::DirPath)]
+    #[arg(long, global = true, value_name = "DIR", value_parser = store_parser(), value_hint = clap::ValueHint::DirPath)]
     pub(crate) store: Option<PathBuf>,
     /// Read the store as it was after this operation, see 'turntree op log'
     #[arg(long, global = true, value_name = "OP")]
@@ -34,13 +33,16 @@ pub(crate) struct Global {
     pub(crate) no_maintenance: bool,
 }
 
-/// A directory; an empty one stands for none, where the variable is empty.
+/// The store that the environment names. Clap is not asked for it: it would show every usage line with
+/// an option that nobody gave.
+pub(crate) fn store_of_environment() -> Option<PathBuf> {
+    std::env::var_os(STORE).filter(|dir| !dir.is_empty()).map(PathBuf::from)
+}
+
+/// A directory, whose path is not empty.
 fn store_parser() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().try_map(|value| {
-        let is_unset = std::env::var_os(STORE).is_some_and(|set| set.is_empty());
-        match value.is_empty() && !is_unset {
-            true => Err("an empty path names no directory"),
-            false => Ok(PathBuf::from(value)),
-        }
+    OsStringValueParser::new().try_map(|value| match value.is_empty() {
+        true => Err("an empty path names no directory"),
+        false => Ok(PathBuf::from(value)),
     })
 }

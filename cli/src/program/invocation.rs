@@ -18,7 +18,7 @@ use turntree::repo::{Repository, Resolver, Signature};
 use turntree::store::{Finding, FindingKind};
 use turntree::{Error, ErrorKind};
 
-use crate::program::global::Global;
+use crate::program::global::{Global, store_of_environment};
 use crate::program::live::live_branch;
 use crate::view::advice::Advice;
 use crate::view::clock;
@@ -75,7 +75,8 @@ pub(crate) struct Location {
 
 impl Invocation {
     /// A run with these options.
-    pub(crate) fn new(global: Global) -> Self {
+    pub(crate) fn new(mut global: Global) -> Self {
+        global.store = global.store.or_else(store_of_environment);
         let out = Output::new(global.json, global.color, !global.no_pager);
         Self { out, global, of_user: false, opened: OnceCell::new() }
     }
@@ -152,7 +153,7 @@ impl Invocation {
 
     /// The store that options or environment name.
     pub(crate) fn named_store(&self) -> Option<&Path> {
-        self.global.store.as_deref().filter(|dir| !dir.as_os_str().is_empty())
+        self.global.store.as_deref()
     }
 
     /// The store that options and environment name, else the nearest one above the working
@@ -268,7 +269,19 @@ pub(crate) fn user_or_nearest() -> Option<PathBuf> {
 pub(crate) fn stamp() -> Result<Signature> {
     let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let actor = [ACTOR, "USER", "LOGNAME", "USERNAME"].into_iter().find_map(named);
+    let actor = actor.or_else(|| user_name(rustix::process::geteuid().as_raw()));
     Ok(Signature { time: clock::now()?, actor: actor.unwrap_or_else(|| "unknown".to_owned()) })
+}
+
+/// The name of a user in the system's list, for services and containers that set no variable.
+fn user_name(user: u32) -> Option<String> {
+    let list = fs::read_to_string("/etc/passwd").ok()?;
+    let name_of = |line: &str| {
+        let mut fields = line.split(':');
+        let (name, id) = (fields.next()?, fields.nth(1)?);
+        (id.parse() == Ok(user)).then(|| name.to_owned()).filter(|name| !name.is_empty())
+    };
+    list.lines().find_map(name_of)
 }
 
 /// Makes the repository act on the branch of the environment, if that names one: an agent that shares
@@ -299,7 +312,7 @@ pub(crate) fn check_may_switch() -> Result<()> {
     match own_branch() {
         None => Ok(()),
         Some(name) => {
-            let error = Error::invalid(format!("{BRANCH} is {name}: HEAD is for others to switch"));
+            let error = Error::invalid(format!("cannot switch HEAD while {BRANCH}={name} is set"));
             let hint = Advice::new(
                 format!("set {BRANCH} to another branch, or unset it"),
                 "name the branch in each call: in revision, and in session and branch",
@@ -334,7 +347,7 @@ pub(crate) fn input_name(path: &Path) -> String {
 pub(crate) fn whole_path(path: &Path) -> turntree::Result<PathBuf> {
     let shown = path.display();
     path.canonicalize().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::not_found(format!("{shown} is not there")),
+        io::ErrorKind::NotFound => Error::not_found(format!("{shown}: no such file or directory")),
         _ => Error::io(format!("open {shown}"), error),
     })
 }
@@ -395,6 +408,11 @@ pub(crate) fn is_absent(dir: &Path) -> Result<bool> {
     match fs::read_dir(dir) {
         Ok(mut entries) => Ok(entries.all(unfinished)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            let found =
+                format!("{} is no store: it is a file, expected a directory", dir.display());
+            Err(Error::not_found(found).into())
+        }
         Err(error) => Err(denied(dir, Error::io(format!("open {}", dir.display()), error))),
     }
 }

@@ -109,6 +109,9 @@ impl<T, E: Into<Failure>> Hint<T> for Result<T, E> {
 struct ErrorRecord<'a> {
     error: &'a str,
     message: &'a str,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
     /// The turns of a session that are available after one expired.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     left: Option<&'a Left>,
@@ -243,25 +246,8 @@ fn is_closed_pipe(error: &Error) -> bool {
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Prints what the parser of arguments has to say: help and version on stdout, usage on stderr.
-pub(crate) fn report_usage(error: &clap::Error, json: bool) -> Exit {
-    if !error.use_stderr() {
-        // A closed pipe: whoever read the help has read enough.
-        let _ = error.print();
-        return Exit::Success;
-    }
-    if json {
-        let text = error.render().to_string();
-        let message = text.lines().next().unwrap_or_default();
-        Report::new("usage", message.trim_start_matches("error: ").to_owned()).print(true);
-    } else {
-        let _ = error.print();
-    }
-    Exit::Usage
-}
-
 /// All that is said about a failure.
-struct Report<'a> {
+pub(crate) struct Report<'a> {
     kind: &'static str,
     message: String,
     causes: Vec<String>,
@@ -270,6 +256,12 @@ struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
+    /// What is wrong with arguments, and a hint, which may be empty.
+    pub(crate) fn usage(message: String, hint: &'a str) -> Self {
+        let hint = Some(hint).filter(|hint| !hint.is_empty());
+        Self { hint, ..Self::new("usage", message) }
+    }
+
     fn new(kind: &'static str, message: String) -> Self {
         Self { kind, message, causes: Vec::new(), hint: None, left: None }
     }
@@ -294,11 +286,13 @@ impl<'a> Report<'a> {
 
     fn to_json(&self) -> String {
         let message = [std::slice::from_ref(&self.message), &self.causes].concat().join(": ");
-        let record = ErrorRecord { error: self.kind, message: &message, left: self.left.as_ref() };
+        let (left, hint) = (self.left.as_ref(), self.hint);
+        let record = ErrorRecord { error: self.kind, message: &message, hint, left };
         serde_json::to_string(&record).unwrap_or(message)
     }
 
-    fn print(self, json: bool) {
+    /// Prints it on stderr, for people or as one JSON object.
+    pub(crate) fn print(self, json: bool) {
         if json {
             stderr_line(Style::new(), "", &self.to_json());
             return;

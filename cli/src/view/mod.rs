@@ -8,3 +8,4 @@ pub(crate) mod output;
 pub(crate) mod progress;
 pub(crate) mod render;
 pub(crate) mod units;
+pub(crate) mod usage;

@@ -224,6 +224,11 @@ pub(crate) fn warn(text: &str) {
     stderr_line(AnsiColor::Yellow.on_default().bold(), "warning: ", text);
 }
 
+/// Says on stderr what an empty answer is about, so that stdout stays empty for scripts.
+pub(crate) fn note(text: &str) {
+    stderr_line(FAINT, "", text);
+}
+
 /// One line on stderr, its beginning in `style` where stderr shows colour. It may name what others
 /// named, so nothing in it is for a terminal to obey.
 pub(crate) fn stderr_line(style: Style, lead: &str, text: &str) {

@@ -79,7 +79,10 @@ impl Drop for Meter {
 /// Hidden by itself when stderr is no terminal.
 fn bar(name: &str, total: Option<u64>) -> ProgressBar {
     let (bar, template) = match total {
-        Some(total) => (ProgressBar::new(total), "{msg} {wide_bar} {bytes} of {total_bytes}"),
+        Some(total) => (
+            ProgressBar::new(total),
+            "{msg} {wide_bar:.cyan} {percent:>3}%  {bytes} of {total_bytes}  {bytes_per_sec}  {eta} left",
+        ),
         None => (ProgressBar::new_spinner(), "{msg} {spinner} {bytes}"),
     };
     let style = ProgressStyle::with_template(template);

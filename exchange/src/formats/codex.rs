@@ -464,7 +464,7 @@ mod tests {
                 "file /p/new: none",
                 "file /p/moved: b\n",
                 "file /p/moved: c\n",
-                "unknown: a change that does not fit the file as it was told",
+                "unknown: this edit does not apply to what is known of /p/moved, whose content is unknown from here on",
                 "file /p/moved: none",
                 "file /p/old: none",
             ]

@@ -126,7 +126,10 @@ impl FileContents {
             (_, Some(before)) => {
                 let after = self.text(before).and_then(|before| change.applied_to(&before));
                 if after.is_none() {
-                    let what = "a change that does not fit the file as it was told".to_owned();
+                    let what = format!(
+                        "this edit does not apply to what is known of {path}, whose content is unknown from \
+                         here on"
+                    );
                     events.push(Event::Unknown { what });
                 }
                 after

@@ -68,8 +68,11 @@ pub(crate) struct Bisect {
 #[derive(Debug, Subcommand)]
 enum BisectCommand {
     Start(Start),
+    /// Mark a turn as good: what is searched for is not there yet
     Good(Mark),
+    /// Mark a turn as bad: what is searched for is there
     Bad(Mark),
+    /// Mark a turn as untestable
     Skip(Mark),
     Run(BisectRun),
     Log(BisectLog),
@@ -95,7 +98,7 @@ struct Mark {
     revision: Option<String>,
 }
 
-/// Test turns with a command
+/// Run a command to test each turn
 #[derive(Debug, Args)]
 struct BisectRun {
     /// Treat turns as equal only if their whole contexts are equal, not just their files
@@ -180,7 +183,10 @@ fn asked_about(repo: &Repository, search: &Search, verdict: BisectVerdict) -> Re
         BisectStatus::Waiting { bad: false, .. } if verdict == BisectVerdict::Bad => {
             Ok(resolve(repo, "HEAD")?.commit)
         }
-        _ => Err(Error::invalid("no turn waits for an answer: name the one that is meant").into()),
+        _ => {
+            Err(Error::invalid("no turn is being tested: name one, as in 'bisect good turn:12'")
+                .into())
+        }
     }
 }
 
@@ -353,7 +359,7 @@ fn reset(run: &mut Invocation, repo: &Repository, session: &str) -> Result<Answe
     if run.out.json {
         run.out.record(&json::BisectReset { session: session.to_owned() })?;
     } else {
-        writeln!(run.out, "the bisect of {session} is over")?;
+        writeln!(run.out, "ended the bisect of {session}")?;
     }
     Ok(Answer::Yes)
 }
@@ -407,8 +413,8 @@ fn write(out: &mut Output, repo: &Repository, outlook: &BisectStatus) -> Result<
         }
         BisectStatus::Next { turn, left, steps } => {
             writeln!(out, "next: {}", line(out, turn))?;
-            let (left, more) = (count(*left as u64, "turn"), count((*steps).into(), "more answer"));
-            writeln!(out, "{left} may be the first bad one: at most {more}")?;
+            let (left, steps) = (count(*left as u64, "turn"), count((*steps).into(), "step"));
+            writeln!(out, "{left} left to test, at most {steps}")?;
         }
         BisectStatus::Found(turn) => {
             writeln!(out, "the first bad turn is {}", line(out, turn))?;

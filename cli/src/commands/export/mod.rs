@@ -83,13 +83,13 @@ pub(crate) struct Export {
     #[arg(long)]
     branches: bool,
     /// Leave out what has expired of core memory, as the next compile would, for context-chef
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     sweep: bool,
     /// Ids and sizes instead of contents and records, for json
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_content: bool,
     /// Intent to write, for ollm-intent; the newest by default
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", hide_short_help = true)]
     intent: Option<String>,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]

@@ -19,6 +19,7 @@ use crate::program::complete::{lessons, revisions};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::json;
+use crate::view::output::note;
 use crate::view::render::lessons::write_list;
 
 /// Record lessons, and print those that fit the next call
@@ -37,7 +38,7 @@ use crate::view::render::lessons::write_list;
   turntree lesson rm 3f2a91c0de")]
 pub(crate) struct LessonCommand {
     #[command(subcommand)]
-    action: LessonAction,
+    action: Option<LessonAction>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -128,27 +129,28 @@ impl Verb for LessonCommand {
     fn reads_only(&self) -> bool {
         matches!(
             self.action,
-            LessonAction::List(_) | LessonAction::Inject(_) | LessonAction::Export(_)
+            None | Some(LessonAction::List(_) | LessonAction::Inject(_) | LessonAction::Export(_))
         )
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
-            LessonAction::Add(add) => add_lesson(add, run),
-            LessonAction::List(list) => list.run(run),
-            LessonAction::Edit(edit) => edit.run(run),
-            LessonAction::Rm(Rm { chosen }) => {
+            None => List { revision: "HEAD".to_owned(), all: false }.run(run),
+            Some(LessonAction::Add(add)) => add_lesson(add, run),
+            Some(LessonAction::List(list)) => list.run(run),
+            Some(LessonAction::Edit(edit)) => edit.run(run),
+            Some(LessonAction::Rm(Rm { chosen })) => {
                 chosen.run(run, "rm", |lesson| lesson.deprecated = true)
             }
-            LessonAction::Pin(PinLessons { chosen }) => {
+            Some(LessonAction::Pin(PinLessons { chosen })) => {
                 chosen.run(run, "pin", |lesson| lesson.pinned = true)
             }
-            LessonAction::Unpin(Unpin { chosen }) => {
+            Some(LessonAction::Unpin(Unpin { chosen })) => {
                 chosen.run(run, "unpin", |lesson| lesson.pinned = false)
             }
-            LessonAction::Inject(inject) => inject.run(run),
-            LessonAction::Export(export) => export.run(run),
-            LessonAction::Import(import) => import.run(run),
+            Some(LessonAction::Inject(inject)) => inject.run(run),
+            Some(LessonAction::Export(export)) => export.run(run),
+            Some(LessonAction::Import(import)) => import.run(run),
         }
     }
 }
@@ -224,6 +226,10 @@ impl List {
             return Ok(Answer::Yes);
         }
         let (lessons, turn) = lessons_at(&repo, &self.revision)?;
+        if shown(&lessons, turn, self.all).is_empty() {
+            let also = if self.all { "" } else { ": --all lists deprecated and expired ones, too" };
+            note(&format!("no lesson at {}{also}", self.revision));
+        }
         write_list(&mut run.out, &shown(&lessons, turn, self.all), turn, lessons.others())?;
         Ok(Answer::Yes)
     }

@@ -1,0 +1,44 @@
+//! No command at all: where the person is, else the short help.
+
+use std::io::Write;
+
+use clap::Parser;
+
+use super::status::Status;
+use super::{Command, Verb};
+use crate::args::{Cli, command};
+use crate::program::invocation::{Invocation, is_absent};
+use crate::view::error::{Answer, Result};
+use crate::view::output::FAINT;
+
+/// The newest turns, below the status.
+const NEWEST: [&str; 5] = ["turntree", "log", "--oneline", "-n", "5"];
+
+/// Runs when no command is given.
+pub(crate) struct Bare;
+
+impl Verb for Bare {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        if is_absent(&run.locate()?.dir)? {
+            write!(run.out, "{}", command().render_help())?;
+            return Ok(Answer::Yes);
+        }
+        Status {}.run(run)?;
+        let has_turns = run.open()?.head()?.commit.is_some();
+        if let Some(Command::Log(log)) =
+            Cli::parse_from(NEWEST).command.filter(|_| has_turns && !run.out.json)
+        {
+            writeln!(run.out)?;
+            log.run(run)?;
+        }
+        if !run.out.json {
+            let help = run.out.paint.paint(FAINT, "'turntree -h' lists the commands");
+            writeln!(run.out, "\n{help}")?;
+        }
+        Ok(Answer::Yes)
+    }
+}

@@ -1,0 +1,219 @@
+//! What is said of arguments that are none: the words of git and of others are answered with ours.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::view::error::{Exit, Report};
+
+/// Words that people type, and the command that does it here.
+const WORDS: &[(&[&str], &str)] = &[
+    (&["search", "find", "ag", "rg"], "'turntree grep PATTERN --all' searches every session"),
+    (&["commit", "save", "checkpoint"], "'turntree snapshot -m TEXT' takes a snapshot"),
+    (&["add", "stage"], "nothing is staged: 'turntree snapshot --workspace . -m TEXT' takes all"),
+    (
+        &["config", "settings"],
+        "there is no configuration file: 'turntree --help' lists options and variables, \
+         'turntree retention' what is kept",
+    ),
+    (
+        &["clone", "push", "pull", "fetch", "remote", "share"],
+        "'turntree bundle create FILE REV' writes one file, 'turntree bundle unbundle FILE' reads \
+         it elsewhere; 'turntree git export DIR' writes a git repository",
+    ),
+    (&["cost", "usage", "tokens"], "'turntree compare REV' counts calls, errors and tokens"),
+    (&["list", "branches"], "'turntree branch' lists every branch of every session"),
+    (
+        &["resume", "continue"],
+        "'turntree switch BRANCH' acts on a session again; 'turntree export REV --format source' \
+         writes the transcript that its client resumes",
+    ),
+    (
+        &["checkout", "co"],
+        "'turntree switch BRANCH' moves HEAD, 'turntree restore REV' brings a snapshot back, \
+         'turntree restore REV --to DIR' writes its files",
+    ),
+    (&["worktree"], "'turntree restore REV --to DIR' writes the files of a snapshot to DIR"),
+    (&["history", "timeline"], "'turntree log' shows snapshots, newest first"),
+    (&["reflog", "oplog"], "'turntree op log' lists every change of a branch"),
+    (
+        &["reset", "rewind", "back"],
+        "'turntree rollback' goes back by turns, 'turntree undo' takes back the last command",
+    ),
+    (&["revert"], "'turntree undo' takes back a command, 'turntree rollback' goes back by turns"),
+    (
+        &["stash"],
+        "'turntree snapshot --workspace . -m TEXT' keeps the files, 'turntree restore REV' brings \
+         them back",
+    ),
+    (&["rebase"], "'turntree cherry-pick REV' applies the changes of single snapshots"),
+    (&["annotate", "praise"], "'turntree blame PATH' shows which turn wrote each line"),
+    (&["prune", "clean", "vacuum"], "'turntree gc' deletes what retention lets go"),
+    (&["size", "du"], "'turntree stats' shows where the bytes are"),
+    (&["verify", "check", "doctor"], "'turntree fsck' verifies the store"),
+    (&["install", "setup"], "'turntree init' makes a store, 'turntree hook install' the hooks"),
+    (&["html", "web", "open"], "'turntree export REV --format html -o FILE' writes a page"),
+    (&["backup"], "'turntree bundle create FILE REV' writes sessions to one file"),
+    (&["new"], "'turntree fork NAME' begins a branch, 'turntree init' makes a store"),
+    (&["remove", "rm", "delete"], "'turntree branch --delete NAME' deletes a branch"),
+    (&["rename", "mv"], "'turntree branch --rename OLD NEW' renames a branch"),
+    (&["operations"], "'turntree op log' lists operations"),
+];
+
+/// Options of git's commands, and what does it here. No option stands for a word by itself, `-N` for a
+/// number.
+const OPTIONS: &[(&str, &[&str], &str)] = &[
+    ("log", &["-p", "--patch"], "'turntree diff REV~1 REV' shows the changes of a turn"),
+    ("log", &["--stat"], "'turntree diff --stat REV~1 REV' sums up the changes of a turn"),
+    ("log", &["--limit", "--max", "-N"], "'turntree log -n 3' stops after 3"),
+    ("log", &["--grep", "--author"], "'turntree grep TEXT' searches, 'log --message' filters"),
+    ("log", &["--follow"], "'turntree log --path PATH' shows the turns that changed a file"),
+    ("branch", &["", "-c", "--copy"], "'turntree fork NAME [REV]' begins a branch"),
+    (
+        "branch",
+        &["-D"],
+        "'turntree branch -d NAME' deletes a branch, 'turntree undo' brings it back",
+    ),
+    ("branch", &["-a", "--all", "-v", "-l", "--list"], "'turntree branch' lists all of them"),
+    ("branch", &["-M"], "'turntree branch -m OLD NEW' renames a branch"),
+    ("switch", &["-c", "-b", "--create"], "'turntree fork NAME --switch' begins a branch"),
+    ("fork", &["-b", "-c"], "'turntree fork NAME [REV]' begins a branch"),
+    ("snapshot", &["-a", "--all", "-am"], "'turntree snapshot --workspace . -m TEXT' takes all"),
+    ("diff", &["--cached", "--staged"], "nothing is staged: 'turntree diff HEAD~1 HEAD'"),
+    ("diff", &["--name-only", "--name-status"], "'turntree diff --stat A B' lists the entries"),
+    ("show", &["--stat", "-p"], "'turntree diff --stat REV~1 REV' shows the changes of a turn"),
+    ("tag", &["-a", "-l", "--list"], "'turntree tag NAME REV -m TEXT', 'turntree tag' lists them"),
+    ("merge", &["--abort"], "'turntree undo' takes a merge back"),
+    ("rollback", &["--hard", "--soft"], "'turntree rollback' brings the files too; see --only"),
+    ("restore", &["--source", "-s"], "'turntree restore REV' names the snapshot first"),
+    ("status", &["-s", "--short", "-sb"], "'turntree status --json' is for scripts"),
+    ("grep", &["-n", "--line-number"], "hits name their turn and entry; 'turntree cat' prints one"),
+    ("bundle", &["import", "open"], "'turntree bundle unbundle FILE' reads a bundle"),
+    ("bundle", &["--all"], "name the branches: 'turntree branch' lists them"),
+    ("gc", &["--aggressive"], "'turntree repack --archive' packs as small as it can"),
+];
+
+/// Prints what the parser of arguments has to say: help and version on stdout, usage on stderr.
+pub(crate) fn report_usage(mut error: clap::Error, arguments: &[OsString]) -> Exit {
+    if !error.use_stderr() {
+        // A closed pipe: whoever read the help has read enough.
+        let _ = error.print();
+        return Exit::Success;
+    }
+    advise(&mut error, arguments);
+    if arguments.iter().any(|argument| argument == "--json") {
+        let text = error.render().to_string();
+        let (message, tips) = in_parts(&text);
+        Report::usage(message, &tips).print(true);
+    } else {
+        let _ = error.print();
+    }
+    Exit::Usage
+}
+
+/// Puts our own advice in place of the parser's, where there is any.
+fn advise(error: &mut clap::Error, arguments: &[OsString]) {
+    let word = match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
+        (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => Some(word.clone()),
+        _ => None,
+    };
+    let unknown = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(option))) => Some(option.clone()),
+        _ => None,
+    };
+    let verb = verb_of(arguments);
+    let tip = match (&word, &unknown, &verb) {
+        (Some(word), _, Some(verb)) if word == verb => word_here(word),
+        (Some(word), _, Some(verb)) => option_here(verb, word),
+        (_, Some(option), Some(verb)) => option_here(verb, option),
+        _ => None,
+    };
+    if let Some(tip) = tip {
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    } else if let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand) {
+        // Short names are for those who know them.
+        let names: Vec<String> = names.iter().filter(|name| name.len() > 2).cloned().collect();
+        error.remove(ContextKind::SuggestedSubcommand);
+        if !names.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
+        }
+    } else if unknown.is_some_and(|option| option.starts_with('-')) {
+        // That it may be passed as a value is never what was meant.
+        error.remove(ContextKind::Suggested);
+    }
+}
+
+/// The verb of a command line, whose options stand before and after it.
+fn verb_of(arguments: &[OsString]) -> Option<String> {
+    let mut words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
+    while let Some(word) = words.next() {
+        match &*word {
+            "--store" | "--at-op" | "--color" => drop(words.next()),
+            option if option.starts_with('-') => {}
+            _ => return Some(word.into_owned()),
+        }
+    }
+    None
+}
+
+fn word_here(word: &str) -> Option<&'static str> {
+    let word = word.to_lowercase();
+    WORDS.iter().find(|(words, _)| words.contains(&&*word)).map(|(_, tip)| *tip)
+}
+
+fn option_here(verb: &str, option: &str) -> Option<&'static str> {
+    let is_number = option.strip_prefix('-').is_some_and(|n| n.parse::<u32>().is_ok());
+    let name = option.split_once('=').map_or(option, |(name, _)| name);
+    let fits = |known: &&str| match *known {
+        "-N" => is_number,
+        "" => !option.starts_with('-'),
+        known => known == name,
+    };
+    let row = OPTIONS.iter().find(|(of, options, _)| *of == verb && options.iter().any(fits));
+    row.map(|(.., tip)| *tip)
+}
+
+/// The message of the parser with the arguments that it lists, and its tips.
+fn in_parts(text: &str) -> (String, String) {
+    let text = text.trim_start_matches("error: ");
+    let lines = || text.lines().take_while(|line| !line.starts_with("Usage:"));
+    let is_tip = |line: &&str| line.trim_start().starts_with("tip: ");
+    let message: Vec<&str> = lines()
+        .filter(|line| !is_tip(line))
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let tips: Vec<&str> =
+        lines().filter(is_tip).map(|line| line.trim_start().trim_start_matches("tip: ")).collect();
+    (message.join(" "), tips.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_options_of_git_are_known() {
+        for word in ["search", "commit", "config", "clone", "cost", "checkout", "history", "Push"] {
+            assert!(word_here(word).is_some(), "{word}");
+        }
+        assert_eq!(word_here("nothing-known"), None);
+        for (verb, option) in
+            [("log", "-p"), ("log", "--limit=3"), ("log", "-3"), ("branch", "x"), ("branch", "-D")]
+        {
+            assert!(option_here(verb, option).is_some(), "{verb} {option}");
+        }
+        assert_eq!(option_here("log", "--nonsense"), None);
+        assert_eq!(option_here("branch", "--nonsense"), None);
+    }
+
+    #[test]
+    fn messages_keep_the_arguments_that_are_missing() {
+        let text =
+            "error: these were not provided:\n  --message <TEXT>\n\n  tip: try\n\nUsage: x\n";
+        let expected = ("these were not provided: --message <TEXT>".to_owned(), "try".to_owned());
+        assert_eq!(in_parts(text), expected);
+    }
+}

@@ -31,13 +31,13 @@ mod model;
 pub mod render;
 mod text;
 
-pub use formats::MESSAGE_FORMATS;
 pub use formats::any::{follow, import, import_from};
 pub use formats::detect::detect;
 pub use formats::frameworks::OLLM_TOKENS;
 pub use formats::frameworks::read_tree::{FoldersOf, StoredTree, read_files, read_tree};
 pub use formats::state::apply_state;
 pub use formats::state_edits::apply_edits;
+pub use formats::{MESSAGE_FORMATS, is_prompt};
 pub use import::follow::{
     FollowOptions, Followed, TurnFiles, followed_branch, followed_bytes, holds_call,
 };
@@ -58,6 +58,7 @@ pub use model::format::{
     ArchiveImporter, DocumentFacts, DocumentReader, Format, FormatReader, ImportOptions, Lineage,
     RecordOrigin, Records, Splitter,
 };
+pub use model::headline::{CallHeadline, Headline};
 pub use model::payload_name::{NameCheck, check_name, named_by_content};
 pub use model::picture::{Picture, PictureContent};
 pub use model::report::{ImportNote, ImportReport, ImportedBranch};

@@ -33,7 +33,7 @@ fn prompt(client: &Client, number: usize, text: &str) -> String {
 }
 
 fn call(client: &Client, number: usize, id: &str, tool: &str) -> String {
-    let content = json!([{"type": "tool_use", "id": id, "name": tool, "input": {}}]);
+    let content = json!([{"type": "tool_use", "id": id, "name": tool, "input": {"command": id}}]);
     let message = json!({"role": "assistant", "id": format!("m-{id}"), "content": content});
     record(client, number, "assistant", &message, None)
 }
@@ -104,9 +104,9 @@ fn expected() -> BTreeMap<String, Vec<String>> {
     BTreeMap::from([
         turn("files when the session began", &["keep.txt"]),
         turn("clean up", &["keep.txt"]),
-        turn("[Write] of toolu_w", &["keep.txt", "work.txt"]),
-        turn("[Bash] of toolu_l", &["keep.txt", "work.txt"]),
-        turn("[Bash] of toolu_r", &[]),
+        turn("Write toolu_w", &["keep.txt", "work.txt"]),
+        turn("Bash toolu_l", &["keep.txt", "work.txt"]),
+        turn("Bash toolu_r", &[]),
         turn("done", &[]),
     ])
 }

@@ -464,7 +464,7 @@ fn a_chat_is_a_transcript_that_grows() {
     let head = sandbox.repo.resolve("chat").unwrap().commit;
     assert_eq!(
         said(&sandbox.repo, &head),
-        ["Add tiers", "[str_replace_based_edit_tool]", "<h1>Pricing</h1>", "[artifact]"]
+        ["Add tiers", "str_replace_based_edit_tool view", "<h1>Pricing</h1>", "[artifact]"]
     );
     assert!(turns >= 2, "{turns}");
     let whole = Sandbox::new();
@@ -587,7 +587,7 @@ fn a_directory_ties_designs_to_their_chats() {
     let tip = sandbox.repo.resolve("work-pricing-page").unwrap().commit;
     assert_eq!(
         said(&sandbox.repo, &tip),
-        ["Add tiers", "[str_replace_based_edit_tool]", "<h1>Pricing</h1>", "[artifact]"]
+        ["Add tiers", "str_replace_based_edit_tool view", "<h1>Pricing</h1>", "[artifact]"]
     );
     let again = import_designs(&sandbox.repo, &files(CHAT), &options()).unwrap();
     assert_eq!((again.turns, again.head, again.new_bytes), (0, tip, 0));

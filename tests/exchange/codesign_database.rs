@@ -196,7 +196,7 @@ fn every_table_has_its_place() {
     assert_eq!(contents(repo, "work-form/fork-s3"), ["export {}", "<form/>"]);
     assert_eq!(contents(repo, "work-old"), ["<svg/>"]);
     // What was said stands before the snapshot that it led to.
-    let chat = ["a form", "[create]", "[artifact]", "more", "thanks"];
+    let chat = ["a form", "create index.html", "[artifact]", "more", "thanks"];
     assert_eq!(said(repo, "work-form"), chat);
     let first = repo.resolve("work-form/fork-s3~1").unwrap().commit.to_string();
     assert_eq!(said(repo, &first), chat[..3]);

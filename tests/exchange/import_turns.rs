@@ -133,7 +133,8 @@ fn a_rewind_begins_at_the_common_turn_and_what_it_left_is_a_branch() {
     let sandbox = Sandbox::new();
     let report = rewound().import(&sandbox);
     assert_eq!(report.branch.to_string(), "s/main");
-    let living = ["prompt one", "[Write]", "[Write]", "done work-1", "done work-2", "answer good"];
+    let living =
+        ["prompt one", "Write /p/f", "Write /p/f", "done work-1", "done work-2", "answer good"];
     let new = [&living[..], &["prompt two", "answer end"]].concat();
     assert_eq!(said(&sandbox, &report.head), new);
 
@@ -161,7 +162,7 @@ fn a_rewind_into_a_turn_takes_what_was_said_up_to_there() {
     session.after("workc2").prompt("other").answer("fine");
     let sandbox = Sandbox::new();
     let report = session.import(&sandbox);
-    let expected = ["prompt one", "[Write]", "[Write]", "prompt other", "answer fine"];
+    let expected = ["prompt one", "Write /p/f", "Write /p/f", "prompt other", "answer fine"];
     assert_eq!(said(&sandbox, &report.head), expected);
     assert_eq!(commit(&sandbox, "s/main~2"), commit(&sandbox, "s/main-2~3"));
 }

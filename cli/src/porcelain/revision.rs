@@ -4,6 +4,7 @@ use turntree::context::PathTarget;
 use turntree::object::{IdPrefix, ObjectId};
 use turntree::repo::{BranchName, Repository, Resolver, Revision};
 use turntree::{Error, ErrorKind};
+use turntree_exchange::is_prompt;
 
 use crate::view::advice::Advice;
 use crate::view::clock;
@@ -50,7 +51,7 @@ pub(crate) fn with_resolver<T>(
 ) -> Result<T> {
     let now = clock::now()?;
     let parse = |text: &str| clock::parse_moment(text, now);
-    let answer = ask(&Resolver::new(repo).with_times(&parse));
+    let answer = ask(&Resolver::new(repo).with_times(&parse).with_prompts(&is_prompt));
     let hint = Advice::new(
         "'turntree branch' and 'turntree log' show what there is",
         "branch lists the branches, log the snapshots; all = true those of every session",

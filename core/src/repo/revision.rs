@@ -3,10 +3,11 @@
 //! ```text
 //! revision = start step* [":" path]
 //! start    = "HEAD" | "@" | full ref | tag | session "/" branch | branch of HEAD's session
-//!          | session | id | at least 4 digits of an id | "turn:" number
+//!          | session | id | at least 4 digits of an id | "turn:" number | "prompt:" number
 //! step     = "~" [n]           n first parents back
 //!          | "^" [n]           the n-th parent
 //!          | "^{turn:" n "}"   turn n on the first-parent line
+//!          | "^{prompt:" n "}" the turn of prompt n on that line; -1 is the last one
 //!          | "^{commit}"       what a tag names
 //!          | "@{" n "}"        the ref's n-th value back, by operations
 //!          | "@{" time "}"     the ref's value at that time
@@ -16,7 +17,7 @@
 //!
 //! A start is tried in the order above, so a branch named like an id wins over the id.
 
-use super::{BranchName, HEAD, Head, Repository, tag_ref};
+use super::{BranchName, HEAD, Head, IsPrompt, Repository, tag_ref};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, ObjectId, ObjectSource, RefValue};
 
@@ -51,6 +52,7 @@ pub type ParseTime<'r> = &'r dyn Fn(&str) -> Option<i64>;
 pub struct Resolver<'r> {
     repo: &'r Repository,
     parse_time: Option<ParseTime<'r>>,
+    is_prompt: Option<IsPrompt<'r>>,
 }
 
 /// The state of a resolution: the commit, and the ref while one is named, for `@{...}`.
@@ -63,13 +65,20 @@ impl<'r> Resolver<'r> {
     /// A resolver that knows no times.
     #[must_use]
     pub fn new(repo: &'r Repository) -> Self {
-        Self { repo, parse_time: None }
+        Self { repo, parse_time: None, is_prompt: None }
     }
 
     /// Times in `@{...}` are read by `parse`.
     #[must_use]
     pub fn with_times(mut self, parse: ParseTime<'r>) -> Self {
         self.parse_time = Some(parse);
+        self
+    }
+
+    /// Prompts are told from other messages of the user by `is_prompt`.
+    #[must_use]
+    pub fn with_prompts(mut self, is_prompt: IsPrompt<'r>) -> Self {
+        self.is_prompt = Some(is_prompt);
         self
     }
 
@@ -125,6 +134,10 @@ impl<'r> Resolver<'r> {
             let turn = parse_number(turn)?;
             let head = self.repo.read_ref(HEAD)?;
             return Ok(RevisionCursor { commit: self.repo.find_turn(&head, turn)?, name: None });
+        }
+        if let Some(number) = start.strip_prefix("prompt:") {
+            let head = self.repo.read_ref(HEAD)?;
+            return Ok(RevisionCursor { commit: self.prompt(&head, number)?, name: None });
         }
         let mut start = start;
         if start.is_empty() && steps.starts_with("@{-") {
@@ -197,15 +210,19 @@ impl<'r> Resolver<'r> {
         }
         if let Some(rest) = steps.strip_prefix("^{") {
             let (inside, rest) = take_braced(rest)?;
+            if let Some(number) = inside.strip_prefix("prompt:") {
+                let from = self.repo.peel(&at.commit)?;
+                return Ok((moved(self.prompt(&from, number)?), rest));
+            }
             return match inside.strip_prefix("turn:") {
                 Some(turn) => {
                     let from = self.repo.peel(&at.commit)?;
                     Ok((moved(self.repo.find_turn(&from, parse_number(turn)?)?), rest))
                 }
                 None if inside == "commit" => Ok((moved(self.repo.peel(&at.commit)?), rest)),
-                None => {
-                    Err(Error::invalid(format!("'^{{{inside}}}': expected turn:<n> or commit")))
-                }
+                None => Err(Error::invalid(format!(
+                    "'^{{{inside}}}': expected turn:<n>, prompt:<n> or commit"
+                ))),
             };
         }
         if let Some(rest) = steps.strip_prefix('^') {
@@ -217,6 +234,16 @@ impl<'r> Resolver<'r> {
             return Ok((moved(self.earlier(at, inside)?), rest));
         }
         Err(Error::invalid(format!("'{steps}': expected ~, ^ or @{{...}}")))
+    }
+
+    fn prompt(&self, from: &ObjectId, number: &str) -> Result<ObjectId> {
+        let expected = || {
+            Error::invalid(format!(
+                "'prompt:{number}': expected a number, as in prompt:3 or prompt:-1"
+            ))
+        };
+        let number = number.parse().ok().filter(|number| *number != 0).ok_or_else(expected)?;
+        self.repo.prompts(self.is_prompt)?.find(from, number)
     }
 
     fn ancestor(&self, id: &ObjectId, n: u64) -> Result<ObjectId> {
@@ -269,9 +296,11 @@ impl<'r> Resolver<'r> {
     }
 }
 
-/// Splits the path off: at the first colon that does not belong to `turn:` or stand in braces.
+/// Splits the path off: at the first colon that does not belong to `turn:` or `prompt:` or stand in
+/// braces.
 fn split_path(text: &str) -> (&str, Option<&str>) {
-    let from = if text.starts_with("turn:") { "turn:".len() } else { 0 };
+    let from = ["turn:", "prompt:"].into_iter().find(|start| text.starts_with(start));
+    let from = from.map_or(0, str::len);
     let mut depth = 0_u32;
     for (at, c) in text.char_indices().skip_while(|(at, _)| *at < from) {
         match c {
@@ -332,6 +361,8 @@ mod tests {
             ("s/main~3^2:files/a:b", "s/main", "~3^2", Some("files/a:b")),
             ("turn:42:files", "turn:42", "", Some("files")),
             ("turn:42", "turn:42", "", None),
+            ("prompt:-1~2:files", "prompt:-1", "~2", Some("files")),
+            ("s^{prompt:3}", "s", "^{prompt:3}", None),
             ("s^{turn:3}", "s", "^{turn:3}", None),
             ("s@{2026-11-20 10:00}:meta", "s", "@{2026-11-20 10:00}", Some("meta")),
             ("@{-1}", "", "@{-1}", None),

@@ -125,10 +125,11 @@ impl Repository {
     }
 }
 
-struct TurnWalk<'a> {
-    repo: &'a Repository,
-    grafts: &'a Grafts,
-    only: &'a Selection,
+/// A walk back from turn to turn.
+pub(super) struct TurnWalk<'a> {
+    pub(super) repo: &'a Repository,
+    pub(super) grafts: &'a Grafts,
+    pub(super) only: &'a Selection,
 }
 
 impl TurnWalk<'_> {
@@ -150,7 +151,7 @@ impl TurnWalk<'_> {
     }
 
     /// The commit that `id` stands for: itself, unless it went back.
-    fn place(&self, mut id: ObjectId) -> Result<(ObjectId, Commit)> {
+    pub(super) fn place(&self, mut id: ObjectId) -> Result<(ObjectId, Commit)> {
         let mut commit = self.repo.commit(&id)?;
         while let Some(back) = RollbackTarget::of(&commit) {
             let next = if back.only.covers(self.only) {
@@ -172,7 +173,7 @@ impl TurnWalk<'_> {
     }
 
     /// The first parent of a commit.
-    fn parent(&self, commit: &Commit) -> Result<Option<ObjectId>> {
+    pub(super) fn parent(&self, commit: &Commit) -> Result<Option<ObjectId>> {
         let parent = commit.parents.first().copied();
         if parent.is_some_and(|parent| self.grafts.is_forgotten(&parent)) {
             return Err(self.repo.expired(commit.turn.saturating_sub(1), &commit.session));

@@ -141,6 +141,8 @@ fn view(line: &Value) -> MessageView {
         _ => Role::Other,
     });
     view.id = text_at(line, "/uuid").map(str::to_owned);
+    view.is_added =
+        is(line, "isMeta") || is(line, "isCompactSummary") || line.get("rendered").is_some();
     view.add_content(content.unwrap_or(&Value::Null));
     if view.text.is_empty() && !view.tool_results.is_empty() {
         view.role = Role::Tool;

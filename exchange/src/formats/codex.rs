@@ -64,6 +64,7 @@ fn view(value: &Value) -> MessageView {
     let item = value.get("payload").unwrap_or(value);
     let mut view = MessageView::new(role(item));
     view.id = text_at(item, "/id").map(str::to_owned);
+    view.is_added = item.get("role").is_none();
     let kind = text_at(item, "/type").unwrap_or_default();
     let field = |name| item.get(name);
     match kind {

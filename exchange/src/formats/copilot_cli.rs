@@ -70,6 +70,7 @@ fn view(event: &Value) -> MessageView {
         view.add_result(data.get("toolCallId"), content.unwrap_or(&Value::Null), is_error);
         return view;
     }
+    view.is_added = text_at(event, "/type") == Some(COMPACTED);
     let said = data.get("content").or_else(|| data.get("summaryContent"));
     view.add_content(said.unwrap_or(&Value::Null));
     view.add_thinking(text_at(data, "/reasoningText").unwrap_or_default());

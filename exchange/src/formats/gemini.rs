@@ -368,7 +368,7 @@ mod tests {
             "project=h",
             "turn",
             "cwd=/p",
-            "main User <session_context>",
+            "main User I'm currently working in the directory: /p",
             "turn",
             "main User prompt 1",
             "turn",

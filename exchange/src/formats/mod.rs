@@ -22,7 +22,7 @@
 //!     parser.piece(&piece?, &mut events);
 //! }
 //! parser.finish(&mut events);
-//! assert!(events.iter().any(|event| matches!(event, Event::Message(m) if m.summary == "Hi")));
+//! assert!(events.iter().any(|event| matches!(event, Event::Message(m) if m.headline.line() == "Hi")));
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
@@ -66,7 +66,7 @@ pub use frameworks::read_tree::{FolderFile, FolderNote};
 #[cfg(feature = "swarm")]
 pub use frameworks::swarm;
 
-use turntree::context::{JSON_MEDIA, MessageEntry, ToolUse};
+use turntree::context::{JSON_MEDIA, MessageEntry, Role, ToolUse};
 use turntree::error::{Error, Result};
 use turntree::local::MessageFormats;
 
@@ -135,6 +135,17 @@ pub fn view(format: &str, bytes: &[u8]) -> MessageView {
         (Ok(spec), Some(value)) => (spec.view)(&value),
         _ => MessageView::unreadable(bytes),
     }
+}
+
+/// Returns whether a message of the user is a prompt: words of a person to the agent, and not what
+/// a client adds, a command to the client, or a note that the agent was stopped.
+#[must_use]
+pub fn is_prompt(format: &str, bytes: &[u8]) -> bool {
+    let mut view = view(format, bytes);
+    if view.role == Role::Other {
+        view.role = Role::User;
+    }
+    view.is_prompt()
 }
 
 /// Reads messages for handles of [`turntree::local`]: `Repo::open(dir)?.reading(MESSAGE_FORMATS)`.

@@ -197,8 +197,13 @@ fn view(message: &Value) -> MessageView {
     };
     let mut view = MessageView::new(role);
     view.id = plain(message.pointer("/info/id"));
+    let is_synthetic = |part: &Value| part.get("synthetic") == Some(&Value::Bool(true));
+    let is_compaction = |part: &Value| text_at(part, "/type") == Some(COMPACTION);
+    let mut said = parts(message).filter(|part| text_at(part, "/type") == Some("text")).peekable();
+    view.is_added =
+        parts(message).any(is_compaction) || (said.peek().is_some() && said.all(is_synthetic));
     for part in parts(message) {
-        if text_at(part, "/type") == Some(COMPACTION) {
+        if is_compaction(part) {
             view.add_text(RECAP);
         }
         if text_at(part, "/type") != Some("tool") {

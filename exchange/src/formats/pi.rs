@@ -72,6 +72,7 @@ fn view(entry: &Value) -> MessageView {
         _ => Role::Other,
     });
     view.id = text_at(entry, "/id").map(str::to_owned);
+    view.is_added = message.get("role").is_none();
     let content = message.get("content").or_else(|| message.get("summary")).unwrap_or(&Value::Null);
     match text_at(message, "/role") {
         Some("toolResult") => {

@@ -64,6 +64,8 @@ struct SweAgent {
     session: Session,
     conversations: Conversations,
     editor: Editor,
+    /// The model has replied: what the file calls the user since is the environment.
+    has_replied: bool,
 }
 
 impl Parser for SweAgent {
@@ -103,10 +105,14 @@ impl SweAgent {
     }
 
     fn message(&mut self, message: &Value, events: &mut Vec<Event>) {
-        let view = view(message);
+        let mut view = view(message);
         let is_demo = message.get("is_demo").and_then(Value::as_bool).unwrap_or(false)
             || text_at(message, "/message_type") == Some("demonstration");
         let is_reply = view.role == Role::Assistant && !is_demo;
+        self.has_replied |= is_reply;
+        if self.has_replied && view.role == Role::User {
+            view.role = Role::Tool;
+        }
         if self.conversations.begins_turn(if is_reply { Role::Assistant } else { Role::Tool }) {
             events.push(Event::Turn);
         }
@@ -188,6 +194,6 @@ mod tests {
         let file = br#"{"history": [{"role": "user", "content": "go"},
             {"role": "assistant", "content": "ls"}, {"role": "user", "content": "a.py"}], "info": {}}"#;
         let outline = outline(&events_of(&FORMAT, file));
-        assert_eq!(outline[2..], ["turn", "main Assistant ls", "main User a.py"]);
+        assert_eq!(outline[2..], ["turn", "main Assistant ls", "main Tool a.py"]);
     }
 }

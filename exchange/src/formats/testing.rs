@@ -10,6 +10,7 @@ use super::detect::detect;
 use super::{FORMATS, named, view};
 use crate::model::event::{Content, Event, MessageEvent};
 use crate::model::format::Format;
+use crate::model::headline::Headline;
 use crate::text::piece::PieceKind;
 use crate::text::unpack::HEAD_BYTES;
 
@@ -36,7 +37,15 @@ pub(super) fn outline(events: &[Event]) -> Vec<String> {
         other => format!("{other:?}"),
     };
     let entry = |content: &Option<Content>| content.as_ref().map_or("none".to_owned(), text);
-    let message = |m: &MessageEvent| format!("{} {:?} {}", m.agent, m.role, m.summary);
+    let headline = |headline: &Headline| match headline {
+        Headline::Calls(calls) => {
+            let names: Vec<_> = calls.iter().map(|call| call.name.as_str()).collect();
+            format!("[{}]", names.join(", "))
+        }
+        headline if headline.line().is_empty() => "[no text]".to_owned(),
+        headline => headline.line(),
+    };
+    let message = |m: &MessageEvent| format!("{} {:?} {}", m.agent, m.role, headline(&m.headline));
     let line = |event: &Event| match event {
         Event::Turn => "turn".to_owned(),
         Event::Message(event) => message(event),
@@ -212,7 +221,7 @@ turntree_properties::properties! {
             for file in [whole.as_bytes(), wrapped.as_bytes(), torn] {
                 for event in events_of(format, file) {
                     if let Event::Message(message) = event {
-                        prop_assert!(message.summary.chars().count() <= 100);
+                        prop_assert!(message.headline.line().chars().count() <= 100);
                         prop_assert!(!message.agent.contains('/'));
                     }
                 }

@@ -234,6 +234,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let captures = Captures::load(self.repo, notes.branch.session())?;
         let mut writer =
             TurnWriter::new(staging, builder, notes.branch.clone(), self.format, stamp, captures);
+        writer.go_on_from(&context)?;
         if let Some(open) = notes.open {
             writer.reopen(open);
         }

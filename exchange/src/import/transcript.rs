@@ -147,6 +147,9 @@ impl<'r> TranscriptImport<'r> {
         let captures = Captures::load(repo, point.branch.session())?;
         let branch = point.branch.clone();
         let mut writer = TurnWriter::new(staging, builder, branch, format, stamp, captures);
+        if let Some(base) = &point.base {
+            writer.go_on_from(&repo.context(base)?)?;
+        }
         writer.left.extend(point.left.iter().map(|(name, _)| name.clone()));
         let is_new = point.base.is_none() && point.stored.is_empty();
         let forking = if is_new { Forking::new(format) } else { None };

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use turntree::context::{
-    Builder, Context, FileMode, JSON_MEDIA, MAIN_AGENT, MessageEntry, Role, SOURCE, SourceEntry,
+    Builder, Context, FileMode, JSON_MEDIA, MAIN_AGENT, MessageEntry, SOURCE, SourceEntry,
     agent_section,
 };
 use turntree::error::Result;
-use turntree::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
+use turntree::object::{Author, Kind, ObjectId, ObjectSink, ObjectSource, Time, Trigger};
 use turntree::repo::vfs::VFS_SECTION;
 use turntree::repo::{BranchName, Signature, SnapshotDraft, Transaction};
 use turntree::tree::{Item, Link, MAX_KEY_BYTES};
@@ -22,6 +22,7 @@ use super::rewind::{BEGINS, Timeline};
 use super::source::write_piece;
 use crate::model::event::{Content, Event, MessageEvent};
 use crate::model::format::RecordFormat;
+use crate::model::headline::{CallHeadline, Headline};
 use crate::text::piece::Piece;
 
 /// Puts the workspace into the context, and returns the metadata of the commit about it: nothing
@@ -35,6 +36,9 @@ const ADDED_BY_COMMIT: [&str; 2] = [META, VFS_SECTION];
 /// The section of facts.
 const META: &str = "meta";
 
+/// The fact that names the directory of the session.
+const DIRECTORY: &str = "cwd";
+
 /// The section that files are in.
 const FILES: &str = "files";
 
@@ -43,6 +47,9 @@ const MAX_AGENT_BYTES: usize = 200;
 
 /// Longest message of a commit, in characters.
 const MAX_TITLE_CHARS: usize = 100;
+
+/// Calls of a turn that its title may tell of.
+const MAX_CALLS: usize = 64;
 
 /// Turns pieces and events into commits on one branch.
 pub(crate) struct TurnWriter<'r> {
@@ -65,6 +72,8 @@ pub(crate) struct TurnWriter<'r> {
     timeline: Option<Timeline>,
     /// Branches of what a conversation left behind.
     pub(crate) left: Vec<BranchName>,
+    /// The directory that the session works in.
+    directory: Option<String>,
 }
 
 /// The content so far of the turn in the making.
@@ -114,14 +123,18 @@ mod moment {
     }
 }
 
-/// First lines, for the title: of the prompt, of what the model said, `[Read, Bash]` of what it
-/// called, and of the first result.
+/// What the messages of a turn are about, for its title: the first of each kind, and all calls.
 #[derive(Default, Clone, Serialize, Deserialize)]
+#[serde(default)]
 struct TurnTitle {
     prompt: String,
+    aside: String,
     answer: String,
-    calls: String,
-    result: String,
+    called: Vec<CallHeadline>,
+    note: String,
+    /// Results came, or thoughts.
+    has_results: bool,
+    has_thoughts: bool,
 }
 
 impl<'r> TurnWriter<'r> {
@@ -146,6 +159,7 @@ impl<'r> TurnWriter<'r> {
             captures,
             timeline: None,
             left: Vec::new(),
+            directory: None,
         }
     }
 
@@ -206,6 +220,16 @@ impl<'r> TurnWriter<'r> {
         }
         if self.pending.messages > 0 || self.pending.pieces > 0 {
             self.commit(Trigger::Turn)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on from `context`, which may know the directory of the session.
+    pub(crate) fn go_on_from(&mut self, context: &Context) -> Result<()> {
+        let known = context.map(&self.transaction, META)?;
+        if let Some(item) = known.get(&self.transaction, DIRECTORY.as_bytes())? {
+            let bytes = self.transaction.read_as(Kind::Blob, &item.link.id)?;
+            self.directory = String::from_utf8(bytes.to_vec()).ok();
         }
         Ok(())
     }
@@ -348,6 +372,9 @@ impl<'r> TurnWriter<'r> {
                 self.builder.set_file(&mut self.transaction, &path, file)
             }
             Event::Meta { key, value } => {
+                if key == DIRECTORY {
+                    self.directory = Some(value.clone());
+                }
                 self.builder.set_entry(&mut self.transaction, META, &key, Some(value.into()))
             }
         }
@@ -386,15 +413,7 @@ impl<'r> TurnWriter<'r> {
             true => &mut pending.main,
             false => &mut pending.others,
         };
-        let line = match message.role {
-            Role::User => &mut said.prompt,
-            Role::Assistant if message.summary.starts_with('[') => &mut said.calls,
-            Role::Assistant => &mut said.answer,
-            Role::System | Role::Tool | Role::Other => &mut said.result,
-        };
-        if line.is_empty() {
-            line.clone_from(&message.summary);
-        }
+        said.note(&message.headline);
     }
 
     fn message_item(&mut self, piece: &Piece, message: &MessageEvent) -> Result<Item> {
@@ -433,6 +452,10 @@ impl<'r> TurnWriter<'r> {
         let main = agent_section(MAIN_AGENT, "messages")?;
         let has_main = self.builder.list_len(&self.transaction, &main)? > 0;
         let said = if has_main { &pending.main } else { &pending.others };
+        let asks = trigger == Trigger::Turn && !pending.main.prompt.is_empty();
+        let format = self.format;
+        let reads = |media: &str, bytes: &[u8]| format.is_prompt(media, bytes);
+        pending.metadata.extend([self.transaction.prompt_note(&self.branch, asks, &reads)?]);
         let snapshot = SnapshotDraft {
             tree: self.builder.write(&mut self.transaction)?,
             author: Author { agent: self.format.name.to_owned(), model: pending.model.clone() },
@@ -440,7 +463,7 @@ impl<'r> TurnWriter<'r> {
             trigger,
             message: match pending.pieces + pending.messages {
                 0 if trigger == Trigger::Turn => FILES.to_owned(),
-                _ => title(trigger, said),
+                _ => said.line(trigger, self.directory.as_deref()),
             },
             metadata: pending.metadata,
         };
@@ -464,15 +487,40 @@ fn agent_name(name: &str) -> String {
     if name.is_empty() { MAIN_AGENT.to_owned() } else { name }
 }
 
-/// One line for people: the prompt, else the answer, else what was called and what came of it.
-fn title(trigger: Trigger, said: &TurnTitle) -> String {
-    let TurnTitle { prompt, answer, calls, result } = said;
-    let title = match trigger {
-        Trigger::Compaction => "compaction".to_owned(),
-        _ if !prompt.is_empty() => prompt.clone(),
-        _ if !answer.is_empty() => answer.clone(),
-        _ => format!("{calls} {result}").trim().to_owned(),
-    };
-    let title = if title.is_empty() { "records without messages" } else { &title };
-    title.chars().take(MAX_TITLE_CHARS).collect()
+impl TurnTitle {
+    fn note(&mut self, headline: &Headline) {
+        let (line, said) = match headline {
+            Headline::Prompt(line) => (&mut self.prompt, line),
+            Headline::Aside(line) => (&mut self.aside, line),
+            Headline::Answer(line) => (&mut self.answer, line),
+            Headline::Note(line) => (&mut self.note, line),
+            Headline::Calls(calls) => {
+                let room = MAX_CALLS.saturating_sub(self.called.len());
+                return self.called.extend(calls.iter().take(room).cloned());
+            }
+            Headline::Results(_) => return self.has_results = true,
+            Headline::Thinking(_) => return self.has_thoughts = true,
+        };
+        if line.is_empty() {
+            line.clone_from(said);
+        }
+    }
+
+    /// One line for people: the prompt, else the answer, else the calls, which `directory` is left
+    /// out of. Never thoughts, and never a result.
+    fn line(&self, trigger: Trigger, directory: Option<&str>) -> String {
+        if trigger == Trigger::Compaction {
+            return "compaction".to_owned();
+        }
+        let calls = CallHeadline::line(&self.called, directory);
+        let silent = match (self.has_results, self.has_thoughts) {
+            (true, _) => "(tool results)",
+            (_, true) => "(thinking)",
+            _ => "(no messages)",
+        };
+        let lines = [&self.prompt, &self.aside, &self.answer, &calls, &self.note];
+        let line = lines.into_iter().find(|line| !line.is_empty());
+        let line = line.map_or(silent, String::as_str);
+        line.chars().take(MAX_TITLE_CHARS).collect()
+    }
 }

@@ -9,6 +9,7 @@ use turntree::context::{Context, Role};
 use turntree::error::Result;
 use turntree::object::{ObjectId, ObjectSource, Time};
 
+use super::headline::Headline;
 use crate::text::piece::Piece;
 
 /// The place of the bytes of a content.
@@ -57,8 +58,8 @@ pub struct MessageEvent {
     pub time: Option<Time>,
     /// The model, if the record says so.
     pub model: Option<String>,
-    /// One line for people, at most 100 characters: the text's first line, or `[Read, Bash]`.
-    pub summary: String,
+    /// What it is about.
+    pub headline: Headline,
 }
 
 /// An event: the meaning of a piece.

@@ -15,6 +15,7 @@ use turntree::repo::{Adoption, Repository, Signature};
 use super::event::Parser;
 use super::report::{ImportNote, ImportReport};
 use super::view::MessageView;
+use crate::text::json;
 use crate::text::piece::Pieces;
 use crate::text::shape::JsonShape;
 
@@ -94,6 +95,7 @@ impl Format {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordFormat {
     pub(crate) name: &'static str,
+    view: fn(&Value) -> MessageView,
     records: &'static Records,
 }
 
@@ -103,7 +105,14 @@ impl RecordFormat {
     /// # Errors
     /// `InvalidInput` for a format whose files are read at once.
     pub(crate) fn of(format: &'static Format) -> Result<Self> {
-        Ok(Self { name: format.name, records: format.records()? })
+        Ok(Self { name: format.name, view: format.view, records: format.records()? })
+    }
+
+    /// Returns whether a message of the user, kept as `media`, is a prompt; one of another format
+    /// is taken for one.
+    pub(crate) fn is_prompt(&self, media: &str, bytes: &[u8]) -> bool {
+        let value = if media == self.name { json::value(bytes) } else { None };
+        value.is_none_or(|value| (self.view)(&value).is_prompt())
     }
 }
 

@@ -2,7 +2,9 @@
 
 pub(crate) mod event;
 pub(crate) mod format;
+pub(crate) mod headline;
 pub(crate) mod payload_name;
 pub(crate) mod picture;
 pub(crate) mod report;
 pub(crate) mod view;
+pub(crate) mod words;

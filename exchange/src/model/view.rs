@@ -9,14 +9,17 @@ use turntree::context::Role;
 use turntree::object::Time;
 
 use super::event::{Content, MessageEvent};
+use super::headline::{CallHeadline, Headline};
 use super::picture::{PICTURE, Picture};
-use crate::text::json;
+use super::words::{UserWords, first_line, first_sentence, user_words};
 
 /// The view of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageView {
     /// The speaker.
     pub role: Role,
+    /// True for a message of the user that the client wrote: a summary, a skill, a reminder.
+    pub is_added: bool,
     /// The id of the message in its format.
     pub id: Option<String>,
     /// The text, paragraphs separated by line ends. Images are `[image]`.
@@ -61,6 +64,7 @@ impl MessageView {
     pub fn new(role: Role) -> Self {
         Self {
             role,
+            is_added: false,
             id: None,
             text: String::new(),
             pictures: Vec::new(),
@@ -78,21 +82,51 @@ impl MessageView {
         view
     }
 
-    /// One line for people: the first line of the text, else `[Read, Bash]` for tool calls, else the
-    /// first line of a result, else of the thinking, else `[no text]`.
+    /// Returns what the message is about.
+    #[must_use]
+    pub fn headline(&self) -> Headline {
+        let said = !self.text.trim().is_empty();
+        match self.role {
+            Role::User if said => match user_words(&self.text) {
+                UserWords::Prompt(line) if self.is_added => return Headline::Note(line),
+                UserWords::Prompt(line) => return Headline::Prompt(line),
+                UserWords::Aside(line) => return Headline::Aside(line),
+                UserWords::Added(line) => return Headline::Note(line),
+            },
+            Role::Assistant if said => return Headline::Answer(first_sentence(&self.text)),
+            _ => {}
+        }
+        if !self.tool_calls.is_empty() {
+            let calls = self.tool_calls.iter();
+            let calls = calls.map(|call| CallHeadline::of(&call.name, &call.input));
+            return Headline::Calls(calls.collect());
+        }
+        if self.role == Role::Tool || !self.tool_results.is_empty() {
+            let texts = self.tool_results.iter().map(|result| result.text.as_str());
+            let mut lines = texts.chain([self.text.as_str()]).map(first_line);
+            return Headline::Results(lines.find(|line| !line.is_empty()).unwrap_or_default());
+        }
+        match user_words(&self.text) {
+            UserWords::Prompt(line) | UserWords::Aside(line) | UserWords::Added(line)
+                if !line.is_empty() =>
+            {
+                Headline::Note(line)
+            }
+            _ => Headline::Thinking(first_line(&self.thinking)),
+        }
+    }
+
+    /// Returns whether a message of the user is of a person, to the agent.
+    pub(crate) fn is_prompt(&self) -> bool {
+        matches!(self.headline(), Headline::Prompt(_))
+    }
+
+    /// One line for people: the first line or sentence of the text, else the calls with their main
+    /// arguments, else the first line of a result, else of the thinking, else `[no text]`.
     #[must_use]
     pub fn summary(&self) -> String {
-        let calls: Vec<_> = self.tool_calls.iter().map(|call| call.name.as_str()).collect();
-        let calls =
-            if calls.is_empty() { String::new() } else { format!("[{}]", calls.join(", ")) };
-        let results = self.tool_results.iter().map(|result| result.text.as_str());
-        [self.text.as_str(), calls.as_str()]
-            .into_iter()
-            .chain(results)
-            .chain([self.thinking.as_str(), "[no text]"])
-            .map(json::first_line)
-            .find(|line| !line.is_empty())
-            .unwrap_or_default()
+        let line = self.headline().line();
+        if line.is_empty() { "[no text]".to_owned() } else { line }
     }
 
     /// The event of this message in the conversation of `agent`.
@@ -109,7 +143,7 @@ impl MessageView {
             content,
             time,
             model: model.map(str::to_owned),
-            summary: self.summary(),
+            headline: self.headline(),
         }
     }
 
@@ -249,7 +283,7 @@ mod tests {
     fn a_summary_is_what_a_reader_wants_to_see_first() {
         let call = json!({"type": "tool_use", "id": "1", "name": "Read", "input": {}});
         assert_eq!(view_of(&json!("\nhello\nworld")).summary(), "hello");
-        assert_eq!(view_of(&json!([call, call])).summary(), "[Read, Read]");
+        assert_eq!(view_of(&json!([call, call])).summary(), "Read");
         let result = json!([{"type": "tool_result", "tool_use_id": "1", "content": "ok\n"}]);
         assert_eq!(view_of(&result).summary(), "ok");
         assert_eq!(view_of(&json!([{"type": "thinking", "thinking": "hm"}])).summary(), "hm");

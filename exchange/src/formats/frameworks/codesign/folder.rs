@@ -146,7 +146,7 @@ fn read_chat(bytes: &Bytes) -> Result<ChatFile> {
                         bytes: piece.bytes.clone(),
                         role: message.role,
                         time: message.time,
-                        summary: message.summary,
+                        summary: message.headline.line(),
                         snapshot: text_at(&entry, "/data/snapshotId").map(str::to_owned),
                         starts_turn,
                     });

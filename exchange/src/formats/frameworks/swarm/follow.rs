@@ -22,6 +22,7 @@ use super::{
     READS, SCRATCHPAD, SDK_VERSION, STATE, decoded, stored_name,
 };
 use crate::model::event::{Content, Event, MessageEvent, Parser};
+use crate::model::headline::Headline;
 use crate::text::json::{Text, iso_time};
 use crate::text::piece::{Piece, PieceKind};
 
@@ -215,7 +216,7 @@ impl FollowedAgent {
             content: Content::Piece,
             time: event.timestamp().and_then(text).and_then(|moment| iso_time(&moment)),
             model: event.model().map(std::borrow::Cow::into_owned),
-            summary: view.map(|view| view.summary()).unwrap_or_default(),
+            headline: view.map_or(Headline::Note(String::new()), |view| view.headline()),
         };
         for call in event.calls() {
             if let Some(id) = call.id.and_then(text_of) {

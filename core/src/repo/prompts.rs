@@ -1,0 +1,290 @@
+//! Prompts: the turns in which a person asked for something, counted along the line of a branch.
+//!
+//! A turn is a prompt when it adds a message of a person to the conversation of the main agent.
+//! Compactions, merges, rollbacks and restores repeat what was said before, so they are none. The
+//! numbers count first parents from the beginning, so they stay as they are while the branch grows,
+//! whatever its contexts still hold.
+//!
+//! A writer that knows its messages leaves the number in the metadata of the commit: [`PROMPT`] in
+//! a turn that is one, [`PROMPTS`] in every other. Without either, the turn is compared with the one
+//! before it, and its new messages are read.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::rollback::TurnWalk;
+use super::{BranchName, Grafts, LogEntry, RESTORED_FROM, Repository, Transaction};
+use crate::context::{Context, MAIN_AGENT, MessageEntry, Role, Section, Selection, agent_section};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Commit, Kind, ObjectId, ObjectSource, Trigger};
+use crate::tree::{Item, List, diff_lists};
+
+/// Metadata of a turn that is a prompt: its number, the first being 1.
+pub const PROMPT: &str = "prompt";
+
+/// Metadata of a turn that is none: the prompts before it.
+pub const PROMPTS: &str = "prompts";
+
+/// Returns whether a message of the user is of a person, from the format of its record and its
+/// bytes: which formats there are is not for this layer to know.
+pub type IsPrompt<'r> = &'r dyn Fn(&str, &[u8]) -> bool;
+
+/// The place of a turn among the prompts of its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PromptPlace {
+    /// Prompts up to this turn, with itself.
+    count: u64,
+    is_prompt: bool,
+}
+
+/// Counts prompts, and remembers what it has counted.
+#[expect(missing_debug_implementations, reason = "it holds the caller's function")]
+pub struct Prompts<'r> {
+    repo: &'r Repository,
+    grafts: Arc<Grafts>,
+    is_prompt: Option<IsPrompt<'r>>,
+    known: HashMap<ObjectId, PromptPlace>,
+    section: String,
+}
+
+impl Repository {
+    /// Counts prompts; `is_prompt` tells a person from a client, and without it every message of the
+    /// user counts.
+    ///
+    /// # Errors
+    /// Those of reading the grafts.
+    pub fn prompts<'r>(&'r self, is_prompt: Option<IsPrompt<'r>>) -> Result<Prompts<'r>> {
+        let (grafts, section) = (self.grafts()?, agent_section(MAIN_AGENT, "messages")?);
+        Ok(Prompts { repo: self, grafts, is_prompt, known: HashMap::new(), section })
+    }
+}
+
+impl Transaction<'_> {
+    /// Returns the metadata about prompts of the next turn of `branch`, which is one or not.
+    ///
+    /// # Errors
+    /// As [`Prompts::count`].
+    pub fn prompt_note(
+        &self,
+        branch: &BranchName,
+        is_prompt: bool,
+        reads: IsPrompt<'_>,
+    ) -> Result<(String, String)> {
+        let mut before = 0;
+        let mut next = self.tip(branch);
+        while let Some(id) = next {
+            let commit = self.read_commit(&id)?;
+            if let Some(place) = noted(&commit) {
+                before = place.count;
+                break;
+            }
+            if self.repo().store().contains(&id)? {
+                before = self.repo().prompts(Some(reads))?.count(&id)?;
+                break;
+            }
+            next = commit.parents.first().copied();
+        }
+        let (key, number) = if is_prompt { (PROMPT, before + 1) } else { (PROMPTS, before) };
+        Ok((key.to_owned(), number.to_string()))
+    }
+}
+
+impl Prompts<'_> {
+    /// Returns the number of prompts up to the commit `id`, with itself.
+    ///
+    /// Reads one commit where its writer left the number, else each one back to such a commit, with
+    /// the messages that each added.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming what cannot be read.
+    pub fn count(&mut self, id: &ObjectId) -> Result<u64> {
+        let commit = self.repo.commit(id)?;
+        Ok(self.place(*id, &commit)?.count)
+    }
+
+    /// Returns the number of the prompt that a turn is; `None` for other turns.
+    ///
+    /// # Errors
+    /// As [`Prompts::count`].
+    pub fn number(&mut self, entry: &LogEntry) -> Result<Option<u64>> {
+        let place = self.place(entry.id, &entry.commit)?;
+        Ok(place.is_prompt.then_some(place.count))
+    }
+
+    /// Returns the turn in which a prompt was said: the `number`-th of the line that ends in `from`;
+    /// or, for a negative number, the last but so many of those that no rollback took back.
+    ///
+    /// # Errors
+    /// `NotFound`, naming how many prompts there are. `Expired` when not even the commit is left.
+    pub fn find(&mut self, from: &ObjectId, number: i64) -> Result<ObjectId> {
+        self.at(from, number, &Selection::default())
+    }
+
+    /// Returns the turn before that of [`Prompts::find`], for a caller who asks for the part `only`
+    /// of its context.
+    ///
+    /// # Errors
+    /// `NotFound` when there are not so many prompts, or nothing before them; `Expired` when not
+    /// even the commits are left; both with [`Availability`](super::Availability) as the source.
+    pub fn before(&mut self, from: &ObjectId, number: i64, only: &Selection) -> Result<ObjectId> {
+        let prompt = self.at(from, number, only)?;
+        self.repo.turns_before(&prompt, 1, only).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                let nothing = "nothing was kept before the first prompt";
+                match self
+                    .repo
+                    .commit(&prompt)
+                    .and_then(|it| self.repo.oldest_available(&it.session))
+                {
+                    Ok(available) => Error::not_found(nothing).with_source(available),
+                    Err(_) => Error::not_found(nothing),
+                }
+            }
+            _ => error,
+        })
+    }
+
+    fn at(&mut self, from: &ObjectId, number: i64, only: &Selection) -> Result<ObjectId> {
+        let Ok(wanted) = u64::try_from(number) else {
+            return self.standing(from, number.unsigned_abs(), only);
+        };
+        let tip = self.repo.commit(from)?;
+        let count = self.place(*from, &tip)?.count;
+        let missing = || Error::not_found(format!("there is no prompt {number}: {}", has(count)));
+        if wanted > count {
+            return Err(missing());
+        }
+        for entry in self.repo.history(&[*from], &[])?.first_parent() {
+            let entry = entry?;
+            let place = self.place(entry.id, &entry.commit)?;
+            if place.is_prompt && place.count == wanted {
+                return Ok(entry.id);
+            }
+            if place.count < wanted {
+                // Not even its commit is left.
+                return Err(self.repo.expired(entry.commit.turn + 1, &tip.session));
+            }
+        }
+        Err(missing())
+    }
+
+    /// The last but so many prompt of those that no rollback took back; 1 is the last.
+    fn standing(&mut self, from: &ObjectId, back: u64, only: &Selection) -> Result<ObjectId> {
+        let (repo, grafts) = (self.repo, self.grafts.clone());
+        let walk = TurnWalk { repo, grafts: &grafts, only };
+        let (mut at, mut commit) = walk.place(*from)?;
+        let mut met = 0;
+        loop {
+            let place = self.place(at, &commit)?;
+            met += u64::from(place.is_prompt);
+            if place.is_prompt && met == back {
+                return Ok(at);
+            }
+            let parent = if place.count == 0 { None } else { walk.parent(&commit)? };
+            let Some(parent) = parent else {
+                let message = format!("there are no {back} prompts to go back: {}", has(met));
+                let error = Error::not_found(message);
+                return Err(match repo.oldest_available(&commit.session) {
+                    Ok(available) => error.with_source(available),
+                    Err(_) => error,
+                });
+            };
+            (at, commit) = walk.place(parent)?;
+        }
+    }
+
+    fn place(&mut self, id: ObjectId, commit: &Commit) -> Result<PromptPlace> {
+        let mut open: Vec<(ObjectId, bool)> = Vec::new();
+        let (mut at, mut commit) = (id, commit.clone());
+        let mut count = loop {
+            if let Some(place) = self.known.get(&at).copied().or_else(|| noted(&commit)) {
+                self.known.insert(at, place);
+                break place.count;
+            }
+            let parent = self.grafts.parents(&commit).first().copied();
+            let before = parent.map(|parent| self.repo.commit(&parent)).transpose()?;
+            open.push((at, self.asks(&commit, before.as_ref())?));
+            match parent.zip(before) {
+                Some(next) => (at, commit) = next,
+                None => break 0,
+            }
+        };
+        for (id, is_prompt) in open.into_iter().rev() {
+            count += u64::from(is_prompt);
+            self.known.insert(id, PromptPlace { count, is_prompt });
+        }
+        self.known.get(&id).copied().ok_or_else(|| Error::not_found(format!("{id} is not there")))
+    }
+
+    /// Returns whether a commit adds a message of a person to that before it.
+    fn asks(&self, commit: &Commit, before: Option<&Commit>) -> Result<bool> {
+        let repeats = matches!(
+            commit.trigger,
+            Trigger::Compaction | Trigger::Merge | Trigger::Rollback | Trigger::BeforeRestore
+        );
+        if repeats || commit.metadata.contains_key(RESTORED_FROM) {
+            return Ok(false);
+        }
+        let Some(new) = self.messages(commit)? else { return Ok(false) };
+        let store = self.repo.store();
+        let old = match before {
+            Some(before) => self.messages(before)?.map(|section| (before, section)),
+            None => None,
+        };
+        if old.is_some_and(|(_, old)| old.id == new.id) {
+            return Ok(false);
+        }
+        let new = List::open(store, &new.id)?;
+        let old = old.map_or_else(|| Ok(List::new()), |(_, old)| List::open(store, &old.id))?;
+        for change in diff_lists(&old, &new, store)? {
+            let removed = old.iter(store, change.old.clone()).collect::<Result<Vec<Item>>>()?;
+            for item in new.iter(store, change.new.clone()) {
+                let item = item?;
+                if !removed.contains(&item) && self.is_of_a_person(&item)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// The conversation of the main agent; `None` where there is none, or it is gone.
+    fn messages(&self, commit: &Commit) -> Result<Option<Section>> {
+        let store = self.repo.store();
+        if store.tombstone(&commit.tree).is_some() {
+            return Ok(None);
+        }
+        Context::open(store, &commit.tree)?.section(store, &self.section)
+    }
+
+    fn is_of_a_person(&self, item: &Item) -> Result<bool> {
+        let Ok(entry) = MessageEntry::from_item(item) else { return Ok(false) };
+        if entry.role != Role::User {
+            return Ok(false);
+        }
+        let Some(is_prompt) = self.is_prompt else { return Ok(true) };
+        match self.repo.store().read_as(Kind::Blob, &entry.blob) {
+            Ok(bytes) => Ok(is_prompt(&entry.media, &bytes)),
+            // Somebody said what was redacted.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Expired) => {
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What the writer of a commit left about it.
+fn noted(commit: &Commit) -> Option<PromptPlace> {
+    let number = |key| commit.metadata.get(key).and_then(|number: &String| number.parse().ok());
+    let prompt = number(PROMPT).map(|count| PromptPlace { count, is_prompt: true });
+    prompt.or_else(|| number(PROMPTS).map(|count| PromptPlace { count, is_prompt: false }))
+}
+
+fn has(prompts: u64) -> String {
+    match prompts {
+        0 => "the branch has none".to_owned(),
+        1 => "the branch has 1 prompt".to_owned(),
+        prompts => format!("the branch has {prompts} prompts"),
+    }
+}

@@ -11,6 +11,7 @@ mod mcp;
 mod old_spellings;
 mod ollm;
 mod permissions;
+mod resume;
 mod rollback_intent;
 mod secrets;
 mod serve;

@@ -21,6 +21,7 @@ mod ollm;
 mod ollm_directories;
 mod render;
 mod render_page;
+mod resume;
 mod spiral;
 mod swarm;
 mod swarm_vectors;

@@ -42,6 +42,7 @@ mod repack;
 mod repair;
 mod resolve;
 mod restore;
+mod resume;
 mod retention;
 mod rev_parse;
 mod rollback;
@@ -136,6 +137,7 @@ verbs! {
     "Undo and export" {
         Rollback(rollback::Rollback),
         Restore(restore::Restore),
+        Resume(resume::Resume),
         Undo(undo::Undo),
         Redo(undo::Redo),
         Op(op::Op),

@@ -48,6 +48,14 @@ pub(crate) fn rfc3339(time: Time) -> String {
     }
 }
 
+/// A time in RFC 3339 with milliseconds, in UTC: as agents write it in their transcripts.
+pub(crate) fn rfc3339_millis(time: Time) -> String {
+    match Timestamp::from_microsecond(time.micros) {
+        Ok(timestamp) => format!("{timestamp:.3}"),
+        Err(_) => "1970-01-01T00:00:00.000Z".to_owned(),
+    }
+}
+
 /// A moment as people write it in `@{...}`: RFC 3339, a date with or without time in the local zone,
 /// `yesterday`, or `3.hours.ago`.
 pub(crate) fn parse_moment(text: &str, now: Time) -> Option<i64> {

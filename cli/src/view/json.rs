@@ -19,6 +19,7 @@ mod operations;
 mod payloads;
 mod redaction;
 mod restoration;
+mod resume;
 mod retention;
 mod search;
 mod spiral;
@@ -55,6 +56,7 @@ pub(crate) use self::payloads::{
 };
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
 pub(crate) use self::restoration::{Intent, LEAVE, Restoration, WorkspaceChanges, action, reason};
+pub(crate) use self::resume::Resumed;
 pub(crate) use self::retention::{
     AvailableTurn, PinRecord, Pins, Policy, RetentionSet, RetentionShow, RetentionUnset,
     SessionPlan, SessionPolicy, Unpin, Unpinned,

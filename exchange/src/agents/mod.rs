@@ -3,7 +3,8 @@
 //! Agents write down what they do as they go, each in a place and a format of its own, one file a
 //! session, or one database for all. [`places`] says where, [`find`] looks what is there, and [`adopt`] imports it: several
 //! sessions at once, again and again, with only the new turns each time. Nothing outside the store
-//! is written to.
+//! is written to. [`resume_place`] says where a session is laid out for an agent to go on with, and
+//! [`ResumedSession`] is its beginning in the store.
 //!
 //! | agent | where it keeps sessions |
 //! |---|---|
@@ -26,6 +27,7 @@ mod lineage;
 mod name;
 mod opencode;
 mod places;
+mod resume;
 
 pub use adopt::{AdoptOptions, Adopted, Outcome, adopt, batches};
 pub use beside::working_directory;
@@ -33,3 +35,4 @@ pub use find::{FoundSessions, Odd, find};
 pub use found::FoundSession;
 pub use name::session_name;
 pub use places::{SessionPlace, places};
+pub use resume::{RESUMED_FROM, ResumePlace, ResumedSession, resume_place};

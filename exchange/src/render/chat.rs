@@ -17,13 +17,13 @@ use crate::model::view::ToolResult;
 use crate::text::json::value;
 
 /// The text in place of a result that never came.
-const NO_RESULT: &str = "[no result: the tool call was interrupted]";
+pub(super) const NO_RESULT: &str = "[no result: the tool call was interrupted]";
 
 /// The prefix of a result without its call.
 const STRAY: &str = "[result of a tool call that is not here]";
 
 /// The prompt before a conversation that begins with an answer.
-const BEGINNING: &str = "[the conversation begins here]";
+pub(super) const BEGINNING: &str = "[the conversation begins here]";
 
 /// Pictures that the Anthropic interface takes.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -66,7 +66,7 @@ fn openai_said(list: &mut Elements<'_>, said: &SpokenText) -> Result<()> {
 }
 
 /// Returns the text for a result without its call.
-fn note(stray: &ToolResult) -> String {
+pub(super) fn note(stray: &ToolResult) -> String {
     format!("{STRAY}\n{}", stray.text)
 }
 
@@ -236,7 +236,7 @@ fn trim_end(content: &mut [Value]) {
     }
 }
 
-fn anthropic_result(call: &SpokenCall) -> Value {
+pub(super) fn anthropic_result(call: &SpokenCall) -> Value {
     let (content, is_error) = match &call.result {
         Some(result) => (anthropic_content(&result.text, &result.pictures), result.is_error),
         None => (anthropic_content(NO_RESULT, &[]), true),
@@ -249,7 +249,7 @@ fn anthropic_result(call: &SpokenCall) -> Value {
     }
 }
 
-fn anthropic_content(text: &str, pictures: &[Picture]) -> Vec<Value> {
+pub(super) fn anthropic_content(text: &str, pictures: &[Picture]) -> Vec<Value> {
     let text_block = |text: &str| json!({"type": "text", "text": text});
     parts(text, pictures, text_block, anthropic_picture)
 }

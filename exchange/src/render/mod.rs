@@ -10,6 +10,7 @@
 //! | `document` | a whole context as one JSON document |
 //! | `moment` | when a message was said |
 //! | `speech` | a conversation as the interfaces of models take it: calls with their results |
+//! | `native` | that as a transcript that an agent takes up as a session of its own |
 //! | `chat`, `atif` | that in the forms of OpenAI and Anthropic, and as an ATIF trajectory |
 //!
 //! The forms are described in `docs/formats/exports.md`.
@@ -22,6 +23,7 @@ mod escape;
 mod history;
 mod markdown;
 mod message;
+pub mod native;
 mod page;
 mod timestamp;
 

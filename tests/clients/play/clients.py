@@ -13,7 +13,8 @@ A_LONG_ONE = Answer("A long answer.", tokens=10_000_000)
 
 
 class Client:
-    """What all clients have. `hooks` is their name for `turntree hook install`, if they have hooks."""
+    """What all clients have. `hooks` is their name for `turntree hook install`, if they have hooks, and
+    `resumes` the one for `turntree resume`, if they take up what that lays out."""
 
     hooks = None
     deep = "deep/inner.txt"
@@ -22,6 +23,7 @@ class Client:
     rewinds = False
     compacts = False
     helps = False
+    resumes = None
     before_compaction = []
     model_key = "nothing-to-keep"
 
@@ -72,6 +74,7 @@ class Client:
 class ClaudeCode(Client):
     hooks = "claude-code"
     forks = rewinds = compacts = True
+    resumes = "claude-code"
     tools = ["Write", "Edit", "Bash", "Read"]
 
     def write(self, name, text):
@@ -114,7 +117,7 @@ class ClaudeCode(Client):
 
 
 class Codex(Client):
-    hooks = "codex"
+    hooks = resumes = "codex"
     export = ("openai", Chat())
     forks = compacts = True
     config = """model = "gpt-5.5-codex"
@@ -281,6 +284,7 @@ class OpenCode(Client):
 
 class Pi(Client):
     export = ("openai", Chat())
+    resumes = "pi"
     around_summary = re.compile(r"^The conversation history before .*<summary>(.*)</summary>$", re.DOTALL)
     forks = compacts = True
     before_compaction = [A_LONG_ONE]

@@ -77,6 +77,19 @@ class Place:
         """What a verb prints with --json, one object a line."""
         return [json.loads(line) for line in self.turntree("--json", *arguments).splitlines()]
 
+    def other_session(self):
+        """A file with the session of another agent: a prompt, a call with its result, an answer."""
+        call = {"name": "look_around", "arguments": json.dumps({"where": "here"})}
+        messages = [
+            {"role": "user", "content": "Look around."},
+            {"role": "assistant", "content": "I look.", "tool_calls": [{"id": "c1", "type": "function", "function": call}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "nothing"},
+            {"role": "assistant", "content": "There is nothing."},
+        ]
+        path = self.home / "other.json"
+        path.write_text(json.dumps({"messages": messages}))
+        return path
+
     def end_processes(self):
         """Kills what was started here and still runs: processes with the mark in their environment."""
         wanted = f"{MARK}={self.mark}".encode()

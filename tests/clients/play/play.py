@@ -12,6 +12,7 @@ DRIFT = (Failed, LookupError, TypeError, ValueError, OSError)
 FIRST, SECOND, THIRD = "Write the files.", "Go on with the files.", "Try something else."
 AGAIN, FORKED, LATER = "Try it in another way.", "Go on as a fork.", "Go on after the summary."
 HELPED = "Let a helper do it."
+CARRIED, TAKEN_OVER = "Go on from the middle.", "Go on for the other one."
 
 
 def first_script(client):
@@ -111,6 +112,9 @@ class Play:
             self.ask("sub-agent", lambda: self.helped(session))
         if client.compacts:
             self.ask("compaction", lambda: self.compacted(session))
+        if client.resumes:
+            self.ask("carry-on", lambda: self.carried(session))
+            self.ask("take-over", self.taken_over)
         self.ask("rollback", lambda: checks.rollback(client, self.requests, name, "rm keep.txt"))
         return self.answers
 
@@ -123,6 +127,25 @@ class Play:
     def forked(self, session):
         script = short_script(self.client, "forked.txt")
         return self.context_of(self.said(script, self.client.fork, FORKED, session))
+
+    def carried(self, session):
+        """A turn in the middle goes on as a session of its own, in the same agent."""
+        name = self.kept(session)
+        turns = [entry["turn"] for entry in self.place.turntree_lines("log", name)]
+        return self.resumed(f"{name}^{{turn:{sorted(turns)[len(turns) // 2]}}}", CARRIED, "carried.txt")
+
+    def taken_over(self):
+        """The session of another agent goes on here."""
+        self.place.turntree("import", self.place.other_session(), "--session", "other")
+        return self.resumed("other", TAKEN_OVER, "taken-over.txt")
+
+    def resumed(self, revision, prompt, file):
+        here = ["--in", self.client.resumes, "--cwd", self.place.work]
+        [told] = self.place.turntree_lines("resume", revision, *here)
+        session = self.said(short_script(self.client, file), self.client.say, prompt, told["session_id"])
+        if session != told["session_id"]:
+            return f"session {told['session_id']} goes on as {session}"
+        return self.context_of(session)
 
     def compacted(self, session):
         self.said(self.client.before_compaction, self.client.compact, session)

@@ -1,0 +1,333 @@
+//! `resume`: lays a turn out as a session that an agent takes up.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::context::Context;
+use turntree::local::random_bytes;
+use turntree::object::{Kind, ObjectId, ObjectSource, Time};
+use turntree::repo::{BranchName, Repository};
+use turntree::{Error, ErrorKind};
+use turntree_exchange::agents::{ResumePlace, ResumedSession, resume_place, session_name};
+use turntree_exchange::render::native::{
+    NativeAgent, NativeFacts, NativeTranscript, native_transcript, uuid,
+};
+
+use super::Verb;
+use crate::hook::settings::shell_word;
+use crate::porcelain::revision::resolve;
+use crate::porcelain::rewind::{
+    PlannedRewind, RestoreRequest, RewindRun, checked, unknown_workspace,
+};
+use crate::program::complete::revisions;
+use crate::program::invocation::{Invocation, stamp, whole_path};
+use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::output::{FAINT, NAME, warn};
+use crate::view::render::{count, harmless, one_line};
+use crate::view::{clock, json};
+
+/// Longest title of a session, in characters.
+const TITLE_CHARS: usize = 60;
+
+/// The part of a snapshot that --files restores.
+const FILES: &str = "files";
+
+/// Go on from any turn in an agent
+///
+/// Writes the conversation of REV as a new session where the agent looks for its sessions, and prints
+/// the command that takes it up. Nothing of the agent is overwritten. From a session of the same
+/// agent, its own records are written; from another one, calls and results in the form of the agent.
+/// The new session is a branch of the store that begins at REV: what the agent adds comes back to it
+/// by hook or 'turntree adopt'.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree resume
+  turntree resume turn:12 --run
+  turntree resume plan-b --in codex
+  turntree resume nightly~3 --cwd ../other --files --dry-run")]
+pub(crate) struct Resume {
+    /// The snapshot
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    revision: String,
+    /// The agent: claude-code, codex or pi; the one of the session by default
+    #[arg(long = "in", value_name = "AGENT")]
+    agent: Option<String>,
+    /// The working directory of the new session; the one of REV by default
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    cwd: Option<PathBuf>,
+    /// Restore the files of REV in that directory too
+    #[arg(long)]
+    files: bool,
+    /// Allow the home directory, a directory above it, or / for --files
+    #[arg(long, requires = "files")]
+    allow_broad: bool,
+    /// Start the agent
+    #[arg(long, conflicts_with = "dry_run")]
+    run: bool,
+    /// Print what would be written without writing it
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+}
+
+/// A session that is ready to be written.
+struct Planned {
+    from: ObjectId,
+    turn: u64,
+    agent: NativeAgent,
+    session: String,
+    cwd: PathBuf,
+    now: Time,
+    title: String,
+    transcript: NativeTranscript,
+    place: ResumePlace,
+    branch: BranchName,
+}
+
+impl Verb for Resume {
+    fn reads_only(&self) -> bool {
+        self.dry_run
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let revision = resolve(&repo, &self.revision)?;
+        let planned = self.plan(&repo, revision.commit)?;
+        let files = match (self.files, self.dry_run) {
+            (false, _) => None,
+            (true, true) => {
+                let branch = match revision.branch {
+                    Some(branch) => branch,
+                    None => repo.head()?.branch,
+                };
+                let files = self.files_of(&repo, &planned, branch)?;
+                let plan: PlannedRewind<'_> = files.look(&repo)?;
+                files.record(&repo, plan.plan(), None)?.workspace
+            }
+            (true, false) => {
+                planned.write(&repo)?;
+                let files = self.files_of(&repo, &planned, planned.branch.clone())?;
+                let done = files.look(&repo).and_then(|plan| files.apply(&repo, plan));
+                if done.is_err() {
+                    let branch = &planned.branch;
+                    warn(&format!("{branch} is laid out, but its files are not restored"));
+                }
+                let done = done?;
+                let made = Some((done.committed.sequence, done.arranged.as_ref()));
+                files.record(&repo, &done.plan, made)?.workspace
+            }
+        };
+        if !self.files && !self.dry_run {
+            planned.write(&repo)?;
+        }
+        self.show(run, &planned, files)?;
+        if self.run { planned.start() } else { Ok(Answer::Yes) }
+    }
+}
+
+impl Resume {
+    fn plan(&self, repo: &Repository, from: ObjectId) -> Result<Planned> {
+        let (context, commit) = (repo.context(&from)?, repo.commit(&from)?);
+        let agent = match &self.agent {
+            Some(name) => NativeAgent::of_format(agent_name(name))?,
+            None => {
+                let format = fact(repo, &context, "format")?.unwrap_or_default();
+                NativeAgent::of_format(&format)
+                    .map_err(Failure::from)
+                    .hint(ErrorKind::InvalidInput, "name the agent with --in")?
+            }
+        };
+        let cwd = self.directory(repo, &context)?;
+        let shown_cwd = cwd.to_str().ok_or_else(|| {
+            Error::invalid(format!("{}: the agents take paths in UTF-8 only", cwd.display()))
+        })?;
+        let (session, now) = (uuid(random_bytes()), clock::now()?);
+        let title = format!("{} (turn {})", one_line(&commit.message, TITLE_CHARS), commit.turn);
+        let facts = NativeFacts {
+            session: &session,
+            cwd: shown_cwd,
+            now,
+            show_time: &clock::rfc3339_millis,
+            title: &title,
+        };
+        let transcript = native_transcript(agent, repo.store(), &context, &facts)?;
+        let place = resume_place(agent, &facts, &|name| std::env::var_os(name))?;
+        let branch = BranchName::main(&session_name(&place.path))?;
+        let turn = commit.turn;
+        Ok(Planned { from, turn, agent, session, cwd, now, title, transcript, place, branch })
+    }
+
+    /// The working directory, which must be there.
+    fn directory(&self, repo: &Repository, context: &Context) -> Result<PathBuf> {
+        if let Some(dir) = &self.cwd {
+            return Ok(whole_path(dir)?);
+        }
+        let hint = "name the working directory with --cwd DIR";
+        let known = fact(repo, context, "cwd")?.filter(|cwd| Path::new(cwd).is_absolute());
+        let Some(known) = known else {
+            let unknown = Error::invalid("the session does not say where it worked");
+            return Err(Failure::hinted(unknown, hint));
+        };
+        whole_path(Path::new(&known)).hint(ErrorKind::NotFound, hint)
+    }
+
+    fn files_of(
+        &self,
+        repo: &Repository,
+        planned: &Planned,
+        branch: BranchName,
+    ) -> Result<RewindRun> {
+        let only = [FILES.to_owned()];
+        let (from, dry_run) = (planned.from, self.dry_run);
+        let request = RestoreRequest { branch, from, only: &only, keep_lessons: false, dry_run };
+        let directory = checked(&planned.cwd, self.allow_broad)?;
+        request.bring_back(repo, |_| Ok(Some(directory)), unknown_workspace)
+    }
+
+    fn show(
+        &self,
+        run: &mut Invocation,
+        planned: &Planned,
+        files: Option<json::WorkspaceChanges>,
+    ) -> Result<()> {
+        let Planned { place, transcript, .. } = planned;
+        for (what, times) in &transcript.left_out {
+            warn(&format!(
+                "{times} {what} left out: {} has no place for them",
+                planned.agent.name()
+            ));
+        }
+        if run.out.json {
+            let record = json::Resumed {
+                from: planned.from.to_string(),
+                turn: planned.turn,
+                agent: planned.agent.name().to_owned(),
+                session_id: planned.session.clone(),
+                session: planned.branch.session().to_owned(),
+                path: place.path.display().to_string(),
+                cwd: planned.cwd.display().to_string(),
+                command: place.command.clone(),
+                messages: transcript.messages,
+                own_records: transcript.is_own,
+                left_out: transcript
+                    .left_out
+                    .iter()
+                    .map(|(what, n)| ((*what).to_owned(), *n))
+                    .collect(),
+                dry_run: self.dry_run,
+                workspace: files,
+            };
+            run.out.record(&record)?;
+            return Ok(());
+        }
+        let paint = run.out.paint;
+        let (would, path) =
+            (if self.dry_run { "would write" } else { "wrote" }, place.path.display());
+        let what = count(transcript.messages, "message");
+        let path = harmless(&path.to_string());
+        writeln!(run.out, "{would} {what} of turn {} to {path}", planned.turn)?;
+        if let Some(files) = &files {
+            let changed = count(files.files.len() as u64, "file");
+            let verb = if self.dry_run { "would change" } else { "changed" };
+            writeln!(run.out, "{verb} {changed} in {}", harmless(&files.dir))?;
+        }
+        if self.dry_run {
+            writeln!(run.out, "{}", paint.paint(FAINT, "nothing was done"))?;
+            return Ok(());
+        }
+        let branch = paint.paint(NAME, &planned.branch);
+        writeln!(run.out, "what {} adds comes back to {branch}", planned.agent.name())?;
+        let cwd = word_of(&planned.cwd.display().to_string());
+        let command: Vec<String> = place.command.iter().map(|word| word_of(word)).collect();
+        writeln!(run.out, "cd {cwd} && {}", command.join(" "))?;
+        Ok(())
+    }
+}
+
+impl Planned {
+    /// Writes the transcript where nothing is, then the branch. Without the branch, the file goes again.
+    fn write(&self, repo: &Repository) -> Result<()> {
+        let path = &self.place.path;
+        let failed = |error| Error::io(format!("write {}", path.display()), error);
+        if let Some(folder) = path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        }
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(failed)?;
+        let written = file
+            .write_all(&self.transcript.bytes)
+            .and_then(|()| file.sync_all())
+            .map_err(|error| Failure::from(failed(error)))
+            .and_then(|()| self.commit(repo));
+        if written.is_err() {
+            // Made a moment ago by this process, so nothing is lost.
+            let _ = fs::remove_file(path);
+        }
+        written
+    }
+
+    fn commit(&self, repo: &Repository) -> Result<()> {
+        let cwd = self.cwd.to_string_lossy();
+        let facts = NativeFacts {
+            session: &self.session,
+            cwd: &cwd,
+            now: self.now,
+            show_time: &clock::rfc3339_millis,
+            title: &self.title,
+        };
+        let resumed = ResumedSession {
+            from: &self.from,
+            branch: &self.branch,
+            agent: self.agent,
+            transcript: &self.transcript,
+            facts: &facts,
+        };
+        let (mut change, stamp) = (repo.begin(), stamp()?);
+        resumed.stage(repo, &mut change, &stamp)?;
+        change.commit(&stamp, &format!("resume {}", self.branch))?;
+        Ok(())
+    }
+
+    /// Becomes the agent.
+    fn start(&self) -> Result<Answer> {
+        let [program, arguments @ ..] = self.place.command.as_slice() else {
+            return Ok(Answer::Yes);
+        };
+        let error = Command::new(program).args(arguments).current_dir(&self.cwd).exec();
+        Err(Error::io(format!("start {program}"), error).into())
+    }
+}
+
+/// The format of an agent that people call by a shorter name.
+fn agent_name(name: &str) -> &str {
+    match name {
+        "claude" => "claude-code",
+        other => other,
+    }
+}
+
+/// A fact of the session, as its transcript says.
+fn fact(repo: &Repository, context: &Context, key: &str) -> Result<Option<String>> {
+    let store = repo.store();
+    let Some(item) = context.map(store, "meta")?.get(store, key.as_bytes())? else {
+        return Ok(None);
+    };
+    let bytes = store.read_as(Kind::Blob, &item.link.id)?;
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// A word for the shell, as short as it can be.
+fn word_of(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    let is_plain = !word.is_empty() && word.chars().all(is_plain);
+    if is_plain { word.to_owned() } else { shell_word(word) }
+}

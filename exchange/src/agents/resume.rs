@@ -1,0 +1,178 @@
+//! Where an agent looks for a session that is laid out for it, and how it takes that up.
+//!
+//! The new session is a branch of the store from the beginning: its first snapshot has the context
+//! that it goes on from, and as its source the transcript that was laid out. When the transcript
+//! comes back, longer, an import finds its beginning there and adds what is new.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use turntree::context::{Builder, SOURCE};
+use turntree::error::{Error, Result};
+use turntree::object::{Author, ObjectId, Trigger};
+use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft, Transaction};
+
+use super::places::places;
+use crate::formats::named;
+use crate::import::rewind::BEGINS;
+use crate::import::source::write_piece;
+use crate::render::native::{NativeAgent, NativeFacts, NativeTranscript};
+
+/// Longest name of a project's folder of Claude Code, in characters.
+const MAX_PROJECT_CHARS: usize = 200;
+
+/// The section of facts.
+const META: &str = "meta";
+
+/// The metadata of the snapshot that begins a resumed session: the snapshot that it goes on from.
+pub const RESUMED_FROM: &str = "resumed-from";
+
+/// The place of a session that is laid out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResumePlace {
+    /// The file of the transcript.
+    pub path: PathBuf,
+    /// The program and its arguments that take it up, in its working directory.
+    pub command: Vec<String>,
+}
+
+/// Returns the place of a session of `agent`. `variable` reads the environment, as for
+/// [`places`].
+///
+/// # Errors
+/// `InvalidInput` without a `HOME`.
+pub fn resume_place(
+    agent: NativeAgent,
+    facts: &NativeFacts<'_>,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<ResumePlace> {
+    let folder = places(variable).into_iter().find(|place| place.agent == agent.name());
+    let folder = folder.ok_or_else(|| {
+        Error::invalid(format!("the sessions of {} have no place: set HOME", agent.name()))
+    })?;
+    let (folder, id) = (folder.path, facts.session);
+    let now = (facts.show_time)(facts.now);
+    let (path, program, arguments) = match agent {
+        NativeAgent::ClaudeCode => {
+            let path = folder.join(claude_project(facts.cwd)).join(format!("{id}.jsonl"));
+            (path, "claude", &["--resume"][..])
+        }
+        NativeAgent::Codex => {
+            let second = now.get(..19).unwrap_or(&now).replace(':', "-");
+            let day: PathBuf = now.get(..10).unwrap_or(&now).split('-').collect();
+            let path = folder.join(day).join(format!("rollout-{second}-{id}.jsonl"));
+            (path, "codex", &["resume"][..])
+        }
+        NativeAgent::Pi => {
+            let project = facts.cwd.trim_start_matches('/').replace(['/', '\\', ':'], "-");
+            let second = now.replace([':', '.'], "-");
+            let path = folder.join(format!("--{project}--")).join(format!("{second}_{id}.jsonl"));
+            (path, "pi", &["--session"][..])
+        }
+    };
+    let words = [program].into_iter().chain(arguments.iter().copied()).chain([id]);
+    Ok(ResumePlace { path, command: words.map(str::to_owned).collect() })
+}
+
+/// The folder of a project: every character that is no letter or digit is a hyphen, and a long name
+/// ends with a hash of the whole, as JavaScript computes it (the SDK of the agent does the same).
+fn claude_project(cwd: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let units: Vec<char> =
+        cwd.encode_utf16().map(|unit| char::from_u32(unit.into()).unwrap_or('-')).collect();
+    let name: String = units.iter().copied().map(plain).collect();
+    let Some(short) = name.get(..MAX_PROJECT_CHARS).filter(|_| name.len() > MAX_PROJECT_CHARS)
+    else {
+        return name;
+    };
+    let hash = cwd.encode_utf16().fold(0_i32, |hash, unit| {
+        hash.wrapping_shl(5).wrapping_sub(hash).wrapping_add(i32::from(unit))
+    });
+    format!("{short}-{}", base36(hash.unsigned_abs()))
+}
+
+fn base36(mut number: u32) -> String {
+    let mut digits = Vec::new();
+    loop {
+        digits.extend(char::from_digit(number % 36, 36));
+        number /= 36;
+        if number == 0 {
+            return digits.iter().rev().collect();
+        }
+    }
+}
+
+/// A session that is laid out for an agent.
+#[derive(Clone, Copy)]
+pub struct ResumedSession<'a> {
+    /// The snapshot that it goes on from.
+    pub from: &'a ObjectId,
+    /// Its branch, which is not there yet.
+    pub branch: &'a BranchName,
+    /// The agent.
+    pub agent: NativeAgent,
+    /// The transcript in the form of the agent.
+    pub transcript: &'a NativeTranscript,
+    /// The facts in the transcript.
+    pub facts: &'a NativeFacts<'a>,
+}
+
+impl ResumedSession<'_> {
+    /// Stages the snapshot with which the session begins: the context of `from`, with the transcript
+    /// as its source.
+    ///
+    /// # Errors
+    /// `InvalidInput` when the branch is there already; else those of reading `from` and of writing.
+    pub fn stage(
+        &self,
+        repo: &Repository,
+        change: &mut Transaction<'_>,
+        stamp: &Signature,
+    ) -> Result<ObjectId> {
+        let Self { from, branch, agent, transcript, facts } = *self;
+        if repo.tip(branch).is_some() {
+            return Err(Error::invalid(format!("session {branch} exists already")));
+        }
+        let mut builder = Builder::from(repo.context(from)?);
+        let records = named(agent.name())?.records()?;
+        let mut items = Vec::new();
+        for piece in (records.split)(Box::new(transcript.bytes.as_slice())) {
+            items.push(write_piece(change, records.side_paths, &piece?)?.to_item()?);
+        }
+        let pieces = items.len();
+        builder.set_list(change, SOURCE, items)?;
+        for (key, value) in
+            [("format", agent.name()), ("session_id", facts.session), ("cwd", facts.cwd)]
+        {
+            builder.set_entry(change, META, key, Some(Bytes::copy_from_slice(value.as_bytes())))?;
+        }
+        let metadata = [(BEGINS, pieces.to_string()), (RESUMED_FROM, from.to_string())];
+        let draft = SnapshotDraft {
+            tree: builder.write(change)?,
+            author: Author { agent: agent.name().to_owned(), model: String::new() },
+            time: stamp.time,
+            trigger: Trigger::Manual,
+            message: format!("resumed turn {} in {}", repo.commit(from)?.turn, agent.name()),
+            metadata: metadata.map(|(key, value)| (key.to_owned(), value)).into_iter().collect(),
+        };
+        change.move_branch(branch, Some(*from));
+        change.snapshot(branch, draft)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_projects_are_called_as_the_agent_calls_them() {
+        assert_eq!(claude_project("/srv/my.app_2"), "-srv-my-app-2");
+        assert_eq!(claude_project("/srv/bücher"), "-srv-b-cher");
+        let long = claude_project(&format!("/{}", "x".repeat(300)));
+        assert_eq!(long.get(..3), Some("-xx"));
+        assert_eq!(long.find("-b").or_else(|| long.rfind('-')).map(|at| at >= 200), Some(true));
+        assert_eq!(base36(0), "0");
+        assert_eq!(base36(1_000_000), "lfls");
+    }
+}

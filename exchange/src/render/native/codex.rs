@@ -1,0 +1,139 @@
+//! A conversation as a rollout of Codex CLI.
+//!
+//! The first line names the session, each item of the conversation is a `response_item`, and what the
+//! screen shows again when a session is resumed stands beside them as `event_msg`.
+
+use serde_json::{Value, json};
+use turntree::error::Result;
+use turntree::object::Time;
+
+use super::super::chat::{NO_RESULT, arguments, note};
+use super::super::dialogue::{Answer, Messages, Speech, SpokenText};
+use super::Transcript;
+use crate::model::picture::{PICTURE, Picture, PictureContent};
+use crate::text::json::text_at;
+
+/// The version that the records are of.
+const VERSION: &str = "0.169.0";
+
+/// Writes records of the agent behind a new head.
+pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
+    head(out);
+    for record in records {
+        let time = text_at(&record, "/timestamp").map_or_else(|| out.now(), str::to_owned);
+        // Items of a compacted history stand there without a line of their own.
+        let item = match record.get("payload") {
+            Some(item) => item.clone(),
+            None => record,
+        };
+        screen(out, &item, &time);
+        out.line(&json!({"timestamp": time, "type": "response_item", "payload": item}));
+        out.messages += 1;
+    }
+}
+
+/// Writes a conversation anew.
+pub(super) fn write(out: &mut Transcript<'_>, said: Messages<'_>) -> Result<()> {
+    head(out);
+    for speech in said {
+        let speech = speech?;
+        out.leave_out_of(&speech);
+        match speech {
+            Speech::System(_) => {}
+            Speech::User(words) => user(out, &words),
+            Speech::Answer(words) => answer(out, words),
+        }
+    }
+    Ok(())
+}
+
+fn head(out: &mut Transcript<'_>) {
+    let (facts, now) = (out.facts, out.now());
+    out.line(&json!({"timestamp": now, "type": "session_meta", "payload": {
+        "id": facts.session, "timestamp": now, "cwd": facts.cwd, "originator": "turntree",
+        "cli_version": VERSION, "source": "cli",
+    }}));
+}
+
+fn item(out: &mut Transcript<'_>, item: &Value, time: Option<Time>) {
+    let time = out.time(time);
+    screen(out, item, &time);
+    out.line(&json!({"timestamp": time, "type": "response_item", "payload": item}));
+    out.messages += 1;
+}
+
+/// Writes what the screen shows of a message.
+fn screen(out: &mut Transcript<'_>, item: &Value, time: &str) {
+    if text_at(item, "/type") != Some("message") {
+        return;
+    }
+    let parts = item.get("content").and_then(Value::as_array).into_iter().flatten();
+    let text: Vec<&str> = parts.filter_map(|part| text_at(part, "/text")).collect();
+    let text = text.join("\n");
+    let event = match text_at(item, "/role") {
+        Some("user") if !text.starts_with('<') && !text.starts_with("# AGENTS.md") => {
+            json!({"type": "user_message", "message": text, "images": []})
+        }
+        Some("assistant") => json!({"type": "agent_message", "message": text}),
+        _ => return,
+    };
+    out.line(&json!({"timestamp": time, "type": "event_msg", "payload": event}));
+}
+
+fn user(out: &mut Transcript<'_>, said: &SpokenText) {
+    for stray in &said.strays {
+        let content = json!([{"type": "input_text", "text": note(stray)}]);
+        item(out, &json!({"type": "message", "role": "user", "content": content}), said.time);
+    }
+    let mut content = Vec::new();
+    if !said.text.trim().is_empty() && said.text.trim() != PICTURE {
+        content.push(json!({"type": "input_text", "text": said.text}));
+    }
+    content.extend(said.pictures.iter().map(picture));
+    if !content.is_empty() {
+        item(out, &json!({"type": "message", "role": "user", "content": content}), said.time);
+    }
+}
+
+fn picture(picture: &Picture) -> Value {
+    let address = match &picture.content {
+        PictureContent::Inline { media, base64 } => format!("data:{media};base64,{base64}"),
+        PictureContent::Address(address) => address.clone(),
+    };
+    json!({"type": "input_image", "image_url": address})
+}
+
+fn answer(out: &mut Transcript<'_>, answer: Answer) {
+    let said = answer.said;
+    if !said.text.trim().is_empty() {
+        let content = json!([{"type": "output_text", "text": said.text}]);
+        item(out, &json!({"type": "message", "role": "assistant", "content": content}), said.time);
+    }
+    for call in &answer.calls {
+        let arguments = Value::Object(arguments(&call.arguments)).to_string();
+        item(
+            out,
+            &json!({"type": "function_call", "name": call.name, "arguments": arguments, "call_id": call.id}),
+            said.time,
+        );
+    }
+    for call in &answer.calls {
+        let text = call.result.as_ref().map_or(NO_RESULT, |result| &result.text);
+        let pictures = call.result.iter().flat_map(|result| &result.pictures);
+        let mut shown: Vec<Value> = pictures.map(picture).collect();
+        let output = match shown.is_empty() {
+            true => Value::from(text),
+            false => {
+                shown.insert(0, json!({"type": "input_text", "text": text}));
+                shown.into()
+            }
+        };
+        item(
+            out,
+            &json!({"type": "function_call_output", "call_id": call.id, "output": output}),
+            said.time,
+        );
+    }
+    let strays = said.strays;
+    user(out, &SpokenText { strays, time: said.time, ..SpokenText::default() });
+}

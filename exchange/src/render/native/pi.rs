@@ -1,0 +1,167 @@
+//! A conversation as a session of the pi coding agent, version 3.
+//!
+//! A header names the session, and each entry names the one before. Entries of pi itself keep their
+//! ids, as its fork keeps them.
+
+use serde_json::{Value, json};
+use turntree::error::Result;
+use turntree::object::Time;
+
+use super::super::chat::{NO_RESULT, arguments, note};
+use super::super::dialogue::{Answer, Messages, Speech, SpokenText};
+use super::Transcript;
+use crate::model::picture::{PICTURE, Picture, PictureContent};
+use crate::text::json::text_at;
+
+/// Writes entries of the agent behind a new header, linked one behind the other.
+pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
+    header(out);
+    let mut parent = Value::Null;
+    for record in records {
+        let entry = match text_at(&record, "/type") {
+            Some("message") => record,
+            // A summary of a compaction stands for what it replaced.
+            _ => {
+                let text = text_at(&record, "/summary").unwrap_or_default();
+                let message = json!({"role": "user", "content": [{"type": "text", "text": text}]});
+                let time = record.get("timestamp").cloned().unwrap_or_default();
+                json!({"type": "message", "timestamp": time, "message": message})
+            }
+        };
+        if let Value::Object(entry) = entry {
+            link(out, entry, &mut parent);
+        }
+    }
+}
+
+fn link(out: &mut Transcript<'_>, mut entry: serde_json::Map<String, Value>, parent: &mut Value) {
+    let id = match entry.get("id") {
+        Some(Value::String(id)) => Value::from(id.as_str()),
+        _ => short_id(out),
+    };
+    entry.insert("id".to_owned(), id.clone());
+    entry.insert("parentId".to_owned(), std::mem::replace(parent, id));
+    out.line(&Value::Object(entry));
+    out.messages += 1;
+}
+
+/// Writes a conversation anew.
+pub(super) fn write(out: &mut Transcript<'_>, said: Messages<'_>) -> Result<()> {
+    header(out);
+    let mut log = Log { out, parent: Value::Null };
+    for speech in said {
+        let speech = speech?;
+        log.out.leave_out_of(&speech);
+        match speech {
+            Speech::System(_) => {}
+            Speech::User(said) => log.user(&said),
+            Speech::Answer(answer) => log.answer(answer),
+        }
+    }
+    Ok(())
+}
+
+fn header(out: &mut Transcript<'_>) {
+    let (facts, now) = (out.facts, out.now());
+    out.line(&json!({
+        "type": "session", "version": 3, "id": facts.session, "timestamp": now, "cwd": facts.cwd,
+    }));
+}
+
+fn short_id(out: &mut Transcript<'_>) -> Value {
+    let id = out.next_id();
+    let id: String = id.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    id.into()
+}
+
+/// A session, and the entry that the next one follows.
+struct Log<'t, 'a> {
+    out: &'t mut Transcript<'a>,
+    parent: Value,
+}
+
+impl Log<'_, '_> {
+    fn message(&mut self, mut message: Value, time: Option<Time>) {
+        let at = time.unwrap_or(self.out.facts.now);
+        if let Some(fields) = message.as_object_mut() {
+            fields.insert("timestamp".to_owned(), (at.micros / 1000).into());
+        }
+        let entry =
+            json!({"type": "message", "timestamp": self.out.time(time), "message": message});
+        if let Value::Object(entry) = entry {
+            link(self.out, entry, &mut self.parent);
+        }
+    }
+
+    fn user(&mut self, said: &SpokenText) {
+        for stray in &said.strays {
+            let content = json!([{"type": "text", "text": note(stray)}]);
+            self.message(json!({"role": "user", "content": content}), said.time);
+        }
+        let content = self.content(&said.text, &said.pictures);
+        if !content.is_empty() {
+            self.message(json!({"role": "user", "content": content}), said.time);
+        }
+    }
+
+    /// Returns text and pictures as pi has them; it takes no pictures by their address.
+    fn content(&mut self, text: &str, pictures: &[Picture]) -> Vec<Value> {
+        let mut content = Vec::new();
+        if !text.trim().is_empty() && text.trim() != PICTURE {
+            content.push(json!({"type": "text", "text": text}));
+        }
+        for picture in pictures {
+            match &picture.content {
+                PictureContent::Inline { media, base64 } => {
+                    content.push(json!({"type": "image", "data": base64, "mimeType": media}));
+                }
+                PictureContent::Address(_) => self.out.leave_out("pictures"),
+            }
+        }
+        content
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        let said = answer.said;
+        let mut content = Vec::new();
+        if !said.text.trim().is_empty() {
+            content.push(json!({"type": "text", "text": said.text}));
+        }
+        for call in &answer.calls {
+            let arguments = Value::Object(arguments(&call.arguments));
+            content.push(json!({
+                "type": "toolCall", "id": call.id, "name": call.name, "arguments": arguments,
+            }));
+        }
+        if !content.is_empty() {
+            let reason = if answer.calls.is_empty() { "stop" } else { "toolUse" };
+            let cost =
+                json!({"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0});
+            let usage = json!({
+                "input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0,
+                "cost": cost,
+            });
+            let message = json!({
+                "role": "assistant", "content": content, "api": "openai-completions",
+                "provider": "unknown", "model": "unknown", "usage": usage, "stopReason": reason,
+            });
+            self.message(message, said.time);
+        }
+        for call in &answer.calls {
+            let result = call.result.as_ref();
+            let text = result.map_or(NO_RESULT, |result| &result.text);
+            let pictures = result.map_or(&[][..], |result| &result.pictures);
+            let content = self.content(text, pictures);
+            let is_error = result.is_none_or(|result| result.is_error);
+            self.message(
+                json!({
+                    "role": "toolResult", "toolCallId": call.id, "toolName": call.name,
+                    "content": content, "isError": is_error,
+                }),
+                said.time,
+            );
+        }
+        let strays = said.strays;
+        self.user(&SpokenText { strays, time: said.time, ..SpokenText::default() });
+    }
+}

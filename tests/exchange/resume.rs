@@ -1,0 +1,237 @@
+//! A turn of any session goes on in any agent: what is laid out says the same as the session, and what
+//! the agent adds comes back as a branch that begins there.
+
+use serde_json::{Value, json};
+use turntree::local::random_bytes;
+use turntree::object::{ObjectId, Time};
+use turntree::repo::BranchName;
+use turntree_exchange::agents::{RESUMED_FROM, ResumedSession, resume_place, session_name};
+use turntree_exchange::render::export_openai;
+use turntree_exchange::render::native::{
+    NativeAgent, NativeFacts, NativeTranscript, native_transcript, uuid,
+};
+use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
+
+const SESSION: &str = "0c6f4f3e-6f0a-4d3c-8a53-0d4f1f5d2a11";
+const CWD: &str = "/srv/elsewhere";
+
+fn facts() -> NativeFacts<'static> {
+    NativeFacts {
+        session: SESSION,
+        cwd: CWD,
+        now: Time { micros: 1_795_000_000_000_000, offset_minutes: 0 },
+        show_time: &|_| "2026-11-18T11:06:40.000Z".to_owned(),
+        title: "a title",
+    }
+}
+
+fn laid_out(sandbox: &Sandbox, agent: NativeAgent, from: &ObjectId) -> NativeTranscript {
+    let context = sandbox.repo.context(from).unwrap();
+    native_transcript(agent, sandbox.repo.store(), &context, &facts()).unwrap()
+}
+
+/// The conversation as it is sent, without instructions, which belong to the agent.
+fn sent(sandbox: &Sandbox, head: &ObjectId) -> Vec<Value> {
+    let mut out = Vec::new();
+    let context = sandbox.repo.context(head).unwrap();
+    export_openai(sandbox.repo.store(), &context, "main", &mut out).unwrap();
+    let mut sent: Value = serde_json::from_slice(&out).unwrap();
+    let messages = sent["messages"].as_array_mut().unwrap();
+    messages.retain(|message| message["role"] != "system");
+    for message in messages.iter_mut() {
+        forget_form(message);
+    }
+    std::mem::take(messages)
+}
+
+/// What forms of agents say in different ways: arguments are compared as values, a text in parts as
+/// one, and white space at the ends is nobody's.
+fn forget_form(message: &mut Value) {
+    if let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) {
+        for call in calls {
+            let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
+            let value: Value = serde_json::from_str(arguments).unwrap_or(json!(arguments));
+            let value = if value.is_object() { value } else { json!({ "input": value }) };
+            call["function"]["arguments"] = value;
+        }
+    }
+    if let Some(text) = message["content"].as_str() {
+        message["content"] = text.trim().into();
+    }
+}
+
+/// Stores the session of `transcript` on a branch of its own, and returns the branch.
+fn begun(
+    sandbox: &Sandbox,
+    agent: NativeAgent,
+    from: &ObjectId,
+    transcript: &NativeTranscript,
+) -> BranchName {
+    let home = |name: &str| (name == "HOME").then(|| "/home/me".into());
+    let place = resume_place(agent, &facts(), &home).unwrap();
+    let branch = BranchName::main(&session_name(&place.path)).unwrap();
+    let facts = facts();
+    let resumed = ResumedSession { from, branch: &branch, agent, transcript, facts: &facts };
+    let mut change = sandbox.repo.begin();
+    resumed.stage(&sandbox.repo, &mut change, &stamp(5)).unwrap();
+    change.commit(&stamp(5), "resume").unwrap();
+    branch
+}
+
+#[test]
+fn every_recording_says_the_same_in_every_agent() {
+    for file in recorded_sessions() {
+        let bytes = std::fs::read(&file).unwrap();
+        if bytes.len() > 700_000 {
+            continue;
+        }
+        let sandbox = Sandbox::new();
+        let head = sandbox.import("recorded", &bytes).unwrap().head;
+        let expected = sent(&sandbox, &head);
+        if expected.is_empty() {
+            continue;
+        }
+        for agent in NativeAgent::ALL {
+            let transcript = laid_out(&sandbox, agent, &head);
+            let session = format!("in-{}", agent.name());
+            let report = sandbox.import_as(&session, agent.name(), &transcript.bytes).unwrap();
+            let found = sent(&sandbox, &report.head);
+            let differs = expected.iter().zip(&found).position(|(a, b)| a != b);
+            assert!(
+                found == expected,
+                "{} in {}: {} messages of {}, the first that differs is {differs:?}",
+                file.display(),
+                agent.name(),
+                found.len(),
+                expected.len(),
+            );
+        }
+    }
+}
+
+#[test]
+fn what_the_agent_adds_comes_back_to_a_branch_that_begins_at_the_turn() {
+    let sandbox = Sandbox::new();
+    let text = claude_code(12);
+    let head = sandbox.import("original", text.as_bytes()).unwrap().head;
+    let branch: BranchName = "original/main".parse().unwrap();
+    let middle = sandbox.repo.find_turn(&head, 6).unwrap();
+    for agent in NativeAgent::ALL {
+        let transcript = laid_out(&sandbox, agent, &middle);
+        assert_eq!(transcript.is_own, agent == NativeAgent::ClaudeCode);
+        let resumed = begun(&sandbox, agent, &middle, &transcript);
+        let first = sandbox.repo.tip(&resumed).unwrap();
+        let commit = sandbox.repo.commit(&first).unwrap();
+        assert_eq!(commit.parents, [middle]);
+        assert_eq!(commit.metadata[RESUMED_FROM], middle.to_string());
+        assert_eq!(sandbox.messages(&first), sandbox.messages(&middle), "nothing is stored twice");
+        assert_eq!(sandbox.source(&first), transcript.bytes);
+
+        // The same file again has nothing new, and a longer one goes on.
+        let again = sandbox.import_as(resumed.session(), agent.name(), &transcript.bytes).unwrap();
+        assert_eq!((again.turns, again.head), (0, first));
+        let longer = [transcript.bytes.as_slice(), added(agent, &transcript).as_bytes()].concat();
+        let report = sandbox.import_as(resumed.session(), agent.name(), &longer).unwrap();
+        assert_eq!((report.turns, &report.branch), (1, &resumed), "{}", agent.name());
+        assert_eq!(sandbox.repo.commit(&report.head).unwrap().parents, [first]);
+        let (before, after) = (sent(&sandbox, &middle), sent(&sandbox, &report.head));
+        assert!(after.starts_with(&before));
+        assert_eq!(after[before.len()..], [json!({"role": "user", "content": "And now?"})]);
+    }
+    assert_eq!(sandbox.repo.tip(&branch), Some(head), "the original stays where it is");
+}
+
+/// A prompt, as the agent would add it to its transcript.
+fn added(agent: NativeAgent, transcript: &NativeTranscript) -> String {
+    let lines = String::from_utf8(transcript.bytes.clone()).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = |field: &str| {
+        lines.iter().rev().find_map(|line| line.get(field).filter(|id| id.is_string())).cloned()
+    };
+    let time = "2026-11-18T12:00:00.000Z";
+    let line = match agent {
+        NativeAgent::ClaudeCode => json!({
+            "parentUuid": last("uuid"), "type": "user", "uuid": "u-new", "sessionId": SESSION,
+            "timestamp": time, "message": {"role": "user", "content": "And now?"},
+        }),
+        NativeAgent::Codex => json!({"timestamp": time, "type": "response_item", "payload": {
+            "type": "message", "role": "user",
+            "content": [{"type": "input_text", "text": "And now?"}],
+        }}),
+        NativeAgent::Pi => json!({
+            "type": "message", "id": "new", "parentId": last("id"), "timestamp": time,
+            "message": {"role": "user", "content": [{"type": "text", "text": "And now?"}]},
+        }),
+    };
+    format!("{line}\n")
+}
+
+#[test]
+fn records_of_the_agent_itself_are_linked_anew_and_stay_what_they_are() {
+    let sandbox = Sandbox::new();
+    let text = claude_code(6);
+    let head = sandbox.import("original", text.as_bytes()).unwrap().head;
+    let transcript = laid_out(&sandbox, NativeAgent::ClaudeCode, &head);
+    let laid = String::from_utf8(transcript.bytes).unwrap();
+    let laid: Vec<Value> = laid.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (title, laid) = laid.split_last().unwrap();
+    assert_eq!(
+        (&title["type"], &title["customTitle"]),
+        (&json!("custom-title"), &json!("a title"))
+    );
+    let mut parent = Value::Null;
+    for (line, original) in laid.iter().zip(text.lines()) {
+        let original: Value = serde_json::from_str(original).unwrap();
+        assert_eq!(line["message"], original["message"]);
+        assert_eq!(line["uuid"], original["uuid"], "a copy is known by it");
+        assert_eq!((&line["sessionId"], &line["cwd"]), (&json!(SESSION), &json!(CWD)));
+        assert_eq!(line["parentUuid"], parent);
+        if line["type"] == "assistant" {
+            assert_eq!(line["requestSessionId"], original["sessionId"]);
+        }
+        parent = line["uuid"].clone();
+    }
+    assert_eq!(laid.len(), text.lines().count());
+    assert_eq!(laid.last().unwrap()["timestamp"], "2026-11-18T11:06:40.000Z");
+}
+
+#[test]
+fn what_has_no_place_is_counted_and_a_conversation_without_messages_is_refused() {
+    let sandbox = Sandbox::new();
+    let chat = json!({"messages": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [
+            {"type": "text", "text": "What is this?"},
+            {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+        ]},
+        {"role": "assistant", "content": "I look.", "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}},
+        ]},
+    ]});
+    let head = sandbox.import("chat", chat.to_string().as_bytes()).unwrap().head;
+    let pi = laid_out(&sandbox, NativeAgent::Pi, &head);
+    assert_eq!(pi.left_out, [("pictures", 1), ("system messages", 1)].into_iter().collect());
+    let text = String::from_utf8(pi.bytes).unwrap();
+    assert!(text.contains("no result: the tool call was interrupted"), "{text}");
+    let codex = laid_out(&sandbox, NativeAgent::Codex, &head);
+    assert!(String::from_utf8(codex.bytes).unwrap().contains("https://example.org/a.png"));
+
+    let alone = json!({"messages": [{"role": "system", "content": "Be brief."}]});
+    let head = sandbox.import("alone", alone.to_string().as_bytes()).unwrap().head;
+    let context = sandbox.repo.context(&head).unwrap();
+    for agent in NativeAgent::ALL {
+        let refused = native_transcript(agent, sandbox.repo.store(), &context, &facts());
+        assert!(refused.unwrap_err().to_string().contains("no message"));
+    }
+}
+
+#[test]
+fn ids_of_sessions_are_uuids() {
+    for _ in 0..20 {
+        let id = uuid(random_bytes());
+        let lengths: Vec<usize> = id.split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12], "{id}");
+        assert_eq!(id.as_bytes()[14], b'4', "{id}");
+        assert!(b"89ab".contains(&id.as_bytes()[19]), "{id}");
+    }
+}

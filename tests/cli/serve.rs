@@ -28,7 +28,14 @@ fn every_method_answers_as_it_describes_itself() {
         ("search", json!({"pattern": "note [12]"})),
         ("branch", json!({"action": "list"})),
         ("merge", json!({"revision": "plan-b", "dry_run": true})),
+        ("resolve", json!({})),
+        ("compare", json!({"revisions": ["main", "plan-b"]})),
         ("restore", json!({"revision": "turn:1"})),
+        ("undo", json!({})),
+        ("tag", json!({"action": "add", "name": "by-a-program"})),
+        ("pin", json!({"action": "add", "revision": "turn:2"})),
+        ("export", json!({"format": "markdown"})),
+        ("offload", json!({"text": "line\n".repeat(10_000)})),
         ("read_vfs", json!({"uri": uri, "limit": 100})),
         ("spiral", json!({})),
         ("lessons", json!({"action": "add", "tool": "sed", "mistake": "a", "correct": "b"})),
@@ -68,6 +75,16 @@ fn answers_are_the_records_of_the_command_line() {
     assert_eq!(listed["branches"], by_command(&["branch"])["branches"]);
     let found = server.call("search", &json!({"pattern": "note 2"})).unwrap();
     assert_eq!(found["places"], json!([by_command(&["grep", "note 2"])]));
+    assert_eq!(server.call("compare", &json!({})).unwrap(), by_command(&["compare"]));
+    let made = server.call("tag", &json!({"action": "add", "name": "t"})).unwrap();
+    assert_eq!(made["tags"], by_command(&["tag"])["tags"]);
+    let pinned = server.call("pin", &json!({"action": "add", "name": "p"})).unwrap();
+    assert_eq!(pinned["pins"], by_command(&["pins"])["pins"]);
+    let mut undo = server.call("undo", &json!({})).unwrap();
+    for own in ["plan_id", "destructive", "more_files"] {
+        undo.as_object_mut().unwrap().remove(own);
+    }
+    assert_eq!(undo, by_command(&["undo", "--dry-run"]));
 }
 
 #[test]
@@ -96,6 +113,166 @@ fn a_turn_sends_what_is_new_and_the_rest_stays() {
     server.call("snapshot", &params).unwrap();
     let error = server.call("snapshot", &params).unwrap_err();
     assert_eq!(error["message"], "unset: 'scratchpad/turn' is not there");
+}
+
+/// Two branches that changed a note differently, merged.
+fn with_a_conflict(server: &mut Server) {
+    let note = |text: &str| json!({"message": text, "set": {"scratchpad/note": text}});
+    server.call("snapshot", &note("ours")).unwrap();
+    server.call("branch", &json!({"action": "switch", "name": "plan-b"})).unwrap();
+    server.call("snapshot", &note("theirs")).unwrap();
+    server.call("branch", &json!({"action": "switch", "name": "main"})).unwrap();
+    let merged = server.call("merge", &json!({"revision": "plan-b"})).unwrap();
+    assert_eq!(merged["conflicts"][0]["path"], "scratchpad/note", "{merged}");
+}
+
+#[test]
+fn a_merge_with_a_conflict_is_finished_where_it_began() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(2);
+    let mut server = serve(&place);
+    with_a_conflict(&mut server);
+    let listed = server.call("resolve", &json!({})).unwrap();
+    assert_eq!((&listed["open"], &listed["next_offset"]), (&json!(1), &Value::Null));
+    assert_eq!(listed["conflicts"][0]["path"], "scratchpad/note");
+    let theirs = json!({"revision": "HEAD:conflicts/theirs/scratchpad/note"});
+    assert_eq!(server.call("show", &theirs).unwrap()["entry"]["text"], "theirs");
+    for (params, said) in [
+        (json!({"take": "theirs"}), "all = true"),
+        (json!({"take": "mine", "all": true}), "expected ours, theirs, base or current"),
+        (json!({"content": "x", "all": true}), "one path"),
+        (json!({"take": "ours", "paths": ["scratchpad/other"]}), "call resolve without take"),
+    ] {
+        let error = server.call("resolve", &params).unwrap_err();
+        assert!(error["message"].as_str().unwrap().contains(said), "{params}: {error}");
+    }
+    let params = json!({"paths": ["scratchpad/note"], "content": "both"});
+    let decided = server.call("resolve", &params).unwrap();
+    assert_eq!((&decided["open"], &decided["resolved"]["turn"]), (&json!(0), &json!(5)));
+    let note = json!({"revision": "HEAD:scratchpad/note"});
+    assert_eq!(server.call("show", &note).unwrap()["entry"]["text"], "both");
+    assert_eq!(server.call("status", &json!({})).unwrap()["conflicts"], 0);
+}
+
+#[test]
+fn an_undo_is_planned_then_done_and_brings_files_back() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(3);
+    let mut server = serve(&place);
+    let plan = server.call("restore", &json!({"revision": "turn:1"})).unwrap();
+    let params = json!({"revision": "turn:1", "plan_id": plan["plan_id"]});
+    server.call("restore", &params).unwrap();
+    assert_eq!(place.read("notes.txt").as_deref(), Some("1\n"));
+    let plan = server.call("undo", &json!({})).unwrap();
+    assert_eq!((&plan["destructive"], &plan["operation"]), (&json!(true), &Value::Null));
+    assert_eq!(plan["workspace"]["files"][0]["path"], "notes.txt");
+    assert_eq!(place.read("notes.txt").as_deref(), Some("1\n"), "a plan changes nothing");
+    let blind = server.call("undo", &json!({"dry_run": false})).unwrap_err();
+    assert_eq!(blind["code"], -32602);
+    place.write("notes.txt", "by hand\n");
+    let stale = server.call("undo", &json!({"plan_id": plan["plan_id"]})).unwrap_err();
+    assert_eq!(stale["data"]["error"], "conflict");
+    let plan = server.call("undo", &json!({})).unwrap();
+    let done = server.call("undo", &json!({"plan_id": plan["plan_id"]})).unwrap();
+    assert!(done["operation"].is_u64() && done["plan_id"].is_null(), "{done}");
+    assert_eq!(place.read("notes.txt").as_deref(), Some("3\n"));
+    let plan = server.call("undo", &json!({"redo": true})).unwrap();
+    let params = json!({"redo": true, "plan_id": plan["plan_id"]});
+    server.call("undo", &params).unwrap();
+    assert_eq!(place.read("notes.txt").as_deref(), Some("by hand\n"));
+    // Without a workspace the branch alone goes back.
+    let plan = server.call("undo", &json!({})).unwrap();
+    server.call("undo", &json!({"plan_id": plan["plan_id"]})).unwrap();
+    let _ = server.end();
+    let mut blind = place.server(&["serve", "--stdio"]);
+    let redo = blind.call("undo", &json!({"redo": true})).unwrap_err();
+    assert!(redo["message"].as_str().unwrap().contains("files = false"), "{redo}");
+    std::fs::create_dir(place.path().join("elsewhere")).unwrap();
+    let mut other = place.server(&["serve", "--stdio", "--workspace", "elsewhere"]);
+    let redo = other.call("undo", &json!({"redo": true})).unwrap_err();
+    assert!(redo["message"].as_str().unwrap().contains("another directory"), "{redo}");
+    let alone = json!({"redo": true, "files": false, "dry_run": false});
+    assert!(blind.call("undo", &alone).unwrap()["operation"].is_u64());
+}
+
+#[test]
+fn an_export_comes_in_parts_or_as_a_new_file_inside_the_workspace() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(3);
+    let mut server = serve(&place);
+    for (format, option) in [("markdown", "markdown"), ("jsonl", "jsonl"), ("html", "html")] {
+        let whole = place.run(&["export", "work", "--format", option]);
+        let (mut joined, mut offset) = (String::new(), json!(0));
+        while !offset.is_null() {
+            let params = json!({"revisions": ["work"], "format": format, "offset": offset,
+                "limit": 50_000});
+            let part = server.call("export", &params).unwrap();
+            joined.push_str(part["text"].as_str().unwrap());
+            offset = part["next_offset"].clone();
+        }
+        assert_eq!(joined, whole, "{format}");
+    }
+    let written = |path: &str| json!({"format": "jsonl", "path": path});
+    let done = server.call("export", &written("chat.jsonl")).unwrap();
+    assert_eq!(place.read("chat.jsonl").unwrap().len() as u64, done["bytes"].as_u64().unwrap());
+    let work = place.path().join("work");
+    std::fs::create_dir(work.join(".git")).unwrap();
+    std::os::unix::fs::symlink(place.path(), work.join("out")).unwrap();
+    std::os::unix::fs::symlink(".git", work.join("inner")).unwrap();
+    for path in [
+        "chat.jsonl",
+        "../chat.jsonl",
+        "/tmp/chat.jsonl",
+        "a/../../x",
+        ".git/hook",
+        "out/x",
+        "inner/x",
+        "",
+        ".",
+        "nowhere/x",
+        ".hidden",
+    ] {
+        let error = server.call("export", &written(path)).unwrap_err();
+        assert!(error["code"] != -32603, "{path}: {error}");
+    }
+    assert!(!place.path().join("x").exists() && !place.path().join("chat.jsonl").exists());
+    let mut bare = place.server(&["serve", "--stdio"]);
+    assert_eq!(bare.call("export", &written("x")).unwrap_err()["data"]["error"], "unsupported");
+    let params = json!({"format": "word"});
+    let error = bare.call("export", &params).unwrap_err();
+    assert!(error["message"].as_str().unwrap().contains("markdown, html"), "{error}");
+}
+
+#[test]
+fn tags_pins_and_texts_are_kept_by_programs_too() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(2);
+    let mut server = serve(&place);
+    let made =
+        json!({"action": "add", "name": "good", "revision": "turn:1", "message": "it works"});
+    assert_eq!(server.call("tag", &made).unwrap()["tags"][0]["turn"], 1);
+    assert_eq!(server.call("tag", &made).unwrap_err()["code"], -32602, "a tag does not move");
+    assert_eq!(server.call("tag", &json!({"action": "add"})).unwrap_err()["code"], -32602);
+    let gone = server.call("tag", &json!({"action": "delete", "name": "good"})).unwrap();
+    assert_eq!(gone["deleted"][0]["tag"], "good");
+    assert_eq!(server.call("tag", &json!({})).unwrap()["tags"], json!([]));
+    let pin = json!({"action": "add", "revision": "turn:1", "reason": "why", "expires": "30d"});
+    let pinned = server.call("pin", &pin).unwrap();
+    assert_eq!(
+        (&pinned["pins"][0]["turn"], &pinned["pins"][0]["reason"]),
+        (&json!(1), &json!("why"))
+    );
+    let removed = server.call("pin", &json!({"action": "remove", "revision": "turn:1"})).unwrap();
+    assert_eq!(removed["unpinned"][0]["pin"], pinned["pins"][0]["pin"]);
+    assert_eq!(server.call("pin", &json!({})).unwrap()["pins"], json!([]));
+    let text = "line\n".repeat(10_000);
+    let stored = server.call("offload", &json!({"text": text, "tail_lines": 2})).unwrap();
+    assert_eq!(stored["offloaded"], true);
+    let uri = &stored["uri"];
+    assert!(stored["content"].as_str().unwrap().contains(uri.as_str().unwrap()));
+    let params = json!({"uri": uri, "limit": 262_144});
+    assert_eq!(server.call("read_vfs", &params).unwrap()["text"], text);
+    assert_eq!(server.call("offload", &json!({"text": "short"})).unwrap()["content"], "short");
 }
 
 #[test]
@@ -288,6 +465,12 @@ fn a_server_that_only_reads_changes_nothing() {
         ("branch", json!({"action": "switch", "name": "plan-b"}), -32602),
         ("merge", json!({"revision": "plan-b"}), -32602),
         ("restore", json!({"revision": "turn:1", "dry_run": false}), -32602),
+        ("resolve", json!({"take": "ours", "all": true}), -32602),
+        ("undo", json!({"dry_run": false}), -32602),
+        ("tag", json!({"action": "add", "name": "x"}), -32602),
+        ("pin", json!({"action": "add"}), -32602),
+        ("export", json!({"format": "jsonl", "path": "x"}), -32602),
+        ("offload", json!({"text": "x"}), -32601),
     ] {
         assert_eq!(server.call(method, &params).unwrap_err()["code"], code, "{method}");
     }

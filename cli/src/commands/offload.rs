@@ -5,16 +5,14 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use clap::Args;
-use serde_json::value::RawValue;
 use turntree::Error;
-use turntree::repo::vfs::{StoredPayload, VfsUri};
 use turntree::workspace::save;
-use turntree_exchange::{OffloadOptions, Placeholder, Tail, named_by_content, offload};
+use turntree_exchange::{OffloadOptions, Tail, named_by_content};
 
 use super::Verb;
-use crate::program::invocation::{Invocation, input_name, read_input, stamp};
+use crate::porcelain::offloading::{Offloading, short};
+use crate::program::invocation::{Invocation, input_name, read_input};
 use crate::view::error::{Answer, Result};
-use crate::view::json;
 
 /// Store a long text, and print a short stand-in with its URI
 ///
@@ -59,39 +57,27 @@ impl Verb for Offload {
             Error::invalid(format!("{name}: not UTF-8 at byte {at}"))
         })?;
         let new = named_by_content(content.clone());
-        let Some(shown) = self.replacement(text, &new.uri) else {
+        let offloading = self.offloading();
+        let Some(shown) = offloading.placeholder(text, &new.uri) else {
             return Self::print_short(run, text, &content);
         };
         let repo = run.open_or_create()?;
-        let StoredPayload { payload, .. } = repo.put_payload(&new, &stamp()?)?;
-        // Another content may have the short name.
-        let shown = match payload.uri == new.uri {
-            true => shown,
-            false => self.replacement(text, &payload.uri).unwrap_or(shown),
-        };
-        let file = self.file_of(&payload.uri);
+        let stored = offloading.store(&repo, text, &new, shown)?;
+        let file = self.storage_dir.as_ref().map(|dir| dir.join(stored.uri.path()));
         if let Some(file) = &file {
             write_beside(file, &content)?;
         }
         if run.out.json {
-            let content = RawValue::from_string(shown.to_json())
-                .map_err(|error| Error::invalid("a text as JSON").with_source(error))?;
-            run.out.record(&json::Offloaded {
-                offloaded: true,
-                content,
-                uri: Some(payload.uri.to_string()),
-                id: Some(payload.blob.to_string()),
-                file: file.map(|file| file.display().to_string()),
-            })?;
+            run.out.record(&stored.record(file.map(|file| file.display().to_string()))?)?;
         } else {
-            run.out.write_all(shown.to_text().as_bytes())?;
+            run.out.write_all(stored.shown.to_text().as_bytes())?;
         }
         Ok(Answer::Yes)
     }
 }
 
 impl Offload {
-    fn replacement(&self, text: &str, uri: &VfsUri) -> Option<Placeholder> {
+    fn offloading(&self) -> Offloading<'_> {
         let default = OffloadOptions::default();
         let tail = match (self.tail_lines, self.tail_chars) {
             (Some(lines), _) => Tail::Lines(lines),
@@ -101,21 +87,13 @@ impl Offload {
         let (threshold, head_chars) = (self.threshold, self.head_chars);
         let whole_characters = self.whole_characters;
         let options = OffloadOptions { threshold, head_chars, tail, whole_characters };
-        let file = self.file_of(uri).map(|file| file.display().to_string());
-        offload(text, &options, uri.as_str(), file.as_deref())
-    }
-
-    fn file_of(&self, uri: &VfsUri) -> Option<PathBuf> {
-        self.storage_dir.as_ref().map(|dir| dir.join(uri.path()))
+        Offloading { options, storage_dir: self.storage_dir.as_deref() }
     }
 
     /// A text that stays as it is.
     fn print_short(run: &mut Invocation, text: &str, content: &Bytes) -> Result<Answer> {
         if run.out.json {
-            let content = serde_json::value::to_raw_value(text)
-                .map_err(|error| Error::invalid("a text as JSON").with_source(error))?;
-            let (uri, id, file) = (None, None, None);
-            run.out.record(&json::Offloaded { offloaded: false, content, uri, id, file })?;
+            run.out.record(&short(text)?)?;
         } else {
             run.out.write_all(content)?;
         }

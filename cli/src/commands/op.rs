@@ -9,7 +9,8 @@ use turntree::object::Time;
 use turntree::repo::OperationEntry;
 
 use super::Verb;
-use super::undo::{adopted, line};
+use super::undo::line;
+use crate::porcelain::undoing::adopted;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::output::{FAINT, ID, Output};

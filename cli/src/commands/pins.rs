@@ -1,11 +1,10 @@
 //! `pins`: lists what is protected from retention, and until when.
 
 use clap::Args;
-use turntree::object::Time;
-use turntree::repo::{Pin, Repository};
 
 use super::Verb;
 use crate::porcelain::branches::check_session;
+use crate::porcelain::pins::list;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{FAINT, ID, NAME, note};
@@ -38,13 +37,7 @@ impl Verb for Pins {
         if let Some(session) = &self.session {
             check_session(&repo, session)?;
         }
-        let mut shown = Vec::new();
-        for pin in repo.pins()? {
-            let record = record_of(&repo, &pin, now)?;
-            if self.session.is_none() || self.session == record.session {
-                shown.push((pin, record));
-            }
-        }
+        let shown = list(&repo, self.session.as_deref(), now)?;
         if shown.is_empty() && !run.out.json {
             let whose = self
                 .session
@@ -90,23 +83,4 @@ impl Verb for Pins {
         table.write(&mut run.out)?;
         Ok(Answer::Yes)
     }
-}
-
-/// A pin as a record.
-pub(crate) fn record_of(repo: &Repository, pin: &Pin, now: Time) -> Result<json::PinRecord> {
-    let utc = |micros: i64| clock::rfc3339(Time { micros, offset_minutes: 0 });
-    // What an expired pin was on may be gone.
-    let commit = repo.commit(&pin.commit);
-    let commit = if pin.has_expired(now.micros) { commit.ok() } else { Some(commit?) };
-    Ok(json::PinRecord {
-        pin: pin.name.clone(),
-        id: pin.commit.to_string(),
-        session: commit.as_ref().map(|commit| commit.session.clone()),
-        turn: commit.as_ref().map(|commit| commit.turn),
-        reason: pin.reason.clone(),
-        actor: pin.actor.clone(),
-        time: utc(pin.time_micros),
-        expires: pin.expires_micros.map(utc),
-        expired: pin.has_expired(now.micros),
-    })
 }

@@ -5,18 +5,17 @@ use std::path::Path;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::context::{MergeSide, OpenConflict, Take, open_conflicts};
+use turntree::context::{MergeSide, Take};
 use turntree::object::{Kind, ObjectSource};
-
-use turntree::repo::{BranchName, Repository, Resolution};
+use turntree::repo::{BranchName, Repository};
 use turntree::tree::Item;
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::merge::RACE;
+use crate::porcelain::conflicts::{Decision, decide, open, records, version};
 use crate::porcelain::revision::with_resolver;
 use crate::program::complete::{conflicts, revisions};
-use crate::program::invocation::{Invocation, read_input, stamp};
+use crate::program::invocation::{Invocation, read_input};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::{FAINT, ID, NAME, REMOVED};
@@ -76,35 +75,17 @@ impl Resolve {
         branch: &BranchName,
         take: &str,
     ) -> Result<Answer> {
-        let stamp = stamp()?;
-        let mut change = repo.begin();
-        let paths = match self.all {
-            true => open(repo, branch)?.into_iter().map(|conflict| conflict.path).collect(),
-            false => self.paths.clone(),
-        };
-        if paths.is_empty() && !self.all {
+        if self.paths.is_empty() && !self.all {
             let missing = Error::invalid("--take needs the paths of conflicts, or --all");
             return Err(Failure::hinted(missing, "'turntree resolve' lists them"));
         }
-        if paths.is_empty() {
-            return Err(Error::not_found(format!("{branch} has no open conflict")).into());
-        }
-        let take = self.read(take)?;
-        let decisions: Vec<_> = paths.into_iter().map(|path| (path, take.clone())).collect();
-        let resolution = change
-            .resolve_conflicts(branch, &decisions, self.message.as_deref(), &stamp)
-            .hint(ErrorKind::NotFound, "'turntree resolve' lists the open conflicts")?;
-        let turn = change.read_commit(&resolution.commit)?.turn;
-        let reason = format!("resolve {}", count(resolution.closed.len() as u64, "conflict"));
-        change.commit(&stamp, &reason).hint(ErrorKind::Conflict, RACE)?;
-        write(run, branch, resolution, turn)
+        let (paths, take, message) = (&*self.paths, self.read(take)?, self.message.as_deref());
+        write(run, branch, decide(repo, branch, Decision { paths, take, message })?)
     }
 
     fn read(&self, take: &str) -> Result<Take> {
-        let version = MergeSide::ALL.into_iter().find(|version| version.name() == take);
-        Ok(match version {
-            Some(version) => Take::Version(version),
-            None if take == "current" => Take::Current,
+        Ok(match version(take) {
+            Some(version) => version,
             None if self.all => {
                 let message = "--all takes ours, theirs, base or current: a file is for one path";
                 return Err(Error::invalid(message).into());
@@ -117,35 +98,14 @@ impl Resolve {
     }
 }
 
-/// The open conflicts of a branch.
-fn open(repo: &Repository, branch: &BranchName) -> Result<Vec<OpenConflict>> {
-    match repo.tip(branch) {
-        Some(tip) => Ok(open_conflicts(repo.store(), &repo.context(&tip)?)?),
-        None => Ok(Vec::new()),
-    }
-}
-
 fn list(run: &mut Invocation, repo: &Repository, branch: &BranchName) -> Result<Answer> {
-    let Some(tip) = repo.tip(branch) else {
-        return Err(Error::not_found(format!("branch {branch} has no snapshot yet")).into());
-    };
     let open = open(repo, branch)?;
     if run.out.json {
-        let id = |conflict: &OpenConflict, version| {
-            conflict.item(version).map(|item| item.link.id.to_string())
-        };
-        let record = |conflict: &OpenConflict| json::OpenConflict {
-            path: conflict.path.clone(),
-            kind: conflict.kind.name(),
-            base: id(conflict, MergeSide::Base),
-            ours: id(conflict, MergeSide::Ours),
-            theirs: id(conflict, MergeSide::Theirs),
-        };
         run.out.record(&json::OpenConflicts {
             session: branch.session().to_owned(),
             branch: branch.branch().to_owned(),
-            id: tip.to_string(),
-            conflicts: open.iter().map(record).collect(),
+            id: repo.tip(branch).map(|tip| tip.to_string()).unwrap_or_default(),
+            conflicts: records(&open),
         })?;
         return Ok(Answer::Yes);
     }
@@ -187,27 +147,15 @@ fn beginning(repo: &Repository, item: Option<&Item>) -> Result<String> {
     Ok(format!("{line}  ({size})"))
 }
 
-fn write(
-    run: &mut Invocation,
-    branch: &BranchName,
-    resolution: Resolution,
-    turn: u64,
-) -> Result<Answer> {
-    let Resolution { commit, closed, removed, left } = resolution;
+fn write(run: &mut Invocation, branch: &BranchName, resolved: json::Resolved) -> Result<Answer> {
     if run.out.json {
-        run.out.record(&json::Resolved {
-            session: branch.session().to_owned(),
-            branch: branch.branch().to_owned(),
-            id: commit.to_string(),
-            turn,
-            resolved: closed,
-            removed,
-            open: left,
-        })?;
+        run.out.record(&resolved)?;
         return Ok(Answer::Yes);
     }
+    let json::Resolved { id, turn, resolved: closed, removed, open: left, .. } = resolved;
     let paint = run.out.paint;
-    let (id, branch) = (paint.paint(ID, commit.short(ID_DIGITS)), paint.paint(NAME, branch));
+    let id = id.get(..ID_DIGITS).unwrap_or(&id);
+    let (id, branch) = (paint.paint(ID, id), paint.paint(NAME, branch));
     let left = match left.len() as u64 {
         0 => "none is left".to_owned(),
         1 => "1 is left".to_owned(),

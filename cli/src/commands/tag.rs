@@ -4,15 +4,14 @@ use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::ErrorKind;
-use turntree::object::{ObjectId, Time};
+use turntree::object::Time;
 use turntree::repo::{NamedTag, Repository};
 
 use super::Verb;
-use crate::porcelain::revision::resolve;
+use crate::porcelain::tags::{add, delete, deleted, record_of};
 use crate::program::complete::{revisions, tags};
-use crate::program::invocation::{Invocation, stamp};
-use crate::view::error::{Answer, Hint, Result};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
 use crate::view::output::{FAINT, ID, NAME, note};
 use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{ID_DIGITS, one_line};
@@ -52,32 +51,23 @@ impl Verb for Tag {
         match (&self.name, &*self.delete) {
             (Some(name), _) => self.create(run, &repo, name),
             (None, []) => list(run, &repo),
-            (None, names) => delete(run, &repo, names),
+            (None, names) => remove(run, &repo, names),
         }
     }
 }
 
 impl Tag {
     fn create(&self, run: &mut Invocation, repo: &Repository, name: &str) -> Result<Answer> {
-        let id = resolve(repo, &self.revision)?.commit;
-        let stamp = stamp()?;
-        let mut change = repo.begin();
-        change.tag(name, &id, self.message.clone(), &stamp).hint(
-            ErrorKind::InvalidInput,
-            "choose another name, or delete the old one with 'turntree tag --delete'",
-        )?;
-        change.commit(&stamp, &format!("tag {name}"))?;
+        let made = add(repo, name, &self.revision, &self.message)?;
+        let record = record_of(repo, &made)?;
         if run.out.json {
-            let named = repo.tags()?.into_iter().find(|tag| tag.name == name);
-            if let Some(tag) = named {
-                run.out.record(&record_of(repo, &tag)?)?;
-            }
+            run.out.record(&record)?;
             return Ok(Answer::Yes);
         }
-        let commit = repo.commit(&id)?;
         let paint = run.out.paint;
-        let (name, id) = (paint.paint(NAME, name), paint.paint(ID, id.short(ID_DIGITS)));
-        writeln!(run.out, "{name} is {id}, turn {} of {}", commit.turn, commit.session)?;
+        let id = record.id.get(..ID_DIGITS).unwrap_or(&record.id);
+        let (name, id) = (paint.paint(NAME, name), paint.paint(ID, id));
+        writeln!(run.out, "{name} is {id}, turn {} of {}", record.turn, record.session)?;
         Ok(Answer::Yes)
     }
 }
@@ -120,44 +110,16 @@ fn list(run: &mut Invocation, repo: &Repository) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-fn delete(run: &mut Invocation, repo: &Repository, names: &[String]) -> Result<Answer> {
-    let tags = repo.tags()?;
-    let target = |name: &String| tags.iter().find(|tag| tag.name == *name).map(|t| t.tag.target);
-    let mut change = repo.begin();
-    for name in names {
-        change.untag(name).hint(ErrorKind::NotFound, "'turntree tag' lists them")?;
-    }
-    change.commit(&stamp()?, &format!("delete tag {}", names.join(", ")))?;
-    let deleted: Vec<(&String, ObjectId)> =
-        names.iter().filter_map(|name| Some((name, target(name)?))).collect();
+fn remove(run: &mut Invocation, repo: &Repository, names: &[String]) -> Result<Answer> {
+    let gone = delete(repo, names)?;
     if run.out.json {
-        let record = |(name, id): &(&String, ObjectId)| json::DeletedTag {
-            tag: (*name).clone(),
-            id: id.to_string(),
-        };
-        let deleted = deleted.iter().map(record).collect();
-        run.out.record(&json::DeletedTags { deleted })?;
+        run.out.record(&json::DeletedTags { deleted: deleted(&gone) })?;
         return Ok(Answer::Yes);
     }
-    for (name, id) in deleted {
+    for (name, id) in gone {
         let paint = run.out.paint;
         let (name, id) = (paint.paint(NAME, name), paint.paint(ID, id.short(ID_DIGITS)));
         writeln!(run.out, "deleted {name}, which was {id}; 'turntree undo' brings it back")?;
     }
     Ok(Answer::Yes)
-}
-
-fn record_of(repo: &Repository, NamedTag { name, tag }: &NamedTag) -> Result<json::Tag> {
-    let id = repo.peel(&tag.target)?;
-    let commit = repo.commit(&id)?;
-    let utc = |micros| clock::rfc3339(Time { micros, offset_minutes: 0 });
-    Ok(json::Tag {
-        tag: name.clone(),
-        id: id.to_string(),
-        session: commit.session,
-        turn: commit.turn,
-        message: tag.message.clone(),
-        actor: tag.tagger.clone(),
-        time: (tag.time_micros != 0).then(|| utc(tag.time_micros)),
-    })
 }

@@ -4,14 +4,13 @@ use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::ErrorKind;
-use turntree::repo::{Pin, Repository};
+use turntree::repo::Pin;
 
 use super::Verb;
-use crate::porcelain::revision::resolve;
+use crate::porcelain::pins::remove;
 use crate::program::complete::pins;
-use crate::program::invocation::{Invocation, stamp};
-use crate::view::error::{Answer, Hint, Result};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
 use crate::view::json;
 use crate::view::output::{ID, NAME};
 use crate::view::render::ID_DIGITS;
@@ -33,16 +32,10 @@ pub(crate) struct Unpin {
 impl Verb for Unpin {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let found = self.find(&repo)?;
-        let mut change = repo.begin();
-        for pin in &found {
-            change.unpin(&pin.name)?;
-        }
-        change.commit(&stamp()?, &format!("unpin {}", self.name))?;
-        let removed =
-            |pin: &Pin| json::Unpinned { pin: pin.name.clone(), id: pin.commit.to_string() };
+        let found = remove(&repo, &self.name)?;
         if run.out.json {
-            run.out.record(&json::Unpin { unpinned: found.iter().map(removed).collect() })?;
+            let unpinned = found.iter().map(json::Unpinned::from).collect();
+            run.out.record(&json::Unpin { unpinned })?;
             return Ok(Answer::Yes);
         }
         for Pin { name, commit, .. } in &found {
@@ -51,24 +44,5 @@ impl Verb for Unpin {
             writeln!(run.out, "unpinned {name}, which was on {id}")?;
         }
         Ok(Answer::Yes)
-    }
-}
-
-impl Unpin {
-    /// The pin of this name, else every pin on the snapshot of this name.
-    fn find(&self, repo: &Repository) -> Result<Vec<Pin>> {
-        let mut pins = repo.pins()?;
-        if let Some(at) = pins.iter().position(|pin| pin.name == self.name) {
-            return Ok(vec![pins.swap_remove(at)]);
-        }
-        let shown = "'turntree pins' lists the pins";
-        let commit = resolve(repo, &self.name).map(|revision| revision.commit);
-        pins.retain(|pin| commit.as_ref().is_ok_and(|commit| pin.commit == *commit));
-        if pins.is_empty() {
-            let none =
-                format!("there is no pin '{}', and none on a snapshot of that name", self.name);
-            return Err(turntree::Error::not_found(none)).hint(ErrorKind::NotFound, shown);
-        }
-        Ok(pins)
     }
 }

@@ -52,8 +52,8 @@ impl Request for MergeArguments {
     const TITLE: &'static str = "Merge a branch";
     const ABOUT: &'static str = "Merges a branch or any snapshot into the branch that calls act \
         on, section by section. It never stops half way: an entry that both changed differently \
-        is a conflict, whose versions are kept in the section conflicts. It touches no files: \
-        restore HEAD writes them to the workspace.";
+        is a conflict, whose versions are kept in the section conflicts until resolve decides. \
+        It touches no files: restore HEAD writes them to the workspace.";
     const EFFECT: Effect = Effect::MayAdd;
 
     fn answer(self, call: &ServiceCall<'_>) -> Result<MergeAnswer> {

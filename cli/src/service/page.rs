@@ -110,6 +110,68 @@ impl std::io::Write for Bounded {
     }
 }
 
+/// A part of what is written, as long as it comes: what stands before it passes, and nothing is made
+/// after it.
+#[derive(Debug)]
+pub(super) struct Window {
+    offset: u64,
+    /// Bytes that still come before it.
+    before: u64,
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+impl Window {
+    pub(super) fn new(offset: u64, limit: usize) -> Self {
+        Self { offset, before: offset, bytes: Vec::new(), limit }
+    }
+
+    /// Returns whether it takes nothing more.
+    pub(super) fn is_full(&self) -> bool {
+        // The character at its end is wanted whole.
+        self.bytes.len() >= self.limit + 4
+    }
+
+    /// The bytes of the part. Those of a text are whole characters.
+    pub(super) fn into_part(mut self) -> Page<Vec<u8>> {
+        let len = self.bytes.len();
+        let text = match std::str::from_utf8(&self.bytes) {
+            Ok(text) => text,
+            Err(error) if error.error_len().is_none() => {
+                let valid = self.bytes.get(..error.valid_up_to()).unwrap_or_default();
+                std::str::from_utf8(valid).unwrap_or_default()
+            }
+            Err(_) => "",
+        };
+        let end = match self::text(text, 0, self.limit).part.len() {
+            0 => len.min(self.limit),
+            end => end,
+        };
+        self.bytes.truncate(end);
+        let next = (end < len).then_some(self.offset.saturating_add(end as u64));
+        Page { part: self.bytes, offset: self.offset, next }
+    }
+}
+
+impl std::io::Write for Window {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.is_full() {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        let passed = usize::try_from(self.before).unwrap_or(usize::MAX).min(bytes.len());
+        self.before -= passed as u64;
+        let rest = bytes.get(passed..).unwrap_or_default();
+        let room = self.limit + 4 - self.bytes.len();
+        let taken = rest.get(..room.min(rest.len())).unwrap_or_default();
+        self.bytes.extend_from_slice(taken);
+        Ok(passed + taken.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +209,33 @@ mod tests {
             assert_eq!(joined, all, "{limit}");
         }
         assert_eq!(items(all, u64::MAX, 5).next, None);
+    }
+
+    #[test]
+    fn the_parts_of_what_is_written_are_all_of_it() {
+        use std::io::Write;
+
+        let text = "aß€😀\nüb😀😀er".as_bytes();
+        let binary: Vec<u8> = (0..=255).rev().collect();
+        for all in [text, &binary, b""] {
+            for limit in 1..all.len() + 2 {
+                let (mut joined, mut offset) = (Vec::new(), Some(0));
+                while let Some(at) = offset {
+                    let mut window = Window::new(at, limit);
+                    for piece in all.chunks(3) {
+                        if window.write_all(piece).is_err() {
+                            assert!(window.is_full());
+                        }
+                    }
+                    let Page { part, next, .. } = window.into_part();
+                    assert!(!part.is_empty() || all.is_empty());
+                    assert!(all != text || std::str::from_utf8(&part).is_ok(), "{limit}");
+                    joined.extend(part);
+                    offset = next;
+                }
+                assert_eq!(joined, all, "{limit}");
+            }
+        }
     }
 
     #[test]

@@ -1,24 +1,17 @@
 //! Brings a snapshot back, files and all: first what would be done, then that and nothing else.
 
-use std::fmt::Write;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use turntree::object::{Kind, ObjectId};
 use turntree::repo::{BranchName, Repository};
-use turntree::workspace::{ChangeKind, FileChanges, RewindChanges, RewindRequest};
-use turntree::{Error, ErrorKind};
+use turntree::workspace::{RewindChanges, RewindRequest};
 
+use super::plan::{self, FILES_TOLD};
 use super::snapshot::no_workspace;
 use super::{Effect, Request, ServiceCall};
 use crate::porcelain::revision::{branch_of, resolve};
 use crate::porcelain::rewind::{RestoreRequest, RewindRun, checked, end};
-use crate::view::advice::Advice;
-use crate::view::error::{Failure, Result};
+use crate::view::error::Result;
 use crate::view::json;
-
-/// Files that are told.
-const TOLD: usize = 200;
 
 /// Arguments of `restore`.
 #[derive(Deserialize, JsonSchema)]
@@ -75,29 +68,22 @@ impl Request for RestoreArguments {
         let repo = call.open()?;
         let bring_back = self.wanted(call, &repo, dry_run)?;
         let looked = bring_back.look(&repo)?;
-        let plan = looked.plan();
-        let (destructive, id) = (is_destructive(plan), plan_id(&repo, &bring_back, plan));
-        match &self.plan_id {
-            Some(asked) if *asked != id => return Err(stale()),
-            None if destructive && !dry_run => {
-                let error =
-                    Error::invalid("this overwrites or deletes files, so it takes a plan_id");
-                return Err(Failure::hinted(error, Advice::calls("call it without dry_run first")));
-            }
-            _ => {}
-        }
+        let changes = looked.plan();
+        let (destructive, id) =
+            (plan::is_destructive(changes), plan_id(&repo, &bring_back, changes));
+        plan::check(self.plan_id.as_deref(), &id, destructive && !dry_run)?;
         let answer = |restoration: json::Restoration, plan_id| {
             let mut restoration = restoration;
             let files = restoration.workspace.as_mut().map(|workspace| &mut workspace.files);
             let more_files = files.map_or(0, |files| {
-                let more = files.len().saturating_sub(TOLD) as u64;
-                files.truncate(TOLD);
+                let more = files.len().saturating_sub(FILES_TOLD) as u64;
+                files.truncate(FILES_TOLD);
                 more
             });
             RestoreAnswer { plan_id, destructive, restoration, more_files }
         };
-        if dry_run || !plan.changes_anything() {
-            return Ok(answer(bring_back.record(&repo, plan, None)?, Some(id)));
+        if dry_run || !changes.changes_anything() {
+            return Ok(answer(bring_back.record(&repo, changes, None)?, Some(id)));
         }
         let done = bring_back.apply(&repo, looked)?;
         let arranged = done.arranged.as_ref();
@@ -130,41 +116,11 @@ impl RestoreArguments {
     }
 }
 
-fn is_destructive(plan: &RewindChanges) -> bool {
-    let files = plan.files.as_ref().map_or(&[][..], |changes| &changes.files);
-    files.iter().any(|file| file.kind != ChangeKind::Create)
-}
-
-fn stale() -> Failure {
-    let error = Error::new(
-        ErrorKind::Conflict,
-        "this plan_id is not that of what would be done now, and nothing was done",
-    );
-    Failure::hinted(error, Advice::calls("look at the plan again: call it without plan_id"))
-}
-
-/// A name for a plan: the hash of all it was made from. That is where the branch is, what comes back,
-/// and the workspace as it was captured, so any change of these gives another one.
+/// Names the plan by where the branch is, what comes back, and the workspace.
 fn plan_id(repo: &Repository, bring_back: &RewindRun, plan: &RewindChanges) -> String {
     let RewindRequest { branch, from, only, workspace, keep_lessons, .. } = &bring_back.restore;
-    let tip = |branch: &BranchName| repo.tip(branch).map(|id| id.to_string()).unwrap_or_default();
-    let mut text = format!("{branch}\0{}\0{from}\0{}\0", tip(branch), only.to_text());
-    let now = plan.before.as_ref().map(|kept| kept.tree.to_string()).unwrap_or_default();
-    // Writing to a string does not fail.
-    let _ = write!(text, "{now}\0{keep_lessons}\0{}\0", plan.sections.join("\0"));
-    let dir = workspace.as_deref().map(|dir| dir.as_os_str().as_encoded_bytes().to_vec());
-    let mut bytes = text.into_bytes();
-    bytes.extend(dir.unwrap_or_default());
-    if let Some(FileChanges { files, left, .. }) = &plan.files {
-        for file in files {
-            let path = file.path.as_os_str().as_encoded_bytes();
-            bytes.extend(
-                [b"\0", path, b"\0", crate::view::json::action(file.kind).as_bytes()].concat(),
-            );
-        }
-        for left in left {
-            bytes.extend([b"\0", left.path.as_os_str().as_encoded_bytes(), b"\0leave"].concat());
-        }
-    }
-    ObjectId::of(Kind::Blob, &bytes).to_string()
+    let tip = repo.tip(branch).map(|id| id.to_string()).unwrap_or_default();
+    let (only, sections) = (only.to_text(), plan.sections.join("\0"));
+    let text = format!("{branch}\0{tip}\0{from}\0{only}\0{keep_lessons}\0{sections}");
+    plan::id(text, workspace.as_deref(), Some(plan))
 }

@@ -38,6 +38,33 @@ fn object(schema: Schema) -> SchemaObject {
     }
 }
 
+/// The outline of an answer's schema: its members with their types, and nothing of what lies in them.
+pub(super) fn outline(mut schema: SchemaObject) -> SchemaObject {
+    let members = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for member in members.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut) {
+        let types = match types_of(member).as_slice() {
+            [] => continue,
+            [only] => only.clone(),
+            several => several.to_vec().into(),
+        };
+        member.retain(|key, _| key == "description");
+        member.insert("type".to_owned(), types);
+    }
+    schema
+}
+
+/// The types that a schema allows.
+fn types_of(schema: &SchemaObject) -> Vec<Value> {
+    match (schema.get("type"), schema.get("anyOf").or_else(|| schema.get("oneOf"))) {
+        (Some(Value::Array(types)), _) => types.clone(),
+        (Some(only), _) => vec![only.clone()],
+        (None, Some(Value::Array(any))) => {
+            any.iter().filter_map(Value::as_object).flat_map(types_of).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 fn drop_formats(schema: &mut Schema) {
     schema.remove("format");
     transform_subschemas(&mut drop_formats, schema);

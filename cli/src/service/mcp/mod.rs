@@ -25,6 +25,7 @@ use turntree::Error;
 use self::input::{Input, TOO_LONG};
 use crate::service::lines::too_long;
 use crate::service::resource::{Content, Contents, TEMPLATES};
+use crate::service::schema::outline;
 use crate::service::{Effect, Operation, Service};
 use crate::view::error::{Failure, Result};
 
@@ -32,7 +33,7 @@ const INSTRUCTIONS: &str = "\
 turntree keeps what an agent knows, turn by turn: conversation, notes, memory and files. \
 Take a snapshot before anything risky and at the end of each turn. \
 When something went wrong, find the turn with log, diff and search, and go back with restore: its first \
-call only returns a plan. Fork a branch to try another way, and merge its results. \
+call only returns a plan. Fork a branch to try another way, compare, merge its results, and resolve conflicts. \
 Long outputs are cited as context://vfs/...: read_vfs reads them in parts. \
 An error is a JSON object with its kind and a message.";
 
@@ -188,7 +189,8 @@ impl Server {
     }
 }
 
-fn tool(operation: &Operation, read_only: bool) -> Tool {
+/// An operation as a tool. Its answers are told in outline; `describe` of `serve` has them whole.
+pub(super) fn tool(operation: &Operation, read_only: bool) -> Tool {
     let looks = read_only || operation.effect == Effect::Looks;
     let annotations = ToolAnnotations::with_title(operation.title)
         .read_only(looks)
@@ -197,7 +199,7 @@ fn tool(operation: &Operation, read_only: bool) -> Tool {
         .open_world(false);
     Tool::new(operation.name, operation.about, Arc::new((operation.input)()))
         .with_title(operation.title)
-        .with_raw_output_schema(Arc::new((operation.output)()))
+        .with_raw_output_schema(Arc::new(outline((operation.output)())))
         .with_annotations(annotations)
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Tags {
 }
 
 /// One tag.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Tag {
     pub(crate) tag: String,
     /// The commit.
@@ -67,7 +67,7 @@ pub(crate) struct DeletedTags {
 }
 
 /// A tag that was deleted, and what it was on.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DeletedTag {
     pub(crate) tag: String,
     pub(crate) id: String,

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// `compare`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Comparison {
     /// The newest snapshot that all have.
     pub(crate) fork: Option<Fork>,
@@ -13,14 +14,14 @@ pub(crate) struct Comparison {
 }
 
 /// The commit where strategies parted.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Fork {
     pub(crate) id: String,
     pub(crate) turn: u64,
 }
 
 /// The work of one strategy since then.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Strategy {
     /// Its name in the arguments; the branch, without arguments.
     pub(crate) name: String,
@@ -48,7 +49,7 @@ pub(crate) struct Strategy {
 }
 
 /// Tokens that a model read and wrote.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Tokens {
     pub(crate) input: u64,
     pub(crate) output: u64,

@@ -65,7 +65,7 @@ pub(crate) struct OpenConflicts {
 }
 
 /// A conflict that nobody has decided.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OpenConflict {
     pub(crate) path: String,
     pub(crate) kind: &'static str,
@@ -76,7 +76,7 @@ pub(crate) struct OpenConflict {
 }
 
 /// `resolve` of some or all.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Resolved {
     pub(crate) session: String,
     pub(crate) branch: String,

@@ -1,5 +1,6 @@
 //! Records of the operation log, and of what is taken back.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use turntree::object::{RefChange, RefValue, Time};
 use turntree::repo::OperationEntry;
@@ -24,7 +25,7 @@ pub(crate) struct Operation {
 }
 
 /// The change of a ref. A value is an id, `ref:` and the name of a ref, or `null` for none.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ChangedRef {
     #[serde(rename = "ref")]
     pub(crate) name: String,
@@ -33,7 +34,7 @@ pub(crate) struct ChangedRef {
 }
 
 /// `undo` and `redo`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Undo {
     /// The number of the operation that is taken back.
     pub(crate) undone: u64,

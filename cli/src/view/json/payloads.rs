@@ -1,14 +1,16 @@
 //! The records of `offload` and `vfs`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 /// `offload`.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Offloaded {
     /// True when it was long enough.
     pub(crate) offloaded: bool,
     /// The text in its place; itself, when it was not. May hold half of a character as an escape.
+    #[schemars(with = "String")]
     pub(crate) content: Box<RawValue>,
     /// The URI of the whole text.
     pub(crate) uri: Option<String>,

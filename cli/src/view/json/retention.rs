@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
+use turntree::repo::Pin;
 
 /// `pin`, and one of `pins`.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct PinRecord {
     /// Its name.
     pub(crate) pin: String,
@@ -35,7 +37,7 @@ pub(crate) struct Unpin {
 }
 
 /// A pin that was removed.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Unpinned {
     /// Its name.
     pub(crate) pin: String,
@@ -113,4 +115,10 @@ pub(crate) struct RetentionUnset {
 pub(crate) struct AvailableTurn {
     pub(crate) turn: u64,
     pub(crate) id: String,
+}
+
+impl From<&Pin> for Unpinned {
+    fn from(pin: &Pin) -> Self {
+        Self { pin: pin.name.clone(), id: pin.commit.to_string() }
+    }
 }

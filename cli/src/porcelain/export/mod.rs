@@ -1,19 +1,16 @@
-//! `export`: a transcript as it came in, or the messages of a snapshot.
+//! Exports: a transcript as it came in, the messages of a snapshot, pages and documents of others.
 
 mod page;
 
-use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
+use turntree::Error;
 use turntree::context::{Context, MAIN_AGENT, Role};
 use turntree::context::{export_messages, export_source};
 use turntree::object::{Commit, ObjectId};
 use turntree::repo::Repository;
-use turntree::workspace::save;
-use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::codesign::{export_chat, export_designs};
 use turntree_exchange::formats::context_chef::{ChefOptions, export_chef};
 use turntree_exchange::formats::ollm::{
@@ -26,46 +23,21 @@ use turntree_exchange::render::{
 };
 
 use self::page::Prepared;
-use super::Verb;
 use crate::porcelain::compat::Compat;
 use crate::porcelain::revision::resolve;
 use crate::program::complete::revisions;
-use crate::program::invocation::Invocation;
 use crate::view::clock;
-use crate::view::error::{Answer, Hint, Result};
-use crate::view::json;
-use crate::view::render::size;
+use crate::view::error::Result;
 
-/// Export a session
-///
-/// As source it is the imported file, byte for byte; as jsonl the messages of one agent at that
-/// revision, one a line, as they came in; as swarm-snapshot all that a SwarmSDK document has a place
-/// for; as context-chef a snapshot that its library restores; as ollm-context, ollm-mode or ollm-intent
-/// what OLLM CLI stores; as codesign a design store with the snapshots that lead there, a design for
-/// each session, and as codesign-session the chat and the comments of one. To read: markdown, and html,
-/// one file that needs no network and shows every branch when REV is a session. For other tools: json,
-/// openai, anthropic and atif. A file is written whole or not at all, with the permissions that the
-/// umask leaves, as those of a redirection; it holds whatever the agent has seen.
+/// An export that is asked for: what, and in which form.
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:
-  turntree export nightly --format source -o nightly.jsonl
-  turntree export nightly~10 --format jsonl | jq -r .type
-  turntree export HEAD --format jsonl --agent reviewer@main
-  turntree export nightly --format html -o nightly.html
-  turntree export plan-a plan-b --format html -o plans.html
-  turntree export nightly --format anthropic | jq '.messages | length'
-  turntree export review~2 --format swarm-snapshot -o snapshot.json
-  turntree export pricing landing --format codesign --branches -o design-store.json
-  turntree export pricing --format codesign-session -o chat.jsonl
-  turntree export work --format ollm-context --compat upstream -o snapshot.json
-  turntree export work.modes --format ollm-mode")]
-pub(crate) struct Export {
+pub(crate) struct ExportRequest {
     /// A session or any other revision; several for html and codesign
     #[arg(value_name = "REV", required = true, add = ArgValueCandidates::new(revisions))]
     revisions: Vec<String>,
     /// Format to write
     #[arg(long, value_enum)]
-    format: Format,
+    format: ExportFormat,
     /// Agent whose messages are written, for jsonl, openai, anthropic and atif
     #[arg(long, value_name = "NAME", default_value = MAIN_AGENT)]
     agent: String,
@@ -91,17 +63,11 @@ pub(crate) struct Export {
     /// Intent to write, for ollm-intent; the newest by default
     #[arg(long, value_name = "ID", hide_short_help = true)]
     intent: Option<String>,
-    /// Write to this file instead of standard output
-    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    output: Option<PathBuf>,
-    /// Replace the file if it is there
-    #[arg(long, requires = "output")]
-    force: bool,
 }
 
 /// The format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(crate) enum ExportFormat {
     /// The imported transcript, byte for byte
     Source,
     /// Messages of one agent, one a line
@@ -137,9 +103,9 @@ enum Format {
 }
 
 /// The exported session or snapshot.
-struct Subject<'r> {
+pub(crate) struct Subject<'r> {
     repo: &'r Repository,
-    id: ObjectId,
+    pub(crate) id: ObjectId,
     context: Context,
     commit: Commit,
     /// For html.
@@ -148,48 +114,30 @@ struct Subject<'r> {
     designs: Vec<Vec<ObjectId>>,
 }
 
-impl Verb for Export {
-    fn reads_only(&self) -> bool {
-        true
-    }
-
-    fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        self.check_options()?;
-        let repo = run.open()?;
-        let subject = self.subject(&repo)?;
-        let Some(path) = &self.output else {
-            self.write(&subject, &mut run.out)?;
-            return Ok(Answer::Yes);
-        };
-        let write = |out: &mut dyn Write| self.write(&subject, out);
-        let bytes = match special(path) {
-            Some(opened) => {
-                let failed = |error| Error::io(format!("write {}", path.display()), error);
-                write(&mut opened.map_err(failed)?)?;
-                0
-            }
-            None if path.is_dir() => save(path, self.force, write)?,
-            None => save(path, self.force, write)
-                .hint(ErrorKind::InvalidInput, "--force replaces it")?,
-        };
-        let file = path.display().to_string();
-        if run.out.json {
-            run.out.record(&json::ExportRecord { commit: subject.id.to_string(), file, bytes })?;
-        } else {
-            writeln!(run.out, "wrote {} to {file}", size(bytes))?;
+impl ExportRequest {
+    /// An export with no further options.
+    pub(crate) fn new(revisions: Vec<String>, format: ExportFormat, agent: String) -> Self {
+        Self {
+            revisions,
+            format,
+            agent,
+            role: None,
+            snapshot_version: None,
+            compat: None,
+            branches: false,
+            sweep: false,
+            no_content: false,
+            intent: None,
         }
-        Ok(Answer::Yes)
     }
-}
 
-impl Export {
     /// That every option is for the format: one that does nothing would be taken for done.
     fn check_options(&self) -> turntree::Result<()> {
-        use Format::{
+        use ExportFormat::{
             Anthropic, Atif, Codesign, ContextChef, Json, Jsonl, OllmContext, OllmIntent, Openai,
             SwarmSnapshot,
         };
-        let options: [(&str, bool, &[Format]); 8] = [
+        let options: [(&str, bool, &[ExportFormat]); 8] = [
             ("--agent", self.agent != MAIN_AGENT, &[Jsonl, Openai, Anthropic, Atif]),
             ("--role", self.role.is_some(), &[Jsonl]),
             ("--snapshot-version", self.snapshot_version.is_some(), &[SwarmSnapshot]),
@@ -209,33 +157,36 @@ impl Export {
         Ok(())
     }
 
-    fn subject<'r>(&self, repo: &'r Repository) -> Result<Subject<'r>> {
+    /// Finds what is exported.
+    pub(crate) fn subject<'r>(&self, repo: &'r Repository) -> Result<Subject<'r>> {
+        self.check_options()?;
         let several = self.revisions.len() > 1;
         let Some(first) = self.revisions.first() else {
             return Err(Error::invalid("nothing to export").into());
         };
-        if several && !matches!(self.format, Format::Html | Format::Codesign) {
+        if several && !matches!(self.format, ExportFormat::Html | ExportFormat::Codesign) {
             let message = "this format takes one REV: several are for html and codesign";
             return Err(Error::invalid(message).into());
         }
         let id = resolve(repo, first)?.commit;
         let page = match self.format {
-            Format::Html => Some(Prepared::of(repo, &self.revisions)?),
+            ExportFormat::Html => Some(Prepared::of(repo, &self.revisions)?),
             _ => None,
         };
         let designs = match self.format {
-            Format::Codesign => self.designs(repo)?,
+            ExportFormat::Codesign => self.designs(repo)?,
             _ => Vec::new(),
         };
         let (context, commit) = (repo.context(&id)?, repo.commit(&id)?);
         Ok(Subject { repo, id, context, commit, page, designs })
     }
 
-    fn write(&self, subject: &Subject<'_>, out: &mut dyn Write) -> turntree::Result<()> {
+    /// Writes it.
+    pub(crate) fn write(&self, subject: &Subject<'_>, out: &mut dyn Write) -> turntree::Result<()> {
         let (source, context, commit) = (subject.repo.store(), &subject.context, &subject.commit);
         match self.format {
-            Format::Source => export_source(source, context, out)?,
-            Format::SwarmSnapshot => {
+            ExportFormat::Source => export_source(source, context, out)?,
+            ExportFormat::SwarmSnapshot => {
                 // Whoever imported it has told when it was made.
                 let edited = !commit.author.agent.starts_with("swarm-");
                 let (version, compat) = (self.snapshot_version, Compat::of(self.compat));
@@ -244,7 +195,7 @@ impl Export {
                 export_snapshot(source, context, &options, out)?;
                 0
             }
-            Format::Jsonl => {
+            ExportFormat::Jsonl => {
                 self.check_agent(subject)?;
                 let is_wanted = |role: Role| match self.role {
                     Some((wanted, is_it)) => (role == wanted) == is_it,
@@ -252,7 +203,7 @@ impl Export {
                 };
                 export_messages(source, context, &self.agent, &is_wanted, out)?
             }
-            Format::ContextChef => {
+            ExportFormat::ContextChef => {
                 let mut options = ChefOptions::of(commit);
                 if self.sweep {
                     options.swept_at = Some(clock::now()?.micros / 1000);
@@ -260,63 +211,63 @@ impl Export {
                 export_chef(source, context, &options, out)?;
                 0
             }
-            Format::OllmContext => {
+            ExportFormat::OllmContext => {
                 let (facts, compat) =
                     (SnapshotFacts::of(&subject.id, commit), Compat::ollm(self.compat));
                 export_context(source, context, &facts, compat, out)?;
                 0
             }
-            Format::OllmMode => {
+            ExportFormat::OllmMode => {
                 export_mode(source, context, &TransitionFacts::of(&subject.id, commit), out)?;
                 0
             }
-            Format::OllmIntent => {
+            ExportFormat::OllmIntent => {
                 export_intent(source, context, self.intent.as_deref(), out)?;
                 0
             }
-            Format::OllmState => {
+            ExportFormat::OllmState => {
                 let text = state_snapshot(source, context)?.to_xml();
                 out.write_all(text.as_bytes())
                     .map_err(|error| Error::io("write the text", error))?;
                 0
             }
-            Format::Codesign => {
+            ExportFormat::Codesign => {
                 export_designs(subject.repo, &subject.designs, out)?;
                 0
             }
-            Format::CodesignSession => {
+            ExportFormat::CodesignSession => {
                 export_chat(subject.repo, &subject.id, out)?;
                 0
             }
-            Format::Markdown => {
+            ExportFormat::Markdown => {
                 export_markdown(subject.repo, &subject.id, &clock::rfc3339, out)?;
                 0
             }
-            Format::Json => {
+            ExportFormat::Json => {
                 let contents =
                     if self.no_content { ContentDetail::Ids } else { ContentDetail::Whole };
                 let snapshot = (&subject.id, commit);
                 export_document(source, snapshot, context, contents, &clock::rfc3339, out)?;
                 0
             }
-            Format::Openai => {
+            ExportFormat::Openai => {
                 self.check_agent(subject)?;
                 export_openai(source, context, &self.agent, out)?;
                 0
             }
-            Format::Anthropic => {
+            ExportFormat::Anthropic => {
                 self.check_agent(subject)?;
                 export_anthropic(source, context, &self.agent, out)?;
                 0
             }
-            Format::Atif => {
+            ExportFormat::Atif => {
                 self.check_agent(subject)?;
                 let (agent, show_time) = (self.agent.as_str(), &clock::rfc3339);
                 let trajectory = Trajectory { commit, agent, show_time };
                 export_atif(source, context, &trajectory, out)?;
                 0
             }
-            Format::Html => {
+            ExportFormat::Html => {
                 if let Some(page) = &subject.page {
                     page.write(subject.repo, out)?;
                 }
@@ -371,11 +322,4 @@ fn role(text: &str) -> turntree::Result<(Role, bool)> {
 fn version(text: &str) -> turntree::Result<SnapshotVersion> {
     SnapshotVersion::named(text)
         .ok_or_else(|| Error::invalid(format!("'{text}': expected 1.0.0, 2.0.0 or 2.1.0")))
-}
-
-/// A pipe or a device, which is written to as it is.
-fn special(path: &Path) -> Option<io::Result<fs::File>> {
-    let found = fs::metadata(path).ok()?;
-    let is_special = !found.is_file() && !found.is_dir();
-    is_special.then(|| fs::OpenOptions::new().write(true).open(path))
 }

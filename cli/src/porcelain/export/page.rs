@@ -1,4 +1,4 @@
-//! `export --format html`: what the page shows, and the branches side by side.
+//! The page of an export: what it shows, and the branches side by side.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use turntree::Error;
 use turntree::repo::Repository;
 use turntree_exchange::render::{Page, PageBranch, export_page};
 
-use super::super::compare::{Line, compared, lines_of};
+use super::super::comparison::{Compared, Line, lines_of};
 use crate::view::clock;
 use crate::view::error::Result;
 
@@ -38,11 +38,13 @@ impl Prepared {
             lines.push(line);
             lines.extend(others.into_iter().filter(|other| other.branch != branch));
         }
-        let comparison = match lines.len() {
+        let compared = Compared::of(repo, lines)?;
+        let comparison = match compared.lines.len() {
             0 | 1 => None,
-            _ => Some(json_of(&compared(repo, &lines)?)?),
+            _ => Some(json_of(&compared.record())?),
         };
-        let branches = lines.into_iter().map(|line| PageBranch { name: line.name, tip: line.tip });
+        let branches =
+            compared.lines.into_iter().map(|line| PageBranch { name: line.name, tip: line.tip });
         Ok(Self { title: revisions.join(", "), branches: branches.collect(), comparison })
     }
 

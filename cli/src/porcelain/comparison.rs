@@ -1,0 +1,115 @@
+//! Strategies side by side: the lines to compare, what each did, and the record of it.
+
+use turntree::Error;
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Repository};
+use turntree_exchange::{Comparison, Strategy, compare};
+
+use super::revision::resolve;
+use crate::view::advice::Advice;
+use crate::view::error::{Failure, Result};
+use crate::view::json;
+use crate::view::output::Palette;
+use crate::view::render::changes::{Changes, Stat};
+
+/// A line to compare: what people call it, its branch if it is one, and its newest snapshot.
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) branch: Option<BranchName>,
+    pub(crate) tip: ObjectId,
+}
+
+/// Lines added to and removed from files.
+#[derive(Clone, Copy)]
+pub(crate) struct ChangedLines {
+    pub(crate) added: usize,
+    pub(crate) removed: usize,
+}
+
+/// Lines side by side.
+pub(crate) struct Compared {
+    pub(crate) lines: Vec<Line>,
+    pub(crate) comparison: Comparison,
+    pub(crate) counted: Vec<ChangedLines>,
+}
+
+impl Line {
+    /// The line that ends in a revision.
+    pub(crate) fn named(repo: &Repository, name: &str) -> Result<Self> {
+        let revision = resolve(repo, name)?;
+        // What a branch was some turns ago is not the branch.
+        let branch = revision.branch.filter(|branch| repo.tip(branch) == Some(revision.commit));
+        Ok(Self { name: name.to_owned(), branch, tip: revision.commit })
+    }
+}
+
+/// The lines of revisions, or all branches of HEAD's session.
+pub(crate) fn lines(repo: &Repository, revisions: &[String]) -> Result<Vec<Line>> {
+    if !revisions.is_empty() {
+        return revisions.iter().map(|name| Line::named(repo, name)).collect();
+    }
+    let session = repo.head()?.branch.session().to_owned();
+    let lines = lines_of(repo, &session);
+    if lines.is_empty() {
+        let none = Error::not_found(format!("session {session} has no branch"));
+        let advice =
+            Advice::new("'turntree branch' lists all branches", "branch lists all branches");
+        return Err(Failure::hinted(none, advice));
+    }
+    Ok(lines)
+}
+
+/// All branches of a session.
+pub(crate) fn lines_of(repo: &Repository, session: &str) -> Vec<Line> {
+    let line = |(branch, tip): (BranchName, ObjectId)| {
+        let name = branch.branch().to_owned();
+        (branch.session() == session).then_some(Line { name, branch: Some(branch), tip })
+    };
+    repo.branches().into_iter().filter_map(line).collect()
+}
+
+impl Compared {
+    /// Compares lines.
+    pub(crate) fn of(repo: &Repository, lines: Vec<Line>) -> Result<Self> {
+        let asked: Vec<_> = lines.iter().map(|line| (line.branch.clone(), line.tip)).collect();
+        let comparison = compare(repo, &asked)?;
+        let changes = Changes { source: repo.store(), paint: Palette::default() };
+        let counted = comparison.strategies.iter().map(|strategy| count_lines(&changes, strategy));
+        let counted = counted.collect::<Result<_>>()?;
+        Ok(Self { lines, comparison, counted })
+    }
+
+    /// The record for programs.
+    pub(crate) fn record(&self) -> json::Comparison {
+        let strategies = self.lines.iter().zip(&self.comparison.strategies).zip(&self.counted);
+        let strategies = strategies.map(|((line, strategy), lines)| json::Strategy {
+            name: line.name.clone(),
+            session: line.branch.as_ref().map(|branch| branch.session().to_owned()),
+            branch: line.branch.as_ref().map(|branch| branch.branch().to_owned()),
+            id: strategy.tip.to_string(),
+            turn: strategy.turn,
+            turns: strategy.turns,
+            messages: strategy.messages,
+            tool_calls: strategy.tool_calls,
+            tool_errors: strategy.tool_errors,
+            tokens: strategy
+                .usage
+                .map(|usage| json::Tokens { input: usage.input, output: usage.output }),
+            files_changed: strategy.files.changes.len() as u64,
+            lines_added: lines.added as u64,
+            lines_removed: lines.removed as u64,
+            elapsed_ms: strategy.elapsed_micros / 1000,
+            checks: strategy.checks.clone(),
+            expired_turns: strategy.expired,
+        });
+        let fork = self.comparison.fork;
+        let fork = fork.map(|(id, turn)| json::Fork { id: id.to_string(), turn });
+        json::Comparison { fork, strategies: strategies.collect() }
+    }
+}
+
+fn count_lines(changes: &Changes<'_>, strategy: &Strategy) -> Result<ChangedLines> {
+    let stats = changes.stat("files", &strategy.files)?;
+    let sum = |lines: fn(&Stat) -> usize| stats.iter().map(lines).sum();
+    Ok(ChangedLines { added: sum(|stat| stat.added), removed: sum(|stat| stat.removed) })
+}

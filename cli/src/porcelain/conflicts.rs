@@ -1,0 +1,97 @@
+//! Open conflicts of a branch: their list, and decisions.
+
+use turntree::context::{MergeSide, OpenConflict, Take, open_conflicts};
+use turntree::repo::{BranchName, Repository};
+use turntree::{Error, ErrorKind};
+
+use super::merge::RACE;
+use crate::program::invocation::stamp;
+use crate::view::advice::Advice;
+use crate::view::error::{Hint, Result};
+use crate::view::json;
+use crate::view::render::count;
+
+/// A decision about open conflicts.
+#[derive(Debug)]
+pub(crate) struct Decision<'a> {
+    /// Paths of conflicts; all that are open when there are none.
+    pub(crate) paths: &'a [String],
+    pub(crate) take: Take,
+    /// Message of the snapshot.
+    pub(crate) message: Option<&'a str>,
+}
+
+/// Advises on a path that is no open conflict.
+fn listing() -> Advice {
+    Advice::new(
+        "'turntree resolve' lists the open conflicts",
+        "call resolve without take: it lists the open conflicts",
+    )
+}
+
+/// The open conflicts of a branch.
+pub(crate) fn open(repo: &Repository, branch: &BranchName) -> Result<Vec<OpenConflict>> {
+    match repo.tip(branch) {
+        Some(tip) => Ok(open_conflicts(repo.store(), &repo.context(&tip)?)?),
+        None => Err(Error::not_found(format!("branch {branch} has no snapshot yet")).into()),
+    }
+}
+
+/// The records of open conflicts.
+pub(crate) fn records<'a>(
+    open: impl IntoIterator<Item = &'a OpenConflict>,
+) -> Vec<json::OpenConflict> {
+    let id = |conflict: &OpenConflict, version| {
+        conflict.item(version).map(|item| item.link.id.to_string())
+    };
+    let record = |conflict: &OpenConflict| json::OpenConflict {
+        path: conflict.path.clone(),
+        kind: conflict.kind.name(),
+        base: id(conflict, MergeSide::Base),
+        ours: id(conflict, MergeSide::Ours),
+        theirs: id(conflict, MergeSide::Theirs),
+    };
+    open.into_iter().map(record).collect()
+}
+
+/// Parses the name of a version: ours, theirs, base or current.
+pub(crate) fn version(name: &str) -> Option<Take> {
+    match MergeSide::ALL.into_iter().find(|version| version.name() == name) {
+        Some(version) => Some(Take::Version(version)),
+        None => (name == "current").then_some(Take::Current),
+    }
+}
+
+/// Decides conflicts, as a snapshot of its own.
+pub(crate) fn decide(
+    repo: &Repository,
+    branch: &BranchName,
+    decision: Decision<'_>,
+) -> Result<json::Resolved> {
+    let Decision { paths, take, message } = decision;
+    let stamp = stamp()?;
+    let mut change = repo.begin();
+    let paths: Vec<String> = match paths {
+        [] => open(repo, branch)?.into_iter().map(|conflict| conflict.path).collect(),
+        paths => paths.to_vec(),
+    };
+    if paths.is_empty() {
+        return Err(Error::not_found(format!("{branch} has no open conflict")).into());
+    }
+    let decisions: Vec<_> = paths.into_iter().map(|path| (path, take.clone())).collect();
+    let resolution = change
+        .resolve_conflicts(branch, &decisions, message, &stamp)
+        .hint(ErrorKind::NotFound, listing())?;
+    let turn = change.read_commit(&resolution.commit)?.turn;
+    let reason = format!("resolve {}", count(resolution.closed.len() as u64, "conflict"));
+    change.commit(&stamp, &reason).hint(ErrorKind::Conflict, Advice::anyone(RACE))?;
+    Ok(json::Resolved {
+        session: branch.session().to_owned(),
+        branch: branch.branch().to_owned(),
+        id: resolution.commit.to_string(),
+        turn,
+        resolved: resolution.closed,
+        removed: resolution.removed,
+        open: resolution.left,
+    })
+}

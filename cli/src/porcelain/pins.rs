@@ -1,0 +1,128 @@
+//! Pins: their records, setting and removing them.
+
+use turntree::object::Time;
+use turntree::repo::{NewPin, Pin, Repository, pin_ref};
+use turntree::{Error, ErrorKind};
+
+use super::revision::resolve;
+use crate::program::invocation::stamp;
+use crate::view::advice::Advice;
+use crate::view::clock;
+use crate::view::error::{Failure, Hint, Result};
+use crate::view::json;
+use crate::view::units::parse_duration;
+
+/// A pin that is asked for.
+#[derive(Debug)]
+pub(crate) struct PinRequest<'a> {
+    pub(crate) revision: &'a str,
+    /// Name of the pin; the first digits of the snapshot's id by default.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) reason: &'a str,
+    /// A duration, or a time; never by default.
+    pub(crate) expires: Option<&'a str>,
+}
+
+/// Advises on pins that are there.
+fn listing() -> Advice {
+    Advice::new(
+        "'turntree pins' shows them, 'turntree unpin' removes one",
+        "action = list lists the pins, remove removes one",
+    )
+}
+
+/// Pins a snapshot; returns the pin, and the time of now.
+pub(crate) fn add(repo: &Repository, request: &PinRequest<'_>) -> Result<(Pin, Time)> {
+    let stamp = stamp()?;
+    let id = resolve(repo, request.revision)?.commit;
+    let expires = request.expires.map(|text| expiry(text, stamp.time)).transpose()?;
+    if let Some(name) = request.name {
+        pin_ref(name)?;
+    }
+    let new = NewPin {
+        name: request.name.map(ToOwned::to_owned),
+        reason: request.reason.to_owned(),
+        expires_micros: expires,
+    };
+    let mut change = repo.begin();
+    let pin = change.pin(&id, new, &stamp).hint(ErrorKind::InvalidInput, listing())?;
+    change.commit(&stamp, &format!("pin {}", pin.name))?;
+    Ok((pin, stamp.time))
+}
+
+/// Removes the pin of this name, else every pin on the snapshot of this name; returns them.
+pub(crate) fn remove(repo: &Repository, name: &str) -> Result<Vec<Pin>> {
+    let found = find(repo, name)?;
+    let mut change = repo.begin();
+    for pin in &found {
+        change.unpin(&pin.name)?;
+    }
+    change.commit(&stamp()?, &format!("unpin {name}"))?;
+    Ok(found)
+}
+
+/// The pins with their records, perhaps only those on snapshots of a session.
+pub(crate) fn list(
+    repo: &Repository,
+    session: Option<&str>,
+    now: Time,
+) -> Result<Vec<(Pin, json::PinRecord)>> {
+    let mut shown = Vec::new();
+    for pin in repo.pins()? {
+        let record = record_of(repo, &pin, now)?;
+        if session.is_none() || session == record.session.as_deref() {
+            shown.push((pin, record));
+        }
+    }
+    Ok(shown)
+}
+
+/// A pin as a record.
+pub(crate) fn record_of(repo: &Repository, pin: &Pin, now: Time) -> Result<json::PinRecord> {
+    let utc = |micros: i64| clock::rfc3339(Time { micros, offset_minutes: 0 });
+    // What an expired pin was on may be gone.
+    let commit = repo.commit(&pin.commit);
+    let commit = if pin.has_expired(now.micros) { commit.ok() } else { Some(commit?) };
+    Ok(json::PinRecord {
+        pin: pin.name.clone(),
+        id: pin.commit.to_string(),
+        session: commit.as_ref().map(|commit| commit.session.clone()),
+        turn: commit.as_ref().map(|commit| commit.turn),
+        reason: pin.reason.clone(),
+        actor: pin.actor.clone(),
+        time: utc(pin.time_micros),
+        expires: pin.expires_micros.map(utc),
+        expired: pin.has_expired(now.micros),
+    })
+}
+
+fn find(repo: &Repository, name: &str) -> Result<Vec<Pin>> {
+    let mut pins = repo.pins()?;
+    if let Some(at) = pins.iter().position(|pin| pin.name == name) {
+        return Ok(vec![pins.swap_remove(at)]);
+    }
+    let commit = resolve(repo, name).map(|revision| revision.commit);
+    pins.retain(|pin| commit.as_ref().is_ok_and(|commit| pin.commit == *commit));
+    if pins.is_empty() {
+        let none = format!("there is no pin '{name}', and none on a snapshot of that name");
+        let advice = Advice::new("'turntree pins' lists the pins", "action = list lists the pins");
+        return Err(Failure::hinted(Error::not_found(none), advice));
+    }
+    Ok(pins)
+}
+
+/// The moment that `text` names: so long from now, or a time.
+fn expiry(text: &str, now: Time) -> Result<i64> {
+    let after = |duration: i64| now.micros.checked_add(duration);
+    let moment = match parse_duration(text) {
+        Ok(duration) => after(duration),
+        Err(_) => clock::parse_moment(text, now),
+    };
+    let moment = moment.ok_or_else(|| {
+        Error::invalid(format!("'{text}': expected a duration such as 30d, or a time"))
+    })?;
+    if moment <= now.micros {
+        return Err(Error::invalid(format!("'{text}' is over already")).into());
+    }
+    Ok(moment)
+}

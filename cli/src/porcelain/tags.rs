@@ -1,0 +1,72 @@
+//! Tags: their records, making and deleting them.
+
+use turntree::object::{ObjectId, Time};
+use turntree::repo::{NamedTag, Repository};
+use turntree::{Error, ErrorKind};
+
+use super::revision::resolve;
+use crate::program::invocation::stamp;
+use crate::view::advice::Advice;
+use crate::view::error::{Hint, Result};
+use crate::view::{clock, json};
+
+/// Tags a revision; returns the tag.
+pub(crate) fn add(
+    repo: &Repository,
+    name: &str,
+    revision: &str,
+    message: &str,
+) -> Result<NamedTag> {
+    let id = resolve(repo, revision)?.commit;
+    let stamp = stamp()?;
+    let mut change = repo.begin();
+    let taken = Advice::new(
+        "choose another name, or delete the old one with 'turntree tag --delete'",
+        "choose another name, or delete the old one with action = delete",
+    );
+    change.tag(name, &id, message.to_owned(), &stamp).hint(ErrorKind::InvalidInput, taken)?;
+    change.commit(&stamp, &format!("tag {name}"))?;
+    let made = repo.tags()?.into_iter().find(|tag| tag.name == name);
+    made.ok_or_else(|| Error::not_found(format!("tag {name} was deleted meanwhile")).into())
+}
+
+/// Deletes tags; returns the name of each, and the object that it was.
+pub(crate) fn delete<'n>(
+    repo: &Repository,
+    names: &'n [String],
+) -> Result<Vec<(&'n String, ObjectId)>> {
+    let tags = repo.tags()?;
+    let target = |name: &String| tags.iter().find(|tag| tag.name == *name).map(|t| t.tag.target);
+    let mut change = repo.begin();
+    let listing = || Advice::new("'turntree tag' lists them", "action = list lists them");
+    for name in names {
+        change.untag(name).hint(ErrorKind::NotFound, listing())?;
+    }
+    change.commit(&stamp()?, &format!("delete tag {}", names.join(", ")))?;
+    Ok(names.iter().filter_map(|name| Some((name, target(name)?))).collect())
+}
+
+/// Records of tags that were deleted.
+pub(crate) fn deleted(tags: &[(&String, ObjectId)]) -> Vec<json::DeletedTag> {
+    let record = |(name, id): &(&String, ObjectId)| json::DeletedTag {
+        tag: (*name).clone(),
+        id: id.to_string(),
+    };
+    tags.iter().map(record).collect()
+}
+
+/// A tag as a record.
+pub(crate) fn record_of(repo: &Repository, NamedTag { name, tag }: &NamedTag) -> Result<json::Tag> {
+    let id = repo.peel(&tag.target)?;
+    let commit = repo.commit(&id)?;
+    let utc = |micros| clock::rfc3339(Time { micros, offset_minutes: 0 });
+    Ok(json::Tag {
+        tag: name.clone(),
+        id: id.to_string(),
+        session: commit.session,
+        turn: commit.turn,
+        message: tag.message.clone(),
+        actor: tag.tagger.clone(),
+        time: (tag.time_micros != 0).then(|| utc(tag.time_micros)),
+    })
+}

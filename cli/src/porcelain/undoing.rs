@@ -1,0 +1,257 @@
+//! Undo and redo: what is taken back, the plan with the files of the workspace, the outcome.
+
+use std::path::PathBuf;
+
+use turntree::repo::{
+    LastUndo, MovedFiles, OperationEntry, Repository, Signature, UndoPlan, WORKSPACE,
+};
+use turntree::workspace::{
+    AppliedFiles, FileChanges, PreparedRewind, RewindChanges, StatCache, WorkspaceBackup,
+    is_undo_unfinished, prepare_undo, prepare_undo_rest,
+};
+use turntree::{Error, ErrorKind};
+
+use super::rewind::{capturing, remember};
+use crate::program::invocation::stamp;
+use crate::view::advice::Advice;
+use crate::view::error::{Failure, Hint, Result};
+use crate::view::json;
+
+/// Which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UndoDirection {
+    Undo,
+    Redo,
+}
+
+impl UndoDirection {
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Undo => "undo",
+            Self::Redo => "redo",
+        }
+    }
+}
+
+/// What to take back.
+pub(crate) struct UndoRequest<'a> {
+    pub(crate) direction: UndoDirection,
+    /// The number or id of an operation; the newest one that can be taken back by default.
+    pub(crate) operation: Option<&'a str>,
+    /// The newest one of anybody, and not only of this actor.
+    pub(crate) any_actor: bool,
+    /// Leave the files of the workspace as they are.
+    pub(crate) no_files: bool,
+}
+
+/// A plan of what is taken back.
+pub(crate) struct PlannedUndo<'r> {
+    plan: UndoPlan,
+    files: Option<(PreparedRewind<'r>, Option<StatCache>)>,
+    stamp: Signature,
+    /// The reason of the operation to come.
+    pub(crate) reason: String,
+    /// Names the state that the files go back to.
+    pub(crate) state: String,
+}
+
+/// What was taken back, or would be.
+pub(crate) struct Undone {
+    pub(crate) plan: UndoPlan,
+    pub(crate) reason: String,
+    pub(crate) state: String,
+    /// The number of the operation; none when nothing was done.
+    pub(crate) operation: Option<u64>,
+    before: Option<WorkspaceBackup>,
+    pub(crate) files: Option<FileChanges>,
+    pub(crate) arranged: Option<AppliedFiles>,
+}
+
+impl UndoRequest<'_> {
+    /// Plans it. `directory` checks the workspace that was known for the files, or names another one.
+    pub(crate) fn look<'r>(
+        &self,
+        repo: &'r Repository,
+        directory: &dyn Fn(Option<PathBuf>) -> Result<Option<PathBuf>>,
+    ) -> Result<PlannedUndo<'r>> {
+        let entry = match self.operation {
+            Some(name) => repo.find_operation(name).hint(
+                ErrorKind::NotFound,
+                "'turntree op log' shows the operations that are kept",
+            )?,
+            None => {
+                if let Some(rest) = self.look_at_rest(repo, directory)? {
+                    return Ok(rest);
+                }
+                self.newest(repo)?
+            }
+        };
+        self.look_at(repo, entry, directory)
+    }
+
+    fn newest(&self, repo: &Repository) -> Result<OperationEntry> {
+        let actor = stamp()?.actor;
+        let own = if self.any_actor { None } else { Some(actor.as_str()) };
+        let found = match self.direction {
+            UndoDirection::Undo => repo.undoable(own)?,
+            UndoDirection::Redo => repo.redoable(own)?,
+        };
+        found.ok_or_else(|| {
+            let whose = if self.any_actor { String::new() } else { format!(" of {actor}") };
+            let verb = self.direction.verb();
+            let error = Error::not_found(format!("there is no operation{whose} to {verb}"));
+            let advice = Advice::new(
+                "'turntree op log' shows who did what",
+                "any_actor = true takes back what others did",
+            );
+            Failure::hinted(error, advice)
+        })
+    }
+
+    /// Plans to finish an undo or redo that was interrupted while it wrote files, if the last one was.
+    fn look_at_rest<'r>(
+        &self,
+        repo: &'r Repository,
+        directory: &dyn Fn(Option<PathBuf>) -> Result<Option<PathBuf>>,
+    ) -> Result<Option<PlannedUndo<'r>>> {
+        let (stamp, verb) = (stamp()?, self.direction.verb());
+        let is_mine = |last: &LastUndo| {
+            let operation = &last.entry.operation;
+            last.is_redo == (self.direction == UndoDirection::Redo)
+                && (self.any_actor || operation.actor == stamp.actor)
+        };
+        let Some(last) = repo.last_undo()?.filter(|last| is_mine(last) && !self.no_files) else {
+            return Ok(None);
+        };
+        let known = repo.commit(&last.target)?.metadata.remove(WORKSPACE).map(PathBuf::from);
+        let dir = directory(known).ok().flatten();
+        let Some(dir) = dir.filter(|dir| matches!(is_undo_unfinished(repo, &last, dir), Ok(true)))
+        else {
+            return Ok(None);
+        };
+        let subject = repo.undo_subject(&last.entry)?;
+        let (number, what) = (subject.operation.sequence, &subject.operation.reason);
+        let reason = format!("finish {verb} {number}: {what}");
+        let files = capturing(repo, Some(&dir), |options| {
+            prepare_undo_rest(repo, &last, &dir, options, &stamp, &reason)
+        })?;
+        let undone = last.undone;
+        let state = format!("the workspace before operation {}", undone.operation.sequence);
+        let plan = UndoPlan { undone, changes: Vec::new(), moved: Some(last.moved) };
+        Ok(Some(PlannedUndo { plan, files: Some(files), stamp, reason, state }))
+    }
+
+    fn look_at<'r>(
+        &self,
+        repo: &'r Repository,
+        entry: OperationEntry,
+        directory: &dyn Fn(Option<PathBuf>) -> Result<Option<PathBuf>>,
+    ) -> Result<PlannedUndo<'r>> {
+        let plan = repo.plan_undo(entry).hint(
+            ErrorKind::Conflict,
+            "undo the later one first, or 'turntree fork' from the old value",
+        )?;
+        // What is made again is better named than the undo of it.
+        let undone = &plan.undone;
+        let subject = match self.direction {
+            UndoDirection::Undo => undone.clone(),
+            UndoDirection::Redo => repo.undo_subject(undone)?,
+        };
+        let (number, stamp, verb) = (subject.operation.sequence, stamp()?, self.direction.verb());
+        let reason = format!("{verb} {number}: {}", what(repo, &subject)?);
+        let files = match plan.moved.as_ref().filter(|_| !self.no_files) {
+            Some(moved) => Some(with_files(repo, &plan, moved, directory, &stamp, &reason)?),
+            None => None,
+        };
+        let state = format!("the workspace before operation {}", undone.operation.sequence);
+        Ok(PlannedUndo { plan, files, stamp, reason, state })
+    }
+}
+
+/// Describes an operation: its reason, or all of its adoption.
+fn what(repo: &Repository, entry: &OperationEntry) -> Result<String> {
+    let together = repo.adoption_of(entry)?;
+    Ok(adopted(&together).unwrap_or_else(|| entry.operation.reason.clone()))
+}
+
+/// Describes the operations of an adoption, newest first, if they are several.
+pub(crate) fn adopted(together: &[OperationEntry]) -> Option<String> {
+    let [last, .., first] = together else { return None };
+    let (first, last) = (first.operation.sequence, last.operation.sequence);
+    Some(format!("adopt {} sessions, operations {first} to {last}", together.len()))
+}
+
+/// Plans the files of an operation that has moved files of a workspace.
+fn with_files<'r>(
+    repo: &'r Repository,
+    plan: &UndoPlan,
+    moved: &MovedFiles,
+    directory: &dyn Fn(Option<PathBuf>) -> Result<Option<PathBuf>>,
+    stamp: &Signature,
+    reason: &str,
+) -> Result<(PreparedRewind<'r>, Option<StatCache>)> {
+    let known = repo.commit(&moved.before)?.metadata.remove(WORKSPACE).map(PathBuf::from);
+    let hint = || {
+        Advice::new(
+            "--workspace names where it is now, --no-files takes back the branch alone",
+            "files = false takes back the branch alone",
+        )
+    };
+    let dir = directory(known).hint(ErrorKind::NotFound, hint())?;
+    let prepared = capturing(repo, dir.as_deref(), |options| {
+        prepare_undo(repo, plan, moved, dir.as_deref(), options, stamp, reason)
+    });
+    prepared.hint(ErrorKind::InvalidInput, hint())
+}
+
+impl PlannedUndo<'_> {
+    /// What is planned for the refs.
+    pub(crate) fn plan(&self) -> &UndoPlan {
+        &self.plan
+    }
+
+    /// What is planned for the files.
+    pub(crate) fn rewind(&self) -> Option<&RewindChanges> {
+        self.files.as_ref().map(|(prepared, _)| prepared.plan())
+    }
+
+    /// The plan, as the outcome of a dry run.
+    pub(crate) fn shown(self) -> Undone {
+        let files = self.rewind().and_then(|rewind| rewind.files.clone());
+        let Self { plan, reason, state, .. } = self;
+        Undone { plan, reason, state, operation: None, before: None, files, arranged: None }
+    }
+
+    /// Does it.
+    pub(crate) fn apply(self, repo: &Repository) -> Result<Undone> {
+        let Self { plan, files, stamp, reason, state } = self;
+        let Some((prepared, cache)) = files else {
+            let operation = Some(repo.undo(&plan, &stamp, &reason)?.sequence);
+            let (before, files, arranged) = (None, None, None);
+            return Ok(Undone { plan, reason, state, operation, before, files, arranged });
+        };
+        let done = prepared.apply(&stamp, &reason)?;
+        let RewindChanges { before, files, .. } = done.plan;
+        remember(repo, cache.as_ref(), before.as_ref());
+        let (operation, arranged) = (Some(done.committed.sequence), done.arranged);
+        Ok(Undone { plan, reason, state, operation, before, files, arranged })
+    }
+}
+
+impl Undone {
+    /// The record for programs.
+    pub(crate) fn record(&self) -> json::Undo {
+        let UndoPlan { undone, changes, .. } = &self.plan;
+        let before = self.before.as_ref().map(|kept| kept.commit.to_string());
+        let arranged = self.arranged.as_ref();
+        json::Undo {
+            undone: undone.operation.sequence,
+            id: undone.id.to_string(),
+            reason: undone.operation.reason.clone(),
+            changes: changes.iter().map(json::ChangedRef::from).collect(),
+            operation: self.operation,
+            workspace: (self.files.as_ref())
+                .map(|it| json::WorkspaceChanges::new(it, &self.state, before, arranged)),
+        }
+    }
+}

@@ -75,7 +75,8 @@ impl Request for ExportArguments {
         }
         let revisions = if revisions.is_empty() { vec![HEAD.to_owned()] } else { revisions };
         let format = ExportFormat::from_str(&format, false).map_err(|_| {
-            let known = ExportFormat::value_variants().iter().filter_map(|f| f.to_possible_value());
+            let known =
+                ExportFormat::value_variants().iter().filter_map(ValueEnum::to_possible_value);
             let known: Vec<String> = known.map(|value| value.get_name().to_owned()).collect();
             Error::invalid(format!("format '{format}': expected one of {}", known.join(", ")))
         })?;

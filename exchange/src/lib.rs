@@ -65,5 +65,5 @@ pub use model::report::{ImportNote, ImportReport, ImportedBranch};
 pub use model::view::{MessageView, ToolCall, ToolResult};
 pub use text::piece::{Piece, PieceKind, Pieces};
 pub use text::shape::JsonShape;
-pub use text::unpack::{HEAD_BYTES, read_head};
+pub use text::unpack::{HEAD_BYTES, read_head, unpacked};
 pub use text::{document, lines};

@@ -11,6 +11,7 @@ mod mcp;
 mod old_spellings;
 mod ollm;
 mod permissions;
+mod redacting;
 mod resume;
 mod rollback_intent;
 mod secrets;

@@ -1,5 +1,6 @@
 //! `redact`: takes a string or pattern out of the whole store, history included.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,11 +10,15 @@ use turntree::maintenance::{
     DEFAULT_REPLACEMENT, MatchLocation, Pattern, Redacted, RedactionPlace, RedactionPlan,
     Rewritten, plan_redaction, redact,
 };
+use turntree::object::{Kind, ObjectSource};
+use turntree::repo::{BranchName, Repository};
+use turntree::workspace::AdoptionCache;
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
 use super::gc::LOG_FILE;
 use crate::porcelain::patience::Patience;
+use crate::porcelain::sources::{SourceFile, holding, redact_all, shown};
 use crate::program::invocation::{Invocation, read_input, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
@@ -30,8 +35,9 @@ const IN_USE: &str = "end what has the store open, or mend it if it is damaged, 
 /// The operation log starts again: nothing before it can be undone. The exit code is 1 when nothing
 /// matches.
 ///
-/// The transcripts of agents are not touched. When 'adopt' or a hook imports them again, the store
-/// keeps its redacted version; snapshots leave out workspace files that contain the secret.
+/// The transcripts of agents that still hold it are named, and --sources writes them anew without it.
+/// One that is not touched does no harm here: when 'adopt' or a hook imports it again, the store keeps
+/// its redacted version. Workspace files are named and never touched; snapshots leave them out.
 ///
 /// It cannot reach other encodings such as base64; copies of the store, its archives and exports;
 /// records that contain it in another form; and blocks that the file system has not overwritten
@@ -39,7 +45,7 @@ const IN_USE: &str = "end what has the store open, or mend it if it is damaged, 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree redact - --dry-run < secret.txt
-  turntree redact sk-1234567890 --yes
+  turntree redact sk-1234567890 --yes --sources
   turntree redact --regex 'ghp_[A-Za-z0-9]{36}' --replacement TOKEN --yes")]
 pub(crate) struct Redact {
     /// The text to remove, or - to read it from stdin, so that no history of commands keeps it and no
@@ -58,6 +64,10 @@ pub(crate) struct Redact {
     /// Remove it: this cannot be undone
     #[arg(short, long, conflicts_with = "dry_run")]
     yes: bool,
+    /// Also write the transcripts of agents anew without it, where agents keep them and where
+    /// sessions were adopted from; no copy is kept
+    #[arg(long)]
+    sources: bool,
     #[command(flatten)]
     patience: Patience,
 }
@@ -68,11 +78,22 @@ impl Verb for Redact {
         let repo = run.open()?;
         self.patience.apply(&repo);
         let plan = plan_redaction(&repo, &pattern)?;
-        if plan.is_empty() {
+        // Asked before: a redaction forgets where sessions came from.
+        let adopted = AdoptionCache::peek(repo.store()).paths().map(Path::to_owned).collect();
+        let mut outside = Outside {
+            sources: holding(&pattern, adopted),
+            workspace: workspace_files(&repo, &plan, &pattern)?,
+            is_rewritten: self.sources,
+        };
+        let is_found = !plan.is_empty() || self.sources && !outside.sources.is_empty();
+        if !is_found {
             if run.out.json {
-                run.out.record(&record(&plan, None))?;
-            } else {
+                run.out.record(&record(&plan, None, &outside))?;
+            } else if outside.sources.is_empty() {
                 writeln!(run.out, "nothing found")?;
+            } else {
+                writeln!(run.out, "nothing found in the store")?;
+                outside.write_plan(&mut run.out)?;
             }
             return Ok(Answer::No);
         }
@@ -80,7 +101,7 @@ impl Verb for Redact {
             if self.dry_run {
                 run.out.page();
             }
-            show(&mut run.out, &plan)?;
+            show(&mut run.out, &plan, &outside)?;
             if self.dry_run {
                 return Ok(Answer::Yes);
             }
@@ -92,14 +113,100 @@ impl Verb for Redact {
         let redacted =
             redacted.hint(ErrorKind::Locked, IN_USE).hint(ErrorKind::Conflict, "run it again")?;
         forget_log(&run.store_dir()?.join(LOG_FILE))?;
-        if run.out.json {
-            run.out.record(&record(&plan, Some(&redacted)))?;
-        } else {
-            write_places(&mut run.out, &plan)?;
-            write_done(&mut run.out, &redacted)?;
+        if self.sources {
+            redact_all(&pattern, &mut outside.sources);
         }
-        Ok(Answer::Yes)
+        if run.out.json {
+            run.out.record(&record(&plan, Some(&redacted), &outside))?;
+        } else {
+            if !plan.is_empty() {
+                write_places(&mut run.out, &plan)?;
+                write_done(&mut run.out, &redacted)?;
+            }
+            outside.write_done(&mut run.out)?;
+        }
+        let is_left = outside.sources.iter().any(|file| !file.is_redacted);
+        Ok(if self.sources && is_left { Answer::No } else { Answer::Yes })
     }
+}
+
+/// Files outside of the store that hold it.
+struct Outside {
+    sources: Vec<SourceFile>,
+    /// Files of workspaces, which are never touched.
+    workspace: Vec<String>,
+    /// Set when the sources are to be written anew.
+    is_rewritten: bool,
+}
+
+impl Outside {
+    fn write_plan(&self, out: &mut Output) -> Result<()> {
+        for SourceFile { shown, matches, obstacle, .. } in &self.sources {
+            let (path, matches) = (harmless(shown), count(*matches, "match"));
+            match obstacle {
+                _ if !self.is_rewritten => writeln!(out, "leave {path}: {matches}")?,
+                Some(reason) => writeln!(out, "leave {path}: {matches}, but {reason}")?,
+                None => writeln!(out, "write {path} anew: {matches}, and no copy is kept")?,
+            }
+        }
+        self.write_end(out)
+    }
+
+    fn write_done(&self, out: &mut Output) -> Result<()> {
+        for SourceFile { shown, matches, obstacle, is_redacted, .. } in &self.sources {
+            let (path, matches) = (harmless(shown), count(*matches, "match"));
+            match obstacle {
+                _ if *is_redacted => writeln!(out, "wrote {path} anew: {matches}, now none")?,
+                Some(reason) if self.is_rewritten => {
+                    writeln!(out, "{path} still holds it: {matches}, but {reason}")?;
+                }
+                _ => writeln!(out, "{path} still holds it: {matches}")?,
+            }
+        }
+        self.write_end(out)
+    }
+
+    fn write_end(&self, out: &mut Output) -> Result<()> {
+        for path in &self.workspace {
+            let path = harmless(path);
+            writeln!(out, "leave {path}, a file of a workspace: that is for you to change")?;
+        }
+        if self.sources.is_empty() {
+            writeln!(out, "no transcript where agents keep theirs holds it")?;
+        } else if !self.is_rewritten {
+            writeln!(out, "--sources writes transcripts anew without it")?;
+        }
+        Ok(())
+    }
+}
+
+/// The files of workspaces that hold it, among those that snapshots have.
+fn workspace_files(
+    repo: &Repository,
+    plan: &RedactionPlan,
+    pattern: &Pattern,
+) -> Result<Vec<String>> {
+    let mut found = BTreeSet::new();
+    for place in &plan.places {
+        let MatchLocation::Entry { session, section, key, .. } = &place.whereabouts else {
+            continue;
+        };
+        if section != "files" {
+            continue;
+        }
+        let tip = BranchName::main(session).ok().and_then(|branch| repo.tip(&branch));
+        let Some(tip) = tip else { continue };
+        let meta = repo.context(&tip).and_then(|context| context.map(repo.store(), "meta"));
+        // What cannot be read names no directory.
+        let item = meta.and_then(|meta| meta.get(repo.store(), b"cwd")).ok().flatten();
+        let cwd = item.and_then(|item| repo.store().read_as(Kind::Blob, &item.link.id).ok());
+        let Some(cwd) = cwd.and_then(|cwd| String::from_utf8(cwd.to_vec()).ok()) else { continue };
+        let path = Path::new(&cwd).join(key);
+        if fs::read(&path).is_ok_and(|bytes| pattern.count(&bytes) > 0) {
+            found.insert(shown(pattern, &path));
+        }
+    }
+    Ok(found.into_iter().collect())
 }
 
 impl Redact {
@@ -121,13 +228,18 @@ fn line_of_stdin() -> Result<String> {
     Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
 }
 
-fn show(out: &mut Output, plan: &RedactionPlan) -> Result<()> {
+fn show(out: &mut Output, plan: &RedactionPlan, outside: &Outside) -> Result<()> {
     if out.json {
-        out.record(&record(plan, None))?;
+        out.record(&record(plan, None, outside))?;
         return Ok(());
     }
-    write_places(out, plan)?;
-    write_plan(out, plan)
+    if !plan.is_empty() {
+        write_places(out, plan)?;
+        write_plan(out, plan)?;
+    }
+    outside.write_plan(out)?;
+    writeln!(out, "nothing was done")?;
+    Ok(())
 }
 
 /// Errors of maintenance were written down in words, which may name what was redacted.
@@ -179,7 +291,6 @@ fn write_plan(out: &mut Output, plan: &RedactionPlan) -> Result<()> {
     for name in &plan.in_use {
         writeln!(out, "but not while a process writes to {name}")?;
     }
-    writeln!(out, "nothing was done")?;
     Ok(())
 }
 
@@ -189,7 +300,6 @@ fn write_done(out: &mut Output, redacted: &Redacted) -> Result<()> {
     let (before, after) = (size(redacted.replaced_bytes), size(redacted.written_bytes));
     writeln!(out, "wrote {again} again; {ids} answer that they were redacted")?;
     writeln!(out, "replaced every file of the store: {before} before, {after} now")?;
-    writeln!(out, "transcripts and other files outside of the store are as they were")?;
     Ok(())
 }
 
@@ -201,7 +311,13 @@ fn written_again(rewritten: &Rewritten) -> String {
     format!("{} and {last}", words.join(", "))
 }
 
-fn record(plan: &RedactionPlan, redacted: Option<&Redacted>) -> json::Redaction {
+fn record(plan: &RedactionPlan, redacted: Option<&Redacted>, outside: &Outside) -> json::Redaction {
+    let source = |file: &SourceFile| json::RedactionSource {
+        path: file.shown.clone(),
+        matches: file.matches,
+        redacted: file.is_redacted,
+        obstacle: file.obstacle.clone(),
+    };
     let rewritten = redacted.map_or(plan.rewritten, |redacted| redacted.rewritten);
     json::Redaction {
         dry_run: redacted.is_none(),
@@ -219,6 +335,8 @@ fn record(plan: &RedactionPlan, redacted: Option<&Redacted>) -> json::Redaction 
         leftovers: plan.leftovers.clone(),
         in_use: plan.in_use.clone(),
         redacted_ids: redacted.map(|redacted| redacted.redacted_ids),
+        sources: outside.sources.iter().map(source).collect(),
+        workspace_files: outside.workspace.clone(),
     }
 }
 

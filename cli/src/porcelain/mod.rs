@@ -24,6 +24,7 @@ pub(crate) mod revision;
 pub(crate) mod rewind;
 pub(crate) mod search;
 pub(crate) mod snapshot;
+pub(crate) mod sources;
 pub(crate) mod status;
 pub(crate) mod tags;
 pub(crate) mod thresholds;

@@ -54,7 +54,7 @@ pub(crate) use self::operations::{ChangedRef, Operation, Undo};
 pub(crate) use self::payloads::{
     Evicted, EvictedPayload, Eviction, Offloaded, Payload, Payloads, StoredPayload,
 };
-pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
+pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, RedactionSource, Rewritten};
 pub(crate) use self::restoration::{Intent, LEAVE, Restoration, WorkspaceChanges, action, reason};
 pub(crate) use self::resume::Resumed;
 pub(crate) use self::retention::{

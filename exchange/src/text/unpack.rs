@@ -31,10 +31,8 @@ pub fn read_head(input: impl BufRead) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// `InvalidInput` when it is compressed and damaged, `Io` when it cannot be read. What is damaged later
-/// on, or grows over 64 MiB and 500 times as large, is an error of the reader, for [`read_error`].
-pub(crate) fn unpacked<'r>(
-    mut input: Box<dyn BufRead + 'r>,
-) -> Result<(Vec<u8>, Box<dyn BufRead + 'r>)> {
+/// on, or grows over 64 MiB and 500 times as large, is an error of the reader.
+pub fn unpacked<'r>(mut input: Box<dyn BufRead + 'r>) -> Result<(Vec<u8>, Box<dyn BufRead + 'r>)> {
     let head = beginning(&mut input)?;
     if !head.starts_with(STREAM_MAGIC) {
         return Ok((head, input));

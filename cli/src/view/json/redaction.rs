@@ -24,6 +24,21 @@ pub(crate) struct Redaction {
     pub(crate) in_use: Vec<String>,
     /// Ids that answer that they were redacted; `null` when nothing was done.
     pub(crate) redacted_ids: Option<u64>,
+    /// Transcripts outside of the store that hold it.
+    pub(crate) sources: Vec<RedactionSource>,
+    /// Files of workspaces that hold it.
+    pub(crate) workspace_files: Vec<String>,
+}
+
+/// A transcript outside of the store.
+#[derive(Serialize)]
+pub(crate) struct RedactionSource {
+    pub(crate) path: String,
+    pub(crate) matches: u64,
+    /// True when it was written anew and holds it no more.
+    pub(crate) redacted: bool,
+    /// The reason why it cannot be written anew.
+    pub(crate) obstacle: Option<String>,
 }
 
 /// A place where `redact` found something. Fields that do not apply are left out.

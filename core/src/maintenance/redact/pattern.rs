@@ -120,11 +120,17 @@ impl Pattern {
         (count, spots)
     }
 
+    /// Counts the matches in `bytes`.
+    #[must_use]
+    pub fn count(&self, bytes: &[u8]) -> u64 {
+        self.find(bytes, 0).0
+    }
+
     /// `bytes` without it.
     ///
     /// # Errors
     /// `InvalidInput` when replacing makes new matches all the time.
-    pub(super) fn replace(&self, bytes: &[u8]) -> Result<Vec<u8>> {
+    pub fn replace(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         self.replace_with(bytes, &self.replacement)
     }
 

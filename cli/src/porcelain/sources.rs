@@ -1,0 +1,190 @@
+//! Transcripts outside of the store that hold what is to be redacted: found where agents keep them
+//! and where sessions were adopted from, and written anew without it.
+//!
+//! A file is written anew beside itself and renamed over itself, with its permissions and times, and
+//! no copy is kept. One that would be JSON no more, or that somebody has open for writing as far as
+//! the system tells, stays as it is.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, FileTimes};
+use std::io::{BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::de::IgnoredAny;
+use turntree::maintenance::Pattern;
+use turntree::{Error, Result};
+use turntree_exchange::agents::places;
+use turntree_exchange::{HEAD_BYTES, unpacked};
+
+/// Most files that are looked at.
+const MAX_FILES: usize = 1 << 20;
+
+/// Most bytes of a file that is looked at.
+const MAX_BYTES: u64 = 2 << 30;
+
+/// The depth to which folders are looked through.
+const MAX_DEPTH: usize = 16;
+
+/// A file outside of the store that holds what is to be redacted.
+#[derive(Debug)]
+pub(crate) struct SourceFile {
+    path: PathBuf,
+    /// The path as it may be shown: a name may hold it, too.
+    pub(crate) shown: String,
+    pub(crate) matches: u64,
+    /// Set when it was written anew and holds it no more.
+    pub(crate) is_redacted: bool,
+    /// The reason why it cannot be written anew.
+    pub(crate) obstacle: Option<String>,
+}
+
+/// The files of agents, and `others`, that hold what `pattern` finds.
+pub(crate) fn holding(pattern: &Pattern, others: Vec<PathBuf>) -> Vec<SourceFile> {
+    let mut files = BTreeSet::new();
+    for place in places(&|name| std::env::var_os(name)) {
+        list(&place.path, MAX_DEPTH, &mut files);
+    }
+    for path in others {
+        list(&path, 0, &mut files);
+    }
+    files.into_iter().filter_map(|path| look(pattern, path)).collect()
+}
+
+/// Every file at or below `path`; links are not followed.
+fn list(path: &Path, depth: usize, files: &mut BTreeSet<PathBuf>) {
+    let Ok(found) = fs::symlink_metadata(path) else { return };
+    if found.is_file() && files.len() < MAX_FILES {
+        files.insert(path.to_owned());
+    } else if found.is_dir() && depth > 0 {
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            list(&entry.path(), depth - 1, files);
+        }
+    }
+}
+
+fn look(pattern: &Pattern, path: PathBuf) -> Option<SourceFile> {
+    // What cannot be read is no transcript of this user.
+    let (bytes, is_packed) = read(&path).ok()?;
+    let matches = pattern.count(&bytes);
+    (matches > 0).then(|| {
+        let obstacle = is_packed.then(|| "it is compressed".to_owned());
+        let obstacle = obstacle.or_else(|| changed(pattern, &bytes).err());
+        SourceFile { shown: shown(pattern, &path), path, matches, is_redacted: false, obstacle }
+    })
+}
+
+/// A path without what is to be redacted.
+pub(crate) fn shown(pattern: &Pattern, path: &Path) -> String {
+    let name = pattern.replace(path.as_os_str().as_encoded_bytes()).unwrap_or_default();
+    String::from_utf8_lossy(&name).into_owned()
+}
+
+/// The bytes of a file, unpacked, and whether it was packed.
+fn read(path: &Path) -> std::io::Result<(Vec<u8>, bool)> {
+    let file = File::open(path)?;
+    let is_packed = path.extension().is_some_and(|end| end == "zst");
+    let mut bytes = Vec::new();
+    if is_packed {
+        let input = Box::new(BufReader::with_capacity(HEAD_BYTES, file));
+        let (head, rest) = unpacked(input).map_err(std::io::Error::other)?;
+        bytes = head;
+        rest.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    } else {
+        file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    }
+    Ok((bytes, is_packed))
+}
+
+/// The bytes without it; the reason where a client could not read them any more.
+fn changed(pattern: &Pattern, bytes: &[u8]) -> std::result::Result<Vec<u8>, String> {
+    if bytes.len() as u64 >= MAX_BYTES {
+        return Err("it is too large".to_owned());
+    }
+    let new = pattern.replace(bytes).map_err(|error| error.to_string())?;
+    let is_json = |bytes: &[u8]| serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
+    let broken = || Err("it would be JSON no more".to_owned());
+    if is_json(bytes) {
+        return if is_json(&new) { Ok(new) } else { broken() };
+    }
+    let lines = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count();
+    let (old_lines, new_lines) =
+        (bytes.split(|byte| *byte == b'\n'), new.split(|byte| *byte == b'\n'));
+    let mut has_record = false;
+    for (old, new) in old_lines.zip(new_lines) {
+        if !old.is_empty() && is_json(old) {
+            has_record = true;
+            if old != new && !is_json(new) {
+                return broken();
+            }
+        }
+    }
+    match has_record && lines(bytes) == lines(&new) {
+        true => Ok(new),
+        false => Err("it is no JSON, as a database".to_owned()),
+    }
+}
+
+/// Writes each file anew without it, where that can be done.
+pub(crate) fn redact_all(pattern: &Pattern, files: &mut [SourceFile]) {
+    for file in files.iter_mut().filter(|file| file.obstacle.is_none()) {
+        match redact(pattern, &file.path) {
+            Ok(()) => file.is_redacted = true,
+            Err(error) => file.obstacle = Some(error.to_string()),
+        }
+    }
+}
+
+fn redact(pattern: &Pattern, path: &Path) -> Result<()> {
+    let failed = |error| Error::io("write it anew", error);
+    let before = fs::symlink_metadata(path).map_err(failed)?;
+    if before.nlink() > 1 {
+        return Err(Error::invalid("it has another name, too, which would keep what it was"));
+    }
+    let (bytes, _) = read(path).map_err(failed)?;
+    let new = changed(pattern, &bytes).map_err(Error::invalid)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut part = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    part.write_all(&new).map_err(failed)?;
+    part.as_file().set_permissions(before.permissions()).map_err(failed)?;
+    let times = before.modified().map(|time| FileTimes::new().set_modified(time));
+    part.as_file().set_times(times.map_err(failed)?).map_err(failed)?;
+    part.as_file().sync_all().map_err(failed)?;
+    if is_open_for_writing(&before) {
+        return Err(Error::invalid("a process has it open for writing: end it first"));
+    }
+    let now = fs::symlink_metadata(path).map_err(failed)?;
+    let state =
+        |found: &fs::Metadata| (found.ino(), found.len(), found.mtime(), found.mtime_nsec());
+    if state(&now) != state(&before) {
+        return Err(Error::invalid("it was changed meanwhile: run it again"));
+    }
+    part.persist(path).map_err(|error| failed(error.error))?;
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    let (written, _) = read(path).map_err(failed)?;
+    if pattern.count(&written) > 0 {
+        return Err(Error::invalid("a process has written it there again: end it first"));
+    }
+    Ok(())
+}
+
+/// Returns whether a process of this user has a file open for writing, where the system tells.
+fn is_open_for_writing(file: &fs::Metadata) -> bool {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let open = processes.flat_map(|process| {
+        let process = process.path();
+        let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        descriptors.map(move |entry| (process.join("fdinfo").join(entry.file_name()), entry.path()))
+    });
+    open.filter(|(_, descriptor)| {
+        fs::metadata(descriptor)
+            .is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()))
+    })
+    .any(|(information, _)| {
+        let text = fs::read_to_string(information).unwrap_or_default();
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+        // Neither is that of a file that is only read.
+        flags.is_some_and(|flags| flags & 0o3 != 0)
+    })
+}

@@ -1,12 +1,13 @@
 //! Several sessions of one project, and going back while a client goes on: what acts on which branch.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use turntree::repo::BranchName;
 use turntree_tests::claude_code;
-use turntree_tests::client::{Client, line};
+use turntree_tests::client::{Client, files, line};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
@@ -206,6 +207,64 @@ fn what_hooks_do_is_done_by_the_client_and_not_taken_back_for_a_person() {
     prompt_of(&client, "b", 4);
     let undone = text(&client.command(&["undo"]).output().unwrap());
     assert!(undone.contains("tag"), "{undone}");
+}
+
+#[test]
+fn an_agent_that_was_told_its_branch_lands_there_with_its_files() {
+    let client = Client::new(PROGRAM, "s-1.jsonl");
+    fs::write(&client.transcript, claude_code(6)).unwrap();
+    client.event(OFF, "UserPromptSubmit", json!({}));
+    text(&client.command(&["fork", "plan-1"]).output().unwrap());
+    let tip = |branch: &str| client.repo().tip(&branch.parse().unwrap()).unwrap();
+    let base = tip("s-1/plan-1");
+
+    // Its conversation is another one, in another directory.
+    let worktree = client.root.path().join("plan-1");
+    fs::create_dir(&worktree).unwrap();
+    let transcript = client.root.path().join("other.jsonl");
+    let whole = claude_code(4).replace("/project", worktree.to_str().unwrap());
+    let whole = whole.replace("parser", "lexer");
+    let event = |name: &str, lines: usize| {
+        let part: Vec<&str> = whole.lines().take(lines).collect();
+        fs::write(&transcript, part.join("\n") + "\n").unwrap();
+        let event = json!({"hook_event_name": name, "session_id": "other", "cwd": worktree,
+                           "transcript_path": transcript});
+        let mut command = client.command(&["hook"]);
+        command.env("TURNTREE_BRANCH", "s-1/plan-1").current_dir(&worktree);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(event.to_string().as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty());
+        assert_eq!(client.log(), "", "{name}");
+    };
+    fs::write(worktree.join("begun"), "").unwrap();
+    event("SessionStart", 1);
+    fs::write(worktree.join("made"), "by the strategy").unwrap();
+    event("UserPromptSubmit", 3);
+    // Without notes the whole transcript is compared.
+    fs::remove_dir_all(client.store().join("workspaces")).unwrap();
+    event("PreCompact", 5);
+    event("Stop", 7);
+
+    let repo = client.repo();
+    let names: Vec<String> = repo.branches().iter().map(|(name, _)| name.to_string()).collect();
+    assert_eq!(names, ["s-1/main", "s-1/plan-1"]);
+    assert_eq!((head(&client), tip("s-1/main")), ("s-1/main".into(), base));
+    let now = tip("s-1/plan-1");
+    let turns = line(&repo, &now);
+    assert!(turns.contains(&base) && turns.len() > line(&repo, &base).len() + 2, "{turns:?}");
+    let files = files(&repo, &now);
+    assert_eq!(files["made"], "by the strategy");
+    let count = |id| repo.context(id).unwrap().count(repo.store(), "agents/main/messages").unwrap();
+    assert_eq!(count(&now), count(&base) + 7);
+    let source =
+        text(&client.command(&["export", "s-1/plan-1", "--format", "source"]).output().unwrap());
+    assert_eq!(source, whole);
+    // An import of it finds it there.
+    let import = ["import", transcript.to_str().unwrap(), "--session", "s-1"];
+    text(&client.command(&import).output().unwrap());
+    assert_eq!(client.repo().branches(), repo.branches());
 }
 
 #[test]

@@ -149,6 +149,7 @@ fn a_pattern_that_is_in_every_id_ends_too() {
 fn step(sandbox: &Sandbox, text: &str, notes: Option<&[u8]>) -> Followed {
     let options = FollowOptions {
         session: "task".to_owned(),
+        onto: None,
         stamp: stamp(1),
         files: &mut |_, _, _| Ok(BTreeMap::new()),
         call: None,

@@ -12,6 +12,7 @@ use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 fn step(sandbox: &Sandbox, text: &[u8], notes: Option<&[u8]>) -> Option<Followed> {
     let options = FollowOptions {
         session: "work".to_owned(),
+        onto: None,
         stamp: stamp(1),
         files: &mut |_, _, _| Ok(BTreeMap::new()),
         call: None,

@@ -185,6 +185,7 @@ fn followed(sandbox: &Sandbox, session: &str, text: &[u8], ends: &[usize], forge
     for (number, end) in ends.iter().copied().chain([text.len()]).enumerate() {
         let options = FollowOptions {
             session: session.to_owned(),
+            onto: None,
             stamp: stamp(1),
             files: &mut |_, _, _| Ok(BTreeMap::new()),
             call: None,

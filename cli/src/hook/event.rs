@@ -15,7 +15,7 @@ use super::steps::Taken;
 use super::turn::{HookTurn, kind_of};
 use super::watch::{Rest, Watch};
 use super::{calls, ending};
-use crate::program::invocation::{Invocation, stamp};
+use crate::program::invocation::{Invocation, has_own_branch, stamp};
 use crate::view::error::{Failure, Result};
 
 /// The time limit for reading an event.
@@ -97,12 +97,15 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
         calls::note(repo.store(), &event)?;
     }
 
-    let files = HookFiles::new(&event, behaviour.workspace, behaviour.background);
+    let onto = if has_own_branch() { Some(repo.head()?.branch) } else { None };
+    let (looks, has_time) = (behaviour.workspace, behaviour.background);
+    let files = HookFiles::new(&event, looks, has_time, onto.is_some());
     let turn = HookTurn {
         repo: &repo,
         event: &event,
         files: &files,
         stamp: stamp.clone(),
+        onto,
         watch,
         settled,
     };

@@ -40,6 +40,8 @@ pub(super) struct HookFiles<'e> {
     looks: bool,
     /// Nobody waits.
     has_time: bool,
+    /// The branch may have begun in another directory than the agent.
+    moves: bool,
     seen: RefCell<Seen>,
 }
 
@@ -52,8 +54,8 @@ struct Seen {
 }
 
 impl<'e> HookFiles<'e> {
-    pub(super) fn new(event: &'e HookEvent, looks: bool, has_time: bool) -> Self {
-        Self { event, looks, has_time, seen: RefCell::default() }
+    pub(super) fn new(event: &'e HookEvent, looks: bool, has_time: bool, moves: bool) -> Self {
+        Self { event, looks, has_time, moves, seen: RefCell::default() }
     }
 
     /// Puts the files of the turn into `builder`, which continues `context`; what the commit is to say
@@ -172,6 +174,7 @@ impl<'e> HookFiles<'e> {
                 PathBuf::from(String::from_utf8_lossy(&name).into_owned())
             }
         };
+        let root = if self.moves && !cwd.starts_with(&root) { cwd.to_owned() } else { root };
         let is_there = cwd.starts_with(&root) && Limits::default().check(&root).is_ok();
         Ok(is_there.then_some(root))
     }

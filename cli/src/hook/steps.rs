@@ -27,11 +27,16 @@ impl HookTurn<'_> {
     /// Does what is to be done.
     pub(super) fn take(&self) -> Result<Option<Taken>> {
         let Some(session) = self.session() else { return Ok(None) };
-        let (event, main) = (self.event, BranchName::main(&session)?);
+        let event = self.event;
+        // Sub-agents have transcripts of their own, which are sessions of their own.
+        let is_own = event.main.is_none() && event.moment != EventKind::AgentEnd;
+        let onto = self.onto.as_ref().filter(|_| is_own);
+        let session = onto.map_or(session, |branch| branch.session().to_owned());
+        let main = onto.cloned().map_or_else(|| BranchName::main(&session), Ok)?;
         self.wait_for_call(&main);
         self.watch.doing("follow the transcript");
         let followed = match &event.transcript {
-            Some(path) => self.follow_event(path, &session)?,
+            Some(path) => self.follow_event(path, &session, onto)?,
             None => None,
         };
         let branch = followed.as_ref().map_or(main, |followed| followed.branch.clone());
@@ -51,7 +56,9 @@ impl HookTurn<'_> {
             agents::catch_up(self, path)?;
         }
         self.watch.doing("go to the live session");
-        if of_agent.is_none() && matches!(event.moment, EventKind::Start | EventKind::Prompt) {
+        // An agent that was told its branch leaves HEAD to the others.
+        let moves_head = of_agent.is_none() && onto.is_none();
+        if moves_head && matches!(event.moment, EventKind::Start | EventKind::Prompt) {
             self.again(|| self.switch(&branch))?;
         }
         Ok(Some(Taken { tip: self.repo.tip(&branch), followed }))
@@ -99,7 +106,12 @@ impl HookTurn<'_> {
     }
 
     /// Takes in what is new in the transcript of this event, with the files that go with it.
-    fn follow_event(&self, path: &Path, session: &str) -> Result<Option<Followed>> {
+    fn follow_event(
+        &self,
+        path: &Path,
+        session: &str,
+        onto: Option<&BranchName>,
+    ) -> Result<Option<Followed>> {
         let repo = self.repo;
         // Before anything is destroyed, the workspace is looked at for the pin.
         let takes_files = self.settled.is_none()
@@ -107,7 +119,8 @@ impl HookTurn<'_> {
                 self.event.moment,
                 EventKind::AfterTool | EventKind::BeforeCompaction | EventKind::Stop
             );
-        self.follow(path, session, self.call(), &mut |change, context, builder| match takes_files {
+        let call = self.call();
+        self.follow(path, session, onto, call, &mut |change, context, builder| match takes_files {
             true => self.files.put(repo, change, context, builder),
             false => Ok(BTreeMap::new()),
         })

@@ -23,6 +23,8 @@ pub(super) struct HookTurn<'e> {
     pub(super) event: &'e HookEvent,
     pub(super) files: &'e HookFiles<'e>,
     pub(super) stamp: Signature,
+    /// The branch on which the agent was told to work.
+    pub(super) onto: Option<BranchName>,
     pub(super) watch: &'e Watch,
     /// The client has written what it had to write at this moment.
     pub(super) settled: Option<Time>,
@@ -41,21 +43,26 @@ impl HookTurn<'_> {
     }
 
     /// Takes in what is new in a transcript; nothing when there is none that can be read. `files` are
-    /// those after `call`.
+    /// those after `call`. With `onto` it goes on that branch of the session.
     pub(super) fn follow(
         &self,
         path: &Path,
         session: &str,
+        onto: Option<&BranchName>,
         call: Option<&str>,
         files: &mut TurnFiles<'_>,
     ) -> Result<Option<Followed>> {
         self.again(|| {
             let Some(file) = open(path) else { return Ok(None) };
             let repo = self.repo;
-            let notes = read_note(repo.store(), session);
-            let known = self.context(repo.tip(&BranchName::main(session)?))?;
+            // Several agents may be at work on branches of one session.
+            let name = onto.map_or_else(|| session.to_owned(), ToString::to_string);
+            let notes = read_note(repo.store(), &name);
+            let main = BranchName::main(session)?;
+            let known = self.context(repo.tip(onto.unwrap_or(&main)))?;
             let options = FollowOptions {
                 session: session.to_owned(),
+                onto: onto.cloned(),
                 stamp: self.stamp.clone(),
                 files: &mut *files,
                 call: call.map(str::to_owned),
@@ -72,7 +79,7 @@ impl HookTurn<'_> {
                 let new = followed.notes.as_deref();
                 if let Some(new) = new.filter(|new| Some(*new) != notes.as_deref()) {
                     // Without them the next event reads the whole file.
-                    let _ = write_note(repo.store(), session, new);
+                    let _ = write_note(repo.store(), &name, new);
                 }
             }
             Ok(followed)

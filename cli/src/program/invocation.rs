@@ -306,6 +306,11 @@ fn own_branch() -> Option<String> {
     std::env::var(BRANCH).ok().filter(|name| !name.is_empty())
 }
 
+/// Returns whether the environment says which branch to act on.
+pub(crate) fn has_own_branch() -> bool {
+    own_branch().is_some()
+}
+
 /// Refuses to move HEAD while the environment says which branch to act on: it would move for all others
 /// and not for this one.
 pub(crate) fn check_may_switch() -> Result<()> {

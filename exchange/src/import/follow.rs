@@ -29,7 +29,7 @@ use turntree::repo::{BranchName, Repository, Signature, Transaction};
 use super::captures::Captures;
 use super::finish::imported_tip;
 use super::redacted::redacted;
-use super::resume::{Relation, ResumePoint, find_resume_point};
+use super::resume::{Line, Relation, ResumePoint, find_resume_point};
 use super::rewind::begins;
 use super::source::entries;
 use super::transcript::TranscriptImport;
@@ -58,6 +58,9 @@ pub type TurnFiles<'f> = dyn FnMut(&mut Transaction<'_>, &Context, &mut Builder)
 pub struct FollowOptions<'a> {
     /// The session it becomes, or continues.
     pub session: String,
+    /// The branch of that session on which it goes in, whatever its records are; without one it is
+    /// the branch that knows it.
+    pub onto: Option<BranchName>,
     /// The author and time. Records without a time get this one.
     pub stamp: Signature,
     /// Has its say about files before the last turn is committed.
@@ -210,7 +213,9 @@ struct Progress<'r> {
 impl<'r, R: Read + Seek> Follower<'r, '_, R> {
     /// Goes on from the notes of the last time; nothing when they are not of this branch and file.
     fn resume(&mut self, notes: Notes) -> Result<Option<Progress<'r>>> {
+        let is_there = self.options.onto.as_ref().is_none_or(|branch| *branch == notes.branch);
         let is_known = notes.session == self.options.session && notes.format == self.format.name;
+        let is_known = is_known && is_there;
         let new = self.end.checked_sub(notes.offset).filter(|new| *new <= MAX_NEW_BYTES);
         let mut staging = self.repo.begin();
         let (Some(new), true) = (new, is_known) else { return Ok(None) };
@@ -318,11 +323,14 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let mut pieces = redacted(self.repo, (self.format.split)(Box::new(file)))?;
 
         let (repo, format) = (self.repo, self.format);
+        let line = match &self.options.onto {
+            Some(branch) => Line::Branch(branch),
+            None => Line::Session(&self.options.session),
+        };
         let mut staging = repo.begin();
-        let relation =
-            find_resume_point(repo, &self.options.session, format, &mut pieces, |piece| {
-                write_piece(&mut staging, format.side_paths, piece)
-            })?;
+        let relation = find_resume_point(repo, line, format, &mut pieces, |piece| {
+            write_piece(&mut staging, format.side_paths, piece)
+        })?;
         let (mut point, is_known) = match relation {
             Relation::Resumed(point) => (*point, false),
             Relation::Known(branch, head) => (whole_source(repo, branch, head)?, true),
@@ -465,7 +473,12 @@ fn reopen(
     let Some(head) = point.base.filter(|base| Some(*base) == tip) else { return Ok(None) };
     let commit = repo.commit(&head)?;
     let is_turn = commit.trigger == Trigger::Turn && commit.author.agent == format.name;
-    if !is_turn || point.restart || format.continues.is_some() || commit.parents.len() > 1 {
+    if !is_turn
+        || point.restart
+        || point.apart
+        || format.continues.is_some()
+        || commit.parents.len() > 1
+    {
         return Ok(None);
     }
     let parent = commit.parents.first().copied();

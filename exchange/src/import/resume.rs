@@ -54,17 +54,39 @@ pub(crate) struct ResumePoint {
     pub(crate) left: Option<(BranchName, ObjectId)>,
 }
 
-/// Reads `pieces` as far as the session knows them. `write` stores a piece and describes it.
+/// The line that a transcript continues.
+#[derive(Clone, Copy)]
+pub(crate) enum Line<'a> {
+    /// Whichever branch of the session knows it.
+    Session(&'a str),
+    /// This branch: a transcript that it does not know goes on top of it.
+    Branch(&'a BranchName),
+}
+
+impl Line<'_> {
+    fn has(self, branch: &BranchName) -> bool {
+        match self {
+            Line::Session(session) => branch.session() == session,
+            Line::Branch(name) => branch == name,
+        }
+    }
+}
+
+/// Reads `pieces` as far as the line knows them. `write` stores a piece and describes it.
 pub(crate) fn find_resume_point(
     repo: &Repository,
-    session: &str,
+    line: Line<'_>,
     format: RecordFormat,
     pieces: &mut dyn Iterator<Item = Result<Piece>>,
     mut write: impl FnMut(&Piece) -> Result<SourceEntry>,
 ) -> Result<Relation> {
-    let mut alive = candidates(repo, session, format)?;
+    let mut alive = candidates(repo, line, format)?;
     if alive.is_empty() {
-        return fresh(repo, session, format).map(|point| Relation::Resumed(Box::new(point)));
+        let branch = match line {
+            Line::Session(session) => BranchName::main(session)?,
+            Line::Branch(branch) => branch.clone(),
+        };
+        return fresh(repo, branch, format).map(|point| Relation::Resumed(Box::new(point)));
     }
     let mut differing = Differing::default();
     let mut group: Vec<Piece> = Vec::new();
@@ -81,7 +103,11 @@ pub(crate) fn find_resume_point(
             .map(|candidate| candidate.advance(&described))
             .collect::<Result<Vec<bool>>>()?;
         if !accepted.contains(&true) {
-            let point = join(repo, format, alive, differing, group)?;
+            let is_unknown = alive.iter().all(|candidate| candidate.common == 0);
+            let point = match line {
+                Line::Branch(branch) if is_unknown => on_top(repo, branch.clone(), group),
+                _ => join(repo, format, alive, differing, group)?,
+            };
             return Ok(Relation::Resumed(Box::new(point)));
         }
         let mut accepted = accepted.into_iter();
@@ -296,22 +322,23 @@ fn is_document_below(repo: &Repository, format: RecordFormat, commit: &ObjectId)
     Ok(repo.store().read_as(Kind::Blob, &item.link.id)? == below)
 }
 
-/// The branches of a session that have a source of this kind.
+/// The branches of a line that have a source of this kind.
 fn candidates<'r>(
     repo: &'r Repository,
-    session: &str,
+    line: Line<'_>,
     format: RecordFormat,
 ) -> Result<Vec<Candidate<'r>>> {
     let (mut candidates, mut taken) = (Vec::new(), Vec::new());
     for (branch, tip) in repo.branches() {
-        if branch.session() != session {
+        if !line.has(&branch) {
             continue;
         }
         let list = repo.context(&tip)?.list(repo.store(), SOURCE)?;
         if list.is_empty() || is_document_below(repo, format, &tip)? {
             continue;
         }
-        if let Some(tip) = taken_back(repo, format, &tip)? {
+        let of_session = matches!(line, Line::Session(_));
+        if let Some(tip) = taken_back(repo, format, &tip)?.filter(|_| of_session) {
             let list = repo.context(&tip)?.list(repo.store(), SOURCE)?;
             let name = client_branch(repo, &branch)?;
             taken.push(candidate(repo, name, Some(branch.clone()), tip, list));
@@ -339,9 +366,26 @@ fn candidate(
     Candidate { branch, beside, tip, list, entries, position, common, keep, exact }
 }
 
-/// A session without a source begins, or goes on from what somebody snapshotted by hand.
-fn fresh(repo: &Repository, session: &str, format: RecordFormat) -> Result<ResumePoint> {
-    let branch = BranchName::main(session)?;
+/// Another transcript goes on where a branch is, with a source of its own.
+fn on_top(repo: &Repository, branch: BranchName, lookahead: Vec<Piece>) -> ResumePoint {
+    ResumePoint {
+        base: repo.tip(&branch),
+        branch,
+        beside: None,
+        base_pieces: 0,
+        stored: List::new(),
+        common: 0,
+        keep: 0,
+        replacement: Vec::new(),
+        lookahead,
+        restart: false,
+        apart: true,
+        left: None,
+    }
+}
+
+/// A branch without a source begins, or goes on from what somebody snapshotted by hand.
+fn fresh(repo: &Repository, branch: BranchName, format: RecordFormat) -> Result<ResumePoint> {
     let base = repo.tip(&branch);
     let restart = base.map(|base| is_document_below(repo, format, &base)).transpose()?;
     Ok(ResumePoint {

@@ -29,7 +29,7 @@ use super::finish::{finish_import, imported_tip};
 use super::fork::{ForkStep, Forking};
 use super::gap_limit::GapLimit;
 use super::redacted::redacted;
-use super::resume::{Relation, ResumePoint, find_resume_point};
+use super::resume::{Line, Relation, ResumePoint, find_resume_point};
 use super::source::{SourceReader, write_piece};
 use super::turns::TurnWriter;
 use super::unread::Unread;
@@ -63,9 +63,10 @@ pub(crate) fn import_transcript(
     });
 
     let mut staging = repo.begin();
-    let relation = find_resume_point(repo, &options.session, format, &mut pieces, |piece| {
-        write_piece(&mut staging, format.side_paths, piece)
-    })?;
+    let relation =
+        find_resume_point(repo, Line::Session(&options.session), format, &mut pieces, |piece| {
+            write_piece(&mut staging, format.side_paths, piece)
+        })?;
     let point = match relation {
         Relation::Resumed(point) => *point,
         Relation::Known(branch, head) => {

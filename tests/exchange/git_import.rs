@@ -8,6 +8,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use turntree::ErrorKind;
 use turntree::context::{FileEntry, FileMode};
+use turntree::maintenance::{Pattern, redact};
 use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
 use turntree::repo::{BranchName, LogEntry, Repository};
 use turntree_exchange::git::{GitExportOptions, GitImport, GitImportOptions, export, import};
@@ -50,6 +51,27 @@ fn files(repo: &Repository, id: &ObjectId) -> Files {
         files.insert(String::from_utf8(key.to_vec()).unwrap(), (mode.to_owned(), bytes));
     }
     files
+}
+
+#[test]
+fn what_was_redacted_comes_in_as_what_stands_for_it() {
+    if !is_installed() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let dir = sandbox.folder().join("work");
+    fs::create_dir(&dir).unwrap();
+    let git = Git::init(&dir);
+    fs::write(dir.join("login"), "the key is k-1234").unwrap();
+    git.run(&["add", "-A"]);
+    git.run(&["commit", "-q", "-m", "log in"]);
+    let repo = &sandbox.repo;
+    import_all(repo, &dir);
+    redact(repo, &Pattern::literal("k-1234", "[gone]").unwrap(), &stamp(2)).unwrap();
+    let again = import(repo, &dir, &options("again", &[]), &mut |_, _| {}).unwrap();
+    assert_eq!(again.notes[0].what, "its content was redacted from the store");
+    let tip = repo.tip(&BranchName::main("again").unwrap()).unwrap();
+    assert_eq!(files(repo, &tip)["login"].1, b"the key is [gone]");
 }
 
 fn turns(repo: &Repository) -> Vec<LogEntry> {

@@ -11,7 +11,9 @@ use gix::objs::tree::EntryKind;
 use gix::objs::{CommitRef, Kind as GitKind};
 use turntree::context::{Builder, Context, FileEntry, FileMode};
 use turntree::error::Result;
-use turntree::object::{Author, Commit, Kind, MAX_BLOB_BYTES, ObjectId, ObjectSink, Time, Trigger};
+use turntree::object::{
+    Author, Commit, Kind, MAX_BLOB_BYTES, ObjectId, ObjectSink, ObjectSource, Time, Trigger,
+};
 use turntree::repo::{BranchName, MAIN_BRANCH, Repository, Signature, Transaction};
 
 use super::GitNote;
@@ -321,14 +323,28 @@ impl ImportRun<'_> {
                     }
                     read => read.map_err(|error| error.at(path))?,
                 };
+                let bytes = self.allowed(path, bytes.into())?;
                 let size = bytes.len() as u64;
-                let known = (self.change.write(Kind::Blob, bytes.into())?, size);
+                let known = (self.change.write(Kind::Blob, bytes)?, size);
                 self.change.make_room()?;
                 self.blobs.insert(entry.id, known);
                 known
             }
         };
         Ok(Some(FileEntry { blob, mode, size }))
+    }
+
+    /// Content as the store may have it: what was redacted comes in as what stands for it.
+    fn allowed(&mut self, path: &str, bytes: Bytes) -> Result<Bytes> {
+        let redactions = self.repo.redactions()?;
+        if redactions.is_empty() {
+            return Ok(bytes);
+        }
+        let Some(instead) = redactions.get(&ObjectId::of(Kind::Blob, &bytes)) else {
+            return Ok(bytes);
+        };
+        self.note(&path, "its content was redacted from the store");
+        self.repo.store().read_as(Kind::Blob, &instead)
     }
 
     /// Moves the branches, and makes everything durable.

@@ -252,7 +252,7 @@ fn codex_is_followed_by_its_rollout() {
     assert_eq!(client.files().len(), 2);
     let (repo, commits) = (client.repo(), client.commits());
     let titles: Vec<String> = commits.iter().map(|id| repo.commit(id).unwrap().message).collect();
-    assert_eq!(titles, ["go", "[apply_patch] ok", "done"]);
+    assert_eq!(titles, ["go", "apply_patch x", "done"]);
 }
 
 #[test]

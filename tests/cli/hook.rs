@@ -427,7 +427,7 @@ fn options_of_every_command_may_stand_before_what_hook_is_to_do() {
     assert!(fs::read_to_string(&settings).unwrap().contains(other));
     let refused = run(&["hook", "--spiral", "install", "codex"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8(refused.stderr).unwrap().contains("behind 'install'"));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("after 'install'"));
 }
 
 #[test]

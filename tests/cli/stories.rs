@@ -302,6 +302,11 @@ fn errors() {
 }
 
 #[test]
+fn paths_where_fingers_type_them() {
+    play("paths.md");
+}
+
+#[test]
 fn words_of_git_and_of_others() {
     play("words.md");
 }

@@ -13,7 +13,7 @@ use turntree::repo::{Blame as Blamed, BlameKind, BlamedPart, Repository};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::revision::resolve;
+use crate::porcelain::place::resolve_place;
 use crate::porcelain::search::warn_of_gaps;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
@@ -36,13 +36,13 @@ const NO_PATH: &str = "name an entry or section, as in HEAD:files/src/main.rs or
 /// have written it.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  turntree blame HEAD:files/src/main.rs
+  turntree blame src/main.rs
   turntree blame HEAD:files/src/main.rs -L 40,60
   turntree blame nightly:scratchpad
   turntree blame HEAD:agents/main/messages
   turntree blame HEAD:agents/main/state/budget --fields")]
 pub(crate) struct Blame {
-    /// The entry to look at
+    /// The entry to look at; a path alone is a file of the newest snapshot
     #[arg(value_name = "REV:PATH", add = ArgValueCandidates::new(revisions))]
     place: String,
     /// Only these lines, from 1: A,B or A, or ,B
@@ -67,7 +67,7 @@ impl Verb for Blame {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let lines = self.lines.as_deref().map(parse_lines).transpose()?;
         let repo = run.open()?;
-        let revision = resolve(&repo, &self.place)?;
+        let revision = resolve_place(&repo, &self.place)?;
         let Some(path) = revision.path.filter(|path| !path.is_empty()) else {
             let missing = Error::invalid(format!("'{}' has no path", self.place));
             return Err(Failure::hinted(missing, NO_PATH));

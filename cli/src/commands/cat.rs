@@ -11,7 +11,7 @@ use turntree::object::{Kind, ObjectSource};
 use turntree::tree::List;
 
 use super::Verb;
-use crate::porcelain::revision::resolve;
+use crate::porcelain::place::resolve_place;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Result};
@@ -27,7 +27,7 @@ use crate::view::error::{Answer, Failure, Result};
   turntree cat nightly:agents/main/messages/0
   turntree cat nightly:agents/main/messages | jq .")]
 pub(crate) struct Cat {
-    /// A revision and a path into it
+    /// A revision and a path into it; a path alone is a file of the newest snapshot
     #[arg(value_name = "REV:PATH", add = ArgValueCandidates::new(revisions))]
     path: String,
 }
@@ -39,7 +39,7 @@ impl Verb for Cat {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let revision = resolve(&repo, &self.path)?;
+        let revision = resolve_place(&repo, &self.path)?;
         let Some(path) = revision.path else {
             let missing =
                 Error::invalid(format!("'{}' names no entry: expected REV:PATH", self.path));

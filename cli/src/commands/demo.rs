@@ -56,12 +56,11 @@ const STRATEGIES: [Strategy; 2] = [
 ///
 /// Imports a transcript, shows its log, forks two strategies, compares them, restores a turn, and
 /// measures all of it against one full copy per turn. Without TRANSCRIPT it uses a session of its
-/// own. The store is temporary, unless --store names one.
+/// own. The store is temporary, whatever --store and TURNTREE_STORE name.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree demo
-  turntree demo ~/.claude/projects/-work/3f2a91c0.jsonl
-  turntree --store demo.turntree demo")]
+  turntree demo ~/.claude/projects/-work/3f2a91c0.jsonl")]
 pub(crate) struct Demo {
     /// A transcript to use
     #[arg(value_hint = clap::ValueHint::FilePath)]
@@ -88,10 +87,7 @@ impl Verb for Demo {
         let folder = TempDir::with_prefix("turntree-demo-")
             .map_err(|error| Error::io("make a temporary directory", error))?;
         let stamp = stamp()?;
-        let repo = match run.named_store() {
-            Some(_) => run.open_or_create()?,
-            None => Arc::new(create_repository(&folder.path().join("store"))?),
-        };
+        let repo = Arc::new(create_repository(&folder.path().join("store"))?);
         let (report, took) = self.import(&repo, &stamp)?;
         let mut show = Demonstration { repo: &repo, out: &mut run.out, stamp, report };
         let turns = show.turns()?;

@@ -3,30 +3,37 @@
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::context::ContextDiff;
-use turntree::repo::{HEAD, Repository};
+use turntree::object::ObjectSource;
+use turntree::repo::HEAD;
 
 use super::Verb;
-use crate::porcelain::diff::{changes, records};
+use crate::porcelain::diff::{changes, keep_below, records};
+use crate::porcelain::place::{part, path_of_word};
 use crate::porcelain::revision::resolve;
+use crate::porcelain::unsaved::UnsavedChanges;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::render::changes::{Changes, write_stats};
 
 /// Show what changed between two snapshots, section by section
+///
+/// Without a snapshot it shows the files of the workspace that differ from the newest one. Words that
+/// are no snapshots are paths.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
+  turntree diff
   turntree diff HEAD~1
   turntree diff plan-a plan-b files/src
   turntree diff turn:10 turn:12 --stat
   turntree diff main plan-b --json | jq '.files.changed'")]
 pub(crate) struct Diff {
-    /// The older snapshot, or A..B
+    /// The older snapshot, or A..B; without one, the workspace is compared with the newest snapshot
     #[arg(value_name = "A", add = ArgValueCandidates::new(revisions))]
-    old: String,
-    /// The newer snapshot
-    #[arg(value_name = "B", default_value = HEAD, add = ArgValueCandidates::new(revisions))]
-    new: String,
+    old: Option<String>,
+    /// The newer snapshot; HEAD by default
+    #[arg(value_name = "B", add = ArgValueCandidates::new(revisions))]
+    new: Option<String>,
     /// Only sections and entries below these paths
     #[arg(value_name = "PATH")]
     paths: Vec<String>,
@@ -45,27 +52,42 @@ impl Verb for Diff {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let (old, new) = self.old.split_once("..").unwrap_or((&self.old, &self.new));
-        let (old, new) = (resolve(&repo, old)?.commit, resolve(&repo, new)?.commit);
-        let changed = changes(&repo, &old, &new, &self.paths)?;
-        if run.out.json {
-            run.out.record(&records(&changed))?;
-        } else {
-            run.out.page();
-            self.write_text(run, &repo, &changed)?;
-        }
+        let words: Vec<String> = self.old.iter().chain(&self.new).cloned().collect();
+        let (revisions, mut paths) = part(&repo, &words)?;
+        let path = |word: &String| path_of_word(&repo, word).unwrap_or_else(|| word.clone());
+        paths.extend(self.paths.iter().map(path));
+        let changed = match &*revisions {
+            [] => {
+                let mut unsaved = UnsavedChanges::look(&repo, None)?;
+                keep_below(&mut unsaved.changed, &paths);
+                self.write(run, &unsaved.change, &unsaved.changed)?;
+                unsaved.changed
+            }
+            [old, rest @ ..] => {
+                let new = rest.first().map_or(HEAD, String::as_str);
+                let (old, new) = old.split_once("..").unwrap_or((old, new));
+                let (old, new) = (resolve(&repo, old)?.commit, resolve(&repo, new)?.commit);
+                let changed = changes(&repo, &old, &new, &paths)?;
+                self.write(run, repo.store(), &changed)?;
+                changed
+            }
+        };
         Ok(if self.exit_code && !changed.is_empty() { Answer::No } else { Answer::Yes })
     }
 }
 
 impl Diff {
-    fn write_text(
+    fn write(
         &self,
         run: &mut Invocation,
-        repo: &Repository,
+        source: &dyn ObjectSource,
         changed: &ContextDiff,
     ) -> Result<()> {
-        let changes = Changes { source: repo.store(), paint: run.out.paint };
+        if run.out.json {
+            return Ok(run.out.record(&records(changed))?);
+        }
+        run.out.page();
+        let changes = Changes { source, paint: run.out.paint };
         if !self.stat {
             for (section, diff) in changed {
                 changes.write(&mut run.out, section, diff)?;

@@ -153,7 +153,7 @@ impl Export {
         let changed = changed_refs(&report);
         if report.commits == 0 {
             match &changed[..] {
-                [] => writeln!(run.out, "{directory} has all of this already: {refs}")?,
+                [] => writeln!(run.out, "{directory} is up to date ({refs})")?,
                 changed => {
                     writeln!(run.out, "{directory}: no new commits, {}", changed.join(", "))?;
                 }
@@ -220,7 +220,7 @@ impl Import {
         let changed = changed_names(&report);
         if report.commits == 0 {
             match &changed[..] {
-                [] => writeln!(run.out, "{session} has all of this already: {branches}")?,
+                [] => writeln!(run.out, "{session} is up to date ({branches})")?,
                 changed => writeln!(run.out, "{session}: no new commits, {}", changed.join(", "))?,
             }
             return Ok(Answer::Yes);

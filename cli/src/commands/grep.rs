@@ -13,6 +13,7 @@ use turntree::repo::{
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
+use crate::porcelain::place::part;
 use crate::porcelain::search::{RoleName, messages_with, record, scopes, warn_of_gaps};
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::Invocation;
@@ -96,7 +97,9 @@ impl Verb for Grep {
         };
         let pattern = LinePattern::new(&self.pattern, options)?;
         let repo = run.open()?;
-        let scopes = scopes(&repo, &self.revisions, self.session.as_deref(), self.all)?;
+        let (revisions, mut paths) = part(&repo, &self.revisions)?;
+        paths.extend(self.path.iter().cloned());
+        let scopes = scopes(&repo, &revisions, self.session.as_deref(), self.all)?;
         let messages = messages_with(&pattern);
         let working = Working::new("looking at the turns");
         let progress = |done: u64, all: u64| {
@@ -107,7 +110,7 @@ impl Verb for Grep {
         let query = GrepQuery {
             pattern: &pattern,
             wanted: SearchFilter {
-                paths: Selection::parse(&self.path),
+                paths: Selection::parse(&paths),
                 roles: self.role.iter().map(|role| role.role()).collect(),
             },
             lines: (!self.count && !self.list).then_some(self.context),

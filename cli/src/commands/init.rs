@@ -1,13 +1,14 @@
 //! `init`: makes a store.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use turntree::local::create_repository;
 
 use super::Verb;
+use crate::porcelain::broad_directory::expect_narrow;
 use crate::program::invocation::{Invocation, STORE_DIR};
 use crate::view::error::{Answer, Result};
 use crate::view::json;
@@ -15,7 +16,8 @@ use crate::view::json;
 /// Make a store
 ///
 /// Makes the directory .turntree in DIR, or the one that --store names. Commands that run in DIR or
-/// below it use this store. It holds a .gitignore that excludes it from a git repository around it.
+/// below it use this store. In the home directory it would take the place of the user's own store for all
+/// that is below, so that is refused without --allow-broad. It holds a .gitignore that excludes it from a git repository around it.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree init
@@ -25,6 +27,9 @@ pub(crate) struct Init {
     /// The directory that gets a store; the working directory by default
     #[arg(value_hint = clap::ValueHint::DirPath)]
     dir: Option<PathBuf>,
+    /// Allow the home directory, a directory above it, or /: every directory below uses the store then
+    #[arg(long)]
+    allow_broad: bool,
 }
 
 impl Verb for Init {
@@ -33,6 +38,10 @@ impl Verb for Init {
             (None, Some(store)) => store.to_owned(),
             (dir, _) => dir.clone().unwrap_or_default().join(STORE_DIR),
         };
+        if let Some(folder) = store.parent().filter(|_| store.ends_with(STORE_DIR)) {
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            expect_narrow(folder, self.allow_broad)?;
+        }
         create_repository(&store)?;
         let store = store.display().to_string();
         if run.out.json {

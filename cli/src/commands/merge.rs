@@ -4,7 +4,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 
 use super::Verb;
-use crate::porcelain::merge::{MergeOptions, MergeOutcome, answer, merge};
+use crate::porcelain::merge::{MergeOptions, MergeOutcome, answer, expect_related, merge};
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -17,7 +17,8 @@ use crate::view::error::{Answer, Result};
 ///
 /// A merge never stops half way. An entry that both sides changed differently is a conflict: its
 /// three versions are kept in the section conflicts, 'turntree resolve' lists and decides them, and
-/// the exit code is 1.
+/// the exit code is 1. Branches that share no snapshot, as those of two sessions, are merged only with
+/// --unrelated.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree merge plan-b
@@ -30,11 +31,17 @@ pub(crate) struct Merge {
     revision: String,
     #[command(flatten)]
     how: MergeOptions,
+    /// Merge even if both sides share no snapshot: everything of theirs counts as new
+    #[arg(long)]
+    unrelated: bool,
 }
 
 impl Verb for Merge {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
+        if !self.unrelated {
+            expect_related(&repo, &self.revision, &self.how)?;
+        }
         let (request, staged, turn) = merge(&repo, &self.revision, &self.how)?;
         let shown =
             MergeOutcome { staged: &staged, request: &request, turn, dry_run: self.how.dry_run };

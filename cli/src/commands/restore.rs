@@ -7,12 +7,13 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::ErrorKind;
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, Repository};
+use turntree::repo::{BranchName, HEAD, Repository};
 use turntree::workspace::{CheckoutReport, FileAction, FilesPlan, plan_checkout};
 
 use super::Verb;
 use super::swarm::IntoConfiguration;
 use crate::porcelain::broad_directory::expect_narrow;
+use crate::porcelain::place::part;
 use crate::porcelain::revision::resolve;
 use crate::porcelain::rewind::{RestoreRequest, RewindPlace, unknown_workspace};
 use crate::program::complete::revisions;
@@ -43,12 +44,13 @@ use crate::view::render::{count, harmless, size};
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree restore turn:12 --dry-run
+  turntree restore src/main.rs
   turntree restore nightly~3 --only files/src --only scratchpad
   turntree restore HEAD --workspace ../copy
   turntree restore turn:12 --to look
   turntree restore nightly~3 --to . --only files --dry-run")]
 pub(crate) struct Restore {
-    /// The snapshot
+    /// The snapshot; or a file, which comes back as it is in the newest one
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revision: String,
     /// Write it to this directory, which is made if needed, and leave branch and workspace alone
@@ -90,13 +92,15 @@ impl Verb for Restore {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let id = resolve(&repo, &self.revision)?.commit;
+        let (mut revisions, paths) = part(&repo, std::slice::from_ref(&self.revision))?;
+        let id = resolve(&repo, &revisions.pop().unwrap_or_else(|| HEAD.to_owned()))?.commit;
+        let only = [&*paths, &*self.only].concat();
         if let Some(configuration) = &self.configuration {
             return self.into.run(run, &repo, &id, configuration);
         }
         match &self.to {
-            Some(to) => self.lay_out(run, &repo, id, to),
-            None => self.bring_back(run, &repo, id),
+            Some(to) => self.lay_out(run, &repo, id, to, &only),
+            None => self.bring_back(run, &repo, id, &only),
         }
     }
 }
@@ -107,11 +111,12 @@ impl Restore {
         run: &mut Invocation,
         repo: &Repository,
         from: ObjectId,
+        only: &[String],
     ) -> Result<Answer> {
         let request = RestoreRequest {
             branch: self.place.branch(repo)?,
             from,
-            only: &self.only,
+            only,
             keep_lessons: false,
             dry_run: self.dry_run,
         };
@@ -125,9 +130,10 @@ impl Restore {
         repo: &Repository,
         id: ObjectId,
         to: &Path,
+        only: &[String],
     ) -> Result<Answer> {
         expect_narrow(to, self.place.allow_broad)?;
-        let plan = plan_checkout(repo.store(), &repo.context(&id)?, to, &self.only)?;
+        let plan = plan_checkout(repo.store(), &repo.context(&id)?, to, only)?;
         let restored =
             if self.dry_run { CheckoutReport::default() } else { self.apply(repo, &plan)? };
         if run.out.json {

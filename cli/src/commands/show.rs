@@ -11,7 +11,7 @@ use turntree::repo::Repository;
 use super::Verb;
 use super::ls;
 use crate::porcelain::entries::{entry_at, list, overview};
-use crate::porcelain::revision::resolve;
+use crate::porcelain::place::resolve_place;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::clock;
@@ -43,7 +43,7 @@ impl Verb for Show {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let revision = resolve(&repo, &self.revision)?;
+        let revision = resolve_place(&repo, &self.revision)?;
         let id = revision.commit;
         let commit = repo.commit(&id)?;
         let context = repo.context(&id)?;

@@ -126,12 +126,18 @@ fn write_text(run: &mut Invocation, found: &Found) -> Result<()> {
                 writeln!(run.out, "  {path} swings: turns {turns}")?;
             }
             SignKind::SameFile => {
-                writeln!(run.out, "  nothing but {path}, in ever other ways: turns {turns}")?;
+                writeln!(
+                    run.out,
+                    "  only {path} was edited, differently each time: turns {turns}"
+                )?;
             }
         }
     }
     if let Some(turn) = found.rollback_to {
-        writeln!(run.out, "turn {turn} was before that: 'turntree rollback --to-turn {turn}'")?;
+        writeln!(
+            run.out,
+            "last turn before the loop: {turn}. To go back: 'turntree rollback --to-turn {turn}'"
+        )?;
     }
     Ok(())
 }

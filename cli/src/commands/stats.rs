@@ -48,6 +48,10 @@ impl Verb for Stats {
             run.out.record(&json::Stats::from(&found))?;
             return Ok(Answer::Yes);
         }
+        if found.sessions.is_empty() {
+            writeln!(run.out, "no session in {}", run.store_dir()?.display())?;
+            return Ok(Answer::Yes);
+        }
         run.out.page();
         let out = &mut run.out;
         write_sessions(out, &found, now)?;

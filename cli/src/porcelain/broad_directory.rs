@@ -1,85 +1,27 @@
-//! Directories that are more than a workspace: the root of all files, the home directory, and those
-//! above it. Whatever captures a directory or writes files into one asks here.
+//! Directories that are more than a workspace, as commands refuse them.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
-use turntree::{Error, ErrorKind};
+use turntree::ErrorKind;
+use turntree::workspace;
 
 use crate::view::advice::Advice;
 use crate::view::error::{Hint, Result};
 
 /// Refuses `dir` when it is broad and nobody said that this is meant.
 ///
-/// Directories are told apart by what they are and not by their names, so links, `//` and `x/..` hide
-/// none; one that is not there yet is where it would be made.
-///
 /// # Errors
 /// `InvalidInput`, saying which directory it is.
 pub(crate) fn expect_narrow(dir: &Path, allow_broad: bool) -> Result<()> {
-    let Some(found) = identity(&resolved(dir)).filter(|_| !allow_broad) else { return Ok(()) };
-    let home = etcetera::home_dir().ok().and_then(|home| home.canonicalize().ok());
-    let homes = home.iter().flat_map(|home| home.ancestors());
-    let broad = homes.chain([Path::new("/")]).find(|broad| identity(broad) == Some(found));
-    let Some(broad) = broad else { return Ok(()) };
-    let what = if Some(broad) == home.as_deref() {
-        "the home directory"
-    } else if broad == Path::new("/") {
-        "the root of all files"
-    } else {
-        "a directory above the home directory"
-    };
-    let refused = format!("{} is {what}, which is more than a workspace", dir.display());
-    Err(Error::invalid(refused)).hint(
+    if allow_broad {
+        return Ok(());
+    }
+    let home = etcetera::home_dir().ok();
+    workspace::expect_narrow(dir, home.as_deref()).hint(
         ErrorKind::InvalidInput,
         Advice::new(
             "name the directory of a project, or say --allow-broad",
             "start the server with the directory of a project",
         ),
     )
-}
-
-/// Resolves `dir` as it will be once all of it exists: links are followed, the rest counts as made.
-fn resolved(dir: &Path) -> PathBuf {
-    let Ok(dir) = std::path::absolute(dir) else { return dir.to_owned() };
-    let mut whole = PathBuf::new();
-    for part in dir.components() {
-        match part {
-            Component::ParentDir => {
-                whole.pop();
-            }
-            part => whole.push(part),
-        }
-        if let Ok(found) = whole.canonicalize() {
-            whole = found;
-        }
-    }
-    whole
-}
-
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_root_is_broad_whatever_it_is_called() {
-        let folder = tempfile::tempdir().unwrap();
-        let link = folder.path().join("link");
-        std::os::unix::fs::symlink("/", &link).unwrap();
-        let made_on_the_way = folder.path().join("link/no-such-folder/..");
-        for dir in [Path::new("/"), Path::new("//"), Path::new("/usr/.."), &link, &made_on_the_way]
-        {
-            let error = expect_narrow(dir, false).unwrap_err();
-            assert!(format!("{error:?}").contains("the root of all files"), "{}", dir.display());
-            expect_narrow(dir, true).unwrap();
-        }
-        let below = link.join("no-such-folder/deeper/..");
-        for dir in [folder.path(), &folder.path().join("new"), &below] {
-            expect_narrow(dir, false).unwrap();
-        }
-    }
 }

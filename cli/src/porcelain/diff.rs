@@ -19,16 +19,22 @@ pub(crate) fn changes(
     paths: &[String],
 ) -> Result<ContextDiff> {
     let mut changed = diff(repo.store(), &repo.context(old)?, &repo.context(new)?)?;
-    if !paths.is_empty() {
-        for (section, diff) in &mut changed {
-            diff.changes.retain(|change| {
-                let path = path_of(section, &change.key);
-                paths.iter().any(|wanted| is_below(&path, wanted.trim_end_matches('/')))
-            });
-        }
-        changed.retain(|_, diff| !diff.changes.is_empty());
-    }
+    keep_below(&mut changed, paths);
     Ok(changed)
+}
+
+/// Leaves only changes at or below some paths, if there are any.
+pub(crate) fn keep_below(changed: &mut ContextDiff, paths: &[String]) {
+    if paths.is_empty() {
+        return;
+    }
+    for (section, diff) in &mut *changed {
+        diff.changes.retain(|change| {
+            let path = path_of(section, &change.key);
+            paths.iter().any(|wanted| is_below(&path, wanted.trim_end_matches('/')))
+        });
+    }
+    changed.retain(|_, diff| !diff.changes.is_empty());
 }
 
 fn is_below(path: &str, folder: &str) -> bool {

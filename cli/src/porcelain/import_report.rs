@@ -37,7 +37,7 @@ pub(crate) fn print(
     }
     let branch = out.paint.paint(NAME, &report.branch);
     if report.turns == 0 && report.others.is_empty() {
-        writeln!(out, "{branch} has all of this already")?;
+        writeln!(out, "{branch} is up to date")?;
         return Ok(());
     }
     let turns = count(report.turns, "turn");

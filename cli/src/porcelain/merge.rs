@@ -50,6 +50,21 @@ pub(crate) fn merge(
     Ok((request, staged, turn))
 }
 
+/// Refuses two sides that share no snapshot: all of theirs would come in, as a rule by mistake.
+pub(crate) fn expect_related(repo: &Repository, revision: &str, how: &MergeOptions) -> Result<()> {
+    let (theirs, label) = snapshot_of(repo, revision)?;
+    let into = how.request(repo, theirs, label.clone())?.into;
+    let Some(ours) = repo.tip(&into) else { return Ok(()) };
+    if repo.merge_base(&ours, &theirs)?.is_some() {
+        return Ok(());
+    }
+    let apart = Error::invalid(format!("{label} and {into} share no snapshot"));
+    Err(Failure::hinted(
+        apart,
+        "--unrelated merges them all the same, --dry-run shows what comes in",
+    ))
+}
+
 /// Options of a merge or a cherry-pick.
 #[derive(Debug, Default, Args)]
 pub(crate) struct MergeOptions {

@@ -122,7 +122,7 @@ fn expiry(text: &str, now: Time) -> Result<i64> {
         Error::invalid(format!("'{text}': expected a duration such as 30d, or a time"))
     })?;
     if moment <= now.micros {
-        return Err(Error::invalid(format!("'{text}' is over already")).into());
+        return Err(Error::invalid(format!("'{text}' is in the past")).into());
     }
     Ok(moment)
 }

@@ -12,8 +12,31 @@ use crate::view::error::{Hint, Result};
 
 /// Resolves a revision, with times in `@{...}`.
 pub(crate) fn resolve(repo: &Repository, revision: &str) -> Result<Revision> {
-    with_resolver(repo, |resolver| resolver.resolve(revision))
+    with_hint(repo, |resolver| resolver.resolve(revision), hint_for(revision))
 }
+
+/// Advice on a word that names nothing, by what it looks like.
+fn hint_for(word: &str) -> Advice {
+    let for_commands = match word {
+        _ if word.len() < 4 && word.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            format!("ids need at least 4 digits; turn:{word} is a turn of HEAD's branch")
+        }
+        _ if word.contains(['~', '^']) || word.contains("turn:") => {
+            "'turntree log' counts the turns of a branch".to_owned()
+        }
+        _ if word.contains(':') => "'turntree ls REV' lists what a snapshot has".to_owned(),
+        _ if word.contains(['/', '.']) => {
+            "a file of the newest snapshot is HEAD:files/...: 'turntree ls HEAD:files' lists them, \
+             'turntree branch' the names"
+                .to_owned()
+        }
+        _ => "'turntree branch' lists names, 'turntree log' lists ids".to_owned(),
+    };
+    Advice::new(for_commands, FOR_CALLS)
+}
+
+const FOR_CALLS: &str =
+    "branch lists the branches, log the snapshots; all = true those of every session";
 
 /// The object that a name stands for: what is at the path of a revision, a commit or tag, or any
 /// object by its id or the beginning of it.
@@ -49,13 +72,21 @@ pub(crate) fn with_resolver<T>(
     repo: &Repository,
     ask: impl FnOnce(&Resolver<'_>) -> turntree::Result<T>,
 ) -> Result<T> {
+    with_hint(
+        repo,
+        ask,
+        Advice::new("'turntree branch' lists names, 'turntree log' lists ids", FOR_CALLS),
+    )
+}
+
+fn with_hint<T>(
+    repo: &Repository,
+    ask: impl FnOnce(&Resolver<'_>) -> turntree::Result<T>,
+    hint: Advice,
+) -> Result<T> {
     let now = clock::now()?;
     let parse = |text: &str| clock::parse_moment(text, now);
     let answer = ask(&Resolver::new(repo).with_times(&parse).with_prompts(&is_prompt));
-    let hint = Advice::new(
-        "'turntree branch' and 'turntree log' show what there is",
-        "branch lists the branches, log the snapshots; all = true those of every session",
-    );
     answer.hint(ErrorKind::NotFound, hint)
 }
 

@@ -33,5 +33,6 @@ pub(crate) fn status(repo: &Repository, store: &Path) -> Result<json::Status> {
         sessions: sessions.len() as u64,
         branches: branches.len() as u64,
         conflicts,
+        workspace: None,
     })
 }

@@ -366,6 +366,19 @@ pub(crate) struct Status {
     pub(crate) branches: u64,
     /// Conflicts that are open on HEAD's branch.
     pub(crate) conflicts: u64,
+    /// The workspace beside the newest snapshot, where a command looked at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workspace: Option<UnsavedFiles>,
+}
+
+/// The workspace of `status`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct UnsavedFiles {
+    pub(crate) dir: String,
+    /// Files that the newest snapshot does not have as they are.
+    pub(crate) differing: u64,
+    /// True when there was no time to look at all of them.
+    pub(crate) unfinished: bool,
 }
 
 /// `restore --to`.

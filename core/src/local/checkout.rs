@@ -4,9 +4,12 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::Repo;
+use super::system::home;
 use crate::context::Context;
 use crate::error::Result;
-use crate::workspace::{CheckoutReport, FileAction, FilesPlan, PlannedFile, plan_checkout};
+use crate::workspace::{
+    CheckoutReport, FileAction, FilesPlan, PlannedFile, expect_narrow, plan_checkout,
+};
 
 /// A checkout that is being described.
 #[derive(Debug)]
@@ -48,8 +51,10 @@ impl<'s> Checkout<'s> {
     ///
     /// # Errors
     /// `NotFound` when the snapshot has nothing of what it is limited to, `InvalidInput` when a path
-    /// leads out of the directory or something that is no file is in the way.
+    /// leads out of the directory or something that is no file is in the way, or for `/`,
+    /// the home directory and those above it.
     pub fn plan(self) -> Result<CheckoutPlan<'s>> {
+        expect_narrow(&self.dir, home().as_deref())?;
         let plan = plan_checkout(self.repo.inner.store(), self.context, &self.dir, &self.only)?;
         Ok(CheckoutPlan { repo: self.repo, plan, overwrite: self.overwrite })
     }

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::system::home;
 use super::{Repo, Snapshot};
 use crate::context::Selection;
 use crate::error::{Error, Result};
@@ -11,7 +12,7 @@ use crate::object::ObjectId;
 use crate::repo::BranchName;
 use crate::workspace::{
     CaptureOptions, ChangeKind, FileChange, PreparedRewind, RewindReport, RewindRequest, StatCache,
-    prepare_rewind,
+    expect_narrow, prepare_rewind,
 };
 
 /// Digits of an id in a title.
@@ -76,7 +77,8 @@ impl<'r> Rewind<'r> {
     /// Plans it. Reads what comes back, captures the workspace, and changes nothing.
     ///
     /// # Errors
-    /// `InvalidInput` without a target, `NotFound` when the turn is not on the branch or the workspace
+    /// `InvalidInput` without a target, and for the workspaces `/`, the home directory and those above
+    /// it; `NotFound` when the turn is not on the branch or the workspace
     /// is no directory, `Expired` when the snapshot was dropped.
     pub fn plan(self) -> Result<RewindPlan<'r>> {
         let repo = &*self.repo.inner;
@@ -100,6 +102,9 @@ impl<'r> Rewind<'r> {
             message: format!("back to {}", from.short(SHORT)),
         };
         let dir = restore.workspace.as_deref();
+        if let Some(dir) = dir {
+            expect_narrow(dir, home().as_deref())?;
+        }
         let cache = dir.and_then(|dir| StatCache::open(repo.store(), dir).ok());
         let never = self.repo.never();
         let options =

@@ -1,9 +1,9 @@
-//! The clock, randomness and the real disk: the one file of the engine that asks the system for them.
+//! The clock, randomness, the home directory and the real disk: the one file of the engine that asks the system for them.
 
 use std::fs::DirBuilder;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,6 +19,11 @@ const FOLDER_MODE: u32 = 0o700;
 pub(super) fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time { micros: i64::try_from(since.as_micros()).unwrap_or(i64::MAX), offset_minutes: 0 }
+}
+
+/// Returns the home directory of the user.
+pub(super) fn home() -> Option<PathBuf> {
+    std::env::home_dir()
 }
 
 /// Returns 16 bytes that nobody can guess: a keyed hash, whose keys the system gave this process.

@@ -4,12 +4,15 @@ use std::path::Path;
 
 use bytes::Bytes;
 
+use super::system::home;
 use super::{Repo, Snapshot, bad_path};
 use crate::context::{Builder, Context, FileMode, JSON_MEDIA, MessageEntry, Role, split};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSink, Trigger};
 use crate::repo::{self, BranchName, Transaction};
-use crate::workspace::{CaptureOptions, CaptureReport, StatCache, capture, workspace_metadata};
+use crate::workspace::{
+    CaptureOptions, CaptureReport, StatCache, capture, expect_narrow, workspace_metadata,
+};
 
 /// The section of the workspace.
 const FILES: &str = "files";
@@ -97,10 +100,12 @@ impl<'r> Turn<'r> {
     /// out. Reads only files that changed since the last capture; the result says how many.
     ///
     /// # Errors
-    /// `NotFound` when `dir` is no directory, `Io` when it cannot be opened. A file that cannot be read
+    /// `NotFound` when `dir` is no directory, `InvalidInput` for `/`, the home directory and those above
+    /// it, `Io` when it cannot be opened. A file that cannot be read
     /// keeps its last known content.
     pub fn capture_files(&mut self, dir: impl AsRef<Path>) -> Result<&CaptureReport> {
         let dir = dir.as_ref();
+        expect_narrow(dir, home().as_deref())?;
         // Without a cache every file is read, which is all that is lost.
         let cache = StatCache::open(self.repo.inner.store(), dir).ok();
         let never = self.repo.never();

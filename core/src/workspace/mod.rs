@@ -5,6 +5,7 @@
 //! | [`capture`](capture()) | reads a directory into the `files` section of a context |
 //! | [`checkout`](plan_checkout) | writes a context into any directory; nothing else changes |
 //! | [`rewind`](prepare_rewind) | brings a branch and its workspace back to a state, as one operation that [`prepare_undo`] takes back |
+//! | `broad` | refuses directories that are more than a workspace |
 //! | `caches` | files beside the store that save work between processes and may be deleted at any time |
 //! | `disk` | directories held open, and files that get their names when they are whole |
 //!
@@ -22,12 +23,14 @@
 //! - Permissions are 666, or 777 for an executable, less the user's umask, and never more than
 //!   those of the file that is replaced. Setuid, setgid and sticky bits are never set.
 
+mod broad;
 mod caches;
 mod capture;
 mod checkout;
 mod disk;
 mod rewind;
 
+pub use broad::expect_narrow;
 pub use caches::{AdoptionCache, Claim, FileMark, read_note, write_note};
 pub use capture::{
     CaptureOptions, CaptureProgress, CaptureReport, MAX_FILE_BYTES, SkippedFile, StatCache, capture,

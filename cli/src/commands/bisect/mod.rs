@@ -294,7 +294,11 @@ impl Trial<'_> {
             keep(repo, search, &format!("bisect {verdict} turn {number}"))?;
             if !run.out.json {
                 let same = if known.is_some() { ", as the same files before" } else { "" };
-                writeln!(run.out, "turn {number} is {}{same}", said(verdict))?;
+                let left = match search.outlook(repo)? {
+                    BisectStatus::Next { left, .. } => format!(" ({left} left to test)"),
+                    _ => String::new(),
+                };
+                writeln!(run.out, "turn {number} is {}{same}{left}", said(verdict))?;
                 run.out.flush()?;
             }
             self.answers.push(json::BisectAnswer {

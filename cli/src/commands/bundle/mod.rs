@@ -164,7 +164,7 @@ impl Create {
         let repo = run.open()?;
         let to_stdout = self.output == Path::new("-");
         if to_stdout && io::stdout().is_terminal() {
-            let error = Error::invalid("a bundle is not for terminals");
+            let error = Error::invalid("not writing binary data to a terminal");
             return Err(Failure::hinted(error, "name a file with -o"));
         }
         let wanted = self.names.iter().map(|name| wanted(&repo, name));

@@ -145,7 +145,7 @@ impl Verb for Hook {
         if self.action.is_some() && is_for_events {
             let message = "these options apply to an event";
             return Err(Error::invalid(message))
-                .hint(ErrorKind::InvalidInput, "those of an installation stand behind 'install'");
+                .hint(ErrorKind::InvalidInput, "put installation options after 'install'");
         }
         match &self.action {
             Some(HookCommand::Install(action)) => action.run(run),
@@ -317,7 +317,7 @@ impl SettingsPlace {
         }
         let path = plan.path.display();
         if plan.is_done() {
-            writeln!(run.out, "{} is as it should be", run.out.paint.paint(NAME, path))?;
+            writeln!(run.out, "{} is up to date", run.out.paint.paint(NAME, path))?;
         } else if self.dry_run {
             write_difference(run, &plan)?;
         } else {

@@ -17,6 +17,7 @@ use turntree::repo::{
 use self::filter::{Filter, Wanted};
 use super::Verb;
 use crate::porcelain::history::{Walk, gone, messages};
+use crate::porcelain::place::part;
 use crate::porcelain::search::{Occurring, warn_of_gaps};
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::Invocation;
@@ -43,13 +44,15 @@ const MIN_WIDTH: usize = 30;
   turntree log -n 5
   turntree log --graph --all
   turntree log nightly~10..nightly --oneline
+  turntree log src/main.rs
   turntree log --path files/src --path scratchpad/plan
   turntree log -S 'fn parse' --graph
   turntree log --session nightly --since yesterday --trigger threshold
   turntree log --all --tokens-above 100000 --reverse -n 5
   turntree log nightly --json | jq -r .message")]
 pub(crate) struct Log {
-    /// Start here, or A..B for the snapshots of B that A does not have; HEAD by default
+    /// Start here, or A..B for the snapshots of B that A does not have; HEAD by default; a file for the
+    /// turns that changed it
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revision: Option<String>,
     /// Stop after this many
@@ -98,20 +101,23 @@ impl Verb for Log {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let walk = match (&self.revision, &self.session) {
+        let words: Vec<String> = self.revision.iter().cloned().collect();
+        let (revisions, mut paths) = part(&repo, &words)?;
+        paths.extend(self.path.iter().cloned());
+        let walk = match (revisions.first(), &self.session) {
             (None, Some(session)) => Walk::of_session(&repo, session)?,
             (None, None) if self.all => Walk::all(&repo)?,
-            (revision, _) => Walk::range(&repo, revision.as_deref().unwrap_or(HEAD))?,
+            (revision, _) => Walk::range(&repo, revision.map_or(HEAD, String::as_str))?,
         };
         let occurring = self.occurring.as_deref().map(Occurring::new).transpose()?;
         let count = |text: &[u8]| occurring.as_ref().map_or(0, |occurring| occurring.count(text));
         let read = |format: &str, bytes: &[u8]| {
             occurring.as_ref().and_then(|occurring| occurring.message(format, bytes))
         };
-        let is_wanted = occurring.is_some() || !self.path.is_empty();
+        let is_wanted = occurring.is_some() || !paths.is_empty();
         let text: Option<(Count<'_>, ReadMessage<'_>)> =
             occurring.as_ref().map(|_| (&count as Count<'_>, &read as ReadMessage<'_>));
-        let touching = PickaxeQuery { paths: Selection::parse(&self.path), text };
+        let touching = PickaxeQuery { paths: Selection::parse(&paths), text };
         let touches = is_wanted.then(|| repo.touches(touching));
         let mut wanted = Wanted { filter: &self.filter, touches };
         self.write(run, &repo, walk, &mut wanted)?;

@@ -63,6 +63,8 @@ pub(crate) struct WorkspaceFile {
     pub(crate) reason: String,
     /// True when its content was in no snapshot.
     pub(crate) unsaved: bool,
+    /// True when the newest snapshot has no file of this path.
+    pub(crate) unknown: bool,
     /// Why it was not done; `null` when it was, or was not tried.
     pub(crate) error: Option<String>,
 }
@@ -88,6 +90,7 @@ impl WorkspaceChanges {
                 action: action(file.kind),
                 reason: reason(file.kind, state),
                 unsaved: file.unsaved,
+                unknown: file.unknown,
                 error: error(file),
             })
             .collect();
@@ -96,6 +99,7 @@ impl WorkspaceChanges {
             action: LEAVE,
             reason: left.reason.clone(),
             unsaved: false,
+            unknown: false,
             error: None,
         }));
         let done = arranged.map_or((0, 0, 0), |done| (done.written, done.deleted, done.bytes));

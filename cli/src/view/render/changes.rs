@@ -173,7 +173,7 @@ impl Changes<'_> {
                 let line = harmless(change.value().trim_end_matches(['\n', '\r']));
                 writeln!(out, "{}", self.paint.paint(style, format_args!("{sign}{line}")))?;
                 if told && change.missing_newline() {
-                    writeln!(out, "\\ no line end at the end")?;
+                    writeln!(out, "\\ No newline at end of file")?;
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use turntree::workspace::{AppliedFiles, ChangeKind, FileChanges};
+use turntree::workspace::{AppliedFiles, ChangeKind, FileChange, FileChanges};
 
 use super::{columns_of, count, harmless, padded, size};
 use crate::view::json::{LEAVE, action, reason};
@@ -27,7 +27,11 @@ pub(crate) fn write_files(
             ChangeKind::Overwrite | ChangeKind::Delete => REMOVED,
         };
         let (done, path) = (paint.paint(style, format!("{:<9}", action(file.kind))), &file.path);
-        let saved = if file.unsaved { "; not in the newest snapshot, saved first" } else { "" };
+        let saved = match (file.unknown, file.unsaved) {
+            (true, _) => "; made since the newest snapshot, saved first",
+            (false, true) => "; not in the newest snapshot, saved first",
+            (false, false) => "",
+        };
         let why = paint.paint(FAINT, format!("{}{saved}", reason(file.kind, state)));
         writeln!(out, "{done} {}  {why}", padded(&shown(path), width))?;
     }
@@ -54,5 +58,13 @@ pub(crate) fn write_files(
         writeln!(out, "{done} {}  {why}", padded(&shown(path), width))?;
     }
     let (written, bytes) = (count(*written, "file"), size(*bytes));
-    writeln!(out, "wrote {written} ({bytes}), deleted {deleted}, left {left}, kept {stay}")
+    writeln!(out, "wrote {written} ({bytes}), deleted {deleted}, left {left}, kept {stay}")?;
+    let is_lost = |file: &&FileChange| file.unknown && file.kind == ChangeKind::Delete;
+    match files.files.iter().filter(is_lost).count() as u64 {
+        0 => Ok(()),
+        lost => {
+            let lost = count(lost, "file");
+            writeln!(out, "no turn has {lost} of the deleted: 'turntree undo' brings them back")
+        }
+    }
 }

@@ -44,6 +44,8 @@ pub struct FileChange {
     pub kind: ChangeKind,
     /// True when the file on disk is not in the newest snapshot of the branch. It is saved first.
     pub unsaved: bool,
+    /// True when the newest snapshot of the branch has no file of this path: somebody made it since.
+    pub unknown: bool,
     /// The file to write; `None` to delete.
     pub(in crate::workspace) wanted: Option<FileEntry>,
     /// The entry on disk now.
@@ -122,13 +124,14 @@ impl FileChanges {
             match looking.look(&path, have.as_ref(), wanted.as_ref(), &leaving) {
                 Ok(None) => {}
                 Ok(Some((kind, found))) => {
-                    let unsaved = kind != ChangeKind::Create
-                        && entry(saved.get(source, key.as_bytes())?.as_ref())? != have;
+                    let known = entry(saved.get(source, key.as_bytes())?.as_ref())?;
+                    let unknown = kind != ChangeKind::Create && known.is_none();
+                    let unsaved = kind != ChangeKind::Create && known != have;
                     // Nothing is begun that cannot be finished: what is written is there and whole.
                     if let Some(file) = &wanted {
                         Content::Blob(file.blob).bytes(source)?;
                     }
-                    files.push(FileChange { path, kind, unsaved, wanted, found });
+                    files.push(FileChange { path, kind, unsaved, unknown, wanted, found });
                 }
                 Err(reason) => looking.leave(path, reason),
             }

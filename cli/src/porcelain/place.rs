@@ -1,0 +1,132 @@
+//! Paths where fingers type them: a word that is no revision is a file of the newest snapshot.
+
+use std::path::{Component, Path, PathBuf};
+
+use turntree::ErrorKind;
+use turntree::context::{Context, Selection};
+use turntree::repo::{HEAD, Repository, Revision};
+
+use super::revision::resolve;
+use crate::view::error::{Failure, Result};
+use crate::view::output::note;
+
+const FILES: &str = "files/";
+
+/// Resolves a revision with a path, or a path alone, which means the newest snapshot of HEAD. A revision
+/// wins. After a colon, `files/` may be left out where there is no such section.
+///
+/// # Errors
+/// Those of a revision, when it is no path either.
+pub(crate) fn resolve_place(repo: &Repository, word: &str) -> Result<Revision> {
+    let failure = match resolve(repo, word) {
+        Ok(mut revision) => {
+            if let Some(path) = revision.path.as_mut() {
+                let context = repo.context(&revision.commit)?;
+                if !is_there(repo, &context, path) {
+                    let file = format!("{FILES}{path}");
+                    if is_there(repo, &context, &file) {
+                        *path = file;
+                    }
+                }
+            } else {
+                say_if_both(repo, word);
+            }
+            return Ok(revision);
+        }
+        Err(failure) => failure,
+    };
+    match (may_be_path(&failure), repo.head()?.commit) {
+        (true, Some(commit)) => match path_of_word(repo, word) {
+            Some(path) => Ok(Revision { commit, path: Some(path), branch: None }),
+            None => Err(failure),
+        },
+        _ => Err(failure),
+    }
+}
+
+/// Parts words into revisions or ranges, and paths of the newest snapshot of HEAD.
+///
+/// # Errors
+/// Those of a revision, for a word that is neither.
+pub(crate) fn part(repo: &Repository, words: &[String]) -> Result<(Vec<String>, Vec<String>)> {
+    let (mut revisions, mut paths) = (Vec::new(), Vec::new());
+    for word in words {
+        let sides = word.split_once("..").map_or([word.as_str(), ""], |(old, new)| [old, new]);
+        let named = sides.into_iter().filter(|side| !side.is_empty());
+        match named.map(|side| resolve(repo, side)).collect::<Result<Vec<_>>>() {
+            Ok(_) => {
+                say_if_both(repo, word);
+                revisions.push(word.clone());
+            }
+            Err(failure) => match path_of_word(repo, word).filter(|_| may_be_path(&failure)) {
+                Some(path) => paths.push(path),
+                None => return Err(failure),
+            },
+        }
+    }
+    Ok((revisions, paths))
+}
+
+/// The path in the newest snapshot of HEAD that a word means, if one does: relative to the working
+/// directory where that is inside the workspace, from the top of the workspace, or as in a revision.
+pub(crate) fn path_of_word(repo: &Repository, word: &str) -> Option<String> {
+    let commit = repo.head().ok()?.commit?;
+    let context = repo.context(&commit).ok()?;
+    let workspace = repo.workspace_of(&commit).ok()?.map(PathBuf::from);
+    let here = std::env::current_dir().ok().and_then(|dir| dir.canonicalize().ok());
+    let inside = workspace.zip(here).and_then(|(workspace, here)| {
+        let full = plain(&here.join(word))?;
+        let below = full.strip_prefix(&workspace).ok()?;
+        Some(format!("{FILES}{}", below.to_str()?))
+    });
+    let from_top = plain(Path::new(word)).and_then(|path| path.to_str().map(str::to_owned));
+    let from_top = from_top.filter(|path| !path.is_empty() && !path.starts_with('/'));
+    let file = from_top.as_ref().map(|path| format!("{FILES}{path}"));
+    let whole = from_top.filter(|path| path.contains('/'));
+    let found = |path: &String| is_there(repo, &context, path);
+    let path = [inside, file, whole].into_iter().flatten().find(found)?;
+    Some(path.trim_end_matches('/').to_owned())
+}
+
+/// Says on stderr that a word is a revision, where it could have been meant as a file.
+fn say_if_both(repo: &Repository, word: &str) {
+    let is_file = || {
+        let context = repo.context(&repo.head().ok()?.commit?).ok()?;
+        Some(is_there(repo, &context, &format!("{FILES}{word}")))
+    };
+    if word != HEAD && is_file() == Some(true) {
+        note(&format!("'{word}' is taken as a revision; the file is HEAD:{FILES}{word}"));
+    }
+}
+
+/// Returns whether a context has an entry at or below `path`.
+fn is_there(repo: &Repository, context: &Context, path: &str) -> bool {
+    let only = Selection::below(&[path.to_owned()]);
+    !only.is_all() && only.check(repo.store(), [context, context]).is_ok()
+}
+
+/// A path without `.` and `..`, as far as these can be taken away without a look at the disk.
+fn plain(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop().then_some(())?;
+            }
+            part => plain.push(part),
+        }
+    }
+    Some(plain)
+}
+
+/// Returns whether a word that failed as a revision may be a path: nothing has that name, or a
+/// revision cannot be written like that.
+fn may_be_path(failure: &Failure) -> bool {
+    match failure {
+        Failure::Library { error, .. } => {
+            matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput)
+        }
+        Failure::Output(_) => false,
+    }
+}

@@ -1,0 +1,82 @@
+//! Directories that are more than a workspace: the root of all files, the home directory, and those
+//! above it. Whatever captures a directory or writes files into one asks here.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// Refuses `dir` when it is broad: the root of all files, the user's directory `home`, or one above it.
+///
+/// Directories are told apart by what they are and not by their names, so links, `//` and `x/..` hide
+/// none; one that is not there yet is where it would be made.
+///
+/// # Errors
+/// `InvalidInput`, saying which directory it is.
+pub fn expect_narrow(dir: &Path, home: Option<&Path>) -> Result<()> {
+    let Some(found) = identity(&resolved(dir)) else { return Ok(()) };
+    let home = home.and_then(|home| home.canonicalize().ok());
+    let homes = home.iter().flat_map(|home| home.ancestors());
+    let broad = homes.chain([Path::new("/")]).find(|broad| identity(broad) == Some(found));
+    let Some(broad) = broad else { return Ok(()) };
+    let what = if Some(broad) == home.as_deref() {
+        "the home directory"
+    } else if broad == Path::new("/") {
+        "the root of all files"
+    } else {
+        "a directory above the home directory"
+    };
+    let refused = format!("{} is {what}, which is more than a workspace", dir.display());
+    Err(Error::invalid(refused))
+}
+
+/// Resolves `dir` as it will be once all of it exists: links are followed, the rest counts as made.
+fn resolved(dir: &Path) -> PathBuf {
+    let Ok(dir) = std::path::absolute(dir) else { return dir.to_owned() };
+    let mut whole = PathBuf::new();
+    for part in dir.components() {
+        match part {
+            Component::ParentDir => {
+                whole.pop();
+            }
+            part => whole.push(part),
+        }
+        if let Ok(found) = whole.canonicalize() {
+            whole = found;
+        }
+    }
+    whole
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_and_the_home_are_broad_whatever_they_are_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/", &link).unwrap();
+        let made_on_the_way = folder.path().join("link/no-such-folder/..");
+        for dir in [Path::new("/"), Path::new("//"), Path::new("/usr/.."), &link, &made_on_the_way]
+        {
+            let error = expect_narrow(dir, None).unwrap_err();
+            assert!(error.message().contains("the root of all files"), "{}", dir.display());
+        }
+        let below = link.join("no-such-folder/deeper/..");
+        for dir in [folder.path(), &folder.path().join("new"), &below] {
+            expect_narrow(dir, None).unwrap();
+        }
+        let home = folder.path().join("people/ann");
+        std::fs::create_dir_all(&home).unwrap();
+        for (dir, what) in [(&*home, "the home directory"), (folder.path(), "above the home")] {
+            let error = expect_narrow(dir, Some(&home)).unwrap_err();
+            assert!(error.message().contains(what), "{error}");
+        }
+        expect_narrow(&home.join("project"), Some(&home)).unwrap();
+    }
+}

@@ -104,7 +104,11 @@ impl OperationLog {
             if let Some(target) = older.iter().find(|older| older.id == target)
                 && first_of(&target.operation).is_some()
             {
-                let of_one = older.iter().filter(|it| are_one(&it.operation, &target.operation));
+                // What came between the plan of an undo and the undo was not seen by it.
+                let seen = target.operation.sequence;
+                let of_one = older.iter().filter(|it| {
+                    it.operation.sequence <= seen && are_one(&it.operation, &target.operation)
+                });
                 undone.extend(of_one.map(|it| it.id));
             }
         }
@@ -268,6 +272,9 @@ impl Repository {
             }
         }
         let changes = reversal.into_values().map(|(change, _)| change).collect();
+        // An undo names the newest of what it takes back.
+        let newest = log.together(&undone).last().map(|&newest| newest.clone());
+        let undone = newest.unwrap_or(undone);
         let moved = moved_files(log.newest_of(&undone));
         Ok(UndoPlan { undone, changes, moved })
     }

@@ -470,6 +470,8 @@ fn long_outputs_are_put_away_and_circles_and_lessons_are_told() {
     let told = answer["additionalContext"].as_str().unwrap();
     assert!(told.contains("again and again") && told.contains("vfs get"), "{told}");
 
+    let switched = client.command(&["switch", "s-1"]).output().unwrap();
+    assert!(switched.status.success(), "its records name another directory");
     let lesson = ["lesson", "add", "--mistake", "the tests hang", "--correct", "set a timeout"];
     let added = client.command(&lesson).output().unwrap();
     assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));

@@ -82,6 +82,7 @@ fn what_a_rollback_took_back_is_not_played_again() {
     write(9);
     client.event(OFF, "UserPromptSubmit", json!({"prompt": "p"}));
     let before = client.commits();
+    text(&client.command(&["switch", "s-1"]).output().unwrap());
     text(&client.command(&["rollback", "--to-turn", "2"]).output().unwrap());
     let (repo, main) = (client.repo(), "s-1/main".parse::<BranchName>().unwrap());
     let went_back = repo.tip(&main).unwrap();
@@ -214,7 +215,7 @@ fn an_agent_that_was_told_its_branch_lands_there_with_its_files() {
     let client = Client::new(PROGRAM, "s-1.jsonl");
     fs::write(&client.transcript, claude_code(6)).unwrap();
     client.event(OFF, "UserPromptSubmit", json!({}));
-    text(&client.command(&["fork", "plan-1"]).output().unwrap());
+    text(&client.command(&["fork", "plan-1", "s-1"]).output().unwrap());
     let tip = |branch: &str| client.repo().tip(&branch.parse().unwrap()).unwrap();
     let base = tip("s-1/plan-1");
 

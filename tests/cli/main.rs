@@ -3,6 +3,7 @@
 mod adopting;
 mod clients;
 mod exploration;
+mod here;
 mod hook;
 mod hook_late;
 mod hook_live;

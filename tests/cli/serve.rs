@@ -492,7 +492,8 @@ fn serve_needs_to_know_where_it_listens() {
 fn nothing_is_restored_into_a_directory_that_is_more_than_a_workspace() {
     let place = Place::new(PROGRAM);
     let _ = place.with_turns(3);
-    let mut server = place.server(&["serve", "--stdio", "--workspace", "/usr/.."]);
+    let words = ["serve", "--stdio", "--workspace", "/usr/..", "--session", "work"];
+    let mut server = place.server(&words);
     let error = server.call("restore", &json!({"revision": "turn:1"})).unwrap_err();
     assert!(error.to_string().contains("the root of all files"), "{error}");
 }

@@ -151,7 +151,12 @@ pub struct Server {
 }
 
 impl Server {
-    fn start(command: &mut Command) -> Self {
+    /// Starts a server by this command.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn start(command: &mut Command) -> Self {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());

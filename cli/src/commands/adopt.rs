@@ -72,6 +72,8 @@ impl Verb for Adopt {
         let places = self.places()?;
         if self.paths.is_empty() {
             run.act_on_user_store();
+            // What is there is of many places, and none of it was named.
+            run.stand_anywhere();
         }
         let FoundSessions { sessions, others, odd } = find(&places);
         let mut failures: Vec<(String, String)> = odd.into_iter().map(failure_of_odd).collect();

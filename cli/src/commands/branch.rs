@@ -5,14 +5,14 @@ use std::io::Write;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, Divergence, Head, Repository};
+use turntree::repo::{BranchName, Divergence, Repository};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
 use crate::porcelain::branches::{MainLines, branches_of, check_session, records};
 use crate::porcelain::revision::with_resolver;
 use crate::program::complete::revisions;
-use crate::program::invocation::{Invocation, stamp};
+use crate::program::invocation::{Invocation, check_may_switch, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::output::{FAINT, ID, NAME};
 use crate::view::render::{ID_DIGITS, one_line};
@@ -70,7 +70,7 @@ impl Branch {
             run.out.record(&json::Branches { branches })?;
             return Ok(Answer::Yes);
         }
-        let (head, now) = (repo.head()?.branch, clock::now()?);
+        let (head, now) = (repo.head_if_any()?.map(|head| head.branch), clock::now()?);
         let branches = branches_of(repo, self.session.as_deref());
         let width = branches.iter().map(|(name, _)| name.to_string().chars().count()).max();
         let width = width.unwrap_or(0);
@@ -82,7 +82,7 @@ impl Branch {
             writeln!(
                 run.out,
                 "{} {} {}  turn {:<5} {} {}  {}",
-                if name == head { '*' } else { ' ' },
+                if Some(&name) == head.as_ref() { '*' } else { ' ' },
                 paint.paint(NAME, format_args!("{:<width$}", name.to_string())),
                 paint.paint(ID, id.short(ID_DIGITS)),
                 commit.turn,
@@ -119,17 +119,23 @@ fn rename(run: &mut Invocation, repo: &Repository, old: &str, new: &str) -> Resu
 }
 
 fn delete(run: &mut Invocation, repo: &Repository, names: &[String]) -> Result<Answer> {
-    let Head { branch: head, .. } = repo.head()?;
+    let head = repo.head_if_any()?.map(|head| head.branch);
+    let shared = repo.shared_head()?;
     let mut deleted = Vec::new();
     let mut change = repo.begin();
     for name in names {
         let branch = existing(repo, name)?;
-        if branch == head || branch == repo.shared_head()? {
+        // HEAD that all share goes to the branch of this place, if that is for this one to say.
+        let stays = branch == shared && (head.is_none() || check_may_switch().is_err());
+        if head.as_ref() == Some(&branch) || stays {
             let error = Error::invalid(format!("HEAD is at {branch}, so it cannot be deleted"));
             return Err(Failure::hinted(error, "'turntree switch' to another branch first"));
         }
         if let Some(tip) = repo.tip(&branch) {
             change.delete_branch(&branch);
+            if let Some(head) = head.as_ref().filter(|_| branch == shared) {
+                change.set_head(head);
+            }
             deleted.push((branch, tip));
         }
     }

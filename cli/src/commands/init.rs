@@ -9,7 +9,8 @@ use turntree::local::create_repository;
 
 use super::Verb;
 use crate::porcelain::broad_directory::expect_narrow;
-use crate::program::invocation::{Invocation, STORE_DIR};
+use crate::program::global::STORE_DIR;
+use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::json;
 

@@ -17,7 +17,7 @@ use crate::view::{clock, json};
 /// The longest that a status looks at the files of a workspace.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Show the branch of HEAD, its newest snapshot and its open conflicts
+/// Show the branch that commands act on here, its newest snapshot and its open conflicts
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree status

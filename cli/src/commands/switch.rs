@@ -15,9 +15,10 @@ use crate::program::live::client_session;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{NAME, warn};
 
-/// Point HEAD at another branch
+/// Point HEAD at another branch, in this directory and those below
 ///
-/// HEAD is the branch that snapshot, fork and revisions without a name act on. Nothing else changes.
+/// HEAD is the branch that snapshot, fork and revisions without a name act on. Where nothing was
+/// switched to, that is the newest session of the directory. Nothing else changes.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree switch nightly

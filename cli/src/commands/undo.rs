@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use turntree::object::{RefChange, RefValue};
-use turntree::repo::{Repository, UndoPlan};
+use turntree::repo::{Repository, UndoPlan, is_place};
 
 use super::Verb;
 use crate::porcelain::rewind::{checked, end};
@@ -115,7 +115,8 @@ impl Options {
         let paint = run.out.paint;
         let reason = format!("{}{about}", undone.reason);
         writeln!(run.out, "{would}{}", one_line(&reason, run.out.width.left(would.len())))?;
-        for change in &undone.plan.changes {
+        // Places go with HEAD, and their names tell people nothing.
+        for change in undone.plan.changes.iter().filter(|change| !is_place(&change.name)) {
             writeln!(run.out, "{}", line(paint, change))?;
         }
         if let Some(files) = &undone.files {

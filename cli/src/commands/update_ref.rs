@@ -60,7 +60,15 @@ impl Verb for UpdateRef {
             return Err(Error::invalid("HEAD cannot be deleted").into());
         }
         let mut change = repo.begin();
+        let branch = match &new {
+            Some(RefValue::Symbolic(full)) => BranchName::from_full(full),
+            _ => None,
+        };
         change.set_ref(&self.name, expected, new);
+        if let Some(branch) = branch {
+            // What HEAD was expected to be still counts.
+            change.switch(&branch);
+        }
         change
             .commit(&stamp()?, &format!("update-ref {}", self.name))
             .hint(ErrorKind::Conflict, "'turntree show-ref' shows its present value")?;

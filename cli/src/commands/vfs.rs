@@ -211,7 +211,8 @@ impl Ls {
 /// Writes the payloads of the pool, present and past.
 fn pooled(repo: &Repository) -> Result<json::Payloads> {
     let pool = Pool::load(repo)?;
-    let head = repo.head()?.commit.map(|commit| repo.context(&commit)).transpose()?;
+    let head = repo.head_if_any()?.and_then(|head| head.commit);
+    let head = head.map(|commit| repo.context(&commit)).transpose()?;
     let carried: BTreeMap<String, ObjectId> = match &head {
         Some(context) => entries(repo, context)?,
         None => BTreeMap::new(),

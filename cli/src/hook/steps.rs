@@ -147,7 +147,7 @@ impl HookTurn<'_> {
             (draft.trigger, draft.metadata) = (trigger, metadata);
             change.snapshot(branch, draft)?;
             if self.repo.tip(&self.repo.shared_head()?).is_none() {
-                change.switch(branch);
+                change.set_head(branch);
             }
             change.commit(&self.stamp, HOOK)?;
         }
@@ -164,7 +164,7 @@ impl HookTurn<'_> {
             return Ok(());
         }
         let mut change = repo.begin();
-        change.switch(branch);
+        change.set_head(branch);
         change.commit(&self.stamp, HOOK).map(drop)
     }
 }

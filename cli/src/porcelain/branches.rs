@@ -33,7 +33,7 @@ pub(crate) fn records(
     repo: &Repository,
     branches: impl IntoIterator<Item = (BranchName, ObjectId)>,
 ) -> Result<Vec<json::BranchRecord>> {
-    let head = repo.head()?.branch;
+    let head = repo.head_if_any()?.map(|head| head.branch);
     let mut lines = MainLines::new(repo);
     let record = |(name, id): (BranchName, ObjectId)| {
         let commit = repo.commit(&id)?;
@@ -45,7 +45,7 @@ pub(crate) fn records(
             turn: commit.turn,
             time: clock::rfc3339(commit.time),
             message: commit.message,
-            head: name == head,
+            head: Some(&name) == head.as_ref(),
             fork_turn: divergence.and_then(|d| Some(d.fork?.1)),
             own_turns: divergence.map(|d| d.own),
         })

@@ -157,10 +157,10 @@ pub(crate) fn gone(repo: &Repository, tree: &ObjectId) -> Option<&'static str> {
 /// A branch of its session that has the commit: HEAD's if that does, else the first by name.
 fn branch_with(repo: &Repository, id: &ObjectId) -> Result<Option<BranchName>> {
     let session = repo.commit(id)?.session;
-    let head = repo.head()?.branch;
+    let head = repo.head_if_any()?.map(|head| head.branch);
     let mut branches = repo.branches();
     branches.retain(|(name, _)| name.session() == session);
-    branches.sort_by_key(|(name, _)| *name != head);
+    branches.sort_by_key(|(name, _)| Some(name) != head.as_ref());
     for (name, tip) in branches {
         if repo.history(&[*id], &[tip])?.next().transpose()?.is_none() {
             return Ok(Some(name));

@@ -110,14 +110,18 @@ pub(crate) fn scopes(
         }
         return Ok(vec![scope]);
     }
-    let head = repo.head()?.branch;
+    let head = match session {
+        None if !all => Some(repo.head()?),
+        _ => repo.head_if_any()?,
+    };
+    let head = head.map(|head| head.branch);
     let mut branches: BTreeMap<String, Vec<_>> = BTreeMap::new();
     for (name, tip) in repo.branches() {
         branches.entry(name.session().to_owned()).or_default().push((tip, Some(name)));
     }
-    let own = session.unwrap_or(head.session());
-    let first = branches.remove(own);
-    if first.is_none() && !all {
+    let own = session.or(head.as_ref().map(BranchName::session));
+    let first = own.and_then(|own| branches.remove(own));
+    if let (None, Some(own), false) = (&first, own, all) {
         let missing = Error::not_found(format!("session {own} has no snapshot"));
         return Err(Failure::hinted(
             missing,
@@ -126,7 +130,7 @@ pub(crate) fn scopes(
     }
     let others = branches.into_values().filter(|_| all);
     let scope = |mut starts: Vec<(_, Option<BranchName>)>| {
-        starts.sort_by_key(|(_, name)| name.as_ref() != Some(&head));
+        starts.sort_by_key(|(_, name)| name.as_ref() != head.as_ref());
         SearchScope { starts, hide: Vec::new() }
     };
     Ok(first.into_iter().chain(others).map(scope).collect())

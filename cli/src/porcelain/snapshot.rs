@@ -1,7 +1,8 @@
 //! Taking a snapshot: its options, its branch and time, and what came of it.
 
+use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,13 +12,17 @@ use turntree::context::{Builder, Context};
 use turntree::object::{Memory, ObjectId, ObjectSink, Trigger};
 use turntree::repo::{BranchName, NewPin, Repository, Signature, SnapshotDraft};
 use turntree::workspace::workspace_metadata;
-use turntree_exchange::{CHECK_PREFIX, FAILED, PASSED, apply_edits, apply_state};
+use turntree_exchange::{
+    CHECK_PREFIX, FAILED, GIT_BRANCH, GIT_REMOTE, PASSED, apply_edits, apply_state,
+};
 
 use super::capture::{Limits, Workspace};
 use super::edits::EditOptions;
+use super::git_facts::{GitFacts, git_facts};
 use super::revision::branch_of;
 use super::thresholds::DueCheck;
 use crate::program::invocation::{Invocation, input_name, read_input, stamp};
+use crate::program::live::client_session;
 use crate::view::advice::Advice;
 use crate::view::error::{Hint, Result};
 use crate::view::json;
@@ -195,8 +200,13 @@ impl NewSnapshot {
         let At { branch, stamp } = at;
         let mut change = repo.begin();
         let tip = change.tip(&branch);
-        let begins = tip.is_none()
-            && repo.branches().iter().any(|(other, _)| other.session() == branch.session());
+        let is_known = !change.branches_of(branch.session()).is_empty();
+        let begins = tip.is_none() && is_known;
+        // A session belongs to the directory where it begins. That of a client says so itself.
+        let workspace = self.workspace.as_deref();
+        if !is_known && client_session().is_none() && !is_of_workspace(workspace) {
+            change.settle(&branch);
+        }
         let parent = match tip {
             Some(tip) => repo.context(&tip)?,
             None => Context::default(),
@@ -220,7 +230,7 @@ impl NewSnapshot {
         if let Some(due) = &due {
             due.apply(&mut change, &branch, &mut draft)?;
         }
-        draft.metadata.extend(self.workspace.as_deref().map(workspace_metadata));
+        draft.metadata.extend(self.workspace.as_deref().map(whereabouts).unwrap_or_default());
         if let Some(agent) = &self.basics.agent {
             draft.author.agent.clone_from(agent);
         }
@@ -273,6 +283,22 @@ impl Taken {
         let moved = json::Moved::new(Some((self.id, self.turn)), &self.branch);
         json::Moved { pin: self.pin, workspace, watch: self.watch, ..moved }
     }
+}
+
+/// The metadata that says where a snapshot is taken: its workspace, and what git has there.
+fn whereabouts(workspace: &Path) -> BTreeMap<String, String> {
+    let (key, dir) = workspace_metadata(workspace);
+    let GitFacts { branch, remote } = git_facts(Path::new(&dir));
+    let branch = branch.map(|branch| (GIT_BRANCH.to_owned(), branch));
+    let remote = remote.map(|remote| (GIT_REMOTE.to_owned(), remote));
+    [Some((key, dir)), branch, remote].into_iter().flatten().collect()
+}
+
+/// Returns whether a snapshot of `workspace` says that its session is of the working directory.
+fn is_of_workspace(workspace: Option<&Path>) -> bool {
+    let whole = workspace.and_then(|dir| dir.canonicalize().ok());
+    let here = std::env::current_dir().ok();
+    whole.zip(here).is_some_and(|(workspace, here)| here.starts_with(workspace))
 }
 
 fn check(text: &str) -> Result<(String, &'static str), turntree::Error> {

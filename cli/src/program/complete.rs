@@ -10,6 +10,7 @@ use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
 use turntree_exchange::lessons::{Lesson, Lessons};
 
 use crate::program::global::store_of_environment;
+use crate::program::here::Here;
 use crate::program::invocation::{act, user_or_nearest};
 
 /// Set by the shell when it asks for completions.
@@ -95,6 +96,7 @@ pub(crate) fn pins() -> Vec<CompletionCandidate> {
 
 /// The store that a command without options would use.
 fn repository() -> Option<Repository> {
-    let dir = store_of_environment().or_else(user_or_nearest);
-    dir.and_then(|dir| open_repository(&dir).ok()).and_then(|repo| act(repo).ok())
+    let dir = store_of_environment().or_else(user_or_nearest)?;
+    let here = std::env::current_dir().ok().and_then(|here| Here::new(&here, &dir));
+    open_repository(&dir).ok().and_then(|repo| act(repo, here).ok())
 }

@@ -10,6 +10,9 @@ use crate::view::output::Color;
 /// The variable that names the store; an empty one is as if it were not set.
 const STORE: &str = "TURNTREE_STORE";
 
+/// The store of a directory, when it is not named otherwise.
+pub(crate) const STORE_DIR: &str = ".turntree";
+
 /// Options of every command. The help of a verb does not repeat them.
 #[derive(Debug, Args)]
 pub(crate) struct Global {

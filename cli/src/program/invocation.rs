@@ -1,6 +1,6 @@
 //! One run of the program: which store, whose name, and where output goes.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -18,15 +18,12 @@ use turntree::repo::{Repository, Resolver, Signature};
 use turntree::store::{Finding, FindingKind};
 use turntree::{Error, ErrorKind};
 
-use crate::program::global::{Global, store_of_environment};
-use crate::program::live::live_branch;
+use crate::program::global::{Global, STORE_DIR, store_of_environment};
+use crate::program::here::Here;
 use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Failure, Hint, Result};
 use crate::view::output::{Output, warn};
-
-/// The store of a directory, when it is not named otherwise.
-pub(crate) const STORE_DIR: &str = ".turntree";
 
 /// Overrides who acts, for results that can be repeated.
 const ACTOR: &str = "TURNTREE_ACTOR";
@@ -54,6 +51,8 @@ pub(crate) struct Invocation {
     of_user: bool,
     /// The store, once a command has opened it.
     opened: OnceCell<Opened>,
+    /// Set when the working directory does not count.
+    is_anywhere: Cell<bool>,
 }
 
 /// A store as it was when it was opened.
@@ -78,7 +77,8 @@ impl Invocation {
     pub(crate) fn new(mut global: Global) -> Self {
         global.store = global.store.or_else(store_of_environment);
         let out = Output::new(global.json, global.color, !global.no_pager);
-        Self { out, global, of_user: false, opened: OnceCell::new() }
+        let is_anywhere = Cell::new(false);
+        Self { out, global, of_user: false, opened: OnceCell::new(), is_anywhere }
     }
 
     /// Opens the store, which must be there.
@@ -95,7 +95,7 @@ impl Invocation {
                 repo.at_operation(&operation.id)?
             }
         };
-        Ok(self.remember(act(repo)?, location.dir))
+        Ok(self.remember(act(repo, self.here(&location.dir))?, location.dir))
     }
 
     /// Opens the store, which must be there, and leaves it to the caller to say what is damaged.
@@ -117,8 +117,24 @@ impl Invocation {
         match create_repository(&location.dir) {
             // Another process made it meanwhile.
             Err(error) if error.kind() == ErrorKind::InvalidInput => self.open(),
-            created => Ok(self.remember(act(created?)?, location.dir)),
+            created => {
+                let repo = act(created?, self.here(&location.dir))?;
+                Ok(self.remember(repo, location.dir))
+            }
         }
+    }
+
+    /// Takes no account of the working directory from now on: HEAD of the store, which all share, is
+    /// what counts and what moves. For what puts sessions of many places into a store.
+    pub(crate) fn stand_anywhere(&self) {
+        self.is_anywhere.set(true);
+    }
+
+    /// The place of this run, for the store in `store`.
+    fn here(&self, store: &Path) -> Option<Here> {
+        let dir = std::env::current_dir().ok().filter(|_| !self.is_anywhere.get())?;
+        let here = Here::new(&dir, store)?;
+        Some(if self.global.json { here } else { here.announcing() })
     }
 
     fn remember(&self, repo: Repository, dir: PathBuf) -> Arc<Repository> {
@@ -285,12 +301,12 @@ fn user_name(user: u32) -> Option<String> {
 }
 
 /// Makes the repository act on the branch of the environment, if that names one: an agent that shares
-/// the store with others sets it for itself. Where it names none, the session counts that the client
-/// says that it is.
-pub(crate) fn act(repo: Repository) -> Result<Repository> {
+/// the store with others sets it for itself. Where it names none, the place counts at which the
+/// caller is.
+pub(crate) fn act(repo: Repository, here: Option<Here>) -> Result<Repository> {
     let Some(name) = own_branch() else {
-        return Ok(match live_branch(&repo)? {
-            Some(branch) => repo.acting_on(branch),
+        return Ok(match here {
+            Some(here) => here.stand(repo)?,
             None => repo,
         });
     };

@@ -1,10 +1,6 @@
-//! The live session: which one the client is that has started this process, and whether HEAD is there.
+//! The live session: which one the client is that has started this process.
 
-use turntree::repo::{BranchName, HEAD, Repository};
-use turntree::workspace::read_note;
-use turntree_exchange::followed_branch;
-
-use crate::view::error::Result;
+use turntree::repo::{HEAD, Repository};
 
 /// Variables in which clients name their session to the shells and servers that they start.
 const CLIENT_SESSIONS: [&str; 2] = ["CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"];
@@ -21,28 +17,23 @@ pub(crate) fn client_session() -> Option<String> {
     CLIENT_SESSIONS.iter().find_map(named)
 }
 
-/// The branch on which the client that has started this process works, when HEAD is not there. A
-/// session that is not in the store begins with its first snapshot, if it was a hook that put HEAD
-/// where it is; where a person did, that holds.
-pub(crate) fn live_branch(repo: &Repository) -> Result<Option<BranchName>> {
-    let Some(id) = client_session() else { return Ok(None) };
-    let is_of_client = |session: &str| {
-        session == id || session.strip_suffix(&*id).is_some_and(|rest| rest.ends_with('-'))
-    };
-    let branches = repo.branches();
-    let found = branches.iter().map(|(branch, _)| branch.session()).find(|s| is_of_client(s));
-    let Some(session) = found else {
-        let begins = is_head_of_hook(repo)?;
-        return Ok(BranchName::main(&id).ok().filter(|_| begins));
-    };
-    let head = repo.shared_head()?;
-    if head.session() == session && repo.tip(&head).is_some() {
-        return Ok(None);
-    }
-    let followed = read_note(repo.store(), session).and_then(|notes| followed_branch(&notes));
-    match followed.filter(|branch| repo.tip(branch).is_some()) {
-        Some(branch) => Ok(Some(branch)),
-        None => Ok(Some(BranchName::main(session)?)),
+/// The session of the client that has started this process, as far as a store knows it.
+pub(crate) enum LiveSession {
+    /// Its name in the store.
+    Known(String),
+    /// It has none yet: it begins with its first snapshot, unless a person has switched elsewhere.
+    New(String),
+}
+
+impl LiveSession {
+    /// Finds the session that the client calls `id`.
+    pub(crate) fn find(repo: &Repository, id: &str) -> Self {
+        let is_of_client = |session: &str| {
+            session == id || session.strip_suffix(id).is_some_and(|rest| rest.ends_with('-'))
+        };
+        let branches = repo.branches();
+        let found = branches.iter().map(|(branch, _)| branch.session()).find(|s| is_of_client(s));
+        found.map_or(Self::New(id.to_owned()), |session| Self::Known(session.to_owned()))
     }
 }
 

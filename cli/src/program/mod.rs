@@ -2,6 +2,7 @@
 
 pub(crate) mod complete;
 pub(crate) mod global;
+pub(crate) mod here;
 pub(crate) mod invocation;
 pub(crate) mod live;
 pub(crate) mod store_log;

@@ -53,6 +53,7 @@ use turntree::repo::{BranchName, DEFAULT_SESSION, Repository};
 use turntree::{Error, ErrorKind};
 
 use crate::program::complete::{revisions, sessions};
+use crate::program::here::Here;
 use crate::program::invocation::{Invocation, Location, Opened, act, is_absent, open};
 use crate::program::live::client_session;
 use crate::view::error::{Exit, Failure, Result};
@@ -168,6 +169,8 @@ pub(crate) struct Service {
     /// The branch to act on, instead of HEAD's.
     branch: Mutex<Option<BranchName>>,
     workspace: Option<PathBuf>,
+    /// The place of its calls: that of the workspace, else where it was started.
+    here: Option<Here>,
     pub(crate) read_only: bool,
     ids: Ids,
     /// Held by a call that may change something.
@@ -189,6 +192,7 @@ impl Service {
             maintains: false,
             branch: Mutex::default(),
             workspace: None,
+            here: None,
             read_only: true,
             ids: Ids::Whole,
             changing: Mutex::default(),
@@ -200,9 +204,15 @@ impl Service {
         let Options { session, branch, workspace, read_only } = options;
         let mut location = run.locate()?;
         location = Location { dir: absolute(&location.dir)?, found: "the store of this server" };
+        let workspace = workspace.as_deref().map(absolute).transpose()?;
+        let dir = workspace.clone().or_else(|| std::env::current_dir().ok());
+        let here = dir.and_then(|dir| Here::new(&dir, &location.dir));
         let head = || match is_absent(&location.dir)? {
             true => Ok(DEFAULT_SESSION.to_owned()),
-            false => Ok::<_, Failure>(open(&location)?.head()?.branch.session().to_owned()),
+            false => {
+                let repo = act(open(&location)?, here.clone())?;
+                Ok::<_, Failure>(repo.head()?.branch.session().to_owned())
+            }
         };
         let branch = match (session, branch) {
             (None, None) => None,
@@ -211,12 +221,12 @@ impl Service {
             (None, Some(name)) if name.contains('/') => Some(name.parse()?),
             (None, Some(name)) => Some(BranchName::new(&head()?, name)?),
         };
-        let workspace = workspace.as_deref().map(absolute).transpose()?;
         Ok(Self {
             location,
             maintains: run.may_maintain(),
             branch: Mutex::new(branch),
             workspace,
+            here,
             read_only: *read_only,
             ids,
             changing: Mutex::default(),
@@ -291,7 +301,7 @@ impl<'s> ServiceCall<'s> {
     fn remember(&self, repo: Repository) -> Result<Arc<Repository>> {
         let repo = match self.own_branch().clone() {
             Some(branch) => repo.acting_on(branch),
-            None => act(repo)?,
+            None => act(repo, self.service.here.clone())?,
         };
         let opened = Opened::new(repo, self.service.location.dir.clone());
         Ok(Arc::clone(&self.opened.get_or_init(|| opened).repo))

@@ -32,6 +32,15 @@ impl Advice {
     }
 }
 
+/// Advice that comes with an error of the library, as its source.
+impl std::fmt::Display for Advice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.for_commands.as_deref().or(self.for_calls.as_deref()).unwrap_or_default())
+    }
+}
+
+impl std::error::Error for Advice {}
+
 /// Advice that names commands: who has none is not told.
 impl From<&str> for Advice {
     fn from(advice: &str) -> Self {

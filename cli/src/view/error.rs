@@ -182,7 +182,8 @@ impl Failure {
                     report.message.truncate(cut);
                     report.message.push('…');
                 }
-                if let Some(hint) = hint.as_ref().and_then(Advice::for_calls) {
+                let hint = own_advice(error).or(hint.as_ref());
+                if let Some(hint) = hint.and_then(Advice::for_calls) {
                     report.message = format!("{} ({hint})", report.message);
                 }
                 report.to_json()
@@ -226,13 +227,18 @@ impl Failure {
                 self.exit()
             }
             Self::Library { error, hint, name } => {
-                let hint = hint.as_ref().and_then(Advice::for_commands);
+                let hint = own_advice(error).or(hint.as_ref()).and_then(Advice::for_commands);
                 let report = Report::of(error, hint);
                 Report { kind: name.unwrap_or(report.kind), ..report }.print(json);
                 self.exit()
             }
         }
     }
+}
+
+/// The advice that an error of the library brings itself, which is closer than any other.
+fn own_advice(error: &Error) -> Option<&Advice> {
+    error.source().and_then(|cause| cause.downcast_ref())
 }
 
 /// Ignores a closed output for an answer that stands, whether or not all of it is read.
@@ -271,13 +277,12 @@ impl<'a> Report<'a> {
         report.hint = hint;
         let mut next = error.source();
         while let Some(cause) = next {
-            // What is left is no cause, and goes on with the sentence.
-            match cause.downcast_ref::<Availability>() {
-                Some(available) => {
-                    report.message = format!("{}; {available}", report.message);
-                    report.left = Some(available.into());
-                }
-                None => report.causes.push(cause.to_string()),
+            // What is left is no cause, and goes on with the sentence. Advice is none either.
+            if let Some(available) = cause.downcast_ref::<Availability>() {
+                report.message = format!("{}; {available}", report.message);
+                report.left = Some(available.into());
+            } else if !cause.is::<Advice>() {
+                report.causes.push(cause.to_string());
             }
             next = cause.source();
         }

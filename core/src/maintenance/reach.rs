@@ -13,7 +13,7 @@ use super::sections::{CONTEXT, Sections};
 use super::walk::ContextWalk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefChange, RefValue, Tag};
-use crate::repo::{BranchName, Grafts, HEAD, pin_name};
+use crate::repo::{BranchName, Grafts, HEAD, is_place, pin_name};
 use crate::store::{Examination, Inventory, KnownLosses, Tombstone};
 use crate::tree::{Child, Link, children};
 
@@ -153,12 +153,16 @@ impl<'a> Reach<'a> {
     fn check_refs(&mut self) {
         for (name, value) in &self.inventory.refs().values {
             let problem = match value {
-                RefValue::Symbolic(target) if name == HEAD => BranchName::from_full(target)
-                    .is_none()
-                    .then(|| "HEAD does not hold the name of a branch".to_owned()),
-                RefValue::Symbolic(_) => Some("only HEAD holds the name of a ref".to_owned()),
-                RefValue::Object(_) if name == HEAD => {
-                    Some("HEAD does not hold the name of a branch".to_owned())
+                RefValue::Symbolic(target) if name == HEAD || is_place(name) => {
+                    BranchName::from_full(target)
+                        .is_none()
+                        .then(|| format!("{name} does not hold the name of a branch"))
+                }
+                RefValue::Symbolic(_) => {
+                    Some("only HEAD and places hold the name of a ref".to_owned())
+                }
+                RefValue::Object(_) if name == HEAD || is_place(name) => {
+                    Some(format!("{name} does not hold the name of a branch"))
                 }
                 RefValue::Object(id) => match self.read(id) {
                     Err(why) => {

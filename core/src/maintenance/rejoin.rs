@@ -16,7 +16,7 @@ use super::repair_commit::commit;
 use super::wholeness::{Wholeness, newest_whole};
 use crate::error::Result;
 use crate::object::{Commit, Kind, ObjectId, RefChange, RefValue};
-use crate::repo::{HEAD, Signature};
+use crate::repo::{HEAD, Signature, is_place};
 use crate::store::{Detached, Expected, MAX_JOINED, RefUpdate, Store};
 
 /// Suffix of a ref that gets a value which another one cannot get.
@@ -103,7 +103,7 @@ impl Plan<'_, '_> {
             || now.is_some_and(|now| self.is_before(now, &new));
         if fits {
             self.values.insert(name, new);
-        } else if name != HEAD {
+        } else if name != HEAD && !is_place(&name) {
             let beside = self.free_name(&name);
             self.beside.insert(name, beside.clone());
             self.values.insert(beside, new);

@@ -42,6 +42,7 @@ mod merge_base;
 mod operations;
 mod pick;
 mod pin;
+mod place;
 mod prompts;
 mod provenance;
 mod redactions;
@@ -73,6 +74,7 @@ pub use links::links;
 pub use merge::{MergeKind, MergeReport, MergeRequest};
 pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
+pub use place::{ChooseBranch, is_place};
 pub use prompts::{IsPrompt, PROMPT, PROMPTS, Prompts};
 pub use redactions::{REDACTIONS_REF, Redactions};
 pub use resolve::Resolution;
@@ -120,6 +122,8 @@ pub struct Repository {
     past: Option<Arc<RefTable>>,
     /// The branch that this handle acts on, whatever HEAD says.
     acting_on: Option<BranchName>,
+    /// Where its caller stands.
+    place: Option<place::Place>,
 }
 
 /// The branch of HEAD, and its newest commit.
@@ -150,7 +154,7 @@ impl Repository {
     pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
         let (known, redactions) = (Mutex::default(), Mutex::default());
         let store = Store::open(io, dir, options)?;
-        Ok(Self { store, known, redactions, past: None, acting_on: None })
+        Ok(Self { store, known, redactions, past: None, acting_on: None, place: None })
     }
 
     /// Acts on `branch`, whatever HEAD says: HEAD belongs to everybody who uses the store, and each
@@ -180,14 +184,16 @@ impl Repository {
         Transaction::new(self)
     }
 
-    /// The branch that commands act on: what HEAD says, or [`Repository::acting_on`].
+    /// The branch that commands act on: [`Repository::acting_on`], else what is chosen at
+    /// [`Repository::at_place`], else what HEAD says.
     ///
     /// # Errors
-    /// `Corrupt` when HEAD is not a symbolic ref to a branch.
+    /// `Corrupt` when HEAD is not a symbolic ref to a branch, `NotFound` when none is chosen.
     pub fn head(&self) -> Result<Head> {
-        let branch = match &self.acting_on {
-            Some(branch) => branch.clone(),
-            None => self.shared_head()?,
+        let branch = match (&self.acting_on, &self.place) {
+            (Some(branch), _) => branch.clone(),
+            (None, Some(place)) => place.branch(self)?,
+            (None, None) => self.shared_head()?,
         };
         let commit = self.tip(&branch);
         Ok(Head { branch, commit })

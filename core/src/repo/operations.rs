@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{HEAD, Repository};
+use super::Repository;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, ObjectId, ObjectSource, Operation, RefChange, RefValue};
 use crate::store::RefTable;
@@ -147,17 +147,6 @@ impl Repository {
             }
         }
         check_whole(first.as_ref()).map(|()| value)
-    }
-
-    /// The branch HEAD was at `n` switches ago, by its full name.
-    ///
-    /// # Errors
-    /// Those of reading operations.
-    pub fn head_before(&self, n: usize) -> Result<Option<String>> {
-        Ok(match self.ref_before(HEAD, n)? {
-            Some(RefValue::Symbolic(full)) => Some(full),
-            _ => None,
-        })
     }
 }
 

@@ -17,7 +17,7 @@
 //!
 //! A start is tried in the order above, so a branch named like an id wins over the id.
 
-use super::{BranchName, HEAD, Head, IsPrompt, Repository, tag_ref};
+use super::{BranchName, HEAD, IsPrompt, Repository, tag_ref};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, ObjectId, ObjectSource, RefValue};
 
@@ -165,12 +165,12 @@ impl<'r> Resolver<'r> {
                 .ok_or_else(|| Error::not_found(format!("HEAD has not been switched {n} times")));
         }
         let refs = self.repo.refs();
-        let Head { branch: head, .. } = self.repo.head()?;
+        let head = self.repo.head_if_any()?.map(|head| head.branch);
         let candidates = [
             Some(text.to_owned()),
             tag_ref(text).ok(),
             text.contains('/').then(|| text.parse::<BranchName>().ok()).flatten().map(|b| b.full()),
-            BranchName::new(head.session(), text).ok().map(|branch| branch.full()),
+            head.and_then(|head| BranchName::new(head.session(), text).ok()).map(|b| b.full()),
             BranchName::main(text).ok().map(|branch| branch.full()),
         ];
         Ok(candidates.into_iter().flatten().find(|name| refs.value(name).is_some()))

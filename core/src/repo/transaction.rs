@@ -194,9 +194,11 @@ impl<'r> Transaction<'r> {
         self.write(Kind::Commit, commit.encode().into())
     }
 
-    /// Deletes a branch, with what keeps its workspace as it was before the last restore.
+    /// Deletes a branch, with what keeps its workspace as it was before the last restore, and with
+    /// the places that were at it.
     pub fn delete_branch(&mut self, branch: &BranchName) {
         self.move_branch(branch, None);
+        self.move_places(branch, None);
         self.set_before(branch, None);
     }
 
@@ -220,7 +222,7 @@ impl<'r> Transaction<'r> {
         self.set_ref(&branch.full(), expected, to.map(RefValue::Object));
     }
 
-    /// Gives a branch another name; HEAD goes with it. Returns where it is.
+    /// Gives a branch another name; HEAD and places go with it. Returns where it is.
     ///
     /// # Errors
     /// `NotFound` when there is no branch `from`, `InvalidInput` when there is a branch `to`.
@@ -233,8 +235,9 @@ impl<'r> Transaction<'r> {
         }
         self.delete_branch(from);
         self.move_branch(to, Some(tip));
+        self.move_places(from, Some(to));
         if self.repo.shared_head()? == *from {
-            self.switch(to);
+            self.set_head(to);
         }
         Ok(tip)
     }
@@ -270,11 +273,6 @@ impl<'r> Transaction<'r> {
             Some(RefValue::Object(id)) => Some(*id),
             _ => None,
         }
-    }
-
-    /// Points HEAD at a branch, which need not exist yet.
-    pub fn switch(&mut self, branch: &BranchName) {
-        self.set_ref(super::HEAD, Expected::Any, Some(RefValue::Symbolic(branch.full())));
     }
 
     /// Sets or deletes a ref; the first expectation of a ref in a transaction holds.

@@ -90,7 +90,7 @@ pub fn adopt(
 
     let databases = Databases::default();
     let source = Source { options, seen, databases: &databases };
-    let newest = match repo.head()?.commit {
+    let newest = match repo.tip(&repo.shared_head()?) {
         // The session that changed last moves HEAD.
         None => groups.iter().flatten().max_by_key(|found| found.modified).cloned(),
         Some(_) => None,

@@ -471,9 +471,9 @@ impl Bases {
 /// it is, unless nothing is there.
 fn head(repo: &Repository, git: &gix::Repository, report: &GitExport) -> Result<Option<String>> {
     let now = git.head().map_err(|error| git_error("read HEAD of the repository", error))?;
-    let full = repo.head()?.branch.full();
+    let full = repo.head_if_any()?.map(|head| head.branch.full());
     let branches = || report.refs.iter().filter(|found| found.name.starts_with("refs/heads/"));
-    let own = branches().find(|found| found.name == full);
+    let own = branches().find(|found| Some(&found.name) == full.as_ref());
     let first = branches().next().filter(|_| now.is_unborn());
     let at = now.referent_name().map(|name| name.as_bstr().to_string());
     let wanted = own.or(first).map(|found| found.git_name.clone());

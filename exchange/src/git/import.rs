@@ -371,7 +371,7 @@ impl ImportRun<'_> {
         let first = report.branches.first().map(|found| found.branch.clone());
         let main = report.branches.iter().find(|found| found.branch.branch() == MAIN_BRANCH);
         let main = main.map(|found| found.branch.clone()).or(first);
-        let wants_head = self.options.switch || self.repo.head()?.commit.is_none();
+        let wants_head = self.options.switch || self.repo.tip(&self.repo.shared_head()?).is_none();
         let switches = wants_head && main.is_some();
         if let (true, Some(branch)) = (switches, main) {
             self.change.switch(&branch);
@@ -389,8 +389,9 @@ impl ImportRun<'_> {
     /// Brings in the tags on what this session has by now.
     fn tags(&mut self, tips: &[Tip], report: &mut GitImport) -> Result<()> {
         let refs = self.repo.refs();
-        let head = self.repo.head()?.branch;
-        let own = [self.options.session.as_str(), head.session()];
+        let head = self.repo.head_if_any()?;
+        let own = self.options.session.as_str();
+        let own = [own, head.as_ref().map_or(own, |head| head.branch.session())];
         let known = self.repo.branches().into_iter().map(|(name, _)| name);
         let branches = known.chain(report.branches.iter().map(|found| found.branch.clone()));
         let hidden = tags::names_of(branches, &own);

@@ -391,7 +391,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let moved = tip != Some(head);
         if writer.captures.save(&mut writer.transaction)? || moved {
             if self.repo.tip(&self.repo.shared_head()?).is_none() {
-                writer.transaction.switch(&branch);
+                writer.transaction.set_head(&branch);
             }
             let reason = format!("follow {}", self.options.session);
             run.writer.transaction.commit(&self.options.stamp, &reason)?;

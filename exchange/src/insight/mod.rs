@@ -4,6 +4,7 @@ pub(crate) mod compare;
 pub(crate) mod intent;
 pub mod lessons;
 pub(crate) mod offload;
+pub(crate) mod origin;
 pub(crate) mod reads;
 pub(crate) mod search;
 pub(crate) mod spiral;

@@ -291,7 +291,7 @@ fn write_beside(out: &mut dyn Write, row: &GraphRow, lines: &[String]) -> io::Re
 
 /// The names that each commit has: branches, tags and pins, HEAD's first.
 fn names_by_commit(repo: &Repository) -> Result<HashMap<ObjectId, Vec<String>>> {
-    let head = repo.head()?;
+    let head = repo.head_if_any()?.map(|head| head.branch);
     let mut names: HashMap<ObjectId, Vec<String>> = HashMap::new();
     for (full, value) in &repo.refs().values {
         let RefValue::Object(id) = value else { continue };
@@ -303,7 +303,9 @@ fn names_by_commit(repo: &Repository) -> Result<HashMap<ObjectId, Vec<String>>> 
         };
         let named = names.entry(id).or_default();
         match BranchName::from_full(full) {
-            Some(branch) if branch == head.branch => named.insert(0, format!("HEAD -> {branch}")),
+            Some(branch) if Some(&branch) == head.as_ref() => {
+                named.insert(0, format!("HEAD -> {branch}"));
+            }
             Some(branch) => named.push(branch.to_string()),
             None => named.push(full.strip_prefix("refs/").unwrap_or(full).to_owned()),
         }

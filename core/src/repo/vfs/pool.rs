@@ -238,7 +238,7 @@ impl Repository {
         let mut tips: Vec<ObjectId> = self.branches().into_iter().map(|(_, tip)| tip).collect();
         tips.extend(self.pins()?.into_iter().map(|pin| pin.commit));
         tips.retain(|tip| self.commit(tip).is_ok());
-        if let Some(tip) = self.head()?.commit {
+        if let Some(tip) = self.head_if_any()?.and_then(|head| head.commit) {
             tips.insert(0, tip);
         }
         let mut seen = HashSet::new();

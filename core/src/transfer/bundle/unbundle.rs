@@ -240,7 +240,7 @@ impl Planner<'_> {
             taken.insert(planned.becomes.clone());
             plan.refs.push(planned);
         }
-        if self.repo.head()?.commit.is_none() {
+        if self.repo.tip(&self.repo.shared_head()?).is_none() {
             plan.switch = main_of(&plan.refs);
         }
         Ok(plan)

@@ -1,0 +1,237 @@
+//! Here: which branch a command acts on when nobody names one, by the directory it is called in.
+//!
+//! 1. the session of the client that has started this process ([`live_branch`](super::live))
+//! 2. what was switched to in this directory, else in the nearest one above it
+//! 3. the newest session that was recorded in this directory or above it
+//! 4. where no session says where it is from, HEAD of the store, which all share: in the project
+//!    of the store, and elsewhere until somebody has switched in some directory
+//!
+//! Else none: a command acts on a session of another place only when that is named.
+//!
+//! Above ends at the directory of the project whose store it is. For a store elsewhere, the home
+//! directory, those above it and the root count for themselves alone, or a session there would
+//! stand for every project below.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use turntree::Error;
+use turntree::object::{Kind, ObjectId, Time};
+use turntree::repo::{BranchName, Repository};
+use turntree::workspace::read_note;
+use turntree_exchange::{followed_branch, origin};
+
+use super::global::STORE_DIR;
+use super::live::{LiveSession, client_session};
+use crate::view::advice::Advice;
+use crate::view::clock;
+use crate::view::output::note;
+
+/// Digits of the key of a directory.
+const KEY_DIGITS: usize = 32;
+
+/// Sessions that an error names.
+const MAX_NAMED: usize = 5;
+
+/// A directory, for which the branch to act on is chosen.
+#[derive(Debug, Clone)]
+pub(crate) struct Here {
+    /// It and those above it that count, behind all links, the nearest first.
+    around: Vec<PathBuf>,
+    /// The same by the names that the shell has for them.
+    named: Vec<PathBuf>,
+    /// Set inside the project whose store it is.
+    is_in_project: bool,
+    /// Set until the session that was chosen is named on stderr; unset where nobody reads that.
+    announces: Arc<AtomicBool>,
+}
+
+/// A session with a recorded directory.
+struct Recorded {
+    name: String,
+    /// The time of its newest snapshot.
+    time: Time,
+    directories: Vec<String>,
+}
+
+impl Here {
+    /// The directory `dir` for the store in `store`; nothing when it is not there.
+    pub(crate) fn new(dir: &Path, store: &Path) -> Option<Self> {
+        let whole = dir.canonicalize().ok()?;
+        let store = store.canonicalize().unwrap_or_else(|_| store.to_owned());
+        let project = store.parent().filter(|_| store.ends_with(STORE_DIR));
+        let is_in_project = project.is_some_and(|project| whole.starts_with(project));
+        let home = etcetera::home_dir().ok().and_then(|home| home.canonicalize().ok());
+        let around = above(&whole, project, home.as_deref());
+        let shell = std::env::var_os("PWD").map(PathBuf::from).filter(|named| {
+            *named != whole && named.is_absolute() && named.canonicalize().is_ok_and(|d| d == whole)
+        });
+        let named =
+            shell.map(|named| named.ancestors().take(around.len()).map(Path::to_owned).collect());
+        let announces = Arc::new(AtomicBool::new(false));
+        Some(Self { around, named: named.unwrap_or_default(), is_in_project, announces })
+    }
+
+    /// Names the session on stderr when it was chosen by its directory and there are others.
+    pub(crate) fn announcing(self) -> Self {
+        self.announces.store(true, Ordering::Relaxed);
+        self
+    }
+
+    /// Makes a repository act on the branch of this place.
+    pub(crate) fn stand(self, repo: Repository) -> turntree::Result<Repository> {
+        let Some(own) = self.around.first().map(|dir| key(dir)) else { return Ok(repo) };
+        repo.at_place(&own, Box::new(move |repo, with_own| self.choose(repo, with_own)))
+    }
+
+    fn choose(&self, repo: &Repository, with_own: bool) -> turntree::Result<BranchName> {
+        let places = self.around.iter().skip(usize::from(!with_own));
+        let switched = places.map(|dir| key(dir)).find_map(|key| repo.switched_at(&key));
+        let live = client_session().map(|id| LiveSession::find(repo, &id));
+        if let Some(LiveSession::Known(session)) = &live {
+            let at = match &switched {
+                Some(branch) => branch.clone(),
+                None => repo.shared_head()?,
+            };
+            let is_own = at.session() == session && repo.tip(&at).is_some();
+            return if is_own { Ok(at) } else { branch_of(repo, session) };
+        }
+        if let Some(branch) = switched {
+            return Ok(branch);
+        }
+        let (sessions, is_any_recorded) = recorded(repo)?;
+        if let Some(LiveSession::New(id)) = live
+            && let Ok(branch) = BranchName::main(&id)
+            && (is_any_recorded || super::live::is_head_of_hook(repo)?)
+        {
+            return Ok(branch);
+        }
+        if !is_any_recorded && (self.is_in_project || !repo.has_places()) {
+            return repo.shared_head();
+        }
+        let Some(found) = sessions.iter().find(|session| self.is_place_of(session)) else {
+            return Err(self.none(&sessions));
+        };
+        let branch = branch_of(repo, &found.name)?;
+        if sessions.len() > 1 && self.announces.swap(false, Ordering::Relaxed) {
+            let text = format!("on {branch}, the newest session of this directory");
+            note(&text);
+        }
+        Ok(branch)
+    }
+
+    /// Returns whether a session was recorded here or above.
+    fn is_place_of(&self, session: &Recorded) -> bool {
+        let around = || self.around.iter().chain(&self.named);
+        session.directories.iter().any(|dir| {
+            let dir = Path::new(dir);
+            around().any(|here| here == dir)
+        })
+    }
+
+    /// The error about no session of this place, with those that there are.
+    fn none(&self, sessions: &[Recorded]) -> Error {
+        let here = self.around.first().map(|dir| dir.display().to_string()).unwrap_or_default();
+        let now = clock::now().ok();
+        let named = sessions.iter().take(MAX_NAMED).map(|session| {
+            let project = session.directories.first().and_then(|dir| Path::new(dir).file_name());
+            let project = project.map(|name| name.to_string_lossy().into_owned());
+            let age = now.map(|now| clock::relative(session.time, now));
+            let about: Vec<String> = project.into_iter().chain(age).collect();
+            format!("{} ({})", session.name, about.join(", "))
+        });
+        let named = named.collect::<Vec<_>>().join(", ");
+        let newest = match sessions.len() {
+            1 => "the only one is".to_owned(),
+            all if all <= MAX_NAMED => "there are".to_owned(),
+            all => format!("the newest of {all} are"),
+        };
+        Error::not_found(format!("no session was recorded in {here} or above: {newest} {named}"))
+            .with_source(Advice::new(
+                "'turntree switch SESSION' chooses one for this directory; --session, --branch and \
+                 TURNTREE_BRANCH name one for a command",
+                "name a branch: branch with action = switch chooses one for later calls",
+            ))
+    }
+}
+
+/// The directories whose sessions count in `dir`, the nearest first.
+fn above(dir: &Path, project: Option<&Path>, home: Option<&Path>) -> Vec<PathBuf> {
+    let mut around: Vec<PathBuf> = dir.ancestors().map(Path::to_owned).collect();
+    if let Some(project) = project.filter(|project| dir.starts_with(project)) {
+        around.retain(|above| above.starts_with(project));
+        return around;
+    }
+    let is_broad =
+        |above: &Path| above.parent().is_none() || home.is_some_and(|home| home.starts_with(above));
+    let (first, rest) = (around.first().cloned(), around.iter().skip(1));
+    let rest = rest.filter(|above| !is_broad(above)).cloned();
+    first.into_iter().chain(rest).collect()
+}
+
+/// The key of a directory in the names of refs, which do not tell its path.
+fn key(dir: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    ObjectId::of(Kind::Blob, dir.as_os_str().as_bytes()).short(KEY_DIGITS)
+}
+
+/// The branch of a session to act on: that on which its transcript is followed, else the main one,
+/// else the newest.
+fn branch_of(repo: &Repository, session: &str) -> turntree::Result<BranchName> {
+    let followed = read_note(repo.store(), session).and_then(|notes| followed_branch(&notes));
+    let main = BranchName::main(session)?;
+    let known = [followed, Some(main.clone())].into_iter().flatten();
+    if let Some(branch) = known.into_iter().find(|branch| repo.tip(branch).is_some()) {
+        return Ok(branch);
+    }
+    let newest = newest_branches(repo)?.remove(session);
+    Ok(newest.map_or(main, |(branch, _, _)| branch))
+}
+
+/// The newest branch of each session.
+fn newest_branches(
+    repo: &Repository,
+) -> turntree::Result<BTreeMap<String, (BranchName, ObjectId, Time)>> {
+    let mut newest: BTreeMap<String, (BranchName, ObjectId, Time)> = BTreeMap::new();
+    for (branch, tip) in repo.branches() {
+        let time = repo.commit(&tip)?.time;
+        match newest.get(branch.session()) {
+            Some((_, _, known)) if known.micros >= time.micros => {}
+            _ => drop(newest.insert(branch.session().to_owned(), (branch, tip, time))),
+        }
+    }
+    Ok(newest)
+}
+
+/// Every session, the newest first, and whether one of them says where it is from.
+fn recorded(repo: &Repository) -> turntree::Result<(Vec<Recorded>, bool)> {
+    let mut sessions = Vec::new();
+    for (name, (_, tip, time)) in newest_branches(repo)? {
+        let directories = origin(repo, &tip)?.directories;
+        sessions.push(Recorded { name, time, directories });
+    }
+    sessions.sort_by_key(|session| std::cmp::Reverse(session.time.micros));
+    let is_any = sessions.iter().any(|session| !session.directories.is_empty());
+    Ok((sessions, is_any))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_counts_as_above_ends_at_the_project_or_below_the_home_directory() {
+        let shown = |dir: &str, project: Option<&str>| -> Vec<String> {
+            let above = above(Path::new(dir), project.map(Path::new), Some(Path::new("/home/ann")));
+            above.iter().map(|dir| dir.display().to_string()).collect()
+        };
+        assert_eq!(shown("/home/ann/p/src", None), ["/home/ann/p/src", "/home/ann/p"]);
+        assert_eq!(shown("/home/ann", None), ["/home/ann"]);
+        assert_eq!(shown("/", None), ["/"]);
+        assert_eq!(shown("/srv/p", None), ["/srv/p", "/srv"]);
+        assert_eq!(shown("/srv/p/src", Some("/srv/p")), ["/srv/p/src", "/srv/p"]);
+        assert_eq!(shown("/srv/q", Some("/srv/p")), ["/srv/q", "/srv"]);
+    }
+}

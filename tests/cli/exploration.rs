@@ -313,7 +313,7 @@ fn strategies_are_tried_compared_merged_and_taken_back() {
     let ruins = read(&workspace);
     story.assert_is("destroyed", &ruins, &destroyed);
 
-    story.ok(&["rollback", "1"]);
+    story.ok(&["rollback", "--turns", "1"]);
     story.assert_is("rolled back", &merged, &kept);
     story.ok(&["undo"]);
     story.assert_is("the rollback undone", &ruins, &destroyed);

@@ -24,9 +24,8 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["cost", "usage", "tokens"], "'turntree compare REV' counts calls, errors and tokens"),
     (&["list", "branches"], "'turntree branch' lists every branch of every session"),
     (
-        &["resume", "continue"],
-        "'turntree switch BRANCH' acts on a session again; 'turntree export REV --format source' \
-         writes the transcript that its client resumes",
+        &["continue", "handoff"],
+        "'turntree resume REV' goes on from a turn in its agent, with --in in another one",
     ),
     (
         &["checkout", "co"],

@@ -47,6 +47,7 @@ pub use insight::intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 pub use insight::lessons;
 pub use insight::offload::{OffloadOptions, Placeholder, Tail, offload};
 pub use insight::origin::{GIT_BRANCH, GIT_REMOTE, Origin, origin};
+pub use insight::outline::{ChangedFile, OutlinePart, TurnFacts, outline, turn_facts};
 pub use insight::reads::{Reads, Stale, StaleReason, check_reads};
 pub use insight::search::MessageText;
 pub use insight::spiral::{

@@ -211,6 +211,11 @@ fn inside_an_agent() {
 }
 
 #[test]
+fn prompting() {
+    play("prompts.md");
+}
+
+#[test]
 fn asking() {
     play("asking.md");
 }

@@ -19,6 +19,7 @@ mod import_recorded;
 mod import_turns;
 mod ollm;
 mod ollm_directories;
+mod prompts;
 mod render;
 mod render_page;
 mod resume;

@@ -168,7 +168,8 @@ impl Demonstration<'_> {
     }
 
     fn style(&self, graph: bool) -> Style {
-        Style { paint: self.out.paint, now: self.stamp.time, graph, oneline: true, reverse: false }
+        let (paint, now, width) = (self.out.paint, self.stamp.time, self.out.width);
+        Style { paint, now, graph, oneline: true, reverse: false, full: true, width }
     }
 
     fn log(&mut self) -> Result<()> {

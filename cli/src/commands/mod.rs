@@ -35,6 +35,7 @@ mod merge;
 mod offload;
 mod ollm;
 mod op;
+mod outline;
 mod pin;
 mod pins;
 mod redact;
@@ -110,6 +111,7 @@ verbs! {
     }
     "Look" {
         Log(log::Log),
+        Outline(outline::Outline),
         Show(show::Show),
         Ls(ls::Ls),
         Cat(cat::Cat),

@@ -126,6 +126,7 @@ impl Verb for Rollback {
         };
         let target = unit(&repo, &tip, target)?;
         let from = find(&repo, &tip, target, &only)?;
+        let before_prompt = prompt_of(&repo, &tip, target, &only)?;
         let workspace = match only.reaches_files() {
             true => self.place.directory(&repo, &branch)?,
             false => None,
@@ -139,9 +140,9 @@ impl Verb for Rollback {
             RollbackTarget::Turn(_) => String::new(),
             RollbackTarget::Turns(turns) => format!(" {}", count(turns, "turn")),
             RollbackTarget::Steps(prompts) => format!(" {}", count(prompts, "prompt")),
-            RollbackTarget::BeforePrompt(_) => {
-                format!(" to before prompt {}", prompts_at(&repo, &from)? + 1)
-            }
+            RollbackTarget::BeforePrompt(_) => before_prompt
+                .as_ref()
+                .map_or_else(String::new, |prompt| format!(" to before prompt {}", prompt.number)),
         };
         let message = format!("rolled back{by} to turn {turn} ({short}){}", part(&self.only));
         let (keep_lessons, audit) = (self.keep_lessons, self.audit);
@@ -155,7 +156,8 @@ impl Verb for Rollback {
             audit,
             message,
         };
-        RewindRun { restore, verb: "rollback", dry_run: self.dry_run }.run(run, &repo)
+        let dry_run = self.dry_run;
+        RewindRun { restore, verb: "rollback", dry_run, before_prompt }.run(run, &repo)
     }
 }
 
@@ -205,6 +207,24 @@ fn unit(repo: &Repository, tip: &ObjectId, target: RollbackTarget) -> Result<Rol
         }
         _ => Ok(target),
     }
+}
+
+/// The prompt that is gone back to before, if prompts were asked for.
+fn prompt_of(
+    repo: &Repository,
+    tip: &ObjectId,
+    target: RollbackTarget,
+    only: &Selection,
+) -> Result<Option<json::RestoredPrompt>> {
+    let number = match target {
+        RollbackTarget::Steps(prompts) => -signed(prompts),
+        RollbackTarget::BeforePrompt(prompt) => prompt,
+        RollbackTarget::Turns(_) | RollbackTarget::Turn(_) => return Ok(None),
+    };
+    let mut prompts = repo.prompts(Some(&is_prompt))?;
+    let id = prompts.find(tip, number, only)?;
+    let (number, words) = (prompts.count(&id)?, repo.commit(&id)?.message);
+    Ok(Some(json::RestoredPrompt { number, id: id.to_string(), words }))
 }
 
 fn prompts_at(repo: &Repository, id: &ObjectId) -> Result<u64> {

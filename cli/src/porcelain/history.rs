@@ -7,7 +7,7 @@ use turntree::context::Context;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, HEAD, LogEntry, Repository, SearchScope};
 use turntree::store::Tombstone;
-use turntree_exchange::context_tokens;
+use turntree_exchange::{context_tokens, is_prompt};
 
 use super::revision::{resolve, with_resolver};
 use crate::view::error::{Failure, Result};
@@ -98,6 +98,7 @@ impl Walk {
         mut each: impl FnMut(json::LogLine) -> Result<()>,
     ) -> Result<Option<ObjectId>> {
         let mut left = limit;
+        let mut prompts = repo.prompts(Some(&is_prompt))?;
         for entry in repo.history(&self.starts, &self.hide)? {
             if left == 0 {
                 return Ok(entry.ok().map(|entry| entry.id));
@@ -109,7 +110,8 @@ impl Walk {
                 continue;
             }
             left -= 1;
-            each(record(repo, entry, branch)?)?;
+            let prompt = prompts.number(&entry)?;
+            each(record(repo, entry, branch, prompt)?)?;
         }
         match from {
             Some(from) => Err(Error::invalid(format!("{from} is not in this history")).into()),
@@ -119,7 +121,12 @@ impl Walk {
 }
 
 /// One line of JSON.
-fn record(repo: &Repository, entry: LogEntry, branch: Option<String>) -> Result<json::LogLine> {
+fn record(
+    repo: &Repository,
+    entry: LogEntry,
+    branch: Option<String>,
+    prompt: Option<u64>,
+) -> Result<json::LogLine> {
     let LogEntry { id, commit, parents } = entry;
     let (messages, elided) = match gone(repo, &commit.tree) {
         Some(word) => (None, Some(word)),
@@ -138,6 +145,8 @@ fn record(repo: &Repository, entry: LogEntry, branch: Option<String>) -> Result<
         messages,
         author: json::Author { agent: commit.author.agent, model: commit.author.model },
         elided,
+        is_prompt: prompt.is_some(),
+        prompt,
     })
 }
 

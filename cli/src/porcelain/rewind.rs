@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use turntree::context::Selection;
-use turntree::object::ObjectId;
+use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, Signature};
 use turntree::workspace::{
     AppliedFiles, CaptureOptions, FileChanges, PreparedRewind, RewindChanges, RewindReport,
@@ -19,10 +19,13 @@ use crate::program::invocation::{Invocation, stamp};
 use crate::view::advice::Advice;
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
-use crate::view::output::{ID, NAME};
+use crate::view::output::{FAINT, ID, NAME};
 use crate::view::progress::Working;
 use crate::view::render::restoration::write_files;
 use crate::view::render::{ID_DIGITS, harmless};
+
+/// Formats of the clients that `resume` opens sessions of.
+const RESUMED: [&str; 3] = ["claude-code", "codex", "pi"];
 
 /// The branch and the workspace to act on.
 #[derive(Debug, Args)]
@@ -106,7 +109,7 @@ impl RestoreRequest<'_> {
             audit: false,
             message,
         };
-        Ok(RewindRun { restore, verb: "restore", dry_run })
+        Ok(RewindRun { restore, verb: "restore", dry_run, before_prompt: None })
     }
 }
 
@@ -116,6 +119,8 @@ pub(crate) struct RewindRun {
     /// The verb in the operation log.
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
+    /// The prompt that it goes back to before, if it was asked for by prompts.
+    pub(crate) before_prompt: Option<json::RestoredPrompt>,
 }
 
 /// A state that is planned to come back.
@@ -205,6 +210,7 @@ impl RewindRun {
             operation: made.map(|(operation, _)| operation),
             workspace: workspace
                 .map(|it| json::WorkspaceChanges::new(it, &state, before, arranged)),
+            before_prompt: self.before_prompt.clone(),
         })
     }
 
@@ -236,17 +242,49 @@ impl RewindRun {
             Some(turn) => {
                 let id = out.paint.paint(ID, plan.commit.short(ID_DIGITS));
                 writeln!(out, "{id} turn {turn} of {branch}: {}", harmless(&plan.message))?;
+                if let Some(prompt) = &self.before_prompt {
+                    let text = format!("to before prompt {}: {}", prompt.number, prompt.words);
+                    writeln!(out, "{}", harmless(&text))?;
+                }
+                let is_said = plan.sections.iter().any(|name| name.starts_with("agents/"));
+                if let Some(client) = client(repo, &self.restore.from)?.filter(|_| is_said) {
+                    let hint = format!(
+                        "{client} still remembers what was taken back: 'turntree resume {}' \
+                         opens a session of it that ends here",
+                        self.restore.branch
+                    );
+                    writeln!(out, "{}", out.paint.paint(FAINT, harmless(&hint)))?;
+                }
             }
             None if self.dry_run => {
                 writeln!(
                     out,
-                    "would go on from {state} on {branch} ({sections}); nothing was done"
+                    "would go on from {state} on {branch}{} ({sections}); nothing was done",
+                    before_prompt(self.before_prompt.as_ref())
                 )?;
             }
             None => writeln!(out, "{branch} and its files are as in {state}: nothing to do")?,
         }
         Ok(())
     }
+}
+
+/// Where a plan goes back to, in the words of prompts.
+fn before_prompt(prompt: Option<&json::RestoredPrompt>) -> String {
+    let text = |prompt: &json::RestoredPrompt| {
+        format!(", to before prompt {} '{}'", prompt.number, harmless(&prompt.words))
+    };
+    prompt.map(text).unwrap_or_default()
+}
+
+/// The client whose transcript a session was imported from, if it can go on with another.
+fn client(repo: &Repository, from: &ObjectId) -> Result<Option<String>> {
+    let (context, store) = (repo.context(from)?, repo.store());
+    let format = context.map(store, "meta")?.get(store, b"format")?;
+    let Some(format) = format else { return Ok(None) };
+    let name = store.read_as(Kind::Blob, &format.link.id)?;
+    let name = String::from_utf8(name.to_vec()).ok();
+    Ok(name.filter(|name| RESUMED.contains(&name.as_str())))
 }
 
 /// Names the parts that come back, for a message.

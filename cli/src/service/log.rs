@@ -46,7 +46,8 @@ impl Request for LogArguments {
     const TITLE: &'static str = "History of snapshots";
     const ABOUT: &'static str = "Lists snapshots, newest first: id, turn, time, message, number \
         of messages. paths selects the turns that changed something there. Revisions are names \
-        of branches or sessions, ids, HEAD, HEAD~3, turn:42, session^{turn:42}.";
+        of branches or sessions, ids, HEAD, HEAD~3, turn:42, prompt:12 for the turn of \
+        that prompt, prompt:-1 for the newest, session^{turn:42}.";
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &ServiceCall<'_>) -> Result<LogAnswer> {

@@ -16,6 +16,7 @@ mod lessons;
 mod merging;
 mod objects;
 mod operations;
+mod outline;
 mod payloads;
 mod redaction;
 mod restoration;
@@ -51,11 +52,14 @@ pub(crate) use self::merging::{
 };
 pub(crate) use self::objects::{ObjectInfo, Parsed, ParsedRevision, Ref, Refs, Tree, TreeEntry};
 pub(crate) use self::operations::{ChangedRef, Operation, Undo};
+pub(crate) use self::outline::OutlinePrompt;
 pub(crate) use self::payloads::{
     Evicted, EvictedPayload, Eviction, Offloaded, Payload, Payloads, StoredPayload,
 };
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, RedactionSource, Rewritten};
-pub(crate) use self::restoration::{Intent, LEAVE, Restoration, WorkspaceChanges, action, reason};
+pub(crate) use self::restoration::{
+    Intent, LEAVE, Restoration, RestoredPrompt, WorkspaceChanges, action, reason,
+};
 pub(crate) use self::resume::Resumed;
 pub(crate) use self::retention::{
     AvailableTurn, PinRecord, Pins, Policy, RetentionSet, RetentionShow, RetentionUnset,
@@ -254,6 +258,10 @@ pub(crate) struct LogLine {
     pub(crate) tokens: Option<u64>,
     /// `expired` or `redacted` when the context is gone.
     pub(crate) elided: Option<&'static str>,
+    /// True when a person asked for something in this turn.
+    pub(crate) is_prompt: bool,
+    /// The number of that prompt on the line of the branch; `null` for other turns.
+    pub(crate) prompt: Option<u64>,
 }
 
 /// `show` of a revision.

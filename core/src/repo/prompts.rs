@@ -112,39 +112,12 @@ impl Prompts<'_> {
     }
 
     /// Returns the turn in which a prompt was said: the `number`-th of the line that ends in `from`;
-    /// or, for a negative number, the last but so many of those that no rollback took back.
+    /// or, for a negative number, the last but so many of those that no rollback of the part
+    /// `only` took back.
     ///
     /// # Errors
     /// `NotFound`, naming how many prompts there are. `Expired` when not even the commit is left.
-    pub fn find(&mut self, from: &ObjectId, number: i64) -> Result<ObjectId> {
-        self.at(from, number, &Selection::default())
-    }
-
-    /// Returns the turn before that of [`Prompts::find`], for a caller who asks for the part `only`
-    /// of its context.
-    ///
-    /// # Errors
-    /// `NotFound` when there are not so many prompts, or nothing before them; `Expired` when not
-    /// even the commits are left; both with [`Availability`](super::Availability) as the source.
-    pub fn before(&mut self, from: &ObjectId, number: i64, only: &Selection) -> Result<ObjectId> {
-        let prompt = self.at(from, number, only)?;
-        self.repo.turns_before(&prompt, 1, only).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                let nothing = "nothing was kept before the first prompt";
-                match self
-                    .repo
-                    .commit(&prompt)
-                    .and_then(|it| self.repo.oldest_available(&it.session))
-                {
-                    Ok(available) => Error::not_found(nothing).with_source(available),
-                    Err(_) => Error::not_found(nothing),
-                }
-            }
-            _ => error,
-        })
-    }
-
-    fn at(&mut self, from: &ObjectId, number: i64, only: &Selection) -> Result<ObjectId> {
+    pub fn find(&mut self, from: &ObjectId, number: i64, only: &Selection) -> Result<ObjectId> {
         let Ok(wanted) = u64::try_from(number) else {
             return self.standing(from, number.unsigned_abs(), only);
         };
@@ -166,6 +139,30 @@ impl Prompts<'_> {
             }
         }
         Err(missing())
+    }
+
+    /// Returns the turn before that of [`Prompts::find`], for a caller who asks for the part `only`
+    /// of its context.
+    ///
+    /// # Errors
+    /// `NotFound` when there are not so many prompts, or nothing before them; `Expired` when not
+    /// even the commits are left; both with [`Availability`](super::Availability) as the source.
+    pub fn before(&mut self, from: &ObjectId, number: i64, only: &Selection) -> Result<ObjectId> {
+        let prompt = self.find(from, number, only)?;
+        self.repo.turns_before(&prompt, 1, only).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                let nothing = "nothing was kept before the first prompt";
+                match self
+                    .repo
+                    .commit(&prompt)
+                    .and_then(|it| self.repo.oldest_available(&it.session))
+                {
+                    Ok(available) => Error::not_found(nothing).with_source(available),
+                    Err(_) => Error::not_found(nothing),
+                }
+            }
+            _ => error,
+        })
     }
 
     /// The last but so many prompt of those that no rollback took back; 1 is the last.

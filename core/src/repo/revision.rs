@@ -17,7 +17,8 @@
 //!
 //! A start is tried in the order above, so a branch named like an id wins over the id.
 
-use super::{BranchName, HEAD, IsPrompt, Repository, tag_ref};
+use super::{BranchName, HEAD, Head, IsPrompt, Repository, tag_ref};
+use crate::context::{MAIN_AGENT, Selection, agent_section};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, ObjectId, ObjectSource, RefValue};
 
@@ -237,13 +238,11 @@ impl<'r> Resolver<'r> {
     }
 
     fn prompt(&self, from: &ObjectId, number: &str) -> Result<ObjectId> {
-        let expected = || {
-            Error::invalid(format!(
-                "'prompt:{number}': expected a number, as in prompt:3 or prompt:-1"
-            ))
-        };
+        let expected =
+            || Error::invalid("expected prompt:3, or prompt:-1 for the newest".to_owned());
         let number = number.parse().ok().filter(|number| *number != 0).ok_or_else(expected)?;
-        self.repo.prompts(self.is_prompt)?.find(from, number)
+        let said = Selection::below(&[agent_section(MAIN_AGENT, "messages")?]);
+        self.repo.prompts(self.is_prompt)?.find(from, number, &said)
     }
 
     fn ancestor(&self, id: &ObjectId, n: u64) -> Result<ObjectId> {

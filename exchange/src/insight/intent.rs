@@ -6,6 +6,9 @@
 //! | `/rollback to 42`, `/rollback turn 42` | the turn 42 |
 //! | `undo`, `revert` or `rollback`, alone or with `that`, `it`, `this`, `my last`, `the last` | one step |
 //! | ... `undo last 3`, `revert the last 3` ... | three steps |
+//! | a whole sentence, as `please undo what you did since my last message`, in 14 languages | one step |
+//!
+//! A step is a prompt: what a person asked for, with all that came of it.
 //!
 //! Upper and lower case are one. The forms without a slash count in short messages only, and the last
 //! one not behind a `not`: to take back what was not meant to be is worse than to be told again. The
@@ -18,6 +21,8 @@
 //! assert_eq!(rollback_intent("/rollback turn 42"), Some(RollbackIntent::Turn(42)));
 //! assert_eq!(rollback_intent("how do I undo a commit?"), None);
 //! ```
+
+use super::phrases;
 
 /// Most steps that one message takes back; who asks for more gets these.
 pub const MAX_ROLLBACK_STEPS: u64 = 50;
@@ -48,6 +53,9 @@ pub fn rollback_intent(message: &str) -> Option<RollbackIntent> {
     let message = message.trim();
     if let Some(rest) = after_command(message) {
         return command(rest);
+    }
+    if phrases::takes_back(message) {
+        return Some(RollbackIntent::Steps(1));
     }
     if message.encode_utf16().take(MAX_PLAIN_UNITS + 1).count() > MAX_PLAIN_UNITS {
         return None;
@@ -181,6 +189,112 @@ mod tests {
             ("\u{1F680} (undo last 3)", Some(Steps(3))),
         ] {
             assert_eq!(rollback_intent(message), expected, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn people_say_it_in_their_own_words() {
+        for message in [
+            "please undo what you did since my last message",
+            "Undo what you just did.",
+            "Can you undo that",
+            "could you please revert your last changes",
+            "No, undo that!",
+            "ok roll that back",
+            "Take that back, please",
+            "undo that, thanks",
+            "Go back to before my last message",
+            "Bitte mach rückgängig, was du seit meiner letzten Nachricht getan hast.",
+            "Mach das bitte rückgängig!",
+            "Nimm das zurück",
+            "Nein, mach das wieder rückgängig",
+            "Annule ça s'il te plaît",
+            "Annule ce que tu as fait depuis mon dernier message",
+            "annulez cela, s’il vous plaît",
+            "Deshaz lo que hiciste desde mi último mensaje",
+            "por favor, deshaz eso",
+            "Desfaça o que você fez desde a minha última mensagem",
+            "desfaz isso por favor",
+            "Annulla quello che hai appena fatto",
+            "per favore annulla le tue modifiche",
+            "Maak dat ongedaan, alsjeblieft",
+            "maak ongedaan wat je sinds mijn laatste bericht hebt gedaan",
+            "Cofnij to, proszę",
+            "nie, cofnij to",
+            "cofnij to, co zrobiłeś od mojej ostatniej wiadomości",
+            "Отмени это, пожалуйста",
+            "ОТМЕНИ ВСЁ, ЧТО ТЫ СДЕЛАЛ ПОСЛЕ МОЕГО ПОСЛЕДНЕГО СООБЩЕНИЯ!",
+            "откати последние изменения",
+            "Скасуй те, що ти щойно зробив",
+            "будь ласка, скасуй це",
+            "lütfen bunu geri al",
+            "Son mesajımdan beri yaptıklarını geri al.",
+            "请撤销你刚才的修改",
+            "撤销刚才的操作。",
+            "请撤销我上一条消息之后的所有修改",
+            "元に戻してください。",
+            "さっきの変更を元に戻して",
+            "私の最後のメッセージ以降の変更を元に戻してください",
+            "되돌려줘",
+            "방금 한 거 되돌려줘!",
+            "내 마지막 메시지 이후에 한 것을 되돌려줘",
+        ] {
+            assert_eq!(rollback_intent(message), Some(Steps(1)), "{message:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_mean_something_else_is_not_understood() {
+        for message in [
+            "undo that?",
+            "can I undo that",
+            "don't undo that",
+            "do not undo what you did",
+            "please don't revert your changes",
+            "never undo that",
+            "no undo",
+            "no undo that works",
+            "undo that and then run the tests",
+            "undo that in git",
+            "undo the commit",
+            "undo the last commit",
+            "revert the last commit",
+            "add an undo button",
+            "implement undo what you did",
+            "go back",
+            "go back to before I asked for the parser",
+            "take it back to the shop",
+            "roll back the migration",
+            "what did you undo",
+            "why did you undo that",
+            "you can undo that later",
+            "yeah you can undo that, it was actually the console.logs",
+            "mach das nicht rückgängig",
+            "bitte nicht rückgängig machen",
+            "mach den letzten Commit rückgängig",
+            "n'annule pas ça",
+            "no deshagas eso",
+            "no deshaz eso",
+            "não desfaça isso",
+            "não desfaz isso",
+            "non annullare",
+            "non annulla questo",
+            "maak dat niet ongedaan",
+            "nie cofnij to",
+            "nie cofaj tego",
+            "не отменяй это",
+            "нет отмени это",
+            "не скасовуй це",
+            "bunu geri alma",
+            "不要撤销",
+            "请不要撤销刚才的修改",
+            "别撤销",
+            "元に戻さないでください",
+            "되돌리지 마",
+            "please",
+            "no,",
+        ] {
+            assert_eq!(rollback_intent(message), None, "{message:?}");
         }
     }
 

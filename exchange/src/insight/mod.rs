@@ -5,6 +5,8 @@ pub(crate) mod intent;
 pub mod lessons;
 pub(crate) mod offload;
 pub(crate) mod origin;
+pub(crate) mod outline;
+mod phrases;
 pub(crate) mod reads;
 pub(crate) mod search;
 pub(crate) mod spiral;

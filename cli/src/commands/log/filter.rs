@@ -2,7 +2,7 @@
 
 use clap::Args;
 use turntree::object::Trigger;
-use turntree::repo::{LogEntry, Pickaxe, PickaxeMatch};
+use turntree::repo::{LogEntry, Pickaxe, PickaxeMatch, Prompts};
 use turntree::{Error, Result};
 use turntree_exchange::context_tokens;
 
@@ -70,13 +70,19 @@ impl Filter {
 pub(crate) struct Wanted<'w, 'r> {
     pub(crate) filter: &'w Filter,
     pub(crate) touches: Option<Pickaxe<'r>>,
+    /// Only prompts, which these count.
+    pub(crate) prompts: Option<Prompts<'r>>,
 }
 
 impl Wanted<'_, '_> {
     /// Returns whether a snapshot is shown.
     pub(super) fn shows(&mut self, entry: &LogEntry) -> crate::view::error::Result<bool> {
+        let is_prompt = match &mut self.prompts {
+            Some(prompts) if self.filter.admits(entry) => prompts.number(entry)?.is_some(),
+            _ => true,
+        };
         match &mut self.touches {
-            _ if !self.filter.admits(entry) => Ok(false),
+            _ if !is_prompt || !self.filter.admits(entry) => Ok(false),
             Some(touches) => Ok(touches.of(entry)? == PickaxeMatch::Yes),
             None => Ok(true),
         }
@@ -84,7 +90,7 @@ impl Wanted<'_, '_> {
 
     /// Returns whether anything is left out.
     pub(super) fn is_any(&self) -> bool {
-        self.touches.is_some() || self.filter.is_any()
+        self.touches.is_some() || self.prompts.is_some() || self.filter.is_any()
     }
 }
 

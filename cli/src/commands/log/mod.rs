@@ -1,6 +1,7 @@
 //! `log`: snapshots, newest first.
 
 mod filter;
+mod order;
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -11,30 +12,48 @@ use turntree::ErrorKind;
 use turntree::context::Selection;
 use turntree::object::{ObjectId, RefValue, Time};
 use turntree::repo::{
-    BranchName, Count, HEAD, History, LogEntry, PickaxeQuery, ReadMessage, Repository,
+    BranchName, Count, HEAD, History, LogEntry, PickaxeQuery, Prompts, ReadMessage, Repository,
 };
+use turntree_exchange::{TurnFacts, is_prompt, turn_facts};
 
 use self::filter::{Filter, Wanted};
+use self::order::GraphLine;
 use super::Verb;
-use crate::porcelain::history::{Walk, gone, messages};
+use crate::porcelain::history::{Walk, gone};
 use crate::porcelain::place::part;
 use crate::porcelain::search::{Occurring, warn_of_gaps};
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Failure, Result};
-use crate::view::output::{FAINT, ID, NAME, Output, Palette, STRONG};
+use crate::view::output::{FAINT, ID, NAME, Output, Palette, REMOVED, STRONG, Width};
 use crate::view::render::graph::{Graph, GraphRow};
-use crate::view::render::{ID_DIGITS, count, one_line};
+use crate::view::render::{ID_DIGITS, columns_of, count, one_line};
 
-/// Characters of a message on a line of its own.
-const MESSAGE_WIDTH: usize = 76;
+/// Most columns of a title.
+const TITLE_WIDTH: usize = 100;
 
-/// Characters of a message and the names before it on one line, and the fewest a message gets.
+/// Columns of a message and the names before it with --oneline, and the fewest a message gets.
 const ONELINE_WIDTH: usize = 76;
 const MIN_WIDTH: usize = 30;
 
+/// Colours of the lanes of a graph, from the left.
+const LANES: [anstyle::Style; 6] = [
+    anstyle::AnsiColor::Cyan.on_default(),
+    anstyle::AnsiColor::Magenta.on_default(),
+    anstyle::AnsiColor::Green.on_default(),
+    anstyle::AnsiColor::Yellow.on_default(),
+    anstyle::AnsiColor::Blue.on_default(),
+    anstyle::AnsiColor::Red.on_default(),
+];
+
 /// Show snapshots, newest first
+///
+/// One line a turn, with the tools that failed in it and the files it changed. Turns in which a
+/// person asked for something are headings: '#12' is prompt 12, and 'prompt:12' names the turn.
+///
+/// --graph draws one branch after another, and leaves out runs of turns in which nothing happened
+/// that a graph shows ('~ 14 turns'): --full shows all of them.
 ///
 /// --path and -S select turns by their changes; the changes of a merge are those that differ from
 /// all its parents. -S counts TEXT in each changed entry and in each changed conversation, whose
@@ -42,6 +61,7 @@ const MIN_WIDTH: usize = 30;
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree log -n 5
+  turntree log --prompts
   turntree log --graph --all
   turntree log nightly~10..nightly --oneline
   turntree log src/main.rs
@@ -61,7 +81,13 @@ pub(crate) struct Log {
     /// Draw the graph of snapshots and their parents
     #[arg(long)]
     graph: bool,
-    /// Show one line per snapshot
+    /// Draw every turn of a graph
+    #[arg(long, requires = "graph")]
+    full: bool,
+    /// Only turns in which a person asked for something
+    #[arg(long)]
+    prompts: bool,
+    /// Show ids, names and messages alone
     #[arg(long)]
     oneline: bool,
     /// Begin at every branch
@@ -92,6 +118,9 @@ pub(crate) struct Style {
     pub(crate) oneline: bool,
     /// Oldest first.
     pub(crate) reverse: bool,
+    /// Every turn of a graph.
+    pub(crate) full: bool,
+    pub(crate) width: Width,
 }
 
 impl Verb for Log {
@@ -119,7 +148,8 @@ impl Verb for Log {
             occurring.as_ref().map(|_| (&count as Count<'_>, &read as ReadMessage<'_>));
         let touching = PickaxeQuery { paths: Selection::parse(&paths), text };
         let touches = is_wanted.then(|| repo.touches(touching));
-        let mut wanted = Wanted { filter: &self.filter, touches };
+        let prompts = self.prompts.then(|| repo.prompts(Some(&is_prompt))).transpose()?;
+        let mut wanted = Wanted { filter: &self.filter, touches, prompts };
         self.write(run, &repo, walk, &mut wanted)?;
         if let Some(touches) = wanted.touches {
             warn_of_gaps(touches.gaps());
@@ -142,8 +172,8 @@ impl Log {
         }
         run.out.page();
         let (paint, now) = (run.out.paint, clock::now()?);
-        let (graph, oneline, reverse) = (self.graph, self.oneline, self.reverse);
-        let style = Style { paint, now, graph, oneline, reverse };
+        let (graph, oneline, reverse, full) = (self.graph, self.oneline, self.reverse, self.full);
+        let style = Style { paint, now, graph, oneline, reverse, full, width: run.out.width };
         style.write(&walk, &mut run.out, repo, limit, Some(wanted))
     }
 
@@ -208,13 +238,17 @@ impl Style {
         wanted: Option<&mut Wanted<'_, '_>>,
     ) -> Result<()> {
         let names = names_by_commit(repo)?;
-        let mut graph = Graph::new();
         let history = repo.history(&walk.starts, &walk.hide)?;
+        if self.graph {
+            let is_whole = self.full || wanted.as_ref().is_some_and(|wanted| wanted.is_any());
+            let entries = match wanted {
+                // The lines lead to what is shown, which nobody knows before all is looked at.
+                Some(wanted) if wanted.is_any() => only_shown(history, wanted)?,
+                _ => history.collect::<turntree::Result<Vec<_>>>()?,
+            };
+            return self.write_graph(out, repo, order::by_branch(entries), &names, limit, is_whole);
+        }
         let shown: Box<dyn Iterator<Item = Result<LogEntry>>> = match wanted {
-            // The lines of a graph lead to what is shown, which nobody knows before all is looked at.
-            Some(wanted) if self.graph && wanted.is_any() => {
-                Box::new(only_shown(history, wanted)?.into_iter().map(Ok))
-            }
             Some(wanted) => Box::new(history.filter_map(move |entry| {
                 let shown = entry
                     .map_err(Failure::from)
@@ -227,67 +261,138 @@ impl Style {
             true => Box::new(shown.collect::<Vec<_>>().into_iter().rev()),
             false => shown,
         };
+        let mut prompts = repo.prompts(Some(&is_prompt))?;
         for entry in shown.take(limit) {
-            let entry = entry?;
-            let names = names.get(&entry.id).map_or(&[][..], Vec::as_slice);
-            let lines = self.lines(repo, &entry, names)?;
-            if self.graph {
-                write_beside(out, &graph.add(entry.id, &entry.parents), &lines)?;
-            } else {
-                for line in &lines {
-                    writeln!(out, "{line}")?;
-                }
-            }
+            let line = self.line(repo, &entry?, &names, &mut prompts, 0)?;
+            writeln!(out, "{line}")?;
         }
         Ok(())
     }
 
-    fn lines(&self, repo: &Repository, entry: &LogEntry, names: &[String]) -> Result<Vec<String>> {
+    fn write_graph(
+        &self,
+        out: &mut dyn Write,
+        repo: &Repository,
+        entries: Vec<LogEntry>,
+        names: &Names,
+        limit: usize,
+        is_whole: bool,
+    ) -> Result<()> {
+        let mut prompts = repo.prompts(Some(&is_prompt))?;
+        let mut failed = None;
+        let lines: Vec<GraphLine> = match is_whole {
+            true => entries.into_iter().map(GraphLine::Turn).collect(),
+            false => order::without_runs(entries, |entry| {
+                let number = prompts.number(entry);
+                let is_event = !matches!(number, Ok(None)) || names.contains_key(&entry.id);
+                failed = number.err().or(failed.take());
+                is_event
+            }),
+        };
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        let mut graph = Graph::new();
+        for line in lines.iter().take(limit) {
+            let (row, text) = match line {
+                GraphLine::Turn(entry) => {
+                    let row = graph.add(entry.id, &entry.parents);
+                    let beside = columns_of(&row.node) + 1;
+                    (row, self.line(repo, entry, names, &mut prompts, beside)?)
+                }
+                GraphLine::Run { first, parents, turns } => {
+                    let mut row = graph.add(*first, parents);
+                    row.node = row.node.replace('\u{25cf}', "~");
+                    (row, self.paint.paint(FAINT, count(*turns as u64, "turn")).to_string())
+                }
+            };
+            self.write_beside(out, &row, &text)?;
+        }
+        Ok(())
+    }
+
+    /// One line about a snapshot, with `beside` columns before it.
+    fn line(
+        &self,
+        repo: &Repository,
+        entry: &LogEntry,
+        names: &Names,
+        prompts: &mut Prompts<'_>,
+        beside: usize,
+    ) -> Result<String> {
         let LogEntry { id, commit, .. } = entry;
         let id = self.paint.paint(ID, id.short(ID_DIGITS));
-        let shown = names.join(", ");
-        let names = match names {
-            [] => String::new(),
-            _ => format!(" ({})", self.paint.paint(NAME, &shown)),
+        let shown = names.get(&entry.id).map(|names| names.join(", ")).unwrap_or_default();
+        let names = match shown.as_str() {
+            "" => String::new(),
+            shown => format!(" ({})", self.paint.paint(NAME, shown)),
         };
         let gone = gone(repo, &commit.tree);
         if self.oneline {
-            let width = ONELINE_WIDTH.saturating_sub(shown.chars().count()).max(MIN_WIDTH);
+            let width = ONELINE_WIDTH.saturating_sub(columns_of(&shown)).max(MIN_WIDTH);
+            let width = width.min(self.width.left(beside + ID_DIGITS + 1));
             let gone = gone.map(|word| format!(" {}", self.paint.paint(FAINT, word)));
             let (gone, message) = (gone.unwrap_or_default(), one_line(&commit.message, width));
-            return Ok(vec![format!("{id}{names}{gone} {message}")]);
+            return Ok(format!("{id}{names}{gone} {message}"));
         }
-        let content = match gone {
-            Some(word) => word.to_owned(),
-            None => count(messages(repo, &commit.tree)?, "message"),
-        };
-        let about = format!(
-            "  {}  {}  {}",
-            clock::relative(commit.time, self.now),
-            content,
-            one_line(&commit.author.agent, 30),
-        );
-        let turn = self.paint.paint(STRONG, format!("turn {}", commit.turn));
-        let head = format!("{id} {turn}{names}{}", self.paint.paint(FAINT, about));
-        Ok(vec![head, format!("  {}", one_line(&commit.message, MESSAGE_WIDTH))])
+        let mut facts = Vec::new();
+        match gone {
+            Some(word) => facts.push((FAINT, word.to_owned())),
+            None => match turn_facts(repo, entry) {
+                Ok(TurnFacts { errors, file_changes, .. }) => {
+                    if errors > 0 {
+                        facts.push((REMOVED, format!("{errors} failed")));
+                    }
+                    if file_changes > 0 {
+                        facts.push((FAINT, count(file_changes, "file")));
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Expired => {}
+                Err(error) => return Err(error.into()),
+            },
+        }
+        facts.push((FAINT, clock::relative(commit.time, self.now)));
+        let facts_width: usize = facts.iter().map(|(_, fact)| columns_of(fact) + 2).sum();
+        let number = prompts.number(entry)?;
+        let turn = format!("{:<5}", format!("t{}", commit.turn));
+        let names_width = if shown.is_empty() { 0 } else { columns_of(&shown) + 3 };
+        let lead = number.map_or("  ".to_owned(), |number| format!("#{number} "));
+        let used = beside + ID_DIGITS + 1 + turn.len() + 1 + lead.len() + names_width + facts_width;
+        let title = one_line(&commit.message, self.width.left(used).min(TITLE_WIDTH));
+        let style = if number.is_some() { STRONG } else { FAINT };
+        let facts: String = facts
+            .iter()
+            .map(|(style, fact)| format!("  {}", self.paint.paint(*style, fact)))
+            .collect();
+        let title = self.paint.paint(style, format!("{lead}{title}"));
+        Ok(format!("{id} {} {title}{names}{facts}", self.paint.paint(FAINT, turn)))
+    }
+
+    /// Writes a line of text to the right of a snapshot in the graph.
+    fn write_beside(&self, out: &mut dyn Write, row: &GraphRow, line: &str) -> io::Result<()> {
+        if let Some(joins) = &row.joins {
+            writeln!(out, "{}", self.lanes(joins))?;
+        }
+        writeln!(out, "{} {line}", self.lanes(&row.node))?;
+        if let Some(forks) = &row.forks {
+            writeln!(out, "{}", self.lanes(forks))?;
+        }
+        Ok(())
+    }
+
+    /// Lines of a graph, each lane in its colour.
+    fn lanes(&self, text: &str) -> String {
+        let lane = |at: usize| LANES.get(at / 2 % LANES.len()).copied().unwrap_or_default();
+        let painted = text.chars().enumerate().map(|(at, c)| match c {
+            ' ' => c.to_string(),
+            c => self.paint.paint(lane(at), c).to_string(),
+        });
+        painted.collect()
     }
 }
 
-/// Writes lines of text to the right of a commit in the graph.
-fn write_beside(out: &mut dyn Write, row: &GraphRow, lines: &[String]) -> io::Result<()> {
-    if let Some(joins) = &row.joins {
-        writeln!(out, "{joins}")?;
-    }
-    let mut lines = lines.iter().map(String::as_str);
-    writeln!(out, "{} {}", row.node, lines.next().unwrap_or_default())?;
-    if let Some(forks) = &row.forks {
-        writeln!(out, "{forks} {}", lines.next().unwrap_or_default())?;
-    }
-    for line in lines {
-        writeln!(out, "{} {line}", row.rest)?;
-    }
-    Ok(())
-}
+/// The names of commits.
+type Names = HashMap<ObjectId, Vec<String>>;
 
 /// The names that each commit has: branches, tags and pins, HEAD's first.
 fn names_by_commit(repo: &Repository) -> Result<HashMap<ObjectId, Vec<String>>> {

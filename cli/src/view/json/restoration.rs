@@ -24,6 +24,17 @@ pub(crate) struct Restoration {
     pub(crate) operation: Option<u64>,
     /// `null` when no file is looked at.
     pub(crate) workspace: Option<WorkspaceChanges>,
+    /// The prompt that it goes back to before; `null` when turns were asked for.
+    pub(crate) before_prompt: Option<RestoredPrompt>,
+}
+
+/// A prompt that a rollback takes back, with all that came after it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct RestoredPrompt {
+    pub(crate) number: u64,
+    pub(crate) id: String,
+    /// What was asked for, in one line.
+    pub(crate) words: String,
 }
 
 /// `rollback --said TEXT --parse`; `null` for a message that does not ask to go back. The names are

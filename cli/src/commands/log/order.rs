@@ -1,0 +1,106 @@
+//! `log --graph`: the order in which snapshots are drawn, and the runs that are left out.
+//!
+//! A walk of history takes turns by their numbers, so branches that grew side by side would be woven
+//! line by line. Here a branch is drawn from its newest snapshot to where it began, then the next.
+
+use std::collections::{HashMap, HashSet};
+
+use turntree::object::{ObjectId, Trigger};
+use turntree::repo::LogEntry;
+
+/// Fewest turns that are drawn as one line.
+const MIN_RUN: usize = 3;
+
+/// One line of a graph.
+pub(super) enum GraphLine {
+    /// A snapshot.
+    Turn(LogEntry),
+    /// Turns in which nothing happened that a graph shows, the newest first.
+    Run {
+        /// The newest of them.
+        first: ObjectId,
+        /// What the oldest of them continues.
+        parents: Vec<ObjectId>,
+        turns: usize,
+    },
+}
+
+/// Puts snapshots, children before parents, in an order that keeps each branch together.
+pub(super) fn by_branch(entries: Vec<LogEntry>) -> Vec<LogEntry> {
+    let ids: Vec<ObjectId> = entries.iter().map(|entry| entry.id).collect();
+    let mut children: HashMap<ObjectId, usize> = HashMap::new();
+    for parent in entries.iter().flat_map(|entry| &entry.parents) {
+        *children.entry(*parent).or_default() += 1;
+    }
+    let mut entries: HashMap<ObjectId, LogEntry> =
+        entries.into_iter().map(|entry| (entry.id, entry)).collect();
+    let is_tip = |id: &ObjectId| !children.contains_key(id);
+    let mut open: Vec<ObjectId> = ids.iter().copied().filter(is_tip).collect();
+    open.reverse();
+    let mut ordered = Vec::with_capacity(ids.len());
+    while let Some(id) = open.pop() {
+        let Some(entry) = entries.remove(&id) else { continue };
+        for parent in entry.parents.iter().rev() {
+            if let Some(left) = children.get_mut(parent) {
+                *left -= 1;
+                if *left == 0 {
+                    open.push(*parent);
+                }
+            }
+        }
+        ordered.push(entry);
+    }
+    ordered
+}
+
+/// Joins runs of turns without a name, a fork, a merge, or another reason than that a turn ended.
+/// `is_event` tells what else is to be seen.
+pub(super) fn without_runs(
+    entries: Vec<LogEntry>,
+    mut is_event: impl FnMut(&LogEntry) -> bool,
+) -> Vec<GraphLine> {
+    let mut children: HashMap<ObjectId, usize> = HashMap::new();
+    let mut further: HashSet<ObjectId> = HashSet::new();
+    for entry in &entries {
+        for (at, parent) in entry.parents.iter().enumerate() {
+            *children.entry(*parent).or_default() += 1;
+            if at > 0 {
+                further.insert(*parent);
+            }
+        }
+    }
+    let mut is_plain = |entry: &LogEntry| {
+        children.get(&entry.id) == Some(&1)
+            && !further.contains(&entry.id)
+            && entry.parents.len() == 1
+            && matches!(entry.commit.trigger, Trigger::Turn | Trigger::BeforeTool)
+            && !is_event(entry)
+    };
+    let mut lines = Vec::new();
+    let mut run: Vec<LogEntry> = Vec::new();
+    for entry in entries {
+        let goes_on = run.last().is_none_or(|last| last.parents.first() == Some(&entry.id));
+        if is_plain(&entry) {
+            if !goes_on {
+                end_run(&mut run, &mut lines);
+            }
+            run.push(entry);
+        } else {
+            end_run(&mut run, &mut lines);
+            lines.push(GraphLine::Turn(entry));
+        }
+    }
+    end_run(&mut run, &mut lines);
+    lines
+}
+
+fn end_run(run: &mut Vec<LogEntry>, lines: &mut Vec<GraphLine>) {
+    match (run.first(), run.last()) {
+        (Some(first), Some(last)) if run.len() >= MIN_RUN => {
+            let (first, parents) = (first.id, last.parents.clone());
+            lines.push(GraphLine::Run { first, parents, turns: run.len() });
+            run.clear();
+        }
+        _ => lines.extend(run.drain(..).map(GraphLine::Turn)),
+    }
+}

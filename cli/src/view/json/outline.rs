@@ -1,0 +1,66 @@
+//! Records of prompts and of what came of them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use turntree_exchange::OutlinePart;
+
+use crate::view::clock;
+
+/// One line of `outline`.
+#[derive(Debug, Serialize)]
+pub(crate) struct OutlinePrompt {
+    /// The number of the prompt; `null` for the turns before the first one.
+    pub(crate) prompt: Option<u64>,
+    pub(crate) id: String,
+    pub(crate) turn: u64,
+    pub(crate) words: String,
+    pub(crate) time: String,
+    pub(crate) elapsed_ms: i64,
+    /// Turns, that of the prompt included.
+    pub(crate) turns: u64,
+    pub(crate) tool_calls: u64,
+    pub(crate) tool_errors: u64,
+    pub(crate) files: Vec<OutlineFile>,
+    pub(crate) compactions: u64,
+    /// The newest result of each check: true when it passed.
+    pub(crate) checks: BTreeMap<String, bool>,
+    pub(crate) rolled_back: bool,
+    /// Turns whose content is gone and not counted.
+    pub(crate) expired_turns: u64,
+}
+
+/// A file that is different after a prompt.
+#[derive(Debug, Serialize)]
+pub(crate) struct OutlineFile {
+    pub(crate) path: String,
+    pub(crate) lines_added: u64,
+    pub(crate) lines_removed: u64,
+}
+
+impl OutlinePrompt {
+    /// The record of `part`.
+    pub(crate) fn new(part: OutlinePart) -> Self {
+        let file = |(path, changed): (String, turntree_exchange::ChangedFile)| OutlineFile {
+            path,
+            lines_added: changed.added,
+            lines_removed: changed.removed,
+        };
+        Self {
+            prompt: part.prompt,
+            id: part.id.to_string(),
+            turn: part.turn,
+            words: part.words,
+            time: clock::rfc3339(part.time),
+            elapsed_ms: part.until.micros.saturating_sub(part.time.micros) / 1000,
+            turns: part.turns,
+            tool_calls: part.facts.tools,
+            tool_errors: part.facts.errors,
+            files: part.files.into_iter().map(file).collect(),
+            compactions: part.compactions,
+            checks: part.checks,
+            rolled_back: part.is_rolled_back,
+            expired_turns: part.expired,
+        }
+    }
+}

@@ -1,21 +1,16 @@
 //! `status`: where HEAD is.
 
 use std::io::Write;
-use std::time::Duration;
 
 use clap::Args;
 
 use super::Verb;
 use crate::porcelain::status::status;
-use crate::porcelain::unsaved::{UnsavedChanges, known_workspace};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{FAINT, ID, NAME, Output, REMOVED};
 use crate::view::render::{ID_DIGITS, count, harmless, one_line};
 use crate::view::{clock, json};
-
-/// The longest that a status looks at the files of a workspace.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Show the branch that commands act on here, its newest snapshot and its open conflicts
 #[derive(Debug, Args)]
@@ -32,21 +27,11 @@ impl Verb for Status {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let store = run.store_dir()?;
-        let unsaved = match known_workspace(&repo)? {
-            Some(_) => Some(UnsavedChanges::look(&repo, Some(PATIENCE))?),
-            None => None,
-        };
         if run.out.json {
-            let mut status = status(&repo, &store)?;
-            status.workspace = unsaved.map(|unsaved| json::UnsavedFiles {
-                dir: unsaved.dir.display().to_string(),
-                differing: unsaved.files(),
-                unfinished: unsaved.unfinished,
-            });
-            run.out.record(&status)?;
+            run.out.record(&status(&repo, &store)?)?;
             return Ok(Answer::Yes);
         }
-        let json::Status { store, messages, conflicts, sessions, branches, .. } =
+        let json::Status { store, messages, conflicts, sessions, branches, workspace, .. } =
             status(&repo, &store)?;
         let head = repo.head()?;
         let commit = head.commit.map(|id| repo.commit(&id)).transpose()?;
@@ -65,7 +50,7 @@ impl Verb for Status {
                 writeln!(run.out, "{} {about} {message}", paint.paint(ID, id))?;
             }
         }
-        if let Some(unsaved) = unsaved {
+        if let Some(unsaved) = workspace {
             write_unsaved(&mut run.out, &unsaved)?;
         }
         if conflicts > 0 {
@@ -82,8 +67,8 @@ impl Verb for Status {
 }
 
 /// Says how many files of the workspace the newest snapshot does not have as they are.
-fn write_unsaved(out: &mut Output, unsaved: &UnsavedChanges<'_>) -> Result<()> {
-    let (files, dir) = (unsaved.files(), harmless(&unsaved.dir.display().to_string()));
+fn write_unsaved(out: &mut Output, unsaved: &json::UnsavedFiles) -> Result<()> {
+    let (files, dir) = (unsaved.differing, harmless(&unsaved.dir));
     let at_least = if unsaved.unfinished { "at least " } else { "" };
     match files {
         0 if !unsaved.unfinished => writeln!(out, "{dir} is as in this snapshot")?,

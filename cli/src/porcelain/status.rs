@@ -1,15 +1,20 @@
-//! The status: HEAD, and how much a store holds.
+//! The status: HEAD, how its workspace differs, and how much a store holds.
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use turntree::context::open_conflicts;
 use turntree::repo::Repository;
 
+use super::unsaved::{UnsavedChanges, known_workspace};
 use crate::view::error::Result;
 use crate::view::{clock, json};
 
-/// Returns the record of HEAD and the size of the store.
+/// The longest that a status looks at the files of a workspace.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Returns the record of HEAD, of the files of its workspace and of the size of the store.
 pub(crate) fn status(repo: &Repository, store: &Path) -> Result<json::Status> {
     let (head, branches) = (repo.head()?, repo.branches());
     let sessions: BTreeSet<&str> = branches.iter().map(|(name, _)| name.session()).collect();
@@ -22,6 +27,10 @@ pub(crate) fn status(repo: &Repository, store: &Path) -> Result<json::Status> {
         }
         None => (0, 0),
     };
+    let workspace = match known_workspace(repo)? {
+        Some(_) => Some(UnsavedChanges::look(repo, Some(PATIENCE))?),
+        None => None,
+    };
     Ok(json::Status {
         store: store.display().to_string(),
         session: head.branch.session().to_owned(),
@@ -33,6 +42,10 @@ pub(crate) fn status(repo: &Repository, store: &Path) -> Result<json::Status> {
         sessions: sessions.len() as u64,
         branches: branches.len() as u64,
         conflicts,
-        workspace: None,
+        workspace: workspace.map(|unsaved| json::UnsavedFiles {
+            dir: unsaved.dir.display().to_string(),
+            differing: unsaved.files(),
+            unfinished: unsaved.unfinished,
+        }),
     })
 }

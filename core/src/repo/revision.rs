@@ -17,7 +17,7 @@
 //!
 //! A start is tried in the order above, so a branch named like an id wins over the id.
 
-use super::{BranchName, HEAD, Head, IsPrompt, Repository, tag_ref};
+use super::{BranchName, HEAD, IsPrompt, Repository, tag_ref};
 use crate::context::{MAIN_AGENT, Selection, agent_section};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, ObjectId, ObjectSource, RefValue};

@@ -144,7 +144,7 @@ fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
         return None;
     }
     let near = known.iter().map(|known| (slips(name, known), *known)).min()?;
-    let allowed = (name.chars().count() / 3).min(MAX_SLIPS);
+    let allowed = name.chars().count().div_ceil(3).min(MAX_SLIPS);
     (near.0 <= allowed).then_some(near.1)
 }
 

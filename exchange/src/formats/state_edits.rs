@@ -132,17 +132,17 @@ fn entry_path<'p>(
     path: &'p str,
 ) -> Result<(&'p str, &'p str)> {
     let (section, key) = split(path);
+    if section == "agents" || section.matches('/').count() == 1 {
+        return Err(Error::invalid(format!(
+            "{place}: '{path}' names no entry: expected one as in agents/main/state/mode"
+        )));
+    }
     match section.starts_with("agents/") {
         true => check_part(sink, builder, place, section)?,
         false => {
             refuse_source(place, section)?;
             check_section(sink, builder, place, section)?;
         }
-    }
-    if section == "agents" || section.matches('/').count() == 1 {
-        return Err(Error::invalid(format!(
-            "{place}: '{path}' names no entry: expected one as in agents/main/state/mode"
-        )));
     }
     if section.ends_with("/messages") {
         let message = format!("{place}: '{path}' is in a conversation: append adds to one");

@@ -424,6 +424,13 @@ mod tests {
     }
 
     #[test]
+    fn a_line_for_people_is_the_first_that_says_something() {
+        assert_eq!(first_line("\n  \r\n  hello\tthere \u{1b}[31mred\nmore"), "hello there red");
+        assert_eq!(first_line(&"é".repeat(300)).chars().count(), SUMMARY_CHARS);
+        assert_eq!(first_line(""), "");
+    }
+
+    #[test]
     fn words_of_a_person_are_told_from_those_of_the_client() {
         for (text, expected) in [
             ("\n fix the parser\nplease", prompt("fix the parser")),

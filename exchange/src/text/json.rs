@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use turntree::error::Error;
 use turntree::object::Time;
 
-/// Most characters of a line made by [`first_line`].
+/// Most characters of a line for people.
 pub(crate) const SUMMARY_CHARS: usize = 100;
 
 /// Longest name that [`plain`] gives.
@@ -107,13 +107,6 @@ pub(crate) fn iso_time(text: &str) -> Option<Time> {
     let local_minutes = (days_from_civil(year, month, day) * 24 + hour) * 60 + minute;
     let utc_seconds = (local_minutes - i64::from(offset_minutes)) * 60 + second;
     Some(Time { micros: utc_seconds * MICROS_PER_SECOND + micros, offset_minutes })
-}
-
-/// The first line of `text` that says something, without control characters, cut after
-/// [`SUMMARY_CHARS`] characters.
-pub(crate) fn first_line(text: &str) -> String {
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    line.chars().filter(|c| !c.is_control()).take(SUMMARY_CHARS).collect()
 }
 
 /// The name of a type or field that is not known, if it is like those that formats have: what else
@@ -281,13 +274,6 @@ mod tests {
         let range = text.range_of(line.part).unwrap();
         assert_eq!(&bytes[range], br#"{"y":"\udfff"}"#);
         assert_eq!(text.range_of(&RawValue::from_string("1".into()).unwrap()), None);
-    }
-
-    #[test]
-    fn a_summary_is_the_first_line_that_says_something() {
-        assert_eq!(first_line("\n  \r\n  hello\tthere \u{1b}[31m\nmore"), "hellothere [31m");
-        assert_eq!(first_line(&"é".repeat(300)).chars().count(), SUMMARY_CHARS);
-        assert_eq!(first_line(""), "");
     }
 
     #[test]

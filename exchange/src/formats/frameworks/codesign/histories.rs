@@ -37,6 +37,7 @@ use crate::import::rewind::unique_branch;
 use crate::import::source::{write_piece, write_source};
 use crate::model::format::ImportOptions;
 use crate::model::report::{BASE, ImportNote, ImportReport, ImportedBranch};
+use crate::model::words::first_line;
 use crate::text::{json, lines};
 
 /// Letters of a snapshot's id in the name of the branch that begins with it.
@@ -433,7 +434,7 @@ impl HistoryWriter<'_> {
         draft.cite(&version.content);
         draft.time = version.created.or(draft.time);
         let said = [&version.message, &version.prompt].into_iter().flatten();
-        let title = said.map(|text| json::first_line(text)).find(|line| !line.is_empty());
+        let title = said.map(|text| first_line(text)).find(|line| !line.is_empty());
         let title = title.unwrap_or_else(|| version.origin.name().to_owned());
         let facts = [(SNAPSHOT, version.key.clone()), (ORDER, index.to_string())];
         self.commit(branch, &mut draft, title, facts)
@@ -495,7 +496,7 @@ impl HistoryWriter<'_> {
         if !frame.is_known {
             draft.builder.set_as_in(&mut self.change, SOURCE, &frame.template)?;
         }
-        let name = json::first_line(&design.name);
+        let name = first_line(&design.name);
         let title = if name.is_empty() { "open-codesign design".to_owned() } else { name };
         self.commit(&main, &mut draft, title, []).map(drop)
     }

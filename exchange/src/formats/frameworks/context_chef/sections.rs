@@ -17,6 +17,7 @@ use super::{
     STATE, SYSTEM,
 };
 use crate::model::format::DocumentFacts;
+use crate::model::words::first_line;
 use crate::text::json;
 
 const DEFAULT_TITLE: &str = "ContextChef snapshot";
@@ -52,7 +53,7 @@ fn told(snapshot: &ChefSnapshot<'_>, bytes: &Bytes) -> DocumentFacts {
         }
     }
     let label = snapshot.label.as_ref().and_then(|part| serde_json::from_str(part.json.get()).ok());
-    let label: String = label.map(|label: String| json::first_line(&label)).unwrap_or_default();
+    let label: String = label.map(|label: String| first_line(&label)).unwrap_or_default();
     let created = snapshot.created.as_ref();
     let created = created.and_then(|part| serde_json::from_str(part.json.get()).ok());
     let mut records: Vec<Range<usize>> = [&snapshot.system, &snapshot.history, &snapshot.dynamic]

@@ -27,6 +27,7 @@ use super::{
     SUMMARY, TIMESTAMP, TOKENS,
 };
 use crate::model::format::DocumentFacts;
+use crate::model::words::first_line;
 use crate::text::json;
 
 const DEFAULT_TITLE: &str = "OLLM CLI snapshot";
@@ -127,7 +128,7 @@ impl ContextSnapshot<'_> {
 
     fn title(&self) -> String {
         let summary = self.summary.as_ref();
-        let summary = summary.and_then(|part| json_text(part)).map(|text| json::first_line(&text));
+        let summary = summary.and_then(|part| json_text(part)).map(|text| first_line(&text));
         match (summary.filter(|line| !line.is_empty()), &self.purpose) {
             (Some(summary), _) => summary,
             (None, Some(purpose)) => format!("{purpose} snapshot"),

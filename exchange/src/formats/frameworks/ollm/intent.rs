@@ -19,6 +19,7 @@ use super::stored::StoredValues;
 use super::{ID, INTENTS};
 use crate::formats::frameworks::json_writer::Formatted;
 use crate::model::format::DocumentFacts;
+use crate::model::words::first_line;
 use crate::text::json::{self, Text};
 
 /// Reads `bytes` and adds the intent to the section.
@@ -79,7 +80,7 @@ fn check<'a>(checker: &mut Checker<'a>, fields: &mut JsonParts<'a>) -> Result<St
             expect(file, Kind::Object, &format!("extracted.attachments[{index}]"))?;
         }
     }
-    Ok(json::first_line(&text(&intent, "extracted.intent")?))
+    Ok(first_line(&text(&intent, "extracted.intent")?))
 }
 
 /// Writes the intent `id` of a context, indented as upstream does, without a line end; without an id the

@@ -29,6 +29,7 @@ use super::{FINDINGS, ID, META, META_OTHER, MODE_NAME, REASONING, TIMESTAMP};
 use crate::formats::state::apply_state;
 use crate::formats::view;
 use crate::model::format::DocumentFacts;
+use crate::model::words::first_line;
 use crate::text::json as texts;
 
 /// The suffix of the session of transitions, behind the name of their session.
@@ -110,7 +111,7 @@ fn read<'a>(
         if !MODES.contains(&mode.as_str()) {
             checker.note(&part, format!("{name}: '{}' is not known", texts::plain(&mode)));
         }
-        names.push(texts::first_line(&mode));
+        names.push(first_line(&mode));
         state.push((name.to_owned(), part));
     }
     for name in [SKILLS, TOOLS] {

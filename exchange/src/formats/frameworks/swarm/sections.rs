@@ -15,7 +15,8 @@ use super::{
 };
 use crate::model::format::DocumentFacts;
 use crate::model::report::{ImportNote, MAX_NOTES};
-use crate::text::json::{self, Text, first_line, iso_time};
+use crate::model::words::first_line;
+use crate::text::json::{self, Text, iso_time};
 
 /// The parts of an agent that a document says everything about.
 const PARTS: [&str; 5] = ["messages", STATE, "system-prompt", READS, MEMORY_READS];

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -46,11 +46,19 @@ impl Machine {
     }
 
     fn run(&self, arguments: &[&str]) -> Answer {
+        self.run_with(arguments, None)
+    }
+
+    /// Runs the program, with `programs` before those of the machine.
+    fn run_with(&self, arguments: &[&str], programs: Option<&Path>) -> Answer {
+        let known = std::env::var_os("PATH").unwrap_or_default();
+        let known = std::env::split_paths(&known);
+        let path = programs.map(Path::to_owned).into_iter().chain(known);
         let output = Command::new(PROGRAM)
             .args(arguments)
             .current_dir(self.path("project"))
             .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("PATH", std::env::join_paths(path).unwrap())
             .env("HOME", self.path("home"))
             .env("TURNTREE_STORE", self.path("store"))
             .envs([("TURNTREE_MAINTENANCE", "off"), ("TURNTREE_NOW", "2026-11-20T12:00:00Z")])
@@ -151,4 +159,28 @@ fn files_of_the_turn_come_back_with_it_and_undo_takes_them_away() {
     assert_eq!(source, fs::read_to_string(done["path"].as_str().unwrap()).unwrap());
     assert_eq!(machine.run(&["undo"]).exit, 0);
     assert!(!machine.path("project/src").is_dir());
+}
+
+#[test]
+fn a_broad_directory_is_refused_before_anything_is_written() {
+    let machine = Machine::new();
+    let home = machine.path("home");
+    let refused = machine.run(&["resume", "--files", "--cwd", home.to_str().unwrap()]);
+    assert_eq!(refused.exit, 2, "{}", refused.err);
+    assert!(machine.files().is_empty());
+    assert_eq!(machine.run(&["--json", "branch"]).json()["branches"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_agent_is_started_in_its_directory_after_all_is_said() {
+    let machine = Machine::new();
+    let programs = machine.path("programs");
+    fs::create_dir(&programs).unwrap();
+    fs::write(programs.join("claude"), "#!/bin/sh\necho \"started $* in $(pwd)\"\n").unwrap();
+    fs::set_permissions(programs.join("claude"), fs::Permissions::from_mode(0o755)).unwrap();
+    let answer = machine.run_with(&["resume", "--cwd", ".", "--run"], Some(&programs));
+    assert_eq!(answer.exit, 0, "{}", answer.err);
+    let (told, started) = answer.out.split_once("started --resume ").unwrap();
+    assert!(told.contains("&& claude --resume "), "{told}");
+    assert!(started.trim_end().ends_with(machine.path("project").to_str().unwrap()), "{started}");
 }

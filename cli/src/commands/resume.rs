@@ -23,7 +23,7 @@ use super::Verb;
 use crate::hook::settings::shell_word;
 use crate::porcelain::revision::resolve;
 use crate::porcelain::rewind::{
-    PlannedRewind, RestoreRequest, RewindRun, checked, unknown_workspace,
+    PlannedRewind, RestoreRequest, RewindRun, checked, end, unknown_workspace,
 };
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, stamp, whole_path};
@@ -98,35 +98,40 @@ impl Verb for Resume {
         let repo = run.open()?;
         let revision = resolve(&repo, &self.revision)?;
         let planned = self.plan(&repo, revision.commit)?;
-        let files = match (self.files, self.dry_run) {
-            (false, _) => None,
-            (true, true) => {
-                let branch = match revision.branch {
-                    Some(branch) => branch,
-                    None => repo.head()?.branch,
-                };
-                let files = self.files_of(&repo, &planned, branch)?;
-                let plan: PlannedRewind<'_> = files.look(&repo)?;
-                files.record(&repo, plan.plan(), None)?.workspace
-            }
-            (true, false) => {
-                planned.write(&repo)?;
-                let files = self.files_of(&repo, &planned, planned.branch.clone())?;
-                let done = files.look(&repo).and_then(|plan| files.apply(&repo, plan));
-                if done.is_err() {
-                    let branch = &planned.branch;
-                    warn(&format!("{branch} is laid out, but its files are not restored"));
-                }
-                let done = done?;
-                let made = Some((done.committed.sequence, done.arranged.as_ref()));
-                files.record(&repo, &done.plan, made)?.workspace
-            }
-        };
-        if !self.files && !self.dry_run {
-            planned.write(&repo)?;
+        if self.files {
+            // Refused before anything is written.
+            checked(&planned.cwd, self.allow_broad)?;
         }
+        if self.dry_run {
+            let branch = match revision.branch {
+                Some(branch) => branch,
+                None => repo.head()?.branch,
+            };
+            let files = match self.files {
+                true => self.planned_files(&repo, &planned, branch)?,
+                false => None,
+            };
+            self.show(run, &planned, files)?;
+            return Ok(Answer::Yes);
+        }
+        planned.write(&repo)?;
+        let (files, ended) = match self.files.then(|| self.restore_files(&repo, &planned)) {
+            None => (None, Ok(Answer::Yes)),
+            Some(Ok((files, ended))) => (files, ended),
+            Some(Err(failure)) => (None, Err(failure)),
+        };
         self.show(run, &planned, files)?;
-        if self.run { planned.start() } else { Ok(Answer::Yes) }
+        if ended.is_err() {
+            let branch = &planned.branch;
+            warn(&format!("{branch} is laid out, and not all of its files are restored"));
+        }
+        let answer = ended?;
+        if self.run {
+            // What starts now takes the place of this process, with all that it has not written.
+            run.out.flush()?;
+            return planned.start();
+        }
+        Ok(answer)
     }
 }
 
@@ -187,6 +192,31 @@ impl Resume {
         let request = RestoreRequest { branch, from, only: &only, keep_lessons: false, dry_run };
         let directory = checked(&planned.cwd, self.allow_broad)?;
         request.bring_back(repo, |_| Ok(Some(directory)), unknown_workspace)
+    }
+
+    /// Plans the files of the turn.
+    fn planned_files(
+        &self,
+        repo: &Repository,
+        planned: &Planned,
+        branch: BranchName,
+    ) -> Result<Option<json::WorkspaceChanges>> {
+        let files = self.files_of(repo, planned, branch)?;
+        let plan: PlannedRewind<'_> = files.look(repo)?;
+        Ok(files.record(repo, plan.plan(), None)?.workspace)
+    }
+
+    /// Restores the files of the turn, and returns how that ended.
+    fn restore_files(
+        &self,
+        repo: &Repository,
+        planned: &Planned,
+    ) -> Result<(Option<json::WorkspaceChanges>, Result<Answer>)> {
+        let files = self.files_of(repo, planned, planned.branch.clone())?;
+        let done = files.apply(repo, files.look(repo)?)?;
+        let made = Some((done.committed.sequence, done.arranged.as_ref()));
+        let changes = files.record(repo, &done.plan, made)?.workspace;
+        Ok((changes, end(done.plan.files.as_ref(), done.arranged.as_ref())))
     }
 
     fn show(

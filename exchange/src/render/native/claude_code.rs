@@ -4,13 +4,12 @@
 //! those of the new session, each record follows the one before, and an answer says in
 //! `requestSessionId` where it was asked for. Sources: its own forks (2.1.330), and the fork of its SDK.
 
-use serde_json::{Map, Value, json};
-use turntree::error::Result;
+use serde_json::{Value, json};
 use turntree::object::Time;
 
 use super::super::chat::{BEGINNING, anthropic_content, anthropic_result, arguments, note};
-use super::super::dialogue::{Answer, Messages, Speech, SpokenText};
-use super::Transcript;
+use super::super::dialogue::{Answer, SpokenText};
+use super::{Form, Transcript};
 
 /// The version that the records are of.
 const VERSION: &str = "2.1.330";
@@ -52,22 +51,6 @@ pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     title(out);
 }
 
-/// Writes a conversation anew.
-pub(super) fn write(out: &mut Transcript<'_>, said: Messages<'_>) -> Result<()> {
-    let mut log = Log { out, parent: Value::Null };
-    for speech in said {
-        let speech = speech?;
-        log.out.leave_out_of(&speech);
-        match speech {
-            Speech::System(_) => {}
-            Speech::User(said) => log.said(&said),
-            Speech::Answer(answer) => log.answer(answer),
-        }
-    }
-    title(out);
-    Ok(())
-}
-
 /// Gives the session its title, by which the agent lists it.
 fn title(out: &mut Transcript<'_>) {
     let (title, session) = (out.facts.title, out.facts.session);
@@ -76,47 +59,55 @@ fn title(out: &mut Transcript<'_>) {
     }
 }
 
-/// A log, and the record that the next one follows.
-struct Log<'t, 'a> {
-    out: &'t mut Transcript<'a>,
+/// A log by the record that the next one follows.
+#[derive(Default)]
+pub(super) struct Log {
     parent: Value,
 }
 
-impl Log<'_, '_> {
-    fn record(&mut self, kind: &str, message: &Value, time: Option<Time>) {
-        let uuid = Value::from(self.out.next_uuid());
+impl Log {
+    fn record(
+        &mut self,
+        out: &mut Transcript<'_>,
+        kind: &str,
+        message: &Value,
+        time: Option<Time>,
+    ) {
+        let uuid = Value::from(out.next_uuid());
         let parent = std::mem::replace(&mut self.parent, uuid.clone());
-        let (facts, time) = (self.out.facts, self.out.time(time));
-        self.out.line(&json!({
+        let (facts, time) = (out.facts, out.time(time));
+        out.line(&json!({
             "parentUuid": parent, "isSidechain": false, "userType": "external", "cwd": facts.cwd,
             "sessionId": facts.session, "version": VERSION, "type": kind, "message": message,
             "uuid": uuid, "timestamp": time,
         }));
-        self.out.messages += 1;
+        out.messages += 1;
     }
 
-    fn user(&mut self, content: impl Into<Value>, time: Option<Time>) {
+    fn words(&mut self, out: &mut Transcript<'_>, content: impl Into<Value>, time: Option<Time>) {
         let content = content.into();
-        self.record("user", &json!({"role": "user", "content": content}), time);
+        self.record(out, "user", &json!({"role": "user", "content": content}), time);
     }
+}
 
-    fn said(&mut self, said: &SpokenText) {
+impl Form for Log {
+    fn user(&mut self, out: &mut Transcript<'_>, said: &SpokenText) {
         for stray in &said.strays {
-            self.user(note(stray), said.time);
+            self.words(out, note(stray), said.time);
         }
         if said.pictures.is_empty() {
             if !said.text.trim().is_empty() {
-                self.user(said.text.as_str(), said.time);
+                self.words(out, said.text.as_str(), said.time);
             }
             return;
         }
         let content = anthropic_content(&said.text, &said.pictures);
         if !content.is_empty() {
-            self.user(content, said.time);
+            self.words(out, content, said.time);
         }
     }
 
-    fn answer(&mut self, answer: Answer) {
+    fn answer(&mut self, out: &mut Transcript<'_>, answer: Answer) {
         let said = answer.said;
         let mut content = anthropic_content(&said.text, &[]);
         for call in &answer.calls {
@@ -126,29 +117,31 @@ impl Log<'_, '_> {
             );
         }
         if !content.is_empty() {
-            if self.out.messages == 0 {
-                self.user(BEGINNING, said.time);
+            if out.messages == 0 {
+                self.words(out, BEGINNING, said.time);
             }
-            let message = self.message(&content, !answer.calls.is_empty());
-            self.record("assistant", &message, said.time);
+            let message = message(out, &content, !answer.calls.is_empty());
+            self.record(out, "assistant", &message, said.time);
         }
         for call in &answer.calls {
-            self.user(vec![anthropic_result(call)], said.time);
+            self.words(out, vec![anthropic_result(call)], said.time);
         }
         let strays = said.strays;
-        self.said(&SpokenText { strays, time: said.time, ..SpokenText::default() });
+        self.user(out, &SpokenText { strays, time: said.time, ..SpokenText::default() });
     }
 
-    fn message(&mut self, content: &[Value], calls: bool) -> Value {
-        let id: String = self.out.next_id().iter().map(|byte| format!("{byte:02x}")).collect();
-        let names = ["input_tokens", "output_tokens"];
-        let usage: Map<String, Value> =
-            names.map(|name| (name.to_owned(), json!(0))).into_iter().collect();
-        json!({
-            "id": format!("msg_{id}"), "type": "message", "role": "assistant",
-            "model": "unknown", "content": content,
-            "stop_reason": if calls { "tool_use" } else { "end_turn" }, "stop_sequence": null,
-            "usage": usage,
-        })
+    fn end(&mut self, out: &mut Transcript<'_>) {
+        title(out);
     }
+}
+
+/// Returns an answer as the agent records it.
+fn message(out: &mut Transcript<'_>, content: &[Value], calls: bool) -> Value {
+    let id: String = out.next_id().iter().map(|byte| format!("{byte:02x}")).collect();
+    json!({
+        "id": format!("msg_{id}"), "type": "message", "role": "assistant",
+        "model": "unknown", "content": content,
+        "stop_reason": if calls { "tool_use" } else { "end_turn" }, "stop_sequence": null,
+        "usage": {"input_tokens": 0, "output_tokens": 0},
+    })
 }

@@ -4,12 +4,11 @@
 //! screen shows again when a session is resumed stands beside them as `event_msg`.
 
 use serde_json::{Value, json};
-use turntree::error::Result;
 use turntree::object::Time;
 
 use super::super::chat::{NO_RESULT, arguments, note};
-use super::super::dialogue::{Answer, Messages, Speech, SpokenText};
-use super::Transcript;
+use super::super::dialogue::{Answer, SpokenText};
+use super::{Form, Transcript};
 use crate::model::picture::{PICTURE, Picture, PictureContent};
 use crate::text::json::text_at;
 
@@ -32,19 +31,21 @@ pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     }
 }
 
-/// Writes a conversation anew.
-pub(super) fn write(out: &mut Transcript<'_>, said: Messages<'_>) -> Result<()> {
-    head(out);
-    for speech in said {
-        let speech = speech?;
-        out.leave_out_of(&speech);
-        match speech {
-            Speech::System(_) => {}
-            Speech::User(words) => user(out, &words),
-            Speech::Answer(words) => answer(out, words),
-        }
+/// A rollout, whose items follow each other.
+pub(super) struct Rollout;
+
+impl Form for Rollout {
+    fn begin(&mut self, out: &mut Transcript<'_>) {
+        head(out);
     }
-    Ok(())
+
+    fn user(&mut self, out: &mut Transcript<'_>, said: &SpokenText) {
+        user(out, said);
+    }
+
+    fn answer(&mut self, out: &mut Transcript<'_>, said: Answer) {
+        answer(out, said);
+    }
 }
 
 fn head(out: &mut Transcript<'_>) {

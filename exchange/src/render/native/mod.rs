@@ -25,7 +25,7 @@ use turntree::error::{Error, Result};
 use turntree::object::{ObjectSource, Time};
 
 use super::ShowTime;
-use super::dialogue::{Messages, Speech};
+use super::dialogue::{Answer, Messages, Speech, SpokenText};
 
 /// An agent that takes up transcripts of this module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,15 +117,40 @@ pub fn native_transcript(
             }
         }
         None => {
-            let said = Messages::of(source, context, MAIN_AGENT)?;
-            match agent {
-                NativeAgent::ClaudeCode => claude_code::write(&mut out, said)?,
-                NativeAgent::Codex => codex::write(&mut out, said)?,
-                NativeAgent::Pi => pi::write(&mut out, said)?,
+            let mut writer: Box<dyn Form> = match agent {
+                NativeAgent::ClaudeCode => Box::new(claude_code::Log::default()),
+                NativeAgent::Codex => Box::new(codex::Rollout),
+                NativeAgent::Pi => Box::new(pi::Log::default()),
+            };
+            writer.begin(&mut out);
+            for speech in Messages::of(source, context, MAIN_AGENT)? {
+                let speech = speech?;
+                out.leave_out_of(&speech);
+                match speech {
+                    Speech::System(_) => {}
+                    Speech::User(said) => writer.user(&mut out, &said),
+                    Speech::Answer(answer) => writer.answer(&mut out, answer),
+                }
             }
+            writer.end(&mut out);
         }
     }
     out.finish()
+}
+
+/// The form of an agent, in which a conversation is written anew.
+trait Form {
+    /// Writes what stands before the conversation.
+    fn begin(&mut self, _out: &mut Transcript<'_>) {}
+
+    /// Writes what a person says, and results without their calls.
+    fn user(&mut self, out: &mut Transcript<'_>, said: &SpokenText);
+
+    /// Writes an answer of the model, and the results of its calls behind it.
+    fn answer(&mut self, out: &mut Transcript<'_>, answer: Answer);
+
+    /// Writes what stands behind the conversation.
+    fn end(&mut self, _out: &mut Transcript<'_>) {}
 }
 
 /// A transcript in the making: one JSON object a line.

@@ -4,12 +4,11 @@
 //! ids, as its fork keeps them.
 
 use serde_json::{Value, json};
-use turntree::error::Result;
 use turntree::object::Time;
 
 use super::super::chat::{NO_RESULT, arguments, note};
-use super::super::dialogue::{Answer, Messages, Speech, SpokenText};
-use super::Transcript;
+use super::super::dialogue::{Answer, SpokenText};
+use super::{Form, Transcript};
 use crate::model::picture::{PICTURE, Picture, PictureContent};
 use crate::text::json::text_at;
 
@@ -45,22 +44,6 @@ fn link(out: &mut Transcript<'_>, mut entry: serde_json::Map<String, Value>, par
     out.messages += 1;
 }
 
-/// Writes a conversation anew.
-pub(super) fn write(out: &mut Transcript<'_>, said: Messages<'_>) -> Result<()> {
-    header(out);
-    let mut log = Log { out, parent: Value::Null };
-    for speech in said {
-        let speech = speech?;
-        log.out.leave_out_of(&speech);
-        match speech {
-            Speech::System(_) => {}
-            Speech::User(said) => log.user(&said),
-            Speech::Answer(answer) => log.answer(answer),
-        }
-    }
-    Ok(())
-}
-
 fn header(out: &mut Transcript<'_>) {
     let (facts, now) = (out.facts, out.now());
     out.line(&json!({
@@ -74,54 +57,42 @@ fn short_id(out: &mut Transcript<'_>) -> Value {
     id.into()
 }
 
-/// A session, and the entry that the next one follows.
-struct Log<'t, 'a> {
-    out: &'t mut Transcript<'a>,
+/// A session by the entry that the next one follows.
+#[derive(Default)]
+pub(super) struct Log {
     parent: Value,
 }
 
-impl Log<'_, '_> {
-    fn message(&mut self, mut message: Value, time: Option<Time>) {
-        let at = time.unwrap_or(self.out.facts.now);
+impl Log {
+    fn message(&mut self, out: &mut Transcript<'_>, mut message: Value, time: Option<Time>) {
+        let at = time.unwrap_or(out.facts.now);
         if let Some(fields) = message.as_object_mut() {
             fields.insert("timestamp".to_owned(), (at.micros / 1000).into());
         }
-        let entry =
-            json!({"type": "message", "timestamp": self.out.time(time), "message": message});
+        let entry = json!({"type": "message", "timestamp": out.time(time), "message": message});
         if let Value::Object(entry) = entry {
-            link(self.out, entry, &mut self.parent);
+            link(out, entry, &mut self.parent);
         }
     }
+}
 
-    fn user(&mut self, said: &SpokenText) {
+impl Form for Log {
+    fn begin(&mut self, out: &mut Transcript<'_>) {
+        header(out);
+    }
+
+    fn user(&mut self, out: &mut Transcript<'_>, said: &SpokenText) {
         for stray in &said.strays {
             let content = json!([{"type": "text", "text": note(stray)}]);
-            self.message(json!({"role": "user", "content": content}), said.time);
+            self.message(out, json!({"role": "user", "content": content}), said.time);
         }
-        let content = self.content(&said.text, &said.pictures);
+        let content = content_of(out, &said.text, &said.pictures);
         if !content.is_empty() {
-            self.message(json!({"role": "user", "content": content}), said.time);
+            self.message(out, json!({"role": "user", "content": content}), said.time);
         }
     }
 
-    /// Returns text and pictures as pi has them; it takes no pictures by their address.
-    fn content(&mut self, text: &str, pictures: &[Picture]) -> Vec<Value> {
-        let mut content = Vec::new();
-        if !text.trim().is_empty() && text.trim() != PICTURE {
-            content.push(json!({"type": "text", "text": text}));
-        }
-        for picture in pictures {
-            match &picture.content {
-                PictureContent::Inline { media, base64 } => {
-                    content.push(json!({"type": "image", "data": base64, "mimeType": media}));
-                }
-                PictureContent::Address(_) => self.out.leave_out("pictures"),
-            }
-        }
-        content
-    }
-
-    fn answer(&mut self, answer: Answer) {
+    fn answer(&mut self, out: &mut Transcript<'_>, answer: Answer) {
         let said = answer.said;
         let mut content = Vec::new();
         if !said.text.trim().is_empty() {
@@ -145,15 +116,16 @@ impl Log<'_, '_> {
                 "role": "assistant", "content": content, "api": "openai-completions",
                 "provider": "unknown", "model": "unknown", "usage": usage, "stopReason": reason,
             });
-            self.message(message, said.time);
+            self.message(out, message, said.time);
         }
         for call in &answer.calls {
             let result = call.result.as_ref();
             let text = result.map_or(NO_RESULT, |result| &result.text);
             let pictures = result.map_or(&[][..], |result| &result.pictures);
-            let content = self.content(text, pictures);
+            let content = content_of(out, text, pictures);
             let is_error = result.is_none_or(|result| result.is_error);
             self.message(
+                out,
                 json!({
                     "role": "toolResult", "toolCallId": call.id, "toolName": call.name,
                     "content": content, "isError": is_error,
@@ -162,6 +134,23 @@ impl Log<'_, '_> {
             );
         }
         let strays = said.strays;
-        self.user(&SpokenText { strays, time: said.time, ..SpokenText::default() });
+        self.user(out, &SpokenText { strays, time: said.time, ..SpokenText::default() });
     }
+}
+
+/// Returns text and pictures as pi has them; it takes no pictures by their address.
+fn content_of(out: &mut Transcript<'_>, text: &str, pictures: &[Picture]) -> Vec<Value> {
+    let mut content = Vec::new();
+    if !text.trim().is_empty() && text.trim() != PICTURE {
+        content.push(json!({"type": "text", "text": text}));
+    }
+    for picture in pictures {
+        match &picture.content {
+            PictureContent::Inline { media, base64 } => {
+                content.push(json!({"type": "image", "data": base64, "mimeType": media}));
+            }
+            PictureContent::Address(_) => out.leave_out("pictures"),
+        }
+    }
+    content
 }

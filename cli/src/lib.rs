@@ -34,6 +34,7 @@ use turntree::Error;
 use crate::args::{Cli, answer_shell, command};
 use crate::commands::hook::Hook;
 use crate::commands::{Command, Verb, bare};
+use crate::program::fault::end_on_panic;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Exit, Failure, read_or_not};
 use crate::view::usage::report_usage;
@@ -41,8 +42,11 @@ use crate::view::usage::report_usage;
 /// Runs the program with the arguments and environment of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    answer_shell();
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    // An agent takes the code for wrong arguments as an order to stop; a person does not.
+    let is_of_agent = Hook::is_event(&arguments) && !std::io::stdin().is_terminal();
+    end_on_panic(arguments.iter().any(|argument| argument == "--json"), is_of_agent);
+    answer_shell();
     let parsed = command()
         .try_get_matches_from(&arguments)
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
@@ -50,8 +54,6 @@ pub fn main() -> ExitCode {
         Ok(cli) => run(cli),
         Err(error) => {
             let exit = report_usage(error, &arguments);
-            // An agent takes the code for wrong arguments as an order to stop; a person does not.
-            let is_of_agent = Hook::is_event(&arguments) && !std::io::stdin().is_terminal();
             if is_of_agent { Exit::Success } else { exit }
         }
     };

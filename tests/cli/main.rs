@@ -3,6 +3,7 @@
 mod adopting;
 mod clients;
 mod exploration;
+mod faults;
 mod here;
 mod hook;
 mod hook_late;

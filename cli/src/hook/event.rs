@@ -1,8 +1,7 @@
 //! One event: read, taken in and answered within its time. Whatever goes wrong is the log's to know.
 
 use std::io::{self, Read, Write};
-use std::panic::{self, AssertUnwindSafe};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::panic;
 use std::time::{Duration, Instant};
 
 use turntree::repo::Signature;
@@ -15,8 +14,9 @@ use super::steps::Taken;
 use super::turn::{HookTurn, kind_of};
 use super::watch::{Rest, Watch};
 use super::{calls, ending};
+use crate::program::fault::place;
 use crate::program::invocation::{Invocation, has_own_branch, stamp};
-use crate::view::error::{Failure, Result};
+use crate::view::error::{Exit, Failure, Result};
 
 /// The time limit for reading an event.
 const READING: Duration = Duration::from_millis(1500);
@@ -49,26 +49,19 @@ pub(crate) fn take(run: &mut Invocation, behaviour: Behaviour) {
     if let Ok(dir) = run.store_dir() {
         watch.arm(&dir, None);
     }
-    let place = Arc::new(Mutex::new(String::new()));
-    let noted = Arc::clone(&place);
+    let noted = watch.clone();
     // The message of a panic may have content in it, so only its place is kept.
     panic::set_hook(Box::new(move |info| {
-        let at = info.location().map(|at| format!("{}:{}", at.file(), at.line()));
-        *noted.lock().unwrap_or_else(PoisonError::into_inner) = at.unwrap_or_default();
+        noted.note(&format!("panic at {}", place(info.location())));
+        std::process::exit(Exit::Success as i32);
     }));
-    let taken = panic::catch_unwind(AssertUnwindSafe(|| answer(run, behaviour, &watch)));
-    let _ = panic::take_hook();
-    match taken {
-        Ok(Ok(Some(answer))) => {
+    match answer(run, behaviour, &watch) {
+        Ok(Some(answer)) => {
             // Who does not listen has what it wants.
             let _ = writeln!(io::stdout(), "{answer}");
         }
-        Ok(Err(Failure::Library { error, .. })) => watch.note(&kind_of(&error)),
-        Ok(Ok(None) | Err(Failure::Output(_))) => {}
-        Err(_) => {
-            let place = place.lock().unwrap_or_else(PoisonError::into_inner);
-            watch.note(&format!("panic at {place}"));
-        }
+        Err(Failure::Library { error, .. }) => watch.note(&kind_of(&error)),
+        Ok(None) | Err(Failure::Output(_)) => {}
     }
 }
 

@@ -268,6 +268,11 @@ impl<'a> Report<'a> {
         Self { hint, ..Self::new("usage", message) }
     }
 
+    /// A fault of the program itself.
+    pub(crate) fn internal(message: String) -> Self {
+        Self::new("internal", message)
+    }
+
     fn new(kind: &'static str, message: String) -> Self {
         Self { kind, message, causes: Vec::new(), hint: None, left: None }
     }

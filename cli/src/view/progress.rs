@@ -160,7 +160,7 @@ impl Drop for Working {
     fn drop(&mut self) {
         self.alive = None;
         if let Some(shown) = self.shown.take() {
-            // It only draws: if it panicked, the command has worked all the same.
+            // It only draws: a panic there has ended the program already.
             let _ = shown.join();
         }
     }

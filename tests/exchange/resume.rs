@@ -94,7 +94,7 @@ fn every_recording_says_the_same_in_every_agent() {
         for agent in NativeAgent::ALL {
             let transcript = laid_out(&sandbox, agent, &head);
             let session = format!("in-{}", agent.name());
-            let report = sandbox.import_as(&session, agent.name(), &transcript.bytes).unwrap();
+            let report = sandbox.import_as(&session, agent.format(), &transcript.bytes).unwrap();
             let found = sent(&sandbox, &report.head);
             let differs = expected.iter().zip(&found).position(|(a, b)| a != b);
             assert!(
@@ -128,10 +128,11 @@ fn what_the_agent_adds_comes_back_to_a_branch_that_begins_at_the_turn() {
         assert_eq!(sandbox.source(&first), transcript.bytes);
 
         // The same file again has nothing new, and a longer one goes on.
-        let again = sandbox.import_as(resumed.session(), agent.name(), &transcript.bytes).unwrap();
+        let again =
+            sandbox.import_as(resumed.session(), agent.format(), &transcript.bytes).unwrap();
         assert_eq!((again.turns, again.head), (0, first));
         let longer = [transcript.bytes.as_slice(), added(agent, &transcript).as_bytes()].concat();
-        let report = sandbox.import_as(resumed.session(), agent.name(), &longer).unwrap();
+        let report = sandbox.import_as(resumed.session(), agent.format(), &longer).unwrap();
         assert_eq!((report.turns, &report.branch), (1, &resumed), "{}", agent.name());
         assert_eq!(sandbox.repo.commit(&report.head).unwrap().parents, [first]);
         let (before, after) = (sent(&sandbox, &middle), sent(&sandbox, &report.head));
@@ -158,6 +159,9 @@ fn added(agent: NativeAgent, transcript: &NativeTranscript) -> String {
             "type": "message", "role": "user",
             "content": [{"type": "input_text", "text": "And now?"}],
         }}),
+        NativeAgent::Gemini => json!({
+            "id": "new", "timestamp": time, "type": "user", "content": [{"text": "And now?"}],
+        }),
         NativeAgent::Pi => json!({
             "type": "message", "id": "new", "parentId": last("id"), "timestamp": time,
             "message": {"role": "user", "content": [{"type": "text", "text": "And now?"}]},
@@ -223,6 +227,32 @@ fn what_has_no_place_is_counted_and_a_conversation_without_messages_is_refused()
         let refused = native_transcript(agent, sandbox.repo.store(), &context, &facts());
         assert!(refused.unwrap_err().to_string().contains("no message"));
     }
+}
+
+#[test]
+fn pictures_and_prompts_like_commands_stay_in_a_session_of_gemini() {
+    let sandbox = Sandbox::new();
+    let picture = "data:image/png;base64,AAAA";
+    let chat = json!({"messages": [
+        {"role": "user", "content": [
+            {"type": "text", "text": "/srv/app crashes:"},
+            {"type": "image_url", "image_url": {"url": picture}},
+        ]},
+        {"role": "assistant", "content": "I see."},
+    ]});
+    let head = sandbox.import("chat", chat.to_string().as_bytes()).unwrap().head;
+    let laid = laid_out(&sandbox, NativeAgent::Gemini, &head);
+    assert!(laid.left_out.is_empty(), "{:?}", laid.left_out);
+    let again = sandbox.import_as("again", "gemini-cli-log", &laid.bytes).unwrap().head;
+    let said = sent(&sandbox, &again);
+    assert_eq!(
+        said[0]["content"],
+        json!([
+            {"type": "text", "text": "[prompt]\n/srv/app crashes:"},
+            {"type": "image_url", "image_url": {"url": picture}},
+        ])
+    );
+    assert_eq!(said[1]["content"], "I see.");
 }
 
 #[test]

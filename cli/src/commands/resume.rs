@@ -55,7 +55,7 @@ pub(crate) struct Resume {
     /// The snapshot
     #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
     revision: String,
-    /// The agent: claude-code, codex or pi; the one of the session by default
+    /// The agent: claude-code, codex, gemini-cli or pi; the one of the session by default
     #[arg(long = "in", value_name = "AGENT")]
     agent: Option<String>,
     /// The working directory of the new session; the one of REV by default
@@ -287,6 +287,11 @@ impl Planned {
         if let Some(folder) = path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         }
+        if let Some((marker, owner)) = &self.place.marker {
+            // Another process that makes the same one has the same to say, or the agent refuses both.
+            let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(marker);
+            made.and_then(|mut file| file.write_all(owner.as_bytes())).map_err(failed)?;
+        }
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -341,6 +346,7 @@ impl Planned {
 fn agent_name(name: &str) -> &str {
     match name {
         "claude" => "claude-code",
+        "gemini" => "gemini-cli",
         other => other,
     }
 }

@@ -26,7 +26,10 @@ pub(crate) fn place(at: Option<&Location<'_>>) -> String {
 }
 
 fn message(info: &PanicHookInfo<'_>) -> String {
-    let said = info.payload_as_str().unwrap_or("no message");
+    let payload = info.payload();
+    let fixed = payload.downcast_ref::<&str>().copied();
+    let said = fixed.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let said = said.unwrap_or("no message");
     let at = place(info.location());
     format!(
         "a fault of turntree itself at {at}: {said}. What was acknowledged is kept: run the command again, and report this message if it comes back"

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | Claude Code | `$CLAUDE_CONFIG_DIR/projects`, else `~/.claude/projects`; `~/.config/claude/projects` |
 //! | Codex | `sessions` and `archived_sessions` in `$CODEX_HOME`, else `~/.codex`; the older ones compressed |
-//! | Gemini CLI | `~/.gemini/tmp/<project>/chats` |
+//! | Gemini CLI | `.gemini/tmp/<project>/chats` in `$GEMINI_CLI_HOME`, else in the home directory |
 //! | Copilot CLI | `$COPILOT_HOME/session-state`, else `~/.copilot/session-state` |
 //! | opencode | `opencode/opencode*.db` in the XDG data directory and `$OPENCODE_DB`, and before version 1.2 `opencode/storage`, one file a message and part |
 //! | pi | `$PI_CODING_AGENT_DIR/sessions`, else `~/.pi/agent/sessions` |
@@ -22,6 +22,7 @@ mod adopt;
 mod beside;
 mod find;
 mod found;
+mod gemini_project;
 pub mod hook;
 mod lineage;
 mod name;

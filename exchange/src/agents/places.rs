@@ -27,12 +27,13 @@ pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<SessionPlace> 
     let below = |name: &str, default: &str| directory(name).unwrap_or_else(|| home.join(default));
     let data = below("XDG_DATA_HOME", ".local/share");
     let codex = below("CODEX_HOME", ".codex");
+    let gemini = directory("GEMINI_CLI_HOME").unwrap_or_else(|| home.clone());
     let mut found = vec![
         ("claude-code", below("CLAUDE_CONFIG_DIR", ".claude").join("projects")),
         ("claude-code", home.join(".config/claude/projects")),
         ("codex", codex.join("sessions")),
         ("codex", codex.join("archived_sessions")),
-        ("gemini-cli", home.join(".gemini/tmp")),
+        ("gemini-cli", gemini.join(".gemini/tmp")),
         ("copilot-cli", below("COPILOT_HOME", ".copilot").join("session-state")),
         ("opencode", data.join("opencode")),
         ("pi", below("PI_CODING_AGENT_DIR", ".pi/agent").join("sessions")),
@@ -72,6 +73,7 @@ mod tests {
         assert_eq!(of(&[home], "codex"), ["/h/.codex/sessions", "/h/.codex/archived_sessions"]);
         assert_eq!(of(&[home, ("CODEX_HOME", "/c")], "codex")[0], "/c/sessions");
         assert_eq!(of(&[home, ("CODEX_HOME", "")], "codex")[0], "/h/.codex/sessions");
+        assert_eq!(of(&[home, ("GEMINI_CLI_HOME", "/g")], "gemini-cli"), ["/g/.gemini/tmp"]);
         assert_eq!(of(&[home], "opencode"), ["/h/.local/share/opencode"]);
         let moved = [home, ("XDG_DATA_HOME", "/d"), ("OPENCODE_DB", "/e/my.db")];
         assert_eq!(of(&moved, "opencode"), ["/d/opencode", "/e/my.db"]);

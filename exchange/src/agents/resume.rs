@@ -13,6 +13,7 @@ use turntree::error::{Error, Result};
 use turntree::object::{Author, ObjectId, Trigger};
 use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft, Transaction};
 
+use super::gemini_project::ProjectFolder;
 use super::places::places;
 use crate::formats::named;
 use crate::import::rewind::BEGINS;
@@ -35,10 +36,13 @@ pub struct ResumePlace {
     pub path: PathBuf,
     /// The program and its arguments that take it up, in its working directory.
     pub command: Vec<String>,
+    /// A file without which the agent does not find the session, with its content, if it is not there
+    /// yet.
+    pub marker: Option<(PathBuf, String)>,
 }
 
 /// Returns the place of a session of `agent`. `variable` reads the environment, as for
-/// [`places`].
+/// [`places`]. Reads which folders Gemini CLI has, and writes nothing.
 ///
 /// # Errors
 /// `InvalidInput` without a `HOME`.
@@ -53,6 +57,7 @@ pub fn resume_place(
     })?;
     let (folder, id) = (folder.path, facts.session);
     let now = (facts.show_time)(facts.now);
+    let mut marker = None;
     let (path, program, arguments) = match agent {
         NativeAgent::ClaudeCode => {
             let path = folder.join(claude_project(facts.cwd)).join(format!("{id}.jsonl"));
@@ -64,6 +69,14 @@ pub fn resume_place(
             let path = folder.join(day).join(format!("rollout-{second}-{id}.jsonl"));
             (path, "codex", &["resume"][..])
         }
+        NativeAgent::Gemini => {
+            let project = ProjectFolder::find(&folder, facts.cwd);
+            marker = project.owner;
+            let minute = now.get(..16).unwrap_or(&now).replace(':', "-");
+            let short = id.get(..8).unwrap_or(id);
+            let path = project.path.join("chats").join(format!("session-{minute}-{short}.jsonl"));
+            (path, "gemini", &["--resume"][..])
+        }
         NativeAgent::Pi => {
             let project = facts.cwd.trim_start_matches('/').replace(['/', '\\', ':'], "-");
             let second = now.replace([':', '.'], "-");
@@ -72,7 +85,7 @@ pub fn resume_place(
         }
     };
     let words = [program].into_iter().chain(arguments.iter().copied()).chain([id]);
-    Ok(ResumePlace { path, command: words.map(str::to_owned).collect() })
+    Ok(ResumePlace { path, command: words.map(str::to_owned).collect(), marker })
 }
 
 /// The folder of a project: every character that is no letter or digit is a hyphen, and a long name
@@ -136,7 +149,7 @@ impl ResumedSession<'_> {
             return Err(Error::invalid(format!("session {branch} exists already")));
         }
         let mut builder = Builder::from(repo.context(from)?);
-        let records = named(agent.name())?.records()?;
+        let records = named(agent.format())?.records()?;
         let mut items = Vec::new();
         for piece in (records.split)(Box::new(transcript.bytes.as_slice())) {
             items.push(write_piece(change, records.side_paths, &piece?)?.to_item()?);
@@ -144,7 +157,7 @@ impl ResumedSession<'_> {
         let pieces = items.len();
         builder.set_list(change, SOURCE, items)?;
         for (key, value) in
-            [("format", agent.name()), ("session_id", facts.session), ("cwd", facts.cwd)]
+            [("format", agent.format()), ("session_id", facts.session), ("cwd", facts.cwd)]
         {
             builder.set_entry(change, META, key, Some(Bytes::copy_from_slice(value.as_bytes())))?;
         }

@@ -59,26 +59,36 @@ pub(super) fn view(message: &Value) -> MessageView {
         let is_error = matches!(text_at(call, "/status"), Some("error" | "cancelled"));
         if let Some(result) = call.get("result").filter(|result| !result.is_null()) {
             let mut inner = MessageView::new(Role::Tool);
-            for part in own_parts(result, text_at(call, "/id").unwrap_or_default()) {
+            let call_id = text_at(call, "/id").unwrap_or_default();
+            for part in own_parts(result, call_id) {
                 add_parts(&mut inner, part);
+                for result in std::mem::take(&mut inner.tool_results) {
+                    inner.add_text(&result.text);
+                }
             }
-            for result in std::mem::take(&mut inner.tool_results) {
-                inner.add_text(&result.text);
-            }
-            let text = Value::String(inner.text);
-            view.add_result(call.get("id"), &text, is_error);
+            let (text, pictures) = (inner.text, inner.pictures);
+            let call_id = call_id.to_owned();
+            view.tool_results.push(ToolResult { call_id, text, pictures, is_error });
         }
     }
     view
 }
 
-/// The parts of a result that answer the call `id`; all of it if none says so. After a resume each call
-/// may have the results of the whole step.
+/// The parts of a result that answer the call `id`, with what stands behind them, such as pictures; all
+/// of it if none says so. After a resume each call may have the results of the whole step.
 fn own_parts<'v>(result: &'v Value, id: &str) -> Vec<&'v Value> {
     let parts = result.as_array().map(Vec::as_slice).unwrap_or_default().iter();
-    let own: Vec<_> =
-        parts.filter(|part| text_at(part, "/functionResponse/id") == Some(id)).collect();
+    let mut is_own = false;
+    let own = parts.filter(|part| {
+        is_own = text_at(part, "/functionResponse/id").map_or(is_own, |answered| answered == id);
+        is_own
+    });
+    let own: Vec<_> = own.collect();
     if own.is_empty() { vec![result] } else { own }
+}
+
+fn is_picture(data: &Value) -> bool {
+    text_at(data, "/mimeType").is_some_and(|media| media.starts_with("image/"))
 }
 
 /// Leaves out results that say the same of the same call as one before them.
@@ -100,7 +110,9 @@ fn add_parts(view: &mut MessageView, parts: &Value) {
             } else {
                 view.add_text(text);
             }
-            if part.contains_key("inlineData") || part.contains_key("fileData") {
+            if let Some(data) = part.get("inlineData").filter(|data| is_picture(data)) {
+                view.add_picture(data);
+            } else if part.contains_key("inlineData") || part.contains_key("fileData") {
                 view.add_text("[file]");
             }
             if let Some(call) = part.get("functionCall") {

@@ -162,6 +162,13 @@ impl MessageView {
         add_paragraph(&mut self.text, text);
     }
 
+    /// Adds a picture, where the block has its bytes or address, and the words that stand for it.
+    pub(crate) fn add_picture(&mut self, block: &Value) {
+        self.add_text(PICTURE);
+        let at = self.text.len().saturating_sub(PICTURE.len());
+        self.pictures.extend(Picture::of(block, at));
+    }
+
     /// Adds a paragraph of thinking.
     pub(crate) fn add_thinking(&mut self, text: &str) {
         add_paragraph(&mut self.thinking, text);
@@ -212,9 +219,7 @@ impl MessageView {
                 self.add_result(block.get("tool_use_id"), content, is_error);
             }
             "image" | "image_url" | "input_image" => {
-                self.add_text(PICTURE);
-                let at = self.text.len().saturating_sub(PICTURE.len());
-                self.pictures.extend(Picture::of(block, at));
+                self.add_picture(block);
             }
             "document" | "file" | "input_file" => self.add_text("[document]"),
             "refusal" => self.add_text(text("refusal")),

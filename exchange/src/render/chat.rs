@@ -267,7 +267,7 @@ fn anthropic_picture(picture: &Picture) -> Option<Value> {
 
 /// A text cut where its pictures stand. A picture that is not taken stays what it is in the text, and
 /// a text of white space alone is left out.
-fn parts(
+pub(super) fn parts(
     text: &str,
     pictures: &[Picture],
     as_text: impl Fn(&str) -> Value,

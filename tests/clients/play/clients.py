@@ -163,6 +163,7 @@ env_key = "STAND_IN_KEY"
 
 class GeminiCli(Client):
     hooks = "gemini"
+    resumes = "gemini-cli"
     compacts = True
     settings = {
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
@@ -208,7 +209,9 @@ class GeminiCli(Client):
         return found[0]  # Each resume leaves a file beside it that says nothing.
 
     def as_recorded(self, parts):
-        """After a resume the client sends each result twice."""
+        """After a resume the client sends each result twice, and says that an answer is missing where
+        the session ends with results."""
+        parts = [part for part in parts if not part[2].startswith("[The previous response was interrupted")]
         kept = []
         for is_result, run in runs_of_results(self.as_exported(parts)):
             is_twice = is_result and run[::2] == run[1::2]

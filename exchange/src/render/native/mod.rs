@@ -13,6 +13,7 @@
 
 mod claude_code;
 mod codex;
+mod gemini;
 mod own_records;
 mod pi;
 
@@ -34,6 +35,8 @@ pub enum NativeAgent {
     ClaudeCode,
     /// Codex CLI.
     Codex,
+    /// Gemini CLI.
+    Gemini,
     /// The pi coding agent.
     Pi,
 }
@@ -68,24 +71,35 @@ pub struct NativeTranscript {
 
 impl NativeAgent {
     /// Every agent, in the order in which they are listed.
-    pub const ALL: [Self; 3] = [Self::ClaudeCode, Self::Codex, Self::Pi];
+    pub const ALL: [Self; 4] = [Self::ClaudeCode, Self::Codex, Self::Gemini, Self::Pi];
 
-    /// Returns the name, which is that of its format.
+    /// Returns the name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
+            Self::Gemini => "gemini-cli",
             Self::Pi => "pi",
         }
     }
 
-    /// Returns the agent of a format.
+    /// Returns the name of the format of its transcripts.
+    #[must_use]
+    pub const fn format(self) -> &'static str {
+        match self {
+            Self::Gemini => "gemini-cli-log",
+            Self::ClaudeCode | Self::Codex | Self::Pi => self.name(),
+        }
+    }
+
+    /// Returns the agent of a name or a format.
     ///
     /// # Errors
     /// `InvalidInput` for a format in which no agent can be given a session.
     pub fn of_format(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|agent| agent.name() == name).ok_or_else(|| {
+        let is_of = |agent: &Self| [agent.name(), agent.format()].contains(&name);
+        Self::ALL.into_iter().find(is_of).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
             Error::invalid(format!(
                 "no session can be laid out for '{name}': choose one of {names}"
@@ -107,12 +121,13 @@ pub fn native_transcript(
     facts: &NativeFacts<'_>,
 ) -> Result<NativeTranscript> {
     let mut out = Transcript::new(facts);
-    match own_records::own_records(source, context, agent.name())? {
+    match own_records::own_records(source, context, agent)? {
         Some(records) => {
             out.is_own = true;
             match agent {
                 NativeAgent::ClaudeCode => claude_code::rewrite(&mut out, records),
                 NativeAgent::Codex => codex::rewrite(&mut out, records),
+                NativeAgent::Gemini => gemini::rewrite(&mut out, records),
                 NativeAgent::Pi => pi::rewrite(&mut out, records),
             }
         }
@@ -120,6 +135,7 @@ pub fn native_transcript(
             let mut writer: Box<dyn Form> = match agent {
                 NativeAgent::ClaudeCode => Box::new(claude_code::Log::default()),
                 NativeAgent::Codex => Box::new(codex::Rollout),
+                NativeAgent::Gemini => Box::new(gemini::Log),
                 NativeAgent::Pi => Box::new(pi::Log::default()),
             };
             writer.begin(&mut out);

@@ -7,31 +7,33 @@ use turntree::context::{Context, MAIN_AGENT, MessageEntry};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectSource};
 
+use super::NativeAgent;
 use crate::formats::view;
 use crate::text::json;
 
-/// Returns the records of the main conversation, if all of them are of `format` and each result in
+/// Returns the records of the main conversation, if all of them are of `agent` and each result in
 /// them follows its call. A call may lack its result: agents are stopped, and send such calls with a
 /// result of their own making.
 pub(super) fn own_records(
     source: &dyn ObjectSource,
     context: &Context,
-    format: &str,
+    agent: NativeAgent,
 ) -> Result<Option<Vec<Value>>> {
     let list = context.messages(source, MAIN_AGENT)?;
     let (mut records, mut calls) = (Vec::new(), BTreeSet::new());
     for item in list.iter(source, 0..list.len()) {
         let entry = MessageEntry::from_item(&item?)?;
-        if entry.media != format {
+        if ![agent.name(), agent.format()].contains(&entry.media.as_str()) {
             return Ok(None);
         }
         let bytes = source.read_as(Kind::Blob, &entry.blob)?;
         let Some(record) = json::value(&bytes).filter(Value::is_object) else { return Ok(None) };
-        let message = view(format, &bytes);
+        let message = view(&entry.media, &bytes);
+        // A record may have calls with their results.
+        calls.extend(message.tool_calls.into_iter().map(|call| call.id));
         if !message.tool_results.iter().all(|result| calls.contains(&result.call_id)) {
             return Ok(None);
         }
-        calls.extend(message.tool_calls.into_iter().map(|call| call.id));
         records.push(record);
     }
     Ok(Some(records).filter(|records| !records.is_empty()))

@@ -20,3 +20,4 @@ mod secrets;
 mod serve;
 mod serve_page;
 mod stories;
+mod worktrees;

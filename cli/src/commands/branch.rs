@@ -11,12 +11,16 @@ use turntree::{Error, ErrorKind};
 use super::Verb;
 use crate::porcelain::branches::{MainLines, branches_of, check_session, records};
 use crate::porcelain::revision::with_resolver;
+use crate::porcelain::worktree::RemovableWorktree;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, check_may_switch, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::output::{FAINT, ID, NAME};
-use crate::view::render::{ID_DIGITS, one_line};
+use crate::view::render::{ID_DIGITS, harmless, one_line};
 use crate::view::{clock, json};
+
+/// A branch that was deleted, where it was, and the directory that goes with it.
+type DeletedBranch = (BranchName, ObjectId, Option<RemovableWorktree>);
 
 const BACK: &str = "'turntree undo' brings it back";
 
@@ -30,6 +34,7 @@ const BACK: &str = "'turntree undo' brings it back";
   turntree branch --session nightly
   turntree branch --rename plan-a the-plan
   turntree branch --delete plan-b plan-c
+  turntree branch --delete plan-1 --worktree
   turntree branch --json | jq '.branches[] | {branch, own_turns}'")]
 pub(crate) struct Branch {
     /// Only branches of this session
@@ -43,6 +48,10 @@ pub(crate) struct Branch {
     #[arg(short, long, num_args = 1.., value_name = "NAME", conflicts_with = "session",
         add = ArgValueCandidates::new(revisions))]
     delete: Vec<String>,
+    /// Remove the directories that 'turntree fork --worktree' made for them, too; one with files that
+    /// the newest snapshot does not have, or commits that no branch of git has, is refused
+    #[arg(long, requires = "delete")]
+    worktree: bool,
 }
 
 impl Verb for Branch {
@@ -55,7 +64,7 @@ impl Verb for Branch {
         match (&*self.rename, &*self.delete) {
             ([old, new], _) => rename(run, &repo, old, new),
             (_, []) => self.list(run, &repo),
-            (_, names) => delete(run, &repo, names),
+            (_, names) => delete(run, &repo, names, self.worktree),
         }
     }
 }
@@ -118,7 +127,12 @@ fn rename(run: &mut Invocation, repo: &Repository, old: &str, new: &str) -> Resu
     Ok(Answer::Yes)
 }
 
-fn delete(run: &mut Invocation, repo: &Repository, names: &[String]) -> Result<Answer> {
+fn delete(
+    run: &mut Invocation,
+    repo: &Repository,
+    names: &[String],
+    with_worktrees: bool,
+) -> Result<Answer> {
     let head = repo.head_if_any()?.map(|head| head.branch);
     let shared = repo.shared_head()?;
     let mut deleted = Vec::new();
@@ -136,25 +150,38 @@ fn delete(run: &mut Invocation, repo: &Repository, names: &[String]) -> Result<A
             if let Some(head) = head.as_ref().filter(|_| branch == shared) {
                 change.set_head(head);
             }
-            deleted.push((branch, tip));
+            let worktree = match with_worktrees {
+                true => RemovableWorktree::find(repo, &branch, &tip)?,
+                false => None,
+            };
+            deleted.push((branch, tip, worktree));
         }
     }
-    let list: Vec<String> = deleted.iter().map(|(branch, _)| branch.to_string()).collect();
+    let list: Vec<String> = deleted.iter().map(|(branch, ..)| branch.to_string()).collect();
     change.commit(&stamp()?, &format!("delete {}", list.join(", ")))?;
+    // All of them is in the store, so the directories may go.
+    for worktree in deleted.iter().filter_map(|(.., worktree)| worktree.as_ref()) {
+        worktree.remove()?;
+    }
     if run.out.json {
-        let record = |(branch, id): (BranchName, ObjectId)| json::DeletedBranch {
+        let record = |(branch, id, worktree): DeletedBranch| json::DeletedBranch {
             session: branch.session().to_owned(),
             branch: branch.branch().to_owned(),
             id: id.to_string(),
+            worktree: worktree.map(|worktree| worktree.dir.display().to_string()),
         };
         let deleted = deleted.into_iter().map(record).collect();
         run.out.record(&json::DeletedBranches { deleted })?;
         return Ok(Answer::Yes);
     }
-    for (branch, tip) in deleted {
+    for (branch, tip, worktree) in deleted {
         let paint = run.out.paint;
         let (branch, id) = (paint.paint(NAME, branch), paint.paint(ID, tip.short(ID_DIGITS)));
         writeln!(run.out, "deleted {branch}, which was at {id}; {BACK}")?;
+        if let Some(worktree) = worktree {
+            let dir = harmless(&worktree.dir.display().to_string());
+            writeln!(run.out, "removed {dir}; its files are in {id}")?;
+        }
     }
     Ok(Answer::Yes)
 }

@@ -1,40 +1,65 @@
-//! `fork`: a new branch from any snapshot.
+//! `fork`: new branches from any snapshot, with directories of their own if wanted.
 
 use std::io::Write;
+use std::path::Path;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, HEAD, Repository};
+use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::branches::fork;
+use crate::hook::program::program;
+use crate::hook::settings::carry_over;
+use crate::porcelain::branches::{ForkStart, fork};
+use crate::porcelain::revision::resolve;
+use crate::porcelain::worktree::{MadeWorktree, MadeWorktrees, directories, plan_worktrees};
 use crate::program::complete::revisions;
-use crate::program::invocation::{Invocation, check_may_switch};
-use crate::view::error::{Answer, Result};
+use crate::program::invocation::{Invocation, check_may_switch, stamp};
+use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
-use crate::view::output::{ID, NAME};
-use crate::view::render::ID_DIGITS;
+use crate::view::output::{FAINT, ID, NAME, warn};
+use crate::view::render::{ID_DIGITS, harmless};
 
-/// Begin a new branch at a snapshot
+/// Characters that two names share at the beginning when one pattern of the shell made both.
+const SHARED: usize = 2;
+
+/// Begin new branches at a snapshot
 ///
-/// The cost does not depend on the size of the context: the branch shares everything with its first
-/// snapshot.
+/// The cost does not depend on the size of the context: a branch shares everything with its first
+/// snapshot. Of two names the second may be the snapshot to begin at, as --at says it in any case.
+///
+/// With --worktree each branch gets a directory beside the workspace: a worktree of git at its HEAD
+/// where the project is in git, else a plain directory, with the files of the snapshot. Agents with
+/// hooks that are started there land on the branch, and commands called there act on it. In DIR, {}
+/// stands for the part in which the names differ, or for the name if there is one. Everything is made
+/// or nothing; 'turntree undo' removes the branches, and 'turntree branch --delete NAME --worktree'
+/// branch and directory.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree fork plan-b
   turntree fork plan-b HEAD~3 --switch
-  turntree fork retry turn:42")]
+  turntree fork retry turn:42
+  turntree fork plan-{1,2,3} --at turn:42
+  turntree fork plan-{1,2,3} --worktree ../plan-{}")]
 pub(crate) struct Fork {
-    /// Name of the branch, in the session of REV
-    name: String,
-    /// The snapshot at which it begins
-    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
-    revision: String,
-    /// Make it a branch of this session instead
+    /// Names of the branches, in the session of REV; a{b,c} is ab and ac. Of two, the second may
+    /// be REV
+    #[arg(value_name = "NAME", required = true, add = ArgValueCandidates::new(revisions))]
+    names: Vec<String>,
+    /// The snapshot at which they begin; HEAD by default
+    #[arg(long, value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    at: Option<String>,
+    /// Make them branches of this session instead
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
     /// Point HEAD at it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "worktree")]
     switch: bool,
+    /// Make a directory for each, with the files of the snapshot
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    worktree: Option<String>,
 }
 
 impl Verb for Fork {
@@ -43,16 +68,120 @@ impl Verb for Fork {
             check_may_switch()?;
         }
         let repo = run.open()?;
-        let session = self.session.as_deref();
-        let (branch, id) = fork(&repo, &self.revision, session, &self.name, self.switch)?;
-        let turn = repo.commit(&id)?.turn;
-        if run.out.json {
-            run.out.record(&json::Moved::new(Some((id, turn)), &branch))?;
-        } else {
-            let paint = run.out.paint;
-            let (branch, id) = (paint.paint(NAME, &branch), paint.paint(ID, id.short(ID_DIGITS)));
-            writeln!(run.out, "{branch} begins at {id}, turn {turn}")?;
+        let (names, at) = self.names(&repo)?;
+        if self.switch && names.len() > 1 {
+            let error = Error::invalid("--switch goes to one branch, and several are to begin");
+            return Err(Failure::hinted(error, "'turntree switch' goes to one of them"));
+        }
+        let start = ForkStart::of(&repo, &at, self.session.as_deref(), &names)?;
+        let turn = repo.commit(&start.commit)?.turn;
+        let Some(template) = &self.worktree else {
+            fork(&repo, &start, self.switch)?;
+            for branch in &start.branches {
+                show(run, branch, (start.commit, turn), None)?;
+            }
+            return Ok(Answer::Yes);
+        };
+        let wanted = start.branches.iter().cloned().zip(directories(&names, template)?).collect();
+        let planned = plan_worktrees(&repo, &start.commit, wanted)?;
+        let mut worktrees = MadeWorktrees::default();
+        for planned in planned {
+            worktrees.make(&repo, &start.commit, planned)?;
+        }
+        let mut change = repo.begin();
+        worktrees.stage(&repo, &mut change, &start.commit)?;
+        change.commit(&stamp()?, &start.reason())?;
+        for made in worktrees.keep(&repo) {
+            carry_settings(&made);
+            show(run, &made.branch, (start.commit, turn), Some(&made))?;
+        }
+        if !run.out.json {
+            let hint = "an agent that is started in such a directory lands on its branch; \
+                        'turntree compare' shows what came of each";
+            writeln!(run.out, "{}", run.out.paint.paint(FAINT, hint))?;
         }
         Ok(Answer::Yes)
+    }
+}
+
+impl Fork {
+    /// The names, and the revision to begin at.
+    fn names(&self, repo: &Repository) -> Result<(Vec<String>, String)> {
+        let mut words = Vec::new();
+        for word in &self.names {
+            words.extend(alternatives(word)?);
+        }
+        if let Some(at) = &self.at {
+            return Ok((words, at.clone()));
+        }
+        if let ([_, second], None, [_, _]) = (&*words, &self.worktree, &*self.names) {
+            let is_name = || {
+                let shared = |words: &[String]| match words {
+                    [a, b] => a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count(),
+                    _ => 0,
+                };
+                shared(&words) >= SHARED && BranchName::new("s", second).is_ok()
+            };
+            match resolve(repo, second) {
+                Err(_) if is_name() => {}
+                Err(failure) => return Err(failure),
+                Ok(_) => {
+                    let at = second.clone();
+                    words.truncate(1);
+                    return Ok((words, at));
+                }
+            }
+        }
+        Ok((words, HEAD.to_owned()))
+    }
+}
+
+/// Says where a branch begins.
+fn show(
+    run: &mut Invocation,
+    branch: &BranchName,
+    (id, turn): (ObjectId, u64),
+    made: Option<&MadeWorktree>,
+) -> Result<()> {
+    let dir = made.map(|made| made.workspace.display().to_string());
+    if run.out.json {
+        let moved = json::Moved::new(Some((id, turn)), branch);
+        run.out.record(&json::Forked { moved, worktree: dir })?;
+        return Ok(());
+    }
+    let paint = run.out.paint;
+    let (branch, id) = (paint.paint(NAME, branch), paint.paint(ID, id.short(ID_DIGITS)));
+    let place = made.map_or_else(String::new, |made| {
+        let dir = made.workspace.display().to_string();
+        format!(", in the {} {}", made.kind(), harmless(&dir))
+    });
+    writeln!(run.out, "{branch} begins at {id}, turn {turn}{place}")?;
+    Ok(())
+}
+
+/// Copies settings with hooks, which git does not bring along.
+pub(super) fn carry_settings(made: &MadeWorktree) {
+    let Some(project) = &made.project else { return };
+    let carried = program()
+        .and_then(|program| Ok(carry_over(Path::new(project), &made.workspace, &program)?));
+    if carried.is_err() {
+        let dir = made.workspace.display();
+        warn(&format!("hooks were not installed in {dir}: 'turntree hook install' does it there"));
+    }
+}
+
+/// The words that `a{b,c}d` stands for where no shell has made them: abd and acd.
+fn alternatives(word: &str) -> Result<Vec<String>> {
+    let braces = word.split_once('{').and_then(|(head, rest)| {
+        let (inside, tail) = rest.split_once('}')?;
+        Some((head, inside, tail)).filter(|_| inside.contains(','))
+    });
+    match braces {
+        None => Ok(vec![word.to_owned()]),
+        Some((head, inside, tail)) if !inside.contains('{') && !tail.contains(['{', '}']) => {
+            Ok(inside.split(',').map(|part| format!("{head}{part}{tail}")).collect())
+        }
+        Some(_) => Err(Error::invalid(format!("'{word}' has more than one list in braces")))
+            .hint(ErrorKind::InvalidInput, "name the branches one by one"),
     }
 }

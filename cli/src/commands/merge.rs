@@ -1,10 +1,15 @@
 //! `merge`: what another branch explored comes into this one.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 
 use super::Verb;
-use crate::porcelain::merge::{MergeOptions, MergeOutcome, answer, expect_related, merge};
+use crate::porcelain::merge::{
+    MergeOptions, MergeOutcome, answer, expect_related, merge, snapshot_of,
+};
+use crate::porcelain::merge_files::{MergeWithFiles, write_stale};
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -19,9 +24,14 @@ use crate::view::error::{Answer, Result};
 /// three versions are kept in the section conflicts, 'turntree resolve' lists and decides them, and
 /// the exit code is 1. Branches that share no snapshot, as those of two sessions, are merged only with
 /// --unrelated.
+///
+/// With --with-files the workspace gets the merged files, as with 'turntree restore': it is saved first,
+/// and 'turntree undo' takes back both. What no snapshot has of the workspace becomes one before the
+/// merge, so it is merged and not overwritten.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree merge plan-b
+  turntree merge plan-3 --with-files
   turntree merge plan-b --only scratchpad --only memory --only files
   turntree merge plan-b --messages summary --summary 'plan b found the leak in the pool'
   turntree merge plan-b --into main --dry-run")]
@@ -31,6 +41,15 @@ pub(crate) struct Merge {
     revision: String,
     #[command(flatten)]
     how: MergeOptions,
+    /// Bring the files of the merge into the workspace, too
+    #[arg(long)]
+    with_files: bool,
+    /// The workspace; by default the one that the newest snapshot with files was captured from
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, requires = "with_files")]
+    workspace: Option<PathBuf>,
+    /// Allow the home directory, a directory above it, or / as the workspace
+    #[arg(long, requires = "with_files")]
+    allow_broad: bool,
     /// Merge even if both sides share no snapshot: everything of theirs counts as new
     #[arg(long)]
     unrelated: bool,
@@ -42,6 +61,18 @@ impl Verb for Merge {
         if !self.unrelated {
             expect_related(&repo, &self.revision, &self.how)?;
         }
+        if self.with_files {
+            let (theirs, label) = snapshot_of(&repo, &self.revision)?;
+            let request = self.how.request(&repo, theirs, label)?;
+            let merge = MergeWithFiles {
+                request: &request,
+                workspace: self.workspace.as_deref(),
+                allow_broad: self.allow_broad,
+                dry_run: self.how.dry_run,
+            };
+            let (ended, staged) = merge.run(&mut run.out, &repo)?;
+            return Ok(if ended == Answer::Yes { answer([&staged]) } else { ended });
+        }
         let (request, staged, turn) = merge(&repo, &self.revision, &self.how)?;
         let shown =
             MergeOutcome { staged: &staged, request: &request, turn, dry_run: self.how.dry_run };
@@ -49,6 +80,9 @@ impl Verb for Merge {
             run.out.record(&shown.record())?;
         } else {
             shown.write(&mut run.out, "merged")?;
+            if !self.how.dry_run {
+                write_stale(&mut run.out, &repo, &request, &staged)?;
+            }
         }
         Ok(answer([&staged]))
     }

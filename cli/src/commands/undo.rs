@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use turntree::object::{RefChange, RefValue};
-use turntree::repo::{Repository, UndoPlan, is_place};
+use turntree::repo::{Repository, UndoPlan, is_place, is_worktree};
 
 use super::Verb;
 use crate::porcelain::rewind::{checked, end};
@@ -13,8 +13,8 @@ use crate::porcelain::undoing::{UndoDirection, UndoRequest, Undone};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{FAINT, ID, NAME, Palette};
-use crate::view::render::restoration::write_files;
-use crate::view::render::{ID_DIGITS, one_line};
+use crate::view::render::restoration::{write_files, write_unknown};
+use crate::view::render::{ID_DIGITS, harmless, one_line};
 
 /// Take back the last change
 ///
@@ -102,11 +102,22 @@ impl Options {
         let planned = request.look(&repo, &directory)?;
         let about = about(&repo, planned.plan(), direction);
         let undone = if self.dry_run { planned.shown() } else { planned.apply(&repo)? };
-        self.show(run, &undone, &about)?;
+        let back = match direction {
+            UndoDirection::Undo => "redo",
+            UndoDirection::Redo => "undo",
+        };
+        self.show(run, &repo, &undone, &about, back)?;
         end(undone.files.as_ref(), undone.arranged.as_ref())
     }
 
-    fn show(&self, run: &mut Invocation, undone: &Undone, about: &str) -> Result<()> {
+    fn show(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        undone: &Undone,
+        about: &str,
+        back: &str,
+    ) -> Result<()> {
         if run.out.json {
             run.out.record(&undone.record())?;
             return Ok(());
@@ -119,9 +130,15 @@ impl Options {
         for change in undone.plan.changes.iter().filter(|change| !is_place(&change.name)) {
             writeln!(run.out, "{}", line(paint, change))?;
         }
+        for dir in kept_worktrees(repo, &undone.plan) {
+            let dir = harmless(&dir.display().to_string());
+            writeln!(run.out, "{dir} stays as it is")?;
+        }
         if let Some(files) = &undone.files {
             write_files(&mut run.out, files, &undone.state, undone.arranged.as_ref())?;
         }
+        let (files, arranged) = (undone.files.as_ref(), undone.arranged.as_ref());
+        write_unknown(&mut run.out, files, arranged, back)?;
         Ok(())
     }
 }
@@ -139,6 +156,19 @@ fn about(repo: &Repository, plan: &UndoPlan, direction: UndoDirection) -> String
     };
     let message = message.map(|commit| format!(": turn {}, {}", commit.turn, commit.message));
     message.unwrap_or_default()
+}
+
+/// The directories of worktrees whose branches an undo removes.
+fn kept_worktrees(repo: &Repository, plan: &UndoPlan) -> Vec<PathBuf> {
+    let gone =
+        plan.changes.iter().filter(|change| is_worktree(&change.name) && change.new.is_none());
+    let tip = |change: &RefChange| {
+        let Some(RefValue::Symbolic(branch)) = &change.old else { return None };
+        let branch = plan.changes.iter().find(|change| change.name == *branch)?;
+        let Some(RefValue::Object(tip)) = branch.old else { return None };
+        repo.workspace_of(&tip).ok().flatten().map(PathBuf::from)
+    };
+    gone.filter_map(tip).filter(|dir| dir.is_dir()).collect()
 }
 
 /// Describes the change of a ref for people.

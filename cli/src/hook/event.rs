@@ -2,11 +2,13 @@
 
 use std::io::{self, Read, Write};
 use std::panic;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use turntree::repo::Signature;
+use turntree::repo::{BranchName, Repository, Signature};
 use turntree::workspace::Claim;
 use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent, MAX_EVENT_BYTES};
+use turntree_exchange::agents::session_name;
 
 use super::advice::{READ_BACK, circle, learned, shorten, told_beside};
 use super::files::HookFiles;
@@ -15,6 +17,7 @@ use super::turn::{HookTurn, kind_of};
 use super::watch::{Rest, Watch};
 use super::{calls, ending};
 use crate::program::fault::place;
+use crate::program::here::worktree_around;
 use crate::program::invocation::{Invocation, has_own_branch, stamp};
 use crate::view::error::{Exit, Failure, Result};
 
@@ -90,9 +93,15 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
         calls::note(repo.store(), &event)?;
     }
 
-    let onto = if has_own_branch() { Some(repo.head()?.branch) } else { None };
+    let worktree = worktree_of(&repo, &event);
+    let onto = match &worktree {
+        _ if has_own_branch() => Some(repo.head()?.branch),
+        Some((_, branch)) => Some(branch.clone()),
+        None => None,
+    };
     let (looks, has_time) = (behaviour.workspace, behaviour.background);
-    let files = HookFiles::new(&event, looks, has_time, onto.is_some());
+    let root = worktree.map(|(dir, _)| dir);
+    let files = HookFiles::new(&event, looks, has_time, onto.is_some(), root);
     let turn = HookTurn {
         repo: &repo,
         event: &event,
@@ -136,6 +145,16 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     let advice = advice.into_iter().flatten();
     let advice = advice.collect::<Vec<_>>().join("\n");
     Ok(event.answer((!advice.is_empty()).then_some(&advice), output, beside.as_deref()))
+}
+
+/// The worktree that an agent works in, and its branch. A session that the store has by itself, as one
+/// that was resumed, stays on its own branches.
+fn worktree_of(repo: &Repository, event: &HookEvent) -> Option<(PathBuf, BranchName)> {
+    let (dir, branch) = worktree_around(repo, event.cwd.as_deref()?)?;
+    let path = event.transcript.clone().or_else(|| event.session.as_deref().map(PathBuf::from))?;
+    let session = session_name(&path);
+    let is_own = repo.branches().iter().any(|(known, _)| known.session() == session);
+    (!is_own || branch.session() == session).then_some((dir, branch))
 }
 
 /// Returns the longest time that an agent waits for an event.

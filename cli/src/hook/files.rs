@@ -42,6 +42,8 @@ pub(super) struct HookFiles<'e> {
     has_time: bool,
     /// The branch may have begun in another directory than the agent.
     moves: bool,
+    /// The worktree that the agent works in.
+    worktree: Option<PathBuf>,
     seen: RefCell<Seen>,
 }
 
@@ -54,8 +56,14 @@ struct Seen {
 }
 
 impl<'e> HookFiles<'e> {
-    pub(super) fn new(event: &'e HookEvent, looks: bool, has_time: bool, moves: bool) -> Self {
-        Self { event, looks, has_time, moves, seen: RefCell::default() }
+    pub(super) fn new(
+        event: &'e HookEvent,
+        looks: bool,
+        has_time: bool,
+        moves: bool,
+        worktree: Option<PathBuf>,
+    ) -> Self {
+        Self { event, looks, has_time, moves, worktree, seen: RefCell::default() }
     }
 
     /// Puts the files of the turn into `builder`, which continues `context`; what the commit is to say
@@ -166,6 +174,9 @@ impl<'e> HookFiles<'e> {
         let Some(cwd) = self.event.cwd.as_deref().filter(|cwd| cwd.is_absolute()) else {
             return Ok(None);
         };
+        if let Some(root) = self.worktree.as_ref().filter(|root| cwd.starts_with(root)) {
+            return Ok(Some(root.clone()));
+        }
         let began = context.map(source, "meta")?.get(source, b"cwd")?;
         let root = match began {
             None => cwd.to_owned(),

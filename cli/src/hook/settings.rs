@@ -122,6 +122,28 @@ pub(crate) fn uninstall(path: &Path, program: &str) -> Result<Plan> {
     Ok(Plan { path, before, after })
 }
 
+/// Copies the settings with hooks of ours from a project to a worktree of it, for clients whose settings
+/// no worktree has by itself. Returns what was written.
+///
+/// # Errors
+/// `Io` when the system refuses.
+pub(crate) fn carry_over(from: &Path, to: &Path, program: &str) -> Result<Vec<PathBuf>> {
+    let mut written = Vec::new();
+    for dialect in Dialect::ALL {
+        let places = [true, false].map(|is_local| path_of(dialect, Path::new(""), is_local));
+        for place in places {
+            let (source, target) = (from.join(&place), to.join(&place));
+            let has_hooks = uninstall(&source, program).is_ok_and(|plan| !plan.is_done());
+            if has_hooks && fs::symlink_metadata(&target).is_err() {
+                let (_, text) = read(&source)?;
+                Plan { path: target.clone(), before: None, after: text }.apply()?;
+                written.push(target);
+            }
+        }
+    }
+    Ok(written)
+}
+
 impl Plan {
     /// Returns whether there is nothing to do.
     pub(crate) fn is_done(&self) -> bool {

@@ -86,37 +86,66 @@ impl<'r> MainLines<'r> {
     }
 }
 
-/// Begins a branch called `name` at a revision, in the session of that or another, and points HEAD at
-/// it if it is to `switch`. Returns where it begins.
-pub(crate) fn fork(
-    repo: &Repository,
-    revision: &str,
-    session: Option<&str>,
-    name: &str,
-    switch: bool,
-) -> Result<(BranchName, ObjectId)> {
-    let revision = resolve(repo, revision)?;
-    let id = revision.commit;
-    let commit = repo.commit(&id)?;
-    // A branch begins where there is something to go on from.
-    repo.context(&id)?;
-    let named = revision.branch.as_ref().map_or(commit.session.as_str(), BranchName::session);
-    let branch = BranchName::new(session.unwrap_or(named), name)?;
-    if repo.tip(&branch).is_some() {
-        let taken = Error::invalid(format!("branch {branch} exists already"));
-        let hint = Advice::new(
-            "choose another name, or 'turntree switch' to it",
-            "choose another name, or call branch with action = switch",
-        );
-        return Err(Failure::hinted(taken, hint));
+/// Where branches begin.
+pub(crate) struct ForkStart {
+    pub(crate) commit: ObjectId,
+    pub(crate) branches: Vec<BranchName>,
+}
+
+impl ForkStart {
+    /// The branches called `names` at a revision, in the session of that or another.
+    ///
+    /// # Errors
+    /// `InvalidInput` when one is there already, or named twice.
+    pub(crate) fn of(
+        repo: &Repository,
+        revision: &str,
+        session: Option<&str>,
+        names: &[impl AsRef<str>],
+    ) -> Result<Self> {
+        let revision = resolve(repo, revision)?;
+        let id = revision.commit;
+        let commit = repo.commit(&id)?;
+        // A branch begins where there is something to go on from.
+        repo.context(&id)?;
+        let named = revision.branch.as_ref().map_or(commit.session.as_str(), BranchName::session);
+        let mut branches = Vec::new();
+        for name in names {
+            let branch = BranchName::new(session.unwrap_or(named), name.as_ref())?;
+            if repo.tip(&branch).is_some() || branches.contains(&branch) {
+                let taken = match branches.contains(&branch) {
+                    true => format!("branch {branch} is named twice"),
+                    false => format!("branch {branch} exists already"),
+                };
+                let hint = Advice::new(
+                    "choose another name, or 'turntree switch' to it",
+                    "choose another name, or call branch with action = switch",
+                );
+                return Err(Failure::hinted(Error::invalid(taken), hint));
+            }
+            branches.push(branch);
+        }
+        Ok(Self { commit: id, branches })
     }
+
+    /// The reason of the operation.
+    pub(crate) fn reason(&self) -> String {
+        let names: Vec<String> = self.branches.iter().map(ToString::to_string).collect();
+        format!("fork {}", names.join(", "))
+    }
+}
+
+/// Begins branches, and points HEAD at the last if it is to `switch`.
+pub(crate) fn fork(repo: &Repository, start: &ForkStart, switch: bool) -> Result<()> {
     let mut change = repo.begin();
-    change.move_branch(&branch, Some(id));
-    if switch {
-        change.switch(&branch);
+    for branch in &start.branches {
+        change.move_branch(branch, Some(start.commit));
+        if switch {
+            change.switch(branch);
+        }
     }
-    change.commit(&stamp()?, &format!("fork {branch}"))?;
-    Ok((branch, id))
+    change.commit(&stamp()?, &start.reason())?;
+    Ok(())
 }
 
 /// Points HEAD at a branch.

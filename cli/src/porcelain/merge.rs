@@ -182,7 +182,7 @@ fn text_of(path: &Path) -> Result<String> {
 }
 
 /// The commit that a revision names, and what to call it: its branch, or the beginning of its id.
-fn snapshot_of(repo: &Repository, revision: &str) -> Result<(ObjectId, String)> {
+pub(crate) fn snapshot_of(repo: &Repository, revision: &str) -> Result<(ObjectId, String)> {
     let found = resolve(repo, revision)?;
     if found.path.is_some() {
         let message = format!("'{revision}' names an entry: expected a snapshot");

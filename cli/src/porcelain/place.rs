@@ -7,6 +7,7 @@ use turntree::context::{Context, Selection};
 use turntree::repo::{HEAD, Repository, Revision};
 
 use super::revision::resolve;
+use crate::program::here::workspace_of;
 use crate::view::error::{Failure, Result};
 use crate::view::output::note;
 
@@ -70,9 +71,10 @@ pub(crate) fn part(repo: &Repository, words: &[String]) -> Result<(Vec<String>, 
 /// The path in the newest snapshot of HEAD that a word means, if one does: relative to the working
 /// directory where that is inside the workspace, from the top of the workspace, or as in a revision.
 pub(crate) fn path_of_word(repo: &Repository, word: &str) -> Option<String> {
-    let commit = repo.head().ok()?.commit?;
+    let head = repo.head().ok()?;
+    let commit = head.commit?;
     let context = repo.context(&commit).ok()?;
-    let workspace = repo.workspace_of(&commit).ok()?.map(PathBuf::from);
+    let workspace = workspace_of(repo, &head.branch, &commit).ok()?;
     let here = std::env::current_dir().ok().and_then(|dir| dir.canonicalize().ok());
     let inside = workspace.zip(here).and_then(|(workspace, here)| {
         let full = plain(&here.join(word))?;

@@ -15,13 +15,14 @@ use turntree::{Error, ErrorKind};
 
 use crate::porcelain::capture::{Limits, progress_text};
 use crate::porcelain::revision::branch_of;
+use crate::program::here::workspace_of;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::advice::Advice;
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::{FAINT, ID, NAME};
 use crate::view::progress::Working;
-use crate::view::render::restoration::write_files;
+use crate::view::render::restoration::{write_files, write_unknown};
 use crate::view::render::{ID_DIGITS, harmless};
 
 /// Formats of the clients that `resume` opens sessions of.
@@ -59,7 +60,7 @@ impl RewindPlace {
     ) -> Result<Option<PathBuf>> {
         let known = match (&self.workspace, repo.tip(branch)) {
             (Some(dir), _) => Some(dir.clone()),
-            (None, Some(tip)) => repo.workspace_of(&tip)?.map(PathBuf::from),
+            (None, Some(tip)) => workspace_of(repo, branch, &tip)?,
             (None, None) => None,
         };
         known.as_deref().map(|dir| checked(dir, self.allow_broad)).transpose()
@@ -265,7 +266,7 @@ impl RewindRun {
             }
             None => writeln!(out, "{branch} and its files are as in {state}: nothing to do")?,
         }
-        Ok(())
+        Ok(write_unknown(out, plan.files.as_ref(), arranged, "undo")?)
     }
 }
 

@@ -11,6 +11,7 @@ use turntree::workspace::capture;
 
 use super::capture::Limits;
 use super::rewind::{capturing, checked};
+use crate::program::here::workspace_of;
 use crate::view::error::{Failure, Result};
 
 /// What differs between a workspace and the newest snapshot of HEAD.
@@ -26,8 +27,9 @@ pub(crate) struct UnsavedChanges<'r> {
 
 /// The workspace that the newest snapshot of HEAD was captured from, if it is there.
 pub(crate) fn known_workspace(repo: &Repository) -> Result<Option<(ObjectId, PathBuf)>> {
-    let Some(commit) = repo.head()?.commit else { return Ok(None) };
-    let dir = repo.workspace_of(&commit)?.map(PathBuf::from).filter(|dir| dir.is_dir());
+    let head = repo.head()?;
+    let Some(commit) = head.commit else { return Ok(None) };
+    let dir = workspace_of(repo, &head.branch, &commit)?.filter(|dir| dir.is_dir());
     let narrow = dir.filter(|dir| Limits::default().check(dir).is_ok());
     Ok(narrow.map(|dir| (commit, dir)))
 }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use turntree::Error;
 use turntree::object::{Kind, ObjectId, Time};
-use turntree::repo::{BranchName, Repository};
+use turntree::repo::{BranchName, Repository, WORKSPACE};
 use turntree::workspace::read_note;
 use turntree_exchange::{followed_branch, origin};
 
@@ -82,13 +82,13 @@ impl Here {
 
     /// Makes a repository act on the branch of this place.
     pub(crate) fn stand(self, repo: Repository) -> turntree::Result<Repository> {
-        let Some(own) = self.around.first().map(|dir| key(dir)) else { return Ok(repo) };
+        let Some(own) = self.around.first().map(|dir| place_key(dir)) else { return Ok(repo) };
         repo.at_place(&own, Box::new(move |repo, with_own| self.choose(repo, with_own)))
     }
 
     fn choose(&self, repo: &Repository, with_own: bool) -> turntree::Result<BranchName> {
         let places = self.around.iter().skip(usize::from(!with_own));
-        let switched = places.map(|dir| key(dir)).find_map(|key| repo.switched_at(&key));
+        let switched = places.map(|dir| place_key(dir)).find_map(|key| repo.switched_at(&key));
         let live = client_session().map(|id| LiveSession::find(repo, &id));
         if let Some(LiveSession::Known(session)) = &live {
             let at = match &switched {
@@ -171,8 +171,33 @@ fn above(dir: &Path, project: Option<&Path>, home: Option<&Path>) -> Vec<PathBuf
     first.into_iter().chain(rest).collect()
 }
 
+/// The worktree that a directory is in, and its branch.
+pub(crate) fn worktree_around(repo: &Repository, dir: &Path) -> Option<(PathBuf, BranchName)> {
+    let whole = dir.canonicalize().ok()?;
+    whole.ancestors().find_map(|dir| Some((dir.to_owned(), repo.worktree_at(&place_key(dir))?)))
+}
+
+/// The workspace of a branch at a snapshot: the directory that the newest one with a workspace came from,
+/// but for worktrees of other branches, which a branch that has moved on to one of these does not take
+/// over.
+pub(crate) fn workspace_of(
+    repo: &Repository,
+    branch: &BranchName,
+    at: &ObjectId,
+) -> turntree::Result<Option<PathBuf>> {
+    for entry in repo.history(&[*at], &[])?.first_parent() {
+        let Some(dir) = entry?.commit.metadata.remove(WORKSPACE).map(PathBuf::from) else {
+            continue;
+        };
+        if repo.worktree_at(&place_key(&dir)).is_none_or(|of| of == *branch) {
+            return Ok(Some(dir));
+        }
+    }
+    Ok(None)
+}
+
 /// The key of a directory in the names of refs, which do not tell its path.
-fn key(dir: &Path) -> String {
+pub(crate) fn place_key(dir: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     ObjectId::of(Kind::Blob, dir.as_os_str().as_bytes()).short(KEY_DIGITS)
 }
@@ -208,8 +233,13 @@ fn newest_branches(
 /// Every session, the newest first, and whether one of them says where it is from.
 fn recorded(repo: &Repository) -> turntree::Result<(Vec<Recorded>, bool)> {
     let mut sessions = Vec::new();
-    for (name, (_, tip, time)) in newest_branches(repo)? {
-        let directories = origin(repo, &tip)?.directories;
+    for (name, (branch, tip, time)) in newest_branches(repo)? {
+        let mut directories = origin(repo, &tip)?.directories;
+        // The newest may be of a worktree.
+        let main = BranchName::main(&name)?;
+        if let Some(tip) = repo.tip(&main).filter(|_| branch != main) {
+            directories.extend(origin(repo, &tip)?.directories);
+        }
         sessions.push(Recorded { name, time, directories });
     }
     sessions.sort_by_key(|session| std::cmp::Reverse(session.time.micros));

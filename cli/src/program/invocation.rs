@@ -3,6 +3,7 @@
 use std::cell::{Cell, OnceCell};
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,12 @@ const ACTOR: &str = "TURNTREE_ACTOR";
 
 /// The branch to act on, instead of HEAD's.
 const BRANCH: &str = "TURNTREE_BRANCH";
+
+/// The file of a `.turntree` that is no store: the path of the one to use there.
+pub(crate) const ELSEWHERE: &str = "elsewhere";
+
+/// Longest path in such a file, in bytes.
+const MAX_ELSEWHERE: u64 = 4096;
 
 /// `off` keeps maintenance from being started.
 const MAINTENANCE: &str = "TURNTREE_MAINTENANCE";
@@ -230,7 +237,14 @@ fn default_location() -> Result<Location> {
         std::env::current_dir().map_err(|error| Error::io("find the working directory", error))?;
     if let Some(dir) = nearest(&here) {
         refuse_foreign(&dir)?;
-        return Ok(Location { dir, found: "found above the working directory" });
+        let Some(other) = elsewhere(&dir) else {
+            return Ok(Location { dir, found: "found above the working directory" });
+        };
+        if other.exists() {
+            refuse_foreign(&other)?;
+        }
+        let found = "named by .turntree/elsewhere above the working directory";
+        return Ok(Location { dir: other, found });
     }
     let found = "no .turntree above the working directory, so the user's own";
     Ok(Location { found, ..user_location()? })
@@ -385,6 +399,26 @@ pub(crate) fn open_file(path: &Path) -> Result<fs::File> {
         }
         _ => Ok(fs::File::open(path).map_err(|error| Error::io(format!("open {shown}"), error))?),
     }
+}
+
+/// The store that commands in the directory `from` use when none is named.
+pub(crate) fn store_from(from: &Path) -> Option<PathBuf> {
+    match nearest(from) {
+        Some(dir) => Some(elsewhere(&dir).unwrap_or(dir)),
+        None => user_location().ok().map(|location| location.dir),
+    }
+}
+
+/// The store that a directory names instead of being one: that of a worktree does.
+fn elsewhere(dir: &Path) -> Option<PathBuf> {
+    let file = fs::File::open(dir.join(ELSEWHERE)).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut path = Vec::new();
+    file.take(MAX_ELSEWHERE).read_to_end(&mut path).ok()?;
+    let path = PathBuf::from(std::ffi::OsString::from_vec(path));
+    path.is_absolute().then_some(path)
 }
 
 /// The nearest store at or above `from`.

@@ -7,7 +7,7 @@ use turntree::repo::HEAD;
 
 use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::branches::{branches_of, fork, records, switch, whereabouts};
+use crate::porcelain::branches::{ForkStart, branches_of, fork, records, switch, whereabouts};
 use crate::porcelain::revision::with_resolver;
 use crate::program::invocation::check_may_switch;
 use crate::view::error::Result;
@@ -94,11 +94,13 @@ impl BranchArguments {
         let repo = call.open()?;
         let at = self.at.as_deref().unwrap_or(HEAD);
         let (session, name) = (self.session.as_deref(), self.name()?);
-        let (branch, _) = fork(&repo, at, session, name, self.switch && !own)?;
+        let start = ForkStart::of(&repo, at, session, &[name])?;
+        fork(&repo, &start, self.switch && !own)?;
         own &= self.switch;
-        let moved = Some(whereabouts(&repo, &branch)?);
+        let branch = start.branches.into_iter().next();
+        let moved = branch.as_ref().map(|branch| whereabouts(&repo, branch)).transpose()?;
         if own {
-            *call.own_branch() = Some(branch);
+            *call.own_branch() = branch;
         }
         Ok(BranchAnswer { branches: None, next_offset: None, moved })
     }

@@ -36,7 +36,8 @@ use turntree::repo::BranchName;
 pub(crate) use self::adoption::{AdoptedAgent, Adoption, AdoptionFailure};
 pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
 pub(crate) use self::branches::{
-    BranchRecord, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
+    BranchRecord, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Forked, Tag,
+    Tags,
 };
 pub(crate) use self::bundles::{
     BundleRef, BundleShown, BundleVerified, BundleWritten, BundledOperation, UnbundlePlan,
@@ -48,7 +49,7 @@ pub(crate) use self::git::{GitBranch, GitExported, GitImported, GitNote, GitRef,
 pub(crate) use self::hooks::{HookCheck, HookLog, HookSettings};
 pub(crate) use self::lessons::{InjectedLessons, Lessons, LessonsChanged, ListedLesson};
 pub(crate) use self::merging::{
-    MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
+    MergeConflict, Merged, MergedFiles, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
 };
 pub(crate) use self::objects::{ObjectInfo, Parsed, ParsedRevision, Ref, Refs, Tree, TreeEntry};
 pub(crate) use self::operations::{ChangedRef, Operation, Undo};

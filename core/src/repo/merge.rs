@@ -3,7 +3,7 @@
 //! | base of both | what happens |
 //! |---|---|
 //! | theirs itself | nothing: ours has it all |
-//! | ours itself, in one session, and everything is wanted | the branch moves on to theirs |
+//! | ours itself, in one session and workspace, and everything is wanted | the branch moves on to theirs |
 //! | another snapshot, or none | a snapshot with both as parents |
 //! | any, and only a part is wanted | a snapshot with one parent, so that the rest can still be merged |
 //!
@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use super::{BranchName, Signature, SnapshotDraft, Transaction};
+use super::{BranchName, Signature, SnapshotDraft, Transaction, WORKSPACE};
 use crate::context::{
     Context, ContextMerge, Labels, MergeOptions, MergeSide, MessagePolicy, ReadToolUse, Selection,
     merge,
@@ -113,7 +113,8 @@ impl Transaction<'_> {
             return Ok(found);
         }
         let is_own = self.read_commit(&theirs)?.session == request.into.session();
-        if base == Some(ours) && is_own && request.only.is_all() {
+        let may_move = is_own && request.only.is_all();
+        if base == Some(ours) && may_move && !self.is_elsewhere(&ours, &theirs)? {
             self.move_branch(&request.into, Some(theirs));
             return Ok(MergeReport { kind: MergeKind::FastForward, commit: theirs, ..found });
         }
@@ -148,6 +149,18 @@ impl Transaction<'_> {
         }
         found.commit = self.merged(request, report.tree, stamp)?;
         Ok(MergeReport { kind: MergeKind::Merged, report: Some(report), ..found })
+    }
+
+    /// Returns whether theirs has gone on in another workspace than ours: a branch that moved on to it would
+    /// have that workspace.
+    fn is_elsewhere(&self, ours: &ObjectId, theirs: &ObjectId) -> Result<bool> {
+        let repo = self.repo();
+        for entry in repo.history(&[*theirs], &[*ours])?.first_parent() {
+            if let Some(dir) = entry?.commit.metadata.remove(WORKSPACE) {
+                return Ok(repo.workspace_of(ours)?.is_some_and(|own| own != dir));
+            }
+        }
+        Ok(false)
     }
 
     /// Puts the merged context on the branch.

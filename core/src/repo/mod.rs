@@ -74,7 +74,7 @@ pub use links::links;
 pub use merge::{MergeKind, MergeReport, MergeRequest};
 pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
-pub use place::{ChooseBranch, is_place};
+pub use place::{ChooseBranch, is_place, is_worktree};
 pub use prompts::{IsPrompt, PROMPT, PROMPTS, Prompts};
 pub use redactions::{REDACTIONS_REF, Redactions};
 pub use resolve::Resolution;

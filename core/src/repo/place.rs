@@ -3,7 +3,8 @@
 //! The engine knows no directories: a place is a key of the caller's choice, and a function of the
 //! caller chooses the branch. What was switched to at a place is a symbolic ref like HEAD,
 //! `refs/places/<key>`, written in the same operation as HEAD. It keeps nothing by itself, follows
-//! its branch to a new name, and goes with it.
+//! its branch to a new name, and goes with it. A place that was made for a branch, as a workspace
+//! beside others, is marked with a second ref, `refs/places/<key>.worktree`.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -16,6 +17,9 @@ use crate::store::Expected;
 /// The prefix of refs that say what was switched to at a place.
 const PLACES: &str = "refs/places/";
 
+/// The end of the name of a ref that marks a place as a worktree.
+const WORKTREE: &str = ".worktree";
+
 /// Chooses the branch that a handle acts on. The second argument is false to leave out what was
 /// switched to at the handle's own place.
 pub type ChooseBranch = dyn Fn(&Repository, bool) -> Result<BranchName> + Send + Sync;
@@ -24,6 +28,12 @@ pub type ChooseBranch = dyn Fn(&Repository, bool) -> Result<BranchName> + Send +
 #[must_use]
 pub fn is_place(name: &str) -> bool {
     name.starts_with(PLACES)
+}
+
+/// Returns whether the ref `name` marks a place as a worktree.
+#[must_use]
+pub fn is_worktree(name: &str) -> bool {
+    is_place(name) && name.ends_with(WORKTREE)
 }
 
 /// Where the caller of a handle stands.
@@ -79,6 +89,14 @@ impl Repository {
         }
     }
 
+    /// Returns the branch of the worktree at the place `key`, if it is one: that which it was made for,
+    /// or what was switched to there since.
+    #[must_use]
+    pub fn worktree_at(&self, key: &str) -> Option<BranchName> {
+        let made = self.switched_at(&format!("{key}{WORKTREE}"))?;
+        Some(self.switched_at(key).unwrap_or(made))
+    }
+
     /// Returns whether something was switched to at any place.
     #[must_use]
     pub fn has_places(&self) -> bool {
@@ -123,6 +141,18 @@ impl Transaction<'_> {
             let new = Some(RefValue::Symbolic(branch.full()));
             self.set_ref(&place.name, Expected::Any, new);
         }
+    }
+
+    /// Makes the place `key` a worktree of a branch, which HEAD is at there.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a key that cannot be part of the name of a ref.
+    pub fn make_worktree(&mut self, key: &str, branch: &BranchName) -> Result<()> {
+        for name in [format!("{PLACES}{key}"), format!("{PLACES}{key}{WORKTREE}")] {
+            check_full_name(&name)?;
+            self.set_ref(&name, Expected::Any, Some(RefValue::Symbolic(branch.full())));
+        }
+        Ok(())
     }
 
     /// Points the place of the handle, if it has one, at a branch, unless something was switched to

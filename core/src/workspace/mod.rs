@@ -38,7 +38,8 @@ pub use capture::{
 pub use checkout::{CheckoutReport, FileAction, FilesPlan, PlannedFile, Scratch, plan_checkout};
 pub use disk::{is_reserved, save, store_above};
 pub use rewind::{
-    AppliedFiles, ChangeKind, FileChange, FileChanges, PreparedRewind, RewindChanges, RewindReport,
-    RewindRequest, UntouchedFile, WorkspaceBackup, is_undo_unfinished, prepare_rewind,
-    prepare_undo, prepare_undo_rest, workspace_metadata,
+    AppliedFiles, ChangeKind, FileChange, FileChanges, PreparedMerge, PreparedRewind,
+    RewindChanges, RewindReport, RewindRequest, UntouchedFile, WorkspaceBackup, is_undo_unfinished,
+    lay_out_files, prepare_merge, prepare_rewind, prepare_undo, prepare_undo_rest,
+    workspace_metadata,
 };

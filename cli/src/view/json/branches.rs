@@ -26,6 +26,16 @@ pub(crate) struct BranchRecord {
     pub(crate) own_turns: Option<u64>,
 }
 
+/// `fork`: where a branch begins.
+#[derive(Serialize)]
+pub(crate) struct Forked {
+    #[serde(flatten)]
+    pub(crate) moved: super::Moved,
+    /// Its directory, where one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) worktree: Option<String>,
+}
+
 /// `branch --delete`.
 #[derive(Debug, Serialize)]
 pub(crate) struct DeletedBranches {
@@ -38,6 +48,9 @@ pub(crate) struct DeletedBranch {
     pub(crate) session: String,
     pub(crate) branch: String,
     pub(crate) id: String,
+    /// The directory that was removed with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) worktree: Option<String>,
 }
 
 /// `tag` without a name.

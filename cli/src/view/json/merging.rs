@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::WorkspaceChanges;
+
 /// `merge`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Merged {
@@ -25,6 +27,18 @@ pub(crate) struct Merged {
     /// The changes in ours.
     pub(crate) sections: BTreeMap<String, MergedSection>,
     pub(crate) conflicts: Vec<MergeConflict>,
+}
+
+/// `merge --with-files`.
+#[derive(Serialize)]
+pub(crate) struct MergedFiles {
+    #[serde(flatten)]
+    pub(crate) merged: Merged,
+    /// The snapshot of what none had of the workspace, which the merge continues.
+    pub(crate) saved: Option<String>,
+    pub(crate) workspace: WorkspaceChanges,
+    /// The directory of the branch that was merged, if it has one still.
+    pub(crate) worktree: Option<String>,
 }
 
 /// The changes in a section.

@@ -58,13 +58,25 @@ pub(crate) fn write_files(
         writeln!(out, "{done} {}  {why}", padded(&shown(path), width))?;
     }
     let (written, bytes) = (count(*written, "file"), size(*bytes));
-    writeln!(out, "wrote {written} ({bytes}), deleted {deleted}, left {left}, kept {stay}")?;
+    writeln!(out, "wrote {written} ({bytes}), deleted {deleted}, left {left}, kept {stay}")
+}
+
+/// Writes how many of the deleted files no turn has, and the command that brings them back: the last
+/// line of what a command says.
+pub(crate) fn write_unknown(
+    out: &mut Output,
+    files: Option<&FileChanges>,
+    arranged: Option<&AppliedFiles>,
+    back: &str,
+) -> io::Result<()> {
+    let (Some(files), Some(arranged)) = (files, arranged) else { return Ok(()) };
+    let is_done = |file: &&FileChange| !arranged.failed.iter().any(|(path, _)| *path == file.path);
     let is_lost = |file: &&FileChange| file.unknown && file.kind == ChangeKind::Delete;
-    match files.files.iter().filter(is_lost).count() as u64 {
+    match files.files.iter().filter(is_lost).filter(is_done).count() as u64 {
         0 => Ok(()),
         lost => {
-            let lost = count(lost, "file");
-            writeln!(out, "no turn has {lost} of the deleted: 'turntree undo' brings them back")
+            let (lost, them) = (count(lost, "file"), if lost == 1 { "it" } else { "them" });
+            writeln!(out, "deleted {lost} that no turn has; 'turntree {back}' brings {them} back")
         }
     }
 }

@@ -22,6 +22,7 @@ mod apply;
 mod changes;
 mod plan;
 mod readable;
+mod worktree;
 
 pub use self::apply::AppliedFiles;
 pub use self::changes::{ChangeKind, FileChange, FileChanges, UntouchedFile};
@@ -29,3 +30,4 @@ pub use self::plan::{
     PreparedRewind, RewindChanges, RewindReport, RewindRequest, WorkspaceBackup,
     is_undo_unfinished, prepare_rewind, prepare_undo, prepare_undo_rest, workspace_metadata,
 };
+pub use self::worktree::{PreparedMerge, lay_out_files, prepare_merge};

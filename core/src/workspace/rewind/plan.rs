@@ -314,7 +314,7 @@ pub fn workspace_metadata(dir: &Path) -> (String, String) {
 }
 
 /// Returns whether a commit has a list of files. An empty workspace has no section.
-fn has_files(repo: &Repository, commit: &ObjectId, context: &Context) -> Result<bool> {
+pub(super) fn has_files(repo: &Repository, commit: &ObjectId, context: &Context) -> Result<bool> {
     Ok(context.section(repo.store(), FILES)?.is_some()
         || repo.commit(commit)?.metadata.contains_key(WORKSPACE))
 }

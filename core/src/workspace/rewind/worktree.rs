@@ -1,0 +1,211 @@
+//! Workspaces beside the main one: a new directory gets the files of a snapshot, and what was made
+//! there comes back into the main one with the merge of its branch.
+
+use std::path::Path;
+
+use super::apply::AppliedFiles;
+use super::changes::{FileChanges, Sides};
+use super::plan::{WorkspaceBackup, has_files, workspace_metadata};
+use super::readable::check_readable;
+use crate::context::{Builder, Context, Selection};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Commit, Kind, ObjectId, ObjectSink, Trigger};
+use crate::repo::{
+    BranchName, MergeKind, MergeReport, MergeRequest, Repository, Signature, SnapshotDraft,
+    Transaction, WORKSPACE,
+};
+use crate::store::Committed;
+use crate::workspace::capture::{CaptureOptions, CaptureReport, capture};
+
+const FILES: &str = "files";
+
+/// Makes the files of a directory those of a snapshot, where the caller has just made the directory:
+/// what is there is not saved. Files that the snapshot does not have are deleted if its files were
+/// captured from a directory, and stay otherwise, as ignored ones do.
+///
+/// # Errors
+/// As [`prepare_rewind`](super::prepare_rewind); then nothing was written. What fails with a file is
+/// in the result.
+pub fn lay_out_files(
+    repo: &Repository,
+    from: &ObjectId,
+    dir: &Path,
+    options: &CaptureOptions<'_>,
+) -> Result<AppliedFiles> {
+    let wanted = repo.context(from)?;
+    if !has_files(repo, from, &wanted)? {
+        return Ok(AppliedFiles::default());
+    }
+    let only = Selection::parse(&[FILES.to_owned()]);
+    check_readable(repo.store(), &wanted, &only)?;
+    let whole = repo.workspace_of(from)?.is_some();
+    let (mut change, empty) = (repo.begin(), Context::default());
+    let (_, now, captured) = look(&mut change, &empty, dir, options)?;
+    let (saved, skipped) = (&now, &captured.skipped);
+    let sides = Sides { now: &now, saved, wanted: &wanted, only: &only, whole, skipped };
+    let files = FileChanges::plan(&change, dir, &sides)?;
+    drop(change);
+    Ok(files.apply(repo.store()))
+}
+
+/// A merge that is planned together with the files of the workspace. Dropping it leaves store and
+/// workspace as they were.
+#[derive(Debug)]
+pub struct PreparedMerge<'r> {
+    repo: &'r Repository,
+    change: Transaction<'r>,
+    /// The merge.
+    pub report: MergeReport,
+    /// The turn that the branch will be at.
+    pub turn: u64,
+    /// The changes in the workspace.
+    pub files: FileChanges,
+    /// The workspace as it was.
+    pub before: WorkspaceBackup,
+    /// The snapshot of what nothing had of the workspace, which the merge continues.
+    pub saved: Option<ObjectId>,
+}
+
+impl PreparedMerge<'_> {
+    /// Returns whether anything changes.
+    #[must_use]
+    pub fn changes_anything(&self) -> bool {
+        self.report.kind != MergeKind::UpToDate
+            || self.saved.is_some()
+            || !self.files.files.is_empty()
+    }
+
+    /// Does it: the merge first, as one operation, then the files.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::commit`]; nothing has changed then.
+    pub fn apply(self, stamp: &Signature, reason: &str) -> Result<(Committed, AppliedFiles)> {
+        let committed = self.change.commit(stamp, reason)?;
+        Ok((committed, self.files.apply(self.repo.store())))
+    }
+}
+
+/// Plans a merge whose files come into the workspace `dir` of the branch that is merged into.
+///
+/// What no snapshot has of the workspace becomes a snapshot before the merge, so it is merged and not
+/// overwritten. Undoing the operation brings branch and files back, as after a rewind.
+///
+/// # Errors
+/// `Conflict` when the workspace has changes that no snapshot has and lacks files that came to the
+/// branch since: they cannot be told apart. Those of [`Transaction::merge`] and
+/// [`prepare_rewind`](super::prepare_rewind).
+pub fn prepare_merge<'r>(
+    repo: &'r Repository,
+    request: &MergeRequest<'_>,
+    dir: &Path,
+    options: &CaptureOptions<'_>,
+    stamp: &Signature,
+) -> Result<PreparedMerge<'r>> {
+    let into = &request.into;
+    let mut change = repo.begin();
+    let missing = || Error::not_found(format!("branch {into} has no snapshot yet"));
+    let tip = change.tip(into).ok_or_else(missing)?;
+    let ours = repo.context(&tip)?;
+    let (tree, now, captured) = look(&mut change, &ours, dir, options)?;
+    let mut draft = SnapshotDraft::new(tree, format!("before: merge {}", request.label), stamp);
+    draft.trigger = Trigger::BeforeRestore;
+    draft.metadata.extend([workspace_metadata(dir)]);
+    let before = WorkspaceBackup { commit: change.record(into, draft)?, tree, captured };
+
+    let mut saved = None;
+    if is_unsaved(repo, &change, &tip, [&ours, &now], dir)? {
+        let mut draft = SnapshotDraft::new(tree, "the workspace before a merge", stamp);
+        draft.metadata.extend([workspace_metadata(dir)]);
+        saved = Some(change.snapshot(into, draft)?);
+        // The merge looks for the common ancestor in the store.
+        change.flush()?;
+    }
+    let mut report = change.merge(request, stamp)?;
+    let mut commit = change.read_commit(&report.commit)?;
+    let wanted = Context::open(&change, &commit.tree)?;
+    let (only, skipped) = (Selection::default(), &before.captured.skipped);
+    let sides =
+        Sides { now: &now, saved: &now, wanted: &wanted, only: &only, whole: true, skipped };
+    let files = FileChanges::plan(&change, dir, &sides)?;
+    match report.kind {
+        // From here on the directory is known to have the files of the branch.
+        MergeKind::Merged => report.commit = with_workspace(&mut change, into, &mut commit, dir)?,
+        MergeKind::UpToDate if files.files.is_empty() => {}
+        MergeKind::FastForward | MergeKind::UpToDate => {
+            let message = format!("the files of {} in the workspace", request.label);
+            let mut draft = SnapshotDraft::new(commit.tree, message, stamp);
+            draft.trigger = Trigger::Merge;
+            draft.metadata.extend([workspace_metadata(dir)]);
+            report.commit = change.snapshot(into, draft)?;
+        }
+    }
+    change.set_before(into, Some(before.commit));
+    let turn = change.read_commit(&report.commit)?.turn;
+    Ok(PreparedMerge { repo, change, report, turn, files, before, saved })
+}
+
+/// Captures a directory on top of a context. Returns the context with its files, and its tree.
+fn look(
+    change: &mut Transaction<'_>,
+    known: &Context,
+    dir: &Path,
+    options: &CaptureOptions<'_>,
+) -> Result<(ObjectId, Context, CaptureReport)> {
+    let mut builder = Builder::from(known.clone());
+    let captured = capture(change, known, &mut builder, dir, options)?;
+    let tree = builder.write(change)?;
+    Ok((tree, Context::open(change, &tree)?, captured))
+}
+
+/// Returns whether the workspace has what no snapshot of the branch has; not when it only lacks what
+/// came to the branch without coming into the directory.
+fn is_unsaved(
+    repo: &Repository,
+    change: &Transaction<'_>,
+    tip: &ObjectId,
+    [ours, now]: [&Context; 2],
+    dir: &Path,
+) -> Result<bool> {
+    let files = |context: &Context| {
+        Ok::<_, Error>(context.section(change, FILES)?.map(|section| section.id))
+    };
+    let (ours, now) = (files(ours)?, files(now)?);
+    if now == ours {
+        return Ok(false);
+    }
+    let (_, here) = workspace_metadata(dir);
+    for entry in repo.history(&[*tip], &[])?.first_parent() {
+        let entry = entry?;
+        if entry.commit.metadata.get(WORKSPACE) != Some(&here) {
+            continue;
+        }
+        let known = files(&repo.context(&entry.id)?)?;
+        return match (known == ours, known == now) {
+            (true, _) => Ok(true),
+            (false, true) => Ok(false),
+            (false, false) => {
+                let both = format!(
+                    "{} has changes that no snapshot has, and lacks files that came to the branch \
+                     since turn {}",
+                    dir.display(),
+                    entry.commit.turn
+                );
+                Err(Error::new(ErrorKind::Conflict, both))
+            }
+        };
+    }
+    Ok(true)
+}
+
+/// Writes the merge again as one whose files are in a directory.
+fn with_workspace(
+    change: &mut Transaction<'_>,
+    into: &BranchName,
+    commit: &mut Commit,
+    dir: &Path,
+) -> Result<ObjectId> {
+    commit.metadata.extend([workspace_metadata(dir)]);
+    let id = change.write(Kind::Commit, commit.encode().into())?;
+    change.move_branch(into, Some(id));
+    Ok(id)
+}

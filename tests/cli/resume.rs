@@ -92,6 +92,7 @@ fn a_turn_becomes_a_session_of_each_agent_and_undo_takes_the_branch_back() {
         ("claude-code", ".claude/projects", "claude"),
         ("codex", ".codex/sessions/2026/11/20", "codex"),
         ("gemini-cli", ".gemini/tmp/project/chats", "gemini"),
+        ("opencode", ".local/share/opencode/turntree", "opencode"),
         ("pi", ".pi/agent/sessions", "pi"),
     ] {
         let told =
@@ -116,10 +117,10 @@ fn a_turn_becomes_a_session_of_each_agent_and_undo_takes_the_branch_back() {
     }
     let owner = machine.path("home/.gemini/tmp/project/.project_root");
     assert_eq!(fs::read_to_string(owner).unwrap(), machine.path("project").to_str().unwrap());
-    assert_eq!(machine.files().len(), 5);
+    assert_eq!(machine.files().len(), 6);
     let taken_back = machine.run(&["undo"]);
     assert_eq!(taken_back.exit, 0, "{}", taken_back.err);
-    assert_eq!(machine.files().len(), 5, "files of agents are theirs");
+    assert_eq!(machine.files().len(), 6, "files of agents are theirs");
 }
 
 #[test]
@@ -133,7 +134,11 @@ fn a_dry_run_and_what_is_refused_write_nothing() {
         // The directory of the session is on another machine.
         (&["resume"][..], 6, "--cwd DIR"),
         (&["resume", "--cwd", "nowhere"], 6, "nowhere"),
-        (&["resume", "--in", "nobody", "--cwd", "."], 2, "claude-code, codex, gemini-cli, pi"),
+        (
+            &["resume", "--in", "nobody", "--cwd", "."],
+            2,
+            "claude-code, codex, gemini-cli, opencode, pi",
+        ),
         (&["resume", "work^{turn:99}", "--cwd", "."], 6, "turn 99"),
         (&["resume", "--run", "--dry-run", "--cwd", "."], 2, "--dry-run"),
     ] {

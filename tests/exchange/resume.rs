@@ -8,7 +8,7 @@ use turntree::repo::BranchName;
 use turntree_exchange::agents::{RESUMED_FROM, ResumedSession, resume_place, session_name};
 use turntree_exchange::render::export_openai;
 use turntree_exchange::render::native::{
-    NativeAgent, NativeFacts, NativeTranscript, native_transcript, uuid,
+    NativeAgent, NativeFacts, NativeTranscript, native_transcript,
 };
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 
@@ -16,8 +16,13 @@ const SESSION: &str = "0c6f4f3e-6f0a-4d3c-8a53-0d4f1f5d2a11";
 const CWD: &str = "/srv/elsewhere";
 
 fn facts() -> NativeFacts<'static> {
+    facts_in(NativeAgent::ClaudeCode)
+}
+
+fn facts_in(agent: NativeAgent) -> NativeFacts<'static> {
+    let is_opencode = agent == NativeAgent::Opencode;
     NativeFacts {
-        session: SESSION,
+        session: if is_opencode { "ses_df8a5bb36ffey2PmalvpdIP9rz" } else { SESSION },
         cwd: CWD,
         now: Time { micros: 1_795_000_000_000_000, offset_minutes: 0 },
         show_time: &|_| "2026-11-18T11:06:40.000Z".to_owned(),
@@ -27,7 +32,7 @@ fn facts() -> NativeFacts<'static> {
 
 fn laid_out(sandbox: &Sandbox, agent: NativeAgent, from: &ObjectId) -> NativeTranscript {
     let context = sandbox.repo.context(from).unwrap();
-    native_transcript(agent, sandbox.repo.store(), &context, &facts()).unwrap()
+    native_transcript(agent, sandbox.repo.store(), &context, &facts_in(agent)).unwrap()
 }
 
 /// The conversation as it is sent, without instructions, which belong to the agent.
@@ -68,9 +73,9 @@ fn begun(
     transcript: &NativeTranscript,
 ) -> BranchName {
     let home = |name: &str| (name == "HOME").then(|| "/home/me".into());
-    let place = resume_place(agent, &facts(), &home).unwrap();
+    let place = resume_place(agent, &facts_in(agent), &home).unwrap();
     let branch = BranchName::main(&session_name(&place.path)).unwrap();
-    let facts = facts();
+    let facts = facts_in(agent);
     let resumed = ResumedSession { from, branch: &branch, agent, transcript, facts: &facts };
     let mut change = sandbox.repo.begin();
     resumed.stage(&sandbox.repo, &mut change, &stamp(5)).unwrap();
@@ -131,7 +136,7 @@ fn what_the_agent_adds_comes_back_to_a_branch_that_begins_at_the_turn() {
         let again =
             sandbox.import_as(resumed.session(), agent.format(), &transcript.bytes).unwrap();
         assert_eq!((again.turns, again.head), (0, first));
-        let longer = [transcript.bytes.as_slice(), added(agent, &transcript).as_bytes()].concat();
+        let longer = longer(agent, &transcript);
         let report = sandbox.import_as(resumed.session(), agent.format(), &longer).unwrap();
         assert_eq!((report.turns, &report.branch), (1, &resumed), "{}", agent.name());
         assert_eq!(sandbox.repo.commit(&report.head).unwrap().parents, [first]);
@@ -142,10 +147,11 @@ fn what_the_agent_adds_comes_back_to_a_branch_that_begins_at_the_turn() {
     assert_eq!(sandbox.repo.tip(&branch), Some(head), "the original stays where it is");
 }
 
-/// A prompt, as the agent would add it to its transcript.
-fn added(agent: NativeAgent, transcript: &NativeTranscript) -> String {
-    let lines = String::from_utf8(transcript.bytes.clone()).unwrap();
-    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+/// The transcript with one more prompt, as the agent would add it.
+fn longer(agent: NativeAgent, transcript: &NativeTranscript) -> Vec<u8> {
+    let text = String::from_utf8(transcript.bytes.clone()).unwrap();
+    let lines: Vec<Value> =
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let last = |field: &str| {
         lines.iter().rev().find_map(|line| line.get(field).filter(|id| id.is_string())).cloned()
     };
@@ -162,12 +168,21 @@ fn added(agent: NativeAgent, transcript: &NativeTranscript) -> String {
         NativeAgent::Gemini => json!({
             "id": "new", "timestamp": time, "type": "user", "content": [{"text": "And now?"}],
         }),
+        NativeAgent::Opencode => {
+            let message = json!({
+                "info": {"role": "user", "time": {"created": 1}, "id": "new", "sessionID": SESSION},
+                "parts": [{"type": "text", "text": "And now?"}],
+            });
+            let mut document: Value = serde_json::from_slice(&transcript.bytes).unwrap();
+            document["messages"].as_array_mut().unwrap().push(message);
+            return format!("{document:#}\n").into_bytes();
+        }
         NativeAgent::Pi => json!({
             "type": "message", "id": "new", "parentId": last("id"), "timestamp": time,
             "message": {"role": "user", "content": [{"type": "text", "text": "And now?"}]},
         }),
     };
-    format!("{line}\n")
+    format!("{text}{line}\n").into_bytes()
 }
 
 #[test]
@@ -256,9 +271,37 @@ fn pictures_and_prompts_like_commands_stay_in_a_session_of_gemini() {
 }
 
 #[test]
-fn ids_of_sessions_are_uuids() {
+fn pictures_in_prompts_and_results_stay_in_a_session_of_opencode() {
+    let sandbox = Sandbox::new();
+    let picture = |data: &str| json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}});
+    let chat = json!({"messages": [
+        {"role": "user", "content": [{"type": "text", "text": "Compare with this:"}, picture("AAAA")]},
+        {"role": "assistant", "content": [
+            {"type": "tool_use", "id": "c1", "name": "shot", "input": {"of": "page"}},
+        ]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "Taken."}, picture("BBBB")]},
+        ]},
+    ]});
+    let head = sandbox.import("chat", chat.to_string().as_bytes()).unwrap().head;
+    let laid = laid_out(&sandbox, NativeAgent::Opencode, &head);
+    let again = sandbox.import_as("again", "opencode", &laid.bytes).unwrap().head;
+    assert_eq!(sent(&sandbox, &again), sent(&sandbox, &head));
+    let document: Value = serde_json::from_slice(&laid.bytes).unwrap();
+    let parts = &document["messages"][1]["parts"];
+    assert_eq!(parts[0]["state"]["attachments"][0]["url"], "data:image/png;base64,BBBB");
+}
+
+#[test]
+fn ids_of_sessions_are_as_the_agents_draw_them() {
+    let later = Time { micros: facts().now.micros + 1000, offset_minutes: 0 };
     for _ in 0..20 {
-        let id = uuid(random_bytes());
+        let [older, newer] =
+            [facts().now, later].map(|now| NativeAgent::Opencode.session_id(random_bytes(), now));
+        assert!(older.starts_with("ses_") && older.len() == 30, "{older}");
+        assert!(newer < older, "the newest stands first: {newer} {older}");
+
+        let id = NativeAgent::Codex.session_id(random_bytes(), facts().now);
         let lengths: Vec<usize> = id.split('-').map(str::len).collect();
         assert_eq!(lengths, [8, 4, 4, 4, 12], "{id}");
         assert_eq!(id.as_bytes()[14], b'4', "{id}");

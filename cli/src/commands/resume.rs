@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
@@ -16,7 +16,7 @@ use turntree::repo::{BranchName, Repository};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::agents::{ResumePlace, ResumedSession, resume_place, session_name};
 use turntree_exchange::render::native::{
-    NativeAgent, NativeFacts, NativeTranscript, native_transcript, uuid,
+    NativeAgent, NativeFacts, NativeTranscript, native_transcript,
 };
 
 use super::Verb;
@@ -55,7 +55,7 @@ pub(crate) struct Resume {
     /// The snapshot
     #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
     revision: String,
-    /// The agent: claude-code, codex, gemini-cli or pi; the one of the session by default
+    /// The agent: claude-code, codex, gemini-cli, opencode or pi; the one of the session by default
     #[arg(long = "in", value_name = "AGENT")]
     agent: Option<String>,
     /// The working directory of the new session; the one of REV by default
@@ -151,7 +151,8 @@ impl Resume {
         let shown_cwd = cwd.to_str().ok_or_else(|| {
             Error::invalid(format!("{}: the agents take paths in UTF-8 only", cwd.display()))
         })?;
-        let (session, now) = (uuid(random_bytes()), clock::now()?);
+        let now = clock::now()?;
+        let session = agent.session_id(random_bytes(), now);
         let title = format!("{} (turn {})", one_line(&commit.message, TITLE_CHARS), commit.turn);
         let facts = NativeFacts {
             session: &session,
@@ -241,6 +242,7 @@ impl Resume {
                 session: planned.branch.session().to_owned(),
                 path: place.path.display().to_string(),
                 cwd: planned.cwd.display().to_string(),
+                prepare: place.prepare.clone(),
                 command: place.command.clone(),
                 messages: transcript.messages,
                 own_records: transcript.is_own,
@@ -273,8 +275,12 @@ impl Resume {
         let branch = paint.paint(NAME, &planned.branch);
         writeln!(run.out, "what {} adds comes back to {branch}", planned.agent.name())?;
         let cwd = word_of(&planned.cwd.display().to_string());
-        let command: Vec<String> = place.command.iter().map(|word| word_of(word)).collect();
-        writeln!(run.out, "cd {cwd} && {}", command.join(" "))?;
+        let commands = place.prepare.iter().chain([&place.command]);
+        let line = |words: &Vec<String>| {
+            words.iter().map(|word| word_of(word)).collect::<Vec<_>>().join(" ")
+        };
+        let lines: Vec<String> = commands.map(line).collect();
+        writeln!(run.out, "cd {cwd} && {}", lines.join(" && "))?;
         Ok(())
     }
 }
@@ -337,6 +343,17 @@ impl Planned {
         let [program, arguments @ ..] = self.place.command.as_slice() else {
             return Ok(Answer::Yes);
         };
+        if let Some([first, rest @ ..]) = self.place.prepare.as_deref() {
+            let mut command = Command::new(first);
+            // The agent that starts then has stdin and stdout for itself.
+            command.args(rest).current_dir(&self.cwd).stdin(Stdio::null()).stdout(Stdio::null());
+            let failed = |error| Error::io(format!("start {first}"), error);
+            let ended = command.status().map_err(failed)?;
+            if !ended.success() {
+                let message = format!("{first} did not take the session: {ended}");
+                return Err(Error::new(ErrorKind::Unsupported, message).into());
+            }
+        }
         let error = Command::new(program).args(arguments).current_dir(&self.cwd).exec();
         Err(Error::io(format!("start {program}"), error).into())
     }

@@ -36,12 +36,15 @@ pub struct ResumePlace {
     pub path: PathBuf,
     /// The program and its arguments that take it up, in its working directory.
     pub command: Vec<String>,
+    /// The program and its arguments that read the file first, if the agent does not do so itself.
+    pub prepare: Option<Vec<String>>,
     /// A file without which the agent does not find the session, with its content, if it is not there
     /// yet.
     pub marker: Option<(PathBuf, String)>,
 }
 
-/// Returns the place of a session of `agent`. `variable` reads the environment, as for
+/// Returns the place of a session of `agent`: opencode keeps its sessions in a database, and gets a file
+/// beside it to import. `variable` reads the environment, as for
 /// [`places`]. Reads which folders Gemini CLI has, and writes nothing.
 ///
 /// # Errors
@@ -57,7 +60,7 @@ pub fn resume_place(
     })?;
     let (folder, id) = (folder.path, facts.session);
     let now = (facts.show_time)(facts.now);
-    let mut marker = None;
+    let (mut marker, mut prepare) = (None, None);
     let (path, program, arguments) = match agent {
         NativeAgent::ClaudeCode => {
             let path = folder.join(claude_project(facts.cwd)).join(format!("{id}.jsonl"));
@@ -77,6 +80,12 @@ pub fn resume_place(
             let path = project.path.join("chats").join(format!("session-{minute}-{short}.jsonl"));
             (path, "gemini", &["--resume"][..])
         }
+        NativeAgent::Opencode => {
+            let path = folder.join("turntree").join(format!("{id}.json"));
+            let words = ["opencode".into(), "import".into(), path.to_string_lossy().into_owned()];
+            prepare = Some(Vec::from(words));
+            (path, "opencode", &["--session"][..])
+        }
         NativeAgent::Pi => {
             let project = facts.cwd.trim_start_matches('/').replace(['/', '\\', ':'], "-");
             let second = now.replace([':', '.'], "-");
@@ -85,7 +94,7 @@ pub fn resume_place(
         }
     };
     let words = [program].into_iter().chain(arguments.iter().copied()).chain([id]);
-    Ok(ResumePlace { path, command: words.map(str::to_owned).collect(), marker })
+    Ok(ResumePlace { path, command: words.map(str::to_owned).collect(), prepare, marker })
 }
 
 /// The folder of a project: every character that is no letter or digit is a hyphen, and a long name

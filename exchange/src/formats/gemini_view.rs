@@ -59,16 +59,13 @@ pub(super) fn view(message: &Value) -> MessageView {
         let is_error = matches!(text_at(call, "/status"), Some("error" | "cancelled"));
         if let Some(result) = call.get("result").filter(|result| !result.is_null()) {
             let mut inner = MessageView::new(Role::Tool);
-            let call_id = text_at(call, "/id").unwrap_or_default();
-            for part in own_parts(result, call_id) {
+            for part in own_parts(result, text_at(call, "/id").unwrap_or_default()) {
                 add_parts(&mut inner, part);
                 for result in std::mem::take(&mut inner.tool_results) {
                     inner.add_text(&result.text);
                 }
             }
-            let (text, pictures) = (inner.text, inner.pictures);
-            let call_id = call_id.to_owned();
-            view.tool_results.push(ToolResult { call_id, text, pictures, is_error });
+            view.push_result(call.get("id"), inner, is_error);
         }
     }
     view

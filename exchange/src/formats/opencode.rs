@@ -206,6 +206,10 @@ fn view(message: &Value) -> MessageView {
         if is_compaction(part) {
             view.add_text(RECAP);
         }
+        if is_picture(part) {
+            view.add_picture(part);
+            continue;
+        }
         if text_at(part, "/type") != Some("tool") {
             view.add_content(part);
             continue;
@@ -214,10 +218,21 @@ fn view(message: &Value) -> MessageView {
         view.add_call(id, part.get("tool"), part.pointer("/state/input"));
         let error = part.pointer("/state/error");
         if let Some(output) = part.pointer("/state/output").or(error) {
-            view.add_result(id, output, error.is_some());
+            let mut result = MessageView::new(Role::Tool);
+            result.add_content(output);
+            let attached = part.pointer("/state/attachments").and_then(Value::as_array);
+            let pictures = attached.into_iter().flatten().filter(|file| is_picture(file));
+            pictures.for_each(|file| result.add_picture(file));
+            view.push_result(id, result, error.is_some());
         }
     }
     view
+}
+
+/// Returns true if `part` is a file that is a picture.
+fn is_picture(part: &Value) -> bool {
+    text_at(part, "/type") == Some("file")
+        && text_at(part, "/mime").is_some_and(|media| media.starts_with("image/"))
 }
 
 #[cfg(test)]

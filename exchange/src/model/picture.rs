@@ -30,13 +30,14 @@ pub enum PictureContent {
 
 impl Picture {
     /// The picture of a content block at `at`: of the Anthropic interface (`source`), of the OpenAI
-    /// interfaces (`image_url`, as text or with `url` below it), or with `data` and `mimeType` beside
-    /// the type, as pi writes it. Nothing when the block has neither bytes nor address.
+    /// interfaces (`image_url`, as text or with `url` below it), with `data` and `mimeType` beside
+    /// the type, as pi writes it, or with `url`, as opencode does. Nothing when the block has neither bytes nor address.
     pub(crate) fn of(block: &Value, at: usize) -> Option<Self> {
         let text = |path| block.pointer(path).and_then(Value::as_str);
         let data = text("/source/data").or_else(|| text("/data"));
         let media = ["/source/media_type", "/mimeType", "/media_type"].into_iter().find_map(text);
-        let address = ["/image_url/url", "/image_url", "/source/url"].into_iter().find_map(text);
+        let address =
+            ["/image_url/url", "/image_url", "/source/url", "/url"].into_iter().find_map(text);
         let content = match (data, address) {
             (Some(data), _) => PictureContent::Inline {
                 media: media.unwrap_or("image/png").to_owned(),

@@ -188,7 +188,12 @@ impl MessageView {
     pub(crate) fn add_result(&mut self, id: Option<&Value>, content: &Value, is_error: bool) {
         let mut inner = Self::new(Role::Tool);
         inner.add_content(content);
-        let (text, pictures) = (inner.text, inner.pictures);
+        self.push_result(id, inner, is_error);
+    }
+
+    /// Adds a result of the call `id` with the text and the pictures of `said`.
+    pub(crate) fn push_result(&mut self, id: Option<&Value>, said: Self, is_error: bool) {
+        let Self { text, pictures, .. } = said;
         self.tool_results.push(ToolResult { call_id: plain(id), text, pictures, is_error });
     }
 

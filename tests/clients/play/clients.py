@@ -227,6 +227,7 @@ class GeminiCli(Client):
 
 class OpenCode(Client):
     export = ("openai", Chat())
+    resumes = "opencode"
     forks = True
     settings = {
         "model": "stand-in/stand-in",

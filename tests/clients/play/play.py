@@ -142,6 +142,8 @@ class Play:
     def resumed(self, revision, prompt, file):
         here = ["--in", self.client.resumes, "--cwd", self.place.work]
         [told] = self.place.turntree_lines("resume", revision, *here)
+        if told["prepare"]:
+            self.client.run(*told["prepare"][1:])
         session = self.said(short_script(self.client, file), self.client.say, prompt, told["session_id"])
         if session != told["session_id"]:
             return f"session {told['session_id']} goes on as {session}"

@@ -20,6 +20,8 @@ pub(crate) struct Resumed {
     /// The file of its transcript.
     pub(crate) path: String,
     pub(crate) cwd: String,
+    /// The program and its arguments that read the file first; `null` for an agent that finds it.
+    pub(crate) prepare: Option<Vec<String>>,
     /// The program and its arguments that take it up.
     pub(crate) command: Vec<String>,
     /// Messages in the transcript.

@@ -14,6 +14,7 @@
 mod claude_code;
 mod codex;
 mod gemini;
+mod opencode;
 mod own_records;
 mod pi;
 
@@ -37,6 +38,8 @@ pub enum NativeAgent {
     Codex,
     /// Gemini CLI.
     Gemini,
+    /// opencode.
+    Opencode,
     /// The pi coding agent.
     Pi,
 }
@@ -44,7 +47,7 @@ pub enum NativeAgent {
 /// The facts of the new session.
 #[derive(Clone, Copy)]
 pub struct NativeFacts<'a> {
-    /// Its id: the text of a UUID.
+    /// Its id, as [`NativeAgent::session_id`] makes it.
     pub session: &'a str,
     /// The absolute path of its working directory.
     pub cwd: &'a str,
@@ -71,7 +74,8 @@ pub struct NativeTranscript {
 
 impl NativeAgent {
     /// Every agent, in the order in which they are listed.
-    pub const ALL: [Self; 4] = [Self::ClaudeCode, Self::Codex, Self::Gemini, Self::Pi];
+    pub const ALL: [Self; 5] =
+        [Self::ClaudeCode, Self::Codex, Self::Gemini, Self::Opencode, Self::Pi];
 
     /// Returns the name.
     #[must_use]
@@ -80,6 +84,7 @@ impl NativeAgent {
             Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
             Self::Gemini => "gemini-cli",
+            Self::Opencode => "opencode",
             Self::Pi => "pi",
         }
     }
@@ -89,7 +94,16 @@ impl NativeAgent {
     pub const fn format(self) -> &'static str {
         match self {
             Self::Gemini => "gemini-cli-log",
-            Self::ClaudeCode | Self::Codex | Self::Pi => self.name(),
+            Self::ClaudeCode | Self::Codex | Self::Opencode | Self::Pi => self.name(),
+        }
+    }
+
+    /// Returns the id of a new session, made of `random` bytes.
+    #[must_use]
+    pub fn session_id(self, random: [u8; 16], now: Time) -> String {
+        match self {
+            Self::Opencode => opencode::session_id(random, now),
+            Self::ClaudeCode | Self::Codex | Self::Gemini | Self::Pi => uuid(random),
         }
     }
 
@@ -128,6 +142,7 @@ pub fn native_transcript(
                 NativeAgent::ClaudeCode => claude_code::rewrite(&mut out, records),
                 NativeAgent::Codex => codex::rewrite(&mut out, records),
                 NativeAgent::Gemini => gemini::rewrite(&mut out, records),
+                NativeAgent::Opencode => opencode::rewrite(&mut out, records),
                 NativeAgent::Pi => pi::rewrite(&mut out, records),
             }
         }
@@ -136,6 +151,7 @@ pub fn native_transcript(
                 NativeAgent::ClaudeCode => Box::new(claude_code::Log::default()),
                 NativeAgent::Codex => Box::new(codex::Rollout),
                 NativeAgent::Gemini => Box::new(gemini::Log),
+                NativeAgent::Opencode => Box::new(opencode::Document::new()),
                 NativeAgent::Pi => Box::new(pi::Log::default()),
             };
             writer.begin(&mut out);
@@ -169,7 +185,7 @@ trait Form {
     fn end(&mut self, _out: &mut Transcript<'_>) {}
 }
 
-/// A transcript in the making: one JSON object a line.
+/// A transcript in the making: one JSON object a line, or one document.
 struct Transcript<'a> {
     facts: &'a NativeFacts<'a>,
     bytes: Vec<u8>,
@@ -240,8 +256,7 @@ impl<'a> Transcript<'a> {
 }
 
 /// Returns the text of a UUID of version 4 made of `bytes`.
-#[must_use]
-pub fn uuid(mut bytes: [u8; 16]) -> String {
+fn uuid(mut bytes: [u8; 16]) -> String {
     let [_, _, _, _, _, _, version, _, variant, ..] = &mut bytes;
     *version = (*version & 0x0f) | 0x40;
     *variant = (*variant & 0x3f) | 0x80;

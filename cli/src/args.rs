@@ -14,6 +14,7 @@ Revisions:
   HEAD, @              the branch that commands act on
   S, S/main, main      a session, a branch, a branch of HEAD's session
   3f2a91c0             an id, or at least 4 digits of it
+  S, 'fix the par'     what one session's name, client id or title begins with, if nothing above is so
   REV~3, REV^2         3 snapshots back, the second parent
   turn:42, S^{turn:42} a turn of HEAD's branch, of S
   S@{1}, S@{yesterday} a branch before its last change, at a time
@@ -53,6 +54,7 @@ const SHORT: [(&str, &[(&str, &str)]); 5] = [
     (
         "Look",
         &[
+            ("sessions", "List sessions, newest first"),
             ("status", "Show where you are, and what is open"),
             ("log", "Show snapshots, newest first"),
             ("show", "Show a snapshot, or one entry of it"),

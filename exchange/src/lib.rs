@@ -46,10 +46,11 @@ pub use insight::compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, c
 pub use insight::intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 pub use insight::lessons;
 pub use insight::offload::{OffloadOptions, Placeholder, Tail, offload};
-pub use insight::origin::{GIT_BRANCH, GIT_REMOTE, Origin, origin};
+pub use insight::origin::{GIT_BRANCH, GIT_REMOTE, Origin, TITLE, origin};
 pub use insight::outline::{ChangedFile, OutlinePart, TurnFacts, outline, turn_facts};
 pub use insight::reads::{Reads, Stale, StaleReason, check_reads};
 pub use insight::search::MessageText;
+pub use insight::sessions::{SessionSummary, TitleSource, find_session, sessions};
 pub use insight::spiral::{
     SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, SpiralReport, SpiralStep, SpiralVerdict, Streak,
     find_spiral, steps,

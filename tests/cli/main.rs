@@ -19,5 +19,6 @@ mod rollback_intent;
 mod secrets;
 mod serve;
 mod serve_page;
+mod sessions;
 mod stories;
 mod worktrees;

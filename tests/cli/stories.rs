@@ -221,6 +221,11 @@ fn asking() {
 }
 
 #[test]
+fn telling_sessions_apart() {
+    play("sessions.md");
+}
+
+#[test]
 fn naming() {
     play("naming.md");
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::Parser;
 
+use super::sessions::ListSessions;
 use super::status::Status;
 use super::{Command, Verb};
 use crate::args::{Cli, command};
@@ -27,18 +28,28 @@ impl Verb for Bare {
             write!(run.out, "{}", command().render_help())?;
             return Ok(Answer::Yes);
         }
+        let repo = run.open()?;
+        if repo.head_if_any()?.is_none() {
+            ListSessions::newest().write(run, &repo)?;
+            return help(run);
+        }
         Status {}.run(run)?;
-        let has_turns = run.open()?.head()?.commit.is_some();
+        let has_turns = repo.head()?.commit.is_some();
         if let Some(Command::Log(log)) =
             Cli::parse_from(NEWEST).command.filter(|_| has_turns && !run.out.json)
         {
             writeln!(run.out)?;
             log.run(run)?;
         }
-        if !run.out.json {
-            let help = run.out.paint.paint(FAINT, "'turntree -h' lists the commands");
-            writeln!(run.out, "\n{help}")?;
-        }
-        Ok(Answer::Yes)
+        help(run)
     }
+}
+
+/// Says where the commands are listed.
+fn help(run: &mut Invocation) -> Result<Answer> {
+    if !run.out.json {
+        let help = run.out.paint.paint(FAINT, "'turntree -h' lists the commands");
+        writeln!(run.out, "\n{help}")?;
+    }
+    Ok(Answer::Yes)
 }

@@ -5,17 +5,19 @@ use std::io::Write;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, Divergence, Repository};
+use turntree::repo::{BranchName, Repository};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::branches::{MainLines, branches_of, check_session, records};
-use crate::porcelain::revision::with_resolver;
+use crate::porcelain::branches::{branches_of, records};
+use crate::porcelain::revision::branch_by_whole_name;
+use crate::porcelain::sessions::named_session_if;
 use crate::porcelain::worktree::RemovableWorktree;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, check_may_switch, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::output::{FAINT, ID, NAME};
+use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{ID_DIGITS, harmless, one_line};
 use crate::view::{clock, json};
 
@@ -26,8 +28,9 @@ const BACK: &str = "'turntree undo' brings it back";
 
 /// List branches, rename or delete them
 ///
-/// Lists every branch of every session with its newest snapshot, the age and message of that, and
-/// its distance from the main branch of its session. HEAD's branch has a star.
+/// Lists every branch of every session, the newest first, with its newest snapshot, the age of that,
+/// its distance from the main branch of its session, and the title of the session, for a fork its
+/// last message. HEAD's branch has a star. Names to rename or delete are given in full.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree branch
@@ -71,42 +74,52 @@ impl Verb for Branch {
 
 impl Branch {
     fn list(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
-        if let Some(session) = &self.session {
-            check_session(repo, session)?;
-        }
+        let session = named_session_if(repo, self.session.as_deref())?;
+        let branches = branches_of(repo, session.as_deref())?;
+        let found = records(repo, branches)?;
         if run.out.json {
-            let branches = records(repo, branches_of(repo, self.session.as_deref()))?;
+            let branches = found.into_iter().map(|(record, _)| record).collect();
             run.out.record(&json::Branches { branches })?;
             return Ok(Answer::Yes);
         }
-        let (head, now) = (repo.head_if_any()?.map(|head| head.branch), clock::now()?);
-        let branches = branches_of(repo, self.session.as_deref());
-        let width = branches.iter().map(|(name, _)| name.to_string().chars().count()).max();
-        let width = width.unwrap_or(0);
-        let mut lines = MainLines::new(repo);
-        for (name, id) in branches {
-            let commit = repo.commit(&id)?;
-            let divergence = lines.divergence(&name, &id)?;
-            let paint = run.out.paint;
-            writeln!(
-                run.out,
-                "{} {} {}  turn {:<5} {} {}  {}",
-                if Some(&name) == head.as_ref() { '*' } else { ' ' },
-                paint.paint(NAME, format_args!("{:<width$}", name.to_string())),
-                paint.paint(ID, id.short(ID_DIGITS)),
-                commit.turn,
-                paint.paint(FAINT, format!("{:<14}", clock::relative(commit.time, now))),
-                paint
-                    .paint(FAINT, format!("{:<15}", divergence.map_or_else(String::new, in_words))),
-                one_line(&commit.message, 60),
-            )?;
+        let mut table = Table::of(vec![
+            Column::text(""),
+            Column::name(""),
+            Column::text("").rank(3),
+            Column::text("").rank(2),
+            Column::text(""),
+            Column::text("").rank(1),
+            Column::title(""),
+        ]);
+        let now = clock::now()?;
+        for (record, time) in found {
+            let name = format!("{}/{}", record.session, record.branch);
+            let id = record.id.get(..ID_DIGITS).unwrap_or(&record.id).to_owned();
+            // Forks of one session have its title in common: what tells them apart is their own.
+            let is_fork = record.own_turns.is_some_and(|own| own > 0);
+            let title = record.title.as_ref().filter(|_| !is_fork).unwrap_or(&record.message);
+            table.row(vec![
+                Cell::from(if record.head { "*" } else { "" }),
+                Cell::styled(NAME, name),
+                Cell::styled(ID, id),
+                format!("turn {}", record.turn).into(),
+                Cell::styled(FAINT, clock::relative(time, now)),
+                Cell::styled(FAINT, distance(&record)),
+                one_line(title, usize::MAX).into(),
+            ]);
         }
+        table.write(&mut run.out)?;
         Ok(Answer::Yes)
     }
 }
 
-fn in_words(Divergence { fork, own }: Divergence) -> String {
-    fork.map_or_else(|| format!("+{own}, apart"), |(_, turn)| format!("+{own} from {turn}"))
+/// How far a branch went from the main one of its session.
+fn distance(record: &json::BranchRecord) -> String {
+    match (record.own_turns, record.fork_turn) {
+        (None, _) => String::new(),
+        (Some(own), None) => format!("+{own}, apart"),
+        (Some(own), Some(turn)) => format!("+{own} from {turn}"),
+    }
 }
 
 fn rename(run: &mut Invocation, repo: &Repository, old: &str, new: &str) -> Result<Answer> {
@@ -188,7 +201,7 @@ fn delete(
 
 /// The branch that a person names, which must be there.
 fn existing(repo: &Repository, name: &str) -> Result<BranchName> {
-    let branch = with_resolver(repo, |resolver| resolver.branch(name))?;
+    let branch = branch_by_whole_name(repo, name)?;
     if repo.tip(&branch).is_none() {
         let error = Error::not_found(format!("there is no branch {branch}"));
         return Err(error).hint(ErrorKind::NotFound, "'turntree branch' lists them");

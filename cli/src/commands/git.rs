@@ -14,6 +14,7 @@ use turntree_exchange::git::{
 };
 
 use super::Verb;
+use crate::porcelain::sessions::named_session;
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::{Invocation, stamp, whole_path};
 use crate::view::error::{Answer, Hint, Result};
@@ -115,7 +116,7 @@ impl Export {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let selection = match &self.session {
-            Some(session) => ExportSelection::Session(session.clone()),
+            Some(session) => ExportSelection::Session(named_session(&repo, session)?),
             None if self.names.is_empty() => ExportSelection::All,
             None => ExportSelection::Names(self.names.clone()),
         };

@@ -14,14 +14,20 @@ use turntree::{Error, ErrorKind};
 
 use super::Verb;
 use crate::porcelain::place::part;
-use crate::porcelain::search::{RoleName, messages_with, record, scopes, warn_of_gaps};
+use crate::porcelain::search::{
+    PlaceFacts, PlacesOfSessions, RoleName, messages_with, record, scopes, warn_of_gaps,
+};
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::Invocation;
+use crate::view::clock;
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::output::{FAINT, ID, NAME, Output, STRONG, note, warn};
 use crate::view::progress::Working;
 use crate::view::render::changes::path_of;
-use crate::view::render::{ID_DIGITS, count, harmless};
+use crate::view::render::{ID_DIGITS, columns_of, count, harmless, one_line};
+
+/// Characters of a time that tell the day and the minute.
+const DATE: usize = 16;
 
 /// Blobs between two words about progress.
 const BLOBS_A_WORD: u64 = 1000;
@@ -121,8 +127,14 @@ impl Verb for Grep {
         if !run.out.json {
             run.out.page();
         }
+        let sessions = PlacesOfSessions::of(&repo, answered.places())?;
+        let mut headed = None;
         for place in answered.places() {
-            self.write(&mut run.out, &answered, place)?;
+            let about = sessions.about(&repo, place)?;
+            if self.all && !run.out.json && headed.replace(&place.session) != Some(&place.session) {
+                write_heading(&mut run.out, place, &about)?;
+            }
+            self.write(&mut run.out, &answered, place, &about)?;
         }
         warn_of_gaps(answered.gaps());
         complain(answered.damage())?;
@@ -150,16 +162,22 @@ impl Grep {
         Ok(format!("nothing in {place}{more}"))
     }
 
-    fn write(&self, out: &mut Output, answered: &Answered<'_>, place: &GrepPlace) -> Result<()> {
+    fn write(
+        &self,
+        out: &mut Output,
+        answered: &Answered<'_>,
+        place: &GrepPlace,
+        about: &PlaceFacts,
+    ) -> Result<()> {
         let shows_lines = !self.count && !self.list;
         let found = match shows_lines {
             true => answered.found(place)?,
             false => TextMatches { count: place.count, ..TextMatches::default() },
         };
         if out.json {
-            return Ok(out.record(&record(place, &found, shows_lines))?);
+            return Ok(out.record(&record(place, &found, shows_lines, about))?);
         }
-        self.write_place(out, place)?;
+        self.write_place(out, place, about)?;
         if shows_lines && found.binary {
             writeln!(out, "  binary: {}", count(found.count, "line"))?;
         }
@@ -177,7 +195,7 @@ impl Grep {
         Ok(())
     }
 
-    fn write_place(&self, out: &mut Output, place: &GrepPlace) -> Result<()> {
+    fn write_place(&self, out: &mut Output, place: &GrepPlace, about: &PlaceFacts) -> Result<()> {
         let paint = out.paint;
         let id = paint.paint(ID, place.commit.short(ID_DIGITS));
         let branch = match &place.branch {
@@ -186,7 +204,9 @@ impl Grep {
         };
         let turn = paint.paint(STRONG, format!("turn {}", place.turn));
         let path = harmless(&path_of(&place.section, &place.key));
-        write!(out, "{id} {branch} {turn}  {}", paint.paint(NAME, path))?;
+        let date = clock::rfc3339(about.time);
+        let date = paint.paint(FAINT, date.get(..DATE).unwrap_or(&date).replace('T', " "));
+        write!(out, "{id} {branch} {turn} {date}  {}", paint.paint(NAME, path))?;
         if let Some(role) = place.role {
             write!(out, "  {role}")?;
         }
@@ -199,6 +219,16 @@ impl Grep {
         writeln!(out)?;
         Ok(())
     }
+}
+
+/// Writes the session that the next places are in.
+fn write_heading(out: &mut Output, place: &GrepPlace, about: &PlaceFacts) -> Result<()> {
+    let project = about.project.as_deref().map(|project| format!(" ({})", harmless(project)));
+    let session = format!("{}{}", place.session, project.unwrap_or_default());
+    let left = out.width.left(columns_of(&session) + 2);
+    let title = one_line(about.title.as_deref().unwrap_or_default(), left);
+    writeln!(out, "{}  {title}", out.paint.paint(STRONG, session))?;
+    Ok(())
 }
 
 /// Says what could not be searched.

@@ -48,6 +48,8 @@ mod retention;
 mod rev_parse;
 mod rollback;
 mod serve;
+mod session;
+mod sessions;
 mod show;
 mod show_ref;
 mod snapshot;
@@ -110,6 +112,8 @@ verbs! {
         Snapshot(snapshot::TakeSnapshot),
     }
     "Look" {
+        Sessions(sessions::ListSessions),
+        Session(session::SessionVerbs),
         Log(log::Log),
         Outline(outline::Outline),
         Show(show::Show),

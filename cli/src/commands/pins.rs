@@ -3,8 +3,8 @@
 use clap::Args;
 
 use super::Verb;
-use crate::porcelain::branches::check_session;
 use crate::porcelain::pins::list;
+use crate::porcelain::sessions::named_session_if;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{FAINT, ID, NAME, note};
@@ -34,13 +34,10 @@ impl Verb for Pins {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let now = clock::now()?;
-        if let Some(session) = &self.session {
-            check_session(&repo, session)?;
-        }
-        let shown = list(&repo, self.session.as_deref(), now)?;
+        let session = named_session_if(&repo, self.session.as_deref())?;
+        let shown = list(&repo, session.as_deref(), now)?;
         if shown.is_empty() && !run.out.json {
-            let whose = self
-                .session
+            let whose = session
                 .as_ref()
                 .map_or_else(|| "of any session".to_owned(), |name| format!("of {name}"));
             note(&format!("no pin on a snapshot {whose} in {}", run.store_dir()?.display()));

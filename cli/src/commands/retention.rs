@@ -12,7 +12,7 @@ use turntree::maintenance::{
 use turntree::repo::Repository;
 
 use super::Verb;
-use crate::porcelain::branches::check_session;
+use crate::porcelain::sessions::named_session_if;
 use crate::program::complete::sessions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Result};
@@ -178,12 +178,11 @@ impl ShowPolicy {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let policies = Policies::load(repo.store(), &repo.refs())?;
-        if let Some(session) =
-            self.session.as_deref().filter(|name| !policies.sessions.contains_key(*name))
-        {
-            check_session(&repo, session)?;
-        }
-        let shown: BTreeMap<&str, Option<&Policy>> = match &self.session {
+        let named = match self.session.as_ref() {
+            Some(name) if policies.sessions.contains_key(name) => Some(name.clone()),
+            session => named_session_if(&repo, session.map(String::as_str))?,
+        };
+        let shown: BTreeMap<&str, Option<&Policy>> = match &named {
             Some(session) => BTreeMap::from([(session.as_str(), policies.of(session))]),
             None => policies.sessions.iter().map(|(name, p)| (name.as_str(), Some(p))).collect(),
         };

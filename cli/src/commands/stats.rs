@@ -11,6 +11,7 @@ use turntree::object::Time;
 use turntree::store::Tier;
 
 use super::Verb;
+use crate::porcelain::sessions::named_session_if;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
@@ -42,7 +43,8 @@ pub(crate) struct Stats {
 impl Verb for Stats {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let (repo, now) = (run.open()?, clock::now()?);
-        let found = stats(&repo, self.session.as_deref(), now)
+        let session = named_session_if(&repo, self.session.as_deref())?;
+        let found = stats(&repo, session.as_deref(), now)
             .hint(ErrorKind::NotFound, "'turntree branch' lists the sessions")?;
         if run.out.json {
             run.out.record(&json::Stats::from(&found))?;

@@ -19,6 +19,7 @@ use super::{calls, ending};
 use crate::program::fault::place;
 use crate::program::here::worktree_around;
 use crate::program::invocation::{Invocation, has_own_branch, stamp};
+use crate::program::live::note_end;
 use crate::view::error::{Exit, Failure, Result};
 
 /// The time limit for reading an event.
@@ -111,7 +112,10 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
         watch,
         settled,
     };
-    let Some(Taken { tip, followed }) = turn.take()? else { return Ok(None) };
+    let Some(Taken { branch, tip, followed }) = turn.take()? else { return Ok(None) };
+    if event.moment == EventKind::End {
+        note_end(repo.store(), branch.session(), stamp.time)?;
+    }
     if files.is_unfinished() || ending::is_end(event.moment) {
         watch.hand_over();
     }

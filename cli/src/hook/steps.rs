@@ -17,7 +17,9 @@ use crate::program::live::{HOOK, is_head_of_hook};
 
 /// The outcome of an event.
 pub(super) struct Taken {
-    /// The tip of the session's branch.
+    /// The session's branch.
+    pub(super) branch: BranchName,
+    /// The tip of that.
     pub(super) tip: Option<ObjectId>,
     /// The outcome of following the transcript, if there is one.
     pub(super) followed: Option<Followed>,
@@ -61,7 +63,8 @@ impl HookTurn<'_> {
         if moves_head && matches!(event.moment, EventKind::Start | EventKind::Prompt) {
             self.again(|| self.switch(&branch))?;
         }
-        Ok(Some(Taken { tip: self.repo.tip(&branch), followed }))
+        let tip = self.repo.tip(&branch);
+        Ok(Some(Taken { branch, tip, followed }))
     }
 
     /// The session: what an import of its transcript makes of it.

@@ -3,42 +3,42 @@
 use std::collections::HashMap;
 
 use turntree::Error;
-use turntree::object::ObjectId;
+use turntree::object::{ObjectId, Time};
 use turntree::repo::{BranchLine, BranchName, Divergence, MAIN_BRANCH, Repository};
 
 use super::revision::resolve;
+use super::sessions::titles;
 use crate::program::invocation::stamp;
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
 use crate::view::{clock, json};
 
-/// The branches of a session, or all.
-pub(crate) fn branches_of(repo: &Repository, session: Option<&str>) -> Vec<(BranchName, ObjectId)> {
-    let mut branches = repo.branches();
-    branches.retain(|(name, _)| session.is_none_or(|only| only == name.session()));
-    branches
+/// The branches of a session, or all, the newest first.
+pub(crate) fn branches_of(
+    repo: &Repository,
+    session: Option<&str>,
+) -> Result<Vec<(BranchName, ObjectId)>> {
+    let branches = repo.branches().into_iter();
+    let branches = branches.filter(|(name, _)| session.is_none_or(|it| it == name.session()));
+    let timed = |(name, tip)| Ok((repo.commit(&tip)?.time.micros, (name, tip)));
+    let mut branches = branches.map(timed).collect::<Result<Vec<_>>>()?;
+    branches.sort_by_key(|(micros, _)| std::cmp::Reverse(*micros));
+    Ok(branches.into_iter().map(|(_, branch)| branch).collect())
 }
 
-/// Refuses a session that is not there: an empty answer would look like one about it.
-pub(crate) fn check_session(repo: &Repository, session: &str) -> Result<()> {
-    if repo.branches().iter().any(|(name, _)| name.session() == session) {
-        return Ok(());
-    }
-    let missing = Error::not_found(format!("there is no session {session}"));
-    Err(Failure::hinted(missing, "'turntree branch' lists the branches of all sessions"))
-}
-
-/// The records of branches.
+/// The records of branches, with the times of their newest commits.
 pub(crate) fn records(
     repo: &Repository,
     branches: impl IntoIterator<Item = (BranchName, ObjectId)>,
-) -> Result<Vec<json::BranchRecord>> {
+) -> Result<Vec<(json::BranchRecord, Time)>> {
+    let titles = titles(repo)?;
     let head = repo.head_if_any()?.map(|head| head.branch);
     let mut lines = MainLines::new(repo);
     let record = |(name, id): (BranchName, ObjectId)| {
         let commit = repo.commit(&id)?;
         let divergence = lines.divergence(&name, &id)?;
-        Ok(json::BranchRecord {
+        let title = titles.get(name.session()).cloned();
+        let record = json::BranchRecord {
             session: name.session().to_owned(),
             branch: name.branch().to_owned(),
             id: id.to_string(),
@@ -48,7 +48,9 @@ pub(crate) fn records(
             head: Some(&name) == head.as_ref(),
             fork_turn: divergence.and_then(|d| Some(d.fork?.1)),
             own_turns: divergence.map(|d| d.own),
-        })
+            title,
+        };
+        Ok((record, commit.time))
     };
     branches.into_iter().map(record).collect()
 }

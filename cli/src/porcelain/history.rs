@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use turntree::Error;
 use turntree::context::Context;
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, HEAD, LogEntry, Repository, SearchScope};
+use turntree::repo::{BranchName, HEAD, LogEntry, Range, Repository, SearchScope};
 use turntree::store::Tombstone;
 use turntree_exchange::{context_tokens, is_prompt};
 
 use super::revision::{resolve, with_resolver};
-use crate::view::error::{Failure, Result};
+use super::sessions::named_session;
+use crate::view::error::Result;
 use crate::view::{clock, json};
 
 /// The start of a walk, and the snapshots that it leaves out.
@@ -24,7 +25,10 @@ pub(crate) struct Walk {
 impl Walk {
     /// The history of a revision, or of a range.
     pub(crate) fn range(repo: &Repository, text: &str) -> Result<Self> {
-        let range = with_resolver(repo, |resolver| resolver.resolve_range(text))?;
+        let range = match text.contains("..") {
+            true => with_resolver(repo, |resolver| resolver.resolve_range(text))?,
+            false => Range { include: vec![resolve(repo, text)?.commit], exclude: Vec::new() },
+        };
         let right = text.split_once("..").map_or(text, |(_, right)| right);
         let right = if right.is_empty() { HEAD } else { right };
         let mut along = HashMap::new();
@@ -53,11 +57,7 @@ impl Walk {
     /// Everything that the branches of one session have.
     pub(crate) fn of_session(repo: &Repository, session: &str) -> Result<Self> {
         let mut walk = Self::all(repo)?;
-        walk.keep_session(session);
-        if walk.starts.is_empty() {
-            let message = format!("there is no session {session}");
-            return Err(Failure::from(turntree::Error::not_found(message)));
-        }
+        walk.keep_session(&named_session(repo, session)?);
         Ok(walk)
     }
 

@@ -27,6 +27,7 @@ pub(crate) mod place;
 pub(crate) mod revision;
 pub(crate) mod rewind;
 pub(crate) mod search;
+pub(crate) mod sessions;
 pub(crate) mod snapshot;
 pub(crate) mod sources;
 pub(crate) mod status;

@@ -6,43 +6,42 @@ use turntree::ErrorKind;
 use turntree::context::{Context, Selection};
 use turntree::repo::{HEAD, Repository, Revision};
 
-use super::revision::resolve;
+use super::revision::{resolve, resolve_whole};
 use crate::program::here::workspace_of;
 use crate::view::error::{Failure, Result};
 use crate::view::output::note;
 
 const FILES: &str = "files/";
 
-/// Resolves a revision with a path, or a path alone, which means the newest snapshot of HEAD. A revision
-/// wins. After a colon, `files/` may be left out where there is no such section.
+/// Resolves a revision with a path, or a path alone, which means the newest snapshot of HEAD. A whole
+/// name wins, a path comes next, then the beginning of a name or title. After a colon, `files/` may be
+/// left out where there is no such section.
 ///
 /// # Errors
 /// Those of a revision, when it is no path either.
 pub(crate) fn resolve_place(repo: &Repository, word: &str) -> Result<Revision> {
-    let failure = match resolve(repo, word) {
-        Ok(mut revision) => {
-            if let Some(path) = revision.path.as_mut() {
-                let context = repo.context(&revision.commit)?;
-                if !is_there(repo, &context, path) {
-                    let file = format!("{FILES}{path}");
-                    if is_there(repo, &context, &file) {
-                        *path = file;
-                    }
-                }
-            } else {
-                say_if_both(repo, word);
+    let mut revision = match resolve_whole(repo, word) {
+        Err(failure) if may_be_path(&failure) => {
+            let commit = repo.head_if_any()?.and_then(|head| head.commit);
+            if let Some((commit, path)) = commit.zip(path_of_word(repo, word)) {
+                return Ok(Revision { commit, path: Some(path), branch: None });
             }
-            return Ok(revision);
+            resolve(repo, word)?
         }
-        Err(failure) => failure,
+        found => found?,
     };
-    match (may_be_path(&failure), repo.head()?.commit) {
-        (true, Some(commit)) => match path_of_word(repo, word) {
-            Some(path) => Ok(Revision { commit, path: Some(path), branch: None }),
-            None => Err(failure),
-        },
-        _ => Err(failure),
+    if let Some(path) = revision.path.as_mut() {
+        let context = repo.context(&revision.commit)?;
+        if !is_there(repo, &context, path) {
+            let file = format!("{FILES}{path}");
+            if is_there(repo, &context, &file) {
+                *path = file;
+            }
+        }
+    } else {
+        say_if_both(repo, word);
     }
+    Ok(revision)
 }
 
 /// Parts words into revisions or ranges, and paths of the newest snapshot of HEAD.
@@ -54,13 +53,17 @@ pub(crate) fn part(repo: &Repository, words: &[String]) -> Result<(Vec<String>, 
     for word in words {
         let sides = word.split_once("..").map_or([word.as_str(), ""], |(old, new)| [old, new]);
         let named = sides.into_iter().filter(|side| !side.is_empty());
-        match named.map(|side| resolve(repo, side)).collect::<Result<Vec<_>>>() {
+        match named.clone().map(|side| resolve_whole(repo, side)).collect::<Result<Vec<_>>>() {
             Ok(_) => {
                 say_if_both(repo, word);
                 revisions.push(word.clone());
             }
             Err(failure) => match path_of_word(repo, word).filter(|_| may_be_path(&failure)) {
                 Some(path) => paths.push(path),
+                None if may_be_path(&failure) => {
+                    named.map(|side| resolve(repo, side)).collect::<Result<Vec<_>>>()?;
+                    revisions.push(word.clone());
+                }
                 None => return Err(failure),
             },
         }

@@ -4,20 +4,37 @@ use turntree::context::PathTarget;
 use turntree::object::{IdPrefix, ObjectId};
 use turntree::repo::{BranchName, Repository, Resolver, Revision};
 use turntree::{Error, ErrorKind};
-use turntree_exchange::is_prompt;
+use turntree_exchange::{find_session, is_prompt};
 
 use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Hint, Result};
 
-/// Resolves a revision, with times in `@{...}`.
+/// Resolves a revision, with times in `@{...}`, and with sessions by the beginning of their names and
+/// titles.
 pub(crate) fn resolve(repo: &Repository, revision: &str) -> Result<Revision> {
-    with_hint(repo, |resolver| resolver.resolve(revision), hint_for(revision))
+    // A title may have characters that mean something in a revision.
+    if revision.contains([':', '~', '^'])
+        && resolve_whole(repo, revision).is_err()
+        && let Some(session) = find_session(repo, revision)?
+    {
+        return resolve_whole(repo, &session);
+    }
+    with_hint(repo, &|resolver| resolver.resolve(revision), hint_for(repo, revision))
+}
+
+/// [`resolve`] by whole names alone, for words that may mean something else.
+pub(crate) fn resolve_whole(repo: &Repository, revision: &str) -> Result<Revision> {
+    let now = clock::now()?;
+    let parse = |text: &str| clock::parse_moment(text, now);
+    let resolver = Resolver::new(repo).with_times(&parse).with_prompts(&is_prompt);
+    resolver.resolve(revision).hint(ErrorKind::NotFound, hint_for(repo, revision))
 }
 
 /// Advice on a word that names nothing, by what it looks like.
-fn hint_for(word: &str) -> Advice {
+fn hint_for(repo: &Repository, word: &str) -> Advice {
     let for_commands = match word {
+        _ if word.contains("prompt:") => prompts_there(repo, word),
         _ if word.len() < 4 && word.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
             format!("ids need at least 4 digits; turn:{word} is a turn of HEAD's branch")
         }
@@ -30,10 +47,21 @@ fn hint_for(word: &str) -> Advice {
              'turntree branch' the names"
                 .to_owned()
         }
-        _ => "'turntree branch' lists names, 'turntree log' lists ids".to_owned(),
+        _ => NAMES.to_owned(),
     };
     Advice::new(for_commands, FOR_CALLS)
 }
+
+/// Advice on a prompt that is not there.
+fn prompts_there(repo: &Repository, word: &str) -> String {
+    let branch = match word.split_once("^{prompt:") {
+        Some((session, _)) => format!(" {session}"),
+        None => repo.head().map_or_else(|_| String::new(), |head| format!(" {}", head.branch)),
+    };
+    format!("'turntree outline{branch}' lists its prompts, prompt:-1 is the newest")
+}
+
+const NAMES: &str = "'turntree sessions' and 'turntree branch' list names, 'turntree log' ids";
 
 const FOR_CALLS: &str =
     "branch lists the branches, log the snapshots; all = true those of every session";
@@ -67,30 +95,37 @@ pub(crate) fn object(repo: &Repository, name: &str) -> Result<ObjectId> {
     }
 }
 
-/// Runs `ask` on a resolver that understands times.
+/// Runs `ask` on a resolver that understands times, and finds sessions.
 pub(crate) fn with_resolver<T>(
     repo: &Repository,
-    ask: impl FnOnce(&Resolver<'_>) -> turntree::Result<T>,
+    ask: impl Fn(&Resolver<'_>) -> turntree::Result<T>,
 ) -> Result<T> {
-    with_hint(
-        repo,
-        ask,
-        Advice::new("'turntree branch' lists names, 'turntree log' lists ids", FOR_CALLS),
-    )
+    with_hint(repo, &ask, Advice::new(NAMES, FOR_CALLS))
+}
+
+/// The branch that a whole name names, for what deletes or renames it.
+pub(crate) fn branch_by_whole_name(repo: &Repository, name: &str) -> Result<BranchName> {
+    Resolver::new(repo).branch(name).hint(ErrorKind::NotFound, Advice::new(NAMES, FOR_CALLS))
 }
 
 fn with_hint<T>(
     repo: &Repository,
-    ask: impl FnOnce(&Resolver<'_>) -> turntree::Result<T>,
+    ask: &dyn Fn(&Resolver<'_>) -> turntree::Result<T>,
     hint: Advice,
 ) -> Result<T> {
     let now = clock::now()?;
     let parse = |text: &str| clock::parse_moment(text, now);
-    let answer = ask(&Resolver::new(repo).with_times(&parse).with_prompts(&is_prompt));
+    let find = |text: &str| match find_session(repo, text)? {
+        Some(session) => repo.branch_of_session(&session),
+        None => Ok(None),
+    };
+    let resolver = Resolver::new(repo).with_times(&parse).with_prompts(&is_prompt);
+    let answer = ask(&resolver.with_sessions(&find));
     answer.hint(ErrorKind::NotFound, hint)
 }
 
-/// The branch that `--session` and `--branch` name; HEAD says what they leave open.
+/// The branch that `--session` and `--branch` name, which need not be there; HEAD says what they leave
+/// open.
 pub(crate) fn branch_of(
     repo: &Repository,
     session: Option<&str>,
@@ -98,8 +133,23 @@ pub(crate) fn branch_of(
 ) -> Result<BranchName> {
     Ok(match (session, branch) {
         (None, None) => repo.head()?.branch,
-        (Some(session), None) => BranchName::main(session)?,
+        (Some(session), None) => {
+            repo.branch_of_session(session)?.map_or_else(|| BranchName::main(session), Ok)?
+        }
         (Some(session), Some(branch)) => BranchName::new(session, branch)?,
         (None, Some(branch)) => BranchName::new(repo.head()?.branch.session(), branch)?,
     })
+}
+
+/// [`branch_of`], of a session that is there by the beginning of its name or title too.
+pub(crate) fn known_branch_of(
+    repo: &Repository,
+    session: Option<&str>,
+    branch: Option<&str>,
+) -> Result<BranchName> {
+    let named = match session {
+        Some(session) => Some(find_session(repo, session)?.unwrap_or_else(|| session.to_owned())),
+        None => None,
+    };
+    branch_of(repo, named.as_deref(), branch)
 }

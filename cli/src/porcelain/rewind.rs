@@ -14,7 +14,7 @@ use turntree::workspace::{
 use turntree::{Error, ErrorKind};
 
 use crate::porcelain::capture::{Limits, progress_text};
-use crate::porcelain::revision::branch_of;
+use crate::porcelain::revision::known_branch_of;
 use crate::program::here::workspace_of;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::advice::Advice;
@@ -49,7 +49,7 @@ pub(crate) struct RewindPlace {
 impl RewindPlace {
     /// The branch.
     pub(crate) fn branch(&self, repo: &Repository) -> Result<BranchName> {
-        branch_of(repo, self.session.as_deref(), self.branch.as_deref())
+        known_branch_of(repo, self.session.as_deref(), self.branch.as_deref())
     }
 
     /// The directory, if one is given or known.

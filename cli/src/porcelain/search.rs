@@ -1,6 +1,6 @@
 //! Questions about history: how messages are read, which turns cannot be searched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use clap::ValueEnum;
 use memchr::memmem::Finder;
@@ -8,18 +8,19 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use turntree::Error;
 use turntree::context::Role;
+use turntree::object::Time;
 use turntree::repo::{
     BranchName, Gaps, GrepPlace, LinePattern, MatchedLine, PatternOptions, Repository, SearchScope,
     TextMatches,
 };
-use turntree_exchange::MessageText;
+use turntree_exchange::{MessageText, SessionSummary, find_session, sessions};
 
 use super::history::Walk;
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
-use crate::view::json;
 use crate::view::output::warn;
 use crate::view::render::changes::path_of;
+use crate::view::{clock, json};
 
 /// A text to count.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ impl RoleName {
 }
 
 /// Returns the scopes of a search: the history of revisions, else every branch of a session, HEAD's by
-/// default, and then all others if `all` is set.
+/// default, and then all others, the newest first, if `all` is set.
 pub(crate) fn scopes(
     repo: &Repository,
     revisions: &[String],
@@ -119,7 +120,11 @@ pub(crate) fn scopes(
     for (name, tip) in repo.branches() {
         branches.entry(name.session().to_owned()).or_default().push((tip, Some(name)));
     }
-    let own = session.or(head.as_ref().map(BranchName::session));
+    let named = match session {
+        Some(session) => Some(find_session(repo, session)?.unwrap_or_else(|| session.to_owned())),
+        None => None,
+    };
+    let own = named.as_deref().or(head.as_ref().map(BranchName::session));
     let first = own.and_then(|own| branches.remove(own));
     if let (None, Some(own), false) = (&first, own, all) {
         let missing = Error::not_found(format!("session {own} has no snapshot"));
@@ -128,7 +133,10 @@ pub(crate) fn scopes(
             Advice::new("--all searches every session", "all = true searches every session"),
         ));
     }
-    let others = branches.into_values().filter(|_| all);
+    let newest = repo.newest_branches()?;
+    let mut others: Vec<_> = branches.into_iter().filter(|_| all).collect();
+    others.sort_by_key(|(name, _)| std::cmp::Reverse(newest.get(name).map(|it| it.time.micros)));
+    let others = others.into_iter().map(|(_, starts)| starts);
     let scope = |mut starts: Vec<(_, Option<BranchName>)>| {
         starts.sort_by_key(|(_, name)| name.as_ref() != head.as_ref());
         SearchScope { starts, hide: Vec::new() }
@@ -136,8 +144,49 @@ pub(crate) fn scopes(
     Ok(first.into_iter().chain(others).map(scope).collect())
 }
 
+/// When and in which session something was found.
+#[derive(Debug)]
+pub(crate) struct PlaceFacts {
+    /// The time of the first turn that has it.
+    pub(crate) time: Time,
+    /// The last part of the directory of its session.
+    pub(crate) project: Option<String>,
+    /// The title of its session.
+    pub(crate) title: Option<String>,
+}
+
+/// What is told of the sessions of places.
+#[derive(Debug, Default)]
+pub(crate) struct PlacesOfSessions(HashMap<String, (Option<String>, Option<String>)>);
+
+impl PlacesOfSessions {
+    /// Reads it where there are `places` to tell of.
+    pub(crate) fn of(repo: &Repository, places: &[GrepPlace]) -> Result<Self> {
+        if places.is_empty() {
+            return Ok(Self::default());
+        }
+        let told = |session: SessionSummary| {
+            let title = session.title().map(|(title, _)| title.to_owned());
+            let project = session.project().map(str::to_owned);
+            (session.name, (project, title))
+        };
+        Ok(Self(sessions(repo)?.into_iter().map(told).collect()))
+    }
+
+    /// What is told of one place.
+    pub(crate) fn about(&self, repo: &Repository, place: &GrepPlace) -> Result<PlaceFacts> {
+        let (project, title) = self.0.get(&place.session).cloned().unwrap_or_default();
+        Ok(PlaceFacts { time: repo.commit(&place.commit)?.time, project, title })
+    }
+}
+
 /// A place for programs, with what was found there if lines are shown.
-pub(crate) fn record(place: &GrepPlace, found: &TextMatches, shows_lines: bool) -> json::GrepPlace {
+pub(crate) fn record(
+    place: &GrepPlace,
+    found: &TextMatches,
+    shows_lines: bool,
+    about: &PlaceFacts,
+) -> json::GrepPlace {
     let line = |line: &MatchedLine| json::GrepLine {
         line: line.number,
         is_match: line.matches,
@@ -158,5 +207,8 @@ pub(crate) fn record(place: &GrepPlace, found: &TextMatches, shows_lines: bool) 
         count: place.count,
         binary: shows_lines.then_some(found.binary),
         lines: shows_lines.then(|| found.lines.iter().map(line).collect()),
+        time: clock::rfc3339(about.time),
+        project: about.project.clone(),
+        title: about.title.clone(),
     }
 }

@@ -1,12 +1,13 @@
 //! Completion of names in the shell: the shell asks this program, which looks into the store.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use clap_complete::engine::CompletionCandidate;
 use turntree::context::open_conflicts;
 use turntree::local::open_repository;
 use turntree::object::ObjectId;
 use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
+use turntree_exchange::SessionSummary;
 use turntree_exchange::lessons::{Lesson, Lessons};
 
 use crate::program::global::store_of_environment;
@@ -25,8 +26,11 @@ pub(crate) fn revisions() -> Vec<CompletionCandidate> {
     let Some(repo) = repository() else { return Vec::new() };
     let head = repo.head().ok();
     let mut candidates = vec![CompletionCandidate::new("HEAD")];
+    let titles = titles(&repo);
     for (branch, id) in repo.branches() {
-        let about = repo.commit(&id).map(|commit| commit.message.into()).ok();
+        let message = || repo.commit(&id).map(|commit| commit.message).ok();
+        let about = titles.get(branch.session()).cloned().flatten().or_else(message);
+        let about = about.map(Into::into);
         if head.as_ref().is_some_and(|head| head.branch.session() == branch.session()) {
             candidates.push(CompletionCandidate::new(branch.branch()).help(about.clone()));
         }
@@ -48,11 +52,22 @@ fn turns(repo: &Repository, tip: Option<ObjectId>) -> Vec<CompletionCandidate> {
     line.take(MAX_TURNS).map(candidate).collect()
 }
 
-/// Names of sessions.
+/// Names of sessions, with their titles.
 pub(crate) fn sessions() -> Vec<CompletionCandidate> {
-    let branches = repository().map(|repo| repo.branches()).unwrap_or_default();
-    let names: BTreeSet<&str> = branches.iter().map(|(branch, _)| branch.session()).collect();
-    names.into_iter().map(CompletionCandidate::new).collect()
+    let titles = repository().map(|repo| titles(&repo)).unwrap_or_default();
+    let candidate = |(name, title): (String, Option<String>)| {
+        CompletionCandidate::new(name).help(title.map(Into::into))
+    };
+    titles.into_iter().map(candidate).collect()
+}
+
+/// The titles of all sessions by name.
+fn titles(repo: &Repository) -> BTreeMap<String, Option<String>> {
+    let named = |session: SessionSummary| {
+        let title = session.title().map(|(title, _)| title.to_owned());
+        (session.name, title)
+    };
+    turntree_exchange::sessions(repo).unwrap_or_default().into_iter().map(named).collect()
 }
 
 /// Names of tags.

@@ -12,14 +12,13 @@
 //! directory, those above it and the root count for themselves alone, or a session there would
 //! stand for every project below.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use turntree::Error;
 use turntree::object::{Kind, ObjectId, Time};
-use turntree::repo::{BranchName, Repository, WORKSPACE};
+use turntree::repo::{BranchName, NewestBranch, Repository, WORKSPACE};
 use turntree::workspace::read_note;
 use turntree_exchange::{followed_branch, origin};
 
@@ -111,7 +110,8 @@ impl Here {
         if !is_any_recorded && (self.is_in_project || !repo.has_places()) {
             return repo.shared_head();
         }
-        let Some(found) = sessions.iter().find(|session| self.is_place_of(session)) else {
+        let Some(found) = sessions.iter().find(|session| self.is_place_of(&session.directories))
+        else {
             return Err(self.none(&sessions));
         };
         let branch = branch_of(repo, &found.name)?;
@@ -122,10 +122,10 @@ impl Here {
         Ok(branch)
     }
 
-    /// Returns whether a session was recorded here or above.
-    fn is_place_of(&self, session: &Recorded) -> bool {
+    /// Returns whether a session that was recorded in `directories` was recorded here or above.
+    pub(crate) fn is_place_of(&self, directories: &[String]) -> bool {
         let around = || self.around.iter().chain(&self.named);
-        session.directories.iter().any(|dir| {
+        directories.iter().any(|dir| {
             let dir = Path::new(dir);
             around().any(|here| here == dir)
         })
@@ -206,34 +206,16 @@ pub(crate) fn place_key(dir: &Path) -> String {
 /// else the newest.
 fn branch_of(repo: &Repository, session: &str) -> turntree::Result<BranchName> {
     let followed = read_note(repo.store(), session).and_then(|notes| followed_branch(&notes));
-    let main = BranchName::main(session)?;
-    let known = [followed, Some(main.clone())].into_iter().flatten();
-    if let Some(branch) = known.into_iter().find(|branch| repo.tip(branch).is_some()) {
+    if let Some(branch) = followed.filter(|branch| repo.tip(branch).is_some()) {
         return Ok(branch);
     }
-    let newest = newest_branches(repo)?.remove(session);
-    Ok(newest.map_or(main, |(branch, _, _)| branch))
-}
-
-/// The newest branch of each session.
-fn newest_branches(
-    repo: &Repository,
-) -> turntree::Result<BTreeMap<String, (BranchName, ObjectId, Time)>> {
-    let mut newest: BTreeMap<String, (BranchName, ObjectId, Time)> = BTreeMap::new();
-    for (branch, tip) in repo.branches() {
-        let time = repo.commit(&tip)?.time;
-        match newest.get(branch.session()) {
-            Some((_, _, known)) if known.micros >= time.micros => {}
-            _ => drop(newest.insert(branch.session().to_owned(), (branch, tip, time))),
-        }
-    }
-    Ok(newest)
+    repo.branch_of_session(session)?.map_or_else(|| BranchName::main(session), Ok)
 }
 
 /// Every session, the newest first, and whether one of them says where it is from.
 fn recorded(repo: &Repository) -> turntree::Result<(Vec<Recorded>, bool)> {
     let mut sessions = Vec::new();
-    for (name, (branch, tip, time)) in newest_branches(repo)? {
+    for (name, NewestBranch { branch, tip, time }) in repo.newest_branches()? {
         let mut directories = origin(repo, &tip)?.directories;
         // The newest may be of a worktree.
         let main = BranchName::main(&name)?;

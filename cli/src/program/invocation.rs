@@ -138,7 +138,7 @@ impl Invocation {
     }
 
     /// The place of this run, for the store in `store`.
-    fn here(&self, store: &Path) -> Option<Here> {
+    pub(crate) fn here(&self, store: &Path) -> Option<Here> {
         let dir = std::env::current_dir().ok().filter(|_| !self.is_anywhere.get())?;
         let here = Here::new(&dir, store)?;
         Some(if self.global.json { here } else { here.announcing() })

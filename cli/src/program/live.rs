@@ -1,6 +1,11 @@
-//! The live session: which one the client is that has started this process.
+//! Live sessions: which one the client is that has started this process, and which ones hooks write.
 
-use turntree::repo::{HEAD, Repository};
+use std::collections::{HashMap, HashSet};
+
+use turntree::object::Time;
+use turntree::repo::{BranchName, HEAD, Repository};
+use turntree::store::Store;
+use turntree::workspace::{read_note, write_note};
 
 /// Variables in which clients name their session to the shells and servers that they start.
 const CLIENT_SESSIONS: [&str; 2] = ["CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"];
@@ -10,6 +15,15 @@ pub(crate) const HOOK: &str = "hook";
 
 /// The beginning of the reason of those that do.
 const FOLLOW: &str = "follow ";
+
+/// What the actors of hooks begin with.
+const HOOK_ACTOR: &str = "hook/";
+
+/// The time for which a session counts as live after a hook has put turns of it in: some 10 minutes.
+const LIVE_MICROS: i64 = 10 * 60 * 1_000_000;
+
+/// The note of the sessions that have ended lately, with the moments.
+const ENDED: &str = "ended sessions";
 
 /// The session of the client that has started this process, as the client calls it.
 pub(crate) fn client_session() -> Option<String> {
@@ -44,4 +58,40 @@ pub(crate) fn is_head_of_hook(repo: &Repository) -> turntree::Result<bool> {
         let reason = &entry.operation.reason;
         reason == HOOK || reason.starts_with(FOLLOW)
     }))
+}
+
+/// Keeps in mind that the client has told of the end of a session.
+pub(crate) fn note_end(store: &Store, session: &str, now: Time) -> turntree::Result<()> {
+    let mut ended = read_ended(store);
+    ended.retain(|_, at| now.micros.saturating_sub(*at) < LIVE_MICROS);
+    ended.insert(session.to_owned(), now.micros);
+    write_note(store, ENDED, &serde_json::to_vec(&ended).unwrap_or_default())
+}
+
+fn read_ended(store: &Store) -> HashMap<String, i64> {
+    let ended = read_note(store, ENDED);
+    ended.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+}
+
+/// Returns the sessions that a client seems to write now: a hook has put turns of them in within the
+/// last ten minutes, and the client has not told of the end since. Reads the operations of that time.
+pub(crate) fn live_sessions(repo: &Repository, now: Time) -> turntree::Result<HashSet<String>> {
+    let (ended, mut live) = (read_ended(repo.store()), HashSet::new());
+    for entry in repo.operations() {
+        let operation = entry?.operation;
+        if now.micros.saturating_sub(operation.time_micros) >= LIVE_MICROS {
+            break;
+        }
+        if !operation.actor.starts_with(HOOK_ACTOR) {
+            continue;
+        }
+        let branches = operation.changes.iter().filter_map(|it| BranchName::from_full(&it.name));
+        for branch in branches {
+            let end = ended.get(branch.session());
+            if end.is_none_or(|end| *end < operation.time_micros) {
+                live.insert(branch.session().to_owned());
+            }
+        }
+    }
+    Ok(live)
 }

@@ -9,6 +9,7 @@ use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
 use super::{Effect, Request, ServiceCall};
 use crate::porcelain::branches::{ForkStart, branches_of, fork, records, switch, whereabouts};
 use crate::porcelain::revision::with_resolver;
+use crate::porcelain::sessions::named_session_if;
 use crate::program::invocation::check_may_switch;
 use crate::view::error::Result;
 use crate::view::json;
@@ -80,9 +81,11 @@ impl BranchArguments {
     fn list(&self, call: &ServiceCall<'_>) -> Result<BranchAnswer> {
         let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
         let repo = call.open()?;
-        let branches = branches_of(&repo, self.session.as_deref());
+        let session = named_session_if(&repo, self.session.as_deref())?;
+        let branches = branches_of(&repo, session.as_deref())?;
         let Page { part, next, .. } = items(branches, self.offset, limit);
-        Ok(BranchAnswer { branches: Some(records(&repo, part)?), next_offset: next, moved: None })
+        let branches = records(&repo, part)?.into_iter().map(|(record, _)| record).collect();
+        Ok(BranchAnswer { branches: Some(branches), next_offset: next, moved: None })
     }
 
     fn fork(&self, call: &ServiceCall<'_>) -> Result<BranchAnswer> {

@@ -8,6 +8,7 @@ use turntree::repo::HEAD;
 use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
 use super::{Effect, Request, ServiceCall};
 use crate::porcelain::pins::{PinRequest, add, list, record_of, remove};
+use crate::porcelain::sessions::named_session_if;
 use crate::view::error::Result;
 use crate::view::{clock, json};
 
@@ -73,7 +74,8 @@ impl Request for PinArguments {
         let (mut pins, mut unpinned, mut next_offset) = (Vec::new(), Vec::new(), None);
         match self.action {
             PinAction::List => {
-                let all = list(&repo, self.session.as_deref(), clock::now()?)?;
+                let session = named_session_if(&repo, self.session.as_deref())?;
+                let all = list(&repo, session.as_deref(), clock::now()?)?;
                 let Page { part, next, .. } = items(all, self.offset, limit);
                 next_offset = next;
                 pins.extend(part.into_iter().map(|(_, record)| record));

@@ -8,7 +8,7 @@ use turntree::workspace::{RewindChanges, RewindRequest};
 use super::plan::{self, FILES_TOLD};
 use super::snapshot::no_workspace;
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::revision::{branch_of, resolve};
+use crate::porcelain::revision::{known_branch_of, resolve};
 use crate::porcelain::rewind::{RestoreRequest, RewindRun, checked, end};
 use crate::view::error::Result;
 use crate::view::json;
@@ -102,7 +102,7 @@ impl RestoreArguments {
     ) -> Result<RewindRun> {
         let from = resolve(repo, &self.revision)?.commit;
         let request = RestoreRequest {
-            branch: branch_of(repo, self.session.as_deref(), self.branch.as_deref())?,
+            branch: known_branch_of(repo, self.session.as_deref(), self.branch.as_deref())?,
             from,
             only: &self.only,
             keep_lessons: self.keep_lessons,

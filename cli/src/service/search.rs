@@ -7,7 +7,7 @@ use turntree::repo::{GrepQuery, LinePattern, PatternOptions, SearchFilter};
 
 use super::page::{items, limit, within};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::search::{RoleName, messages_with, record, scopes};
+use crate::porcelain::search::{PlacesOfSessions, RoleName, messages_with, record, scopes};
 use crate::view::error::Result;
 use crate::view::json;
 
@@ -105,10 +105,11 @@ impl Request for SearchArguments {
         let total = answered.places().len() as u64;
         let part = items(answered.places().iter().collect(), self.offset, limit);
         let mut places = Vec::new();
+        let sessions = PlacesOfSessions::of(&repo, answered.places())?;
         for place in part.part {
             let mut found = answered.found(place)?;
             found.lines.truncate(LINES);
-            places.push(record(place, &found, true));
+            places.push(record(place, &found, true, &sessions.about(&repo, place)?));
         }
         let gaps = answered.gaps().list().into_iter().map(|gap| gap.to_string());
         let mut not_searched: Vec<String> = gaps.chain(answered.damage().iter().cloned()).collect();

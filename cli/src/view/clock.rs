@@ -75,6 +75,18 @@ pub(crate) fn parse_moment(text: &str, now: Time) -> Option<i64> {
     parse(text).map(|time| time.micros)
 }
 
+/// [`parse_moment`] for an argument.
+///
+/// # Errors
+/// `InvalidInput` for what is no time.
+pub(crate) fn moment(text: &str) -> Result<i64> {
+    parse_moment(text, now()?).ok_or_else(|| {
+        Error::invalid(format!(
+            "'{text}': expected a time such as 2026-11-20T10:00:00Z, yesterday or 3.hours.ago"
+        ))
+    })
+}
+
 /// Formats the time from a moment to `now` in words.
 pub(crate) fn relative(time: Time, now: Time) -> String {
     let seconds = now.micros.saturating_sub(time.micros) / MICROS_PER_SECOND;
@@ -83,6 +95,12 @@ pub(crate) fn relative(time: Time, now: Time) -> String {
         None => "now".to_owned(),
         Some(words) => format!("{words} ago"),
     }
+}
+
+/// Formats the time from a moment to `now` in words, under a heading that says so.
+pub(crate) fn age(time: Time, now: Time) -> String {
+    let age = relative(time, now);
+    age.strip_suffix(" ago").unwrap_or(&age).to_owned()
 }
 
 /// Formats the time from `now` to a moment in words.

@@ -23,6 +23,7 @@ mod restoration;
 mod resume;
 mod retention;
 mod search;
+mod sessions;
 mod spiral;
 mod swarm;
 
@@ -67,6 +68,7 @@ pub(crate) use self::retention::{
     SessionPlan, SessionPolicy, Unpin, Unpinned,
 };
 pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
+pub(crate) use self::sessions::{SessionLabelled, SessionRecord, Sessions};
 pub(crate) use self::spiral::SpiralRecord;
 pub(crate) use self::swarm::{Reads, StaleRead};
 

@@ -22,7 +22,7 @@ const WORDS: &[(&[&str], &str)] = &[
          it elsewhere; 'turntree git export DIR' writes a git repository",
     ),
     (&["cost", "usage", "tokens"], "'turntree compare REV' counts calls, errors and tokens"),
-    (&["list", "branches"], "'turntree branch' lists every branch of every session"),
+    (&["list", "branches"], "'turntree sessions' lists sessions, 'turntree branch' branches"),
     (
         &["continue", "handoff"],
         "'turntree resume REV' goes on from a turn in its agent, with --in in another one",
@@ -55,7 +55,11 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["backup"], "'turntree bundle create FILE REV' writes sessions to one file"),
     (&["new"], "'turntree fork NAME' begins a branch, 'turntree init' makes a store"),
     (&["remove", "rm", "delete"], "'turntree branch --delete NAME' deletes a branch"),
-    (&["rename", "mv"], "'turntree branch --rename OLD NEW' renames a branch"),
+    (
+        &["rename", "mv"],
+        "'turntree session rename SESSION TITLE' names a session, 'turntree branch --rename OLD NEW' \
+         a branch",
+    ),
     (&["operations"], "'turntree op log' lists operations"),
 ];
 

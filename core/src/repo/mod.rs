@@ -50,6 +50,7 @@ mod resolve;
 mod revision;
 mod rollback;
 mod search;
+mod session;
 mod tag;
 mod transaction;
 mod undo;
@@ -78,7 +79,7 @@ pub use place::{ChooseBranch, is_place, is_worktree};
 pub use prompts::{IsPrompt, PROMPT, PROMPTS, Prompts};
 pub use redactions::{REDACTIONS_REF, Redactions};
 pub use resolve::Resolution;
-pub use revision::{ParseTime, Range, Resolver, Revision};
+pub use revision::{FindSession, ParseTime, Range, Resolver, Revision};
 pub(crate) use rollback::audit_record;
 pub use rollback::{
     LESSONS_CHANGED, ONLY, RESTORED_FROM, ROLLED_BACK_TO, RollbackTarget, WORKSPACE, before_ref,
@@ -88,6 +89,7 @@ pub use search::{
     LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions, Pickaxe,
     PickaxeMatch, PickaxeQuery, ReadMessage, SearchFilter, SearchScope, TextMatches,
 };
+pub use session::{MAX_LABEL_BYTES, MAX_LABELS, MAX_TITLE_BYTES, NewestBranch, SessionLabels};
 pub use tag::NamedTag;
 pub use transaction::{SnapshotDraft, Transaction};
 pub use undo::{LastUndo, MovedFiles, UndoPlan};

@@ -4,6 +4,7 @@
 //! revision = start step* [":" path]
 //! start    = "HEAD" | "@" | full ref | tag | session "/" branch | branch of HEAD's session
 //!          | session | id | at least 4 digits of an id | "turn:" number | "prompt:" number
+//!          | what the caller finds a session by
 //! step     = "~" [n]           n first parents back
 //!          | "^" [n]           the n-th parent
 //!          | "^{turn:" n "}"   turn n on the first-parent line
@@ -48,12 +49,17 @@ pub struct Range {
 /// Reads a time in `@{...}`: microseconds since the Unix epoch, or nothing when it is no time.
 pub type ParseTime<'r> = &'r dyn Fn(&str) -> Option<i64>;
 
+/// Finds the session that a word means which is no name and no id, by its title for example, and
+/// returns its branch.
+pub type FindSession<'r> = &'r dyn Fn(&str) -> Result<Option<BranchName>>;
+
 /// Resolves revisions against a repository.
 #[expect(missing_debug_implementations, reason = "it holds the caller's function")]
 pub struct Resolver<'r> {
     repo: &'r Repository,
     parse_time: Option<ParseTime<'r>>,
     is_prompt: Option<IsPrompt<'r>>,
+    find_session: Option<FindSession<'r>>,
 }
 
 /// The state of a resolution: the commit, and the ref while one is named, for `@{...}`.
@@ -66,7 +72,7 @@ impl<'r> Resolver<'r> {
     /// A resolver that knows no times.
     #[must_use]
     pub fn new(repo: &'r Repository) -> Self {
-        Self { repo, parse_time: None, is_prompt: None }
+        Self { repo, parse_time: None, is_prompt: None, find_session: None }
     }
 
     /// Times in `@{...}` are read by `parse`.
@@ -80,6 +86,13 @@ impl<'r> Resolver<'r> {
     #[must_use]
     pub fn with_prompts(mut self, is_prompt: IsPrompt<'r>) -> Self {
         self.is_prompt = Some(is_prompt);
+        self
+    }
+
+    /// A start that nothing else has as its name is looked for by `find`.
+    #[must_use]
+    pub fn with_sessions(mut self, find: FindSession<'r>) -> Self {
+        self.find_session = Some(find);
         self
     }
 
@@ -124,9 +137,12 @@ impl<'r> Resolver<'r> {
     /// `NotFound` when there is no such branch.
     pub fn branch(&self, text: &str) -> Result<BranchName> {
         let full = self.ref_name(text)?;
-        full.as_deref()
-            .and_then(BranchName::from_full)
-            .ok_or_else(|| Error::not_found(format!("there is no branch '{text}'")))
+        let named = full.as_deref().and_then(BranchName::from_full);
+        let found = match named {
+            None if full.is_none() => self.found_session(text)?,
+            named => named,
+        };
+        found.ok_or_else(|| Error::not_found(format!("there is no branch '{text}'")))
     }
 
     /// The start of a revision. `@{-n}` has no start of its own, so it is taken from the steps.
@@ -150,7 +166,19 @@ impl<'r> Resolver<'r> {
             let name = if name == HEAD { self.repo.head()?.branch.full() } else { name };
             return Ok(RevisionCursor { commit, name: Some(name) });
         }
-        Ok(RevisionCursor { commit: self.object(start)?, name: None })
+        let commit = match self.object(start) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let Some(branch) = self.found_session(start)? else { return Err(error) };
+                let name = branch.full();
+                return Ok(RevisionCursor { commit: self.repo.read_ref(&name)?, name: Some(name) });
+            }
+            found => found?,
+        };
+        Ok(RevisionCursor { commit, name: None })
+    }
+
+    fn found_session(&self, text: &str) -> Result<Option<BranchName>> {
+        self.find_session.map_or(Ok(None), |find| find(text))
     }
 
     /// The full name of the ref that `text` names, if one does.
@@ -174,7 +202,12 @@ impl<'r> Resolver<'r> {
             head.and_then(|head| BranchName::new(head.session(), text).ok()).map(|b| b.full()),
             BranchName::main(text).ok().map(|branch| branch.full()),
         ];
-        Ok(candidates.into_iter().flatten().find(|name| refs.value(name).is_some()))
+        let named = candidates.into_iter().flatten().find(|name| refs.value(name).is_some());
+        if named.is_some() || BranchName::main(text).is_err() {
+            return Ok(named);
+        }
+        // A session whose main branch has another name, or is gone.
+        Ok(self.repo.branch_of_session(text)?.map(|branch| branch.full()))
     }
 
     /// An id, whole or abbreviated; commits and tags win over other kinds.

@@ -9,5 +9,6 @@ pub(crate) mod outline;
 mod phrases;
 pub(crate) mod reads;
 pub(crate) mod search;
+pub(crate) mod sessions;
 pub(crate) mod spiral;
 pub(crate) mod usage;

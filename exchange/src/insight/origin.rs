@@ -1,5 +1,5 @@
-//! Where a session is from: its directories, its git branch and remote, as its records and its
-//! snapshots say.
+//! Where a session is from: its directories, its git branch and remote, and what its client calls
+//! it, as its records and its snapshots say.
 
 use turntree::ErrorKind;
 use turntree::error::Result;
@@ -12,6 +12,9 @@ pub const GIT_BRANCH: &str = "git_branch";
 
 /// The same for the address of the remote of that repository.
 pub const GIT_REMOTE: &str = "git_remote";
+
+/// A fact of the section `meta`: the title that the client gave the session.
+pub const TITLE: &str = "title";
 
 /// Most bytes of a fact that are read.
 const MAX_FACT_BYTES: usize = 16 << 10;
@@ -29,6 +32,10 @@ pub struct Origin {
     pub git_branch: Option<String>,
     /// The address of the remote of that repository.
     pub git_remote: Option<String>,
+    /// The title that its client gave it.
+    pub title: Option<String>,
+    /// The id that its client has for it.
+    pub client_id: Option<String>,
 }
 
 /// Reads where the line that ends at the commit `tip` is from. Reads a few objects.
@@ -68,6 +75,8 @@ impl Origin {
         self.directories.extend(fact("cwd")?);
         self.git_branch = fact(GIT_BRANCH)?;
         self.git_remote = fact(GIT_REMOTE)?;
+        self.title = fact(TITLE)?;
+        self.client_id = fact("session_id")?;
         Ok(())
     }
 

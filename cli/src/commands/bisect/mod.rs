@@ -18,6 +18,7 @@ use turntree::{Error, ErrorKind};
 use self::run_in_dir::{Interrupts, end_by};
 use super::Verb;
 use crate::porcelain::revision::resolve;
+use crate::porcelain::sessions::named_session;
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
@@ -126,7 +127,7 @@ impl Verb for Bisect {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let session = match &self.session {
-            Some(session) => session.clone(),
+            Some(session) => named_session(&repo, session)?,
             None => repo.head()?.branch.session().to_owned(),
         };
         match &self.action {

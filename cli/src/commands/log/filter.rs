@@ -12,10 +12,10 @@ use crate::view::clock;
 #[derive(Debug, Args)]
 pub(crate) struct Filter {
     /// Only snapshots taken later than TIME, such as 2026-01-21T12:00:00Z or 3.hours.ago
-    #[arg(long, value_name = "TIME", alias = "after", value_parser = moment)]
+    #[arg(long, value_name = "TIME", alias = "after", value_parser = clock::moment)]
     since: Option<i64>,
     /// Only snapshots taken earlier than TIME
-    #[arg(long, value_name = "TIME", alias = "before", value_parser = moment)]
+    #[arg(long, value_name = "TIME", alias = "before", value_parser = clock::moment)]
     until: Option<i64>,
     /// Only snapshots taken for this reason, one of those of 'snapshot --trigger'
     #[arg(long, value_name = "TRIGGER", value_parser = trigger)]
@@ -92,15 +92,6 @@ impl Wanted<'_, '_> {
     pub(super) fn is_any(&self) -> bool {
         self.touches.is_some() || self.prompts.is_some() || self.filter.is_any()
     }
-}
-
-fn moment(text: &str) -> Result<i64> {
-    let now = clock::now()?;
-    clock::parse_moment(text, now).ok_or_else(|| {
-        Error::invalid(format!(
-            "'{text}': expected a time such as 2026-11-20T10:00:00Z, yesterday or 3.hours.ago"
-        ))
-    })
 }
 
 fn trigger(text: &str) -> Result<Trigger> {

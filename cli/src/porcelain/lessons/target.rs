@@ -8,7 +8,7 @@ use turntree::repo::{BranchName, LESSONS_CHANGED, Repository, SnapshotDraft, WOR
 use turntree::{Error, ErrorKind};
 use turntree_exchange::lessons::{Lessons, MergedLessons};
 
-use crate::porcelain::revision::{branch_of, resolve};
+use crate::porcelain::revision::{known_branch_of, resolve};
 use crate::program::complete::sessions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::advice::Advice;
@@ -62,7 +62,7 @@ pub(crate) struct LessonEdits<'a> {
 
 impl LessonBranch {
     pub(crate) fn branch(&self, repo: &Repository) -> Result<BranchName> {
-        branch_of(repo, self.session.as_deref(), self.on.as_deref())
+        known_branch_of(repo, self.session.as_deref(), self.on.as_deref())
     }
 
     /// Changes the lessons of the branch by `act`, as one operation called `verb`, and shows what came

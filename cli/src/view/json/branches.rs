@@ -24,6 +24,8 @@ pub(crate) struct BranchRecord {
     pub(crate) fork_turn: Option<u64>,
     /// Snapshots of its own since then; `null` for a main branch.
     pub(crate) own_turns: Option<u64>,
+    /// Title of the session.
+    pub(crate) title: Option<String>,
 }
 
 /// `fork`: where a branch begins.

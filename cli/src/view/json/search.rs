@@ -28,6 +28,12 @@ pub(crate) struct GrepPlace {
     pub(crate) binary: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lines: Option<Vec<GrepLine>>,
+    /// The time of the first turn that has it.
+    pub(crate) time: String,
+    /// Last part of the directory of its session.
+    pub(crate) project: Option<String>,
+    /// Title of its session.
+    pub(crate) title: Option<String>,
 }
 
 /// A line of an entry.

@@ -1,0 +1,49 @@
+//! `session`: what is done with a whole session.
+
+mod label;
+mod show;
+
+use clap::{Args, Subcommand};
+
+use super::Verb;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+
+/// Show, name and label whole sessions
+///
+/// A session is named by its name, its title, or a beginning of either that no other has.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree session show 3f2a91c0
+  turntree session rename 3f2a91c0 'the parser, second try'
+  turntree session label 'the parser' draft
+  turntree sessions --label draft")]
+pub(crate) struct SessionVerbs {
+    #[command(subcommand)]
+    action: SessionCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum SessionCommand {
+    Show(show::Show),
+    Rename(label::Rename),
+    Label(label::Label),
+}
+
+impl Verb for SessionVerbs {
+    fn reads_only(&self) -> bool {
+        match &self.action {
+            SessionCommand::Show(_) => true,
+            SessionCommand::Rename(_) => false,
+            SessionCommand::Label(label) => label.reads_only(),
+        }
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match &self.action {
+            SessionCommand::Show(show) => show.run(run),
+            SessionCommand::Rename(rename) => rename.run(run),
+            SessionCommand::Label(label) => label.run(run),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `sessions`: the sessions of a store, as people tell them apart.
+
+use std::io::Write;
+
+use clap::Args;
+use turntree::repo::Repository;
+
+use super::Verb;
+use crate::porcelain::sessions::{ListedSession, Wanted, list, write_table};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+use crate::view::output::{FAINT, note};
+use crate::view::render::count;
+use crate::view::{clock, json};
+
+/// Sessions that are shown without --all.
+const NEWEST: usize = 30;
+
+/// What to do where there is no session.
+const NONE_YET: &str = "'turntree adopt' takes in those of the agents on this machine, 'turntree \
+    hook install' follows new ones, 'turntree import FILE' reads one";
+
+/// List sessions, newest first
+///
+/// For each session its age, its name or the first digits of it, the agent, the last part of the
+/// directory it worked in, its prompts, turns and files, and its title: what 'session rename' says,
+/// else the client's own, else the first prompt. Names, ids and titles can be shortened wherever a
+/// session or revision is expected, as long as only one begins so.
+///
+/// A dot marks a live session: a hook has put turns of it in within the last ten minutes, and the
+/// client has not told of its end. An agent that works on one call for longer loses the dot, and one
+/// without hooks never has it.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree sessions
+  turntree sessions --here
+  turntree sessions --agent codex --since 2.weeks.ago
+  turntree sessions --label draft
+  turntree sessions --json | jq -r '.sessions[] | [.session, .title] | @tsv'")]
+pub(crate) struct ListSessions {
+    /// Only sessions that were recorded in this directory or above
+    #[arg(long)]
+    here: bool,
+    /// Only sessions of this agent, as claude-code or codex
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// Only sessions with a snapshot later than TIME, such as yesterday or 3.days.ago
+    #[arg(long, value_name = "TIME", value_parser = clock::moment)]
+    since: Option<i64>,
+    /// Only sessions with this label; may be given several times
+    #[arg(long, value_name = "LABEL")]
+    label: Vec<String>,
+    /// Show all of them, and not only the newest 30
+    #[arg(long)]
+    all: bool,
+}
+
+impl Verb for ListSessions {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        self.write(run, &repo)?;
+        Ok(Answer::Yes)
+    }
+}
+
+impl ListSessions {
+    /// The newest sessions, without a condition.
+    pub(super) const fn newest() -> Self {
+        Self { here: false, agent: None, since: None, label: Vec::new(), all: false }
+    }
+
+    pub(super) fn write(&self, run: &mut Invocation, repo: &Repository) -> Result<()> {
+        let now = clock::now()?;
+        let dir = run.store_dir()?;
+        let here = if self.here { run.here(&dir) } else { None };
+        let (agent, labels) = (self.agent.as_deref(), self.label.as_slice());
+        let wanted = Wanted { here: here.as_ref(), agent, since: self.since, labels };
+        let (mut found, all) = list(repo, &wanted, now)?;
+        if run.out.json {
+            let record = |it: ListedSession| json::SessionRecord::new(it.summary, it.is_live);
+            let sessions = found.into_iter().map(record).collect();
+            run.out.record(&json::Sessions { sessions })?;
+            return Ok(());
+        }
+        match (found.len(), all) {
+            (0, 0) => note(&format!("no session in {}: {NONE_YET}", dir.display())),
+            (0, all) => {
+                let all = count(all as u64, "session");
+                note(&format!("none of {all} in {} is like that", dir.display()));
+            }
+            _ => {}
+        }
+        let more = if self.all { 0 } else { found.len().saturating_sub(NEWEST) };
+        found.truncate(found.len() - more);
+        run.out.page();
+        write_table(&mut run.out, &found, now)?;
+        if more > 0 {
+            let text = format!("{more} older: --all shows all of them");
+            let text = run.out.paint.paint(FAINT, text);
+            writeln!(run.out, "{text}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+//! Sessions: which ones are meant, which ones are listed, and the table of them.
+
+use std::collections::HashMap;
+use std::io;
+
+use turntree::object::Time;
+use turntree::repo::Repository;
+use turntree::{Error, ErrorKind};
+use turntree_exchange::{SessionSummary, find_session, sessions};
+
+use crate::program::here::Here;
+use crate::program::live::live_sessions;
+use crate::view::advice::Advice;
+use crate::view::clock;
+use crate::view::error::{Failure, Result};
+use crate::view::output::{ADDED, FAINT, NAME, Output, STRONG};
+use crate::view::render::table::{Cell, Column, Table};
+use crate::view::render::{one_line, short_number};
+
+/// Fewest characters of a long name that are shown.
+const MIN_HANDLE: usize = 8;
+
+/// Characters of a UUID.
+const UUID_CHARS: usize = 36;
+
+/// Conditions for a session; all that are given hold.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted<'w> {
+    /// Recorded here or above.
+    pub(crate) here: Option<&'w Here>,
+    /// Of this agent.
+    pub(crate) agent: Option<&'w str>,
+    /// With a snapshot later than this.
+    pub(crate) since: Option<i64>,
+    /// With all of these labels.
+    pub(crate) labels: &'w [String],
+}
+
+/// A session in a list.
+#[derive(Debug)]
+pub(crate) struct ListedSession {
+    pub(crate) summary: SessionSummary,
+    /// The short name for people, which finds it.
+    pub(crate) handle: String,
+    /// True while a client seems to write it.
+    pub(crate) is_live: bool,
+}
+
+impl Wanted<'_> {
+    fn admits(&self, session: &SessionSummary) -> bool {
+        self.here.is_none_or(|here| here.is_place_of(&session.origin.directories))
+            && self.agent.is_none_or(|agent| session.agent == agent)
+            && self.since.is_none_or(|since| session.time.micros > since)
+            && self.labels.iter().all(|label| session.labels.labels.contains(label))
+    }
+}
+
+/// Returns the sessions that are wanted, the newest first, and how many there are altogether.
+pub(crate) fn list(
+    repo: &Repository,
+    wanted: &Wanted<'_>,
+    now: Time,
+) -> Result<(Vec<ListedSession>, usize)> {
+    let all = sessions(repo)?;
+    let live = live_sessions(repo, now)?;
+    let handles = handles(&all);
+    let listed = all.iter().zip(handles).filter(|(session, _)| wanted.admits(session));
+    let listed = listed.map(|(session, handle)| ListedSession {
+        summary: session.clone(),
+        handle,
+        is_live: live.contains(&session.name),
+    });
+    Ok((listed.collect(), all.len()))
+}
+
+/// The name of the session that a person means, by [`find_session`].
+///
+/// # Errors
+/// `NotFound` when there is none: an empty answer would look like one about it.
+pub(crate) fn named_session(repo: &Repository, text: &str) -> Result<String> {
+    if let Some(name) = find_session(repo, text)? {
+        return Ok(name);
+    }
+    let missing = Error::new(ErrorKind::NotFound, format!("there is no session {text}"));
+    let advice = Advice::new("'turntree sessions' lists them", "sessions lists them");
+    Err(Failure::hinted(missing, advice))
+}
+
+/// [`named_session`] where one is named.
+pub(crate) fn named_session_if(repo: &Repository, text: Option<&str>) -> Result<Option<String>> {
+    text.map(|text| named_session(repo, text)).transpose()
+}
+
+/// The short names of sessions: of those called like the id of their client its first digits that no
+/// other begins with, of others the whole name.
+pub(crate) fn handles(sessions: &[SessionSummary]) -> Vec<String> {
+    let ids = || sessions.iter().filter_map(|it| it.origin.client_id.as_deref());
+    let handle = |session: &SessionSummary| {
+        let name = session.name.as_str();
+        let is_uuid = |id: &&str| id.len() == UUID_CHARS && id.is_ascii();
+        let own = session.origin.client_id.as_deref().filter(|id| name.ends_with(id));
+        let Some(id) = own.or(Some(name)).filter(is_uuid) else { return name.to_owned() };
+        let is_free = |handle: &&str| {
+            let names = sessions.iter().filter(|it| it.name.starts_with(*handle));
+            match names.count() {
+                0 => ids().filter(|id| id.starts_with(*handle)).count() == 1,
+                1 => name.starts_with(*handle),
+                _ => false,
+            }
+        };
+        let prefixes = (MIN_HANDLE..=id.len()).filter_map(|end| id.get(..end));
+        let found = prefixes.into_iter().find(is_free);
+        found.unwrap_or(name).to_owned()
+    };
+    sessions.iter().map(handle).collect()
+}
+
+/// Returns the titles of sessions by name.
+pub(crate) fn titles(repo: &Repository) -> Result<HashMap<String, String>> {
+    let titled = |session: SessionSummary| {
+        let title = session.title()?.0.to_owned();
+        Some((session.name, title))
+    };
+    Ok(sessions(repo)?.into_iter().filter_map(titled).collect())
+}
+
+/// Writes the table of sessions.
+pub(crate) fn write_table(
+    out: &mut Output,
+    sessions: &[ListedSession],
+    now: Time,
+) -> io::Result<()> {
+    let any = |is: fn(&ListedSession) -> bool| sessions.iter().any(is);
+    let heading = |is_there: bool, text: &'static str| if is_there { text } else { "" };
+    let mut table = Table::of(vec![
+        Column::text(""),
+        Column::text("age"),
+        Column::name("session"),
+        Column::text("agent").rank(2),
+        Column::name("project").rank(1),
+        Column::name(heading(any(|it| it.summary.origin.git_branch.is_some()), "git branch"))
+            .rank(7),
+        Column::number("prompts").rank(3),
+        Column::number("turns").rank(5),
+        Column::number("files").rank(4),
+        Column::number(heading(any(|it| it.summary.tokens.is_some()), "tokens")).rank(6),
+        Column::title("title"),
+        Column::text(heading(any(|it| !it.summary.labels.labels.is_empty()), "labels")).rank(1),
+    ]);
+    for ListedSession { summary, handle, is_live } in sessions {
+        let title = summary.title().map_or("", |(title, _)| title);
+        let number = |number: Option<u64>| number.map(short_number).unwrap_or_default();
+        let labels: Vec<&str> = summary.labels.labels.iter().map(String::as_str).collect();
+        let git_branch = summary.origin.git_branch.as_deref().unwrap_or_default();
+        table.row(vec![
+            Cell::styled(ADDED, if *is_live { "●" } else { "" }),
+            Cell::styled(FAINT, clock::age(summary.time, now)),
+            Cell::styled(NAME, handle),
+            one_line(&summary.agent, usize::MAX).into(),
+            one_line(summary.project().unwrap_or_default(), usize::MAX).into(),
+            Cell::styled(FAINT, one_line(git_branch, usize::MAX)),
+            summary.prompts.to_string().into(),
+            summary.turns.to_string().into(),
+            number(summary.files).into(),
+            number(summary.tokens).into(),
+            Cell::styled(STRONG, one_line(title, usize::MAX)),
+            Cell::styled(FAINT, labels.join(",")),
+        ]);
+    }
+    table.write(out)
+}

@@ -1,0 +1,232 @@
+//! Sessions: their newest branches, and what people say of them, a title and labels.
+//!
+//! ```text
+//! refs/sessions/<session>
+//! {"version":1,"title":"fix the parser","labels":["draft"]}
+//! ```
+//!
+//! The name of a session is in its commits and stays; the title is for people. Since it is an object
+//! behind a ref, it is part of the operation log: who set it and when is known, and it can be
+//! undone. Specified in `format-spec/store.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{BranchName, Repository, Transaction, decode_versioned};
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Time};
+use crate::store::Expected;
+
+/// Most bytes of a title.
+pub const MAX_TITLE_BYTES: usize = 1000;
+
+/// Most bytes of a label.
+pub const MAX_LABEL_BYTES: usize = 100;
+
+/// Most labels of a session.
+pub const MAX_LABELS: usize = 100;
+
+const SESSIONS: &str = "refs/sessions/";
+const VERSION: u64 = 1;
+const WHAT: &str = "title and labels of a session";
+
+/// The title and the labels that people gave a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionLabels {
+    /// The title, in place of that of the client.
+    pub title: Option<String>,
+    /// The labels.
+    pub labels: BTreeSet<String>,
+}
+
+/// The branch of a session that has the newest snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewestBranch {
+    /// The branch.
+    pub branch: BranchName,
+    /// Its newest commit.
+    pub tip: ObjectId,
+    /// The time of that commit.
+    pub time: Time,
+}
+
+/// The blob behind a ref, its fields in this order.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredLabels {
+    version: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    labels: BTreeSet<String>,
+}
+
+impl SessionLabels {
+    /// The bytes that are stored.
+    ///
+    /// # Errors
+    /// `InvalidInput`, naming what cannot be a title or a label.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        self.check().map_err(Error::invalid)?;
+        let Self { title, labels } = self.clone();
+        serde_json::to_vec(&StoredLabels { version: VERSION, title, labels })
+            .map_err(|source| Error::invalid(WHAT).with_source(source))
+    }
+
+    /// The title and labels in `bytes`.
+    ///
+    /// # Errors
+    /// `Unsupported` for a newer version, `Corrupt` for what is no such blob. Limits are for those
+    /// who write: a redaction may have made a text longer.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let StoredLabels { title, labels, .. } = decode_versioned(WHAT, VERSION, bytes)?;
+        Ok(Self { title, labels })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if let Some(title) = &self.title {
+            if title.trim().is_empty() || title.len() > MAX_TITLE_BYTES {
+                return Err(format!("a title has 1 to {MAX_TITLE_BYTES} bytes"));
+            }
+            if title.contains(char::is_control) {
+                return Err("a title is one line, without control characters".to_owned());
+            }
+        }
+        if self.labels.len() > MAX_LABELS {
+            return Err(format!("a session has at most {MAX_LABELS} labels"));
+        }
+        let forbidden = |c: char| c.is_control() || c.is_whitespace() || c == ',';
+        for label in &self.labels {
+            let is_long = label.is_empty() || label.len() > MAX_LABEL_BYTES;
+            if is_long || label.starts_with('-') || label.contains(forbidden) {
+                return Err(format!(
+                    "'{label}' cannot be a label: expected 1 to {MAX_LABEL_BYTES} bytes without \
+                     white space and commas, and no '-' at the beginning"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Repository {
+    /// Returns the title and the labels that people gave a session. Reads one object, and none where
+    /// nobody did.
+    ///
+    /// # Errors
+    /// `NotFound`, `Corrupt` or `Unsupported`, naming the ref.
+    pub fn session_labels(&self, session: &str) -> Result<SessionLabels> {
+        let name = ref_name(session);
+        match self.refs().value(&name) {
+            None => Ok(SessionLabels::default()),
+            Some(RefValue::Symbolic(_)) => Err(Error::corrupt(name, "a blob", "a link to a ref")),
+            Some(RefValue::Object(id)) => {
+                let bytes = self.store().read_as(Kind::Blob, id);
+                let read = bytes.and_then(|bytes| SessionLabels::decode(&bytes));
+                read.map_err(|error| error.at(name))
+            }
+        }
+    }
+
+    /// Returns the branch with the newest snapshot of each session, by name. Reads the newest commit
+    /// of every branch.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming a commit that cannot be read.
+    pub fn newest_branches(&self) -> Result<BTreeMap<String, NewestBranch>> {
+        let mut newest: BTreeMap<String, NewestBranch> = BTreeMap::new();
+        for (branch, tip) in self.branches() {
+            let time = self.commit(&tip)?.time;
+            match newest.get(branch.session()) {
+                Some(known) if known.time.micros >= time.micros => {}
+                _ => {
+                    let session = branch.session().to_owned();
+                    newest.insert(session, NewestBranch { branch, tip, time });
+                }
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Returns the branch that a session stands for: its main one, else that with the newest
+    /// snapshot. `None` when it has none.
+    ///
+    /// # Errors
+    /// As [`Repository::newest_branches`]; `InvalidInput` for what cannot name a session.
+    pub fn branch_of_session(&self, session: &str) -> Result<Option<BranchName>> {
+        let main = BranchName::main(session)?;
+        if self.tip(&main).is_some() {
+            return Ok(Some(main));
+        }
+        let mut newest: Option<(i64, BranchName)> = None;
+        for (branch, tip) in self.branches() {
+            if branch.session() != session {
+                continue;
+            }
+            let time = self.commit(&tip)?.time.micros;
+            if newest.as_ref().is_none_or(|(known, _)| *known < time) {
+                newest = Some((time, branch));
+            }
+        }
+        Ok(newest.map(|(_, branch)| branch))
+    }
+}
+
+impl Transaction<'_> {
+    /// Gives a session this title and these labels, and no others; it need not exist yet.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a title, a label or a name that is not allowed.
+    pub fn set_session_labels(&mut self, session: &str, labels: &SessionLabels) -> Result<()> {
+        let name = ref_name(BranchName::main(session)?.session());
+        let expected = self.begun_with(&name).cloned().map_or(Expected::Absent, Expected::Value);
+        let new = match *labels == SessionLabels::default() {
+            true => None,
+            false => Some(RefValue::Object(self.write(Kind::Blob, labels.encode()?.into())?)),
+        };
+        self.set_ref(&name, expected, new);
+        Ok(())
+    }
+}
+
+fn ref_name(session: &str) -> String {
+    format!("{SESSIONS}{session}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(title: Option<&str>, labels: &[&str]) -> SessionLabels {
+        let labels = labels.iter().map(|&label| label.to_owned()).collect();
+        SessionLabels { title: title.map(str::to_owned), labels }
+    }
+
+    #[test]
+    fn what_people_say_is_stored_in_one_way() {
+        let stored = labels(Some("fix the parser"), &["draft", "a"]).encode().unwrap();
+        let text = r#"{"version":1,"title":"fix the parser","labels":["a","draft"]}"#;
+        assert_eq!(std::str::from_utf8(&stored).unwrap(), text);
+        assert_eq!(
+            SessionLabels::decode(&stored).unwrap(),
+            labels(Some("fix the parser"), &["a", "draft"])
+        );
+        assert_eq!(SessionLabels::decode(br#"{"version":1}"#).unwrap(), SessionLabels::default());
+        for bytes in [&b""[..], b"[]", br#"{"version":1,"x":1}"#, br#"{"version":2}"#, b"{"] {
+            assert!(SessionLabels::decode(bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn titles_are_one_line_and_labels_one_word() {
+        let long = "x".repeat(MAX_TITLE_BYTES + 1);
+        for title in ["", "  ", "a\nb", "\u{1b}[2J", &long] {
+            assert!(labels(Some(title), &[]).encode().is_err(), "{title:?}");
+        }
+        for label in ["", "a b", "a,b", "-a", "a\u{7}"] {
+            assert!(labels(None, &[label]).encode().is_err(), "{label:?}");
+        }
+        assert!(labels(Some("修复: 解析器~1"), &["größe/2"]).encode().is_ok());
+    }
+}

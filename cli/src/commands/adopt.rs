@@ -164,7 +164,7 @@ impl Adopt {
     ) -> Result<()> {
         if rows.is_empty() {
             let places = count(places.len() as u64, "place");
-            writeln!(out, "looked in {places} and found no session")?;
+            writeln!(out, "found no session of an agent (searched {places})")?;
             return Ok(());
         }
         let mut table = match self.dry_run {

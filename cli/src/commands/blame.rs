@@ -74,7 +74,7 @@ impl Verb for Blame {
         };
         let mut blamed = repo
             .blame(&revision.commit, &path, self.fields)
-            .hint(ErrorKind::InvalidInput, "without --fields, it is taken apart into lines")?;
+            .hint(ErrorKind::InvalidInput, "leave out --fields to blame line by line")?;
         if let Some(lines) = lines {
             let mut numbers = 1..;
             blamed.parts.retain(|_| numbers.next().is_some_and(|number| lines.contains(&number)));

@@ -185,7 +185,7 @@ impl Rollback {
                 Some(RollbackIntent::Turn(turn)) => Ok(RollbackTarget::Turn(turn)),
                 None => {
                     let hint = "'undo that', '/rollback 3' and '/rollback to 42' do";
-                    Err(invalid("the message does not ask to go back".to_owned(), Some(hint)))
+                    Err(invalid("the message does not ask for a rollback".to_owned(), Some(hint)))
                 }
             },
             (None, Some(turn), _) => Ok(RollbackTarget::Turn(number(turn, 1)?)),
@@ -289,7 +289,7 @@ fn write_intent(run: &mut Invocation, intent: Option<RollbackIntent>) -> Result<
     match intent {
         Some(RollbackIntent::Steps(steps)) => writeln!(run.out, "{} back", count(steps, "prompt"))?,
         Some(RollbackIntent::Turn(turn)) => writeln!(run.out, "back to turn {turn}")?,
-        None => writeln!(run.out, "does not ask to go back")?,
+        None => writeln!(run.out, "does not ask for a rollback")?,
     }
     Ok(Answer::Yes)
 }

@@ -203,7 +203,10 @@ fn write_summary(out: &mut Output, found: &Found, is_whole: bool) -> Result<()> 
     ] {
         let times = bytes.checked_div(stored).unwrap_or(0);
         let bytes = out.paint.paint(STRONG, size(bytes));
-        writeln!(out, "a full copy after every {when}: {bytes}, {times} times the stored size")?;
+        writeln!(
+            out,
+            "a full copy after every {when} would take {bytes}, {times} times the stored size"
+        )?;
     }
     if expiring > 0 {
         writeln!(out, "{expiring} of {} expire with the next gc", count(turns, "turn"))?;

@@ -106,7 +106,15 @@ pub(crate) fn age(time: Time, now: Time) -> String {
 /// Formats the time from `now` to a moment in words.
 pub(crate) fn ahead(micros: i64, now: Time) -> String {
     let seconds = micros.saturating_sub(now.micros) / MICROS_PER_SECOND;
-    in_words(seconds).map_or_else(|| "now".to_owned(), |words| format!("in {words}"))
+    in_words(seconds + rounding(seconds))
+        .map_or_else(|| "now".to_owned(), |words| format!("in {words}"))
+}
+
+/// Returns half of the unit that a duration is told in, so that 90 days are three months a second
+/// later as well.
+fn rounding(seconds: i64) -> i64 {
+    let unit = UNITS.iter().rev().find(|(_, length)| seconds >= *length);
+    unit.map_or(0, |(_, length)| length / 2)
 }
 
 /// Formats a duration in the two largest units that fit.
@@ -183,6 +191,21 @@ mod tests {
             ["", "soon", "ago", "x.hours.ago", "3.fortnights.ago", "9223372036854775807.years.ago"]
         {
             assert_eq!(parse_moment(text, now), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_ahead_is_the_same_a_second_later() {
+        let now = parse("2026-11-20T10:00:00Z").unwrap();
+        let days = |days: i64, less: i64| now.micros + (days * 86_400 - less) * MICROS_PER_SECOND;
+        for (time, expected) in [
+            (days(90, 0), "in 3 months"),
+            (days(90, 1), "in 3 months"),
+            (days(1, 1), "in 1 day"),
+            (days(0, -1), "in 1 second"),
+            (days(0, 5), "now"),
+        ] {
+            assert_eq!(ahead(time, now), expected);
         }
     }
 

@@ -1,15 +1,16 @@
-//! Changes between two contexts as text: unified diffs of entries, one line a message, or a summary.
+//! Changes between two contexts as text: unified diffs of entries, conversations, or a summary.
 
 use std::io::{self, Write};
 use std::time::Duration;
 
 use bytes::Bytes;
 use similar::{ChangeTag, TextDiff};
-use turntree::context::{FileEntry, FileMode, MessageEntry, SectionChange, SectionDiff};
+use turntree::context::{FileEntry, FileMode, SectionChange, SectionDiff};
 use turntree::object::{Kind, ObjectSource};
 use turntree::tree::Item;
 
-use super::{columns_of, harmless, message, one_line, padded, size};
+use super::conversation::write_messages;
+use super::{columns_of, harmless, one_line, padded, size};
 use crate::view::error::Result;
 use crate::view::output::{ADDED, FAINT, NAME, Palette, REMOVED, STRONG};
 
@@ -66,14 +67,10 @@ impl Changes<'_> {
         if section == "source" {
             return Ok(());
         }
-        for change in &diff.changes {
-            if section.ends_with("/messages") {
-                self.write_message(out, change)?;
-            } else {
-                self.write_entry(out, section, change)?;
-            }
+        if section.ends_with("/messages") {
+            return write_messages((self.source, self.paint), out, diff);
         }
-        Ok(())
+        diff.changes.iter().try_for_each(|change| self.write_entry(out, section, change))
     }
 
     /// Lines of a summary for `section`.
@@ -97,17 +94,6 @@ impl Changes<'_> {
             stats.push(Stat { path: path_of(section, &change.key), added, removed });
         }
         Ok(stats)
-    }
-
-    fn write_message(&self, out: &mut dyn Write, change: &SectionChange) -> Result<()> {
-        for (item, sign, style) in [(&change.old, '-', REMOVED), (&change.new, '+', ADDED)] {
-            let Some(item) = item else { continue };
-            let entry = MessageEntry::from_item(item)?;
-            let summary = message::summary(self.source, &entry)?;
-            let line = format!("{sign} {:>5}  {:<9}  {summary}", change.key, entry.role.name());
-            writeln!(out, "{}", self.paint.paint(style, line.trim_end()))?;
-        }
-        Ok(())
     }
 
     fn write_entry(

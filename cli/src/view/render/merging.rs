@@ -52,7 +52,7 @@ fn write_conflict(out: &mut Output, conflict: &Conflict) -> io::Result<()> {
     if !conflict.fields.is_empty() {
         about = format!("{about}: {}", conflict.fields.join(", "));
     } else if conflict.has_markers {
-        about.push_str("; both stand between markers");
+        about.push_str("; see the conflict markers");
     }
     let path = out.paint.paint(REMOVED, format!("conflict {}", harmless(&conflict.path)));
     writeln!(out, "{path}  {}", out.paint.paint(FAINT, harmless(&about)))

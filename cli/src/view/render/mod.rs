@@ -2,6 +2,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod collection;
+mod conversation;
 pub(crate) mod graph;
 pub(crate) mod lessons;
 pub(crate) mod merging;

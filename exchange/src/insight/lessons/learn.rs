@@ -40,6 +40,6 @@ fn mistake(sign: &Sign) -> String {
     match sign.kind {
         SignKind::SameTree => format!("all files were what they had been {times} turns before"),
         SignKind::Oscillation => format!("{path} swung between contents in {times} turns"),
-        SignKind::SameFile => format!("tried {path} in ever other ways in {times} turns"),
+        SignKind::SameFile => format!("edited {path} differently in each of {times} turns"),
     }
 }

@@ -55,7 +55,7 @@ function searchView(query) {
 }
 
 function hitBlock(kind, number, text, place, length) {
-  const where = kind === "t" ? { turn: number, where: "name of the turn" } : born[kind].get(number) || { turn: 0, where: "" };
+  const where = kind === "t" ? { turn: number, where: "title" } : born[kind].get(number) || { turn: 0, where: "" };
   const branch = branchWith(where.turn);
   const from = Math.max(0, place - 80);
   const excerpt = [from > 0 && "\u2026", text.slice(from, place), h("mark", {}, text.slice(place, place + length)), text.slice(place + length, place + length + 120)];

@@ -156,7 +156,7 @@ function contextPart(turn) {
     const entries = [...state.entries].map(([place, text]) => one(place, text, ""));
     return [lists, entries, lazily(files, (some) => some)];
   };
-  return part("Context after this turn", null, fold({ class: "file whole" }, [h("span", { class: "path" }, "everything the agent would be given next")], make));
+  return part("Context after this turn", null, fold({ class: "file whole" }, [h("span", { class: "path" }, "everything that the agent is given next")], make));
 }
 
 /** Makes elements some at a time, with a button for the next ones. */
@@ -204,7 +204,7 @@ function turnBlock(branch, index, isAlone) {
     h("div", { class: "line" }, title, isAlone && neighbours(branch, index)),
     h("p", { class: "facts" }, factsOf(turn), isAlone && before !== undefined && before !== null && h("a", { href: diffHash({ branch, turn: before }, { branch, turn: index }) }, "difference from the turn before")),
     turn.trigger !== "turn" && turn.message && h("p", { class: "what" }, turn.message),
-    meta.length > 0 && fold({ class: "meta" }, [plural(meta.length, "note on this snapshot", "notes on this snapshot")], () => h("dl", {}, meta.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))));
+    meta.length > 0 && fold({ class: "meta" }, [plural(meta.length, "fact about this snapshot", "facts about this snapshot")], () => h("dl", {}, meta.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))));
   if (!turn.change) {
     return h("article", { class: "turn" }, head, h("p", { class: "quiet" }, "What this turn held has expired: retention kept only that it was there."));
   }
@@ -312,7 +312,7 @@ function compareView() {
       columns.map(([, value, show]) => cell(value(strategy), Math.max(...strategies.map((other) => value(other) || 0)), show)),
       checks.map((name) => h("td", { class: strategy.checks[name] === true ? "passed" : strategy.checks[name] === false ? "failed" : "" }, strategy.checks[name] === true ? "\u2713 passed" : strategy.checks[name] === false ? "\u2717 failed" : "\u2013")));
   };
-  const since = compared.fork ? `Since turn ${compared.fork.turn}, where they parted.` : "Nothing in common: all is counted.";
+  const since = compared.fork ? `Since the fork at turn ${compared.fork.turn}.` : "No common snapshot: counted from the first turn.";
   const [first, ...others] = branches;
   return h("article", { class: "turn" }, h("header", { class: "turn-head" }, h("h2", {}, "Strategies"), h("p", { class: "facts" }, since)),
     h("div", { class: "wide" }, h("table", { class: "compare" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "strategy"), columns.map(([name]) => h("th", { scope: "col" }, name)), checks.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, strategies.map(row)))),

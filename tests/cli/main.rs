@@ -21,4 +21,5 @@ mod serve;
 mod serve_page;
 mod sessions;
 mod stories;
+mod workflows;
 mod worktrees;

@@ -171,6 +171,49 @@ fn files_of_the_turn_come_back_with_it_and_undo_takes_them_away() {
 }
 
 #[test]
+fn a_file_that_cannot_come_back_is_told_and_the_session_is_there() {
+    let machine = Machine::new();
+    // A folder is in the place of one of the files.
+    let planned = ["--json", "resume", "work^{turn:3}", "--cwd", ".", "--files", "--dry-run"];
+    let planned = machine.run(&planned).json();
+    let path = planned["workspace"]["files"][0]["path"].as_str().unwrap().to_owned();
+    let folder = machine.path("project").join(&path);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("mine.txt"), "mine").unwrap();
+    let done = machine.run(&["--json", "resume", "work^{turn:3}", "--cwd", ".", "--files"]).json();
+    let files = done["workspace"]["files"].as_array().unwrap();
+    let file = files.iter().find(|file| file["path"] == path).unwrap();
+    assert_eq!(file["action"], "leave", "{done}");
+    assert_eq!(fs::read_to_string(folder.join("mine.txt")).unwrap(), "mine");
+    assert!(Path::new(done["path"].as_str().unwrap()).is_file());
+    assert!(machine.run(&["log", done["session"].as_str().unwrap()]).exit == 0);
+}
+
+#[test]
+fn a_session_gets_a_directory_of_its_own_and_what_the_agent_adds_there_is_of_its_branch() {
+    let machine = Machine::new();
+    let words = |dir| ["--json", "resume", "work^{turn:3}", "--worktree", dir];
+    let dry = machine.run(&[&words("../try-0")[..], &["--dry-run"]].concat()).json();
+    assert_eq!(dry["worktree"], machine.path("try-0").to_str().unwrap());
+    assert!(!machine.path("try-0").exists() && machine.files().is_empty());
+
+    let done = machine.run(&words("../try-1")).json();
+    assert_eq!(done["cwd"], machine.path("try-1").to_str().unwrap());
+    assert!(machine.path("try-1/src").is_dir() && !machine.path("project/src").is_dir());
+    let session = done["session"].as_str().unwrap();
+    let source = machine.run(&["export", session, "--format", "source"]).out;
+    assert_eq!(source, fs::read_to_string(done["path"].as_str().unwrap()).unwrap());
+    let adopted = machine.run(&["--json", "adopt", done["path"].as_str().unwrap()]).json();
+    assert_eq!(adopted["agents"][0]["turns"], 0, "what was laid out is known: {adopted}");
+    let deleted = machine.run(&["branch", "--delete", &format!("{session}/main"), "--worktree"]);
+    assert_eq!(deleted.exit, 0, "{}", deleted.err);
+    assert!(!machine.path("try-1").exists());
+
+    let refused = machine.run(&words("inside"));
+    assert_eq!(refused.exit, 2, "{}", refused.err);
+}
+
+#[test]
 fn a_broad_directory_is_refused_before_anything_is_written() {
     let machine = Machine::new();
     let home = machine.path("home");

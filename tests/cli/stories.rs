@@ -3,10 +3,11 @@
 //! In a `console` block, a line that begins with `$ ` is given to the shell, and what follows is its
 //! output, stderr included, ended by `[exit N]` unless N is 0. `[..]` stands for anything on a line.
 //! All commands of a page run in one new directory, in order. With `UPDATE_STORIES=1` the pages are
-//! rewritten to what happens; lines that fit stay as they are.
+//! rewritten to what happens; lines that fit stay as they are. In a `sh` block every line is a command,
+//! which may end with 0 or, as an answer, with 1.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -80,12 +81,18 @@ fn fits(expected: &str, line: &str) -> bool {
 fn replay(page: &str, shell: &Shell) -> String {
     let mut lines = page.lines().peekable();
     let mut replayed = String::new();
-    let mut in_console = false;
+    let (mut in_console, mut in_script) = (false, false);
     while let Some(line) = lines.next() {
         replayed.push_str(line);
         replayed.push('\n');
         if line.starts_with("```") {
             in_console = line == "```console";
+            in_script = line == "```sh";
+        } else if in_script {
+            let output = shell.run(line);
+            let is_answer = output.ends_with("[exit 1]\n") || !output.ends_with("]\n");
+            let has_error = output.lines().any(|line| line.starts_with("error: "));
+            assert!(is_answer && !has_error, "{line}\n{output}");
         }
         let Some(command) = line.strip_prefix("$ ").filter(|_| in_console) else { continue };
         let mut command = command.to_owned();
@@ -142,7 +149,18 @@ fn play_page(path: &Path) {
 
 #[test]
 fn the_tour_of_the_readme() {
-    play_page(&Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("README.md"));
+    let shell = Shell::new();
+    // Programs of others, of which the page needs only that they are called.
+    for name in ["cargo", "claude", "make"] {
+        let program = shell.root.path().join("bin").join(name);
+        fs::write(&program, format!("#!/bin/sh\necho {name} \"$@\"\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let sessions = shell.root.path().join("home/.claude/projects/-project");
+    fs::create_dir_all(&sessions).unwrap();
+    fs::write(sessions.join("0c6f.jsonl"), claude_code(9)).unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("README.md");
+    check(&path, &replay(&fs::read_to_string(&path).unwrap(), &shell));
 }
 
 #[test]

@@ -54,6 +54,32 @@ fn a_snapshot_reads_messages_entries_and_agents() {
 }
 
 #[test]
+fn broad_directories_are_refused_unless_they_are_allowed() {
+    let (_folder, repo) = repo();
+    let session = repo.session("one").unwrap();
+    say(&session, "first");
+    let newest = session.newest().unwrap().unwrap();
+    let home = std::env::home_dir().unwrap();
+    let above = home.parent().unwrap_or(&home).to_owned();
+    for dir in [std::path::PathBuf::from("/"), home, above] {
+        let refusals = [
+            session.turn().unwrap().capture_files(&dir).map(drop).unwrap_err(),
+            session.rewind().to_turn(1).workspace(&dir).plan().unwrap_err(),
+            newest.checkout(&dir).plan().map(drop).unwrap_err(),
+        ];
+        for refused in refusals {
+            assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{}", dir.display());
+            assert!(refused.message().contains("more than a workspace"), "{refused}");
+        }
+    }
+    // Of the scratchpad nothing is there, so the plan looks at few files.
+    let plan = newest.checkout("/").only("scratchpad").allow_broad().plan().unwrap();
+    assert_eq!(plan.files().len(), 1);
+    let rewind = session.rewind().to_turn(1).workspace("/").only("scratchpad").allow_broad();
+    assert!(rewind.plan().unwrap().files().is_empty());
+}
+
+#[test]
 fn a_turn_that_is_dropped_or_refused_changes_nothing() {
     let (_folder, repo) = repo();
     let session = repo.session("one").unwrap();

@@ -20,11 +20,13 @@ use turntree_exchange::render::native::{
 };
 
 use super::Verb;
+use super::fork::carry_settings;
 use crate::hook::settings::shell_word;
 use crate::porcelain::revision::resolve;
 use crate::porcelain::rewind::{
     PlannedRewind, RestoreRequest, RewindRun, checked, end, unknown_workspace,
 };
+use crate::porcelain::worktree::{MadeWorktree, MadeWorktrees, PlannedWorktree, plan_worktrees};
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, stamp, whole_path};
 use crate::view::error::{Answer, Failure, Hint, Result};
@@ -50,6 +52,7 @@ const FILES: &str = "files";
   turntree resume
   turntree resume turn:12 --run
   turntree resume plan-b --in codex
+  turntree resume turn:12 --worktree ../try-1
   turntree resume nightly~3 --cwd ../other --files --dry-run")]
 pub(crate) struct Resume {
     /// The snapshot
@@ -61,6 +64,10 @@ pub(crate) struct Resume {
     /// The working directory of the new session; the one of REV by default
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     cwd: Option<PathBuf>,
+    /// Make a directory for the new session, as 'turntree fork --worktree' does, with the files of REV
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath,
+        conflicts_with_all = ["cwd", "files"])]
+    worktree: Option<PathBuf>,
     /// Restore the files of REV in that directory too
     #[arg(long)]
     files: bool,
@@ -97,7 +104,13 @@ impl Verb for Resume {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let revision = resolve(&repo, &self.revision)?;
-        let planned = self.plan(&repo, revision.commit)?;
+        let from = revision.commit;
+        let worktree = self.planned_worktree(&repo, &from)?;
+        let cwd = match &worktree {
+            Some(worktree) => worktree.workspace(),
+            None => self.directory(&repo, &from)?,
+        };
+        let planned = self.plan(&repo, from, cwd)?;
         if self.files {
             // Refused before anything is written.
             checked(&planned.cwd, self.allow_broad)?;
@@ -111,16 +124,23 @@ impl Verb for Resume {
                 true => self.planned_files(&repo, &planned, branch)?,
                 false => None,
             };
-            self.show(run, &planned, files)?;
+            self.show(run, &planned, files, worktree.as_ref().map(|_| "directory"))?;
             return Ok(Answer::Yes);
         }
-        planned.write(&repo)?;
+        let mut worktrees = MadeWorktrees::default();
+        if let Some(worktree) = worktree {
+            worktrees.make(&repo, &from, worktree.of_branch(planned.branch.clone()))?;
+        }
+        planned.write(&repo, &mut worktrees)?;
+        let made = worktrees.keep(&repo);
+        let kind = made.first().map(MadeWorktree::kind);
+        made.iter().for_each(carry_settings);
         let (files, ended) = match self.files.then(|| self.restore_files(&repo, &planned)) {
             None => (None, Ok(Answer::Yes)),
             Some(Ok((files, ended))) => (files, ended),
             Some(Err(failure)) => (None, Err(failure)),
         };
-        self.show(run, &planned, files)?;
+        self.show(run, &planned, files, kind)?;
         if ended.is_err() {
             let branch = &planned.branch;
             warn(&format!("{branch} is laid out, and not all of its files are restored"));
@@ -136,7 +156,7 @@ impl Verb for Resume {
 }
 
 impl Resume {
-    fn plan(&self, repo: &Repository, from: ObjectId) -> Result<Planned> {
+    fn plan(&self, repo: &Repository, from: ObjectId, cwd: PathBuf) -> Result<Planned> {
         let (context, commit) = (repo.context(&from)?, repo.commit(&from)?);
         let agent = match &self.agent {
             Some(name) => NativeAgent::of_format(agent_name(name))?,
@@ -147,7 +167,6 @@ impl Resume {
                     .hint(ErrorKind::InvalidInput, "name the agent with --in")?
             }
         };
-        let cwd = self.directory(repo, &context)?;
         let shown_cwd = cwd.to_str().ok_or_else(|| {
             Error::invalid(format!("{}: the agents take paths in UTF-8 only", cwd.display()))
         })?;
@@ -169,17 +188,30 @@ impl Resume {
     }
 
     /// The working directory, which must be there.
-    fn directory(&self, repo: &Repository, context: &Context) -> Result<PathBuf> {
+    fn directory(&self, repo: &Repository, from: &ObjectId) -> Result<PathBuf> {
         if let Some(dir) = &self.cwd {
             return Ok(whole_path(dir)?);
         }
         let hint = "name the working directory with --cwd DIR";
-        let known = fact(repo, context, "cwd")?.filter(|cwd| Path::new(cwd).is_absolute());
+        let known = fact(repo, &repo.context(from)?, "cwd")?.or(repo.workspace_of(from)?);
+        let known = known.filter(|cwd| Path::new(cwd).is_absolute());
         let Some(known) = known else {
             let unknown = Error::invalid("the session does not say where it worked");
             return Err(Failure::hinted(unknown, hint));
         };
         whole_path(Path::new(&known)).hint(ErrorKind::NotFound, hint)
+    }
+
+    /// Plans the worktree of the new session, if it gets one.
+    fn planned_worktree(
+        &self,
+        repo: &Repository,
+        from: &ObjectId,
+    ) -> Result<Option<PlannedWorktree>> {
+        let Some(dir) = &self.worktree else { return Ok(None) };
+        // The session has its name when its transcript has its place.
+        let unnamed = BranchName::main("resumed")?;
+        Ok(plan_worktrees(repo, from, vec![(unnamed, dir.clone())])?.pop())
     }
 
     fn files_of(
@@ -225,6 +257,7 @@ impl Resume {
         run: &mut Invocation,
         planned: &Planned,
         files: Option<json::WorkspaceChanges>,
+        worktree: Option<&str>,
     ) -> Result<()> {
         let Planned { place, transcript, .. } = planned;
         for (what, times) in &transcript.left_out {
@@ -253,6 +286,7 @@ impl Resume {
                     .collect(),
                 dry_run: self.dry_run,
                 workspace: files,
+                worktree: worktree.map(|_| planned.cwd.display().to_string()),
             };
             run.out.record(&record)?;
             return Ok(());
@@ -267,6 +301,11 @@ impl Resume {
             let changed = count(files.files.len() as u64, "file");
             let verb = if self.dry_run { "would change" } else { "changed" };
             writeln!(run.out, "{verb} {changed} in {}", harmless(&files.dir))?;
+        }
+        if let Some(kind) = worktree {
+            let verb = if self.dry_run { "would make" } else { "made" };
+            let dir = harmless(&planned.cwd.display().to_string());
+            writeln!(run.out, "{verb} the {kind} {dir} with the files of the turn")?;
         }
         if self.dry_run {
             writeln!(run.out, "{}", paint.paint(FAINT, "nothing was done"))?;
@@ -287,7 +326,7 @@ impl Resume {
 
 impl Planned {
     /// Writes the transcript where nothing is, then the branch. Without the branch, the file goes again.
-    fn write(&self, repo: &Repository) -> Result<()> {
+    fn write(&self, repo: &Repository, worktrees: &mut MadeWorktrees) -> Result<()> {
         let path = &self.place.path;
         let failed = |error| Error::io(format!("write {}", path.display()), error);
         if let Some(folder) = path.parent() {
@@ -308,7 +347,7 @@ impl Planned {
             .write_all(&self.transcript.bytes)
             .and_then(|()| file.sync_all())
             .map_err(|error| Failure::from(failed(error)))
-            .and_then(|()| self.commit(repo));
+            .and_then(|()| self.commit(repo, worktrees));
         if written.is_err() {
             // Made a moment ago by this process, so nothing is lost.
             let _ = fs::remove_file(path);
@@ -316,7 +355,7 @@ impl Planned {
         written
     }
 
-    fn commit(&self, repo: &Repository) -> Result<()> {
+    fn commit(&self, repo: &Repository, worktrees: &mut MadeWorktrees) -> Result<()> {
         let cwd = self.cwd.to_string_lossy();
         let facts = NativeFacts {
             session: &self.session,
@@ -334,6 +373,7 @@ impl Planned {
         };
         let (mut change, stamp) = (repo.begin(), stamp()?);
         resumed.stage(repo, &mut change, &stamp)?;
+        worktrees.stage(repo, &mut change, &self.from)?;
         change.commit(&stamp, &format!("resume {}", self.branch))?;
         Ok(())
     }

@@ -97,7 +97,7 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     let worktree = worktree_of(&repo, &event);
     let onto = match &worktree {
         _ if has_own_branch() => Some(repo.head()?.branch),
-        Some((_, branch)) => Some(branch.clone()),
+        Some((_, branch)) => branch.clone(),
         None => None,
     };
     let (looks, has_time) = (behaviour.workspace, behaviour.background);
@@ -151,14 +151,14 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     Ok(event.answer((!advice.is_empty()).then_some(&advice), output, beside.as_deref()))
 }
 
-/// The worktree that an agent works in, and its branch. A session that the store has by itself, as one
-/// that was resumed, stays on its own branches.
-fn worktree_of(repo: &Repository, event: &HookEvent) -> Option<(PathBuf, BranchName)> {
+/// The worktree that an agent works in, and the branch that it lands on there. A session that the store has
+/// by itself, as one that was resumed, stays on its own branches.
+fn worktree_of(repo: &Repository, event: &HookEvent) -> Option<(PathBuf, Option<BranchName>)> {
     let (dir, branch) = worktree_around(repo, event.cwd.as_deref()?)?;
     let path = event.transcript.clone().or_else(|| event.session.as_deref().map(PathBuf::from))?;
     let session = session_name(&path);
     let is_own = repo.branches().iter().any(|(known, _)| known.session() == session);
-    (!is_own || branch.session() == session).then_some((dir, branch))
+    Some((dir, (!is_own).then_some(branch)))
 }
 
 /// Returns the longest time that an agent waits for an event.

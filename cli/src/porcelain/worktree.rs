@@ -34,6 +34,21 @@ pub(crate) struct PlannedWorktree {
     project: Option<PathBuf>,
 }
 
+impl PlannedWorktree {
+    /// The same for another branch.
+    pub(crate) fn of_branch(self, branch: BranchName) -> Self {
+        Self { branch, ..self }
+    }
+
+    /// The directory that gets files: that which the project is in its repository.
+    pub(crate) fn workspace(&self) -> PathBuf {
+        // An empty one would leave a slash behind the directory, which makes it another place.
+        let below = self.git.as_ref().map(|git| &git.prefix);
+        let below = below.filter(|below| below.file_name().is_some());
+        below.map_or_else(|| self.dir.clone(), |below| self.dir.join(below))
+    }
+}
+
 /// Worktrees that were made; dropped before they are kept, they are removed again.
 #[derive(Debug, Default)]
 pub(crate) struct MadeWorktrees {
@@ -198,11 +213,9 @@ impl MadeWorktrees {
         from: &ObjectId,
         planned: PlannedWorktree,
     ) -> Result<()> {
+        let workspace = planned.workspace();
         let PlannedWorktree { branch, dir, git, project } = planned;
         let was_there = dir.is_dir();
-        // An empty one would leave a slash behind the directory, which makes it another place.
-        let below = git.as_ref().map(|git| &git.prefix).filter(|below| below.file_name().is_some());
-        let workspace = below.map_or_else(|| dir.clone(), |below| dir.join(below));
         let made = MadeWorktree { branch, workspace, project, dir, git, was_there, captured: None };
         match &made.git {
             Some(git) => git.add_worktree(&made.dir)?,
@@ -238,11 +251,12 @@ impl MadeWorktrees {
         change: &mut Transaction<'_>,
         from: &ObjectId,
     ) -> Result<()> {
-        let (stamp, context) = (stamp()?, repo.context(from)?);
+        let stamp = stamp()?;
         for made in &mut self.made {
-            if change.tip(&made.branch).is_none() {
-                change.move_branch(&made.branch, Some(*from));
-            }
+            // One that begins in this change has a snapshot already.
+            let tip = change.tip(&made.branch).unwrap_or(*from);
+            change.move_branch(&made.branch, Some(tip));
+            let context = Context::open(change, &change.read_commit(&tip)?.tree)?;
             let mut builder = Builder::from(context.clone());
             let limits = Limits::default();
             let dir = &made.workspace;

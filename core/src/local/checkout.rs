@@ -20,6 +20,7 @@ pub struct Checkout<'s> {
     dir: PathBuf,
     only: Vec<String>,
     overwrite: bool,
+    allow_broad: bool,
 }
 
 /// A checkout that is planned: file by file what would be done. Displays as a list for people.
@@ -32,7 +33,7 @@ pub struct CheckoutPlan<'s> {
 
 impl<'s> Checkout<'s> {
     pub(super) fn new(repo: &'s Repo, context: &'s Context, dir: PathBuf) -> Self {
-        Self { repo, context, dir, only: Vec::new(), overwrite: false }
+        Self { repo, context, dir, only: Vec::new(), overwrite: false, allow_broad: false }
     }
 
     /// Limits it to a section or path, such as `files` or `files/src`; may be called several times.
@@ -47,14 +48,22 @@ impl<'s> Checkout<'s> {
         self
     }
 
+    /// Allows `/`, the home directory and those above it as the directory.
+    pub fn allow_broad(mut self) -> Self {
+        self.allow_broad = true;
+        self
+    }
+
     /// Plans it. Writes nothing.
     ///
     /// # Errors
     /// `NotFound` when the snapshot has nothing of what it is limited to, `InvalidInput` when a path
     /// leads out of the directory or something that is no file is in the way, or for `/`,
-    /// the home directory and those above it.
+    /// the home directory and those above it unless they are allowed.
     pub fn plan(self) -> Result<CheckoutPlan<'s>> {
-        expect_narrow(&self.dir, home().as_deref())?;
+        if !self.allow_broad {
+            expect_narrow(&self.dir, home().as_deref())?;
+        }
         let plan = plan_checkout(self.repo.inner.store(), self.context, &self.dir, &self.only)?;
         Ok(CheckoutPlan { repo: self.repo, plan, overwrite: self.overwrite })
     }

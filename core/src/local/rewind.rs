@@ -27,6 +27,7 @@ pub struct Rewind<'r> {
     target: RewindTarget,
     workspace: Option<PathBuf>,
     only: Vec<String>,
+    allow_broad: bool,
 }
 
 #[derive(Debug)]
@@ -46,7 +47,8 @@ pub struct RewindPlan<'r> {
 
 impl<'r> Rewind<'r> {
     pub(super) fn new(repo: &'r Repo, branch: &'r BranchName) -> Self {
-        Self { repo, branch, target: RewindTarget::Unset, workspace: None, only: Vec::new() }
+        let (target, workspace, only) = (RewindTarget::Unset, None, Vec::new());
+        Self { repo, branch, target, workspace, only, allow_broad: false }
     }
 
     /// Goes back to the turn with this number.
@@ -74,11 +76,17 @@ impl<'r> Rewind<'r> {
         self
     }
 
+    /// Allows `/`, the home directory and those above it as the workspace.
+    pub fn allow_broad(mut self) -> Self {
+        self.allow_broad = true;
+        self
+    }
+
     /// Plans it. Reads what comes back, captures the workspace, and changes nothing.
     ///
     /// # Errors
     /// `InvalidInput` without a target, and for the workspaces `/`, the home directory and those above
-    /// it; `NotFound` when the turn is not on the branch or the workspace
+    /// it unless they are allowed; `NotFound` when the turn is not on the branch or the workspace
     /// is no directory, `Expired` when the snapshot was dropped.
     pub fn plan(self) -> Result<RewindPlan<'r>> {
         let repo = &*self.repo.inner;
@@ -102,7 +110,7 @@ impl<'r> Rewind<'r> {
             message: format!("back to {}", from.short(SHORT)),
         };
         let dir = restore.workspace.as_deref();
-        if let Some(dir) = dir {
+        if let Some(dir) = dir.filter(|_| !self.allow_broad) {
             expect_narrow(dir, home().as_deref())?;
         }
         let cache = dir.and_then(|dir| StatCache::open(repo.store(), dir).ok());

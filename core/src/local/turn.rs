@@ -28,6 +28,7 @@ pub struct Turn<'r> {
     author: Option<(String, String)>,
     metadata: Vec<(String, String)>,
     captured: Option<(Option<StatCache>, CaptureReport)>,
+    allows_broad: bool,
 }
 
 impl<'r> Turn<'r> {
@@ -48,6 +49,7 @@ impl<'r> Turn<'r> {
             author,
             metadata,
             captured,
+            allows_broad: false,
         })
     }
 
@@ -96,16 +98,25 @@ impl<'r> Turn<'r> {
         self.builder.set_entry(&mut self.change, section, key, content)
     }
 
+    /// Allows `/`, the home directory and those above it to be captured.
+    #[must_use]
+    pub fn allow_broad(mut self) -> Self {
+        self.allows_broad = true;
+        self
+    }
+
     /// Makes the section `files` what the directory `dir` holds. What `.gitignore` leaves out is left
     /// out. Reads only files that changed since the last capture; the result says how many.
     ///
     /// # Errors
     /// `NotFound` when `dir` is no directory, `InvalidInput` for `/`, the home directory and those above
-    /// it, `Io` when it cannot be opened. A file that cannot be read
+    /// it unless they are allowed, `Io` when it cannot be opened. A file that cannot be read
     /// keeps its last known content.
     pub fn capture_files(&mut self, dir: impl AsRef<Path>) -> Result<&CaptureReport> {
         let dir = dir.as_ref();
-        expect_narrow(dir, home().as_deref())?;
+        if !self.allows_broad {
+            expect_narrow(dir, home().as_deref())?;
+        }
         // Without a cache every file is read, which is all that is lost.
         let cache = StatCache::open(self.repo.inner.store(), dir).ok();
         let never = self.repo.never();

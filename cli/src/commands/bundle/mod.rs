@@ -3,6 +3,7 @@
 mod encryption;
 mod temp_file;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -43,6 +44,7 @@ const NAME_CHARS: usize = 100;
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree bundle create nightly -o nightly.bundle
+  turntree bundle create --all -o laptop.bundle
   turntree bundle create nightly --not nightly~20 -o since.bundle
   turntree bundle create nightly -o nightly.bundle.age --encrypt-to age1...
   turntree bundle show nightly.bundle
@@ -67,8 +69,13 @@ enum BundleCommand {
 #[derive(Debug, Args)]
 struct Create {
     /// Sessions, branches or other revisions
-    #[arg(required = true, value_name = "SESSION|REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(required_unless_present = "all", value_name = "SESSION|REV",
+        add = ArgValueCandidates::new(revisions))]
     names: Vec<String>,
+    /// Take every session: for another machine. HEAD, policies and the operations that undo takes back
+    /// stay; a copy of the directory of the store has them too
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
     /// The new file, or - for standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: PathBuf,
@@ -167,8 +174,13 @@ impl Create {
             let error = Error::invalid("not writing binary data to a terminal");
             return Err(Failure::hinted(error, "name a file with -o"));
         }
-        let wanted = self.names.iter().map(|name| wanted(&repo, name));
-        let wanted: Vec<BundleRequest> = wanted.collect::<Result<_>>()?;
+        let wanted = match self.all {
+            true => every_session(&repo)?,
+            false => {
+                let wanted = self.names.iter().map(|name| wanted(&repo, name));
+                wanted.collect::<Result<Vec<BundleRequest>>>()?
+            }
+        };
         let without = self.not.iter().map(|rev| Ok(resolve(&repo, rev)?.commit));
         let without: Vec<ObjectId> = without.collect::<Result<_>>()?;
         if !to_stdout && fs::symlink_metadata(&self.output).is_ok() {
@@ -379,6 +391,15 @@ fn wanted(repo: &Repository, name: &str) -> Result<BundleRequest> {
     }
     let revision = resolve(repo, name)?;
     Ok(revision.branch.map_or(BundleRequest::Commit(revision.commit), BundleRequest::Branch))
+}
+
+fn every_session(repo: &Repository) -> Result<Vec<BundleRequest>> {
+    let names: BTreeSet<String> =
+        repo.branches().into_iter().map(|(branch, _)| branch.session().to_owned()).collect();
+    if names.is_empty() {
+        return Err(Error::not_found("there is no session to bundle").into());
+    }
+    Ok(names.into_iter().map(BundleRequest::Session).collect())
 }
 
 fn turns(manifest: &Manifest) -> u64 {

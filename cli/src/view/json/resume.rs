@@ -33,4 +33,6 @@ pub(crate) struct Resumed {
     pub(crate) dry_run: bool,
     /// Files that are restored; `null` without `--files`.
     pub(crate) workspace: Option<WorkspaceChanges>,
+    /// The directory that was made for it; `null` without `--worktree`.
+    pub(crate) worktree: Option<String>,
 }

@@ -1,0 +1,253 @@
+//! What people do in a day, each in its ideal number of commands: with real processes, the transcripts
+//! that agents write, and the events that they give to hooks.
+
+use std::cell::Cell;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use turntree_tests::claude_code;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+
+/// Somebody with a home and a project, whose commands are counted.
+struct Person {
+    root: tempfile::TempDir,
+    commands: Cell<u64>,
+}
+
+impl Person {
+    fn new() -> Self {
+        let person = Self { root: tempfile::tempdir().unwrap(), commands: Cell::new(0) };
+        for dir in ["home", "project"] {
+            fs::create_dir(person.path(dir)).unwrap();
+        }
+        person
+    }
+
+    /// With sessions of Claude Code in three projects, adopted.
+    fn with_sessions() -> Self {
+        let person = Self::new();
+        for (project, turns) in [("lexer", 9), ("parser", 45), ("server", 13)] {
+            person.keep_session(project, &claude_code(turns));
+        }
+        person.prepare(&["adopt"]);
+        person
+    }
+
+    /// Lays a transcript where Claude Code keeps those of a project.
+    fn keep_session(&self, project: &str, text: &str) -> PathBuf {
+        let dir = self.path(project);
+        fs::create_dir_all(&dir).unwrap();
+        let text = text.replace("/project", dir.to_str().unwrap()).replace("parser", project);
+        let text = text.replace("s-1", &format!("s-{project}"));
+        let folder = self.path("home/.claude/projects").join(project);
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join(format!("s-{project}.jsonl"));
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join(name)
+    }
+
+    fn command(&self, dir: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).current_dir(self.path(dir)).env_clear();
+        command.env("HOME", self.path("home")).env("PATH", std::env::var_os("PATH").unwrap());
+        command.envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_MAINTENANCE", "off")]);
+        command.env("TURNTREE_ACTOR", "somebody").stdin(Stdio::null());
+        command
+    }
+
+    fn ran(&self, dir: &str, words: &[&str]) -> String {
+        let output = self.command(dir, words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What happened before the workflow begins.
+    fn prepare(&self, words: &[&str]) -> String {
+        self.ran("project", words)
+    }
+
+    /// A command of the workflow.
+    fn does(&self, dir: &str, words: &[&str]) -> String {
+        self.commands.set(self.commands.get() + 1);
+        self.ran(dir, words)
+    }
+
+    fn did(&self, commands: u64) {
+        assert_eq!(self.commands.get(), commands, "as many commands as it takes");
+    }
+
+    /// An agent in `dir` says `text` in its transcript and gives a hook the event.
+    fn agent(&self, dir: &str, session: &str, event: &str, text: &str) {
+        let transcript = self.path("home").join(format!("{session}.jsonl"));
+        fs::write(&transcript, text).unwrap();
+        let event = json!({"hook_event_name": event, "session_id": session,
+                           "cwd": self.path(dir), "transcript_path": transcript});
+        let mut command = self.command(dir, &["hook"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(event.to_string().as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty());
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|_| format!("no {name}"))
+    }
+}
+
+/// The first lines of a transcript of an agent that works in `dir`.
+fn transcript(dir: &std::path::Path, turns: usize) -> String {
+    claude_code(turns).replace("/project", dir.to_str().unwrap())
+}
+
+/// The session that a resume has laid out, as its last line tells how to take it up.
+fn laid_out(person: &Person, said: &str) -> (String, String) {
+    let last = said.lines().last().unwrap();
+    let (dir, id) = last.split_once(" && claude --resume ").unwrap();
+    let dir = dir.strip_prefix("cd ").unwrap().to_owned();
+    let mut folders: Vec<PathBuf> = vec![person.path("home/.claude/projects")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.ends_with(format!("{id}.jsonl")) {
+                return (dir, fs::read_to_string(path).unwrap());
+            }
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    panic!("{said}")
+}
+
+#[test]
+fn an_error_is_found_over_all_sessions_and_its_session_goes_on() {
+    let person = Person::with_sessions();
+    let found = person.does("project", &["--json", "grep", "--all", "part 8 of the server"]);
+    let hit: Value = serde_json::from_str(found.lines().next().unwrap()).unwrap();
+    let id = hit["id"].as_str().or(hit["commit"].as_str()).unwrap();
+    let said = person.does("project", &["resume", &id[..12]]);
+    let (dir, transcript) = laid_out(&person, &said);
+    assert_eq!(dir, person.path("server").to_str().unwrap());
+    assert!(transcript.contains("part 8 of the server") && !transcript.contains("part 12"));
+    person.did(2);
+}
+
+#[test]
+fn all_since_the_last_prompt_is_taken_back_with_its_files() {
+    let person = Person::new();
+    person.prepare(&["init"]);
+    let text = |turns| transcript(&person.path("project"), turns);
+    fs::write(person.path("project/parser.rs"), "good\n").unwrap();
+    person.agent("project", "s-1", "SessionStart", &text(1));
+    person.agent("project", "s-1", "Stop", &text(4));
+    // The next prompt, and what came of it.
+    person.agent("project", "s-1", "UserPromptSubmit", &text(5));
+    fs::write(person.path("project/parser.rs"), "bad\n").unwrap();
+    fs::write(person.path("project/junk.rs"), "junk\n").unwrap();
+    person.agent("project", "s-1", "Stop", &text(7));
+
+    let said = person.does("project", &["rollback"]);
+    assert_eq!(person.read("project/parser.rs"), "good\n");
+    assert_eq!(person.read("project/junk.rs"), "no project/junk.rs");
+    assert!(said.contains("'turntree resume s-1/main'"), "the client is told of, too: {said}");
+    person.did(1);
+}
+
+#[test]
+fn three_strategies_are_tried_compared_and_the_best_comes_into_the_workspace() {
+    let person = Person::new();
+    person.prepare(&["init"]);
+    fs::write(person.path("project/parser.rs"), "slow\n").unwrap();
+    person.prepare(&["snapshot", "-m", "the task", "--workspace", "."]);
+
+    person.does("project", &["fork", "plan-{1,2,3}", "--worktree", "../plan-{}"]);
+    for (plan, turns) in [("plan-1", 3), ("plan-2", 4), ("plan-3", 2)] {
+        let text = transcript(&person.path(plan), turns);
+        fs::write(person.path(plan).join("parser.rs"), format!("by {plan}\n")).unwrap();
+        person.agent(plan, &format!("agent-of-{plan}"), "Stop", &text);
+    }
+    person.commands.set(person.commands.get() + 1);
+    let compared = person.does("project", &["--json", "compare", "plan-1", "plan-2", "plan-3"]);
+    let compared: Value = serde_json::from_str(&compared).unwrap();
+    let tools = compared["strategies"].as_array().unwrap().iter().map(|one| &one["tool_calls"]);
+    assert_eq!(tools.collect::<Vec<_>>(), [2, 3, 1], "{compared}");
+    person.does("project", &["merge", "plan-3", "--with-files"]);
+    assert_eq!(person.read("project/parser.rs"), "by plan-3\n");
+    let plans = ["branch", "--delete", "plan-1", "plan-2", "plan-3", "--worktree"];
+    person.does("project", &plans);
+    assert!(!person.path("plan-1").exists() && !person.path("plan-3").exists());
+    person.did(5);
+}
+
+#[test]
+fn all_sessions_go_to_a_new_laptop() {
+    let person = Person::with_sessions();
+    let bundle = person.path("all.bundle");
+    person.does("project", &["bundle", "create", "--all", "-o", bundle.to_str().unwrap()]);
+    person.did(1);
+
+    let laptop = person.path("laptop/store");
+    let there = ["--store", laptop.to_str().unwrap()];
+    let taken = [&there[..], &["bundle", "unbundle", bundle.to_str().unwrap()]].concat();
+    fs::create_dir(person.path("laptop")).unwrap();
+    person.prepare(&taken);
+    for name in ["s-lexer", "s-parser", "s-server"] {
+        let here = person.prepare(&["export", name, "--format", "source"]);
+        let export = [&there[..], &["export", name, "--format", "source"]].concat();
+        assert_eq!(person.prepare(&export), here);
+    }
+}
+
+#[test]
+fn a_copy_of_the_store_is_the_store() {
+    let person = Person::with_sessions();
+    person.prepare(&["tag", "begin", "s-lexer^{turn:1}"]);
+    let store = person.path("home/.local/share/turntree/store");
+    let copy = person.path("copy");
+    let copied = Command::new("cp").arg("-r").args([&store, &copy]).status().unwrap();
+    assert!(copied.success());
+    let there = ["--store", copy.to_str().unwrap()];
+    person.prepare(&[&there[..], &["fsck"]].concat());
+    let operations = |words: &[&str]| person.prepare(&[words, &["op", "log"]].concat());
+    assert_eq!(operations(&there), operations(&[]), "operations and HEAD come along");
+}
+
+#[test]
+fn claude_code_goes_on_from_turn_40() {
+    let person = Person::with_sessions();
+    let said = person.does("parser", &["resume", "turn:40"]);
+    let (dir, transcript) = laid_out(&person, &said);
+    assert_eq!(dir, person.path("parser").to_str().unwrap());
+    assert!(transcript.contains("part 36 of the parser") && !transcript.contains("part 40"));
+    person.did(1);
+}
+
+#[test]
+fn two_agents_are_compared() {
+    let person = Person::with_sessions();
+    let told = person.does("project", &["--json", "compare", "s-lexer", "s-parser"]);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let turns = told["strategies"].as_array().unwrap().iter().map(|one| &one["turns"]);
+    assert_eq!(turns.collect::<Vec<_>>(), [9, 45]);
+    person.did(1);
+}
+
+#[test]
+fn a_session_is_told_by_its_prompts() {
+    let person = Person::with_sessions();
+    let told = person.does("server", &["outline"]);
+    for part in [0, 4, 8, 12] {
+        assert!(told.contains(&format!("part {part} of the server")), "{told}");
+    }
+    person.did(1);
+}

@@ -184,6 +184,11 @@ fn adding_to_a_context() {
 }
 
 #[test]
+fn forgetting_a_session() {
+    play("forgetting.md");
+}
+
+#[test]
 fn importing() {
     play("importing.md");
 }

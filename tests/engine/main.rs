@@ -11,6 +11,7 @@ mod checkout;
 mod checkout_hostile;
 mod concurrency;
 mod divergence;
+mod forgotten;
 mod fsck;
 mod gc;
 mod hostile_bytes;

@@ -1,6 +1,6 @@
 //! `adopt`: the sessions of all agents on this machine go in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,6 +53,9 @@ pub(crate) struct Adopt {
     /// Only list the sessions that are found
     #[arg(long)]
     dry_run: bool,
+    /// Import sessions again that 'turntree session forget' has removed
+    #[arg(long)]
+    again: bool,
 }
 
 /// Columns of the table of an agent's sessions.
@@ -75,7 +78,8 @@ impl Verb for Adopt {
             // What is there is of many places, and none of it was named.
             run.stand_anywhere();
         }
-        let FoundSessions { sessions, others, odd } = find(&places);
+        let FoundSessions { mut sessions, others, odd } = find(&places);
+        let forgotten = self.leave_forgotten(run, &mut sessions)?;
         let mut failures: Vec<(String, String)> = odd.into_iter().map(failure_of_odd).collect();
         let mut rows: BTreeMap<String, AgentRow> = BTreeMap::new();
         if self.dry_run || sessions.is_empty() {
@@ -121,10 +125,18 @@ impl Verb for Adopt {
                 store,
                 agents,
                 unrecognized: others,
+                forgotten,
                 failures,
             })?;
         } else {
-            self.print(&mut run.out, &store, &rows, others, &places)?;
+            if forgotten > 0 {
+                let (were, them) = if forgotten == 1 { ("was", "it") } else { ("were", "them") };
+                let sessions = count(forgotten, "session");
+                writeln!(run.out, "{sessions} {were} forgotten: --again takes {them} in again")?;
+            }
+            if forgotten == 0 || !rows.is_empty() {
+                self.print(&mut run.out, &store, &rows, others, &places)?;
+            }
         }
         Ok(answer)
     }
@@ -143,6 +155,22 @@ impl Adopt {
         }
         let named = |path| Ok(SessionPlace { agent: String::new(), path: whole_path(path)? });
         self.paths.iter().map(|path| named(path)).collect()
+    }
+
+    /// Leaves out the sessions that were forgotten, unless they are asked for, and counts them.
+    fn leave_forgotten(&self, run: &Invocation, sessions: &mut Vec<FoundSession>) -> Result<u64> {
+        if self.again || run.would_create()? {
+            return Ok(0);
+        }
+        let (repo, mut names) = (run.open()?, BTreeSet::new());
+        sessions.retain(|found| {
+            let is_forgotten = repo.is_forgotten(&found.session);
+            if is_forgotten {
+                names.insert(found.session.clone());
+            }
+            !is_forgotten
+        });
+        Ok(names.len() as u64)
     }
 
     /// The command that takes an adoption back, from here.

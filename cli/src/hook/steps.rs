@@ -34,6 +34,9 @@ impl HookTurn<'_> {
         let is_own = event.main.is_none() && event.moment != EventKind::AgentEnd;
         let onto = self.onto.as_ref().filter(|_| is_own);
         let session = onto.map_or(session, |branch| branch.session().to_owned());
+        if self.is_forgotten(&session) {
+            return Ok(None);
+        }
         let main = onto.cloned().map_or_else(|| BranchName::main(&session), Ok)?;
         self.wait_for_call(&main);
         self.watch.doing("follow the transcript");
@@ -65,6 +68,18 @@ impl HookTurn<'_> {
         }
         let tip = self.repo.tip(&branch);
         Ok(Some(Taken { branch, tip, followed }))
+    }
+
+    /// Returns whether the session was forgotten, or the one whose sub-agent it is. Says so once.
+    fn is_forgotten(&self, session: &str) -> bool {
+        let main = self.event.main.as_deref().map(session_name);
+        let names = [Some(session), main.as_deref()].into_iter().flatten();
+        let gone = names.into_iter().any(|name| self.repo.is_forgotten(name));
+        if gone && self.event.moment == EventKind::Start {
+            self.watch
+                .note("the session was forgotten: 'turntree adopt --again' takes it in again");
+        }
+        gone
     }
 
     /// The session: what an import of its transcript makes of it.

@@ -53,6 +53,9 @@ impl HookTurn<'_> {
         files: &mut TurnFiles<'_>,
     ) -> Result<Option<Followed>> {
         self.again(|| {
+            if self.repo.is_forgotten(session) {
+                return Ok(None);
+            }
             let Some(file) = open(path) else { return Ok(None) };
             let repo = self.repo;
             // Several agents may be at work on branches of one session.

@@ -163,3 +163,18 @@ pub(crate) fn whereabouts(repo: &Repository, branch: &BranchName) -> Result<json
     let tip = repo.tip(branch).map(|id| Ok::<_, turntree::Error>((id, repo.commit(&id)?.turn)));
     Ok(json::Moved::new(tip.transpose()?, branch))
 }
+
+/// Refuses to take in sessions that were forgotten, unless that is asked for.
+pub(crate) fn refuse_forgotten<'a>(
+    repo: &Repository,
+    sessions: impl IntoIterator<Item = &'a str>,
+    again: bool,
+) -> Result<()> {
+    match sessions.into_iter().find(|session| !again && repo.is_forgotten(session)) {
+        Some(session) => {
+            let error = Error::invalid(format!("session {session} was forgotten"));
+            Err(Failure::hinted(error, "--again takes it in again"))
+        }
+        None => Ok(()),
+    }
+}

@@ -10,6 +10,7 @@ mod bundles;
 mod collection;
 mod comparison;
 mod damage;
+mod forgetting;
 mod git;
 mod hooks;
 mod lessons;
@@ -46,6 +47,7 @@ pub(crate) use self::bundles::{
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
+pub(crate) use self::forgetting::{Forgetting, ForgottenSession};
 pub(crate) use self::git::{GitBranch, GitExported, GitImported, GitNote, GitRef, GitTag};
 pub(crate) use self::hooks::{HookCheck, HookLog, HookSettings};
 pub(crate) use self::lessons::{InjectedLessons, Lessons, LessonsChanged, ListedLesson};

@@ -24,7 +24,7 @@ use super::retention::{Cost, plan_retention};
 use super::roots::{Reason, Roots};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, Time};
-use crate::repo::{Repository, Signature};
+use crate::repo::{ForgottenSession, Repository, Signature};
 use crate::store::{FileReplacement, Inventory, KnownLosses, PackItem, Replaced, Tombstone};
 
 /// Commits whose contexts are marked in one round.
@@ -53,9 +53,9 @@ pub struct Collected {
 /// `Corrupt` when something that must stay is missing: in a damaged store nobody can say what may go.
 pub fn plan_collection(repo: &Repository, purpose: Purpose, now: Time) -> Result<CollectionPlan> {
     match repo.store().collect() {
-        Ok(collection) => Ok(Survey::new(collection.inventory(), purpose, now)?.plan),
+        Ok(collection) => Survey::planned(collection.inventory(), purpose, now),
         Err(error) if has_no_lock(&error) => {
-            Ok(Survey::new(&repo.store().inventory()?, purpose, now)?.plan)
+            Survey::planned(&repo.store().inventory()?, purpose, now)
         }
         Err(error) => Err(error),
     }
@@ -82,6 +82,7 @@ pub fn collect(
 ) -> Result<Collected> {
     let (mut collected, now) = (Collected::default(), stamp.time);
     if !matches!(purpose, Purpose::Repack(_)) {
+        repo.free_forgotten(stamp)?;
         forget_expired(repo, stamp)?;
     }
     loop {
@@ -138,6 +139,29 @@ pub(super) struct Survey<'a> {
 impl<'a> Survey<'a> {
     pub(super) fn new(inventory: &'a Inventory<'a>, purpose: Purpose, now: Time) -> Result<Self> {
         let roots = Roots::find(inventory, inventory.refs(), now.micros)?;
+        Self::with_roots(inventory, roots, purpose, now)
+    }
+
+    /// The plan of a collection that has yet to note what may be freed.
+    fn planned(
+        inventory: &'a Inventory<'a>,
+        purpose: Purpose,
+        now: Time,
+    ) -> Result<CollectionPlan> {
+        let mut forgotten = ForgottenSession::load(inventory, inventory.refs())?;
+        if !matches!(purpose, Purpose::Repack(_)) {
+            forgotten.iter_mut().for_each(|gone| gone.come(now.micros));
+        }
+        let roots = Roots::find_without(inventory, inventory.refs(), now.micros, forgotten)?;
+        Ok(Self::with_roots(inventory, roots, purpose, now)?.plan)
+    }
+
+    fn with_roots(
+        inventory: &'a Inventory<'a>,
+        roots: Roots,
+        purpose: Purpose,
+        now: Time,
+    ) -> Result<Self> {
         let retention = plan_turns(inventory, &roots, purpose, now)?;
         let mut marker = Marker::new(inventory, Arc::clone(&roots.holes));
         let now_round = mark(&mut marker, inventory, &roots, &retention)?;
@@ -193,7 +217,7 @@ impl ObjectsSize {
 }
 
 /// Plans the retention: only `gc` and its steps let turns expire.
-fn plan_turns(
+pub(super) fn plan_turns(
     inventory: &Inventory<'_>,
     roots: &Roots,
     purpose: Purpose,

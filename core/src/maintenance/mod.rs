@@ -74,6 +74,7 @@ mod repair_commit;
 mod retention;
 mod roots;
 mod sections;
+mod session_sizes;
 mod stats;
 mod tally;
 #[cfg(test)]
@@ -99,5 +100,6 @@ pub use redact::{
 pub use repair::{Loss, RefRepair, RepairPlan, Repaired, plan_repair, repair};
 pub use retention::{Cost, plan_retention};
 pub use roots::{MAX_OPERATIONS, MIN_OPERATIONS, PROTECTED_OPERATIONS, Reason, Roots};
+pub use session_sizes::{SessionSize, SessionSizes, measure_sessions};
 pub use stats::stats;
 pub use usage::{LargeObject, SessionStats, Stats, StorageUsage};

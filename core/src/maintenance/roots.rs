@@ -10,7 +10,8 @@
 //!
 //! A root is protected with the content of its turn. What it comes from stays as a commit, and
 //! [retention](super::retention) decides about the content. Of a lost line only the newest turn that
-//! a ref was at is a tip; the older ones are turns of its history like those of a branch.
+//! a ref was at is a tip; the older ones are turns of its history like those of a branch. Operations
+//! hold nothing of a session that was [forgotten](crate::repo::ForgottenSession) after them.
 
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::fmt;
@@ -19,7 +20,10 @@ use std::sync::Arc;
 use super::graph::CommitGraph;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
-use crate::repo::{BranchName, Grafts, HEAD, REDACTIONS_REF, Redactions, RollbackTarget, pin_name};
+use crate::repo::{
+    BranchName, ForgottenSession, Grafts, HEAD, REDACTIONS_REF, Redactions, RollbackTarget,
+    pin_name,
+};
 use crate::store::{KnownLosses, RefTable};
 
 /// Operations that are kept, if they are no older than `OPERATION_DAYS`.
@@ -133,10 +137,33 @@ impl Roots {
         first: Option<ObjectId>,
         holes: Arc<KnownLosses>,
     ) -> Result<Self> {
+        let forgotten = ForgottenSession::load(source, refs)?;
+        Self::find_all(source, refs, now, first, holes, forgotten)
+    }
+
+    /// [`Roots::find`], as if these sessions and no others had been let go.
+    pub(super) fn find_without(
+        source: &dyn ObjectSource,
+        refs: &RefTable,
+        now: i64,
+        forgotten: Vec<ForgottenSession>,
+    ) -> Result<Self> {
+        let holes = Arc::new(KnownLosses::load(source, refs)?);
+        Self::find_all(source, refs, now, None, holes, forgotten)
+    }
+
+    fn find_all(
+        source: &dyn ObjectSource,
+        refs: &RefTable,
+        now: i64,
+        first: Option<ObjectId>,
+        holes: Arc<KnownLosses>,
+        forgotten: Vec<ForgottenSession>,
+    ) -> Result<Self> {
         let grafts = Grafts::load(source, refs)?;
         let graph = CommitGraph::with_holes(Arc::clone(&holes));
         let roots = Self { graph, holes, ..Self::default() };
-        let mut finder = Finder { source, grafts, now, first, roots };
+        let mut finder = Finder { source, grafts, forgotten, now, first, roots };
         finder.add_refs(refs)?;
         let operations = finder.add_operations(refs.operation)?;
         let (recent, older) =
@@ -156,6 +183,7 @@ pub(super) fn is_kept_operation(newer: u64, time_micros: i64, now: i64) -> bool 
 struct Finder<'a> {
     source: &'a dyn ObjectSource,
     grafts: Grafts,
+    forgotten: Vec<ForgottenSession>,
     now: i64,
     /// The first operation that is kept, if that is not a matter of age.
     first: Option<ObjectId>,
@@ -239,9 +267,12 @@ impl Finder<'_> {
     /// Protects what refs held before and after the newest operations.
     fn protect_values(&mut self, operations: &[Operation]) -> Result<()> {
         for operation in operations {
-            let values = operation.changes.iter().flat_map(|change| [&change.old, &change.new]);
-            for value in values.flatten() {
-                if let RefValue::Object(id) = value {
+            for change in &operation.changes {
+                for value in [&change.old, &change.new].into_iter().flatten() {
+                    let RefValue::Object(id) = value else { continue };
+                    if self.lets_go(operation, &change.name, id)? {
+                        continue;
+                    }
                     self.protect(id, &Reason::Operation(operation.sequence))?;
                 }
             }
@@ -255,6 +286,9 @@ impl Finder<'_> {
         for operation in operations {
             for change in &operation.changes {
                 let Some(RefValue::Object(id)) = &change.old else { continue };
+                if self.lets_go(operation, &change.name, id)? {
+                    continue;
+                }
                 if !self.roots.graph.contains(id) && !self.is_before(id, change.new.as_ref())? {
                     let (name, sequence) = (change.name.clone(), operation.sequence);
                     self.protect_lost(id, &Reason::Lost { name, sequence })?;
@@ -262,6 +296,11 @@ impl Finder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether a session that was forgotten since had this value.
+    fn lets_go(&self, operation: &Operation, name: &str, id: &ObjectId) -> Result<bool> {
+        ForgottenSession::lets_go(&self.forgotten, self.source, operation, (name, id))
     }
 
     /// Detects a ref that only advanced, from the commit `old` to `new`: then nothing was lost,

@@ -34,6 +34,7 @@ mod availability;
 mod bisect;
 mod branch;
 mod divergence;
+mod forgotten;
 mod grafts;
 mod history;
 mod links;
@@ -69,6 +70,7 @@ pub use branch::{
     pin_ref, tag_name, tag_ref,
 };
 pub use divergence::{BranchLine, Divergence};
+pub use forgotten::ForgottenSession;
 pub use grafts::{GRAFTS_REF, Grafts};
 pub use history::{History, LogEntry};
 pub use links::links;

@@ -27,7 +27,7 @@ pub const MAX_LABEL_BYTES: usize = 100;
 /// Most labels of a session.
 pub const MAX_LABELS: usize = 100;
 
-const SESSIONS: &str = "refs/sessions/";
+pub(super) const SESSIONS: &str = "refs/sessions/";
 const VERSION: u64 = 1;
 const WHAT: &str = "title and labels of a session";
 

@@ -106,6 +106,11 @@ impl<'r> Transaction<'r> {
         Self { repo, refs, staged, updates, appended_bytes, elided, lease, undoes, cited }
     }
 
+    /// The sequence of the operation that this one follows, unless another one is faster.
+    pub(super) fn base_sequence(&self) -> u64 {
+        self.refs.sequence
+    }
+
     /// The newest commit of a branch, as this transaction would leave it.
     #[must_use]
     pub fn tip(&self, branch: &BranchName) -> Option<ObjectId> {

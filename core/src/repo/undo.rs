@@ -12,7 +12,8 @@
 //! changed one of them, so nobody's work is undone by chance. An undo leaves these refs alone:
 //! those of maintenance under `refs/maintenance`, which describe the store; the observed use of
 //! contexts under `refs/watch`; files that wait for their calls under `refs/captures`; and those
-//! under `refs/before`, which keep workspaces as they were. Bringing the files of a workspace back
+//! under `refs/before`, which keep workspaces as they were; and what is known of sessions that were
+//! let go, under `refs/forgotten`. Bringing the files of a workspace back
 //! is the job of [`prepare_undo`](crate::workspace::prepare_undo); with [`Repository::undo`] alone
 //! the files stay. Storing payloads cannot be undone, because a conversation may cite them by now;
 //! evicting them can.
@@ -23,6 +24,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::adoption::{are_one, first_of};
+use super::forgotten::FORGOTTEN;
 use super::rollback::BEFORE;
 use super::vfs::PAYLOADS_REF;
 use super::watch::WATCHES;
@@ -268,6 +270,7 @@ impl Repository {
                 return Err(self.changed_since(name, *last));
             }
             if let Some(RefValue::Object(id)) = &change.new {
+                self.check_not_freed(&undone.operation, (name, id))?;
                 self.check_kept(name, id)?;
             }
         }
@@ -286,7 +289,7 @@ impl Repository {
     /// writing.
     pub fn undo(&self, plan: &UndoPlan, stamp: &Signature, reason: &str) -> Result<Committed> {
         let mut change = self.begin();
-        change.take_back(plan);
+        change.take_back(plan)?;
         change.commit(stamp, reason)
     }
 
@@ -319,12 +322,20 @@ impl Repository {
 
 impl Transaction<'_> {
     /// Takes an operation back: each ref gets its old value.
-    pub fn take_back(&mut self, plan: &UndoPlan) {
+    ///
+    /// # Errors
+    /// `NotFound` when a part of a session that was let go is not there any more.
+    pub fn take_back(&mut self, plan: &UndoPlan) -> Result<()> {
         for RefChange { name, old, new } in &plan.changes {
+            // Since this change began, nothing is lost to it.
+            if let Some(RefValue::Object(id)) = new {
+                self.repo().check_not_freed(&plan.undone.operation, (name, id))?;
+            }
             let expected = old.clone().map_or(Expected::Absent, Expected::Value);
             self.set_ref(name, expected, new.clone());
         }
         self.undo(plan.undone.id);
+        Ok(())
     }
 }
 
@@ -341,7 +352,7 @@ fn moved_files(operation: &Operation) -> Option<MovedFiles> {
 fn reversed(operation: &Operation) -> Vec<RefChange> {
     let changes = operation.changes.iter();
     let real = changes.filter(|change| change.old != change.new);
-    let kept = [MAINTENANCE, BEFORE, WATCHES, CAPTURES];
+    let kept = [MAINTENANCE, BEFORE, WATCHES, CAPTURES, FORGOTTEN];
     let own = real.filter(|change| !kept.iter().any(|kind| change.name.starts_with(kind)));
     own.map(|RefChange { name, old, new }| RefChange {
         name: name.clone(),

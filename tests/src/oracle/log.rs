@@ -145,6 +145,7 @@ fn holds(repo: &Repository, value: Option<&RefValue>, target: Option<&Target>) -
             let bytes = repo.store().read_as(Kind::Blob, id).unwrap();
             Policy::decode(&bytes).unwrap().keep_last == Some(*turns)
         }
+        (Some(RefValue::Object(_)), Some(Target::Forgotten)) => true,
         _ => false,
     }
 }

@@ -101,6 +101,8 @@ pub enum Target {
     Turn(String),
     /// A policy that keeps so many turns.
     KeepLast(u64),
+    /// A note that a session was forgotten.
+    Forgotten,
 }
 
 impl Attempt {

@@ -10,7 +10,7 @@ use turntree::maintenance::{
     Loss, Pattern, Policy, Purpose, Scope, collect, redact, repair, set_policy,
 };
 use turntree::object::{Kind, ObjectSink, RefValue};
-use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft, pin_ref, tag_ref};
+use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft, before_ref, pin_ref, tag_ref};
 use turntree::store::{Expected, Io, NewStore, Store, Tier};
 
 use super::turns::{REDACTED, SECRET, tips};
@@ -45,6 +45,8 @@ pub enum Step {
     Pin(usize),
     /// A tag on the newest turn of a branch.
     Tag(usize),
+    /// The session of a branch is forgotten, with its tags and pins.
+    Forget(usize),
     /// The session of a branch keeps so many turns.
     KeepLast(usize, u64),
     /// Objects without a ref, of a change that is never finished.
@@ -120,6 +122,7 @@ fn draw(random: &mut Random) -> Step {
         28..33 => Step::Collect(PURPOSES[random.below(PURPOSES.len())]),
         33 => Step::Repair,
         34 if random.below(8) == 0 => Step::Redact,
+        35 => Step::Forget(branch),
         _ => Step::Close,
     }
 }
@@ -193,6 +196,7 @@ impl Run<'_> {
                 self.finish(change, &tag, Some(Target::Turn(message)));
                 Ok(())
             }
+            Step::Forget(branch) => self.forget(repo, name(branch).session()),
             Step::KeepLast(branch, turns) => {
                 let name = name(branch);
                 let scope = Scope::Session(name.session());
@@ -294,6 +298,29 @@ impl Run<'_> {
         let mut change = repo.begin();
         change.move_branch(branch, Some(at));
         self.finish(change, &branch.full(), Some(Target::Turn(commit.message)));
+        Ok(())
+    }
+
+    /// Lets a session go for good.
+    fn forget(&self, repo: &Repository, session: &str) -> turntree::Result<()> {
+        for (name, id) in tips(repo)? {
+            if !name.starts_with("refs/heads/") && repo.commit(&id)?.session == session {
+                let mut change = repo.begin();
+                change.set_ref(&name, Expected::Any, None);
+                self.finish(change, &name, None);
+            }
+        }
+        repo.store().refresh()?;
+        let mut change = repo.begin();
+        let at = stamp(self.second);
+        let branches = change.branches_of(session);
+        change.forget_session(repo, session, &at, None)?;
+        let mut gone = vec!["HEAD".to_owned(), Scope::Session(session).ref_name()?];
+        gone.extend(branches.iter().flat_map(|(branch, _)| [branch.full(), before_ref(branch)]));
+        let gone = gone.iter().map(|name| (name.as_str(), None));
+        let note = format!("refs/forgotten/{session}");
+        let attempt = Attempt::new(gone.chain([(note.as_str(), Some(Target::Forgotten))]));
+        self.witness.attempt(attempt, |reason| change.commit(&at, &reason));
         Ok(())
     }
 

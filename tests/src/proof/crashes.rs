@@ -208,6 +208,9 @@ fn short_traces() -> Vec<(Trace, Plan)> {
     ];
     traces.push((after(30, &again), plan(1, 60)));
     traces.push((after(31, &[(0, Step::Redact), (1, Step::Turn(0))]), plan(1, 60)));
+    let forgets =
+        [Step::Turn(0), Step::Forget(0), Step::Collect(Purpose::Gc), Step::Turn(0), Step::Repair];
+    traces.push((after(32, &forgets.map(|step| (0, step))), plan(1, 60)));
     traces
 }
 

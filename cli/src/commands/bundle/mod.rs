@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use turntree::object::{ObjectId, Time};
-use turntree::repo::Repository;
+use turntree::repo::{BranchName, Repository};
 use turntree::store::{BundleWritten, Tier};
 use turntree::transfer::bundle::{
     Bundle as BundleFile, BundlePlan, BundleRequest, BundledOperation, Held, Manifest,
@@ -22,6 +22,7 @@ use turntree::{Error, ErrorKind};
 use self::encryption::{Opening, Sealing};
 use self::temp_file::{Spool, save_checked};
 use super::Verb;
+use crate::porcelain::branches::refuse_forgotten;
 use crate::porcelain::revision::resolve;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, input_name, open_file, stamp};
@@ -126,6 +127,9 @@ struct Unbundle {
     /// Print the outcome without changing anything
     #[arg(long)]
     dry_run: bool,
+    /// Import sessions that 'turntree session forget' has removed
+    #[arg(long)]
+    again: bool,
     /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_bytes: Option<u64>,
@@ -296,12 +300,19 @@ impl Unbundle {
         let (bundle, _) = self.input.open()?;
         let (session, max_bytes) = (self.session.clone(), self.max_bytes);
         let options = UnbundleOptions { session, max_bytes };
+        let repo = if self.dry_run { run.open()? } else { run.open_or_create()? };
+        let named = bundle.manifest().refs.keys().filter_map(|name| BranchName::from_full(name));
+        let named: BTreeSet<String> = match &self.session {
+            Some(session) => BTreeSet::from([session.clone()]),
+            None => named.map(|branch| branch.session().to_owned()).collect(),
+        };
+        refuse_forgotten(&repo, named.iter().map(String::as_str), self.again)?;
         let working = Working::new("verifying");
         let done = if self.dry_run {
-            let plan = plan_unbundle(&*run.open()?, &bundle, &options)?;
+            let plan = plan_unbundle(&repo, &bundle, &options)?;
             Unbundled { plan, operation: None, new_bytes: 0 }
         } else {
-            unbundle(&*run.open_or_create()?, &bundle, &options, &stamp()?)?
+            unbundle(&repo, &bundle, &options, &stamp()?)?
         };
         drop(working);
         self.report(&mut run.out, &done)?;

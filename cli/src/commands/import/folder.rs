@@ -9,6 +9,7 @@ use turntree_exchange::formats::context_chef::{self, FolderReport};
 use turntree_exchange::formats::ollm::{self, OllmReport};
 use turntree_exchange::{FoldersOf, ImportOptions, StoredTree, read_tree};
 
+use crate::porcelain::branches::refuse_forgotten;
 use crate::porcelain::import_report::{CONFLICT_HINT, print, warn_of_odd};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
@@ -27,12 +28,13 @@ enum System {
     Ollm,
 }
 
-/// Imports the directory `path`, as `session` if that is given.
+/// Imports the directory `path`, as `session` if that is given; `again` takes in what was forgotten.
 pub(super) fn import_folder(
     run: &mut Invocation,
     path: &Path,
     session: Option<&str>,
     mut options: ImportOptions,
+    again: bool,
 ) -> Result<Answer> {
     let shown = path.display().to_string();
     let full = path.canonicalize().map_err(|error| Error::io(format!("open {shown}"), error))?;
@@ -43,6 +45,7 @@ pub(super) fn import_folder(
             if session.is_none() {
                 options.session = session_name(&full);
             }
+            refuse_forgotten(&repo, [&*options.session], again)?;
             let report = context_chef::import_folder(&repo, &name, &files, &options)
                 .map_err(|error| error.at(&shown))
                 .hint(ErrorKind::Conflict, CONFLICT_HINT)?;
@@ -59,6 +62,7 @@ pub(super) fn import_folder(
             }
         }
         System::Ollm => {
+            refuse_forgotten(&repo, session, again)?;
             let report = ollm::import_folder(&repo, &name, &files, session, &options)
                 .map_err(|error| error.at(&shown))
                 .hint(ErrorKind::Conflict, CONFLICT_HINT)?;

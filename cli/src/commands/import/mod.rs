@@ -15,6 +15,7 @@ use turntree_exchange::{Format, HEAD_BYTES, ImportOptions, StoredTree, detect, r
 
 use self::folder::import_folder;
 use super::Verb;
+use crate::porcelain::branches::refuse_forgotten;
 use crate::porcelain::import_report::{CONFLICT_HINT, print, warn_of_notes, warn_of_odd};
 use crate::program::invocation::{Invocation, input_name, open_file, stamp};
 use crate::view::error::{Answer, Hint, Result};
@@ -49,6 +50,9 @@ pub(crate) struct Import {
     /// Point HEAD at the imported branch
     #[arg(long)]
     switch: bool,
+    /// Import a session that 'turntree session forget' has removed
+    #[arg(long)]
+    again: bool,
 }
 
 impl Verb for Import {
@@ -60,7 +64,7 @@ impl Verb for Import {
         }
         if self.file.is_dir() {
             let options = self.options(format)?;
-            return import_folder(run, &self.file, self.session.as_deref(), options);
+            return import_folder(run, &self.file, self.session.as_deref(), options, self.again);
         }
         let (input, total) = self.input()?;
         if format.is_none() && total.is_some() {
@@ -73,6 +77,7 @@ impl Verb for Import {
         }
         let repo = run.open_or_create()?;
         let options = self.options(format)?;
+        refuse_forgotten(&repo, [&*options.session], self.again)?;
         let directory = working_directory(&self.file);
         let input = Progress::new(input, &name, total);
         let report = turntree_exchange::import_from(&repo, input, &options, directory.as_deref())
@@ -99,6 +104,7 @@ impl Import {
         if self.session.is_none() && self.file.is_dir() {
             options.session = session_name(&codesign::full(&self.file)?);
         }
+        refuse_forgotten(&repo, [&*options.session], self.again)?;
         let report = import_designs(&repo, &found.files, &options)
             .map_err(|error| error.at(&shown))
             .hint(ErrorKind::Conflict, CONFLICT_HINT)?;

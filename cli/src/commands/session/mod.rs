@@ -1,5 +1,6 @@
 //! `session`: what is done with a whole session.
 
+mod forget;
 mod label;
 mod show;
 
@@ -9,7 +10,7 @@ use super::Verb;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 
-/// Show, name and label whole sessions
+/// Show, name, label and forget whole sessions
 ///
 /// A session is named by its name, its title, or a beginning of either that no other has.
 #[derive(Debug, Args)]
@@ -17,7 +18,8 @@ use crate::view::error::{Answer, Result};
   turntree session show 3f2a91c0
   turntree session rename 3f2a91c0 'the parser, second try'
   turntree session label 'the parser' draft
-  turntree sessions --label draft")]
+  turntree sessions --label draft
+  turntree session forget --older-than 180d --yes")]
 pub(crate) struct SessionVerbs {
     #[command(subcommand)]
     action: SessionCommand,
@@ -28,6 +30,7 @@ enum SessionCommand {
     Show(show::Show),
     Rename(label::Rename),
     Label(label::Label),
+    Forget(forget::Forget),
 }
 
 impl Verb for SessionVerbs {
@@ -36,6 +39,7 @@ impl Verb for SessionVerbs {
             SessionCommand::Show(_) => true,
             SessionCommand::Rename(_) => false,
             SessionCommand::Label(label) => label.reads_only(),
+            SessionCommand::Forget(forget) => forget.reads_only(),
         }
     }
 
@@ -44,6 +48,7 @@ impl Verb for SessionVerbs {
             SessionCommand::Show(show) => show.run(run),
             SessionCommand::Rename(rename) => rename.run(run),
             SessionCommand::Label(label) => label.run(run),
+            SessionCommand::Forget(forget) => forget.run(run),
         }
     }
 }

@@ -12,6 +12,8 @@ pub(crate) struct Adoption {
     pub(crate) agents: Vec<AdoptedAgent>,
     /// Files that could be transcripts by their names and are none.
     pub(crate) unrecognized: u64,
+    /// Sessions that were forgotten and are left out.
+    pub(crate) forgotten: u64,
     pub(crate) failures: Vec<AdoptionFailure>,
 }
 

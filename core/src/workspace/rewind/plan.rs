@@ -271,7 +271,7 @@ fn files_back<'r>(
     let state = RewindState { current: &current, wanted: &wanted, only: &all, whole: true };
     let (kept, files) = keep(&mut change, branch, dir, &state, options, stamp, message.clone())?;
     if let Some(undo) = undo {
-        change.take_back(undo);
+        change.take_back(undo)?;
     }
     change.set_before(branch, Some(kept.commit));
     let (commit, sections, files, before) = (kept.commit, Vec::new(), Some(files), Some(kept));

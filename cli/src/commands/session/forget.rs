@@ -1,0 +1,236 @@
+//! `session forget`: sessions go, their bytes with them, and adoption does not bring them back.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::maintenance::{Purpose, SessionSize, collect, measure_sessions};
+use turntree::object::Time;
+use turntree::repo::Repository;
+use turntree::{Error, ErrorKind};
+
+use crate::porcelain::patience::Patience;
+use crate::porcelain::sessions::named_session;
+use crate::program::complete::sessions;
+use crate::program::invocation::{Invocation, stamp};
+use crate::program::live::{LiveSession, client_session, live_sessions};
+use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::output::{FAINT, NAME, Output, warn};
+use crate::view::render::table::{Cell, Table};
+use crate::view::render::{count, size};
+use crate::view::units::{duration, parse_duration};
+use crate::view::{clock, json};
+
+/// Remove sessions and free their space
+///
+/// Prints what would go and how much that frees; --yes removes it. The branches of the sessions go
+/// in one operation, and the same command frees what only they hold, so an undo cannot bring it
+/// back; with --grace it is freed by the first collection after that time, and 'undo' takes it back
+/// until then. Turns that another session goes on from stay. A session with a pin or a tag on one of
+/// its turns is refused, and so is the one that the calling agent is in.
+///
+/// 'adopt', 'import', 'bundle unbundle' and hooks leave out what was forgotten; --again there takes
+/// it in again.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree session forget old-experiment
+  turntree session forget old-experiment another --yes
+  turntree session forget --older-than 180d --yes --grace 7d")]
+pub(super) struct Forget {
+    /// Sessions, by name, title or a beginning of these
+    #[arg(value_name = "SESSION", required_unless_present = "older_than",
+        add = ArgValueCandidates::new(sessions))]
+    sessions: Vec<String>,
+    /// Also every session whose newest turn is older than this, such as 180d, unless a pin or a tag
+    /// keeps a turn of it
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    older_than: Option<i64>,
+    /// Do it
+    #[arg(long)]
+    yes: bool,
+    /// Only print what would go, which is the default
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    /// Free nothing for this time, such as 7d
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    grace: Option<i64>,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// A session that goes.
+struct Leaving {
+    session: String,
+    branches: u64,
+    newest_turn: u64,
+    time: Time,
+    /// What it adds to all that stays.
+    own: SessionSize,
+}
+
+impl Forget {
+    /// Without --yes it only looks.
+    pub(super) fn reads_only(&self) -> bool {
+        !self.yes
+    }
+
+    pub(super) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let (repo, stamp) = (run.open()?, stamp()?);
+        self.patience.apply(&repo);
+        let mut leaving = self.leaving(&repo, stamp.time)?;
+        let order: Vec<String> = leaving.iter().map(|found| found.session.clone()).collect();
+        let sizes = measure_sessions(&repo, &order, stamp.time)?;
+        for (found, own) in leaving.iter_mut().zip(sizes.sessions) {
+            found.own = own;
+        }
+        let live = live_sessions(&repo, stamp.time)?;
+        for Leaving { session, .. } in leaving.iter().filter(|found| live.contains(&found.session))
+        {
+            warn(&format!(
+                "an agent is in session {session}: what it adds once that is forgotten is not recorded"
+            ));
+        }
+        let free_micros = self.grace.map(|grace| stamp.time.micros.saturating_add(grace));
+        let mut freed = None;
+        if self.yes && !leaving.is_empty() {
+            let mut change = repo.begin();
+            for Leaving { session, .. } in &leaving {
+                change.forget_session(&repo, session, &stamp, free_micros)?;
+            }
+            let what = match leaving.as_slice() {
+                [only] => format!("session {}", only.session),
+                several => count(several.len() as u64, "session"),
+            };
+            change.commit(&stamp, &format!("forget {what}"))?;
+            if self.grace.is_none() {
+                let collect = || collect(&repo, Purpose::Gc, &stamp, &mut |_| ());
+                let hint = "the sessions are forgotten; 'turntree gc' frees what they took";
+                let collected = self.patience.again(collect).hint(ErrorKind::Locked, hint)?;
+                freed = Some(collected.freed);
+            }
+        }
+        if run.out.json {
+            let micros = free_micros.unwrap_or(stamp.time.micros);
+            let free_time = Time { micros, ..stamp.time };
+            run.out.record(&json::Forgetting {
+                dry_run: !self.yes,
+                sessions: leaving.iter().map(Leaving::record).collect(),
+                free_time: self.yes.then(|| clock::rfc3339(free_time)),
+                freed: freed.map(Into::into),
+            })?;
+            return Ok(Answer::Yes);
+        }
+        self.write(&mut run.out, &leaving, stamp.time)?;
+        if let Some(freed) = freed {
+            writeln!(run.out, "freed {}, {}", count(freed.objects, "object"), size(freed.bytes))?;
+        }
+        Ok(Answer::Yes)
+    }
+
+    /// The sessions that go, newest first.
+    fn leaving(&self, repo: &Repository, now: Time) -> Result<Vec<Leaving>> {
+        let mut all: BTreeMap<String, Leaving> = BTreeMap::new();
+        for (branch, tip) in repo.branches() {
+            let (commit, session) = (repo.commit(&tip)?, branch.session().to_owned());
+            let (time, own) = (commit.time, SessionSize::default());
+            let first = Leaving { session, branches: 0, newest_turn: 0, time, own };
+            let known = all.entry(first.session.clone()).or_insert(first);
+            known.branches += 1;
+            known.newest_turn = known.newest_turn.max(commit.turn);
+            if commit.time.micros > known.time.micros {
+                known.time = commit.time;
+            }
+        }
+        let live = match client_session().map(|id| LiveSession::find(repo, &id)) {
+            Some(LiveSession::Known(name)) => Some(name),
+            _ => None,
+        };
+        let mut leaving: Vec<Leaving> = Vec::new();
+        for text in &self.sessions {
+            let name = &named_session(repo, text)?;
+            if leaving.iter().any(|known| known.session == *name) {
+                continue;
+            }
+            let Some(found) = all.remove(name) else { continue };
+            if let Some(keeper) = repo.names_that_keep(name, now.micros)?.first() {
+                let error = Error::invalid(format!("session {name} is kept by {keeper}"));
+                let hint = "remove it first: 'turntree unpin', 'turntree tag --delete'";
+                return Err(Failure::hinted(error, hint));
+            }
+            if live.as_ref() == Some(name) {
+                let error = Error::invalid(format!("session {name} is the one that calls"));
+                return Err(Failure::hinted(error, "forget it from outside, when it has ended"));
+            }
+            leaving.push(found);
+        }
+        if let Some(age) = self.older_than {
+            for (name, found) in all {
+                let is_old = found.time.micros < now.micros.saturating_sub(age);
+                if is_old
+                    && live.as_ref() != Some(&name)
+                    && repo.names_that_keep(&name, now.micros)?.is_empty()
+                {
+                    leaving.push(found);
+                }
+            }
+        }
+        leaving.sort_by_key(|found| Reverse(found.time.micros));
+        Ok(leaving)
+    }
+
+    fn write(&self, out: &mut Output, leaving: &[Leaving], now: Time) -> Result<()> {
+        if leaving.is_empty() {
+            writeln!(out, "no session is that old, or a pin or a tag keeps it")?;
+            return Ok(());
+        }
+        let mut table = Table::new(&["session", "branches", "turns", "newest", "takes"]);
+        for found in leaving {
+            table.row(vec![
+                Cell::styled(NAME, &found.session),
+                found.branches.to_string().into(),
+                found.own.turns.to_string().into(),
+                Cell::styled(FAINT, clock::relative(found.time, now)),
+                size(found.own.size.bytes).into(),
+            ]);
+        }
+        table.write(out)?;
+        let sessions = count(leaving.len() as u64, "session");
+        let turns = count(leaving.iter().map(|found| found.own.turns).sum(), "turn");
+        let bytes = size(leaving.iter().map(|found| found.own.size.bytes).sum());
+        let undo = "'turntree undo' takes it back until then";
+        match (self.yes, self.grace.map(duration)) {
+            (true, None) => writeln!(
+                out,
+                "forgot {sessions}: no undo brings them back, 'turntree adopt --again' what their agents still have"
+            )?,
+            (true, Some(grace)) => writeln!(
+                out,
+                "forgot {sessions}; {bytes} come free with the first collection after {grace}: {undo}"
+            )?,
+            (false, None) => {
+                writeln!(out, "would forget {sessions}, {turns}, and free {bytes} at once")?;
+                writeln!(out, "nothing was done; --yes does it, and no undo brings them back")?;
+            }
+            (false, Some(grace)) => {
+                writeln!(out, "would forget {sessions}, {turns}, and free {bytes} after {grace}")?;
+                writeln!(out, "nothing was done; --yes does it, and {undo}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Leaving {
+    fn record(&self) -> json::ForgottenSession {
+        json::ForgottenSession {
+            session: self.session.clone(),
+            branches: self.branches,
+            turn: self.newest_turn,
+            turns: self.own.turns,
+            bytes: self.own.size.bytes,
+            time: clock::rfc3339(self.time),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What sessions take: the bytes that each adds to those that stay without it.
+//!
+//! Sessions share content, so what one takes is a matter of order. Everything that is kept without
+//! the sessions that were asked for is counted first, then these one after another: when the last
+//! ones of the order go, their bytes come free.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::collect::plan_turns;
+use super::collection_plan::{ObjectsSize, Purpose};
+use super::mark::Marker;
+use super::roots::{Reason, Roots};
+use crate::error::Result;
+use crate::object::{ObjectId, Time};
+use crate::repo::{BranchName, ForgottenSession, Repository};
+use crate::store::Inventory;
+
+/// What sessions take.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionSizes {
+    /// Everything that stays without the sessions that were asked for.
+    pub rest: ObjectsSize,
+    /// The sessions that were asked for, in the order of the question.
+    pub sessions: Vec<SessionSize>,
+    /// What only sessions hold that were let go and are still there.
+    pub leaving: ObjectsSize,
+}
+
+/// What one session takes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionSize {
+    /// Its name.
+    pub session: String,
+    /// Commits that neither the rest nor a session before it leads to.
+    pub turns: u64,
+    /// What these and their contexts add.
+    pub size: ObjectsSize,
+}
+
+/// Measures sessions at the moment `now`, in this order: what each adds to everything else and to
+/// those before it. Turns that have expired, or expire with the next collection, count for their
+/// commits only.
+///
+/// Reads every node that is kept, as a collection does.
+///
+/// # Errors
+/// `Corrupt` when something that must stay is missing, and those of reading.
+pub fn measure_sessions(repo: &Repository, order: &[String], now: Time) -> Result<SessionSizes> {
+    let inventory = repo.store().inventory()?;
+    let mut survey = Survey::new(repo, &inventory, order, now)?;
+    let mut sizes = SessionSizes::default();
+    let mut shares = std::mem::take(&mut survey.shares).into_iter();
+    let first = shares.next().unwrap_or_default();
+    survey.marker.meet(survey.rest.operations.iter().copied())?;
+    let objects: Vec<ObjectId> = survey.rest.objects.keys().copied().collect();
+    survey.marker.meet(objects.iter().copied())?;
+    survey.count(&first)?;
+    survey.marker.meet_closure(&inventory, &objects)?;
+    sizes.rest = survey.added();
+    for (session, roots) in order.iter().zip(&mut shares) {
+        let turns = survey.count(&roots)?;
+        sizes.sessions.push(SessionSize { session: session.clone(), turns, size: survey.added() });
+    }
+    survey.count(&shares.next().unwrap_or_default())?;
+    sizes.leaving = survey.added();
+    Ok(sizes)
+}
+
+/// Everything behind the roots, and whose it is.
+struct Survey<'a> {
+    inventory: &'a Inventory<'a>,
+    /// All roots.
+    all: Roots,
+    /// Those without the sessions that were asked for and without those that were let go.
+    rest: Roots,
+    /// The commits to begin at: of the rest, of each session, and of those that were let go.
+    shares: Vec<Vec<ObjectId>>,
+    kept: HashSet<ObjectId>,
+    seen: HashSet<usize>,
+    marker: Marker<'a>,
+    counted: usize,
+}
+
+impl<'a> Survey<'a> {
+    fn new(
+        repo: &Repository,
+        inventory: &'a Inventory<'a>,
+        order: &[String],
+        now: Time,
+    ) -> Result<Self> {
+        let all = Roots::find(inventory, inventory.refs(), now.micros)?;
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        for (number, session) in order.iter().enumerate() {
+            for name in repo.names_of_session(session)? {
+                numbers.entry(name).or_insert(number);
+            }
+        }
+        let known = ForgottenSession::load(inventory, inventory.refs())?.into_iter();
+        let gone = known.map(|gone| gone.session).filter(|name| !has_branch(repo, name));
+        let gone: Vec<ForgottenSession> =
+            gone.chain(numbers.keys().cloned()).map(ForgottenSession::of_all_time).collect();
+        let rest = Roots::find_without(inventory, inventory.refs(), now.micros, gone)?;
+        let retention = plan_turns(inventory, &all, Purpose::Gc, now)?;
+        let kept = retention.kept.into_iter().collect();
+        let marker = Marker::new(inventory, Arc::clone(&all.holes));
+        let (shares, seen) = (vec![Vec::new(); order.len() + 2], HashSet::new());
+        let mut survey = Self { inventory, all, rest, shares, kept, seen, marker, counted: 0 };
+        survey.share(&numbers);
+        Ok(survey)
+    }
+
+    /// Tells whose each root is.
+    fn share(&mut self, numbers: &HashMap<String, usize>) {
+        let last = self.shares.len().saturating_sub(1);
+        let of_session = |session: &str| numbers.get(session).map(|number| number + 1);
+        let graph = &self.all.graph;
+        for (id, reasons) in &self.all.commits {
+            let owner = |reason: &Reason| owner(reason, &of_session);
+            let share = match self.rest.commits.get(id) {
+                // The first one that leads to it counts it.
+                Some(reasons) => reasons.iter().filter_map(owner).min().unwrap_or_default(),
+                None => {
+                    let commit = graph.find(id).and_then(|at| graph.commits().get(at));
+                    let session = commit.and_then(|commit| graph.sessions().get(commit.session));
+                    let of_refs = reasons.iter().filter_map(owner).filter(|share| *share > 0).min();
+                    of_refs.or_else(|| of_session(session?)).unwrap_or(last)
+                }
+            };
+            if let Some(share) = self.shares.get_mut(share) {
+                share.push(*id);
+            }
+        }
+    }
+
+    /// Meets everything behind these commits; returns how many of them were not met before.
+    fn count(&mut self, from: &[ObjectId]) -> Result<u64> {
+        let graph = &self.all.graph;
+        let mut open: Vec<usize> = from.iter().filter_map(|id| graph.find(id)).collect();
+        let (mut commits, mut trees) = (Vec::new(), Vec::new());
+        while let Some(at) = open.pop() {
+            let Some(commit) = graph.commits().get(at).filter(|_| self.seen.insert(at)) else {
+                continue;
+            };
+            commits.push(commit.id);
+            if self.kept.contains(&commit.id) {
+                trees.push(commit.tree);
+            }
+            open.extend(graph.parents(commit));
+        }
+        self.marker.begin_round();
+        self.marker.meet(commits.iter().copied())?;
+        self.marker.meet_contexts(&trees)?;
+        Ok(commits.len() as u64)
+    }
+
+    /// What was met since the last call.
+    fn added(&mut self) -> ObjectsSize {
+        let met = self.marker.met();
+        let added = met.get(self.counted..).unwrap_or_default();
+        let entries = added.iter().filter_map(|met| self.inventory.entry(met.position as usize));
+        let size = entries.fold(ObjectsSize::default(), |sum, entry| ObjectsSize {
+            objects: sum.objects + 1,
+            bytes: sum.bytes + entry.stored_bytes,
+        });
+        self.counted = met.len();
+        size
+    }
+}
+
+/// The share that a reason puts a commit into: 0 for the rest, nothing for what only joins another
+/// reason.
+fn owner(reason: &Reason, of_session: &dyn Fn(&str) -> Option<usize>) -> Option<usize> {
+    match reason {
+        Reason::Branch(name) | Reason::WentBack(name) => {
+            let branch: Option<BranchName> = name.parse().ok();
+            Some(branch.and_then(|branch| of_session(branch.session())).unwrap_or_default())
+        }
+        Reason::Head => None,
+        Reason::Ref(name) => {
+            Some(ForgottenSession::of_ref(name).and_then(of_session).unwrap_or_default())
+        }
+        Reason::Tag(_)
+        | Reason::Pin(_)
+        | Reason::Policy(_)
+        | Reason::Operation(_)
+        | Reason::Lost { .. } => Some(0),
+    }
+}
+
+fn has_branch(repo: &Repository, session: &str) -> bool {
+    repo.branches().iter().any(|(branch, _)| branch.session() == session)
+}

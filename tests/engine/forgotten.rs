@@ -1,0 +1,201 @@
+//! Sessions that are forgotten: what goes, what stays, and what an undo brings back.
+
+use bytes::Bytes;
+use turntree::ErrorKind;
+use turntree::context::Builder;
+use turntree::maintenance::{Purpose, collect, fsck, measure_sessions};
+use turntree::object::{ObjectId, ObjectSource, Time};
+use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft};
+use turntree::store::Thoroughness;
+use turntree_tests::sim::Random;
+use turntree_tests::{Sandbox, open_store, stamp};
+
+const DAY: i64 = 24 * 60 * 60;
+
+/// A turn with a text of its own that compresses badly, after the tip of the branch.
+fn turn(repo: &Repository, branch: &BranchName, second: i64) -> ObjectId {
+    let mut random = Random(u64::try_from(second).unwrap() + 77);
+    let text: String = (0..1000).map(|_| format!("{:x}", random.draw())).collect();
+    let mut change = repo.begin();
+    let mut context = match change.tip(branch) {
+        Some(tip) => Builder::from(repo.context(&tip).unwrap()),
+        None => Builder::new(),
+    };
+    let key = second.to_string();
+    context.set_entry(&mut change, "scratchpad", &key, Some(Bytes::from(text))).unwrap();
+    let tree = context.write(&mut change).unwrap();
+    let id = change.snapshot(branch, SnapshotDraft::new(tree, "turn", &stamp(second))).unwrap();
+    change.commit(&stamp(second), "snapshot").unwrap();
+    id
+}
+
+fn forget(repo: &Repository, session: &str, second: i64, grace: i64) {
+    let mut change = repo.begin();
+    let free = (grace > 0).then(|| stamp(second + grace).time.micros);
+    change.forget_session(repo, session, &stamp(second), free).unwrap();
+    change.commit(&stamp(second), "forget").unwrap();
+}
+
+/// Collects in a process of its own, and returns the bytes of the store.
+fn gc(sandbox: &Sandbox, seed: u8, second: i64) -> u64 {
+    let repo = open_store(&sandbox.store(), seed);
+    collect(&repo, Purpose::Gc, &stamp(second), &mut |_| ()).unwrap();
+    let report = fsck(repo.store(), Thoroughness::Full, stamp(second).time, &mut |_, _| {});
+    let report = report.unwrap();
+    assert!(report.is_ok(), "{:#?}", report.findings);
+    report.bytes
+}
+
+fn branch(name: &str) -> BranchName {
+    name.parse().unwrap()
+}
+
+/// A sandbox with sessions of ten turns, whose writer is gone.
+fn with_sessions(names: &[&str]) -> Sandbox {
+    let sandbox = Sandbox::new();
+    let writer = open_store(&sandbox.store(), 50);
+    for (number, name) in (0..).zip(names) {
+        for second in 0..10 {
+            turn(&writer, &branch(name), number * 100 + second);
+        }
+    }
+    sandbox
+}
+
+#[test]
+fn pins_tags_rollbacks_and_operations_on_a_forgotten_session_hold_nothing() {
+    let sandbox = with_sessions(&["a", "b"]);
+    let repo = open_store(&sandbox.store(), 2);
+    let (a, tip) = (branch("a"), repo.tip(&branch("a")).unwrap());
+    let mut change = repo.begin();
+    change.pin(&tip, NewPin { name: Some("p".into()), ..NewPin::default() }, &stamp(300)).unwrap();
+    change.commit(&stamp(300), "pin").unwrap();
+    let mut change = repo.begin();
+    change.tag("t", &tip, String::new(), &stamp(301)).unwrap();
+    change.commit(&stamp(301), "tag").unwrap();
+    // A line that was taken back, and one that was deleted.
+    let first = repo.find_turn(&tip, 3).unwrap();
+    let mut change = repo.begin();
+    change.move_branch(&a, Some(first));
+    change.move_branch(&branch("a/other"), Some(tip));
+    change.commit(&stamp(302), "back").unwrap();
+    let mut change = repo.begin();
+    change.delete_branch(&branch("a/other"));
+    change.unpin("p").unwrap();
+    change.commit(&stamp(303), "unpin").unwrap();
+    let refused = repo.begin().forget_session(&repo, "a", &stamp(304), None).unwrap_err();
+    assert!(refused.to_string().contains("tag t"), "{refused}");
+    let mut change = repo.begin();
+    change.untag("t").unwrap();
+    change.commit(&stamp(304), "untag").unwrap();
+
+    let sizes = measure_sessions(&repo, &["a".into()], stamp(305).time).unwrap();
+    let (own, rest) = (sizes.sessions[0].size.bytes, sizes.rest.bytes);
+    assert!(own.abs_diff(rest) < rest / 4, "{own} of a, {rest} of b");
+    let before = gc(&sandbox, 3, 305);
+    forget(&repo, "a", 306, 0);
+    drop(repo);
+    let after = gc(&sandbox, 4, 306);
+    assert!(after < before * 6 / 10, "{before} to {after}");
+    let repo = open_store(&sandbox.store(), 5);
+    assert!(!repo.store().contains(&tip).unwrap());
+    assert!(repo.is_forgotten("a") && !repo.is_forgotten("b"));
+    // What refs held before is not to be had any more, and says so.
+    for _ in 0..2 {
+        let entry = repo.undoable(None).unwrap().unwrap();
+        let refused = repo.plan_undo(entry).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NotFound, "{refused}");
+    }
+}
+
+#[test]
+fn an_undo_takes_it_back_until_the_content_is_freed() {
+    let sandbox = with_sessions(&["a", "b"]);
+    let repo = open_store(&sandbox.store(), 2);
+    let tip = repo.tip(&branch("a")).unwrap();
+    forget(&repo, "a", 300, 7 * DAY);
+    assert_eq!(repo.tip(&branch("a")), None);
+    let before = gc(&sandbox, 3, 301);
+    repo.store().refresh().unwrap();
+    let entry = repo.undoable(None).unwrap().unwrap();
+    repo.undo(&repo.plan_undo(entry).unwrap(), &stamp(302), "undo").unwrap();
+    assert_eq!(repo.tip(&branch("a")), Some(tip));
+    assert!(!repo.is_forgotten("a"), "it has come back");
+    // It is whole also long after the moment at which it would have been freed.
+    gc(&sandbox, 4, 8 * DAY);
+    repo.store().refresh().unwrap();
+    repo.context(&repo.find_turn(&tip, 1).unwrap()).unwrap();
+
+    forget(&repo, "a", 9 * DAY, DAY);
+    drop(repo);
+    let kept = gc(&sandbox, 5, 9 * DAY + 1);
+    assert!(kept > before * 9 / 10, "{before} to {kept}");
+    let freed = gc(&sandbox, 6, 10 * DAY + 1);
+    assert!(freed < before * 6 / 10, "{before} to {freed}");
+}
+
+#[test]
+fn a_session_that_was_renamed_is_known_by_both_names() {
+    let sandbox = with_sessions(&["a", "b"]);
+    let repo = open_store(&sandbox.store(), 2);
+    let mut change = repo.begin();
+    change.rename_branch(&branch("a"), &branch("the-parser")).unwrap();
+    change.commit(&stamp(300), "rename").unwrap();
+    let before = gc(&sandbox, 3, 301);
+    repo.store().refresh().unwrap();
+    let error = repo.begin().forget_session(&repo, "a", &stamp(302), None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    forget(&repo, "the-parser", 302, 0);
+    assert!(repo.is_forgotten("a") && repo.is_forgotten("the-parser"));
+    drop(repo);
+    let after = gc(&sandbox, 4, 303);
+    assert!(after < before * 6 / 10, "{before} to {after}");
+}
+
+#[test]
+fn what_another_session_goes_on_from_stays() {
+    let sandbox = with_sessions(&["a"]);
+    let repo = open_store(&sandbox.store(), 2);
+    let tip = repo.tip(&branch("a")).unwrap();
+    let mut change = repo.begin();
+    change.move_branch(&branch("fork"), Some(repo.find_turn(&tip, 6).unwrap()));
+    change.switch(&branch("a"));
+    change.commit(&stamp(300), "fork").unwrap();
+    let forked = turn(&repo, &branch("fork"), 301);
+    forget(&repo, "a", 302, 0);
+    drop(repo);
+    gc(&sandbox, 3, 303);
+    let repo = open_store(&sandbox.store(), 4);
+    assert!(!repo.store().contains(&tip).unwrap());
+    for number in 1..=7 {
+        repo.context(&repo.find_turn(&forked, number).unwrap()).unwrap();
+    }
+    // HEAD does not stay on what is gone.
+    assert_eq!(repo.head().unwrap().branch.session(), "default");
+    // Its transcript may come again, and no old operation is in the way.
+    turn(&repo, &branch("a"), 0);
+    assert!(!repo.is_forgotten("a"));
+    drop(repo);
+    gc(&sandbox, 5, 400);
+}
+
+#[test]
+fn steps_that_free_a_part_leave_nothing_dangling() {
+    let sandbox = with_sessions(&["a", "b", "c"]);
+    let repo = open_store(&sandbox.store(), 2);
+    collect(&repo, Purpose::Step, &stamp(300), &mut |_| ()).unwrap();
+    for number in 0..10 {
+        turn(&repo, &branch("a"), 310 + number);
+    }
+    drop(repo);
+    let repo = open_store(&sandbox.store(), 3);
+    forget(&repo, "a", 330, 0);
+    collect(&repo, Purpose::Step, &stamp(331), &mut |_| ()).unwrap();
+    let entry = repo.undoable(None).unwrap().unwrap();
+    if let Ok(plan) = repo.plan_undo(entry) {
+        repo.undo(&plan, &stamp(332), "undo").unwrap();
+    }
+    let report = fsck(repo.store(), Thoroughness::Full, Time::default(), &mut |_, _| {}).unwrap();
+    assert!(report.is_ok(), "{:#?}", report.findings);
+    gc(&sandbox, 4, 333);
+}

@@ -35,6 +35,7 @@ pub use formats::any::{follow, import, import_from};
 pub use formats::detect::detect;
 pub use formats::frameworks::OLLM_TOKENS;
 pub use formats::frameworks::read_tree::{FoldersOf, StoredTree, read_files, read_tree};
+pub use formats::session::{GIT_REMOTE, without_credentials};
 pub use formats::state::apply_state;
 pub use formats::state_edits::apply_edits;
 pub use formats::{MESSAGE_FORMATS, is_prompt};
@@ -46,7 +47,7 @@ pub use insight::compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, c
 pub use insight::intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 pub use insight::lessons;
 pub use insight::offload::{OffloadOptions, Placeholder, Tail, offload};
-pub use insight::origin::{GIT_BRANCH, GIT_REMOTE, Origin, TITLE, origin};
+pub use insight::origin::{GIT_BRANCH, Origin, origin};
 pub use insight::outline::{ChangedFile, OutlinePart, TurnFacts, outline, turn_facts};
 pub use insight::reads::{Reads, Stale, StaleReason, check_reads};
 pub use insight::search::MessageText;

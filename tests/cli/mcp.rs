@@ -28,7 +28,10 @@ fn tools_say_what_they_take_answer_and_do() {
             .map(|tool| tool["name"].as_str().unwrap())
             .collect()
     };
-    let looking = ["compare", "diff", "log", "read_vfs", "search", "show", "spiral", "status"];
+    let looking = [
+        "compare", "diff", "log", "outline", "read_vfs", "search", "sessions", "show", "spiral",
+        "status",
+    ];
     assert_eq!(named(&|notes| notes["readOnlyHint"] == true), BTreeSet::from(looking));
     let destructive = BTreeSet::from(["restore", "undo"]);
     assert_eq!(named(&|notes| notes["destructiveHint"] == true), destructive);

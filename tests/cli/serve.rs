@@ -22,7 +22,9 @@ fn every_method_answers_as_it_describes_itself() {
     let calls = [
         ("status", json!({})),
         ("snapshot", json!({"message": "by a program", "pin": true})),
+        ("sessions", json!({"limit": 2})),
         ("log", json!({"limit": 2})),
+        ("outline", json!({"limit": 2})),
         ("show", json!({"revision": "turn:2:scratchpad/note"})),
         ("diff", json!({"old": "turn:1", "text": true})),
         ("search", json!({"pattern": "note [12]"})),
@@ -71,6 +73,12 @@ fn answers_are_the_records_of_the_command_line() {
     assert_eq!(shown["listing"], by_command(&["ls", "HEAD:agents/main/messages"]));
     let compared = server.call("diff", &json!({"old": "HEAD~1"})).unwrap();
     assert_eq!(compared["sections"], by_command(&["diff", "HEAD~1"]));
+    let told = server.call("outline", &json!({})).unwrap();
+    let lines = place.run(&["outline", "--json"]);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(told["prompts"], Value::Array(lines));
+    let listed = server.call("sessions", &json!({})).unwrap();
+    assert_eq!(listed["sessions"], by_command(&["sessions"])["sessions"]);
     let listed = server.call("branch", &json!({})).unwrap();
     assert_eq!(listed["branches"], by_command(&["branch"])["branches"]);
     let found = server.call("search", &json!({"pattern": "note 2"})).unwrap();

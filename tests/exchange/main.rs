@@ -26,3 +26,4 @@ mod resume;
 mod spiral;
 mod swarm;
 mod swarm_vectors;
+mod titles;

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
+use turntree_exchange::without_credentials;
 
 /// Most bytes of a file of git that are read.
 const MAX_FILE_BYTES: u64 = 64 << 10;
@@ -73,19 +74,6 @@ fn remote_of(config: &str) -> Option<String> {
         }
     }
     found.map(|(_, url)| without_credentials(url)).filter(|url| !url.is_empty())
-}
-
-/// An address without the user and password that it may hold.
-fn without_credentials(url: &str) -> String {
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-            let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-            let slash = if rest.contains('/') { "/" } else { "" };
-            format!("{scheme}://{host}{slash}{path}")
-        }
-        None => url.to_owned(),
-    }
 }
 
 #[cfg(test)]

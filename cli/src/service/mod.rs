@@ -19,6 +19,7 @@ mod log;
 pub(crate) mod mcp;
 mod merge;
 mod offload;
+mod outline;
 mod page;
 mod pin;
 mod plan;
@@ -29,6 +30,7 @@ mod restore;
 pub(crate) mod rpc;
 mod schema;
 mod search;
+mod sessions;
 mod show;
 mod snapshot;
 mod spiral;
@@ -61,10 +63,12 @@ use crate::view::error::{Exit, Failure, Result};
 pub(crate) use ids::Ids;
 
 /// Every operation, in the order of work.
-pub(crate) const OPERATIONS: [Operation; 19] = [
+pub(crate) const OPERATIONS: [Operation; 21] = [
     operation::<status::StatusArguments>(),
     operation::<snapshot::SnapshotArguments>(),
+    operation::<sessions::SessionsArguments>(),
     operation::<log::LogArguments>(),
+    operation::<outline::OutlineArguments>(),
     operation::<show::ShowArguments>(),
     operation::<diff::DiffArguments>(),
     operation::<search::SearchArguments>(),
@@ -316,6 +320,11 @@ impl<'s> ServiceCall<'s> {
     /// client has started it, for the session of that client.
     fn has_own_branch(&self) -> bool {
         self.own_branch().is_some() || client_session().is_some()
+    }
+
+    /// The place of the calls of this server, if it is known.
+    fn here(&self) -> Option<&Here> {
+        self.service.here.as_ref()
     }
 
     fn workspace(&self) -> Option<&Path> {

@@ -9,10 +9,12 @@
 //!   inside the turn that called it. In a file that holds only a sub-agent its lines do.
 //! - `compact_boundary` and the summary after it replace the conversation, but for the messages that
 //!   the boundary names: they stay, after the summary.
+//! - `custom-title` is the title that the person gave, `ai-title` one that the client made, `summary`
+//!   one of the conversation up to a record.
 //! - `parentUuid` names the line before. A turn whose line follows one of an earlier turn goes back
 //!   there: what came between is left.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -23,10 +25,11 @@ use turntree::object::ObjectId;
 use super::claude_code_tools::{change, is, sub_agent_todos, todos_key};
 use super::files::FileContents;
 use super::links::Links;
-use super::session::{Session, record};
+use super::session::{Session, TITLE, record};
 use crate::model::event::{Content, Event, Parser};
 use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
+use crate::model::words::first_line;
 use crate::text::json::text_at;
 use crate::text::piece::Piece;
 use crate::text::shape::JsonShape;
@@ -52,7 +55,6 @@ const QUIET: &[&str] = &[
     "agent-color",
     "agent-name",
     "agent-setting",
-    "ai-title",
     "api-request",
     "api-request-blob",
     "api-request-resumed",
@@ -64,7 +66,6 @@ const QUIET: &[&str] = &[
     "bridge-session",
     "continued-in",
     "cost-state",
-    "custom-title",
     "data-flow-incomplete",
     "data-flow-records",
     "derived-from",
@@ -85,7 +86,6 @@ const QUIET: &[&str] = &[
     "relocated",
     "resume-head-vouch",
     "session-owner",
-    "summary",
     "tag",
     "tools-used",
     "worktree-state",
@@ -99,6 +99,9 @@ const CONTINUATIONS: &[&str] = &[
     "<bash-stderr>",
     "[Request interrupted by user",
 ];
+
+/// Most summaries that wait for their records.
+const MAX_SUMMARIES: usize = 1000;
 
 /// Beginning of the line before a command typed at the terminal.
 const CAVEAT: &str = "<local-command-caveat>";
@@ -181,6 +184,26 @@ struct ClaudeCode {
     /// The sub-agent that goes on with the conversation of its caller in this file.
     #[serde(default)]
     goes_on: Option<String>,
+    /// How much the title counts that is known.
+    #[serde(default)]
+    titled: TitleRank,
+    /// Summaries of records that have not come yet, by these.
+    #[serde(default)]
+    summaries: BTreeMap<String, String>,
+}
+
+/// How much a title counts: one of a higher rank stays.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+enum TitleRank {
+    /// There is none.
+    #[default]
+    None,
+    /// A summary of the conversation up to a record.
+    Summary,
+    /// The client made it from the conversation.
+    Made,
+    /// The person gave it.
+    Given,
 }
 
 impl Parser for ClaudeCode {
@@ -189,6 +212,9 @@ impl Parser for ClaudeCode {
         let Some(line) = record(piece, events) else { return };
         self.line(&line, events);
         if let Some(id) = text_at(&line, "/uuid") {
+            if let Some(summary) = self.summaries.remove(id) {
+                self.title(TitleRank::Summary, Some(&summary), events);
+            }
             self.links.add(id);
         }
     }
@@ -240,8 +266,36 @@ impl ClaudeCode {
             }
             "system" => {}
             CALLER => self.goes_on = text_at(line, "/agentId").map(str::to_owned),
+            "custom-title" => {
+                self.title(TitleRank::Given, text_at(line, "/customTitle"), events);
+            }
+            "ai-title" => self.title(TitleRank::Made, text_at(line, "/aiTitle"), events),
+            "summary" => self.summary(line, events),
             quiet if QUIET.contains(&quiet) => {}
             other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),
+        }
+    }
+
+    fn title(&mut self, rank: TitleRank, title: Option<&str>, events: &mut Vec<Event>) {
+        let title = title.map(first_line).filter(|title| !title.is_empty());
+        if title.is_some() && rank >= self.titled {
+            self.titled = rank;
+            self.session.fact(TITLE, title.as_deref(), events);
+        }
+    }
+
+    /// A summary names the record that it goes up to. Files begin with those of other sessions of
+    /// the project, so it counts when that record is in this one.
+    fn summary(&mut self, line: &Value, events: &mut Vec<Event>) {
+        let named = text_at(line, "/summary").zip(text_at(line, "/leafUuid"));
+        match named {
+            Some((summary, leaf)) if self.links.has(leaf) => {
+                self.title(TitleRank::Summary, Some(summary), events);
+            }
+            Some((summary, leaf)) if self.summaries.len() < MAX_SUMMARIES => {
+                self.summaries.insert(leaf.to_owned(), first_line(summary));
+            }
+            _ => {}
         }
     }
 
@@ -458,6 +512,28 @@ mod tests {
                 "main Assistant Done.",
             ]
         );
+    }
+
+    #[test]
+    fn a_given_title_stays_and_summaries_count_when_their_record_is_here() {
+        let title = |kind: &str, field: &str, text: &str| json!({"type": kind, field: text, "sessionId": "s"});
+        let summary =
+            |text: &str, leaf: &str| json!({"type": "summary", "summary": text, "leafUuid": leaf});
+        let mut said = user(&json!("go"));
+        said["uuid"] = "u-here".into();
+        let lines = [
+            summary("of another session", "u-other"),
+            summary("of this one", "u-here"),
+            said,
+            title("ai-title", "aiTitle", "made"),
+            summary("later, and less", "u-here"),
+            title("custom-title", "customTitle", "given\nby hand"),
+            title("ai-title", "aiTitle", "made again"),
+            title("custom-title", "customTitle", ""),
+        ];
+        let told = told(&FORMAT, &lines);
+        let titles: Vec<_> = told.iter().filter(|line| line.starts_with("title=")).collect();
+        assert_eq!(titles, ["title=of this one", "title=made", "title=given"]);
     }
 
     #[test]

@@ -19,10 +19,11 @@ use turntree::context::{MAIN_AGENT, Role};
 use turntree::object::{ObjectId, Time};
 
 use super::files::{FileChange, FileContents};
-use super::session::{Session, record};
+use super::session::{GIT_REMOTE, Session, TITLE, record, without_credentials};
 use crate::model::event::{Content, Event, MessageEvent, Parser};
 use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
+use crate::model::words::first_line;
 use crate::text::json::text_at;
 use crate::text::piece::Piece;
 use crate::text::shape::JsonShape;
@@ -188,6 +189,8 @@ impl Codex {
         ] {
             self.session.fact(key, text_at(payload, path), events);
         }
+        let remote = text_at(payload, "/git/repository_url").map(without_credentials);
+        self.session.fact(GIT_REMOTE, remote.as_deref(), events);
         if let Some(prompt) = payload.pointer("/base_instructions/text") {
             events.push(Event::SystemPrompt {
                 agent: MAIN_AGENT.to_owned(),
@@ -254,6 +257,10 @@ impl Codex {
     fn event(&mut self, payload: &Value, events: &mut Vec<Event>) {
         match text_at(payload, "/type") {
             Some("task_started") => self.between_turns(),
+            Some("thread_name_updated") => {
+                let title = text_at(payload, "/thread_name").map(first_line);
+                self.session.fact(TITLE, title.as_deref(), events);
+            }
             Some("patch_apply_end") if payload.get("success") == Some(&Value::Bool(true)) => {
                 let changes = payload.get("changes").and_then(Value::as_object);
                 for (path, change) in changes.into_iter().flatten() {
@@ -350,6 +357,23 @@ mod tests {
 
     fn event(payload: &Value) -> Value {
         json!({"type": "event_msg", "payload": payload})
+    }
+
+    #[test]
+    fn the_name_of_a_thread_and_the_remote_are_told() {
+        let url = "https://me:secret@example.org/p.git";
+        let lines = [
+            json!({"type": "session_meta", "payload": {"id": "s", "git": {"branch": "b",
+                   "repository_url": url}}}),
+            event(&json!({"type": "thread_name_updated", "thread_name": "fix it"})),
+        ];
+        let expected = [
+            "session_id=s",
+            "git_branch=b",
+            "git_remote=https://example.org/p.git",
+            "title=fix it",
+        ];
+        assert_eq!(told(&FORMAT, &lines), expected);
     }
 
     #[test]

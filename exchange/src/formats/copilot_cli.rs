@@ -12,10 +12,11 @@ use turntree::context::{MAIN_AGENT, Role};
 
 use super::editor::Editor;
 use super::files::FileChange;
-use super::session::{Session, record};
+use super::session::{Session, TITLE, record};
 use crate::model::event::{Content, Event, Parser};
 use crate::model::format::{Format, FormatReader, Records};
 use crate::model::view::MessageView;
+use crate::model::words::first_line;
 use crate::text::json::text_at;
 use crate::text::piece::Piece;
 use crate::text::shape::JsonShape;
@@ -97,6 +98,10 @@ impl Parser for CopilotCli {
             "session.start" => self.session_start(data, events),
             "session.model_change" if is_main => {
                 self.session.fact("model", text_at(data, "/newModel"), events);
+            }
+            "session.title_changed" if is_main => {
+                let title = text_at(data, "/title").map(first_line);
+                self.session.fact(TITLE, title.as_deref(), events);
             }
             "system.message" => {
                 if let Some(prompt) = data.get("content") {

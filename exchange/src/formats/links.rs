@@ -67,6 +67,11 @@ impl Links {
         self.places.insert(id, RecordPlace { piece, turns, messages, is_message });
     }
 
+    /// Returns whether the record `id` was seen, as far as records are kept.
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.places.get(id).is_some()
+    }
+
     /// Returns the event of a turn that begins with the current piece and follows the record
     /// `parent`.
     pub(super) fn back(&mut self, parent: &str) -> Option<Event> {

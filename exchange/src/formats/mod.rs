@@ -49,7 +49,7 @@ mod openhands;
 mod patch;
 mod pi;
 mod section_names;
-mod session;
+pub(crate) mod session;
 pub(crate) mod state;
 pub(crate) mod state_edits;
 mod swe_agent;

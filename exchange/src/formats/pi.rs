@@ -18,10 +18,11 @@ use turntree::context::{MAIN_AGENT, Role};
 use super::editor::Editor;
 use super::files::FileChange;
 use super::links::Links;
-use super::session::{Session, record};
+use super::session::{Session, TITLE, record};
 use crate::model::event::{Content, Event, Parser};
 use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
+use crate::model::words::first_line;
 use crate::text::json::text_at;
 use crate::text::piece::Piece;
 use crate::text::shape::JsonShape;
@@ -40,7 +41,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 /// Entries that say nothing about the conversation.
-const QUIET: &[&str] = &["custom", "label", "session_info"];
+const QUIET: &[&str] = &["custom", "label"];
 
 fn entry_id(entry: &Value) -> Option<&str> {
     text_at(entry, "/id").filter(|_| text_at(entry, "/type") != Some("session"))
@@ -128,6 +129,10 @@ impl Pi {
             "thinking_level_change" => {
                 let level = text_at(entry, "/thinkingLevel");
                 self.session.fact("thinking_level", level, events);
+            }
+            "session_info" => {
+                let title = text_at(entry, "/name").map(first_line);
+                self.session.fact(TITLE, title.as_deref(), events);
             }
             quiet if QUIET.contains(&quiet) => {}
             other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),
@@ -241,6 +246,15 @@ mod tests {
 
     fn user(text: &str) -> Value {
         json!({"type": "message", "message": {"role": "user", "content": text}})
+    }
+
+    #[test]
+    fn a_session_has_the_title_of_its_client() {
+        let lines = [
+            json!({"type": "session", "id": "s", "cwd": "/p"}),
+            json!({"type": "session_info", "id": "1", "name": "fix it"}),
+        ];
+        assert_eq!(told(&FORMAT, &lines), ["session_id=s", "cwd=/p", "title=fix it"]);
     }
 
     #[test]

@@ -10,6 +10,13 @@ use crate::model::event::Event;
 use crate::text::json;
 use crate::text::piece::{Piece, PieceKind};
 
+/// The fact that is the title of the session in its client.
+pub(crate) const TITLE: &str = "title";
+
+/// Metadata of a snapshot, and a fact of the section `meta`: the address of the remote of the git
+/// repository around its directory.
+pub const GIT_REMOTE: &str = "git_remote";
+
 /// Facts about a session as they become known.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Session {
@@ -53,6 +60,19 @@ impl Session {
             None if is_absolute => path.to_owned(),
             None => format!("{cwd}{separator}{path}"),
         }
+    }
+}
+
+/// Returns an address without the user and password that it may hold.
+#[must_use]
+pub fn without_credentials(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+            format!("{scheme}://{host}{path}")
+        }
+        None => url.to_owned(),
     }
 }
 

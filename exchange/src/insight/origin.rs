@@ -6,15 +6,11 @@ use turntree::error::Result;
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
 use turntree::repo::{Repository, WORKSPACE};
 
+use crate::formats::session::{GIT_REMOTE, TITLE};
+
 /// Metadata of a snapshot, and a fact of the section `meta`: the branch of the git repository around
 /// its directory.
 pub const GIT_BRANCH: &str = "git_branch";
-
-/// The same for the address of the remote of that repository.
-pub const GIT_REMOTE: &str = "git_remote";
-
-/// A fact of the section `meta`: the title that the client gave the session.
-pub const TITLE: &str = "title";
 
 /// Most bytes of a fact that are read.
 const MAX_FACT_BYTES: usize = 16 << 10;

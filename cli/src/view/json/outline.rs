@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use turntree_exchange::OutlinePart;
 
 use crate::view::clock;
 
 /// One line of `outline`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OutlinePrompt {
     /// The number of the prompt; `null` for the turns before the first one.
     pub(crate) prompt: Option<u64>,
@@ -31,7 +32,7 @@ pub(crate) struct OutlinePrompt {
 }
 
 /// A file that is different after a prompt.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OutlineFile {
     pub(crate) path: String,
     pub(crate) lines_added: u64,

@@ -1,0 +1,52 @@
+//! The outline of a branch: what was asked for, and what came of each prompt.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use turntree::repo::HEAD;
+use turntree_exchange::{is_prompt, outline};
+
+use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
+use super::{Effect, Request, ServiceCall};
+use crate::porcelain::revision::resolve;
+use crate::view::error::Result;
+use crate::view::json;
+
+/// Arguments of `outline`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OutlineArguments {
+    /// The session, branch or snapshot; HEAD by default
+    revision: Option<String>,
+    /// Begin at this prompt of the list; 0 by default
+    #[serde(default)]
+    offset: u64,
+    /// Maximum number of prompts: 1 to 500, 50 by default
+    limit: Option<u64>,
+}
+
+/// Prompts, the oldest first.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct OutlineAnswer {
+    prompts: Vec<json::OutlinePrompt>,
+    /// The offset at which the next call goes on; null at the end.
+    next_offset: Option<u64>,
+}
+
+impl Request for OutlineArguments {
+    type Answer = OutlineAnswer;
+    const NAME: &'static str = "outline";
+    const TITLE: &'static str = "Outline by prompts";
+    const ABOUT: &'static str = "Lists what was asked for, oldest first: for each prompt its turns, \
+        tools, failures, changed files, checks, and whether it was rolled back.";
+    const EFFECT: Effect = Effect::Looks;
+
+    fn answer(self, call: &ServiceCall<'_>) -> Result<OutlineAnswer> {
+        let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
+        let repo = call.open()?;
+        let tip = resolve(&repo, self.revision.as_deref().unwrap_or(HEAD))?.commit;
+        let parts = outline(&repo, &tip, &mut repo.prompts(Some(&is_prompt))?)?;
+        let Page { part, next, .. } = items(parts, self.offset, limit);
+        let prompts = part.into_iter().map(json::OutlinePrompt::new).collect();
+        Ok(OutlineAnswer { prompts, next_offset: next })
+    }
+}

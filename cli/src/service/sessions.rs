@@ -1,0 +1,70 @@
+//! Sessions, newest first.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use turntree::Error;
+
+use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
+use super::{Effect, Request, ServiceCall};
+use crate::porcelain::sessions::{ListedSession, Wanted, list};
+use crate::view::error::Result;
+use crate::view::{clock, json};
+
+/// Arguments of `sessions`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SessionsArguments {
+    /// Only sessions recorded in the directory of this server or above
+    #[serde(default)]
+    here: bool,
+    /// Only sessions of this agent, as claude-code
+    agent: Option<String>,
+    /// Only sessions with a snapshot later than this, as 3.days.ago
+    since: Option<String>,
+    /// Only sessions with these labels
+    #[serde(default)]
+    labels: Vec<String>,
+    /// Begin at this session of the list; 0 by default
+    #[serde(default)]
+    offset: u64,
+    /// Maximum number of sessions: 1 to 500, 50 by default
+    limit: Option<u64>,
+}
+
+/// Sessions.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct SessionsAnswer {
+    sessions: Vec<json::SessionRecord>,
+    /// The offset at which the next call goes on; null at the end.
+    next_offset: Option<u64>,
+}
+
+impl Request for SessionsArguments {
+    type Answer = SessionsAnswer;
+    const NAME: &'static str = "sessions";
+    const TITLE: &'static str = "Sessions by title, agent, project";
+    const ABOUT: &'static str = "Lists sessions, newest first, with title, agent, project, prompts \
+        and turns. What only one name or title begins with is a revision, too.";
+    const EFFECT: Effect = Effect::Looks;
+
+    fn answer(self, call: &ServiceCall<'_>) -> Result<SessionsAnswer> {
+        let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
+        let now = clock::now()?;
+        let moment = |text: String| {
+            let expected = "expected a time as 3.days.ago";
+            let moment = clock::parse_moment(&text, now);
+            moment.ok_or_else(|| Error::invalid(format!("since '{text}': {expected}")))
+        };
+        let wanted = Wanted {
+            here: call.here().filter(|_| self.here),
+            agent: self.agent.as_deref(),
+            since: self.since.map(moment).transpose()?,
+            labels: &self.labels,
+        };
+        let (found, _) = list(&*call.open()?, &wanted, now)?;
+        let Page { part, next, .. } = items(found, self.offset, limit);
+        let record = |it: ListedSession| json::SessionRecord::new(it.summary, it.is_live);
+        let sessions = part.into_iter().map(record).collect();
+        Ok(SessionsAnswer { sessions, next_offset: next })
+    }
+}

@@ -1,0 +1,67 @@
+//! Sessions know the titles that their clients gave them, and no others.
+
+use turntree_exchange::{TitleSource, find_session, sessions};
+use turntree_tests::{Sandbox, claude_code, recorded_sessions};
+
+#[test]
+fn a_recorded_session_has_no_title_of_another_one() {
+    // Files of Claude Code begin with the summaries of other sessions of the project.
+    let mut seen = 0;
+    for path in recorded_sessions() {
+        let bytes = std::fs::read(&path).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        if !text.starts_with("{\"type\":\"summary\"") {
+            continue;
+        }
+        seen += 1;
+        let sandbox = Sandbox::new();
+        sandbox.import("s", &bytes).unwrap();
+        let all = sessions(&sandbox.repo).unwrap();
+        let (title, source) = all[0].title().unwrap();
+        assert_eq!(source, TitleSource::Prompt, "{}: {title}", path.display());
+        assert!(!title.is_empty());
+    }
+    if seen == 0 {
+        eprintln!("no recorded session begins with a summary: not tested");
+    }
+}
+
+#[test]
+fn every_recorded_session_is_found_by_its_title_once_that_is_its_own() {
+    let sandbox = Sandbox::new();
+    for (number, path) in recorded_sessions().into_iter().enumerate() {
+        let bytes = std::fs::read(&path).unwrap();
+        if bytes.len() < 1 << 20 {
+            let _ = sandbox.import(&format!("n{number}-s"), &bytes);
+        }
+    }
+    let all = sessions(&sandbox.repo).unwrap();
+    for session in &all {
+        let Some((title, _)) = session.title() else { continue };
+        let same = all.iter().filter(|other| {
+            let other = other.title().map(|(title, _)| title.to_lowercase());
+            other.as_deref() == Some(&title.to_lowercase())
+        });
+        if same.count() == 1 && title.chars().count() > 3 {
+            let found = find_session(&sandbox.repo, &title.to_uppercase()).unwrap();
+            assert_eq!(found.as_deref(), Some(session.name.as_str()), "{title}");
+        }
+    }
+}
+
+#[test]
+fn a_title_that_a_client_gives_later_is_the_title_of_the_session() {
+    let sandbox = Sandbox::new();
+    let mut text = claude_code(5);
+    sandbox.import("s", text.as_bytes()).unwrap();
+    let before = sessions(&sandbox.repo).unwrap();
+    assert_eq!(before[0].title().unwrap().1, TitleSource::Prompt);
+    text.push_str(
+        "{\"type\":\"custom-title\",\"customTitle\":\"The lexer\",\"sessionId\":\"s\"}\n",
+    );
+    sandbox.import("s", text.as_bytes()).unwrap();
+    let after = sessions(&sandbox.repo).unwrap();
+    assert_eq!(after[0].title(), Some(("The lexer", TitleSource::Client)));
+    assert_eq!(after[0].prompts, before[0].prompts);
+    assert_eq!(find_session(&sandbox.repo, "the l").unwrap().as_deref(), Some("s"));
+}

@@ -15,12 +15,12 @@ use crate::view::json;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OutlineArguments {
-    /// The session, branch or snapshot; HEAD by default
+    /// A session, branch or snapshot; HEAD by default
     revision: Option<String>,
-    /// Begin at this prompt of the list; 0 by default
+    /// Begin at this prompt; 0 by default
     #[serde(default)]
     offset: u64,
-    /// Maximum number of prompts: 1 to 500, 50 by default
+    /// At most so many: 1 to 500, 50 by default
     limit: Option<u64>,
 }
 
@@ -35,9 +35,9 @@ pub(super) struct OutlineAnswer {
 impl Request for OutlineArguments {
     type Answer = OutlineAnswer;
     const NAME: &'static str = "outline";
-    const TITLE: &'static str = "Outline by prompts";
-    const ABOUT: &'static str = "Lists what was asked for, oldest first: for each prompt its turns, \
-        tools, failures, changed files, checks, and whether it was rolled back.";
+    const TITLE: &'static str = "Outline";
+    const ABOUT: &'static str = "Lists what was asked for, oldest first, and what came of each \
+        prompt.";
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &ServiceCall<'_>) -> Result<OutlineAnswer> {

@@ -14,20 +14,20 @@ use crate::view::{clock, json};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SessionsArguments {
-    /// Only sessions recorded in the directory of this server or above
+    /// Only those of this directory or above
     #[serde(default)]
     here: bool,
-    /// Only sessions of this agent, as claude-code
+    /// Only of this agent, as claude-code
     agent: Option<String>,
-    /// Only sessions with a snapshot later than this, as 3.days.ago
+    /// Only with a snapshot since then, as 3.days.ago
     since: Option<String>,
-    /// Only sessions with these labels
+    /// Only with these labels
     #[serde(default)]
     labels: Vec<String>,
-    /// Begin at this session of the list; 0 by default
+    /// Begin at this session; 0 by default
     #[serde(default)]
     offset: u64,
-    /// Maximum number of sessions: 1 to 500, 50 by default
+    /// At most so many: 1 to 500, 50 by default
     limit: Option<u64>,
 }
 
@@ -42,9 +42,9 @@ pub(super) struct SessionsAnswer {
 impl Request for SessionsArguments {
     type Answer = SessionsAnswer;
     const NAME: &'static str = "sessions";
-    const TITLE: &'static str = "Sessions by title, agent, project";
-    const ABOUT: &'static str = "Lists sessions, newest first, with title, agent, project, prompts \
-        and turns. What only one name or title begins with is a revision, too.";
+    const TITLE: &'static str = "Sessions";
+    const ABOUT: &'static str = "Lists sessions, newest first. What one name or title begins with is \
+        a revision too.";
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &ServiceCall<'_>) -> Result<SessionsAnswer> {

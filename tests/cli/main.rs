@@ -4,6 +4,7 @@ mod adopting;
 mod clients;
 mod exploration;
 mod faults;
+mod git_hook;
 mod here;
 mod hook;
 mod hook_late;

@@ -10,7 +10,9 @@ use turntree::repo::Repository;
 
 use super::Verb;
 use super::ls;
+use crate::hook::git::has_script;
 use crate::porcelain::entries::{entry_at, list, overview};
+use crate::porcelain::git_commits::{GitCommit, commits_of_turn};
 use crate::porcelain::place::resolve_place;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
@@ -81,6 +83,9 @@ fn write_overview(
     for (name, value) in &commit.metadata {
         writeln!(out, "{}  {}", harmless(name), harmless(value))?;
     }
+    for GitCommit { id, subject } in git_commits(id) {
+        writeln!(out, "git      {} {}", paint.paint(ID, harmless(&id)), harmless(&subject))?;
+    }
     writeln!(out)?;
     for line in harmless(&commit.message).lines() {
         writeln!(out, "    {line}")?;
@@ -98,6 +103,12 @@ fn write_overview(
         writeln!(out, "\n{}", paint.paint(REMOVED, format_args!("{open} to decide")))?;
     }
     write_last_messages(out, context, source)
+}
+
+/// The commits of git that name the snapshot, where the hook of git is.
+fn git_commits(id: &ObjectId) -> Vec<GitCommit> {
+    let here = std::env::current_dir().ok().filter(|here| has_script(here));
+    here.map(|here| commits_of_turn(&here, id)).unwrap_or_default()
 }
 
 fn write_last_messages(

@@ -13,6 +13,7 @@
 //! | `calls.rs` | when a client has last run a hook |
 //! | `advice.rs` | what the agent is told |
 //! | `watch.rs` | the end of a hook that takes too long |
+//! | `git.rs` | the hook of git, which names turns in commits |
 //! | `log.rs` | what went wrong, for people |
 //! | `program.rs` | this program, as settings name it |
 //! | `settings.rs` | where clients keep their settings, and what is put into them |
@@ -25,6 +26,7 @@ mod edit;
 mod ending;
 pub(crate) mod event;
 mod files;
+pub(crate) mod git;
 pub(crate) mod log;
 mod pins;
 pub(crate) mod program;

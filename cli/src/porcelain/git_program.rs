@@ -1,4 +1,4 @@
-//! The program git, as it is asked for worktrees.
+//! The program git: how it is asked, and its worktrees.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -38,7 +38,7 @@ impl GitProject {
     pub(crate) fn add_worktree(&self, dir: &Path) -> Result<()> {
         let dir = dir.as_os_str();
         let words = ["worktree", "add", "--quiet", "--detach"].map(AsRef::as_ref);
-        done(&self.top, words.into_iter().chain([dir, "HEAD".as_ref()]))
+        run(&self.top, words.into_iter().chain([dir, "HEAD".as_ref()]))
     }
 
     /// Removes a worktree with all that is in it.
@@ -46,7 +46,7 @@ impl GitProject {
         let words = ["worktree", "remove", "--force"].map(AsRef::as_ref);
         // Not from inside of it, if it is the one that this was found by.
         let from = common_dir(dir).unwrap_or_else(|| self.top.clone());
-        done(&from, words.into_iter().chain([dir.as_os_str()]))
+        run(&from, words.into_iter().chain([dir.as_os_str()]))
     }
 }
 
@@ -78,19 +78,25 @@ fn git(dir: &Path) -> Command {
 }
 
 /// The one line that git answers; none when it fails or says nothing.
-fn line(dir: &Path, words: &[&str]) -> Option<String> {
-    let Output { status, stdout, .. } = git(dir).args(words).output().ok()?;
-    let text = String::from_utf8(stdout).ok()?;
+pub(super) fn line(dir: &Path, words: &[&str]) -> Option<String> {
+    let text = lines(dir, words)?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
-    (status.success() && !text.is_empty()).then(|| text.to_owned())
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn done<'a>(dir: &Path, words: impl Iterator<Item = &'a std::ffi::OsStr>) -> Result<()> {
+/// All that git answers; none when it fails.
+pub(super) fn lines(dir: &Path, words: &[&str]) -> Option<String> {
+    let Output { status, stdout, .. } = git(dir).args(words).output().ok()?;
+    String::from_utf8(stdout).ok().filter(|_| status.success())
+}
+
+/// Runs git, and says what it says when it fails.
+pub(super) fn run<'a>(dir: &Path, words: impl Iterator<Item = &'a std::ffi::OsStr>) -> Result<()> {
     let output = git(dir).args(words).output().map_err(|error| Error::io("start git", error))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let said: String = said.trim().chars().take(SHOWN).collect();
-    Err(Error::new(ErrorKind::InvalidInput, format!("git worktree failed: {said}")))
+    Err(Error::new(ErrorKind::InvalidInput, format!("git failed: {said}")))
 }

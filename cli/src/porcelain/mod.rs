@@ -13,6 +13,7 @@ pub(crate) mod diff;
 pub(crate) mod edits;
 pub(crate) mod entries;
 pub(crate) mod export;
+pub(crate) mod git_commits;
 pub(crate) mod git_facts;
 pub(crate) mod git_program;
 pub(crate) mod history;

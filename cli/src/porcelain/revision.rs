@@ -6,12 +6,13 @@ use turntree::repo::{BranchName, Repository, Resolver, Revision};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{find_session, is_prompt};
 
+use super::git_commits::turn_of_commit;
 use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Hint, Result};
 
-/// Resolves a revision, with times in `@{...}`, and with sessions by the beginning of their names and
-/// titles.
+/// Resolves a revision, with times in `@{...}`, with sessions by the beginning of their names and
+/// titles, and with commits of git that name their turn.
 pub(crate) fn resolve(repo: &Repository, revision: &str) -> Result<Revision> {
     // A title may have characters that mean something in a revision.
     if revision.contains([':', '~', '^'])
@@ -20,7 +21,23 @@ pub(crate) fn resolve(repo: &Repository, revision: &str) -> Result<Revision> {
     {
         return resolve_whole(repo, &session);
     }
-    with_hint(repo, &|resolver| resolver.resolve(revision), hint_for(repo, revision))
+    let found = with_hint(repo, &|resolver| resolver.resolve(revision), hint_for(repo, revision));
+    if let Err(failure) = &found
+        && failure.is_not_found()
+        && let Ok(id) = of_git_commit(revision)
+    {
+        return resolve_whole(repo, &id);
+    }
+    found
+}
+
+/// The id of the snapshot that a commit of the repository of git around the working directory names.
+pub(crate) fn of_git_commit(word: &str) -> Result<String> {
+    let here = std::env::current_dir().ok();
+    let id = here.and_then(|here| turn_of_commit(&here, word));
+    Ok(id.map(|id| id.to_string()).ok_or_else(|| {
+        Error::not_found(format!("git has no commit '{word}' here that names a turn"))
+    })?)
 }
 
 /// [`resolve`] by whole names alone, for words that may mean something else.

@@ -1,6 +1,7 @@
 //! `hook`: what an agent calls at every step, and how it comes to do that.
 
 mod check;
+mod git;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use turntree::{Error, ErrorKind};
 use turntree_exchange::agents::hook::Dialect;
 
 use self::check::Check;
+use self::git::GitMessage;
 use super::Verb;
 use crate::hook::event::{self, Behaviour};
 use crate::hook::log;
@@ -30,6 +32,7 @@ use crate::view::output::{FAINT, NAME, warn};
 #[command(after_long_help = "Examples:
   turntree hook install claude-code --dry-run
   turntree hook install claude-code --user --offload 20000 --spiral
+  turntree hook install git
   turntree hook uninstall claude-code --user
   turntree hook check
   turntree hook log
@@ -84,12 +87,23 @@ enum Client {
     Gemini,
 }
 
+/// Programs with settings or scripts for hooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Program {
+    ClaudeCode,
+    Codex,
+    Gemini,
+    /// Name the turn in commits that are made while an agent works
+    Git,
+}
+
 #[derive(Debug, Subcommand)]
 enum HookCommand {
     Install(Install),
     Uninstall(Uninstall),
     Log(HookLog),
     Check(Check),
+    GitMessage(GitMessage),
 }
 
 /// Add the hooks to the settings of a client
@@ -98,6 +112,9 @@ enum HookCommand {
 /// replaces what it put in before. The settings of Claude Code are .claude/settings.local.json, which
 /// is for this machine alone, and run this program by its path; --shared are .claude/settings.json,
 /// which run plain 'turntree'. Codex and Gemini CLI have only settings that may be shared.
+///
+/// For git it is a line in the script prepare-commit-msg of the repository: commits that are made while
+/// an agent works get trailers that name the turn. 'turntree show COMMIT' finds it.
 #[derive(Debug, Args)]
 struct Install {
     #[command(flatten)]
@@ -123,7 +140,7 @@ struct HookLog {}
 struct SettingsPlace {
     /// The client
     #[arg(value_enum, value_name = "CLIENT")]
-    client: Client,
+    program: Program,
     /// Use the settings of the project in the working directory (default): those for this machine
     /// alone, where the client has such
     #[arg(long, conflicts_with = "user")]
@@ -152,6 +169,7 @@ impl Verb for Hook {
             Some(HookCommand::Uninstall(action)) => action.run(run),
             Some(HookCommand::Log(_)) => HookLog::run(run),
             Some(HookCommand::Check(action)) => action.run(run),
+            Some(HookCommand::GitMessage(action)) => Ok(action.run(run)),
             None => {
                 let behaviour = Behaviour {
                     dialect: self.dialect.map(Into::into),
@@ -189,11 +207,18 @@ impl Hook {
 
 impl Install {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let command = self.command(run)?;
-        let path = self.place.path()?;
-        let plan = install(self.place.client.into(), &path, &command);
-        self.place.carry_out(run, &path, plan, "installed", self.place.steps())?;
-        for other in self.place.others()? {
+        let Some(client) = self.place.client() else {
+            self.place.check_for_git(self.flags.is_any())?;
+            let command = self.program(run)? + " hook";
+            git::set_up(run, Some(&command), self.place.dry_run)?;
+            return Ok(Answer::Yes);
+        };
+        let command = self.command(run, client)?;
+        let path = self.place.path(client)?;
+        let plan = install(client, &path, &command);
+        let steps = client.steps_to_trust(!self.place.user);
+        self.place.carry_out(run, (client, &path), plan, "installed", steps)?;
+        for other in self.place.others(client)? {
             if uninstall(&other, PLAIN).is_ok_and(|plan| !plan.is_done()) {
                 let other = other.display();
                 warn(&format!(
@@ -204,10 +229,9 @@ impl Install {
         Ok(Answer::Yes)
     }
 
-    /// The command that runs this program at every event. What others may share names no place of
-    /// this machine.
-    fn command(&self, run: &Invocation) -> Result<String> {
-        let is_shared = self.place.is_shared();
+    /// This program with its store, as a command. What others may share names no place of this machine.
+    fn program(&self, run: &Invocation) -> Result<String> {
+        let is_shared = self.place.client().is_some_and(|client| self.place.is_shared(client));
         let mut command = if is_shared { PLAIN.to_owned() } else { shell_word(&program()?) };
         if is_shared && !is_on_path() {
             warn("'turntree' is not in PATH: the client runs it only where it is");
@@ -222,7 +246,13 @@ impl Install {
                 .map_err(|error| Error::io(format!("find {}", store.display()), error))?;
             command += &format!(" --store {}", shell_word(utf8(&store)?));
         }
-        command += &format!(" hook --dialect {}", Dialect::from(self.place.client).name());
+        Ok(command)
+    }
+
+    /// The command that runs this program at every event.
+    fn command(&self, run: &Invocation, client: Dialect) -> Result<String> {
+        let mut command = self.program(run)?;
+        command += &format!(" hook --dialect {}", client.name());
         if let Some(offload) = self.flags.offload {
             command += &format!(" --offload {offload}");
         }
@@ -241,8 +271,13 @@ impl Install {
 
 impl Uninstall {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let (named, program) = (self.place.path()?, program()?);
-        let others = if self.place.shared { Vec::new() } else { self.place.others()? };
+        let Some(client) = self.place.client() else {
+            self.place.check_for_git(false)?;
+            git::set_up(run, None, self.place.dry_run)?;
+            return Ok(Answer::Yes);
+        };
+        let (named, program) = (self.place.path(client)?, program()?);
+        let others = if self.place.shared { Vec::new() } else { self.place.others(client)? };
         let has_hooks =
             |path: &PathBuf| uninstall(path, &program).map_or(true, |plan| !plan.is_done());
         let mut paths: Vec<PathBuf> =
@@ -252,24 +287,38 @@ impl Uninstall {
         }
         for path in paths {
             let plan = uninstall(&path, &program);
-            self.place.carry_out(run, &path, plan, "uninstalled", &[])?;
+            self.place.carry_out(run, (client, &path), plan, "uninstalled", &[])?;
         }
         Ok(Answer::Yes)
     }
 }
 
 impl SettingsPlace {
-    /// Returns the steps that are left to do in the client.
-    fn steps(&self) -> &'static [&'static str] {
-        Dialect::from(self.client).steps_to_trust(!self.user)
+    /// The client whose settings these are; none for git.
+    fn client(&self) -> Option<Dialect> {
+        match self.program {
+            Program::ClaudeCode => Some(Dialect::ClaudeCode),
+            Program::Codex => Some(Dialect::Codex),
+            Program::Gemini => Some(Dialect::Gemini),
+            Program::Git => None,
+        }
+    }
+
+    /// Refuses options that say nothing to git.
+    fn check_for_git(&self, has_flags: bool) -> Result<()> {
+        if has_flags || self.project || self.shared || self.user {
+            let message = "git has one script in each repository, and no options for it";
+            return Err(Failure::hinted(Error::invalid(message), "leave out the options"));
+        }
+        Ok(())
     }
 
     /// Returns whether these are settings of a project that others may get with it.
-    fn is_shared(&self) -> bool {
-        self.shared || !self.user && !has_local(self.client.into())
+    fn is_shared(&self, client: Dialect) -> bool {
+        self.shared || !self.user && !has_local(client)
     }
 
-    fn path(&self) -> Result<PathBuf> {
+    fn path(&self, client: Dialect) -> Result<PathBuf> {
         let base = if self.user {
             etcetera::home_dir().map_err(|error| {
                 Error::not_found("there is no home directory").with_source(error)
@@ -277,13 +326,12 @@ impl SettingsPlace {
         } else {
             working_directory()?
         };
-        let is_local = !self.user && !self.is_shared();
-        Ok(path_of(self.client.into(), &base, is_local))
+        let is_local = !self.user && !self.is_shared(client);
+        Ok(path_of(client, &base, is_local))
     }
 
     /// The other settings of the project.
-    fn others(&self) -> Result<Vec<PathBuf>> {
-        let client = self.client.into();
+    fn others(&self, client: Dialect) -> Result<Vec<PathBuf>> {
         if self.user || !has_local(client) {
             return Ok(Vec::new());
         }
@@ -293,7 +341,7 @@ impl SettingsPlace {
     fn carry_out(
         &self,
         run: &mut Invocation,
-        asked: &Path,
+        (client, asked): (Dialect, &Path),
         plan: turntree::Result<Plan>,
         done: &str,
         then: &'static [&'static str],
@@ -307,7 +355,7 @@ impl SettingsPlace {
         }
         if run.out.json {
             run.out.record(&json::HookSettings {
-                client: Dialect::from(self.client).name(),
+                client: client.name(),
                 path: plan.path.display().to_string(),
                 changed: !plan.is_done(),
                 dry_run: self.dry_run,
@@ -319,7 +367,7 @@ impl SettingsPlace {
         if plan.is_done() {
             writeln!(run.out, "{} is up to date", run.out.paint.paint(NAME, path))?;
         } else if self.dry_run {
-            write_difference(run, &plan)?;
+            write_difference(run, &plan.path, plan.before.as_deref(), plan.after.as_deref())?;
         } else {
             writeln!(run.out, "{done}: {}", run.out.paint.paint(NAME, path))?;
         }
@@ -334,11 +382,14 @@ fn working_directory() -> Result<PathBuf> {
     Ok(std::env::current_dir().map_err(|error| Error::io("find the working directory", error))?)
 }
 
-fn write_difference(run: &mut Invocation, plan: &Plan) -> Result<()> {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let (before, after) = (text(&plan.before), text(&plan.after));
-    let path = plan.path.display().to_string();
-    let difference = TextDiff::from_lines(&before, &after);
+fn write_difference(
+    run: &mut Invocation,
+    path: &Path,
+    before: Option<&str>,
+    after: Option<&str>,
+) -> Result<()> {
+    let path = path.display().to_string();
+    let difference = TextDiff::from_lines(before.unwrap_or_default(), after.unwrap_or_default());
     write!(run.out, "{}", difference.unified_diff().context_radius(1).header(&path, &path))?;
     Ok(())
 }

@@ -21,6 +21,7 @@ use self::order::GraphLine;
 use super::Verb;
 use crate::porcelain::history::{Walk, gone};
 use crate::porcelain::place::part;
+use crate::porcelain::revision::of_git_commit;
 use crate::porcelain::search::{Occurring, warn_of_gaps};
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::Invocation;
@@ -97,6 +98,9 @@ pub(crate) struct Log {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["revision", "all"],
         add = ArgValueCandidates::new(sessions))]
     session: Option<String>,
+    /// Start at the turn that a commit of git names
+    #[arg(long, value_name = "SHA", conflicts_with_all = ["revision", "all", "session"])]
+    commit: Option<String>,
     /// Show the oldest first; -n counts from there
     #[arg(long, conflicts_with = "graph")]
     reverse: bool,
@@ -130,7 +134,8 @@ impl Verb for Log {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let words: Vec<String> = self.revision.iter().cloned().collect();
+        let named = self.commit.as_deref().map(of_git_commit).transpose()?;
+        let words: Vec<String> = self.revision.iter().cloned().chain(named).collect();
         let (revisions, mut paths) = part(&repo, &words)?;
         paths.extend(self.path.iter().cloned());
         let walk = match (revisions.first(), &self.session) {

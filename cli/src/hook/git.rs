@@ -1,0 +1,197 @@
+//! The hook of git: a line in a script, and the trailers that it puts into messages of commits.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use turntree::repo::{BranchName, Repository};
+use turntree::{Error, ErrorKind};
+
+use super::log;
+use super::turn::kind_of;
+use crate::porcelain::git_commits::{hooks_folder, name_turn};
+use crate::program::invocation::{Invocation, has_own_branch, stamp};
+use crate::program::live::{LiveSession, client_session, live_sessions};
+use crate::view::error::{Failure, Result};
+
+/// The script that git runs before a person or an agent edits the message of a commit.
+const SCRIPT: &str = "prepare-commit-msg";
+
+/// The end of the line that is ours.
+const MARK: &str = " # names the turn of turntree";
+
+/// Shells whose scripts take the line.
+const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
+
+/// What a script becomes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ScriptPlan {
+    pub(crate) path: PathBuf,
+    /// `None` if it is not there.
+    pub(crate) before: Option<String>,
+    /// `None` if it goes.
+    pub(crate) after: Option<String>,
+}
+
+impl ScriptPlan {
+    /// Plans the line that runs `command`, in the repository around `dir`; without a command, its end.
+    ///
+    /// # Errors
+    /// `InvalidInput` where no repository is, and for a script that is none of a shell.
+    pub(crate) fn new(dir: &Path, command: Option<&str>) -> Result<Self> {
+        let Some(folder) = hooks_folder(dir) else {
+            let message = format!("{} is in no repository of git", dir.display());
+            return Err(Error::invalid(message).into());
+        };
+        let path = folder.join(SCRIPT);
+        let before = match fs::read_to_string(&path) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => {
+                return Err(Error::io(format!("read {}", path.display()), error).into());
+            }
+        };
+        let after = edited(before.as_deref(), command).ok_or_else(|| {
+            let message = format!("{} is no script of a shell", path.display());
+            let hint = "call 'turntree hook git-message' in it with the first argument of the hook";
+            Failure::hinted(Error::invalid(message), hint)
+        })?;
+        Ok(Self { path, before, after })
+    }
+
+    /// Returns whether nothing is left to do.
+    pub(crate) fn is_done(&self) -> bool {
+        self.before == self.after
+    }
+
+    /// Writes the script beside its place and puts it there, or removes it.
+    pub(crate) fn apply(&self) -> turntree::Result<()> {
+        let path = &self.path;
+        let failed = |error| Error::io(format!("write {}", path.display()), error);
+        let Some(after) = &self.after else {
+            return fs::remove_file(path).map_err(failed);
+        };
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let mode = fs::metadata(path).map_or(0o755, |found| found.permissions().mode() | 0o100);
+        let new = path.with_extension("turntree-new");
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o700)
+            .open(&new)
+            .map_err(failed)?;
+        file.write_all(after.as_bytes())
+            .and_then(|()| file.set_permissions(Permissions::from_mode(mode)))
+            .and_then(|()| file.sync_all())
+            .and_then(|()| fs::rename(&new, path))
+            .inspect_err(|_| drop(fs::remove_file(&new)))
+            .map_err(failed)
+    }
+}
+
+/// Returns the script with the line for `command`, or without it; nothing for one that is none of a
+/// shell. Outside of the line every byte stays.
+fn edited(before: Option<&str>, command: Option<&str>) -> Option<Option<String>> {
+    let line = command.map(|command| format!("{command} git-message \"$1\" || :{MARK}\n"));
+    let Some(before) = before else {
+        return Some(line.map(|line| format!("#!/bin/sh\n{line}")));
+    };
+    let mut others: Vec<&str> =
+        before.split_inclusive('\n').filter(|line| !line.trim_end().ends_with(MARK)).collect();
+    let Some(line) = line else {
+        let is_ours =
+            others == ["#!/bin/sh\n"] && others.len() < before.split_inclusive('\n').count();
+        return Some((!is_ours).then(|| others.concat()));
+    };
+    let first = others.first().copied().unwrap_or_default();
+    let interpreter = first.trim_end().rsplit(['/', ' ']).next().unwrap_or_default();
+    if !first.starts_with("#!") || !SHELLS.contains(&interpreter) || !first.ends_with('\n') {
+        return None;
+    }
+    // Behind a line that ends the script it would never run.
+    others.insert(1, &line);
+    Some(Some(others.concat()))
+}
+
+/// Returns whether the repository around `dir` has the line.
+pub(crate) fn has_script(dir: &Path) -> bool {
+    let script = hooks_folder(dir).and_then(|folder| fs::read_to_string(folder.join(SCRIPT)).ok());
+    script.is_some_and(|script| script.lines().any(|line| line.ends_with(MARK)))
+}
+
+/// Names the turn in the message of a commit that is made while an agent works. Never fails: a commit
+/// is not to be stopped by a memory.
+pub(crate) fn take_message(run: &mut Invocation, message: &Path) {
+    let named = name(run, message);
+    if let (Err(Failure::Library { error, .. }), Ok(dir)) = (named, run.store_dir()) {
+        log::note(&dir, "git", SCRIPT, "name the turn", &kind_of(&error));
+    }
+}
+
+fn name(run: &mut Invocation, message: &Path) -> Result<()> {
+    if run.would_create()? {
+        return Ok(());
+    }
+    let repo = run.open()?;
+    let Some(branch) = at_work(&repo)? else { return Ok(()) };
+    let Some(tip) = repo.tip(&branch) else { return Ok(()) };
+    let here =
+        std::env::current_dir().map_err(|error| Error::io("find the working directory", error))?;
+    name_turn(&here, message, &tip, &repo.commit(&tip)?)?;
+    Ok(())
+}
+
+/// The branch of the agent that works here: the one that it was told, that of its session, or the one
+/// of this place if hooks put turns into it lately.
+fn at_work(repo: &Repository) -> Result<Option<BranchName>> {
+    let head = match repo.head() {
+        Ok(head) => head.branch,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    if has_own_branch() {
+        return Ok(Some(head));
+    }
+    if let Some(id) = client_session() {
+        return Ok(match LiveSession::find(repo, &id) {
+            LiveSession::Known(session) if session == head.session() => Some(head),
+            LiveSession::Known(session) => repo.branch_of_session(&session)?,
+            LiveSession::New(_) => None,
+        });
+    }
+    let live = live_sessions(repo, stamp()?.time)?;
+    Ok(live.contains(head.session()).then_some(head))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(before: Option<&str>) -> Option<String> {
+        edited(before, Some("'/opt/turntree' hook")).unwrap()
+    }
+
+    #[test]
+    fn a_script_gets_one_line_and_keeps_all_others() {
+        let line = "'/opt/turntree' hook git-message \"$1\" || : # names the turn of turntree\n";
+        assert_eq!(with(None).unwrap(), format!("#!/bin/sh\n{line}"));
+        let own = "#!/usr/bin/env bash\nset -e\n./lint\nexit 0\n";
+        let both = with(Some(own)).unwrap();
+        assert_eq!(both, format!("#!/usr/bin/env bash\n{line}set -e\n./lint\nexit 0\n"));
+        assert_eq!(with(Some(&both)), Some(both.clone()), "once is enough");
+        assert_eq!(edited(Some(&both), None), Some(Some(own.to_owned())));
+        assert_eq!(edited(with(None).as_deref(), None), Some(None), "a script of ours goes");
+        assert_eq!(edited(Some("#!/bin/sh\n"), None), Some(Some("#!/bin/sh\n".to_owned())));
+        assert_eq!(edited(None, None), Some(None));
+    }
+
+    #[test]
+    fn a_script_of_no_shell_is_refused() {
+        for script in ["#!/usr/bin/env python3\n", "echo no interpreter\n", "", "#!/bin/sh"] {
+            assert_eq!(edited(Some(script), Some("turntree hook")), None, "{script}");
+        }
+    }
+}

@@ -44,6 +44,7 @@ pub use import::follow::{
 };
 pub use import::gap_limit::{MAX_GAP_BYTES, MAX_GAP_PIECES};
 pub use insight::compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
+pub use insight::edit::{Cut, EditedConversation, EditedMessage, edit_conversation, uncompacted};
 pub use insight::intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 pub use insight::lessons;
 pub use insight::offload::{OffloadOptions, Placeholder, Tail, offload};

@@ -164,6 +164,11 @@ fn the_tour_of_the_readme() {
 }
 
 #[test]
+fn editing() {
+    play("editing.md");
+}
+
+#[test]
 fn merging() {
     play("merging.md");
 }

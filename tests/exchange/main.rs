@@ -9,6 +9,7 @@ mod codesign_chats;
 mod codesign_database;
 mod compare;
 mod context_chef;
+mod edit;
 mod follow;
 mod git_export;
 mod git_import;

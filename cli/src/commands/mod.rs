@@ -16,6 +16,7 @@ mod compare;
 mod completions;
 mod demo;
 mod diff;
+mod edit;
 mod export;
 mod fork;
 mod fsck;
@@ -144,6 +145,8 @@ verbs! {
         Rollback(rollback::Rollback),
         Restore(restore::Restore),
         Resume(resume::Resume),
+        Edit(edit::Edit),
+        Uncompact(edit::Uncompact),
         Undo(undo::Undo),
         Redo(undo::Redo),
         Op(op::Op),

@@ -38,8 +38,8 @@ use turntree::repo::BranchName;
 pub(crate) use self::adoption::{AdoptedAgent, Adoption, AdoptionFailure};
 pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
 pub(crate) use self::branches::{
-    BranchRecord, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Forked, Tag,
-    Tags,
+    BranchRecord, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Edited,
+    Forked, Tag, Tags,
 };
 pub(crate) use self::bundles::{
     BundleRef, BundleShown, BundleVerified, BundleWritten, BundledOperation, UnbundlePlan,

@@ -19,13 +19,13 @@ const DURATIONS: [(&[&str], i64); 6] = [
 /// Units of sizes in bytes, the largest first.
 const SIZES: [(&[&str], u64); 9] = [
     (&["TiB"], 1 << 40),
-    (&["TB"], 1_000_000_000_000),
+    (&["TB", "T"], 1_000_000_000_000),
     (&["GiB"], 1 << 30),
-    (&["GB"], 1_000_000_000),
+    (&["GB", "G"], 1_000_000_000),
     (&["MiB"], 1 << 20),
-    (&["MB"], 1_000_000),
+    (&["MB", "M"], 1_000_000),
     (&["KiB"], 1 << 10),
-    (&["kB"], 1_000),
+    (&["kB", "k"], 1_000),
     (&["B", ""], 1),
 ];
 
@@ -73,7 +73,8 @@ pub(crate) fn duration(micros: i64) -> String {
     format!("{}{}", seconds / length, names.first().unwrap_or(&"s"))
 }
 
-/// The bytes of a size such as `200MB` (millions) or `200MiB` (2^20); a number alone is bytes.
+/// The bytes of a size such as `200MB` (millions, as `200M`) or `200MiB` (2^20); a number
+/// alone is bytes.
 ///
 /// # Errors
 /// `InvalidInput` for anything else, and for nothing at all.
@@ -137,6 +138,7 @@ mod tests {
             assert_eq!(size(parse_size(text).unwrap()), text);
         }
         assert_eq!(parse_size("200 mb").unwrap(), 200_000_000);
+        assert_eq!(parse_size("20k").unwrap(), 20_000);
         assert_eq!(parse_size("12").unwrap(), 12);
         for text in ["", "MB", "0MB", "-1MB", "1.5GB", "1XB", "99999999999TB"] {
             assert!(parse_size(text).is_err(), "{text}");

@@ -1,6 +1,7 @@
 //! Reads histories without a model: loops, lessons, comparisons, usage.
 
 pub(crate) mod compare;
+pub(crate) mod edit;
 pub(crate) mod intent;
 pub mod lessons;
 pub(crate) mod offload;

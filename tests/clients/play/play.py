@@ -12,6 +12,7 @@ DRIFT = (Failed, LookupError, TypeError, ValueError, OSError)
 FIRST, SECOND, THIRD = "Write the files.", "Go on with the files.", "Try something else."
 AGAIN, FORKED, LATER = "Try it in another way.", "Go on as a fork.", "Go on after the summary."
 HELPED = "Let a helper do it."
+EDITED = "Go on without the last prompt."
 CARRIED, TAKEN_OVER = "Go on from the middle.", "Go on for the other one."
 
 
@@ -115,6 +116,7 @@ class Play:
         if client.resumes:
             self.ask("carry-on", lambda: self.carried(session))
             self.ask("take-over", self.taken_over)
+            self.ask("edit", lambda: self.edited(session))
         self.ask("rollback", lambda: checks.rollback(client, self.requests, name, "rm keep.txt"))
         return self.answers
 
@@ -133,6 +135,11 @@ class Play:
         name = self.kept(session)
         turns = [entry["turn"] for entry in self.place.turntree_lines("log", name)]
         return self.resumed(f"{name}^{{turn:{sorted(turns)[len(turns) // 2]}}}", CARRIED, "carried.txt")
+
+    def edited(self, session):
+        """The session goes on without its newest prompt and all that came of it."""
+        [told] = self.place.turntree_lines("edit", self.kept(session), "--drop", "prompt:-1")
+        return self.resumed(f"{told['session']}/{told['branch']}", EDITED, "edited.txt")
 
     def taken_over(self):
         """The session of another agent goes on here."""

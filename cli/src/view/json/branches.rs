@@ -38,6 +38,29 @@ pub(crate) struct Forked {
     pub(crate) worktree: Option<String>,
 }
 
+/// `edit` and `uncompact`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Edited {
+    /// The snapshot that was edited.
+    pub(crate) from: String,
+    pub(crate) session: String,
+    /// The new branch.
+    pub(crate) branch: String,
+    /// Its snapshot; `null` on a dry run.
+    pub(crate) id: Option<String>,
+    pub(crate) turn: u64,
+    pub(crate) dry_run: bool,
+    /// Messages of the new conversation.
+    pub(crate) messages: u64,
+    /// Messages that were dropped, and how many of them only with their call or result.
+    pub(crate) dropped: u64,
+    pub(crate) with_pairs: u64,
+    /// Outputs that were put away.
+    pub(crate) shortened: u64,
+    pub(crate) bytes_before: u64,
+    pub(crate) bytes_after: u64,
+}
+
 /// `branch --delete`.
 #[derive(Debug, Serialize)]
 pub(crate) struct DeletedBranches {

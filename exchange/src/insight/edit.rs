@@ -1,0 +1,303 @@
+//! Edits of a conversation: messages are taken out with what belongs to them, long outputs are put
+//! away, and what a compaction has replaced comes back.
+//!
+//! A call and its result go together, since no model takes one without the other.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use serde_json::Value;
+use turntree::context::{Context, MAIN_AGENT, MessageEntry};
+use turntree::error::{Error, ErrorKind, Result};
+use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
+use turntree::repo::{Prompts, Repository};
+use turntree::tree::Item;
+
+use crate::formats::view;
+use crate::text::json;
+
+/// Members whose text is no output: what a model signed or was asked, and bytes of pictures.
+const NO_OUTPUT: [&str; 5] = ["data", "signature", "input", "arguments", "args"];
+
+/// What is taken out of a conversation, by numbers that are all included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// Prompts with all that came of them; negative ones count from the newest, which is -1.
+    Prompts(i64, i64),
+    /// Turns.
+    Turns(u64, u64),
+    /// Messages, by their index in the conversation.
+    Messages(u64, u64),
+}
+
+/// A message of an edited conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EditedMessage {
+    /// One that is as it was.
+    Kept(Item),
+    /// One with outputs that were put away: the entry, whose blob is that of before, and the record.
+    Shortened(MessageEntry, Vec<u8>),
+}
+
+/// An edited conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EditedConversation {
+    /// Its messages.
+    pub messages: Vec<EditedMessage>,
+    /// Messages that were taken out.
+    pub dropped: u64,
+    /// How many of these only because their call or result was.
+    pub with_pairs: u64,
+    /// Outputs that were put away.
+    pub shortened: u64,
+    /// Bytes of records before and after.
+    pub bytes: (u64, u64),
+}
+
+/// The messages that a turn added.
+struct TurnMessages {
+    turn: u64,
+    prompt: Option<u64>,
+    range: Range<u64>,
+}
+
+/// A message as an edit looks at it.
+struct Seen {
+    item: Item,
+    entry: MessageEntry,
+    bytes: bytes::Bytes,
+    calls: Vec<String>,
+    results: Vec<String>,
+}
+
+/// Takes `cuts` out of the main conversation of the snapshot `tip`, and puts outputs away with
+/// `put_away`, which returns what stands for a text, if anything is to.
+///
+/// Cost: each message is read, and the commits back to the last compaction.
+///
+/// # Errors
+/// `NotFound` for a cut that is not in the conversation, and what `put_away` and reading report.
+pub fn edit_conversation(
+    repo: &Repository,
+    tip: &ObjectId,
+    prompts: &mut Prompts<'_>,
+    cuts: &[Cut],
+    put_away: &mut dyn FnMut(&str) -> Result<Option<String>>,
+) -> Result<EditedConversation> {
+    let seen = read(repo, &repo.context(tip)?)?;
+    let turns = if cuts.is_empty() { Vec::new() } else { turns(repo, tip, prompts)? };
+    let mut out: BTreeSet<usize> = BTreeSet::new();
+    for cut in cuts {
+        let found = indexes(*cut, &turns, seen.len() as u64)?;
+        out.extend(found.into_iter().flatten().map(index));
+    }
+    let asked = out.len();
+    close(&seen, &mut out);
+    let mut edited = EditedConversation {
+        dropped: out.len() as u64,
+        with_pairs: (out.len() - asked) as u64,
+        ..EditedConversation::default()
+    };
+    for (at, message) in seen.into_iter().enumerate() {
+        edited.bytes.0 += message.bytes.len() as u64;
+        if out.contains(&at) {
+            continue;
+        }
+        let before = edited.shortened;
+        let value = match message.results.is_empty() {
+            true => None,
+            false => json::value(&message.bytes),
+        };
+        let shortened = match value {
+            Some(mut value) => {
+                shorten(&mut value, put_away, &mut edited.shortened)?;
+                (edited.shortened > before).then(|| value.to_string().into_bytes())
+            }
+            None => None,
+        };
+        edited.bytes.1 += shortened.as_ref().map_or(message.bytes.len(), Vec::len) as u64;
+        edited.messages.push(match shortened {
+            Some(bytes) => EditedMessage::Shortened(message.entry, bytes),
+            None => EditedMessage::Kept(message.item),
+        });
+    }
+    Ok(edited)
+}
+
+/// The main conversation of the snapshot `tip` with the messages that its newest compaction replaced, in
+/// place of the summary; and the turn of that compaction.
+///
+/// # Errors
+/// `NotFound` when no compaction is on the line, `Expired` when the messages before it are not kept.
+pub fn uncompacted(repo: &Repository, tip: &ObjectId) -> Result<(EditedConversation, u64)> {
+    for entry in repo.history(&[*tip], &[])?.first_parent() {
+        let entry = entry?;
+        if entry.commit.trigger != Trigger::Compaction {
+            continue;
+        }
+        let Some(parent) = entry.parents.first() else { break };
+        let store = repo.store();
+        let list = |id: &ObjectId| repo.context(id)?.messages(store, MAIN_AGENT);
+        let (now, then, before) = (list(tip)?, list(&entry.id)?, list(parent)?);
+        let later = now.iter(store, then.len().min(now.len())..now.len());
+        let items = before.iter(store, 0..before.len()).chain(later).collect::<Result<Vec<_>>>()?;
+        let bytes = |items: &[Item]| -> Result<u64> {
+            items.iter().try_fold(0, |sum, item| Ok(sum + size(repo, item)?))
+        };
+        let present = now.iter(store, 0..now.len()).collect::<Result<Vec<Item>>>()?;
+        let bytes = (bytes(&present)?, bytes(&items)?);
+        let messages = items.into_iter().map(EditedMessage::Kept).collect();
+        let edited = EditedConversation { messages, bytes, ..EditedConversation::default() };
+        return Ok((edited, entry.commit.turn));
+    }
+    Err(Error::not_found("no compaction is on this branch: there is nothing to bring back"))
+}
+
+fn size(repo: &Repository, item: &Item) -> Result<u64> {
+    let entry = MessageEntry::from_item(item)?;
+    Ok(repo.store().read_as(Kind::Blob, &entry.blob)?.len() as u64)
+}
+
+fn read(repo: &Repository, context: &Context) -> Result<Vec<Seen>> {
+    let store = repo.store();
+    let list = context.messages(store, MAIN_AGENT)?;
+    let seen = |item: Result<Item>| {
+        let item = item?;
+        let entry = MessageEntry::from_item(&item)?;
+        let bytes = store.read_as(Kind::Blob, &entry.blob)?;
+        let message = view(&entry.media, &bytes);
+        let calls = message.tool_calls.into_iter().map(|call| call.id).collect();
+        let results = message.tool_results.into_iter().map(|result| result.call_id).collect();
+        Ok(Seen { item, entry, bytes, calls, results })
+    };
+    list.iter(store, 0..list.len()).map(seen).collect()
+}
+
+/// Takes out what belongs to what is taken out: results of calls, and calls of results.
+fn close(seen: &[Seen], out: &mut BTreeSet<usize>) {
+    loop {
+        let gone = |at: &usize| seen.get(*at);
+        let calls: BTreeSet<&String> =
+            out.iter().filter_map(gone).flat_map(|message| &message.calls).collect();
+        let results: BTreeSet<&String> =
+            out.iter().filter_map(gone).flat_map(|message| &message.results).collect();
+        let belongs = |message: &Seen| {
+            let is_of = |ids: &[String], gone: &BTreeSet<&String>| {
+                ids.iter().any(|id| !id.is_empty() && gone.contains(id))
+            };
+            is_of(&message.results, &calls) || is_of(&message.calls, &results)
+        };
+        let more: Vec<usize> = (0..seen.len())
+            .filter(|at| !out.contains(at) && seen.get(*at).is_some_and(belongs))
+            .collect();
+        if more.is_empty() {
+            return;
+        }
+        out.extend(more);
+    }
+}
+
+/// The turns back to the last compaction, oldest first, with the messages that each added.
+fn turns(
+    repo: &Repository,
+    tip: &ObjectId,
+    prompts: &mut Prompts<'_>,
+) -> Result<Vec<TurnMessages>> {
+    let store = repo.store();
+    let now = repo.context(tip)?.messages(store, MAIN_AGENT)?;
+    let (mut turns, mut end) = (Vec::new(), now.len());
+    for entry in repo.history(&[*tip], &[])?.first_parent() {
+        let entry = entry?;
+        let before = match entry.parents.first().map(|parent| repo.context(parent)).transpose() {
+            Ok(context) => context.unwrap_or_default().messages(store, MAIN_AGENT)?,
+            Err(error) if error.kind() == ErrorKind::Expired => break,
+            Err(error) => return Err(error),
+        };
+        let from = before.len();
+        let last = from.checked_sub(1);
+        let goes_on = from <= end
+            && match last {
+                Some(last) => before.get(store, last)? == now.get(store, last)?,
+                None => true,
+            };
+        let (turn, prompt) = (entry.commit.turn, prompts.number(&entry)?);
+        let from = if goes_on { from } else { 0 };
+        turns.push(TurnMessages { turn, prompt, range: from..end });
+        end = from;
+        if end == 0 {
+            break;
+        }
+    }
+    turns.reverse();
+    let mut prompt = None;
+    for turn in &mut turns {
+        prompt = turn.prompt.or(prompt);
+        turn.prompt = prompt;
+    }
+    Ok(turns)
+}
+
+/// The messages of a cut.
+fn indexes(cut: Cut, turns: &[TurnMessages], messages: u64) -> Result<Vec<Range<u64>>> {
+    let newest = turns.iter().filter_map(|turn| turn.prompt).max().unwrap_or(0);
+    let newest = i64::try_from(newest).unwrap_or(i64::MAX);
+    let absolute = |number: i64| if number < 0 { newest + 1 + number } else { number };
+    let of = |is_in: &dyn Fn(&TurnMessages) -> bool| {
+        turns.iter().filter(|turn| is_in(turn)).map(|turn| turn.range.clone()).collect()
+    };
+    let (found, what): (Vec<Range<u64>>, String) = match cut {
+        Cut::Prompts(from, to) => {
+            let wanted = absolute(from)..=absolute(to);
+            let is_in = |turn: &TurnMessages| {
+                turn.prompt.is_some_and(|p| i64::try_from(p).is_ok_and(|p| wanted.contains(&p)))
+            };
+            (of(&is_in), format!("prompts {from} to {to}"))
+        }
+        Cut::Turns(from, to) => {
+            (of(&|turn| (from..=to).contains(&turn.turn)), format!("turns {from} to {to}"))
+        }
+        Cut::Messages(from, to) => {
+            let end = to.saturating_add(1).min(messages);
+            (std::iter::once(from.min(end)..end).collect(), format!("messages {from} to {to}"))
+        }
+    };
+    if found.iter().all(Range::is_empty) {
+        let none = format!("the conversation has no {what} since its last compaction");
+        return Err(Error::not_found(none));
+    }
+    Ok(found)
+}
+
+fn index(at: u64) -> usize {
+    usize::try_from(at).unwrap_or(usize::MAX)
+}
+
+/// Puts long texts of a record away.
+fn shorten(
+    value: &mut Value,
+    put_away: &mut dyn FnMut(&str) -> Result<Option<String>>,
+    count: &mut u64,
+) -> Result<()> {
+    match value {
+        Value::String(text) => {
+            if let Some(short) = put_away(text)? {
+                *text = short;
+                *count += 1;
+            }
+        }
+        Value::Array(values) => {
+            for value in values {
+                shorten(value, put_away, count)?;
+            }
+        }
+        Value::Object(members) => {
+            for (name, value) in members.iter_mut() {
+                if !NO_OUTPUT.contains(&name.as_str()) {
+                    shorten(value, put_away, count)?;
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    Ok(())
+}

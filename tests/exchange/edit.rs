@@ -1,0 +1,108 @@
+//! Edits of recorded sessions: calls and results stay together, and what a compaction replaced comes back.
+
+use std::collections::BTreeSet;
+
+use turntree::context::MessageEntry;
+use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
+use turntree::tree::Item;
+use turntree_exchange::formats::view;
+use turntree_exchange::{
+    Cut, EditedConversation, EditedMessage, edit_conversation, is_prompt, uncompacted,
+};
+use turntree_tests::{Sandbox, recorded_sessions};
+
+fn entries(edited: &EditedConversation) -> Vec<(MessageEntry, Option<Vec<u8>>)> {
+    let entry = |message: &EditedMessage| match message {
+        EditedMessage::Kept(item) => (MessageEntry::from_item(item).unwrap(), None),
+        EditedMessage::Shortened(entry, bytes) => (entry.clone(), Some(bytes.clone())),
+    };
+    edited.messages.iter().map(entry).collect()
+}
+
+/// Calls without a result, and results without a call, by id.
+fn unpaired(sandbox: &Sandbox, edited: &EditedConversation) -> BTreeSet<String> {
+    let (mut calls, mut results) = (BTreeSet::new(), BTreeSet::new());
+    for (entry, bytes) in entries(edited) {
+        let stored = || sandbox.repo.store().read_as(Kind::Blob, &entry.blob).unwrap().to_vec();
+        let view = view(&entry.media, &bytes.unwrap_or_else(stored));
+        calls.extend(view.tool_calls.into_iter().map(|call| call.id));
+        results.extend(view.tool_results.into_iter().map(|result| result.call_id));
+    }
+    calls.symmetric_difference(&results).cloned().collect()
+}
+
+fn edit(sandbox: &Sandbox, tip: &ObjectId, cuts: &[Cut]) -> turntree::Result<EditedConversation> {
+    let mut prompts = sandbox.repo.prompts(Some(&is_prompt)).unwrap();
+    edit_conversation(&sandbox.repo, tip, &mut prompts, cuts, &mut |_| Ok(None))
+}
+
+fn items(sandbox: &Sandbox, id: &ObjectId) -> Vec<Item> {
+    let store = sandbox.repo.store();
+    let list = sandbox.repo.context(id).unwrap().messages(store, "main").unwrap();
+    list.iter(store, 0..list.len()).map(Result::unwrap).collect()
+}
+
+#[test]
+fn no_edit_of_a_recording_parts_a_call_from_its_result() {
+    for file in recorded_sessions() {
+        let bytes = std::fs::read(&file).unwrap();
+        if bytes.len() > 700_000 {
+            continue;
+        }
+        let sandbox = Sandbox::new();
+        let head = sandbox.import("recorded", &bytes).unwrap().head;
+        let whole = edit(&sandbox, &head, &[]).unwrap();
+        let count = whole.messages.len() as u64;
+        let before = unpaired(&sandbox, &whole);
+        for cut in [
+            Cut::Prompts(-1, -1),
+            Cut::Prompts(1, 2),
+            Cut::Messages(count / 2, count / 2),
+            Cut::Messages(count / 3, count / 3 + 4),
+        ] {
+            let Ok(edited) = edit(&sandbox, &head, &[cut]) else { continue };
+            let name = file.display();
+            let left = edited.messages.len() as u64;
+            assert_eq!(left + edited.dropped, count, "{name} {cut:?}");
+            assert!(edited.dropped > 0 && edited.bytes.1 < edited.bytes.0, "{name} {cut:?}");
+            let parted: Vec<String> =
+                unpaired(&sandbox, &edited).difference(&before).cloned().collect();
+            assert!(parted.is_empty(), "{name} {cut:?}: {parted:?}");
+        }
+        // What is long is put away once for each output, and nothing is dropped.
+        let mut prompts = sandbox.repo.prompts(Some(&is_prompt)).unwrap();
+        let mut put = |text: &str| Ok((text.len() > 2000).then(|| "[put away]".to_owned()));
+        let short = edit_conversation(&sandbox.repo, &head, &mut prompts, &[], &mut put).unwrap();
+        assert_eq!((short.dropped, short.messages.len() as u64), (0, count));
+        assert_eq!(unpaired(&sandbox, &short), before, "{}", file.display());
+        assert!((short.shortened > 0) == (short.bytes.1 < short.bytes.0), "{}", file.display());
+    }
+}
+
+#[test]
+fn what_a_compaction_of_a_recording_replaced_comes_back() {
+    for file in recorded_sessions() {
+        let bytes = std::fs::read(&file).unwrap();
+        if bytes.len() > 4_000_000 {
+            continue;
+        }
+        let sandbox = Sandbox::new();
+        let head = sandbox.import("recorded", &bytes).unwrap().head;
+        let line = sandbox.repo.history(&[head], &[]).unwrap().first_parent();
+        let found =
+            line.map(Result::unwrap).find(|entry| entry.commit.trigger == Trigger::Compaction);
+        let Some(compaction) = found else {
+            assert!(uncompacted(&sandbox.repo, &head).is_err(), "{}", file.display());
+            continue;
+        };
+        let (edited, turn) = uncompacted(&sandbox.repo, &head).unwrap();
+        assert_eq!(turn, compaction.commit.turn);
+        let blobs: Vec<ObjectId> = entries(&edited).iter().map(|(entry, _)| entry.blob).collect();
+        let blob = |item: &Item| MessageEntry::from_item(item).unwrap().blob;
+        let before: Vec<ObjectId> =
+            items(&sandbox, &compaction.parents[0]).iter().map(blob).collect();
+        let then = items(&sandbox, &compaction.id).len();
+        let later: Vec<ObjectId> = items(&sandbox, &head).iter().skip(then).map(blob).collect();
+        assert_eq!(blobs, [before, later].concat(), "{}", file.display());
+    }
+}

@@ -214,7 +214,7 @@ fn when_a_later_one_fails_what_was_made_is_removed() {
     fs::create_dir(project.path("plan-1")).unwrap();
     let before = project.run("project", &["show-ref"]);
     let words = ["fork", "plan-1", "plan-2", "--worktree", "../plan-{}"];
-    project.refused("project", &words, "git worktree failed");
+    project.refused("project", &words, "missing but locked worktree");
     assert_eq!(project.run("project", &["show-ref"]), before);
     assert!(fs::read_dir(project.path("plan-1")).unwrap().next().is_none(), "as it was: empty");
     let listed = Git::at(&project.path("project")).run(&["worktree", "list", "--porcelain"]);

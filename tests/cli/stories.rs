@@ -189,6 +189,11 @@ fn adding_to_a_context() {
 }
 
 #[test]
+fn a_budget_of_the_store() {
+    play("budget.md");
+}
+
+#[test]
 fn forgetting_a_session() {
     play("forgetting.md");
 }

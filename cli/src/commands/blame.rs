@@ -83,7 +83,7 @@ impl Verb for Blame {
             run.out.page();
         }
         write(&mut run.out, &repo, split(&path).0, &blamed)?;
-        if blamed.parts.iter().any(|part| part.gap) {
+        if !run.out.json && blamed.parts.iter().any(|part| part.gap) {
             warn_of_gaps(&blamed.gaps);
         }
         Ok(Answer::Yes)

@@ -4,8 +4,11 @@ use clap::Args;
 use turntree::ErrorKind;
 use turntree::maintenance::{Purpose, auto, collect, plan_collection};
 
+use turntree::repo::Signature;
+
 use super::Verb;
 use crate::porcelain::patience::Patience;
+use crate::porcelain::store_budget;
 use crate::program::invocation::{Invocation, stamp};
 use crate::program::store_log::append;
 use crate::view::error::{Answer, Hint, Result};
@@ -17,11 +20,16 @@ use crate::view::render::size;
 /// The log of maintenance that ran in the background, in the store.
 pub(super) const LOG_FILE: &str = "maintenance.log";
 
+/// The actor of what runs by itself.
+const MAINTENANCE: &str = "maintenance";
+
 const LOCKED: &str = "without --no-wait it waits until that is done";
 
 /// Expire turns by policy and delete unreachable objects
 ///
-/// Turns expire by the policies of 'turntree retention'; their commits stay. Objects that a branch,
+/// Turns expire by the policies of 'turntree retention'; their commits stay. When the store is over
+/// its budget ('retention set --whole-store'), its oldest sessions are forgotten, and their space comes
+/// free with the first collection a day later; 'turntree undo' takes it back until then. Objects that a branch,
 /// tag, pin, HEAD, recent operation or open change reaches are kept. Other processes may read and
 /// write at the same time. Small steps run by themselves: see TURNTREE_MAINTENANCE in 'turntree
 /// --help'.
@@ -55,7 +63,12 @@ impl Gc {
     /// is written down in the store.
     fn run_quietly(run: &mut Invocation) -> Result<Answer> {
         let dir = run.store_dir()?;
-        let done = run.open().and_then(|repo| Ok(auto::step(&repo, &stamp()?)?));
+        let done = run.open().and_then(|repo| {
+            // A person's undo is not to take back what went by itself.
+            let stamp = Signature { actor: MAINTENANCE.to_owned(), ..stamp()? };
+            store_budget::enforce(&repo, &stamp)?;
+            Ok(auto::step(&repo, &stamp)?)
+        });
         if let Err(failure) = done {
             // There is nobody left to tell that this cannot be written either.
             let _ = append(&dir.join(LOG_FILE), &failure.message());
@@ -74,14 +87,27 @@ pub(crate) fn collect_or_plan(
     let (repo, stamp) = (run.open()?, stamp()?);
     if dry_run {
         let plan = plan_collection(&repo, purpose, stamp.time)?;
+        let budget = match purpose {
+            Purpose::Gc => store_budget::planned(&repo, stamp.time)?,
+            Purpose::Repack(_) | Purpose::Step => None,
+        };
         if run.out.json {
-            run.out.record(&json::Collection::new(Some(&plan), None))?;
+            let mut record = json::Collection::new(Some(&plan), None);
+            record.budget = budget.map(|budget| store_budget::record(&budget, None));
+            run.out.record(&record)?;
         } else {
             collection::write_plan(&mut run.out, &plan, purpose)?;
+            if let Some(budget) = budget {
+                store_budget::write_sum(&mut run.out, &budget, None)?;
+            }
         }
         return Ok(Answer::Yes);
     }
     patience.apply(&repo);
+    let enforced = match purpose {
+        Purpose::Gc => patience.again(|| store_budget::enforce(&repo, &stamp))?,
+        Purpose::Repack(_) | Purpose::Step => None,
+    };
     let bytes_before = repo.store().summary()?.file_bytes;
     let mut first = None;
     let working = Working::new("looking at the store");
@@ -93,9 +119,14 @@ pub(crate) fn collect_or_plan(
     let collected = collected.hint(ErrorKind::Locked, LOCKED)?;
     let done = Done { collected, bytes_before, bytes_after: repo.store().summary()?.file_bytes };
     if run.out.json {
-        run.out.record(&json::Collection::new(first.as_ref(), Some(&done)))?;
+        let mut record = json::Collection::new(first.as_ref(), Some(&done));
+        record.budget = enforced.map(|done| store_budget::record(&done.plan, done.operation));
+        run.out.record(&record)?;
     } else {
         collection::write_done(&mut run.out, first.as_ref(), &done)?;
+        if let Some(enforced) = enforced {
+            store_budget::write_sum(&mut run.out, &enforced.plan, enforced.operation)?;
+        }
     }
     Ok(Answer::Yes)
 }

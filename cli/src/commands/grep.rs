@@ -136,7 +136,9 @@ impl Verb for Grep {
             }
             self.write(&mut run.out, &answered, place, &about)?;
         }
-        warn_of_gaps(answered.gaps());
+        if !run.out.json {
+            warn_of_gaps(answered.gaps());
+        }
         complain(answered.damage())?;
         if answered.places().is_empty() && !run.out.json {
             note(&self.looked_at(&repo)?);

@@ -7,12 +7,14 @@ use clap::{ArgGroup, Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use turntree::Error;
 use turntree::maintenance::{
-    Policies, Policy, RetentionPlan, Roots, Scope, Thin, plan_retention, remove_policy, set_policy,
+    self, Policies, Policy, RetentionPlan, Scope, Thin, plan_policies, remove_policy, set_policy,
+    set_store_budget,
 };
 use turntree::repo::Repository;
 
 use super::Verb;
 use crate::porcelain::sessions::named_session_if;
+use crate::porcelain::store_budget;
 use crate::program::complete::sessions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Result};
@@ -21,18 +23,27 @@ use crate::view::render::{columns_of, padded};
 use crate::view::units::{duration, parse_duration, parse_size, size};
 use crate::view::{clock, json};
 
-/// Show or set the retention policy of a session
+/// The word for the whole store.
+const STORE: &str = "--whole-store";
+
+/// Show or set the retention policy of a session, or the budget of the store
 ///
 /// Without a policy everything is kept. With one, a turn stays when any of its rules keeps it; the
 /// budget then drops the oldest. Tips of branches, tags, pins, branch points, merged turns and the
 /// turns that an undo needs always stay. A turn that expires loses its content and stays in the
 /// log. A policy takes effect with the next collection, and changes of it can be undone.
+///
+/// The newest turn of a branch holds its whole conversation, so a policy bounds what older turns add
+/// to it, and a budget below its newest turn cannot be met. A budget of the store (--whole-store) lets
+/// whole sessions go, the oldest first: never those with a pin or a tag, of the last day, switched
+/// to, or the newest of a directory.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree retention set nightly --keep-last 100 --budget 200MB
   turntree retention set --default --keep-within 30d --thin daily
   turntree retention set nightly --keep-last 10 --thin every:10 --dry-run
   turntree retention set archive --keep-all
+  turntree retention set --whole-store --budget 500MB --dry-run
   turntree retention show
   turntree retention unset nightly")]
 pub(crate) struct Retention {
@@ -64,7 +75,8 @@ struct Set {
     /// each day with daily; may be given several times
     #[arg(long, value_name = "RULE", value_parser = thin)]
     thin: Vec<Thin>,
-    /// Keep at most this size, such as 200MB; the oldest turns expire first
+    /// Keep at most this size, such as 200MB; the oldest turns expire first, with --whole-store the oldest
+    /// sessions go
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     budget: Option<u64>,
     /// Keep everything, regardless of the default policy
@@ -99,6 +111,9 @@ struct PolicyTarget {
     /// Every session without a policy of its own
     #[arg(long)]
     default: bool,
+    /// The whole store, whose oldest sessions go when it is over its budget
+    #[arg(long, conflicts_with_all = ["session", "default"])]
+    whole_store: bool,
 }
 
 impl Verb for Retention {
@@ -126,6 +141,9 @@ impl PolicyTarget {
 impl Set {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
+        if self.target.whole_store {
+            return self.set_store(run, &repo);
+        }
         let session = self.target.session(&repo)?;
         let scope = session.as_deref().map_or(Scope::Default, Scope::Session);
         scope.ref_name()?;
@@ -174,10 +192,50 @@ impl Set {
     }
 }
 
+impl Set {
+    /// Sets the budget of the store, or shows what it would mean.
+    fn set_store(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
+        let is_other = self.keep_last.is_some()
+            || self.keep_within.is_some()
+            || !self.thin.is_empty()
+            || self.keep_all;
+        let Some(budget) = self.budget.filter(|_| !is_other) else {
+            let error = Error::invalid("the store has a budget and no other rule");
+            return Err(Failure::hinted(
+                error,
+                "turntree retention set --whole-store --budget 500MB",
+            ));
+        };
+        let stamp = stamp()?;
+        let plan = match self.dry_run {
+            true => Some(store_budget::plan(repo, budget, stamp.time)?),
+            false => {
+                let mut change = repo.begin();
+                set_store_budget(&mut change, Some(budget))?;
+                change.commit(&stamp, "retention set --whole-store")?;
+                None
+            }
+        };
+        if run.out.json {
+            let plan = plan.as_ref().map(|plan| store_budget::record(plan, None));
+            let (budget_bytes, dry_run) = (budget, self.dry_run);
+            run.out.record(&json::StoreBudgetSet { budget_bytes, dry_run, plan })?;
+            return Ok(Answer::Yes);
+        }
+        write_policy(&mut run.out, STORE, 0, &format!("budget {}", size(budget)))?;
+        if let Some(plan) = plan {
+            store_budget::write_sessions(&mut run.out, &plan, stamp.time)?;
+            store_budget::write_sum(&mut run.out, &plan, None)?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
 impl ShowPolicy {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let policies = Policies::load(repo.store(), &repo.refs())?;
+        let budget = maintenance::store_budget(repo.store(), &repo.refs())?;
         let named = match self.session.as_ref() {
             Some(name) if policies.sessions.contains_key(name) => Some(name.clone()),
             session => named_session_if(&repo, session.map(String::as_str))?,
@@ -193,11 +251,15 @@ impl ShowPolicy {
                 policy: policy.map(record_of),
             });
             let default = policies.default.as_ref().map(record_of);
-            run.out.record(&json::RetentionShow { default, sessions: sessions.collect() })?;
+            let (store_budget_bytes, sessions) = (budget, sessions.collect());
+            run.out.record(&json::RetentionShow { store_budget_bytes, default, sessions })?;
             return Ok(Answer::Yes);
         }
-        if shown.is_empty() && policies.default.is_none() {
+        if shown.is_empty() && policies.default.is_none() && budget.is_none() {
             note(&format!("no policy in {}: everything is kept", run.store_dir()?.display()));
+        }
+        if let Some(budget) = budget.filter(|_| self.session.is_none()) {
+            write_policy(&mut run.out, STORE, 0, &format!("budget {}", size(budget)))?;
         }
         let default = (self.session.is_none()).then_some(policies.default.as_ref()).flatten();
         let names = shown.keys().map(|name| columns_of(name));
@@ -221,6 +283,9 @@ impl ShowPolicy {
 impl Unset {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
+        if self.target.whole_store {
+            return unset_store(run, &repo);
+        }
         let session = self.target.session(&repo)?;
         let scope = session.as_deref().map_or(Scope::Default, Scope::Session);
         if repo.refs().value(&scope.ref_name()?).is_none() {
@@ -244,18 +309,32 @@ impl Unset {
     }
 }
 
+/// Removes the budget of the store.
+fn unset_store(run: &mut Invocation, repo: &Repository) -> Result<Answer> {
+    if maintenance::store_budget(repo.store(), &repo.refs())?.is_none() {
+        let hint = "'turntree retention show' shows what there is";
+        return Err(Failure::hinted(Error::not_found("the store has no budget"), hint));
+    }
+    let mut change = repo.begin();
+    set_store_budget(&mut change, None)?;
+    change.commit(&stamp()?, "retention unset --whole-store")?;
+    if run.out.json {
+        run.out.record(&json::RetentionUnset { session: None })?;
+    } else {
+        writeln!(run.out, "the budget of the store is removed")?;
+    }
+    Ok(Answer::Yes)
+}
+
 /// Returns the turns that would expire if the policy were set, of the sessions in its scope.
 fn planned(repo: &Repository, session: Option<&str>, policy: &Policy) -> Result<RetentionPlan> {
-    let (refs, store, now) = (repo.refs(), repo.store(), clock::now()?.micros);
-    let stored = Policies::load(store, &refs)?;
+    let stored = Policies::load(repo.store(), &repo.refs())?;
     let mut policies = stored.clone();
     match session {
         Some(session) => _ = policies.sessions.insert(session.to_owned(), policy.clone()),
         None => policies.default = Some(policy.clone()),
     }
-    let roots = Roots::find(store, &refs, now)?;
-    let is_gone = |tree: &_| store.tombstone(tree).is_some();
-    let mut plan = plan_retention(&roots, &policies, now, &is_gone, None)?;
+    let mut plan = plan_policies(repo, &policies, clock::now()?)?;
     plan.sessions.retain(|plan| match session {
         Some(session) => plan.session == session,
         None => !stored.sessions.contains_key(&plan.session),

@@ -32,6 +32,7 @@ pub(crate) mod sessions;
 pub(crate) mod snapshot;
 pub(crate) mod sources;
 pub(crate) mod status;
+pub(crate) mod store_budget;
 pub(crate) mod tags;
 pub(crate) mod thresholds;
 pub(crate) mod undoing;

@@ -20,6 +20,7 @@ use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
 use crate::view::output::warn;
 use crate::view::render::changes::path_of;
+use crate::view::render::count;
 use crate::view::{clock, json};
 
 /// A text to count.
@@ -61,13 +62,24 @@ pub(crate) fn messages_with(pattern: &LinePattern) -> MessageText {
     MessageText::with_words(pattern.words(), pattern.ignores_case())
 }
 
-/// Says which turns an answer cannot speak of.
+/// Says on one line which turns an answer cannot speak of.
 pub(crate) fn warn_of_gaps(gaps: &Gaps) {
-    for gap in gaps.list() {
-        warn(
+    let list = gaps.list();
+    let mut sessions: Vec<&str> = list.iter().map(|gap| gap.session.as_str()).collect();
+    sessions.dedup();
+    match list.as_slice() {
+        [] => {}
+        [gap] => warn(
             &format!("{gap}: what they changed counts as changed by the next turn that is")
                 .replace("is not kept: what they", "is not kept: what it"),
-        );
+        ),
+        [first, ..] => {
+            let of = count(sessions.len() as u64, "session");
+            let (from, to, session) = (first.first, first.last, &first.session);
+            warn(&format!(
+                "turns of {of} are not kept, such as {from} to {to} of {session}: what they changed counts as changed by the next turn that is"
+            ));
+        }
     }
 }
 

@@ -66,8 +66,8 @@ pub(crate) use self::restoration::{
 };
 pub(crate) use self::resume::Resumed;
 pub(crate) use self::retention::{
-    AvailableTurn, PinRecord, Pins, Policy, RetentionSet, RetentionShow, RetentionUnset,
-    SessionPlan, SessionPolicy, Unpin, Unpinned,
+    AvailableTurn, BudgetedSession, PinRecord, Pins, Policy, RetentionSet, RetentionShow,
+    RetentionUnset, SessionPlan, SessionPolicy, StoreBudget, StoreBudgetSet, Unpin, Unpinned,
 };
 pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
 pub(crate) use self::sessions::{SessionLabelled, SessionRecord, Sessions};

@@ -216,6 +216,16 @@ impl ObjectsSize {
     }
 }
 
+/// Plans what these policies would let expire at the moment `now`, with the sizes that budgets need.
+///
+/// # Errors
+/// Those of [`plan_collection`].
+pub fn plan_policies(repo: &Repository, policies: &Policies, now: Time) -> Result<RetentionPlan> {
+    let inventory = repo.store().inventory()?;
+    let roots = Roots::find(&inventory, inventory.refs(), now.micros)?;
+    measured(&inventory, &roots, policies, now)
+}
+
 /// Plans the retention: only `gc` and its steps let turns expire.
 pub(super) fn plan_turns(
     inventory: &Inventory<'_>,
@@ -227,11 +237,7 @@ pub(super) fn plan_turns(
         Purpose::Repack(_) => Policies::default(),
         Purpose::Gc | Purpose::Step => Policies::load(inventory, inventory.refs())?,
     };
-    let is_gone = |tree: &ObjectId| is_dropped(inventory, tree);
-    let holes = Arc::clone(&roots.holes);
-    let marker = Marker::new(inventory, Arc::clone(&holes));
-    let mut cost = MarkCost { inventory, holes, marker, counted: 0 };
-    let mut plan = plan_retention(roots, &policies, now.micros, &is_gone, Some(&mut cost))?;
+    let mut plan = measured(inventory, roots, &policies, now)?;
     let forgotten = choose_forgotten(roots, &plan).len();
     if forgotten > 0 && !policies.is_empty() {
         plan.notes.push(format!(
@@ -239,6 +245,19 @@ pub(super) fn plan_turns(
         ));
     }
     Ok(plan)
+}
+
+fn measured(
+    inventory: &Inventory<'_>,
+    roots: &Roots,
+    policies: &Policies,
+    now: Time,
+) -> Result<RetentionPlan> {
+    let is_gone = |tree: &ObjectId| is_dropped(inventory, tree);
+    let holes = Arc::clone(&roots.holes);
+    let marker = Marker::new(inventory, Arc::clone(&holes));
+    let mut cost = MarkCost { inventory, holes, marker, counted: 0 };
+    plan_retention(roots, policies, now.micros, &is_gone, Some(&mut cost))
 }
 
 /// Tells a context that was dropped on purpose from a lost one, which is absent too and must not

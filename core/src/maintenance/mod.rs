@@ -76,6 +76,7 @@ mod roots;
 mod sections;
 mod session_sizes;
 mod stats;
+mod store_budget;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -83,7 +84,7 @@ mod usage;
 mod walk;
 mod wholeness;
 
-pub use collect::{Collected, collect, plan_collection};
+pub use collect::{Collected, collect, plan_collection, plan_policies};
 pub use collection_plan::{
     CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
 };
@@ -102,4 +103,8 @@ pub use retention::{Cost, plan_retention};
 pub use roots::{MAX_OPERATIONS, MIN_OPERATIONS, PROTECTED_OPERATIONS, Reason, Roots};
 pub use session_sizes::{SessionSize, SessionSizes, measure_sessions};
 pub use stats::stats;
+pub use store_budget::{
+    BudgetPlan, BudgetedSession, GRACE_MICROS, apply_store_budget, plan_store_budget,
+    set_store_budget, store_budget,
+};
 pub use usage::{LargeObject, SessionStats, Stats, StorageUsage};

@@ -264,15 +264,17 @@ impl<'a> Planner<'a> {
             Some(commit) => cost.added_bytes(&commit.id, &commit.tree),
             None => Ok(0),
         };
-        let mut used = 0_u64;
+        let (mut used, mut newest) = (0_u64, None);
         for (at, _) in fixed {
             used = used.saturating_add(price(at)?);
+            newest = newest.or(Some(used));
         }
         if used > budget {
             self.notes.push(format!(
-                "session {name}: what must stay takes {} bytes, more than its budget of {}",
+                "session {name}: what must stay takes {} bytes, more than its budget of {}: {} of them are its newest turn, which holds the whole conversation",
                 Grouped(used),
-                Grouped(budget)
+                Grouped(budget),
+                Grouped(newest.unwrap_or_default())
             ));
         }
         let mut is_full = used > budget;

@@ -156,7 +156,7 @@ impl Verb for Log {
         let prompts = self.prompts.then(|| repo.prompts(Some(&is_prompt))).transpose()?;
         let mut wanted = Wanted { filter: &self.filter, touches, prompts };
         self.write(run, &repo, walk, &mut wanted)?;
-        if let Some(touches) = wanted.touches {
+        if let Some(touches) = wanted.touches.filter(|_| !run.out.json) {
             warn_of_gaps(touches.gaps());
         }
         Ok(Answer::Yes)

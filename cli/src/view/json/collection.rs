@@ -7,7 +7,7 @@ use turntree::maintenance::{self, CollectionPlan, StoreFilePlan};
 use turntree::object::Time;
 use turntree::store::Tier;
 
-use super::SessionPlan;
+use super::{SessionPlan, StoreBudget};
 use crate::view::clock::rfc3339;
 use crate::view::render::collection::{Done, fate_name};
 
@@ -34,6 +34,8 @@ pub(crate) struct Collection {
     pub(crate) lost: Option<u64>,
     /// Unreachable objects in `live`, which stay because they may belong to these.
     pub(crate) kept_for_lost: Option<ObjectsSize>,
+    /// What the budget of the store means; `null` when it has none or is within it.
+    pub(crate) budget: Option<StoreBudget>,
     #[serde(flatten)]
     pub(crate) done: Option<CollectionDone>,
 }
@@ -104,6 +106,7 @@ impl Collection {
             garbage: plan.map(|plan| plan.garbage.into()),
             lost: plan.map(|plan| plan.holes.lost),
             kept_for_lost: plan.map(|plan| plan.holes.spared.into()),
+            budget: None,
             done: done_record,
         }
     }

@@ -87,9 +87,50 @@ pub(crate) struct SessionPlan {
     pub(crate) bytes: Option<u64>,
 }
 
+/// The budget of the store, and what it means for each session.
+#[derive(Serialize)]
+pub(crate) struct StoreBudget {
+    pub(crate) budget_bytes: u64,
+    /// What everything takes that stays.
+    pub(crate) staying_bytes: u64,
+    /// What of that is of no session alone.
+    pub(crate) shared_bytes: u64,
+    /// What sessions take that went already.
+    pub(crate) leaving_bytes: u64,
+    /// The number of the operation that let sessions go; `null` when none did.
+    pub(crate) operation: Option<u64>,
+    pub(crate) sessions: Vec<BudgetedSession>,
+}
+
+/// A session under the budget of the store.
+#[derive(Serialize)]
+pub(crate) struct BudgetedSession {
+    pub(crate) session: String,
+    /// Turns that those before it in the list do not have.
+    pub(crate) turns: u64,
+    /// What it adds to those before it.
+    pub(crate) bytes: u64,
+    /// When its newest turn was made.
+    pub(crate) time: String,
+    /// Why it stays whatever the budget is; `null` when it need not.
+    pub(crate) kept_by: Option<String>,
+    pub(crate) goes: bool,
+}
+
+/// `retention set --whole-store`.
+#[derive(Serialize)]
+pub(crate) struct StoreBudgetSet {
+    pub(crate) budget_bytes: u64,
+    pub(crate) dry_run: bool,
+    /// What it means, with `--dry-run`.
+    pub(crate) plan: Option<StoreBudget>,
+}
+
 /// `retention show`.
 #[derive(Serialize)]
 pub(crate) struct RetentionShow {
+    /// The budget of the store in bytes.
+    pub(crate) store_budget_bytes: Option<u64>,
     pub(crate) default: Option<Policy>,
     pub(crate) sessions: Vec<SessionPolicy>,
 }

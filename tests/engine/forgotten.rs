@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use turntree::ErrorKind;
 use turntree::context::Builder;
-use turntree::maintenance::{Purpose, collect, fsck, measure_sessions};
+use turntree::maintenance::{
+    Purpose, apply_store_budget, collect, fsck, measure_sessions, plan_store_budget,
+};
 use turntree::object::{ObjectId, ObjectSource, Time};
 use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft};
 use turntree::store::Thoroughness;
@@ -198,4 +200,37 @@ fn steps_that_free_a_part_leave_nothing_dangling() {
     let report = fsck(repo.store(), Thoroughness::Full, Time::default(), &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:#?}", report.findings);
     gc(&sandbox, 4, 333);
+}
+
+#[test]
+fn a_budget_lets_the_oldest_sessions_go_and_none_that_is_kept() {
+    let sandbox = with_sessions(&["oldest", "pinned", "middle", "newest"]);
+    let repo = open_store(&sandbox.store(), 2);
+    let tip = repo.tip(&branch("pinned")).unwrap();
+    let mut change = repo.begin();
+    change.pin(&tip, NewPin::default(), &stamp(500)).unwrap();
+    change.switch(&branch("newest"));
+    change.commit(&stamp(500), "pin").unwrap();
+    let now = stamp(3 * DAY);
+    let full = plan_store_budget(&repo, u64::MAX, now.time, &mut |_, _| Ok(None)).unwrap();
+    assert_eq!(full.going().count(), 0);
+    let each = full.sessions[0].own.size.bytes;
+    // What is pinned is of the rest. Of the other three one stays anyway, and there is room for one more.
+    let budget = full.rest.bytes + each * 5 / 2;
+    let plan = plan_store_budget(&repo, budget, now.time, &mut |_, _| Ok(None)).unwrap();
+    let going: Vec<&str> = plan.going().map(|it| it.own.session.as_str()).collect();
+    assert_eq!(going, ["oldest"]);
+    assert!(plan.staying_bytes() <= budget, "{plan:?}");
+    let least = plan_store_budget(&repo, 1, now.time, &mut |_, _| Ok(None)).unwrap();
+    let going: Vec<&str> = least.going().map(|it| it.own.session.as_str()).collect();
+    assert_eq!(going, ["middle", "oldest"]);
+
+    apply_store_budget(&repo, &plan, &now).unwrap().unwrap();
+    let again = plan_store_budget(&repo, budget, now.time, &mut |_, _| Ok(None)).unwrap();
+    assert_eq!(again.going().count(), 0, "what leaves already counts no more");
+    assert!(again.leaving.bytes > each / 2, "{again:?}");
+    drop(repo);
+    let before = gc(&sandbox, 3, 3 * DAY + 1);
+    let after = gc(&sandbox, 4, 4 * DAY + 1);
+    assert!(after + each / 2 < before, "{before} to {after}");
 }

@@ -251,3 +251,36 @@ fn a_session_is_told_by_its_prompts() {
     }
     person.did(1);
 }
+
+#[test]
+fn a_budget_is_said_once_and_the_oldest_sessions_go_for_it() {
+    let person = Person::new();
+    let dir = person.path("project");
+    let folder = person.path("home/.claude/projects/project");
+    fs::create_dir_all(&folder).unwrap();
+    for day in 1..=6 {
+        let text = transcript(&dir, 60).replace("2026-11-20", &format!("2026-11-0{day}"));
+        let text =
+            text.replace("s-1", &format!("s-{day}")).replace("parser", &format!("part{day}"));
+        fs::write(folder.join(format!("s-{day}.jsonl")), text).unwrap();
+    }
+    person.prepare(&["adopt"]);
+    person.does("project", &["retention", "set", "--whole-store", "--budget", "15KB"]);
+    person.did(1);
+
+    // What the store does by itself between turns.
+    let collected = person.prepare(&["gc"]);
+    let sessions = || -> Vec<String> {
+        let told = person.prepare(&["sessions", "--json"]);
+        let told: Value = serde_json::from_str(&told).unwrap();
+        let name = |session: &Value| session["session"].as_str().unwrap().to_owned();
+        told["sessions"].as_array().unwrap().iter().map(name).collect()
+    };
+    let left = sessions();
+    assert!((1..6).contains(&left.len()), "{left:?} {collected}");
+    let newest: Vec<String> = (1..=6).rev().map(|day| format!("s-{day}")).collect();
+    assert_eq!(left, newest[..left.len()], "the oldest went first");
+    assert!(person.prepare(&["adopt"]).contains("forgotten"), "they do not come back");
+    assert_eq!(sessions(), left);
+    person.prepare(&["fsck"]);
+}

@@ -68,7 +68,7 @@ pub(crate) fn write_done(
     let (before, after) = (size(*bytes_before), size(*bytes_after));
     let after = out.paint.paint(STRONG, after);
     let percent = percent(*bytes_after, *bytes_before);
-    writeln!(out, "packed {before} into {after} ({percent}) in {steps}")?;
+    writeln!(out, "{after} of files now, {before} before ({percent}), after {steps}")?;
     Ok(())
 }
 

@@ -50,14 +50,16 @@ pub use insight::lessons;
 pub use insight::offload::{OffloadOptions, Placeholder, Tail, offload};
 pub use insight::origin::{GIT_BRANCH, Origin, origin};
 pub use insight::outline::{ChangedFile, OutlinePart, TurnFacts, outline, turn_facts};
+pub use insight::prices::PriceTable;
 pub use insight::reads::{Reads, Stale, StaleReason, check_reads};
 pub use insight::search::MessageText;
 pub use insight::sessions::{SessionSummary, TitleSource, find_session, sessions};
+pub use insight::spending::{Spending, UsageBy, UsageQuery, UsageReport, UsageScope, usage_report};
 pub use insight::spiral::{
     SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, SpiralReport, SpiralStep, SpiralVerdict, Streak,
     find_spiral, steps,
 };
-pub use insight::usage::{TOKENS, TokenUsage, context_tokens, usage};
+pub use insight::usage::{RecordedUsage, TOKENS, TokenUsage, context_tokens, usage};
 pub use model::event::{Content, Event, MessageEvent, Parser};
 pub use model::format::{
     ArchiveImporter, DocumentFacts, DocumentReader, Format, FormatReader, ImportOptions, Lineage,

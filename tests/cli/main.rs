@@ -22,5 +22,6 @@ mod serve;
 mod serve_page;
 mod sessions;
 mod stories;
+mod usage;
 mod workflows;
 mod worktrees;

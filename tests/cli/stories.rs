@@ -274,6 +274,11 @@ fn workspace() {
 }
 
 #[test]
+fn what_it_cost() {
+    play("usage.md");
+}
+
+#[test]
 fn going_back() {
     play("going-back.md");
 }

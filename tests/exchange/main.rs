@@ -28,3 +28,4 @@ mod spiral;
 mod swarm;
 mod swarm_vectors;
 mod titles;
+mod usage;

@@ -54,6 +54,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("memmap2", &["core/src/store/io.rs"]),
     ("ignore", &["core/src/workspace/capture/rules.rs"]),
     ("imara_diff", &["core/src/context/merge/align.rs"]),
+    ("basic_toml", &["exchange/src/insight/prices.rs"]),
     ("gix", &["exchange/src/git/"]),
     ("gix_pack", &["exchange/src/git/pack.rs"]),
 ];

@@ -57,6 +57,8 @@ pub const STEPS: &[Step] = &[
     content("turntree session show work"),
     step("turntree snapshot -m checked --check tests=passed"),
     step("turntree compare"),
+    step("turntree usage work --by tool"),
+    content("turntree usage --all --json"),
     step("turntree edit 'work^{turn:6}' --drop prompt:1 --dry-run"),
     failing(6, "turntree uncompact work"),
     step("turntree compare work plan-b --json"),

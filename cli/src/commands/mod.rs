@@ -63,6 +63,7 @@ mod tag;
 mod undo;
 mod unpin;
 mod update_ref;
+mod usage;
 mod version;
 mod vfs;
 
@@ -124,6 +125,7 @@ verbs! {
         Grep(grep::Grep),
         Blame(blame::Blame),
         Spiral(spiral::Spiral),
+        Usage(usage::Usage),
         #[command(visible_alias = "st")]
         Status(status::Status),
         Stats(stats::Stats),

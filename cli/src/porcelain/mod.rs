@@ -25,6 +25,7 @@ pub(crate) mod offloading;
 pub(crate) mod patience;
 pub(crate) mod pins;
 pub(crate) mod place;
+pub(crate) mod prices;
 pub(crate) mod revision;
 pub(crate) mod rewind;
 pub(crate) mod search;

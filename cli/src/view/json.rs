@@ -27,6 +27,7 @@ mod search;
 mod sessions;
 mod spiral;
 mod swarm;
+mod usage;
 
 use std::collections::BTreeMap;
 
@@ -73,6 +74,7 @@ pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
 pub(crate) use self::sessions::{SessionLabelled, SessionRecord, Sessions};
 pub(crate) use self::spiral::SpiralRecord;
 pub(crate) use self::swarm::{Reads, StaleRead};
+pub(crate) use self::usage::{PricesUsed, UsageRecord};
 
 /// Version of the records.
 pub(crate) const SCHEMA: u32 = 2;

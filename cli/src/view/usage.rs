@@ -21,7 +21,7 @@ const WORDS: &[(&[&str], &str)] = &[
         "'turntree bundle create FILE REV' writes one file, 'turntree bundle unbundle FILE' reads \
          it elsewhere; 'turntree git export DIR' writes a git repository",
     ),
-    (&["cost", "usage", "tokens"], "'turntree compare REV' counts calls, errors and tokens"),
+    (&["cost", "tokens", "price", "spend"], "'turntree usage' sums up tokens and what they cost"),
     (&["list", "branches"], "'turntree sessions' lists sessions, 'turntree branch' branches"),
     (
         &["continue", "handoff"],

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use turntree::context::{Context, MessageEntry, SectionDiff, diff};
+use turntree::context::{ContextDiff, MessageEntry, SectionDiff, diff};
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource, Time};
 use turntree::repo::{BranchName, LogEntry, Repository};
 
-use super::usage::{TokenUsage, usage};
+use super::answers::{AnswerCounter, TurnPlace};
+use super::usage::TokenUsage;
 use crate::formats::view;
 
 /// The prefix of the result of a check in the metadata of a commit, before the check's name.
@@ -135,14 +136,19 @@ impl StrategyReader<'_> {
         let mut tally = Tally::default();
         let (mut turns, mut first) = (0, newest.time.micros);
         let mut checks = BTreeMap::new();
-        for entry in self.repo.history(&[*tip], &hide)?.first_parent() {
-            let entry = entry?;
+        let line = self.repo.history(&[*tip], &hide)?.first_parent();
+        // Answers are counted from the oldest turn on.
+        let mut line = line.collect::<Result<Vec<LogEntry>>>()?;
+        line.reverse();
+        if let Some(oldest) = line.first() {
+            first = oldest.commit.time.micros;
+        }
+        for entry in &line {
             turns += 1;
-            first = entry.commit.time.micros;
             for (name, passed) in checks_of(&entry.commit) {
-                checks.entry(name.to_owned()).or_insert(passed);
+                checks.insert(name.to_owned(), passed);
             }
-            self.count_messages(&entry, &mut tally)?;
+            self.count_messages(entry, &mut tally)?;
         }
         let base = self.base.map(|(id, _)| self.repo.context(id)).transpose()?;
         let context = self.repo.context(tip)?;
@@ -156,7 +162,7 @@ impl StrategyReader<'_> {
             messages: tally.messages,
             tool_calls: tally.tool_calls,
             tool_errors: tally.tool_errors,
-            usage: tally.usage(),
+            usage: tally.answers.tokens(),
             files: changed.remove("files").unwrap_or_default(),
             elapsed_micros: newest.time.micros.saturating_sub(began).max(0),
             checks,
@@ -176,7 +182,11 @@ impl StrategyReader<'_> {
             }
             Err(error) => return Err(error),
         };
-        tally.add(self.repo.store(), &before, &after)
+        let source = self.repo.store();
+        let changed = diff(source, &before, &after)?;
+        tally.add(source, &changed)?;
+        let turn = TurnPlace { branch: "", is_left: false, commit: &entry.commit };
+        tally.answers.add_turn(source, turn, &after, &changed)
     }
 }
 
@@ -198,51 +208,26 @@ struct Tally {
     messages: u64,
     tool_calls: u64,
     tool_errors: u64,
-    /// Of each answer of a model, what its records say last.
-    answers: HashMap<String, TokenUsage>,
-    /// Of records that name no answer.
-    others: Vec<TokenUsage>,
+    answers: AnswerCounter,
     expired: u64,
 }
 
 impl Tally {
-    fn add(&mut self, source: &dyn ObjectSource, before: &Context, after: &Context) -> Result<()> {
-        for (section, changed) in diff(source, before, after)? {
+    fn add(&mut self, source: &dyn ObjectSource, changed: &ContextDiff) -> Result<()> {
+        for (section, changed) in changed {
             if !section.ends_with("/messages") {
                 continue;
             }
             for item in changed.changes.iter().filter_map(|change| change.new.as_ref()) {
                 let entry = MessageEntry::from_item(item)?;
                 let bytes = source.read_as(Kind::Blob, &entry.blob)?;
-                self.add_message(&entry.media, &bytes);
+                let message = view(&entry.media, &bytes);
+                self.messages += 1;
+                self.tool_calls += message.tool_calls.len() as u64;
+                let failed = message.tool_results.iter().filter(|result| result.is_error);
+                self.tool_errors += failed.count() as u64;
             }
         }
         Ok(())
-    }
-
-    fn add_message(&mut self, media: &str, bytes: &[u8]) {
-        let message = view(media, bytes);
-        self.messages += 1;
-        self.tool_calls += message.tool_calls.len() as u64;
-        let failed = message.tool_results.iter().filter(|result| result.is_error);
-        self.tool_errors += failed.count() as u64;
-        match usage(bytes) {
-            Some((Some(answer), usage)) => {
-                // Records of one answer, newest turns first: the largest is that of the whole.
-                let known = self.answers.entry(answer).or_default();
-                known.input = known.input.max(usage.input);
-                known.output = known.output.max(usage.output);
-            }
-            Some((None, usage)) => self.others.push(usage),
-            None => {}
-        }
-    }
-
-    fn usage(&self) -> Option<TokenUsage> {
-        let all = self.answers.values().chain(&self.others);
-        all.copied().reduce(|a, b| TokenUsage {
-            input: a.input.saturating_add(b.input),
-            output: a.output.saturating_add(b.output),
-        })
     }
 }

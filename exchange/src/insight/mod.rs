@@ -1,5 +1,6 @@
 //! Reads histories without a model: loops, lessons, comparisons, usage.
 
+mod answers;
 pub(crate) mod compare;
 pub(crate) mod edit;
 pub(crate) mod intent;
@@ -8,8 +9,11 @@ pub(crate) mod offload;
 pub(crate) mod origin;
 pub(crate) mod outline;
 mod phrases;
+pub(crate) mod prices;
 pub(crate) mod reads;
 pub(crate) mod search;
+mod session_answers;
 pub(crate) mod sessions;
+pub(crate) mod spending;
 pub(crate) mod spiral;
 pub(crate) mod usage;

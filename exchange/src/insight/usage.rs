@@ -1,53 +1,262 @@
-//! The tokens that a message cost the model, where the message says so.
+//! The tokens that records say an answer of a model took, and its cost, where they say so.
+//!
+//! One parse for all formats. Counts are told in one way, whatever a format calls them: `input` has
+//! what a cache had and took, `output` has the reasoning.
 
 use serde_json::Value;
 use turntree::object::Commit;
 
 use crate::formats::frameworks::OLLM_TOKENS;
+use crate::text::json::text_at;
 
 /// The entry of a commit's metadata with the tokens of its context, as a number.
 pub const TOKENS: &str = "tokens";
 
-/// The fields in which records keep their counts: Claude Code and pi, chats, `OpenHands`, ATIF.
-const PLACES: [&str; 4] =
-    ["/message/usage", "/usage", "/tool_call_metadata/model_response/usage", "/metrics"];
+/// Where a record has its counts, and what it says of the answer beside them.
+struct Place {
+    counts: &'static str,
+    /// The id of the answer, and of the request where one id is not enough.
+    answer: [&'static str; 2],
+    model: &'static str,
+}
 
-/// Names of tokens that went in and that no cache had.
-const INPUT: [&str; 3] = ["input_tokens", "prompt_tokens", "input"];
+/// Stands for what a place does not have.
+const NOWHERE: &str = "/-";
 
-/// Names of tokens that a cache had or took, where they are counted beside the input.
-const CACHED: [&str; 4] =
-    ["cache_creation_input_tokens", "cache_read_input_tokens", "cacheRead", "cacheWrite"];
+const PLACES: [Place; 9] = [
+    // Claude Code, pi.
+    Place {
+        counts: "/message/usage",
+        answer: ["/message/id", "/requestId"],
+        model: "/message/model",
+    },
+    // Claude Code: a line of a sub-agent inside a line of its caller.
+    Place {
+        counts: "/data/message/message/usage",
+        answer: ["/data/message/message/id", "/data/message/requestId"],
+        model: "/data/message/message/model",
+    },
+    // Chats.
+    Place { counts: "/usage", answer: [NOWHERE; 2], model: "/model" },
+    // OpenHands: the calls of one answer are several records.
+    Place {
+        counts: "/tool_call_metadata/model_response/usage",
+        answer: ["/tool_call_metadata/model_response/id", NOWHERE],
+        model: "/tool_call_metadata/model_response/model",
+    },
+    // ATIF.
+    Place { counts: "/metrics", answer: [NOWHERE; 2], model: "/model_name" },
+    // opencode: a message is written again while it grows.
+    Place { counts: "/info/tokens", answer: ["/info/id", NOWHERE], model: "/info/modelID" },
+    // Gemini CLI, the same.
+    Place { counts: "/tokens", answer: ["/id", NOWHERE], model: "/model" },
+    // Codex: the last request, beside the sum of all.
+    Place { counts: LAST_OF_CODEX, answer: [NOWHERE; 2], model: NOWHERE },
+    // Copilot CLI.
+    Place { counts: "/data", answer: ["/data/messageId", NOWHERE], model: "/data/model" },
+];
 
-/// Names of tokens that came out.
-const OUTPUT: [&str; 3] = ["output_tokens", "completion_tokens", "output"];
+/// The counts of the last request in an event of Codex, and those of all requests so far.
+const LAST_OF_CODEX: &str = "/payload/info/last_token_usage";
+const TOTAL_OF_CODEX: &str = "/payload/info/total_token_usage";
+
+/// Names of what went in.
+const INPUT: [&str; 4] = ["/input_tokens", "/prompt_tokens", "/input", "/inputTokens"];
+
+/// The one of them that has what a cache had and took, whatever is named beside it.
+const PROMPT: &str = "/prompt_tokens";
+
+/// Names of what a cache had, where it is counted beside the input.
+const READ_BESIDE: [&str; 4] =
+    ["/cache_read_input_tokens", "/cacheRead", "/cacheReadTokens", "/cache/read"];
+
+/// Names of what a cache had, where the input has it too.
+const READ_INSIDE: [&str; 5] = [
+    "/prompt_tokens_details/cached_tokens",
+    "/input_tokens_details/cached_tokens",
+    "/cached_input_tokens",
+    "/cached_tokens",
+    "/cached",
+];
+
+/// Names of what a cache took, which is counted beside the input.
+const WRITTEN: [&str; 4] =
+    ["/cache_creation_input_tokens", "/cacheWrite", "/cacheWriteTokens", "/cache/write"];
+
+/// What a cache took for an hour, which is a part of that.
+const WRITTEN_FOR_AN_HOUR: &str = "/cache_creation/ephemeral_1h_input_tokens";
+
+/// Results of tools that Gemini counts beside the input.
+const TOOL: &str = "/tool";
+
+/// Names of what came out.
+const OUTPUT: [&str; 4] = ["/output_tokens", "/completion_tokens", "/output", "/outputTokens"];
+
+/// Names of reasoning that the output has too.
+const REASONING_INSIDE: [&str; 3] = [
+    "/completion_tokens_details/reasoning_tokens",
+    "/output_tokens_details/reasoning_tokens",
+    "/reasoning_output_tokens",
+];
+
+/// The reasoning that Gemini counts beside the output.
+const THOUGHTS: &str = "/thoughts";
+
+/// The same of opencode, whose counts have a cache.
+const REASONING: &str = "/reasoning";
+const CACHE: &str = "/cache";
+
+/// Names of the cost in US dollars, in the counts and in the record.
+const COST: [&str; 3] = ["/cost/total", "/cost", "/cost_usd"];
+const COST_OF_RECORD: &str = "/info/cost";
 
 /// Tokens that a model read and wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenUsage {
-    /// Tokens read, those that a cache had included.
+    /// Tokens read, those that a cache had or took included.
     pub input: u64,
-    /// Tokens written.
+    /// Of these, tokens that a cache had.
+    pub cache_read: u64,
+    /// Of these, tokens that a cache took.
+    pub cache_write: u64,
+    /// Of these, tokens that it took for an hour.
+    pub cache_write_hour: u64,
+    /// Tokens written, reasoning included.
     pub output: u64,
+    /// Of these, tokens of reasoning, where that is said.
+    pub reasoning: u64,
 }
 
-/// The usage that a message says, and the id of the model's answer that it is about: some formats
-/// write an answer in several records, each with the usage of the whole. `None` where nothing is said.
+/// What a record says of an answer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RecordedUsage {
+    /// The id of the answer: some formats write an answer in several records, each with the usage of
+    /// the whole.
+    pub answer: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// Its tokens.
+    pub tokens: TokenUsage,
+    /// True when nothing is said of what went in.
+    pub is_output_alone: bool,
+    /// Its cost in US dollars.
+    pub cost: Option<f64>,
+}
+
+impl TokenUsage {
+    /// The counts in the order of the fields.
+    pub(super) const fn counts(self) -> [u64; 6] {
+        let Self { input, cache_read, cache_write, cache_write_hour, output, reasoning } = self;
+        [input, cache_read, cache_write, cache_write_hour, output, reasoning]
+    }
+
+    /// The usage with these counts.
+    pub(super) const fn of(counts: [u64; 6]) -> Self {
+        let [input, cache_read, cache_write, cache_write_hour, output, reasoning] = counts;
+        Self { input, cache_read, cache_write, cache_write_hour, output, reasoning }
+    }
+
+    fn with(self, other: Self, each: impl Fn(u64, u64) -> u64) -> Self {
+        let mut counts = self.counts();
+        counts.iter_mut().zip(other.counts()).for_each(|(count, more)| *count = each(*count, more));
+        Self::of(counts)
+    }
+
+    /// The sum of two usages.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    /// The larger of each count: records of one answer grow.
+    #[must_use]
+    pub fn larger(self, other: Self) -> Self {
+        self.with(other, u64::max)
+    }
+
+    /// Returns what came since an earlier sum; `None` when that is not a part of this one.
+    pub(super) fn since(self, before: Self) -> Option<Self> {
+        let grew = self.counts().iter().zip(before.counts()).all(|(now, before)| *now >= before);
+        grew.then(|| self.with(before, u64::saturating_sub))
+    }
+
+    /// Tokens read that no cache had or took.
+    #[must_use]
+    pub const fn uncached(&self) -> u64 {
+        self.input.saturating_sub(self.cache_read).saturating_sub(self.cache_write)
+    }
+
+    /// Tokens read and written.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+}
+
+/// Returns what a record says of an answer of a model; `None` where it says nothing.
 #[must_use]
-pub fn usage(bytes: &[u8]) -> Option<(Option<String>, TokenUsage)> {
-    let record: Value = serde_json::from_slice(bytes).ok()?;
-    let counts = PLACES.iter().find_map(|place| record.pointer(place)?.as_object())?;
-    let first = |names: &[&str]| names.iter().find_map(|name| counts.get(*name)?.as_u64());
-    let cached: u64 =
-        CACHED.iter().filter_map(|name| counts.get(*name)?.as_u64()).fold(0, u64::saturating_add);
+pub fn usage(bytes: &[u8]) -> Option<RecordedUsage> {
+    usage_of(&serde_json::from_slice(bytes).ok()?)
+}
+
+/// [`usage`] of a record that is parsed.
+pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
+    let place_of = |place: &&Place| record.pointer(place.counts).is_some_and(Value::is_object);
+    let place = PLACES.iter().find(place_of)?;
+    let counts = record.pointer(place.counts)?;
+    let (tokens, is_output_alone) = tokens(counts)?;
+    let [answer, request] = place.answer.map(|path| text_at(record, path));
+    let answer = answer.map(|answer| match request {
+        // A gateway may give every answer the same id.
+        Some(request) => format!("{answer} {request}"),
+        None => answer.to_owned(),
+    });
+    let cost = |value: &Value| value.as_f64().filter(|cost| (0.0..1e9).contains(cost));
+    let of_counts = COST.iter().find_map(|path| counts.pointer(path).and_then(cost));
+    Some(RecordedUsage {
+        answer,
+        model: text_at(record, place.model).filter(|it| !it.starts_with('<')).map(str::to_owned),
+        tokens,
+        is_output_alone,
+        cost: of_counts.or_else(|| record.pointer(COST_OF_RECORD).and_then(cost)),
+    })
+}
+
+/// Returns what an event of Codex says: the tokens of the last request, and of all so far.
+pub(super) fn running_total(record: &Value) -> Option<(TokenUsage, TokenUsage)> {
+    let of = |path| Some(tokens(record.pointer(path)?)?.0);
+    Some((of(LAST_OF_CODEX)?, of(TOTAL_OF_CODEX)?))
+}
+
+/// The counts in one way, and whether they are of the output alone.
+fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
+    let at = |path: &str| counts.pointer(path).and_then(Value::as_u64);
+    let first = |paths: &[&str]| paths.iter().find_map(|path| at(path));
     let (input, output) = (first(&INPUT), first(&OUTPUT));
     input.or(output)?;
-    let answer = record.pointer("/message/id").and_then(Value::as_str).map(str::to_owned);
-    let input = input.unwrap_or(0).saturating_add(cached);
-    Some((answer, TokenUsage { input, output: output.unwrap_or(0) }))
+    let (beside, inside) = (first(&READ_BESIDE), first(&READ_INSIDE));
+    let cache_read = beside.or(inside).unwrap_or(0);
+    let cache_write = first(&WRITTEN).unwrap_or(0);
+    let mut all = input.unwrap_or(0).saturating_add(at(TOOL).unwrap_or(0));
+    if at(PROMPT).is_none() {
+        let apart = if beside.is_some() { cache_read } else { 0 };
+        all = all.saturating_add(apart).saturating_add(cache_write);
+    }
+    let has_cache = counts.pointer(CACHE).is_some();
+    let apart = at(THOUGHTS).or_else(|| at(REASONING).filter(|_| has_cache));
+    let output = output.unwrap_or(0).saturating_add(apart.unwrap_or(0));
+    let tokens = TokenUsage {
+        input: all,
+        cache_read: cache_read.min(all),
+        cache_write: cache_write.min(all),
+        cache_write_hour: at(WRITTEN_FOR_AN_HOUR).unwrap_or(0).min(cache_write),
+        output,
+        reasoning: apart.or_else(|| first(&REASONING_INSIDE)).unwrap_or(0).min(output),
+    };
+    Some((tokens, input.is_none()))
 }
 
-/// The tokens of the context of a commit, where whoever took it said so.
+/// Returns the tokens of the context of a commit, where whoever took it said so.
 #[must_use]
 pub fn context_tokens(commit: &Commit) -> Option<u64> {
     let told = [TOKENS, OLLM_TOKENS].iter().find_map(|name| commit.metadata.get(*name))?;
@@ -63,17 +272,53 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_found_where_formats_keep_them() {
-        let of = |text: &str| usage(text.as_bytes()).map(|(id, u)| (id, u.input, u.output));
-        let claude = r#"{"message":{"id":"m1","usage":{"input_tokens":10,
-            "cache_creation_input_tokens":4,"cache_read_input_tokens":1,"output_tokens":7}}}"#;
-        assert_eq!(of(claude), Some((Some("m1".to_owned()), 15, 7)));
+    fn counts_are_found_where_formats_keep_them_and_mean_the_same() {
+        let of = |text: &str| {
+            let found = usage(text.as_bytes()).unwrap();
+            (found.answer, found.tokens.counts())
+        };
+        let claude = r#"{"requestId":"r","message":{"id":"m1","usage":{"input_tokens":10,
+            "cache_creation_input_tokens":4,"cache_read_input_tokens":1,"output_tokens":7,
+            "cache_creation":{"ephemeral_1h_input_tokens":3}}}}"#;
+        assert_eq!(of(claude), (Some("m1 r".to_owned()), [15, 1, 4, 3, 7, 0]));
+        let of_sub_agent =
+            r#"{"data":{"message":{"message":{"id":"m","usage":{"input_tokens":1}}}}}"#;
+        assert_eq!(of(of_sub_agent), (Some("m".to_owned()), [1, 0, 0, 0, 0, 0]));
         let pi = r#"{"message":{"usage":{"input":3,"output":191,"cacheRead":0,"cacheWrite":2}}}"#;
-        assert_eq!(of(pi), Some((None, 5, 191)));
-        let openai = r#"{"role":"assistant","usage":{"prompt_tokens":20,"completion_tokens":5}}"#;
-        assert_eq!(of(openai), Some((None, 20, 5)));
-        let atif = r#"{"metrics":{"prompt_tokens":2,"completion_tokens":1}}"#;
-        assert_eq!(of(atif), Some((None, 2, 1)));
+        assert_eq!(of(pi), (None, [5, 0, 2, 0, 191, 0]));
+        let openai = r#"{"role":"assistant","usage":{"prompt_tokens":20,"completion_tokens":5,
+            "prompt_tokens_details":{"cached_tokens":8},
+            "completion_tokens_details":{"reasoning_tokens":2}}}"#;
+        assert_eq!(of(openai), (None, [20, 8, 0, 0, 5, 2]));
+        let atif = r#"{"metrics":{"prompt_tokens":2,"completion_tokens":1,"cached_tokens":1}}"#;
+        assert_eq!(of(atif), (None, [2, 1, 0, 0, 1, 0]));
+        let gemini =
+            r#"{"id":"g","tokens":{"input":10,"output":2,"cached":4,"thoughts":3,"tool":1}}"#;
+        assert_eq!(of(gemini), (Some("g".to_owned()), [11, 4, 0, 0, 5, 3]));
+        let opencode = r#"{"info":{"id":"o","tokens":{"input":10,"output":2,"reasoning":3,
+            "cache":{"read":4,"write":5}}}}"#;
+        assert_eq!(of(opencode), (Some("o".to_owned()), [19, 4, 5, 0, 5, 3]));
+    }
+
+    #[test]
+    fn a_cost_that_is_recorded_is_kept() {
+        let of = |text: &str| usage(text.as_bytes()).unwrap().cost;
+        assert_eq!(of(r#"{"message":{"usage":{"input":3,"cost":{"total":0.25}}}}"#), Some(0.25));
+        assert_eq!(of(r#"{"info":{"cost":0.5,"tokens":{"input":1}}}"#), Some(0.5));
+        assert_eq!(of(r#"{"metrics":{"prompt_tokens":1,"cost_usd":2}}"#), Some(2.0));
+        assert_eq!(of(r#"{"metrics":{"prompt_tokens":1,"cost_usd":-2}}"#), None);
+    }
+
+    #[test]
+    fn codex_says_the_last_request_and_the_sum() {
+        let event = r#"{"payload":{"info":{
+            "last_token_usage":{"input_tokens":5,"cached_input_tokens":2,"output_tokens":1},
+            "total_token_usage":{"input_tokens":9,"cached_input_tokens":4,"output_tokens":3,
+            "reasoning_output_tokens":1}}}}"#;
+        let (last, total) = running_total(&serde_json::from_str(event).unwrap()).unwrap();
+        assert_eq!(last.counts(), [5, 2, 0, 0, 1, 0]);
+        assert_eq!(total.since(last).unwrap().counts(), [4, 2, 0, 0, 2, 1]);
+        assert_eq!(last.since(total), None);
     }
 
     #[test]

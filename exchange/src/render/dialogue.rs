@@ -170,7 +170,7 @@ impl<'a> Messages<'a> {
             }
             self.next += 1;
             answer.said.time = answer.said.time.or_else(|| moment(&bytes));
-            answer.usage = larger(answer.usage, usage(&bytes).map(|(_, usage)| usage));
+            answer.usage = larger(answer.usage, usage(&bytes).map(|found| found.tokens));
             add(&mut answer.said, &view);
             add_paragraph(&mut answer.thinking, &view.thinking);
             for call in view.tool_calls {
@@ -254,7 +254,7 @@ fn is_answer(entry: &MessageEntry, view: &MessageView) -> bool {
 
 fn larger(a: Option<TokenUsage>, b: Option<TokenUsage>) -> Option<TokenUsage> {
     let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
-    Some(TokenUsage { input: a.input.max(b.input), output: a.output.max(b.output) })
+    Some(a.larger(b))
 }
 
 fn add(said: &mut SpokenText, view: &MessageView) {

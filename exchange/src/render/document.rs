@@ -138,8 +138,9 @@ impl Writing<'_> {
             json!({"call_id": result.call_id, "text": result.text, "is_error": result.is_error})
         });
         add("tool_results", results.collect());
-        if let Some((_, usage)) = usage(bytes) {
-            add("tokens", json!({"input": usage.input, "output": usage.output}));
+        if let Some(found) = usage(bytes) {
+            let tokens = found.tokens;
+            add("tokens", json!({"input": tokens.input, "output": tokens.output}));
         }
         if self.contents == ContentDetail::Whole {
             // A record that is not JSON is a text, and one that is no text is base64.

@@ -293,7 +293,7 @@ impl<'a> Data<'a> {
             calls: calls.collect(),
             results: results.collect(),
             pictures: shown(view.pictures),
-            tokens: usage(&bytes).map(|(_, usage)| (usage.input, usage.output)),
+            tokens: usage(&bytes).map(|found| (found.tokens.input, found.tokens.output)),
         };
         self.line('m', &message)?;
         let number = self.messages.len();

@@ -1,0 +1,293 @@
+//! `usage`: the tokens that models took, and what they cost.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCandidates;
+use turntree::object::Time;
+use turntree::repo::Repository;
+use turntree_exchange::{
+    Spending, UsageBy, UsageQuery, UsageReport, UsageScope, find_session, usage_report,
+};
+
+use super::Verb;
+use crate::porcelain::prices::Prices;
+use crate::porcelain::revision::{resolve, resolve_whole};
+use crate::porcelain::sessions::titles;
+use crate::program::complete::revisions;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+use crate::view::output::{FAINT, NAME, Output, STRONG, warn};
+use crate::view::render::table::{Cell, Column, Table};
+use crate::view::render::{count, one_line, short_number};
+use crate::view::{clock, json};
+
+/// Stands where a cost is unknown.
+const UNKNOWN: &str = "-";
+
+/// Stands behind a cost that is not all.
+const AND_MORE: &str = "+";
+
+/// Dollars below which a cost has four digits.
+const CENT: f64 = 0.01;
+
+/// Models that are named before the rest is counted.
+const NAMED_MODELS: usize = 4;
+
+/// Sum up the tokens that models took, and what they cost
+///
+/// The numbers are those that transcripts record. Input has what a cache had and took, output has
+/// the reasoning. An answer is counted once, however many records it has and however many branches
+/// and sessions have a copy of it. What a rollback took back and what a rewind left behind is told
+/// apart.
+///
+/// A cost that a transcript records itself is taken as it is. Others are by a table of prices, which
+/// has a date: the one that comes with the program, 'turntree/prices.toml' in the directory of
+/// settings, or FILE. A model without a price has no cost: '-' where nothing is known, '+' behind a
+/// cost that is not all. Days are those of UTC.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree usage
+  turntree usage --all --since 7.days.ago
+  turntree usage work --by tool
+  turntree usage HEAD~3 --by branch
+  turntree usage --all --by day --json | jq -r '.rows[] | [.name, .cost_usd] | @tsv'
+  turntree usage --all --prices prices.toml")]
+pub(crate) struct Usage {
+    /// A session with all its branches, or the history up to a snapshot; HEAD's session by default
+    #[arg(value_name = "REV|SESSION", conflicts_with = "all", add = ArgValueCandidates::new(revisions))]
+    what: Option<String>,
+    /// One row for each of these; sessions with --all, else models by default
+    #[arg(long, value_name = "WHAT")]
+    by: Option<Rows>,
+    /// Only turns later than TIME, such as yesterday or 7.days.ago
+    #[arg(long, value_name = "TIME", value_parser = clock::moment)]
+    since: Option<i64>,
+    /// Every session
+    #[arg(long)]
+    all: bool,
+    /// A table of prices in TOML; - for standard input
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+}
+
+/// What the rows are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Rows {
+    Session,
+    Branch,
+    Agent,
+    Model,
+    Day,
+    Tool,
+}
+
+impl Rows {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Branch => "branch",
+            Self::Agent => "agent",
+            Self::Model => "model",
+            Self::Day => "day",
+            Self::Tool => "tool",
+        }
+    }
+
+    const fn by(self) -> UsageBy {
+        match self {
+            Self::Session => UsageBy::Session,
+            Self::Branch => UsageBy::Branch,
+            Self::Agent => UsageBy::Agent,
+            Self::Model => UsageBy::Model,
+            Self::Day => UsageBy::Day,
+            Self::Tool => UsageBy::Tool,
+        }
+    }
+}
+
+impl Verb for Usage {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let prices = Prices::of(self.prices.as_deref())?;
+        let repo = run.open()?;
+        let asked = self.asked(&repo)?;
+        let default = if self.all { Rows::Session } else { Rows::Model };
+        let rows = self.by.unwrap_or(default);
+        let query = UsageQuery {
+            scope: asked.scope(),
+            by: rows.by(),
+            since: self.since,
+            prices: &prices.table,
+            day: &day,
+        };
+        let report = usage_report(&repo, &query)?;
+        let expired = report.expired;
+        let used = json::PricesUsed { date: prices.table.date, file: prices.file };
+        let names = if rows == Rows::Session { titles(&repo)? } else { HashMap::new() };
+        if run.out.json {
+            run.out.record(&json::UsageRecord::new(rows.name(), report, used, &names))?;
+        } else {
+            write_text(&mut run.out, rows, &report, &used, &names)?;
+        }
+        if expired > 0 {
+            let expired = count(expired, "turn");
+            warn(&format!("the messages of {expired} are not kept and not counted"));
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+/// What is asked about.
+enum Asked {
+    All,
+    Session(String),
+    Line(String, turntree::object::ObjectId),
+}
+
+impl Asked {
+    fn scope(&self) -> UsageScope<'_> {
+        match self {
+            Self::All => UsageScope::All,
+            Self::Session(name) => UsageScope::Session(name),
+            Self::Line(name, tip) => UsageScope::Line(name, *tip),
+        }
+    }
+}
+
+impl Usage {
+    fn asked(&self, repo: &Repository) -> Result<Asked> {
+        let Some(text) = self.what.as_deref() else {
+            if self.all {
+                return Ok(Asked::All);
+            }
+            return Ok(Asked::Session(repo.head()?.branch.session().to_owned()));
+        };
+        if repo.branches().iter().any(|(branch, _)| branch.session() == text) {
+            return Ok(Asked::Session(text.to_owned()));
+        }
+        let revision = match resolve_whole(repo, text) {
+            Ok(revision) => revision,
+            Err(_) => match find_session(repo, text)? {
+                Some(session) => return Ok(Asked::Session(session)),
+                None => resolve(repo, text)?,
+            },
+        };
+        let name = revision.branch.map_or_else(
+            || text.to_owned(),
+            |branch| format!("{}/{}", branch.session(), branch.branch()),
+        );
+        Ok(Asked::Line(name, revision.commit))
+    }
+}
+
+fn day(time: Time) -> String {
+    clock::rfc3339(time).chars().take_while(|c| *c != 'T').collect()
+}
+
+fn write_text(
+    out: &mut Output,
+    rows: Rows,
+    report: &UsageReport,
+    prices: &json::PricesUsed,
+    titles: &HashMap<String, String>,
+) -> Result<()> {
+    let UsageReport { total, left_behind, .. } = report;
+    out.page();
+    if report.rows.is_empty() {
+        writeln!(out, "{}", out.paint.paint(FAINT, "no answer of a model says what it took"))?;
+        return Ok(());
+    }
+    let heading = |is_there: bool, text: &'static str| if is_there { text } else { "" };
+    let mut table = Table::of(vec![
+        Column::name(rows.name()),
+        Column::number("answers").rank(5),
+        Column::number("input").rank(2),
+        Column::number("cache read").rank(3),
+        Column::number("cache write").rank(4),
+        Column::number("output").rank(1),
+        Column::number(heading(total.tokens.reasoning > 0, "reasoning")).rank(6),
+        Column::number("cost"),
+        Column::title(heading(!titles.is_empty(), "title")).rank(7),
+    ]);
+    let mut add = |style, name: &str, spending: &Spending, title: &str| {
+        let tokens = spending.tokens;
+        let reasoning = Some(tokens.reasoning).filter(|_| total.tokens.reasoning > 0);
+        table.row(vec![
+            Cell::styled(style, one_line(name, usize::MAX)),
+            spending.answers.to_string().into(),
+            short_number(tokens.input).into(),
+            short_number(tokens.cache_read).into(),
+            short_number(tokens.cache_write).into(),
+            short_number(tokens.output).into(),
+            reasoning.map(short_number).unwrap_or_default().into(),
+            cost(spending).into(),
+            Cell::styled(FAINT, one_line(title, usize::MAX)),
+        ]);
+    };
+    for (name, spending) in &report.rows {
+        let title = titles.get(name).map_or("", String::as_str);
+        add(NAME, name, spending, title);
+    }
+    if report.rows.len() > 1 {
+        add(STRONG, "total", total, "");
+    }
+    table.write(out)?;
+    if left_behind.answers > 0 {
+        let tokens = short_number(left_behind.tokens.total());
+        let cost = cost(left_behind);
+        writeln!(out, "left behind by rollbacks and rewinds: {tokens} tokens, {cost}")?;
+    }
+    let paint = out.paint;
+    for line in notes(report, prices) {
+        writeln!(out, "{}", paint.paint(FAINT, line))?;
+    }
+    Ok(())
+}
+
+/// Where the costs are from, and what has none.
+fn notes(report: &UsageReport, prices: &json::PricesUsed) -> Vec<String> {
+    let total = &report.total;
+    let table = match &prices.file {
+        Some(file) => format!("prices of {} in {}", prices.date, one_line(file, usize::MAX)),
+        None => format!("list prices of {}; --prices FILE takes others", prices.date),
+    };
+    let mut notes = Vec::new();
+    match (total.recorded_cost, total.priced_cost) {
+        (Some(recorded), None) => {
+            notes.push(format!("{}: as transcripts record it", dollars(recorded)));
+        }
+        (Some(recorded), Some(priced)) => {
+            let (recorded, priced) = (dollars(recorded), dollars(priced));
+            notes.push(format!("{recorded} as transcripts record it, {priced} by {table}"));
+        }
+        (None, Some(_)) => notes.push(table.clone()),
+        (None, None) => {}
+    }
+    if total.unpriced_tokens > 0 {
+        let tokens = short_number(total.unpriced_tokens);
+        let mut models: Vec<String> =
+            report.unpriced_models.iter().map(|name| one_line(name, usize::MAX)).collect();
+        let more = models.len().saturating_sub(NAMED_MODELS);
+        models.truncate(NAMED_MODELS);
+        let models = models.join(", ");
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        notes.push(format!("no price for {tokens} tokens of {models}{rest}"));
+    }
+    notes
+}
+
+/// A cost for people.
+fn cost(spending: &Spending) -> String {
+    let more = if spending.unpriced_tokens > 0 { AND_MORE } else { "" };
+    spending.cost().map_or_else(|| UNKNOWN.to_owned(), |cost| format!("{}{more}", dollars(cost)))
+}
+
+fn dollars(cost: f64) -> String {
+    if cost > 0.0 && cost < CENT { format!("${cost:.4}") } else { format!("${cost:.2}") }
+}

@@ -1,0 +1,41 @@
+//! The prices of models that costs are by: a file that is named, the user's own, or those that come
+//! with the program.
+
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+use turntree::Error;
+use turntree_exchange::PriceTable;
+
+use crate::program::invocation::{input_name, read_input};
+use crate::view::error::Result;
+
+/// The file in the user's directory of settings.
+const OWN: &str = "turntree/prices.toml";
+
+/// A table of prices, and where it is from.
+pub(crate) struct Prices {
+    pub(crate) table: PriceTable,
+    /// `None` for those that come with the program.
+    pub(crate) file: Option<String>,
+}
+
+impl Prices {
+    /// The prices of the file `named`, else those that the user keeps, else those of the program.
+    pub(crate) fn of(named: Option<&Path>) -> Result<Self> {
+        let Some(path) = named.map(Path::to_path_buf).or_else(own) else {
+            return Ok(Self { table: PriceTable::built_in()?, file: None });
+        };
+        let file = input_name(&path);
+        let refused = |error: &dyn std::fmt::Display| Error::invalid(format!("{file}: {error}"));
+        let bytes = read_input(&path)?;
+        let text = std::str::from_utf8(&bytes).map_err(|error| refused(&error))?;
+        let table = PriceTable::parse(text).map_err(|error| refused(&error))?;
+        Ok(Self { table, file: Some(file) })
+    }
+}
+
+fn own() -> Option<PathBuf> {
+    let path = etcetera::choose_base_strategy().ok()?.config_dir().join(OWN);
+    path.is_file().then_some(path)
+}

@@ -1,0 +1,111 @@
+//! The record of `usage`.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use turntree_exchange::{Spending, UsageReport};
+
+/// Parts of a dollar that are told.
+const PARTS: f64 = 1e6;
+
+/// `usage`.
+#[derive(Serialize)]
+pub(crate) struct UsageRecord {
+    /// `session`, `branch`, `agent`, `model`, `day` or `tool`.
+    pub(crate) by: &'static str,
+    pub(crate) rows: Vec<UsageRow>,
+    /// All rows together.
+    pub(crate) total: SpendingRecord,
+    /// Of these, what is on no line that goes on.
+    pub(crate) left_behind: SpendingRecord,
+    /// Models without a price in the table.
+    pub(crate) unpriced_models: Vec<String>,
+    pub(crate) prices: PricesUsed,
+    /// Turns whose messages are not kept and not counted.
+    pub(crate) expired_turns: u64,
+}
+
+/// A row of it.
+#[derive(Serialize)]
+pub(crate) struct UsageRow {
+    pub(crate) name: String,
+    /// The title of a session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
+    #[serde(flatten)]
+    pub(crate) spending: SpendingRecord,
+}
+
+/// What answers took.
+#[derive(Serialize)]
+pub(crate) struct SpendingRecord {
+    pub(crate) answers: u64,
+    /// Tokens read, those that a cache had or took included.
+    pub(crate) input: u64,
+    pub(crate) cache_read: u64,
+    pub(crate) cache_write: u64,
+    /// Of `cache_write`, what was kept for an hour.
+    pub(crate) cache_write_1h: u64,
+    /// Tokens written, reasoning included.
+    pub(crate) output: u64,
+    pub(crate) reasoning: u64,
+    /// US dollars, as far as known; `null` when nothing is.
+    pub(crate) cost_usd: Option<f64>,
+    /// Of it, what transcripts say themselves.
+    pub(crate) recorded_cost_usd: Option<f64>,
+    /// Tokens that are in no cost.
+    pub(crate) unpriced_tokens: u64,
+}
+
+/// The table of prices.
+#[derive(Serialize)]
+pub(crate) struct PricesUsed {
+    /// The day that they are of.
+    pub(crate) date: String,
+    /// The file; `null` for the table that comes with the program.
+    pub(crate) file: Option<String>,
+}
+
+impl UsageRecord {
+    /// The record of `report`.
+    pub(crate) fn new(
+        by: &'static str,
+        report: UsageReport,
+        prices: PricesUsed,
+        titles: &HashMap<String, String>,
+    ) -> Self {
+        let row = |(name, spending): (String, Spending)| UsageRow {
+            title: titles.get(&name).cloned(),
+            name,
+            spending: SpendingRecord::new(&spending),
+        };
+        Self {
+            by,
+            rows: report.rows.into_iter().map(row).collect(),
+            total: SpendingRecord::new(&report.total),
+            left_behind: SpendingRecord::new(&report.left_behind),
+            unpriced_models: report.unpriced_models.into_iter().collect(),
+            prices,
+            expired_turns: report.expired,
+        }
+    }
+}
+
+impl SpendingRecord {
+    fn new(spending: &Spending) -> Self {
+        let dollars = |cost: Option<f64>| cost.map(|cost| (cost * PARTS).round() / PARTS);
+        let tokens = spending.tokens;
+        Self {
+            answers: spending.answers,
+            input: tokens.input,
+            cache_read: tokens.cache_read,
+            cache_write: tokens.cache_write,
+            cache_write_1h: tokens.cache_write_hour,
+            output: tokens.output,
+            reasoning: tokens.reasoning,
+            cost_usd: dollars(spending.cost()),
+            recorded_cost_usd: dollars(spending.recorded_cost),
+            unpriced_tokens: spending.unpriced_tokens,
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What tokens of a model cost: a table that people edit, with its date.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use turntree::error::{Error, Result};
+
+use super::usage::TokenUsage;
+
+/// The table that is there without another.
+const BUILT_IN: &str = include_str!("prices.toml");
+
+/// Tokens that a price is for.
+const MILLION: f64 = 1e6;
+
+/// Ends a name that is the beginning of names.
+const ANY: char = '*';
+
+/// Fewest digits of a date behind the name of a model: fewer are a version of it.
+const DATE_DIGITS: usize = 4;
+
+/// Words behind the name of a model that name a release of it.
+const RELEASES: [&str; 4] = ["latest", "preview", "v1", "v2"];
+
+/// What stands before the name of a model where others offer it.
+const OFFERED: [&str; 2] = ["/", "anthropic."];
+
+/// What models cost.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PriceTable {
+    /// The day that the prices are of, as text.
+    pub date: String,
+    #[serde(default)]
+    models: BTreeMap<String, Price>,
+}
+
+/// What a million tokens of a model cost, in US dollars.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Price {
+    input: f64,
+    output: f64,
+    cache_read: Option<f64>,
+    cache_write: Option<f64>,
+    cache_write_1h: Option<f64>,
+}
+
+impl PriceTable {
+    /// Reads a table: `date`, and for each model its prices.
+    ///
+    /// # Errors
+    /// `InvalidInput` with what is not understood of it.
+    pub fn parse(text: &str) -> Result<Self> {
+        let table: Self = basic_toml::from_str(text)
+            .map_err(|error| Error::invalid(format!("no table of prices: {error}")))?;
+        let is_sound = |price: &f64| (0.0..1e9).contains(price);
+        for (name, price) in &table.models {
+            let Price { input, output, cache_read, cache_write, cache_write_1h } = *price;
+            let all = [Some(input), Some(output), cache_read, cache_write, cache_write_1h];
+            if !all.iter().flatten().all(is_sound) {
+                return Err(Error::invalid(format!("a price of {name} is no amount of dollars")));
+            }
+        }
+        Ok(table)
+    }
+
+    /// Returns the table that comes with the program.
+    ///
+    /// # Errors
+    /// As [`PriceTable::parse`]; a test reads the table.
+    pub fn built_in() -> Result<Self> {
+        Self::parse(BUILT_IN)
+    }
+
+    /// Returns what tokens of `model` cost in US dollars; `None` when the table does not say.
+    #[must_use]
+    pub fn cost(&self, model: &str, tokens: &TokenUsage) -> Option<f64> {
+        self.price(model)?.cost(tokens)
+    }
+
+    /// The price whose name is the longest that fits. Some who offer a model write the point of its
+    /// version where its maker writes a dash.
+    pub(super) fn price(&self, model: &str) -> Option<&Price> {
+        let model = model.to_lowercase();
+        let bare = OFFERED.iter().filter_map(|mark| model.rsplit_once(*mark));
+        let names: Vec<String> = [model.as_str()]
+            .into_iter()
+            .chain(bare.map(|(_, name)| name))
+            .flat_map(|name| [name.to_owned(), name.replace('.', "-")])
+            .collect();
+        let fits = |known: &str| {
+            let known = known.to_lowercase();
+            names.iter().any(|name| is_model(&known, name))
+        };
+        let fitting = self.models.iter().filter(|(known, _)| fits(known));
+        fitting.max_by_key(|(known, _)| known.len()).map(|(_, price)| price)
+    }
+}
+
+impl Price {
+    /// What tokens cost in US dollars; `None` when it does not say.
+    pub(super) fn cost(&self, tokens: &TokenUsage) -> Option<f64> {
+        let hour = tokens.cache_write_hour;
+        let parts = [
+            (tokens.uncached(), Some(self.input)),
+            (tokens.cache_read, self.cache_read),
+            (tokens.cache_write.saturating_sub(hour), self.cache_write),
+            (hour, self.cache_write_1h.or(self.cache_write)),
+            (tokens.output, Some(self.output)),
+        ];
+        let mut cost = 0.0;
+        for (count, price) in parts.into_iter().filter(|(count, _)| *count > 0) {
+            #[expect(clippy::cast_precision_loss, reason = "a count of tokens is below 2^53")]
+            let count = count as f64;
+            cost += count / MILLION * price?;
+        }
+        Some(cost)
+    }
+}
+
+/// Returns whether `name` is that of the model `known`, or of a release of it.
+fn is_model(known: &str, name: &str) -> bool {
+    if let Some(beginning) = known.strip_suffix(ANY) {
+        return name.starts_with(beginning);
+    }
+    let Some(rest) = name.strip_prefix(known) else { return false };
+    let mut words = rest.split(['-', '@', ':']);
+    if words.next() != Some("") {
+        return false;
+    }
+    let mut has_date = false;
+    words.all(|word| {
+        let is_number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+        let is_release = RELEASES.contains(&word) || (is_number && has_date);
+        has_date |= is_release || (is_number && word.len() >= DATE_DIGITS);
+        has_date
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(table: &PriceTable, model: &str) -> Option<f64> {
+        table.cost(model, &TokenUsage { input: 1_000_000, ..TokenUsage::default() })
+    }
+
+    #[test]
+    fn the_table_that_comes_along_is_one() {
+        let table = PriceTable::built_in().unwrap();
+        assert_eq!(cost(&table, "claude-opus-4-5-20251101"), Some(5.0));
+        assert_eq!(cost(&table, "us.anthropic.claude-opus-4-5-20251101-v1:0"), Some(5.0));
+        assert_eq!(cost(&table, "anthropic/claude-sonnet-4"), Some(3.0));
+        assert_eq!(cost(&table, "anthropic/claude-haiku-4.5"), Some(1.0));
+        assert_eq!(cost(&table, "claude-opus-4-20250514"), Some(15.0));
+        assert_eq!(cost(&table, "gpt-5-2025-08-07"), Some(1.25));
+        assert_eq!(cost(&table, "gemini-3-pro-preview"), Some(2.0));
+        assert_eq!(cost(&table, "o3"), Some(2.0));
+    }
+
+    #[test]
+    fn another_model_is_not_one_whose_name_it_begins_with() {
+        let table = PriceTable::built_in().unwrap();
+        let others = [
+            "claude-opus-4-9",
+            "claude-opus-4.9",
+            "gpt-5.9",
+            "gpt-5-pro",
+            "o3-pro",
+            "claude-opus-4-9-20270101",
+            "",
+        ];
+        for model in others {
+            assert_eq!(cost(&table, model), None, "{model}");
+        }
+    }
+
+    #[test]
+    fn the_longest_name_counts_and_a_star_stands_for_any_rest() {
+        let text = "date = 'd'\n[models.'own-*']\ninput = 1\noutput = 2\n\
+                    [models.'own-large']\ninput = 3.5\noutput = 4\n";
+        let table = PriceTable::parse(text).unwrap();
+        assert_eq!(cost(&table, "own-small-7"), Some(1.0));
+        assert_eq!(cost(&table, "own-large"), Some(3.5));
+    }
+
+    #[test]
+    fn each_kind_of_token_has_its_price_and_none_is_guessed() {
+        let text = "date = 'd'\n[models.m]\ninput = 1\noutput = 2\ncache_read = 0.5\n";
+        let table = PriceTable::parse(text).unwrap();
+        let tokens = TokenUsage {
+            input: 3_000_000,
+            cache_read: 2_000_000,
+            output: 1_000_000,
+            ..TokenUsage::default()
+        };
+        assert_eq!(table.cost("m", &tokens), Some(4.0));
+        assert_eq!(table.cost("m", &TokenUsage { cache_write: 1, ..tokens }), None);
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused() {
+        for text in [
+            "",
+            "date = 1",
+            "date = 'd'\n[models.m]\ninput = 1\n",
+            "date = 'd'\nprice = 1",
+            "date = 'd'\n[models.m]\ninput = -1\noutput = 1\n",
+        ] {
+            assert!(PriceTable::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What models took, and what it cost: by session, branch, agent, model, day or tool.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use turntree::error::Result;
+use turntree::object::{ObjectId, Time};
+use turntree::repo::Repository;
+
+use super::answers::{Answer, AnswerGroup, Answers};
+use super::prices::{Price, PriceTable};
+use super::session_answers::{line_answers, session_answers};
+use super::usage::TokenUsage;
+
+/// Stands for what nobody says, and for no tool.
+const NONE: &str = "-";
+
+/// Microseconds in a second.
+const SECOND: i64 = 1_000_000;
+
+/// What is asked about.
+#[derive(Debug, Clone, Copy)]
+pub enum UsageScope<'a> {
+    /// Every session.
+    All,
+    /// The branches of a session.
+    Session(&'a str),
+    /// The line of first parents that ends in a snapshot of a session.
+    Line(&'a str, ObjectId),
+}
+
+/// What the rows of a report are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageBy {
+    /// Sessions.
+    Session,
+    /// Branches, as `session/branch`.
+    Branch,
+    /// Agents, as `format/agent`.
+    Agent,
+    /// Models.
+    Model,
+    /// Days.
+    Day,
+    /// Tools that answers call; those of one answer stand together: `Read+Bash`.
+    Tool,
+}
+
+/// How to ask.
+#[derive(Clone, Copy)]
+pub struct UsageQuery<'a> {
+    /// What is asked about.
+    pub scope: UsageScope<'a>,
+    /// What the rows are.
+    pub by: UsageBy,
+    /// The moment in microseconds before which nothing counts.
+    pub since: Option<i64>,
+    /// What models cost.
+    pub prices: &'a PriceTable,
+    /// The day of a moment as people write it: `2026-11-23`.
+    pub day: &'a dyn Fn(Time) -> String,
+}
+
+/// What answers took, and what they cost.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Spending {
+    /// Answers of models.
+    pub answers: u64,
+    /// Their tokens.
+    pub tokens: TokenUsage,
+    /// The cost in US dollars that their records say; `None` when none says any.
+    pub recorded_cost: Option<f64>,
+    /// The cost in US dollars of others, by the table; `None` when it has no price of any.
+    pub priced_cost: Option<f64>,
+    /// Tokens of answers that have neither.
+    pub unpriced_tokens: u64,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct UsageReport {
+    /// The rows: days in their order, others with the highest cost first.
+    pub rows: Vec<(String, Spending)>,
+    /// Their sum.
+    pub total: Spending,
+    /// Of this, what is on no line that goes on: a rollback took it back, or the conversation left
+    /// the branch.
+    pub left_behind: Spending,
+    /// Models that the table has no price of and whose records say no cost.
+    pub unpriced_models: BTreeSet<String>,
+    /// Turns whose content was dropped: nothing of them is counted.
+    pub expired: u64,
+}
+
+impl Spending {
+    /// The whole cost in US dollars, as far as it is known; `None` when nothing is.
+    #[must_use]
+    pub fn cost(&self) -> Option<f64> {
+        match (self.recorded_cost, self.priced_cost) {
+            (Some(recorded), Some(priced)) => Some(recorded + priced),
+            (recorded, priced) => recorded.or(priced),
+        }
+    }
+
+    fn add(&mut self, tokens: TokenUsage, recorded: Option<f64>, priced: Option<f64>) {
+        self.answers += 1;
+        self.tokens = self.tokens.plus(tokens);
+        if let Some(cost) = recorded {
+            self.recorded_cost = Some(self.recorded_cost.unwrap_or(0.0) + cost);
+        } else if let Some(cost) = priced {
+            self.priced_cost = Some(self.priced_cost.unwrap_or(0.0) + cost);
+        } else {
+            self.unpriced_tokens = self.unpriced_tokens.saturating_add(tokens.total());
+        }
+    }
+}
+
+/// An answer with all that a row may be of.
+struct Asked<'a> {
+    session: &'a str,
+    group: &'a AnswerGroup,
+    answer: Answer,
+}
+
+/// Returns what models took in a part of a store. An answer that several branches or sessions of
+/// the part have is counted once, on a line that goes on where it is on one.
+///
+/// # Errors
+/// `NotFound` or `Corrupt`, naming what cannot be read.
+pub fn usage_report(repo: &Repository, query: &UsageQuery<'_>) -> Result<UsageReport> {
+    let mut sessions = match query.scope {
+        UsageScope::All => session_answers(repo, None)?,
+        UsageScope::Session(session) => session_answers(repo, Some(session))?,
+        UsageScope::Line(branch, tip) => {
+            let (session, branch) = branch.split_once('/').unwrap_or((branch, NONE));
+            vec![(session.to_owned(), line_answers(repo, branch, tip)?)]
+        }
+    };
+    // A copy goes on longer than what it is a copy of.
+    sessions.sort_by_key(|(_, it)| it.answers.last().map(|answer| answer.second));
+    Ok(UsageReport {
+        expired: sessions.iter().map(|(_, answers)| answers.expired).sum(),
+        ..report(&sessions, query)
+    })
+}
+
+fn report(sessions: &[(String, Answers)], query: &UsageQuery<'_>) -> UsageReport {
+    let mut report = UsageReport::default();
+    let mut rows: BTreeMap<String, Spending> = BTreeMap::new();
+    // A model is looked up once, not for each of its answers.
+    let mut prices: HashMap<&str, Option<&Price>> = HashMap::new();
+    for Asked { session, group, answer } in asked(sessions, query.since) {
+        let tokens = TokenUsage::of(answer.counts);
+        let price = prices.entry(&group.model).or_insert_with(|| query.prices.price(&group.model));
+        let priced = match answer.cost {
+            None if !group.is_output_alone => price.and_then(|price| price.cost(&tokens)),
+            _ => None,
+        };
+        let or_none = |text: &str| if text.is_empty() { NONE } else { text }.to_owned();
+        if answer.cost.is_none() && priced.is_none() && tokens.total() > 0 {
+            report.unpriced_models.insert(or_none(&group.model));
+        }
+        let name = match query.by {
+            UsageBy::Session => session.to_owned(),
+            UsageBy::Branch if group.branch == NONE => session.to_owned(),
+            UsageBy::Branch => format!("{session}/{}", group.branch),
+            UsageBy::Agent => group.agent.clone(),
+            UsageBy::Model => or_none(&group.model),
+            UsageBy::Tool => or_none(&group.tools),
+            UsageBy::Day => {
+                let micros = answer.second.saturating_mul(SECOND);
+                (query.day)(Time { micros, offset_minutes: 0 })
+            }
+        };
+        let add = |spending: &mut Spending| spending.add(tokens, answer.cost, priced);
+        add(rows.entry(name).or_default());
+        add(&mut report.total);
+        if group.is_left {
+            add(&mut report.left_behind);
+        }
+    }
+    report.rows = rows.into_iter().collect();
+    if query.by != UsageBy::Day {
+        report.rows.sort_by(|(_, a), (_, b)| {
+            let cost = |it: &Spending| it.cost().unwrap_or(-1.0);
+            cost(b).total_cmp(&cost(a)).then_with(|| b.tokens.total().cmp(&a.tokens.total()))
+        });
+    }
+    report
+}
+
+/// Each answer once: where it is on a line that goes on, else in the session that comes first.
+fn asked(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<Asked<'_>> {
+    let mut places: HashMap<u64, usize> = HashMap::new();
+    let mut asked: Vec<Asked<'_>> = Vec::new();
+    for (session, Answers { groups, answers, .. }) in sessions {
+        for answer in answers {
+            if since.is_some_and(|since| answer.second.saturating_mul(SECOND) < since) {
+                continue;
+            }
+            let Some(group) = usize::try_from(answer.group).ok().and_then(|at| groups.get(at))
+            else {
+                continue;
+            };
+            let mut found = Asked { session, group, answer: *answer };
+            let Some(known) = places.get(&answer.key).and_then(|at| asked.get_mut(*at)) else {
+                places.insert(answer.key, asked.len());
+                asked.push(found);
+                continue;
+            };
+            // A copy may be of a time when the answer was not whole.
+            let tokens = TokenUsage::of(known.answer.counts).larger(TokenUsage::of(answer.counts));
+            // The session that asked is the one that had it first.
+            let rank = |it: &Asked<'_>| (it.group.is_left, it.answer.second);
+            if rank(&found) < rank(known) {
+                found.answer.cost = found.answer.cost.or(known.answer.cost);
+                *known = found;
+            }
+            known.answer.counts = tokens.counts();
+        }
+    }
+    asked
+}

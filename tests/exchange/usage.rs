@@ -1,0 +1,218 @@
+//! `usage` on recorded sessions: its sums are those that the test counts in the files itself.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use turntree::repo::{BranchName, Repository};
+use turntree_exchange::{
+    PriceTable, TokenUsage, UsageBy, UsageQuery, UsageReport, UsageScope, compare, usage_report,
+};
+use turntree_tests::{Sandbox, claude_code_turn, recorded_sessions, stamp};
+
+/// Recorded sessions of an agent; none where there are none.
+fn recorded(agent: &str) -> Vec<PathBuf> {
+    let is_of = |file: &PathBuf| file.parent().is_some_and(|folder| folder.ends_with(agent));
+    let files: Vec<PathBuf> = recorded_sessions().into_iter().filter(is_of).collect();
+    if files.is_empty() {
+        eprintln!("skipped: no recorded sessions of {agent}");
+    }
+    files
+}
+
+fn report(repo: &Repository, scope: UsageScope<'_>, by: UsageBy) -> UsageReport {
+    let prices = PriceTable::built_in().unwrap();
+    let day = |time: turntree::object::Time| (time.micros / 86_400_000_000).to_string();
+    let query = UsageQuery { scope, by, since: None, prices: &prices, day: &day };
+    usage_report(repo, &query).unwrap()
+}
+
+/// The records of a file, also where one has no line of its own.
+fn records(text: &str) -> impl Iterator<Item = Value> {
+    let on_line = |line| serde_json::Deserializer::from_str(line).into_iter().map_while(Result::ok);
+    text.lines().flat_map(on_line)
+}
+
+fn number(value: &Value, path: &str) -> u64 {
+    value.pointer(path).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// What a file of Claude Code says: of each answer the largest counts, those of sub-agents too.
+fn of_claude_code(text: &str) -> (u64, TokenUsage) {
+    let mut answers: HashMap<(String, String), [u64; 4]> = HashMap::new();
+    for record in records(text) {
+        let line = match record["type"].as_str() {
+            Some("progress") => &record["data"]["message"],
+            Some("user" | "assistant") => &record,
+            _ => continue,
+        };
+        let usage = &line["message"]["usage"];
+        if !usage.is_object() {
+            continue;
+        }
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let counts = answers.entry((word(&line["message"]["id"]), word(&line["requestId"])));
+        let names = [
+            "/input_tokens",
+            "/cache_creation_input_tokens",
+            "/cache_read_input_tokens",
+            "/output_tokens",
+        ];
+        for (count, name) in counts.or_default().iter_mut().zip(names) {
+            *count = (*count).max(number(usage, name));
+        }
+    }
+    // What took nothing is no answer of a model.
+    answers.retain(|_, counts| counts.iter().any(|count| *count > 0));
+    let sum = |at: usize| answers.values().map(|counts| counts[at]).sum::<u64>();
+    let tokens = TokenUsage {
+        input: sum(0) + sum(1) + sum(2),
+        cache_write: sum(1),
+        cache_read: sum(2),
+        output: sum(3),
+        ..TokenUsage::default()
+    };
+    (answers.len() as u64, tokens)
+}
+
+#[test]
+fn each_answer_of_claude_code_counts_once() {
+    for file in recorded("claude-code") {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let (answers, tokens) = of_claude_code(&text);
+        let sandbox = Sandbox::new();
+        sandbox.import("s", text.as_bytes()).unwrap();
+        let found = report(&sandbox.repo, UsageScope::Session("s"), UsageBy::Model);
+        let total = TokenUsage { cache_write_hour: 0, ..found.total.tokens };
+        assert_eq!((found.total.answers, total), (answers, tokens), "{}", file.display());
+
+        // Rows of any kind are parts of the same sum.
+        for by in [UsageBy::Branch, UsageBy::Agent, UsageBy::Day, UsageBy::Tool] {
+            let rows = report(&sandbox.repo, UsageScope::Session("s"), by).rows;
+            let sum = rows
+                .iter()
+                .map(|(_, row)| row.tokens)
+                .fold(TokenUsage::default(), TokenUsage::plus);
+            assert_eq!(sum, found.total.tokens, "{by:?}");
+        }
+        // A copy in another session is the same answers.
+        sandbox.import("copy", text.as_bytes()).unwrap();
+        let all = report(&sandbox.repo, UsageScope::All, UsageBy::Session);
+        assert_eq!(all.total, found.total, "{}", file.display());
+    }
+}
+
+#[test]
+fn sub_agents_have_rows_of_their_own() {
+    for file in recorded("claude-code") {
+        let text = std::fs::read_to_string(&file).unwrap();
+        if !text.contains("\"agent_progress\"") {
+            continue;
+        }
+        let sandbox = Sandbox::new();
+        sandbox.import("s", text.as_bytes()).unwrap();
+        let found = report(&sandbox.repo, UsageScope::Session("s"), UsageBy::Agent);
+        let of_sub_agents = |(name, _): &&(String, _)| name.ends_with("@main");
+        assert!(found.rows.iter().filter(of_sub_agents).count() > 0, "{}", file.display());
+        assert!(found.rows.iter().any(|(name, _)| name == "claude-code/main"));
+    }
+}
+
+#[test]
+fn a_rollout_of_codex_took_what_it_says_at_its_end() {
+    for file in recorded("codex") {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let sums = records(&text)
+            .filter_map(|record| record.pointer("/payload/info/total_token_usage").cloned());
+        let sum = sums.last().unwrap();
+        let sandbox = Sandbox::new();
+        let tip = sandbox.import("s", text.as_bytes()).unwrap().head;
+        let found = report(&sandbox.repo, UsageScope::Session("s"), UsageBy::Model).total.tokens;
+        let expected = TokenUsage {
+            input: number(&sum, "/input_tokens"),
+            cache_read: number(&sum, "/cached_input_tokens"),
+            output: number(&sum, "/output_tokens"),
+            reasoning: number(&sum, "/reasoning_output_tokens"),
+            ..TokenUsage::default()
+        };
+        assert_eq!(found, expected, "{}", file.display());
+
+        // The same sum where strategies are compared, from the first turn on.
+        let main = Some(BranchName::main("s").unwrap());
+        let first = sandbox.repo.history(&[tip], &[]).unwrap().first_parent().last().unwrap();
+        let lines = [(main, tip), (None, first.unwrap().id)];
+        let compared = compare(&sandbox.repo, &lines).unwrap();
+        assert_eq!(compared.strategies[0].usage.unwrap(), expected);
+    }
+}
+
+#[test]
+fn the_cost_that_pi_records_is_the_cost() {
+    for file in recorded("pi") {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let cost = |record: Value| record.pointer("/message/usage/cost/total")?.as_f64();
+        let sum: f64 = records(&text).filter_map(cost).sum();
+        let sandbox = Sandbox::new();
+        sandbox.import("s", text.as_bytes()).unwrap();
+        let total = report(&sandbox.repo, UsageScope::All, UsageBy::Session).total;
+        let found = total.recorded_cost.unwrap();
+        assert!((found - sum).abs() < 1e-6, "{}: {found}, not {sum}", file.display());
+        assert_eq!((total.priced_cost, total.unpriced_tokens), (None, 0));
+    }
+}
+
+/// A record of Claude Code with what it took, behind another record.
+fn record(turn: usize, parent: Option<&str>, answer: &str, output: u64) -> Vec<String> {
+    let usage = format!(
+        r#""id":"{answer}","usage":{{"input_tokens":1,"output_tokens":{output}}},"model":"claude-opus-4-5""#
+    );
+    let parent = parent.map_or_else(|| "null".to_owned(), |parent| format!("\"{parent}\""));
+    let mut chain = parent;
+    let mut told = Vec::new();
+    for (part, line) in claude_code_turn(turn).into_iter().enumerate() {
+        let line = line.replace(&format!(r#""id":"msg-{turn}","model":"model-1""#), &usage);
+        let line = line.replacen("{\"type\"", &format!("{{\"parentUuid\":{chain},\"type\""), 1);
+        let uuid = if turn.is_multiple_of(4) { 0 } else { part + 1 };
+        chain = format!("\"u-{turn}-{uuid}\"");
+        told.push(line);
+    }
+    told
+}
+
+#[test]
+fn a_branch_that_a_rewind_left_is_told_apart_until_it_goes_on() {
+    let mut lines = record(0, None, "", 0);
+    lines.extend(record(1, Some("u-0-0"), "m1", 100));
+    lines.extend(record(2, Some("u-1-2"), "m2", 20));
+    // Back to after turn 1.
+    lines.extend(record(3, Some("u-1-2"), "m3", 3));
+    let sandbox = Sandbox::new();
+    sandbox.import("s", (lines.join("\n") + "\n").as_bytes()).unwrap();
+    assert_eq!(sandbox.repo.branches().len(), 2, "main and what it left");
+    let found = report(&sandbox.repo, UsageScope::Session("s"), UsageBy::Branch);
+    assert_eq!(found.total.tokens.output, 123);
+    assert_eq!(found.left_behind.tokens.output, 20);
+
+    // The person goes on there after all.
+    lines.extend(record(5, Some("u-2-2"), "m5", 5));
+    sandbox.import("s", (lines.join("\n") + "\n").as_bytes()).unwrap();
+    let found = report(&sandbox.repo, UsageScope::Session("s"), UsageBy::Branch);
+    assert_eq!(found.total.tokens.output, 128);
+    assert_eq!(found.left_behind.tokens.output, 3);
+}
+
+#[test]
+fn a_fork_by_a_person_is_not_left_behind() {
+    let mut lines = record(0, None, "", 0);
+    lines.extend(record(1, Some("u-0-0"), "m1", 100));
+    lines.extend(record(2, Some("u-1-2"), "m2", 20));
+    let sandbox = Sandbox::new();
+    let repo = &sandbox.repo;
+    let tip = sandbox.import("s", (lines.join("\n") + "\n").as_bytes()).unwrap().head;
+    let mut change = repo.begin();
+    let plan = BranchName::new("s", "plan").unwrap();
+    change.move_branch(&plan, Some(repo.commit(&tip).unwrap().parents[0]));
+    change.commit(&stamp(2), "fork").unwrap();
+    let found = report(repo, UsageScope::Session("s"), UsageBy::Branch);
+    assert_eq!((found.total.tokens.output, found.left_behind.answers), (120, 0));
+}

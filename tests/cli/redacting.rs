@@ -153,3 +153,21 @@ fn what_cannot_be_written_anew_stays_and_is_told() {
     machine.text(&["redact", "--regex", regex, "--sources", "--yes"]);
     assert!(!fs::read_to_string(machine.path(CODEX)).unwrap().contains("quoted"));
 }
+
+#[test]
+fn a_bundle_from_before_the_redaction_brings_nothing_back_and_says_so() {
+    let machine = Machine::new();
+    machine.adopted_turns();
+    let bundle = machine.path("s.bundle").display().to_string();
+    machine.text(&["bundle", "create", "s", "-o", &bundle]);
+    machine.text(&["redact", SECRET, "--yes"]);
+    machine.text(&["branch", "--delete", "s"]);
+    let plan = machine.text(&["bundle", "unbundle", &bundle, "--dry-run", "--json"]);
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!((&plan["redacted"], &plan["refs"][0]["change"]), (&json!(1), &json!("new")));
+    let said = machine.text(&["bundle", "unbundle", &bundle]);
+    assert!(said.contains("1 content left out, which this store has redacted"), "{said}");
+    let shown = machine.text(&["show", "s"]);
+    assert!(shown.contains("the key is [redacted]") && !shown.contains("quoted"), "{shown}");
+    assert_eq!(machine.run(&["grep", "--all", "quoted"]).status.code(), Some(1));
+}

@@ -137,6 +137,43 @@ fn an_undo_takes_it_back_until_the_content_is_freed() {
 }
 
 #[test]
+fn a_session_that_came_back_and_is_deleted_later_is_not_forgotten() {
+    let sandbox = with_sessions(&["a"]);
+    let repo = open_store(&sandbox.store(), 2);
+    let undo_newest = |second: i64| {
+        let newest = repo.operations().next().unwrap().unwrap();
+        repo.undo(&repo.plan_undo(newest).unwrap(), &stamp(second), "undo").unwrap();
+    };
+    let delete = |second: i64| {
+        let mut change = repo.begin();
+        change.delete_branch(&branch("a"));
+        change.commit(&stamp(second), "delete").unwrap();
+    };
+    forget(&repo, "a", 300, 1000);
+    assert!(repo.is_forgotten("a"));
+    undo_newest(301);
+    // Made again, the undo is as if it had never been.
+    undo_newest(302);
+    assert!(repo.is_forgotten("a"));
+    undo_newest(303);
+    delete(304);
+    assert!(!repo.is_forgotten("a"), "it was deleted");
+    undo_newest(305);
+    // What was deleted stays as whole as anything deleted, also when its grace has ended.
+    delete(306);
+    gc(&sandbox, 3, 5000);
+    repo.store().refresh().unwrap();
+    assert!(!repo.is_forgotten("a"));
+    let mut operations = repo.operations().map(Result::unwrap);
+    let deleted = operations.find(|entry| entry.operation.reason == "delete").unwrap();
+    repo.undo(&repo.plan_undo(deleted).unwrap(), &stamp(5001), "undo").unwrap();
+    let tip = repo.tip(&branch("a")).unwrap();
+    repo.context(&tip).unwrap();
+    forget(&repo, "a", 5002, 0);
+    assert!(repo.is_forgotten("a"), "and let go again");
+}
+
+#[test]
 fn a_session_that_was_renamed_is_known_by_both_names() {
     let sandbox = with_sessions(&["a", "b"]);
     let repo = open_store(&sandbox.store(), 2);

@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
+use std::sync::Arc;
 
 use turntree::ErrorKind;
 use turntree::context::{Builder, FileMode, Selection};
 use turntree::maintenance::{Pattern, Purpose, collect, fsck, plan_redaction, redact};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use turntree::repo::{BranchName, REDACTIONS_REF, SnapshotDraft};
-use turntree::store::{Expected, Thoroughness, Tier};
+use turntree::store::{Access, Expected, Io, RealIo, Thoroughness, Tier};
+use turntree::transfer::bundle::{
+    Bundle, BundleRequest, RefFate, UnbundleOptions, Unbundled, plan_bundle, unbundle,
+};
 use turntree::workspace::{CaptureOptions, RewindRequest, prepare_rewind};
 use turntree_exchange::{FollowOptions, Followed, follow};
 use turntree_tests::workspace_fixture::{WorkspaceFixture, reasons};
@@ -317,4 +321,92 @@ fn any_other_change_that_has_it_is_refused() {
             .iter()
             .any(|(found, _)| *found == id)
     );
+}
+
+/// Makes a bundle of the session `task`.
+fn bundle_of(sandbox: &Sandbox, without: &[ObjectId]) -> Bundle {
+    let path = sandbox.folder().join("task.bundle");
+    let wanted = [BundleRequest::Session("task".to_owned())];
+    let plan = plan_bundle(&sandbox.repo, &wanted, without).unwrap();
+    plan.write(&sandbox.repo, Tier::Hot, &RealIo.create(&path).unwrap()).unwrap();
+    Bundle::open(Arc::new(RealIo.open(&path, Access::Read).unwrap())).unwrap()
+}
+
+fn take_in(sandbox: &Sandbox, bundle: &Bundle) -> Unbundled {
+    unbundle(&sandbox.repo, bundle, &UnbundleOptions::default(), &stamp(50)).unwrap()
+}
+
+/// The turns of `task`, newest first: their ids and words.
+fn turns_of(sandbox: &Sandbox) -> Vec<(ObjectId, String)> {
+    let repo = sandbox.reopened();
+    let tip = repo.tip(&BranchName::main("task").unwrap()).unwrap();
+    let turns = repo.history(&[tip], &[]).unwrap().map(Result::unwrap);
+    turns.map(|entry| (entry.id, entry.commit.message.clone())).collect()
+}
+
+#[test]
+fn a_bundle_from_before_a_redaction_leads_to_the_turns_as_they_are_now() {
+    let sandbox = Sandbox::new();
+    sandbox.import("task", claude_code(20).as_bytes()).unwrap();
+    let bundle = bundle_of(&sandbox, &[]);
+    take_out(&sandbox, SECRET);
+    let turns = turns_of(&sandbox);
+    let done = take_in(&sandbox, &bundle);
+    assert!(done.plan.redacted > 0);
+    assert!(done.plan.refs.iter().all(|planned| planned.fate == RefFate::Known));
+    assert_eq!((done.operation, turns_of(&sandbox)), (None, turns));
+    // And where it was deleted since, it comes back without it.
+    let mut change = sandbox.repo.begin();
+    change.delete_branch(&BranchName::main("task").unwrap());
+    change.commit(&stamp(20), "delete").unwrap();
+    assert!(take_in(&sandbox, &bundle).operation.is_some());
+    assert_out(&sandbox, SECRET);
+}
+
+#[test]
+fn a_bundle_of_another_store_comes_in_without_what_is_redacted_here() {
+    let theirs = Sandbox::new();
+    let text = claude_code(20);
+    theirs.import("task", text.as_bytes()).unwrap();
+    let bundle = bundle_of(&theirs, &[]);
+    let ours = Sandbox::new();
+    ours.import("other", text.as_bytes()).unwrap();
+    take_out(&ours, SECRET);
+    let done = take_in(&ours, &bundle);
+    assert!(done.plan.redacted > 0 && done.operation.is_some());
+    assert_out(&ours, SECRET);
+
+    // All turns are there, and those before it are the same ones.
+    let (there, here) = (turns_of(&theirs), turns_of(&ours));
+    assert_eq!(there.len(), here.len());
+    let at = there.iter().position(|(_, words)| words.contains(SECRET)).unwrap();
+    assert_eq!(there[at + 1..], here[at + 1..]);
+    assert_eq!(here[at].1, "[redacted]");
+    assert!(!here.iter().any(|(_, words)| words.contains(SECRET)));
+    let source = String::from_utf8(ours.source(&here[0].0)).unwrap();
+    assert_eq!(source, text.replace(SECRET, "[redacted]"));
+
+    // Nothing comes twice.
+    let again = take_in(&ours, &bundle);
+    assert_eq!((again.operation, again.plan.redacted), (None, done.plan.redacted));
+    assert_eq!(branches(&ours), ["other/main", "task/main"]);
+}
+
+#[test]
+fn a_bundle_with_a_file_that_was_redacted_says_its_new_size() {
+    let theirs = WorkspaceFixture::new();
+    theirs.write("key.env", "KEY=k-1234\n");
+    theirs.write("a.rs", "fn a() {}\n");
+    theirs.snapshot();
+    let path = theirs.sandbox.folder().join("fixture.bundle");
+    let wanted = [BundleRequest::Session("fixture".to_owned())];
+    let plan = plan_bundle(&theirs.sandbox.repo, &wanted, &[]).unwrap();
+    plan.write(&theirs.sandbox.repo, Tier::Hot, &RealIo.create(&path).unwrap()).unwrap();
+    let bundle = Bundle::open(Arc::new(RealIo.open(&path, Access::Read).unwrap())).unwrap();
+    take_out(&theirs.sandbox, "k-1234");
+    let tip = || theirs.sandbox.repo.tip(&BranchName::main("fixture").unwrap()).unwrap();
+    let redacted = tip();
+    assert_eq!(take_in(&theirs.sandbox, &bundle).operation, None);
+    assert_eq!(tip(), redacted);
+    assert_eq!(theirs.files()["key.env"].1, "KEY=[redacted]\n");
 }

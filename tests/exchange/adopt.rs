@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
+use turntree::ErrorKind;
+use turntree::maintenance::fsck;
 use turntree::repo::{BranchName, Repository};
+use turntree::store::Thoroughness;
 use turntree::workspace::AdoptionCache;
 use turntree_exchange::agents::{
     AdoptOptions, Adopted, Outcome, SessionPlace, adopt, find, places,
@@ -209,6 +212,53 @@ fn an_adoption_is_not_taken_back_when_somebody_goes_on_with_a_session_of_it() {
         error.to_string().starts_with("refs/heads/b/main was changed by operation 3"),
         "{error}"
     );
+}
+
+#[test]
+fn an_undo_of_an_adoption_loses_nothing_that_lands_meanwhile() {
+    let home = Home::new();
+    let repo = &home.sandbox.repo;
+    let text = |name: &str, turns: usize| claude_code(turns).replace("parser", name);
+    for name in ["a", "b", "c"] {
+        home.write(&format!("{PROJECT}/{name}.jsonl"), text(name, 5).as_bytes());
+    }
+    home.adopt();
+    // Between the plan of an undo and the undo a client goes on.
+    let plan = repo.plan_undo(repo.undoable(None).unwrap().unwrap()).unwrap();
+    home.sandbox.import("b", text("b", 7).as_bytes()).unwrap();
+    let before = repo.branches();
+    assert_eq!(repo.undo(&plan, &stamp(2), "undo").unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(repo.branches(), before, "all of it or nothing");
+
+    // And at any moment: what was acknowledged after the undo is there, what came before it keeps
+    // the adoption from being taken back.
+    for round in 0..6 {
+        let home = Home::new();
+        for name in ["a", "b", "c"] {
+            home.write(&format!("{PROJECT}/{name}.jsonl"), text(name, 5).as_bytes());
+        }
+        home.adopt();
+        let others = home.sandbox.reopened();
+        let longer = text("b", 6 + round);
+        let (undone, landed) = std::thread::scope(|scope| {
+            let undo = scope.spawn(|| {
+                let plan = others.plan_undo(others.undoable(None)?.unwrap())?;
+                others.undo(&plan, &stamp(2), "undo").map(|done| done.sequence)
+            });
+            let landed = home.sandbox.import("b", longer.as_bytes());
+            (undo.join().unwrap(), landed)
+        });
+        let repo = home.sandbox.reopened();
+        if landed.is_ok() {
+            let tip = repo.tip(&BranchName::main("b").unwrap()).unwrap();
+            assert_eq!(String::from_utf8(home.sandbox.source(&tip)).unwrap(), longer);
+        }
+        assert!(undone.is_ok() || landed.is_ok(), "one of them wins");
+        let left = if undone.is_ok() { usize::from(landed.is_ok()) } else { 3 };
+        assert_eq!(repo.branches().len(), left);
+        let report = fsck(repo.store(), Thoroughness::Full, stamp(3).time, &mut |_, _| {}).unwrap();
+        assert_eq!(report.findings, []);
+    }
 }
 
 #[test]

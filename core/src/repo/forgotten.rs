@@ -10,7 +10,8 @@
 //! then on the operations up to that one hold the content of the session no longer, whatever the
 //! clock says later, and a collection frees it, unless a branch of another session, a tag or a pin
 //! leads to it. The ref stays, through an undo too, so that whoever finds the transcript again knows,
-//! and since older values may be there in part only.
+//! and since older values may be there in part only. A session that came back and whose branch is
+//! deleted afterwards is not forgotten: `refs/returned/<session>` says so, until it is let go again.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -32,11 +33,14 @@ use crate::tree::Link;
 /// Where the refs of forgotten sessions are.
 pub(super) const FORGOTTEN: &str = "refs/forgotten/";
 
+/// Where the refs of sessions are that came back, and were deleted as any other.
+const RETURNED: &str = "refs/returned/";
+
 const BRANCHES: &str = "refs/heads/";
 
 /// Other refs of a session, which go with it.
-const BESIDE: [&str; 6] =
-    [BEFORE, WATCHES, SESSIONS, "refs/captures/", "refs/retention/", "refs/bisect/"];
+const BESIDE: [&str; 7] =
+    [BEFORE, WATCHES, SESSIONS, RETURNED, "refs/captures/", "refs/retention/", "refs/bisect/"];
 
 /// Tags on the way to a turn that are followed.
 const MAX_TAGS: usize = 16;
@@ -200,7 +204,7 @@ impl Transaction<'_> {
         let stored = Stored { version, through, free_micros, time_micros };
         let shared = repo.shared_head()?;
         for (branch, _) in branches {
-            self.delete_branch(&branch);
+            self.remove_branch(&branch);
             if branch == shared {
                 self.set_ref(HEAD, Expected::Any, None);
             }
@@ -215,6 +219,13 @@ impl Transaction<'_> {
             self.note_forgotten(name, &stored)?;
         }
         Ok(())
+    }
+
+    /// Says of a session that was forgotten that it has come back since.
+    pub(super) fn note_return(&mut self, session: &str) {
+        if let Some(forgotten) = self.begun_with(&format!("{FORGOTTEN}{session}")).cloned() {
+            self.set_ref(&format!("{RETURNED}{session}"), Expected::Any, Some(forgotten));
+        }
     }
 
     fn note_forgotten(&mut self, session: &str, stored: &Stored) -> Result<()> {
@@ -264,6 +275,7 @@ impl Repository {
     pub fn is_forgotten(&self, session: &str) -> bool {
         let refs = self.refs();
         refs.value(&format!("{FORGOTTEN}{session}")).is_some()
+            && refs.value(&format!("{RETURNED}{session}")).is_none()
             && !self.branches().iter().any(|(branch, _)| branch.session() == session)
     }
 

@@ -200,8 +200,14 @@ impl<'r> Transaction<'r> {
     }
 
     /// Deletes a branch, with what keeps its workspace as it was before the last restore, and with
-    /// the places that were at it.
+    /// the places that were at it. A session that was forgotten and has a branch has come back: it
+    /// is deleted from now on, and not forgotten.
     pub fn delete_branch(&mut self, branch: &BranchName) {
+        self.remove_branch(branch);
+        self.note_return(branch.session());
+    }
+
+    pub(super) fn remove_branch(&mut self, branch: &BranchName) {
         self.move_branch(branch, None);
         self.move_places(branch, None);
         self.set_before(branch, None);

@@ -335,6 +335,7 @@ impl Unbundle {
                 refs: refs.collect(),
                 new_objects: plan.new_objects,
                 known_objects: plan.known_objects,
+                redacted: plan.redacted,
                 missing: &plan.missing,
                 operation: done.operation,
                 new_bytes: done.new_bytes,
@@ -358,6 +359,13 @@ impl Unbundle {
         if plan.missing.is_empty() {
             let nothing = if plan.is_empty() { "; nothing to do" } else { "" };
             writeln!(out, "{new}, {known} known{nothing}")?;
+        }
+        if plan.redacted > 0 {
+            let contents = count(plan.redacted, "content");
+            writeln!(
+                out,
+                "{contents} left out, which this store has redacted: what stands for it there is in its place"
+            )?;
         }
         if self.dry_run && !plan.is_empty() {
             writeln!(out, "nothing was done")?;

@@ -65,6 +65,8 @@ pub(crate) struct UnbundlePlan<'a> {
     pub(crate) new_objects: u64,
     /// Objects that it had.
     pub(crate) known_objects: u64,
+    /// Contents that were redacted in the store, and stay out.
+    pub(crate) redacted: u64,
     /// Commits that the store lacks and would need.
     pub(crate) missing: &'a [Prerequisite],
     /// The number of the operation; `null` when there was none.

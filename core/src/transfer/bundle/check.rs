@@ -36,7 +36,8 @@ pub struct BundleContents {
     kinds: HashMap<ObjectId, Kind>,
     /// Parents of its commits, along its grafts, and their turns.
     pub(super) commits: HashMap<ObjectId, (u64, Vec<ObjectId>)>,
-    tags: HashMap<ObjectId, ObjectId>,
+    /// Targets of its tags.
+    pub(super) tags: HashMap<ObjectId, ObjectId>,
     /// Commits and tags in it and outside, by their ordinals.
     named: HashMap<u32, ObjectId>,
 }

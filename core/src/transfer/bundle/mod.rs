@@ -58,6 +58,7 @@ mod manifest;
 mod operations;
 mod request;
 mod select;
+mod substitute;
 mod unbundle;
 
 pub use check::{Bundle, BundleContents};

@@ -7,7 +7,8 @@
 //! | a branch at an earlier commit | it moves on |
 //! | with another history | the one of the bundle gets another name: `main-2` |
 //!
-//! Whatever the store knows better, it keeps: a turn that the bundle has without its context and the
+//! What was redacted in the store does not come back: what stands for it takes its place, see
+//! `substitute.rs`. Whatever the store knows better, it keeps: a turn that the bundle has without its context and the
 //! store with it, a commit that is forgotten there and not here. Retention policies do not travel: what
 //! may expire is for who owns the store to say.
 
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::check::{Bundle, BundleContents};
 use super::manifest::Prerequisite;
+use super::substitute::Substitutes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use crate::repo::{
@@ -45,6 +47,10 @@ pub struct UnbundlePlan {
     pub known_objects: u64,
     /// Prerequisites that the store lacks. With any, nothing can be taken in.
     pub missing: Vec<Prerequisite>,
+    /// Contents that were redacted in this store: what stands for them comes in instead, and the turns
+    /// from the first one with such content on have the ids that follow from that.
+    pub redacted: u64,
+    substitutes: Substitutes,
     grafts: Option<Grafts>,
     /// Contexts that are gone, here as where the bundle was made.
     gone: Vec<(ObjectId, Kind, Tombstone)>,
@@ -119,8 +125,8 @@ impl UnbundlePlan {
 /// Verifies a bundle to its last byte, and plans how it would be taken in. Nothing changes.
 ///
 /// # Errors
-/// Those of [`Bundle::verify`]; `Redacted` when it holds what was redacted in this store;
-/// `InvalidInput` when it has several sessions that should become one.
+/// Those of [`Bundle::verify`]; `Redacted` when it holds what was redacted in this store and nothing
+/// stands for it: a name, or the words of a turn; `InvalidInput` when it has several sessions that should become one.
 pub fn plan_unbundle(
     repo: &Repository,
     bundle: &Bundle,
@@ -151,10 +157,17 @@ pub fn unbundle(
     }
     let may_be_absent = bundle.file.outside().iter().filter(|(.., why)| *why != Outside::Required);
     may_be_absent.for_each(|(id, ..)| change.allow_elided(*id));
-    bundle.file.visit(&mut |_, object| {
+    bundle.file.visit(&mut |id, object| {
+        if plan.substitutes.leaves_out(&id) {
+            return Ok(());
+        }
         change.write(object.kind, object.bytes)?;
         change.make_room()
     })?;
+    for (_, object) in &plan.substitutes.written {
+        change.write(object.kind, object.bytes.clone())?;
+        change.make_room()?;
+    }
     plan.set_refs(repo, &mut change)?;
     let reason = format!("unbundle {}", bundle.manifest().session_names());
     let committed = match plan.gone.is_empty() {
@@ -206,25 +219,25 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn run(&self, options: &UnbundleOptions) -> Result<UnbundlePlan> {
+    fn run(mut self, options: &UnbundleOptions) -> Result<UnbundlePlan> {
         let store = self.repo.store();
         let mut plan = UnbundlePlan::default();
-        for id in self.contents.ids() {
-            if store.contains(id)? {
-                plan.known_objects += 1;
-            } else if store.tombstone(id) == Some(Tombstone::Redacted) {
-                let message = format!("the bundle holds {id}, which was redacted in this store");
-                return Err(Error::new(ErrorKind::Redacted, message));
-            } else {
-                plan.new_objects += 1;
+        let own = self.own_commits()?;
+        plan.substitutes = Substitutes::find(self.repo, self.bundle, &self.contents, &own)?;
+        plan.redacted = plan.substitutes.redacted();
+        plan.substitutes.apply(&mut self.contents);
+        let kept = self.contents.ids().filter(|id| !plan.substitutes.leaves_out(id));
+        for id in kept.chain(plan.substitutes.written.iter().map(|(id, _)| id)) {
+            match store.contains(id)? {
+                true => plan.known_objects += 1,
+                false => plan.new_objects += 1,
             }
         }
-        let own = self.own_commits()?;
         plan.missing = self.missing(&own)?;
         if !plan.missing.is_empty() {
             return Ok(plan);
         }
-        plan.grafts = self.grafts(&own)?;
+        plan.grafts = self.grafts(&own, &plan.substitutes)?;
         let trees: HashSet<&ObjectId> = own.values().collect();
         for (id, kind, why) in self.bundle.file.outside() {
             if let Outside::Tombstone(gone) = why
@@ -236,7 +249,8 @@ impl Planner<'_> {
         }
         let mut taken = HashSet::new();
         for (name, value) in &self.bundle.manifest().refs {
-            let planned = self.plan_ref(name, &value.id.0, value.turn, options, &taken)?;
+            let id = plan.substitutes.get(&value.id.0);
+            let planned = self.plan_ref(name, &id, value.turn, options, &taken)?;
             taken.insert(planned.becomes.clone());
             plan.refs.push(planned);
         }
@@ -249,7 +263,8 @@ impl Planner<'_> {
     /// Every commit that a ref of the store leads to, and its context. Only looked for when it matters.
     fn own_commits(&self) -> Result<HashMap<ObjectId, ObjectId>> {
         let manifest = self.bundle.manifest();
-        if manifest.prerequisites.is_empty() && manifest.outside == 0 {
+        let is_redacted = !self.repo.redactions()?.is_empty();
+        if manifest.prerequisites.is_empty() && manifest.outside == 0 && !is_redacted {
             return Ok(HashMap::new());
         }
         let refs = self.repo.refs();
@@ -293,14 +308,20 @@ impl Planner<'_> {
 
     /// The grafts that the store has afterwards, if they change: none for a commit that comes with the
     /// bundle, and a new one only for a commit that is not here.
-    fn grafts(&self, own: &HashMap<ObjectId, ObjectId>) -> Result<Option<Grafts>> {
+    fn grafts(
+        &self,
+        own: &HashMap<ObjectId, ObjectId>,
+        substitutes: &Substitutes,
+    ) -> Result<Option<Grafts>> {
         let before = self.repo.grafts()?;
-        let kept = before.0.iter().filter(|(forgotten, _)| !self.contents.contains(forgotten));
+        let comes = |id| self.contents.contains(id) && !substitutes.leaves_out(id);
+        let kept = before.0.iter().filter(|(forgotten, _)| !comes(forgotten));
         let mut grafts: BTreeMap<_, _> = kept.map(|(id, next)| (*id, *next)).collect();
         for graft in &self.bundle.manifest().grafts {
             let forgotten = graft.forgotten.0;
             if !own.contains_key(&forgotten) {
-                grafts.entry(forgotten).or_insert(graft.next.map(|next| next.0));
+                let next = graft.next.map(|next| substitutes.get(&next.0));
+                grafts.entry(forgotten).or_insert(next);
             }
         }
         Ok(Some(Grafts(grafts)).filter(|grafts| *grafts != *before))

@@ -1,0 +1,333 @@
+//! Rewrites the turns of a bundle that hold what was redacted in the receiving store, as an import does.
+//!
+//! What stands for a redacted content takes its place, and everything that leads to it is written
+//! again, so a turn that the store has without it gets the id that it has there. All other turns
+//! keep their ids.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::check::{Bundle, BundleContents};
+use crate::context::FileEntry;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Commit, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource, Tag};
+use crate::repo::{RESTORED_FROM, ROLLED_BACK_TO, Redactions, Repository, links};
+use crate::store::{Store, Tombstone};
+use crate::tree::{Item, List, Map};
+
+/// The section whose entries say how many bytes they have.
+const FILES: &[u8] = b"files";
+
+/// What is said of a turn that brings redacted content, where the store does not know the turn: its
+/// own words may repeat that content.
+const REDACTED_MESSAGE: &str = "[redacted]";
+
+/// What takes the place of objects of a bundle.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Substitutes {
+    /// The redacted contents in the bundle.
+    redacted: HashSet<ObjectId>,
+    /// Nodes, commits and tags that lead to one, which are left out, too.
+    tainted: HashSet<ObjectId>,
+    /// The commits and tags written in place of others.
+    new: HashMap<ObjectId, ObjectId>,
+    /// What is written, each after what it names.
+    pub(super) written: Vec<(ObjectId, Object)>,
+    /// Commits that were written, by turn and parents.
+    commits: Vec<(ObjectId, u64, Vec<ObjectId>)>,
+    /// Tags that were written, and their targets.
+    tags: Vec<(ObjectId, ObjectId)>,
+}
+
+impl Substitutes {
+    /// Finds what of a bundle was redacted in this store, and writes in memory what takes its place.
+    /// Reads the bundle only if there is such content. `own` has the commits of the store.
+    ///
+    /// # Errors
+    /// `Redacted` when nothing is known to stand for an object: its name, or the words of a turn, were
+    /// redacted and not a content.
+    pub(super) fn find(
+        repo: &Repository,
+        bundle: &Bundle,
+        contents: &BundleContents,
+        own: &HashMap<ObjectId, ObjectId>,
+    ) -> Result<Self> {
+        let store = repo.store();
+        let redactions = repo.redactions()?;
+        let mut redacted = HashSet::new();
+        let mut is_touched = false;
+        for id in contents.ids() {
+            let is_gone = store.tombstone(id) == Some(Tombstone::Redacted);
+            is_touched |= is_gone && !store.contains(id)?;
+            if redactions.contains(id) {
+                redacted.insert(*id);
+            }
+        }
+        if redacted.is_empty() && !is_touched {
+            return Ok(Self::default());
+        }
+        let places = Places { store, found: Memory::new(), written: Memory::new() };
+        let found = Self { redacted, ..Self::default() };
+        let mut own_by_tree: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
+        for (commit, tree) in own {
+            own_by_tree.entry(*tree).or_default().push(*commit);
+        }
+        let (reached, trees) = (HashMap::new(), HashMap::new());
+        let mut writer = Writer { repo, redactions, places, own_by_tree, reached, trees, found };
+        bundle.file.visit(&mut |id, object| writer.object(id, object))?;
+        let Writer { places, mut found, .. } = writer;
+        found.written = places.written.into_objects();
+        Ok(found)
+    }
+
+    /// Returns true if the object does not come in.
+    pub(super) fn leaves_out(&self, id: &ObjectId) -> bool {
+        self.redacted.contains(id) || self.tainted.contains(id)
+    }
+
+    /// The commit or tag that takes the place of `id`: itself, when nothing in it changes.
+    pub(super) fn get(&self, id: &ObjectId) -> ObjectId {
+        self.new.get(id).copied().unwrap_or(*id)
+    }
+
+    /// The number of redacted contents.
+    pub(super) fn redacted(&self) -> u64 {
+        self.redacted.len() as u64
+    }
+
+    /// Makes the contents those that come in.
+    pub(super) fn apply(&self, contents: &mut BundleContents) {
+        for (_, parents) in contents.commits.values_mut() {
+            parents.iter_mut().for_each(|parent| *parent = self.get(parent));
+        }
+        contents.commits.retain(|id, _| !self.tainted.contains(id));
+        for (id, turn, parents) in &self.commits {
+            contents.commits.insert(*id, (*turn, parents.clone()));
+        }
+        contents.tags.retain(|id, _| !self.tainted.contains(id));
+        contents.tags.extend(self.tags.iter().copied());
+    }
+}
+
+/// Where trees are read from while they are written again.
+struct Places<'a> {
+    store: &'a Store,
+    /// The nodes of the bundle.
+    found: Memory,
+    written: Memory,
+}
+
+impl ObjectSource for Places<'_> {
+    fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
+        match self.written.read(id)? {
+            Some(object) => Ok(Some(object)),
+            None => match self.found.read(id)? {
+                Some(object) => Ok(Some(object)),
+                None => self.store.read(id),
+            },
+        }
+    }
+
+    fn contains(&self, id: &ObjectId) -> Result<bool> {
+        Ok(self.written.contains(id)? || self.store.contains(id)?)
+    }
+}
+
+impl ObjectSink for Places<'_> {
+    fn write(&mut self, kind: Kind, bytes: bytes::Bytes) -> Result<ObjectId> {
+        self.written.write(kind, bytes)
+    }
+}
+
+/// Redacted contents that something leads to.
+type Reached = Arc<BTreeSet<ObjectId>>;
+
+struct Writer<'a> {
+    repo: &'a Repository,
+    redactions: Arc<Redactions>,
+    places: Places<'a>,
+    /// Commits of the store by their contexts.
+    own_by_tree: HashMap<ObjectId, Vec<ObjectId>>,
+    /// What tainted nodes, and the contexts of commits, lead to.
+    reached: HashMap<ObjectId, Reached>,
+    /// Trees that were written again; those of files say sizes.
+    trees: HashMap<(ObjectId, bool), ObjectId>,
+    found: Substitutes,
+}
+
+impl Writer<'_> {
+    fn object(&mut self, id: ObjectId, object: Object) -> Result<()> {
+        match object.kind {
+            Kind::Blob | Kind::Operation => {
+                if !self.found.redacted.contains(&id) {
+                    self.check(&id)?;
+                }
+            }
+            Kind::Node => {
+                let mut reached = BTreeSet::new();
+                for link in links(&object)? {
+                    if self.found.redacted.contains(&link.id) {
+                        reached.insert(link.id);
+                    } else if let Some(below) = self.reached.get(&link.id) {
+                        reached.extend(below.iter().copied());
+                    }
+                }
+                self.places.found.write(Kind::Node, object.bytes)?;
+                match reached.is_empty() {
+                    true => self.check(&id)?,
+                    false => {
+                        self.reached.insert(id, Arc::new(reached));
+                        self.found.tainted.insert(id);
+                    }
+                }
+            }
+            Kind::Commit => self.commit(id, Commit::decode(&object.bytes)?)?,
+            Kind::Tag => {
+                let mut tag = Tag::decode(&object.bytes)?;
+                let target = self.found.get(&tag.target);
+                if target == tag.target {
+                    return self.check(&id);
+                }
+                tag.target = target;
+                let new = self.places.write(Kind::Tag, tag.encode().into())?;
+                self.replace(id, new);
+                self.found.tags.push((new, target));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses an object in which nothing is replaced, and that was redacted all the same.
+    fn check(&self, id: &ObjectId) -> Result<()> {
+        let store = self.repo.store();
+        if store.tombstone(id) != Some(Tombstone::Redacted) || store.contains(id)? {
+            return Ok(());
+        }
+        let message = format!(
+            "the bundle holds {id}, which was redacted in this store, and nothing stands for it: redact it where the bundle was made, too"
+        );
+        Err(Error::new(ErrorKind::Redacted, message))
+    }
+
+    fn replace(&mut self, old: ObjectId, new: ObjectId) {
+        self.found.tainted.insert(old);
+        self.found.new.insert(old, new);
+    }
+
+    fn commit(&mut self, id: ObjectId, mut commit: Commit) -> Result<()> {
+        let reached = self.reached.get(&commit.tree).cloned().unwrap_or_default();
+        let mut brought: BTreeSet<ObjectId> = reached.iter().copied().collect();
+        let mut moves = !reached.is_empty();
+        for parent in &mut commit.parents {
+            for known in self.reached.get(parent).into_iter().flat_map(|known| known.iter()) {
+                brought.remove(known);
+            }
+            let new = self.found.get(parent);
+            moves |= std::mem::replace(parent, new) != new;
+        }
+        self.reached.insert(id, reached);
+        if !moves {
+            return self.check(&id);
+        }
+        let (tree, turn) = (commit.tree, commit.turn);
+        if self.found.tainted.contains(&tree) {
+            commit.tree = self.tree(&tree, true, false)?;
+        }
+        let new = match self.own(&commit)? {
+            Some(known) => known,
+            None => {
+                if !brought.is_empty() {
+                    REDACTED_MESSAGE.clone_into(&mut commit.message);
+                }
+                self.map_metadata(&mut commit.metadata);
+                self.places.write(Kind::Commit, commit.encode().into())?
+            }
+        };
+        self.replace(id, new);
+        self.found.commits.push((new, turn, commit.parents));
+        Ok(())
+    }
+
+    /// The turn of the store that is this one but for its words.
+    fn own(&self, commit: &Commit) -> Result<Option<ObjectId>> {
+        for id in self.own_by_tree.get(&commit.tree).into_iter().flatten() {
+            let known = self.repo.commit(id)?;
+            if known.session == commit.session
+                && known.turn == commit.turn
+                && known.time == commit.time
+                && known.parents == commit.parents
+            {
+                return Ok(Some(*id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Ids of commits in metadata become those of what stands for them.
+    fn map_metadata(&self, metadata: &mut BTreeMap<String, String>) {
+        for name in [ROLLED_BACK_TO, RESTORED_FROM] {
+            if let Some(value) = metadata.get_mut(name)
+                && let Ok(id) = value.parse()
+            {
+                *value = self.found.get(&id).to_string();
+            }
+        }
+    }
+
+    /// Writes a tree again: a context, or a section of one.
+    fn tree(&mut self, root: &ObjectId, is_context: bool, is_files: bool) -> Result<ObjectId> {
+        if let Some(new) = self.trees.get(&(*root, is_files)) {
+            return Ok(*new);
+        }
+        let new = match List::open(&self.places, root) {
+            Ok(mut list) => {
+                let mut changes = Vec::new();
+                for (index, item) in (0..).zip(list.iter(&self.places, 0..list.len())) {
+                    let item = item?;
+                    if self.found.leaves_out(&item.link.id) {
+                        changes.push((index, item));
+                    }
+                }
+                for (index, item) in changes {
+                    let item = self.item(item, false, is_files)?;
+                    list.splice(&mut self.places, index..index + 1, vec![item])?;
+                }
+                list.write(&mut self.places)?
+            }
+            Err(_) => {
+                let mut map = Map::open(&self.places, root)?;
+                let mut changes = Vec::new();
+                for entry in map.iter(&self.places) {
+                    let (key, item) = entry?;
+                    if self.found.leaves_out(&item.link.id) {
+                        changes.push((key, item));
+                    }
+                }
+                let mut edits = BTreeMap::new();
+                for (key, item) in changes {
+                    let item = self.item(item, is_context && key == FILES, is_files)?;
+                    edits.insert(key, Some(item));
+                }
+                map.apply(&mut self.places, edits)?;
+                map.write(&mut self.places)?
+            }
+        };
+        self.trees.insert((*root, is_files), new);
+        Ok(new)
+    }
+
+    /// `opens_files`: the item is the section of files. `is_file`: it is an entry of that.
+    fn item(&mut self, mut item: Item, opens_files: bool, is_file: bool) -> Result<Item> {
+        if item.link.kind == Kind::Node {
+            item.link.id = self.tree(&item.link.id, false, opens_files)?;
+            return Ok(item);
+        }
+        let stands = self.redactions.get(&item.link.id);
+        item.link.id = stands.ok_or_else(|| self.places.missing(Kind::Blob, &item.link.id))?;
+        if !is_file {
+            return Ok(item);
+        }
+        let size = self.places.read_as(Kind::Blob, &item.link.id)?.len() as u64;
+        Ok(FileEntry { size, ..FileEntry::from_item(&item)? }.to_item())
+    }
+}

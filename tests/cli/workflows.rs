@@ -233,6 +233,29 @@ fn claude_code_goes_on_from_turn_40() {
 }
 
 #[test]
+fn what_sessions_cost_is_told_at_once() {
+    let person = Person::new();
+    for (project, model) in [("lexer", "claude-opus-4-5"), ("parser", "claude-sonnet-4-5")] {
+        let took =
+            format!(r#""model":"{model}","usage":{{"input_tokens":100,"output_tokens":40}}"#);
+        let text = claude_code(9).replace(r#""model":"model-1""#, &took);
+        person.keep_session(project, &text.replace("msg-", &format!("msg-{project}-")));
+    }
+    person.prepare(&["adopt"]);
+    let told = person.does("project", &["usage", "--all", "--json"]);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let of_row =
+        |row: &Value| (row["name"].clone(), row["answers"].clone(), row["cost_usd"].clone());
+    let rows: Vec<_> = told["rows"].as_array().unwrap().iter().map(of_row).collect();
+    assert_eq!(
+        rows,
+        [(json!("s-lexer"), json!(6), json!(0.009)), (json!("s-parser"), json!(6), json!(0.0054)),]
+    );
+    assert_eq!(told["total"]["cost_usd"], 0.0144);
+    person.did(1);
+}
+
+#[test]
 fn two_agents_are_compared() {
     let person = Person::with_sessions();
     let told = person.does("project", &["--json", "compare", "s-lexer", "s-parser"]);

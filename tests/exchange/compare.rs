@@ -5,7 +5,7 @@ use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository};
 use turntree::tree::Item;
 use turntree_exchange::formats::view;
-use turntree_exchange::{MessageView, compare};
+use turntree_exchange::{MessageView, PriceTable, compare};
 use turntree_tests::{Sandbox, recorded_sessions};
 
 fn messages(repo: &Repository, commit: &ObjectId) -> Vec<MessageView> {
@@ -36,7 +36,7 @@ fn what_a_strategy_did_is_what_was_added_since_the_fork() {
     let added = &all[before.len()..];
 
     let main = Some(BranchName::main("s").unwrap());
-    let compared = compare(repo, &[(main, tip), (None, fork)]).unwrap();
+    let compared = compare(repo, &[(main, tip), (None, fork)], &PriceTable::default()).unwrap();
     assert_eq!(compared.fork.unwrap().0, fork);
     let [did, nothing] = &*compared.strategies else { panic!("two lines") };
     assert_eq!(did.turns as usize, line.len() / 2);
@@ -45,7 +45,8 @@ fn what_a_strategy_did_is_what_was_added_since_the_fork() {
     let results = || added.iter().flat_map(|message| &message.tool_results);
     let errors = results().filter(|result| result.is_error).count();
     assert_eq!((did.tool_calls as usize, did.tool_errors as usize), (calls, errors));
-    assert!(did.usage.is_some_and(|usage| usage.input > 0 && usage.output > 0));
-    assert_eq!((nothing.turns, nothing.messages, nothing.usage), (0, 0, None));
+    let tokens = did.spending.unwrap().tokens;
+    assert!(tokens.input > 0 && tokens.output > 0);
+    assert_eq!((nothing.turns, nothing.messages, nothing.spending), (0, 0, None));
     assert!(nothing.files.changes.is_empty());
 }

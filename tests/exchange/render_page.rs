@@ -9,6 +9,7 @@ use turntree::context::JSON_MEDIA;
 use turntree::context::{Builder, FileMode, MessageEntry, Role};
 use turntree::object::{Kind, ObjectId, ObjectSink, Trigger};
 use turntree::repo::{BranchName, Repository, SnapshotDraft};
+use turntree_exchange::PriceTable;
 use turntree_exchange::render::{Page, PageBranch, export_page};
 use turntree_tests::browser::Browser;
 use turntree_tests::random_history::{Content, RandomHistory, steps};
@@ -24,6 +25,7 @@ fn page_of(repo: &Repository, title: &str, branches: &[(&str, ObjectId)]) -> Str
         branches: &branches,
         comparison: (branches.len() > 1).then_some(COMPARISON),
         made_by: "tests",
+        prices: &PriceTable::default(),
         show_time: &|time| format!("{} s", time.micros / 1_000_000),
     };
     let mut out = Vec::new();

@@ -141,8 +141,8 @@ fn a_rollout_of_codex_took_what_it_says_at_its_end() {
         let main = Some(BranchName::main("s").unwrap());
         let first = sandbox.repo.history(&[tip], &[]).unwrap().first_parent().last().unwrap();
         let lines = [(main, tip), (None, first.unwrap().id)];
-        let compared = compare(&sandbox.repo, &lines).unwrap();
-        assert_eq!(compared.strategies[0].usage.unwrap(), expected);
+        let compared = compare(&sandbox.repo, &lines, &PriceTable::default()).unwrap();
+        assert_eq!(compared.strategies[0].spending.unwrap().tokens, expected);
     }
 }
 

@@ -11,11 +11,13 @@ use turntree_exchange::Strategy;
 
 use super::Verb;
 use crate::porcelain::comparison::{ChangedLines, Compared, lines};
+use crate::porcelain::prices::Prices;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{ADDED, FAINT, ID, NAME, Output, REMOVED, warn};
+use crate::view::render::spending::cost;
 use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{ID_DIGITS, count, one_line, short_number};
 
@@ -29,13 +31,13 @@ const BEST: &str = "best";
 const FOR_TABLE: usize = 100;
 
 /// The figures of a strategy, in their order; on a screen too narrow, the last are dropped first.
-const COLUMNS: [&str; 9] =
-    ["turns", "messages", "tools", "errors", "tokens", "files", "added", "removed", "time"];
+const COLUMNS: [&str; 10] =
+    ["turns", "messages", "tools", "errors", "tokens", "cost", "files", "added", "removed", "time"];
 
 /// Compare strategies side by side, since the snapshot where they parted
 ///
 /// Prints one row per branch: its own snapshots, the messages that these added with their tool
-/// calls, failed tools and tokens, the files that differ from those at the fork, the time it took,
+/// calls, failed tools, tokens and cost, the files that differ from those at the fork, the time it took,
 /// and the newest result of each check that 'snapshot --check' recorded.
 ///
 /// The time counts from the creation of the branch if the operation log has it, else from the fork.
@@ -61,7 +63,8 @@ impl Verb for Compare {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let compared = Compared::of(&repo, lines(&repo, &self.revisions)?)?;
+        let compared =
+            Compared::of(&repo, lines(&repo, &self.revisions)?, &Prices::of(None)?.table)?;
         if run.out.json {
             run.out.record(&compared.record())?;
         } else {
@@ -135,7 +138,7 @@ struct Row<'a> {
 
 impl Row<'_> {
     fn tokens(&self) -> Option<u64> {
-        self.strategy.usage.map(|usage| usage.input.saturating_add(usage.output))
+        self.strategy.spending.map(|spending| spending.tokens.total())
     }
 
     /// Orders strategies: few failed checks, many passed ones, few failed tools, few tokens.
@@ -159,6 +162,7 @@ impl Row<'_> {
             strategy.tool_calls.to_string(),
             strategy.tool_errors.to_string(),
             self.tokens().map_or_else(|| UNKNOWN.to_owned(), short_number),
+            strategy.spending.as_ref().map_or_else(|| UNKNOWN.to_owned(), cost),
             strategy.files.changes.len().to_string(),
             format!("+{}", self.lines.added),
             format!("-{}", self.lines.removed),
@@ -186,10 +190,10 @@ fn write_card(out: &mut Output, row: &Row<'_>, is_best: bool) -> Result<()> {
     let name = paint.paint(NAME, one_line(row.name, out.width.left(2 + BEST.len())));
     let best = if is_best { format!("  {}", paint.paint(ADDED, BEST)) } else { String::new() };
     writeln!(out, "\n{name}{best}")?;
-    let [turns, messages, tools, errors, tokens, files, added, removed, time] = row.figures();
+    let [turns, messages, tools, errors, tokens, cost, files, added, removed, time] = row.figures();
     writeln!(out, "  turns {turns}  messages {messages}  tools {tools}  errors {errors}")?;
     let (added, removed) = (paint.paint(ADDED, added), paint.paint(REMOVED, removed));
-    writeln!(out, "  tokens {tokens}  files {files}  {added} {removed}  time {time}")?;
+    writeln!(out, "  tokens {tokens}  cost {cost}  files {files}  {added} {removed}  time {time}")?;
     for (name, passed) in &row.strategy.checks {
         let (style, verdict) = verdict(*passed);
         let name = one_line(name, out.width.left(4 + verdict.len()));

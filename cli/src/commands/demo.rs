@@ -17,7 +17,7 @@ use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft};
 use turntree::tree::Item;
 use turntree::{Error, workspace};
 use turntree_exchange::agents::session_name;
-use turntree_exchange::{ImportOptions, ImportReport, import};
+use turntree_exchange::{ImportOptions, ImportReport, PriceTable, import};
 
 use super::Verb;
 use super::log::Style;
@@ -169,7 +169,16 @@ impl Demonstration<'_> {
 
     fn style(&self, graph: bool) -> Style {
         let (paint, now, width) = (self.out.paint, self.stamp.time, self.out.width);
-        Style { paint, now, graph, oneline: true, reverse: false, full: true, width }
+        Style {
+            paint,
+            now,
+            graph,
+            oneline: true,
+            reverse: false,
+            full: true,
+            width,
+            prices: PriceTable::default(),
+        }
     }
 
     fn log(&mut self) -> Result<()> {

@@ -8,11 +8,13 @@ use turntree::repo::HEAD;
 use turntree_exchange::{OutlinePart, is_prompt, outline};
 
 use super::Verb;
+use crate::porcelain::prices::Prices;
 use crate::porcelain::revision::resolve;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{ADDED, FAINT, ID, Output, REMOVED, STRONG};
+use crate::view::render::spending::short_spending;
 use crate::view::render::{ID_DIGITS, count, one_line};
 use crate::view::{clock, json};
 
@@ -22,7 +24,7 @@ const NAMED_FILES: usize = 3;
 /// Show what was asked for, and what came of each prompt
 ///
 /// For each prompt of a branch, the oldest first: its words, its time, the turns that the agent
-/// took, the tools it called and those that failed, the files that are different afterwards with
+/// took, the tools it called and those that failed, what its answers cost, the files that are different afterwards with
 /// their lines, compactions of the context, and the newest result of each check that 'snapshot
 /// --check' recorded. A prompt that a rollback took back is marked.
 #[derive(Debug, Args)]
@@ -45,7 +47,8 @@ impl Verb for Outline {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let tip = resolve(&repo, self.revision.as_deref().unwrap_or(HEAD))?.commit;
-        let parts = outline(&repo, &tip, &mut repo.prompts(Some(&is_prompt))?)?;
+        let parts =
+            outline(&repo, &tip, &mut repo.prompts(Some(&is_prompt))?, &Prices::of(None)?.table)?;
         if run.out.json {
             for part in parts {
                 run.out.record(&json::OutlinePrompt::new(part))?;
@@ -87,6 +90,9 @@ fn write_part(out: &mut Output, part: &OutlinePart, digits: usize) -> Result<()>
     fact(FAINT, u64::from(part.until.micros > part.time.micros), elapsed);
     fact(FAINT, part.facts.tools, count(part.facts.tools, "tool"));
     fact(REMOVED, part.facts.errors, format!("{} failed", part.facts.errors));
+    if let Some(spending) = &part.facts.spending {
+        fact(FAINT, 1, short_spending(spending));
+    }
     fact(FAINT, part.files.len() as u64, files(part));
     fact(FAINT, part.compactions, count(part.compactions, "compaction"));
     for (name, passed) in &part.checks {

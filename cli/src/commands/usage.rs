@@ -20,18 +20,10 @@ use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{FAINT, NAME, Output, STRONG, warn};
+use crate::view::render::spending::{cost, dollars};
 use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{count, one_line, short_number};
 use crate::view::{clock, json};
-
-/// Stands where a cost is unknown.
-const UNKNOWN: &str = "-";
-
-/// Stands behind a cost that is not all.
-const AND_MORE: &str = "+";
-
-/// Dollars below which a cost has four digits.
-const CENT: f64 = 0.01;
 
 /// Models that are named before the rest is counted.
 const NAMED_MODELS: usize = 4;
@@ -280,14 +272,4 @@ fn notes(report: &UsageReport, prices: &json::PricesUsed) -> Vec<String> {
         notes.push(format!("no price for {tokens} tokens of {models}{rest}"));
     }
     notes
-}
-
-/// A cost for people.
-fn cost(spending: &Spending) -> String {
-    let more = if spending.unpriced_tokens > 0 { AND_MORE } else { "" };
-    spending.cost().map_or_else(|| UNKNOWN.to_owned(), |cost| format!("{}{more}", dollars(cost)))
-}
-
-fn dollars(cost: f64) -> String {
-    if cost > 0.0 && cost < CENT { format!("${cost:.4}") } else { format!("${cost:.2}") }
 }

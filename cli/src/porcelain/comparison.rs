@@ -3,7 +3,7 @@
 use turntree::Error;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
-use turntree_exchange::{Comparison, Strategy, compare};
+use turntree_exchange::{Comparison, PriceTable, Strategy, compare};
 
 use super::revision::resolve;
 use crate::view::advice::Advice;
@@ -69,10 +69,10 @@ pub(crate) fn lines_of(repo: &Repository, session: &str) -> Vec<Line> {
 }
 
 impl Compared {
-    /// Compares lines.
-    pub(crate) fn of(repo: &Repository, lines: Vec<Line>) -> Result<Self> {
+    /// Compares lines, by prices for answers that say no cost.
+    pub(crate) fn of(repo: &Repository, lines: Vec<Line>, prices: &PriceTable) -> Result<Self> {
         let asked: Vec<_> = lines.iter().map(|line| (line.branch.clone(), line.tip)).collect();
-        let comparison = compare(repo, &asked)?;
+        let comparison = compare(repo, &asked, prices)?;
         let changes = Changes { source: repo.store(), paint: Palette::default() };
         let counted = comparison.strategies.iter().map(|strategy| count_lines(&changes, strategy));
         let counted = counted.collect::<Result<_>>()?;
@@ -92,9 +92,11 @@ impl Compared {
             messages: strategy.messages,
             tool_calls: strategy.tool_calls,
             tool_errors: strategy.tool_errors,
-            tokens: strategy
-                .usage
-                .map(|usage| json::Tokens { input: usage.input, output: usage.output }),
+            tokens: strategy.spending.map(|spending| json::Tokens {
+                input: spending.tokens.input,
+                output: spending.tokens.output,
+            }),
+            usage: strategy.spending.as_ref().map(json::SpendingRecord::new),
             files_changed: strategy.files.changes.len() as u64,
             lines_added: lines.added as u64,
             lines_removed: lines.removed as u64,

@@ -7,7 +7,7 @@ use turntree::context::Context;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, HEAD, LogEntry, Range, Repository, SearchScope};
 use turntree::store::Tombstone;
-use turntree_exchange::{context_tokens, is_prompt};
+use turntree_exchange::{PriceTable, context_tokens, is_prompt, turn_facts};
 
 use super::revision::{resolve, with_resolver};
 use super::sessions::named_session;
@@ -85,7 +85,8 @@ impl Walk {
     }
 
     /// Gives the records of `limit` snapshots to `each`, beginning at the snapshot `from` if one is
-    /// named. Returns where the walk goes on after them, unless it is at its end.
+    /// named; with `prices`, the records say what the answers of a turn took. Returns where the walk goes
+    /// on after them, unless it is at its end.
     ///
     /// # Errors
     /// `InvalidInput` when the walk does not come to `from`.
@@ -94,6 +95,7 @@ impl Walk {
         repo: &Repository,
         mut from: Option<ObjectId>,
         limit: usize,
+        prices: Option<&PriceTable>,
         mut shows: impl FnMut(&LogEntry) -> Result<bool>,
         mut each: impl FnMut(json::LogLine) -> Result<()>,
     ) -> Result<Option<ObjectId>> {
@@ -111,7 +113,10 @@ impl Walk {
             }
             left -= 1;
             let prompt = prompts.number(&entry)?;
-            each(record(repo, entry, branch, prompt)?)?;
+            let facts = prices.map(|prices| turn_facts(repo, &entry, prices)).transpose()?;
+            let spending = facts.flatten().and_then(|facts| facts.spending);
+            let usage = spending.as_ref().map(json::SpendingRecord::new);
+            each(json::LogLine { usage, ..record(repo, entry, branch, prompt)? })?;
         }
         match from {
             Some(from) => Err(Error::invalid(format!("{from} is not in this history")).into()),
@@ -147,6 +152,7 @@ fn record(
         elided,
         is_prompt: prompt.is_some(),
         prompt,
+        usage: None,
     })
 }
 

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::{Effect, Request, ServiceCall};
 use crate::porcelain::comparison::{Compared, lines};
+use crate::porcelain::prices::Prices;
 use crate::view::error::Result;
 use crate::view::json;
 
@@ -27,6 +28,6 @@ impl Request for CompareArguments {
 
     fn answer(self, call: &ServiceCall<'_>) -> Result<json::Comparison> {
         let repo = call.open()?;
-        Ok(Compared::of(&repo, lines(&repo, &self.revisions)?)?.record())
+        Ok(Compared::of(&repo, lines(&repo, &self.revisions)?, &Prices::of(None)?.table)?.record())
     }
 }

@@ -65,7 +65,7 @@ impl Request for LogArguments {
             Some(touches) => Ok(touches.of(entry)? == PickaxeMatch::Yes),
             None => Ok(true),
         };
-        let next = walk.records(&repo, cursor, limit, shows, |mut record| {
+        let next = walk.records(&repo, cursor, limit, None, shows, |mut record| {
             record.message = text(&record.message, 0, MESSAGE_BYTES).part.to_owned();
             snapshots.push(record);
             Ok(())

@@ -7,6 +7,7 @@ use turntree_exchange::{is_prompt, outline};
 
 use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
 use super::{Effect, Request, ServiceCall};
+use crate::porcelain::prices::Prices;
 use crate::porcelain::revision::resolve;
 use crate::view::error::Result;
 use crate::view::json;
@@ -44,7 +45,8 @@ impl Request for OutlineArguments {
         let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
         let repo = call.open()?;
         let tip = resolve(&repo, self.revision.as_deref().unwrap_or(HEAD))?.commit;
-        let parts = outline(&repo, &tip, &mut repo.prompts(Some(&is_prompt))?)?;
+        let parts =
+            outline(&repo, &tip, &mut repo.prompts(Some(&is_prompt))?, &Prices::of(None)?.table)?;
         let Page { part, next, .. } = items(parts, self.offset, limit);
         let prompts = part.into_iter().map(json::OutlinePrompt::new).collect();
         Ok(OutlineAnswer { prompts, next_offset: next })

@@ -74,7 +74,7 @@ pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
 pub(crate) use self::sessions::{SessionLabelled, SessionRecord, Sessions};
 pub(crate) use self::spiral::SpiralRecord;
 pub(crate) use self::swarm::{Reads, StaleRead};
-pub(crate) use self::usage::{PricesUsed, UsageRecord};
+pub(crate) use self::usage::{PricesUsed, SpendingRecord, UsageRecord};
 
 /// Version of the records.
 pub(crate) const SCHEMA: u32 = 2;
@@ -269,6 +269,10 @@ pub(crate) struct LogLine {
     pub(crate) is_prompt: bool,
     /// The number of that prompt on the line of the branch; `null` for other turns.
     pub(crate) prompt: Option<u64>,
+    /// What its answers took, where they say so. Answers of the service do not have it.
+    #[schemars(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) usage: Option<SpendingRecord>,
 }
 
 /// `show` of a revision.

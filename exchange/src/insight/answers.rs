@@ -282,11 +282,6 @@ impl AnswerCounter {
         }
     }
 
-    /// The tokens of all answers; `None` without any.
-    pub(super) fn tokens(&self) -> Option<TokenUsage> {
-        self.answers.values().map(|answer| answer.tokens).reduce(TokenUsage::plus)
-    }
-
     /// Returns the answers, in the order of their time.
     pub(super) fn finish(self, expired: u64) -> Answers {
         // What took nothing is what a client says itself, as that the network was gone.

@@ -8,7 +8,9 @@ use turntree::object::{Commit, Kind, ObjectId, ObjectSource, Time};
 use turntree::repo::{BranchName, LogEntry, Repository};
 
 use super::answers::{AnswerCounter, TurnPlace};
-use super::usage::TokenUsage;
+use super::prices::PriceTable;
+use super::spending::Spending;
+use super::turn_diff::{TurnDiff, turn_diff};
 use crate::formats::view;
 
 /// The prefix of the result of a check in the metadata of a commit, before the check's name.
@@ -21,7 +23,7 @@ pub const PASSED: &str = "passed";
 pub const FAILED: &str = "failed";
 
 /// Strategies and where they parted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// The newest snapshot that all of them have on their lines, with its turn; `None` when they have
     /// nothing in common: then all that they hold is their own.
@@ -31,7 +33,7 @@ pub struct Comparison {
 }
 
 /// The work of one line since the fork.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Strategy {
     /// Its newest snapshot.
     pub tip: ObjectId,
@@ -45,8 +47,8 @@ pub struct Strategy {
     pub tool_calls: u64,
     /// Results in these messages that say the tool failed.
     pub tool_errors: u64,
-    /// Tokens that these messages say they cost; `None` when none says so.
-    pub usage: Option<TokenUsage>,
+    /// What the answers among these took, and what they cost; `None` when none says so.
+    pub spending: Option<Spending>,
     /// The files that are different from those at the fork.
     pub files: SectionDiff,
     /// From its beginning to its newest snapshot, in microseconds.
@@ -57,14 +59,19 @@ pub struct Strategy {
     pub expired: u64,
 }
 
-/// Compares lines that end in snapshots, with the branches they are known by.
+/// Compares lines that end in snapshots, with the branches they are known by; `prices` are those of
+/// answers that say no cost.
 ///
 /// A line begins when its branch was made, if the operation log says when and that is after the fork,
 /// and at the fork otherwise. The cost grows with what the lines did since then.
 ///
 /// # Errors
 /// `NotFound`, `Corrupt` or `Expired`, naming what cannot be read.
-pub fn compare(repo: &Repository, lines: &[(Option<BranchName>, ObjectId)]) -> Result<Comparison> {
+pub fn compare(
+    repo: &Repository,
+    lines: &[(Option<BranchName>, ObjectId)],
+    prices: &PriceTable,
+) -> Result<Comparison> {
     let fork = fork_of(repo, lines)?;
     let base = match fork {
         Some((id, _)) => Some((id, repo.commit(&id)?)),
@@ -74,7 +81,7 @@ pub fn compare(repo: &Repository, lines: &[(Option<BranchName>, ObjectId)]) -> R
     let births = births(repo, lines, since)?;
     let strategy = |(branch, tip): &(Option<BranchName>, ObjectId)| {
         let born = branch.as_ref().and_then(|branch| births.get(&branch.full()).copied());
-        StrategyReader { repo, base: base.as_ref() }.strategy(tip, born)
+        StrategyReader { repo, base: base.as_ref(), prices }.strategy(tip, born)
     };
     Ok(Comparison { fork, strategies: lines.iter().map(strategy).collect::<Result<_>>()? })
 }
@@ -127,6 +134,7 @@ fn births(
 struct StrategyReader<'a> {
     repo: &'a Repository,
     base: Option<&'a (ObjectId, Commit)>,
+    prices: &'a PriceTable,
 }
 
 impl StrategyReader<'_> {
@@ -162,7 +170,7 @@ impl StrategyReader<'_> {
             messages: tally.messages,
             tool_calls: tally.tool_calls,
             tool_errors: tally.tool_errors,
-            usage: tally.answers.tokens(),
+            spending: Spending::of(tally.answers, self.prices),
             files: changed.remove("files").unwrap_or_default(),
             elapsed_micros: newest.time.micros.saturating_sub(began).max(0),
             checks,
@@ -172,18 +180,11 @@ impl StrategyReader<'_> {
 
     /// Counts the messages that a snapshot added to that of its first parent.
     fn count_messages(&self, entry: &LogEntry, tally: &mut Tally) -> Result<()> {
-        let before = entry.parents.first().map(|parent| self.repo.context(parent)).transpose();
-        let contexts = before.and_then(|before| Ok((before, self.repo.context(&entry.id)?)));
-        let (before, after) = match contexts {
-            Ok((before, after)) => (before.unwrap_or_default(), after),
-            Err(error) if error.kind() == turntree::ErrorKind::Expired => {
-                tally.expired += 1;
-                return Ok(());
-            }
-            Err(error) => return Err(error),
+        let Some(TurnDiff { after, changed }) = turn_diff(self.repo, entry)? else {
+            tally.expired += 1;
+            return Ok(());
         };
         let source = self.repo.store();
-        let changed = diff(source, &before, &after)?;
         tally.add(source, &changed)?;
         let turn = TurnPlace { branch: "", is_left: false, commit: &entry.commit };
         tally.answers.add_turn(source, turn, &after, &changed)

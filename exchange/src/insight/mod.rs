@@ -16,4 +16,5 @@ mod session_answers;
 pub(crate) mod sessions;
 pub(crate) mod spending;
 pub(crate) mod spiral;
+pub(crate) mod turn_diff;
 pub(crate) mod usage;

@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
-use turntree::context::{Context, FileEntry, MessageEntry, diff, diff_section};
+use turntree::context::{FileEntry, MessageEntry, diff_section};
 use turntree::error::{ErrorKind, Result};
-use turntree::object::{Commit, Kind, ObjectId, ObjectSource, Time, Trigger};
+use turntree::object::{Kind, ObjectId, ObjectSource, Time, Trigger};
 use turntree::repo::{LogEntry, Prompts, Repository, RollbackTarget};
 use turntree::tree::Item;
 
 use super::compare::{CHECK_PREFIX, PASSED};
+use super::prices::PriceTable;
+use super::spending::{Spending, turn_spending};
+use super::turn_diff::{repeats, turn_diff};
 use crate::formats::view;
 
 /// The section of the conversation that prompts are said in.
@@ -22,7 +25,7 @@ const FILES: &str = "files";
 const MAX_COUNTED_BYTES: usize = 1 << 20;
 
 /// A prompt with all that came of it, up to the next one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct OutlinePart {
     /// The number of the prompt; `None` for the turns before the first one.
     pub prompt: Option<u64>,
@@ -53,7 +56,7 @@ pub struct OutlinePart {
 }
 
 /// What happened in turns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TurnFacts {
     /// Tools that were called.
     pub tools: u64,
@@ -61,6 +64,8 @@ pub struct TurnFacts {
     pub errors: u64,
     /// Changes of files, each file once a turn.
     pub file_changes: u64,
+    /// What its answers took, and what they cost; `None` when none says so.
+    pub spending: Option<Spending>,
 }
 
 /// How a file changed. Lines count as often as they occur, so a line that moved counts for nothing;
@@ -74,22 +79,20 @@ pub struct ChangedFile {
 }
 
 /// Returns what happened in a turn, compared with the one before it. Reads the messages that it
-/// added; a compaction and a merge add none of their own.
+/// added; a compaction and a merge add none of their own. `None` when its content, or that before it,
+/// was dropped.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt`, naming what cannot be read. `Expired` when its content was dropped.
-pub fn turn_facts(repo: &Repository, entry: &LogEntry) -> Result<TurnFacts> {
-    let source = repo.store();
-    let before = match entry.parents.first() {
-        Some(parent) => match repo.context(parent) {
-            Err(error) if error.kind() == ErrorKind::Expired => return Err(error),
-            context => context?,
-        },
-        None => Context::default(),
-    };
-    let after = repo.context(&entry.id)?;
-    let mut facts = TurnFacts::default();
-    for (section, diff) in diff(source, &before, &after)? {
+/// `NotFound` or `Corrupt`, naming what cannot be read.
+pub fn turn_facts(
+    repo: &Repository,
+    entry: &LogEntry,
+    prices: &PriceTable,
+) -> Result<Option<TurnFacts>> {
+    let Some(turn) = turn_diff(repo, entry)? else { return Ok(None) };
+    let spending = turn_spending(repo.store(), &entry.commit, &turn, prices)?;
+    let mut facts = TurnFacts { spending, ..TurnFacts::default() };
+    for (section, diff) in turn.changed {
         if section == FILES {
             facts.file_changes = diff.changes.len() as u64;
         } else if section.ends_with("/messages") && !repeats(&entry.commit) {
@@ -98,12 +101,7 @@ pub fn turn_facts(repo: &Repository, entry: &LogEntry) -> Result<TurnFacts> {
             }
         }
     }
-    Ok(facts)
-}
-
-/// Returns whether the messages of a commit were said before.
-fn repeats(commit: &Commit) -> bool {
-    matches!(commit.trigger, Trigger::Compaction | Trigger::Merge | Trigger::Rollback)
+    Ok(Some(facts))
 }
 
 fn add_message(repo: &Repository, item: &Item, facts: &mut TurnFacts) -> Result<()> {
@@ -129,6 +127,7 @@ pub fn outline(
     repo: &Repository,
     tip: &ObjectId,
     prompts: &mut Prompts<'_>,
+    prices: &PriceTable,
 ) -> Result<Vec<OutlinePart>> {
     let line = repo.history(&[*tip], &[])?.first_parent();
     let mut line = line.collect::<Result<Vec<LogEntry>>>()?;
@@ -146,7 +145,7 @@ pub fn outline(
             parts.push(OutlinePart::begin(number, entry));
         }
         if let Some(part) = parts.last_mut() {
-            part.add(repo, entry)?;
+            part.add(repo, entry, prices)?;
         }
         let back = RollbackTarget::of(&entry.commit);
         if let Some(back) = back.filter(|back| back.only.reaches(CONVERSATION)) {
@@ -182,7 +181,7 @@ impl OutlinePart {
         }
     }
 
-    fn add(&mut self, repo: &Repository, entry: &LogEntry) -> Result<()> {
+    fn add(&mut self, repo: &Repository, entry: &LogEntry, prices: &PriceTable) -> Result<()> {
         let commit = &entry.commit;
         self.turns += 1;
         self.until = commit.time;
@@ -192,14 +191,17 @@ impl OutlinePart {
                 self.checks.insert(name.to_owned(), result == PASSED);
             }
         }
-        match turn_facts(repo, entry) {
-            Ok(TurnFacts { tools, errors, file_changes }) => {
+        match turn_facts(repo, entry, prices)? {
+            Some(TurnFacts { tools, errors, file_changes, spending }) => {
                 self.facts.tools += tools;
                 self.facts.errors += errors;
                 self.facts.file_changes += file_changes;
+                self.facts.spending = match (self.facts.spending, spending) {
+                    (Some(sum), Some(more)) => Some(sum.plus(more)),
+                    (sum, more) => sum.or(more),
+                };
             }
-            Err(error) if error.kind() == ErrorKind::Expired => self.expired += 1,
-            Err(error) => return Err(error),
+            None => self.expired += 1,
         }
         Ok(())
     }

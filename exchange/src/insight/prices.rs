@@ -25,8 +25,8 @@ const RELEASES: [&str; 4] = ["latest", "preview", "v1", "v2"];
 /// What stands before the name of a model where others offer it.
 const OFFERED: [&str; 2] = ["/", "anthropic."];
 
-/// What models cost.
-#[derive(Debug, Clone, Deserialize)]
+/// What models cost. The default has no prices.
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceTable {
     /// The day that the prices are of, as text.

@@ -13,13 +13,14 @@
 use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
-use turntree::context::{SOURCE, SourceEntry, diff};
+use turntree::context::{SOURCE, SourceEntry};
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::object::{Kind, ObjectId};
 use turntree::repo::{BranchName, LogEntry, Repository, RollbackTarget};
 use turntree::workspace::{read_note, write_note};
 
 use super::answers::{AnswerCounter, Answers, TurnPlace};
+use super::turn_diff::{TurnDiff, turn_diff};
 use crate::import::rewind::begins;
 
 /// The name of the note.
@@ -187,14 +188,7 @@ fn add_turn(
     turn: TurnPlace<'_>,
     counter: &mut AnswerCounter,
 ) -> Result<bool> {
-    let before = entry.parents.first().map(|parent| repo.context(parent)).transpose();
-    let contexts = before.and_then(|before| Ok((before, repo.context(&entry.id)?)));
-    let (before, after) = match contexts {
-        Ok((before, after)) => (before.unwrap_or_default(), after),
-        Err(error) if error.kind() == ErrorKind::Expired => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    let changed = diff(repo.store(), &before, &after)?;
+    let Some(TurnDiff { after, changed }) = turn_diff(repo, entry)? else { return Ok(false) };
     counter.add_turn(repo.store(), turn, &after, &changed)?;
     Ok(true)
 }

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use turntree::error::Result;
-use turntree::object::{ObjectId, Time};
+use turntree::object::{Commit, ObjectId, ObjectSource, Time};
 use turntree::repo::Repository;
 
-use super::answers::{Answer, AnswerGroup, Answers};
+use super::answers::{Answer, AnswerCounter, AnswerGroup, Answers, TurnPlace};
 use super::prices::{Price, PriceTable};
 use super::session_answers::{line_answers, session_answers};
+use super::turn_diff::{TurnDiff, repeats};
 use super::usage::TokenUsage;
 
 /// Stands for what nobody says, and for no tool.
@@ -92,6 +93,18 @@ pub struct UsageReport {
 }
 
 impl Spending {
+    /// Sums up the answers of `counter`; `None` without any.
+    pub(super) fn of(counter: AnswerCounter, prices: &PriceTable) -> Option<Self> {
+        let Answers { groups, answers, .. } = counter.finish(0);
+        let mut sum = Self::default();
+        let mut known = KnownPrices::new(prices);
+        for answer in answers {
+            let Some(group) = group_of(&groups, &answer) else { continue };
+            sum.add(&answer, known.cost(group, &answer));
+        }
+        (sum.answers > 0).then_some(sum)
+    }
+
     /// The whole cost in US dollars, as far as it is known; `None` when nothing is.
     #[must_use]
     pub fn cost(&self) -> Option<f64> {
@@ -101,16 +114,56 @@ impl Spending {
         }
     }
 
-    fn add(&mut self, tokens: TokenUsage, recorded: Option<f64>, priced: Option<f64>) {
+    /// Adds `other`.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let sum = |a: Option<f64>, b: Option<f64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a + b),
+            (a, b) => a.or(b),
+        };
+        Self {
+            answers: self.answers.saturating_add(other.answers),
+            tokens: self.tokens.plus(other.tokens),
+            recorded_cost: sum(self.recorded_cost, other.recorded_cost),
+            priced_cost: sum(self.priced_cost, other.priced_cost),
+            unpriced_tokens: self.unpriced_tokens.saturating_add(other.unpriced_tokens),
+        }
+    }
+
+    /// Adds an answer, with its cost by a table where it says none itself.
+    fn add(&mut self, answer: &Answer, priced: Option<f64>) {
+        let tokens = TokenUsage::of(answer.counts);
         self.answers += 1;
         self.tokens = self.tokens.plus(tokens);
-        if let Some(cost) = recorded {
+        if let Some(cost) = answer.cost {
             self.recorded_cost = Some(self.recorded_cost.unwrap_or(0.0) + cost);
         } else if let Some(cost) = priced {
             self.priced_cost = Some(self.priced_cost.unwrap_or(0.0) + cost);
         } else {
             self.unpriced_tokens = self.unpriced_tokens.saturating_add(tokens.total());
         }
+    }
+}
+
+/// Prices by model: a model is looked up once, not for each of its answers.
+struct KnownPrices<'a> {
+    table: &'a PriceTable,
+    known: HashMap<&'a str, Option<&'a Price>>,
+}
+
+impl<'a> KnownPrices<'a> {
+    fn new(table: &'a PriceTable) -> Self {
+        Self { table, known: HashMap::new() }
+    }
+
+    /// The cost of an answer by the table; `None` when it says its own, or none can be known.
+    fn cost(&mut self, group: &'a AnswerGroup, answer: &Answer) -> Option<f64> {
+        if answer.cost.is_some() || group.is_output_alone {
+            return None;
+        }
+        let look_up = || self.table.price(&group.model);
+        let price = *self.known.entry(&group.model).or_insert_with(look_up);
+        price?.cost(&TokenUsage::of(answer.counts))
     }
 }
 
@@ -143,20 +196,34 @@ pub fn usage_report(repo: &Repository, query: &UsageQuery<'_>) -> Result<UsageRe
     })
 }
 
+/// Returns what the answers of a turn took; `None` when it has none that says. A compaction, a merge
+/// and a rollback have none of their own.
+///
+/// # Errors
+/// `NotFound` or `Corrupt`, naming what cannot be read.
+pub(crate) fn turn_spending(
+    source: &dyn ObjectSource,
+    commit: &Commit,
+    diff: &TurnDiff,
+    prices: &PriceTable,
+) -> Result<Option<Spending>> {
+    if repeats(commit) {
+        return Ok(None);
+    }
+    let mut counter = AnswerCounter::default();
+    let turn = TurnPlace { branch: "", is_left: false, commit };
+    counter.add_turn(source, turn, &diff.after, &diff.changed)?;
+    Ok(Spending::of(counter, prices))
+}
+
 fn report(sessions: &[(String, Answers)], query: &UsageQuery<'_>) -> UsageReport {
     let mut report = UsageReport::default();
     let mut rows: BTreeMap<String, Spending> = BTreeMap::new();
-    // A model is looked up once, not for each of its answers.
-    let mut prices: HashMap<&str, Option<&Price>> = HashMap::new();
+    let mut prices = KnownPrices::new(query.prices);
     for Asked { session, group, answer } in asked(sessions, query.since) {
-        let tokens = TokenUsage::of(answer.counts);
-        let price = prices.entry(&group.model).or_insert_with(|| query.prices.price(&group.model));
-        let priced = match answer.cost {
-            None if !group.is_output_alone => price.and_then(|price| price.cost(&tokens)),
-            _ => None,
-        };
+        let priced = prices.cost(group, &answer);
         let or_none = |text: &str| if text.is_empty() { NONE } else { text }.to_owned();
-        if answer.cost.is_none() && priced.is_none() && tokens.total() > 0 {
+        if answer.cost.is_none() && priced.is_none() {
             report.unpriced_models.insert(or_none(&group.model));
         }
         let name = match query.by {
@@ -171,7 +238,7 @@ fn report(sessions: &[(String, Answers)], query: &UsageQuery<'_>) -> UsageReport
                 (query.day)(Time { micros, offset_minutes: 0 })
             }
         };
-        let add = |spending: &mut Spending| spending.add(tokens, answer.cost, priced);
+        let add = |spending: &mut Spending| spending.add(&answer, priced);
         add(rows.entry(name).or_default());
         add(&mut report.total);
         if group.is_left {
@@ -188,6 +255,10 @@ fn report(sessions: &[(String, Answers)], query: &UsageQuery<'_>) -> UsageReport
     report
 }
 
+fn group_of<'a>(groups: &'a [AnswerGroup], answer: &Answer) -> Option<&'a AnswerGroup> {
+    groups.get(usize::try_from(answer.group).ok()?)
+}
+
 /// Each answer once: where it is on a line that goes on, else in the session that comes first.
 fn asked(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<Asked<'_>> {
     let mut places: HashMap<u64, usize> = HashMap::new();
@@ -197,10 +268,7 @@ fn asked(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<Asked<'_>> {
             if since.is_some_and(|since| answer.second.saturating_mul(SECOND) < since) {
                 continue;
             }
-            let Some(group) = usize::try_from(answer.group).ok().and_then(|at| groups.get(at))
-            else {
-                continue;
-            };
+            let Some(group) = group_of(groups, answer) else { continue };
             let mut found = Asked { session, group, answer: *answer };
             let Some(known) = places.get(&answer.key).and_then(|at| asked.get_mut(*at)) else {
                 places.insert(answer.key, asked.len());

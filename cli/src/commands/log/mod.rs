@@ -14,13 +14,14 @@ use turntree::object::{ObjectId, RefValue, Time};
 use turntree::repo::{
     BranchName, Count, HEAD, History, LogEntry, PickaxeQuery, Prompts, ReadMessage, Repository,
 };
-use turntree_exchange::{TurnFacts, is_prompt, turn_facts};
+use turntree_exchange::{PriceTable, TurnFacts, is_prompt, turn_facts};
 
 use self::filter::{Filter, Wanted};
 use self::order::GraphLine;
 use super::Verb;
 use crate::porcelain::history::{Walk, gone};
 use crate::porcelain::place::part;
+use crate::porcelain::prices::Prices;
 use crate::porcelain::revision::of_git_commit;
 use crate::porcelain::search::{Occurring, warn_of_gaps};
 use crate::program::complete::{revisions, sessions};
@@ -29,6 +30,7 @@ use crate::view::clock;
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::output::{FAINT, ID, NAME, Output, Palette, REMOVED, STRONG, Width};
 use crate::view::render::graph::{Graph, GraphRow};
+use crate::view::render::spending::short_spending;
 use crate::view::render::{ID_DIGITS, columns_of, count, one_line};
 
 /// Most columns of a title.
@@ -50,7 +52,8 @@ const LANES: [anstyle::Style; 6] = [
 
 /// Show snapshots, newest first
 ///
-/// One line a turn, with the tools that failed in it and the files it changed. Turns in which a
+/// One line a turn, with the tools that failed in it, the files it changed, and what its answers cost
+/// (see 'turntree usage'). Turns in which a
 /// person asked for something are headings: '#12' is prompt 12, and 'prompt:12' names the turn.
 ///
 /// --graph draws one branch after another, and leaves out runs of turns in which nothing happened
@@ -125,6 +128,8 @@ pub(crate) struct Style {
     /// Every turn of a graph.
     pub(crate) full: bool,
     pub(crate) width: Width,
+    /// What models cost.
+    pub(crate) prices: PriceTable,
 }
 
 impl Verb for Log {
@@ -178,7 +183,8 @@ impl Log {
         run.out.page();
         let (paint, now) = (run.out.paint, clock::now()?);
         let (graph, oneline, reverse, full) = (self.graph, self.oneline, self.reverse, self.full);
-        let style = Style { paint, now, graph, oneline, reverse, full, width: run.out.width };
+        let (width, prices) = (run.out.width, Prices::of(None)?.table);
+        let style = Style { paint, now, graph, oneline, reverse, full, width, prices };
         style.write(&walk, &mut run.out, repo, limit, Some(wanted))
     }
 
@@ -190,17 +196,19 @@ impl Log {
         wanted: &mut Wanted<'_, '_>,
     ) -> Result<()> {
         let limit = self.max_count.unwrap_or(usize::MAX);
+        let prices = Prices::of(None)?.table;
+        let prices = Some(&prices);
         let shows = |entry: &LogEntry| wanted.shows(entry);
         if !self.reverse {
             let each = |record| Ok(out.record(&record)?);
-            return walk.records(repo, None, limit, shows, each).map(drop);
+            return walk.records(repo, None, limit, prices, shows, each).map(drop);
         }
         let mut waiting = Vec::new();
         let each = |record| {
             waiting.push(record);
             Ok(())
         };
-        walk.records(repo, None, usize::MAX, shows, each)?;
+        walk.records(repo, None, usize::MAX, prices, shows, each)?;
         for record in waiting.into_iter().rev().take(limit) {
             out.record(&record)?;
         }
@@ -343,18 +351,17 @@ impl Style {
         let mut facts = Vec::new();
         match gone {
             Some(word) => facts.push((FAINT, word.to_owned())),
-            None => match turn_facts(repo, entry) {
-                Ok(TurnFacts { errors, file_changes, .. }) => {
-                    if errors > 0 {
-                        facts.push((REMOVED, format!("{errors} failed")));
-                    }
-                    if file_changes > 0 {
-                        facts.push((FAINT, count(file_changes, "file")));
-                    }
+            None => {
+                let found = turn_facts(repo, entry, &self.prices)?.unwrap_or_default();
+                let TurnFacts { errors, file_changes, spending, .. } = found;
+                if errors > 0 {
+                    facts.push((REMOVED, format!("{errors} failed")));
                 }
-                Err(error) if error.kind() == ErrorKind::Expired => {}
-                Err(error) => return Err(error.into()),
-            },
+                if file_changes > 0 {
+                    facts.push((FAINT, count(file_changes, "file")));
+                }
+                facts.extend(spending.map(|spending| (FAINT, short_spending(&spending))));
+            }
         }
         facts.push((FAINT, clock::relative(commit.time, self.now)));
         let facts_width: usize = facts.iter().map(|(_, fact)| columns_of(fact) + 2).sum();

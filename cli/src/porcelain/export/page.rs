@@ -4,9 +4,11 @@ use std::io::Write;
 
 use turntree::Error;
 use turntree::repo::Repository;
+use turntree_exchange::PriceTable;
 use turntree_exchange::render::{Page, PageBranch, export_page};
 
 use super::super::comparison::{Compared, Line, lines_of};
+use super::super::prices::Prices;
 use crate::view::clock;
 use crate::view::error::Result;
 
@@ -18,6 +20,7 @@ pub(super) struct Prepared {
     title: String,
     branches: Vec<PageBranch>,
     comparison: Option<String>,
+    prices: PriceTable,
 }
 
 impl Prepared {
@@ -38,14 +41,15 @@ impl Prepared {
             lines.push(line);
             lines.extend(others.into_iter().filter(|other| other.branch != branch));
         }
-        let compared = Compared::of(repo, lines)?;
+        let prices = Prices::of(None)?.table;
+        let compared = Compared::of(repo, lines, &prices)?;
         let comparison = match compared.lines.len() {
             0 | 1 => None,
             _ => Some(json_of(&compared.record())?),
         };
         let branches =
             compared.lines.into_iter().map(|line| PageBranch { name: line.name, tip: line.tip });
-        Ok(Self { title: revisions.join(", "), branches: branches.collect(), comparison })
+        Ok(Self { title: revisions.join(", "), branches: branches.collect(), comparison, prices })
     }
 
     /// Writes the page.
@@ -55,6 +59,7 @@ impl Prepared {
             branches: &self.branches,
             comparison: self.comparison.as_deref(),
             made_by: MADE_BY,
+            prices: &self.prices,
             show_time: &clock::rfc3339,
         };
         export_page(repo, &page, out)

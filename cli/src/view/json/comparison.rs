@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::usage::SpendingRecord;
+
 /// `compare`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Comparison {
@@ -38,6 +40,7 @@ pub(crate) struct Strategy {
     pub(crate) tool_errors: u64,
     /// `null` when no message says.
     pub(crate) tokens: Option<Tokens>,
+    pub(crate) usage: Option<SpendingRecord>,
     pub(crate) files_changed: u64,
     pub(crate) lines_added: u64,
     pub(crate) lines_removed: u64,

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use turntree_exchange::OutlinePart;
 
+use super::usage::SpendingRecord;
 use crate::view::clock;
 
 /// One line of `outline`.
@@ -22,6 +23,8 @@ pub(crate) struct OutlinePrompt {
     pub(crate) turns: u64,
     pub(crate) tool_calls: u64,
     pub(crate) tool_errors: u64,
+    /// What the answers took; `null` when none says.
+    pub(crate) usage: Option<SpendingRecord>,
     pub(crate) files: Vec<OutlineFile>,
     pub(crate) compactions: u64,
     /// The newest result of each check: true when it passed.
@@ -57,6 +60,7 @@ impl OutlinePrompt {
             turns: part.turns,
             tool_calls: part.facts.tools,
             tool_errors: part.facts.errors,
+            usage: part.facts.spending.as_ref().map(SpendingRecord::new),
             files: part.files.into_iter().map(file).collect(),
             compactions: part.compactions,
             checks: part.checks,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use turntree_exchange::{Spending, UsageReport};
 
@@ -37,7 +38,7 @@ pub(crate) struct UsageRow {
 }
 
 /// What answers took.
-#[derive(Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SpendingRecord {
     pub(crate) answers: u64,
     /// Tokens read, those that a cache had or took included.
@@ -92,7 +93,8 @@ impl UsageRecord {
 }
 
 impl SpendingRecord {
-    fn new(spending: &Spending) -> Self {
+    /// The record of `spending`.
+    pub(crate) fn new(spending: &Spending) -> Self {
         let dollars = |cost: Option<f64>| cost.map(|cost| (cost * PARTS).round() / PARTS);
         let tokens = spending.tokens;
         Self {

@@ -8,6 +8,7 @@ pub(crate) mod lessons;
 pub(crate) mod merging;
 pub(crate) mod message;
 pub(crate) mod restoration;
+pub(crate) mod spending;
 pub(crate) mod table;
 
 use std::borrow::Cow;

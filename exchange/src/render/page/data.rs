@@ -24,9 +24,10 @@ use turntree::tree::Item;
 
 use super::Page;
 use crate::formats::view;
+use crate::insight::spending::turn_spending;
+use crate::insight::turn_diff::turn_diff;
 use crate::insight::usage::usage;
 use crate::model::picture::{Picture, PictureContent};
-use crate::render::ShowTime;
 use crate::render::escape::json_in_html;
 use crate::render::history::{ChangedEntry, History, Splice, TurnChange};
 
@@ -41,6 +42,9 @@ const MAX_PICTURE_BYTES: usize = 2 << 20;
 
 /// Pictures that browsers show and that hold no scripts.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Parts of a dollar that are told.
+const PARTS: f64 = 1e6;
 
 /// Hex digits of ids that are shown.
 const ID_DIGITS: usize = 12;
@@ -88,6 +92,12 @@ struct PageTurn<'a> {
     message: &'a str,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     meta: &'a BTreeMap<String, String>,
+    /// Tokens that its answers read and wrote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<(u64, u64)>,
+    /// What they cost in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<f64>,
     /// Absent when retention has dropped the content.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<PageChange>,
@@ -156,7 +166,7 @@ impl<'a> Data<'a> {
     pub(super) fn write(mut self, page: &Page<'_>) -> Result<()> {
         let tips: Vec<ObjectId> = page.branches.iter().map(|branch| branch.tip).collect();
         for turn_change in History::of(self.repo, &tips)? {
-            self.turn(&turn_change?, page.show_time)?;
+            self.turn(&turn_change?, page)?;
         }
         let branches = page.branches.iter().filter_map(|branch| {
             Some(PageBranch { name: &branch.name, tip: *self.turns.get(&branch.tip)? })
@@ -175,7 +185,7 @@ impl<'a> Data<'a> {
         self.line('h', &header)
     }
 
-    fn turn(&mut self, turn_change: &TurnChange, show_time: ShowTime<'_>) -> Result<()> {
+    fn turn(&mut self, turn_change: &TurnChange, page: &Page<'_>) -> Result<()> {
         let (entry, commit) = (&turn_change.entry, &turn_change.entry.commit);
         let change = match &turn_change.changes {
             Some(changes) => Some(PageChange {
@@ -186,18 +196,24 @@ impl<'a> Data<'a> {
             }),
             None => None,
         };
+        let spending = match turn_diff(self.repo, entry)? {
+            Some(diff) => turn_spending(self.repo.store(), commit, &diff, page.prices)?,
+            None => None,
+        };
         let turn = PageTurn {
             id: entry.id.to_string(),
             parents: entry.parents.iter().filter_map(|id| self.turns.get(id).copied()).collect(),
             turn: commit.turn,
             session: &commit.session,
-            time: show_time(commit.time),
+            time: (page.show_time)(commit.time),
             at: commit.time.micros / 1000,
             agent: &commit.author.agent,
             model: &commit.author.model,
             trigger: commit.trigger.name(),
             message: &commit.message,
             meta: &commit.metadata,
+            tokens: spending.map(|spending| (spending.tokens.input, spending.tokens.output)),
+            cost: spending.and_then(|it| it.cost()).map(|cost| (cost * PARTS).round() / PARTS),
             change,
         };
         self.line('t', &turn)?;

@@ -20,6 +20,7 @@ use turntree::repo::Repository;
 use self::data::Data;
 use super::ShowTime;
 use super::escape::html;
+use crate::insight::prices::PriceTable;
 
 const SHELL: &str = include_str!("shell.html");
 const STYLE: &str = include_str!("page.css");
@@ -47,6 +48,8 @@ pub struct Page<'a> {
     pub comparison: Option<&'a str>,
     /// The program and its version, for the foot of the page.
     pub made_by: &'a str,
+    /// What models cost whose answers say no cost.
+    pub prices: &'a PriceTable,
     /// Writes moments.
     pub show_time: ShowTime<'a>,
 }

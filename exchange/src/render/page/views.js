@@ -178,17 +178,18 @@ function lazily(items, make, some = 60) {
 }
 
 function factsOf(turn) {
-  const tokens = Object.entries(turn.change?.lists || {}).filter(([section]) => isConversation(section)).flatMap(([, splices]) => splices.flatMap(([, , numbers]) => numbers)).map((number) => messageAt(number).tokens).filter(Boolean);
-  const most = (side) => tokens.reduce((most, found) => Math.max(most, found[side]), 0);
   return [
     h("time", { datetime: turn.time, title: turn.time }, shownTime(turn)),
     turn.model && h("span", {}, turn.model),
     turn.agent && turn.agent !== turn.model && h("span", {}, turn.agent),
     isSpecial(turn) && h("span", { class: "badge" }, turn.trigger),
-    tokens.length > 0 && h("span", {}, `${short(most(0))} tokens in, ${short(most(1))} out`),
+    turn.tokens && h("span", {}, `${short(turn.tokens[0])} tokens in, ${short(turn.tokens[1])} out`),
+    turn.cost > 0 && h("span", {}, dollars(turn.cost)),
     h("code", { title: turn.id }, turn.id.slice(0, 10)),
   ].filter(Boolean);
 }
+
+const dollars = (cost) => (cost > 0 && cost < 0.01 ? `$${cost.toFixed(4)}` : `$${cost.toFixed(2)}`);
 
 const isSpecial = (turn) => turn.trigger !== "turn" && turn.trigger !== "manual";
 
@@ -301,7 +302,8 @@ function compareView() {
   const checks = [...new Set(strategies.flatMap((strategy) => Object.keys(strategy.checks)))].sort();
   const columns = [
     ["turns", (x) => x.turns], ["messages", (x) => x.messages], ["tools", (x) => x.tool_calls], ["errors", (x) => x.tool_errors],
-    ["tokens", (x) => (x.tokens ? x.tokens.input + x.tokens.output : null), short], ["files", (x) => x.files_changed],
+    ["tokens", (x) => (x.tokens ? x.tokens.input + x.tokens.output : null), short], ["cost", (x) => x.usage?.cost_usd ?? null, dollars],
+    ["files", (x) => x.files_changed],
     ["added", (x) => x.lines_added], ["removed", (x) => x.lines_removed], ["time", (x) => x.elapsed_ms, duration],
   ];
   const cell = (value, most, show = (n) => n.toLocaleString("en")) =>

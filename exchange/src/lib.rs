@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `text` | how files are split: JSON lines, JSON documents, zstd, SQLite |
 //! | `model` | what a format says: events, views of messages, reports |
+//! | `secrets` | known formats of secrets, found and masked |
 //! | `import` | pieces and events become commits; what a file has in common with a session |
 //! | [`formats`] | one file for each transcript format, a folder for each framework; [`detect`] |
 //! | `insight` | what can be read from a history: loops, lessons, comparisons, usage |
@@ -29,6 +30,7 @@ mod import;
 mod insight;
 mod model;
 pub mod render;
+mod secrets;
 mod text;
 
 pub use formats::any::{follow, import, import_from};
@@ -53,6 +55,7 @@ pub use insight::outline::{ChangedFile, OutlinePart, TurnFacts, outline, turn_fa
 pub use insight::prices::PriceTable;
 pub use insight::reads::{Reads, Stale, StaleReason, check_reads};
 pub use insight::search::MessageText;
+pub use insight::secrets::{SecretFinding, SecretPlace, SecretScan, finding_id, scan_secrets};
 pub use insight::sessions::{SessionSummary, TitleSource, find_session, sessions};
 pub use insight::spending::{Spending, UsageBy, UsageQuery, UsageReport, UsageScope, usage_report};
 pub use insight::spiral::{
@@ -70,6 +73,7 @@ pub use model::payload_name::{NameCheck, check_name, named_by_content};
 pub use model::picture::{Picture, PictureContent};
 pub use model::report::{ImportNote, ImportReport, ImportedBranch};
 pub use model::view::{MessageView, ToolCall, ToolResult};
+pub use secrets::{FoundSecret, RULES, SecretRule, find_secrets, mask_of, masked};
 pub use text::piece::{Piece, PieceKind, Pieces};
 pub use text::shape::JsonShape;
 pub use text::unpack::{HEAD_BYTES, read_head, unpacked};

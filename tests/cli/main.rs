@@ -5,6 +5,7 @@ mod clients;
 mod exploration;
 mod faults;
 mod git_hook;
+mod going_out;
 mod here;
 mod hook;
 mod hook_late;

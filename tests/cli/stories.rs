@@ -164,6 +164,12 @@ fn the_tour_of_the_readme() {
 }
 
 #[test]
+fn the_page_about_secrets() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    play_page(&root.join("docs/secrets.md"));
+}
+
+#[test]
 fn editing() {
     play("editing.md");
 }

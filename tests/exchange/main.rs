@@ -24,6 +24,7 @@ mod prompts;
 mod render;
 mod render_page;
 mod resume;
+mod secrets;
 mod spiral;
 mod swarm;
 mod swarm_vectors;

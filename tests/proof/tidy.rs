@@ -22,12 +22,13 @@ const LAYERS: Table = &[
 const ROOMS: Table = &[
     ("text", &[]),
     ("model", &["text"]),
-    ("import", &["text", "model"]),
-    ("formats", &["text", "model", "import"]),
-    ("insight", &["text", "model", "import", "formats"]),
-    ("render", &["text", "model", "import", "formats", "insight"]),
-    ("git", &["text", "model", "import", "formats", "insight", "render"]),
-    ("agents", &["text", "model", "import", "formats", "insight", "render"]),
+    ("secrets", &["text"]),
+    ("import", &["text", "model", "secrets"]),
+    ("formats", &["text", "model", "secrets", "import"]),
+    ("insight", &["text", "model", "secrets", "import", "formats"]),
+    ("render", &["text", "model", "secrets", "import", "formats", "insight"]),
+    ("git", &["text", "model", "secrets", "import", "formats", "insight", "render"]),
+    ("agents", &["text", "model", "secrets", "import", "formats", "insight", "render"]),
 ];
 
 /// What each room of the command line may use, besides itself.

@@ -5,11 +5,15 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use turntree::repo::{Repository, SearchScope};
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
+use turntree_exchange::{SecretFinding, masked};
 
 use super::Verb;
-use crate::porcelain::export::ExportRequest;
+use crate::porcelain::export::{ExportRequest, Subject};
+use crate::porcelain::scrubbing::{Scrubbed, tips};
+use crate::porcelain::secrets::{Passage, SecretGate, refuse};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::json;
@@ -24,12 +28,14 @@ use crate::view::render::size;
 /// each session, and as codesign-session the chat and the comments of one. To read: markdown, and html,
 /// one file that needs no network and shows every branch when REV is a session. For other tools: json,
 /// openai, anthropic and atif. A file is written whole or not at all, with the permissions that the
-/// umask leaves, as those of a redirection; it holds whatever the agent has seen.
+/// umask leaves, as those of a redirection. What goes out is looked through for secrets: with one
+/// nothing is written and the exit code is 1, unless --scrub or --allow-secrets is given.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree export nightly --format source -o nightly.jsonl
   turntree export nightly~10 --format jsonl | jq -r .type
   turntree export HEAD --format jsonl --agent reviewer@main
+  turntree export nightly --format markdown --scrub -o nightly.md
   turntree export nightly --format html -o nightly.html
   turntree export plan-a plan-b --format html -o plans.html
   turntree export nightly --format anthropic | jq '.messages | length'
@@ -47,6 +53,8 @@ pub(crate) struct Export {
     /// Replace the file if it is there
     #[arg(long, requires = "output")]
     force: bool,
+    #[command(flatten)]
+    gate: SecretGate,
 }
 
 impl Verb for Export {
@@ -57,14 +65,21 @@ impl Verb for Export {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let subject = self.request.subject(&repo)?;
+        let text = match self.text(&repo, &subject)? {
+            Outgoing::Text(text) => text,
+            Outgoing::Refused(found) => {
+                refuse(&mut run.out, &found, self.output.is_some())?;
+                return Ok(Answer::No);
+            }
+        };
         let Some(path) = &self.output else {
-            self.request.write(&subject, &mut run.out)?;
+            run.out.write_all(&text)?;
             return Ok(Answer::Yes);
         };
-        let write = |out: &mut dyn Write| self.request.write(&subject, out);
+        let failed = |error| Error::io(format!("write {}", path.display()), error);
+        let write = |out: &mut dyn Write| out.write_all(&text).map_err(failed);
         let bytes = match special(path) {
             Some(opened) => {
-                let failed = |error| Error::io(format!("write {}", path.display()), error);
                 write(&mut opened.map_err(failed)?)?;
                 0
             }
@@ -79,6 +94,34 @@ impl Verb for Export {
             writeln!(run.out, "wrote {} to {file}", size(bytes))?;
         }
         Ok(Answer::Yes)
+    }
+}
+
+/// What an export has made.
+enum Outgoing {
+    Text(Vec<u8>),
+    Refused(Vec<SecretFinding>),
+}
+
+impl Export {
+    /// The text as it may go out.
+    fn text(&self, repo: &Repository, subject: &Subject<'_>) -> Result<Outgoing> {
+        let mut text = Vec::new();
+        self.request.write(subject, &mut text)?;
+        let wanted = self.request.wanted(repo)?;
+        let scope = SearchScope { starts: tips(repo, &wanted), hide: Vec::new() };
+        let found = match self.gate.check_bytes(repo, &text, &[scope])? {
+            Passage::Free => return Ok(Outgoing::Text(text)),
+            Passage::Refused(found) => return Ok(Outgoing::Refused(found)),
+            Passage::Masked(found) => found,
+        };
+        let copy = Scrubbed::of(repo, &wanted, &[], &found)?;
+        let request = self.request.of_copy(repo, &copy)?;
+        text.clear();
+        request.write(&request.subject(copy.repo())?, &mut text)?;
+        // Some formats put together what stands apart in the store.
+        let masked = masked(&text, &|secret| found.iter().any(|it| it.value == secret.value))?;
+        Ok(Outgoing::Text(masked.unwrap_or(text)))
     }
 }
 

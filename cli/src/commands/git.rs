@@ -1,11 +1,14 @@
 //! `git`: a store as a git repository, and a git history as snapshots.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use turntree::ErrorKind;
+use turntree::repo::{Repository, SearchScope};
+use turntree::transfer::bundle::BundleRequest;
 use turntree::workspace::MAX_FILE_BYTES;
 use turntree_exchange::agents::session_name;
 use turntree_exchange::git::{
@@ -14,6 +17,9 @@ use turntree_exchange::git::{
 };
 
 use super::Verb;
+use crate::porcelain::revision::resolve;
+use crate::porcelain::scrubbing::{Scrubbed, tips, wanted};
+use crate::porcelain::secrets::{Passage, SecretGate, refuse};
 use crate::porcelain::sessions::named_session;
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::{Invocation, stamp, whole_path};
@@ -51,7 +57,9 @@ enum GitCommand {
 ///
 /// The repository is made without a working tree: clone it to look at files. Exporting to it again
 /// adds what is new. The same store gives the same commits everywhere. A directory that 'git export'
-/// did not make, and a branch there that somebody has moved, are left alone.
+/// did not make, and a branch there that somebody has moved, are left alone. What goes out is looked
+/// through for secrets: with one nothing is written and the exit code is 1, unless --scrub or
+/// --allow-secrets is given.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree git export review.git
@@ -70,6 +78,8 @@ struct Export {
     /// Write imported transcripts too, piece by piece
     #[arg(long)]
     source: bool,
+    #[command(flatten)]
+    gate: SecretGate,
 }
 
 /// Import a git history, one snapshot per commit
@@ -120,10 +130,26 @@ impl Export {
             None if self.names.is_empty() => ExportSelection::All,
             None => ExportSelection::Names(self.names.clone()),
         };
-        let options = GitExportOptions { selection, source: self.source };
+        let mut options = GitExportOptions { selection, source: self.source };
+        let wanted = wanted_of(&repo, &options.selection)?;
+        let scope = SearchScope { starts: tips(&repo, &wanted), hide: Vec::new() };
+        let copy = match self.gate.check(&repo, &[scope], &[])? {
+            Passage::Free => None,
+            Passage::Refused(found) => {
+                refuse(&mut run.out, &found, true)?;
+                return Ok(Answer::No);
+            }
+            Passage::Masked(found) => {
+                if let ExportSelection::Names(names) = &mut options.selection {
+                    *names = whole_names(&repo, names)?;
+                }
+                Some(Scrubbed::of(&repo, &wanted, &[], &found)?)
+            }
+        };
+        let source = copy.as_ref().map_or(&*repo, Scrubbed::repo);
         let working = Working::new("looking at the turns");
         let mut progress = |done, all| working.say(format!("turn {done} of {all}"));
-        let report = export(&repo, &self.directory, &options, &mut progress).hint(
+        let report = export(source, &self.directory, &options, &mut progress).hint(
             ErrorKind::Conflict,
             "another program has changed the repository: export again",
         )?;
@@ -234,6 +260,32 @@ impl Import {
         writeln!(run.out, "{session}: {commits} on {branches}{tags}; {written} written")?;
         Ok(Answer::Yes)
     }
+}
+
+/// What a selection is about.
+fn wanted_of(repo: &Repository, selection: &ExportSelection) -> Result<Vec<BundleRequest>> {
+    match selection {
+        ExportSelection::All => {
+            let branches = repo.branches();
+            let sessions: BTreeSet<&str> =
+                branches.iter().map(|(name, _)| name.session()).collect();
+            let request = |session: &str| BundleRequest::Session(session.to_owned());
+            Ok(sessions.into_iter().map(request).collect())
+        }
+        ExportSelection::Session(session) => Ok(vec![BundleRequest::Session(session.clone())]),
+        ExportSelection::Names(names) => names.iter().map(|name| wanted(repo, name)).collect(),
+    }
+}
+
+/// The names of branches with their sessions: a copy has no HEAD to find them by.
+fn whole_names(repo: &Repository, names: &[String]) -> Result<Vec<String>> {
+    let whole = |name: &String| {
+        Ok(match resolve(repo, name)?.branch {
+            Some(branch) => branch.to_string(),
+            None => name.clone(),
+        })
+    };
+    names.iter().map(whole).collect()
 }
 
 /// Describes the changes of branches and tags by an import.

@@ -48,6 +48,7 @@ mod resume;
 mod retention;
 mod rev_parse;
 mod rollback;
+mod secrets;
 mod serve;
 mod session;
 mod sessions;
@@ -186,6 +187,7 @@ verbs! {
         Fsck(fsck::Fsck),
         Repair(repair::Repair),
         Redact(redact::Redact),
+        Secrets(secrets::Secrets),
     }
     "Plumbing, for scripts" {
         HashObject(hash_object::HashObject),

@@ -14,10 +14,12 @@ use turntree::object::{Kind, ObjectSource};
 use turntree::repo::{BranchName, Repository};
 use turntree::workspace::AdoptionCache;
 use turntree::{Error, ErrorKind};
+use turntree_exchange::mask_of;
 
 use super::Verb;
 use super::gc::LOG_FILE;
 use crate::porcelain::patience::Patience;
+use crate::porcelain::secrets::{everything, named, scan};
 use crate::porcelain::sources::{SourceFile, holding, redact_all, shown};
 use crate::program::invocation::{Invocation, read_input, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
@@ -29,8 +31,8 @@ const IN_USE: &str = "end what has the store open, or mend it if it is damaged, 
 
 /// Remove a secret from everything, history included
 ///
-/// Every object is searched: contents, paths, messages, names, reasons; a STRING also as JSON
-/// escapes it. Turns that contain it and all later ones are rewritten and get new ids; the old ids
+/// Every object is searched: contents, paths, messages, names, reasons; a STRING also as JSON and
+/// URLs escape it, and inside of base64. Turns that contain it and all later ones are rewritten and get new ids; the old ids
 /// are reported as redacted. Then all files of the store are replaced, so that none contains it.
 /// The operation log starts again: nothing before it can be undone. The exit code is 1 when nothing
 /// matches.
@@ -39,25 +41,30 @@ const IN_USE: &str = "end what has the store open, or mend it if it is damaged, 
 /// One that is not touched does no harm here: when 'adopt' or a hook imports it again, the store keeps
 /// its redacted version. Workspace files are named and never touched; snapshots leave them out.
 ///
-/// It cannot reach other encodings such as base64; copies of the store, its archives and exports;
-/// records that contain it in another form; and blocks that the file system has not overwritten
-/// yet. Change a secret that was stored, too.
+/// It cannot reach other encodings; copies of the store, its archives and exports; and blocks that the
+/// file system has not overwritten yet. Change a secret that was stored, too.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree redact - --dry-run < secret.txt
   turntree redact sk-1234567890 --yes --sources
+  turntree redact --secret 9c1d0a77e3b2 --yes --sources
   turntree redact --regex 'ghp_[A-Za-z0-9]{36}' --replacement TOKEN --yes")]
 pub(crate) struct Redact {
     /// The text to remove, or - to read it from stdin, so that no history of commands keeps it and no
     /// list of processes shows it
-    #[arg(value_name = "STRING", required_unless_present = "regex", conflicts_with = "regex")]
+    #[arg(value_name = "STRING", required_unless_present_any = ["regex", "secret"],
+        conflicts_with_all = ["regex", "secret"])]
     string: Option<String>,
     /// Remove matches of a regular expression, over bytes as they are stored; - reads it from stdin
     #[arg(long, value_name = "PATTERN")]
     regex: Option<String>,
-    /// The replacement
-    #[arg(long, value_name = "TEXT", default_value = DEFAULT_REPLACEMENT)]
-    replacement: String,
+    /// Remove a finding of 'secrets scan' by its id, those of a rule, or 'all' that are not allowed; may
+    /// be given several times
+    #[arg(long, value_name = "ID|RULE", conflicts_with = "regex")]
+    secret: Vec<String>,
+    /// The replacement: '[redacted]' by default, '[secret: RULE]' for --secret
+    #[arg(long, value_name = "TEXT")]
+    replacement: Option<String>,
     /// Print the plan without doing it
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -74,8 +81,8 @@ pub(crate) struct Redact {
 
 impl Verb for Redact {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let pattern = self.pattern()?;
         let repo = run.open()?;
+        let pattern = self.pattern(&repo)?;
         self.patience.apply(&repo);
         let plan = plan_redaction(&repo, &pattern)?;
         // Asked before: a redaction forgets where sessions came from.
@@ -210,12 +217,19 @@ fn workspace_files(
 }
 
 impl Redact {
-    fn pattern(&self) -> Result<Pattern> {
+    fn pattern(&self, repo: &Repository) -> Result<Pattern> {
+        if !self.secret.is_empty() {
+            let chosen = named(&scan(repo, &everything(repo))?, &self.secret)?;
+            let replacement = |rule| self.replacement.clone().unwrap_or_else(|| mask_of(rule));
+            let values = chosen.iter().map(|it| (it.value.as_str(), replacement(it.rule)));
+            return Ok(Pattern::literals(values)?);
+        }
+        let replacement = self.replacement.as_deref().unwrap_or(DEFAULT_REPLACEMENT);
         let given = self.string.as_ref().or(self.regex.as_ref()).map_or("", String::as_str);
         let read = if given == "-" { Some(line_of_stdin()?) } else { None };
         let text = read.as_deref().unwrap_or(given);
         let make = if self.regex.is_some() { Pattern::regex } else { Pattern::literal };
-        Ok(make(text, &self.replacement)?)
+        Ok(make(text, replacement)?)
     }
 }
 

@@ -24,6 +24,7 @@ mod restoration;
 mod resume;
 mod retention;
 mod search;
+mod secrets;
 mod sessions;
 mod spiral;
 mod swarm;
@@ -71,6 +72,9 @@ pub(crate) use self::retention::{
     RetentionUnset, SessionPlan, SessionPolicy, StoreBudget, StoreBudgetSet, Unpin, Unpinned,
 };
 pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
+pub(crate) use self::secrets::{
+    SecretFinding, SecretPlace, SecretRule, SecretRules, SecretScan, SecretsRefused, SecretsSet,
+};
 pub(crate) use self::sessions::{SessionLabelled, SessionRecord, Sessions};
 pub(crate) use self::spiral::SpiralRecord;
 pub(crate) use self::swarm::{Reads, StaleRead};

@@ -343,6 +343,12 @@ impl Store {
         read(&self.view).findings.clone()
     }
 
+    /// The id of the store, which it was made with.
+    #[must_use]
+    pub fn id(&self) -> [u8; 16] {
+        self.superblock.store.0
+    }
+
     /// Counts the files and objects.
     ///
     /// # Errors

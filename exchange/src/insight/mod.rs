@@ -12,6 +12,7 @@ mod phrases;
 pub(crate) mod prices;
 pub(crate) mod reads;
 pub(crate) mod search;
+pub(crate) mod secrets;
 mod session_answers;
 pub(crate) mod sessions;
 pub(crate) mod spending;

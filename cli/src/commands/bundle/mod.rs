@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use turntree::object::{ObjectId, Time};
-use turntree::repo::{BranchName, Repository};
+use turntree::repo::{BranchName, Repository, SearchScope};
 use turntree::store::{BundleWritten, Tier};
 use turntree::transfer::bundle::{
     Bundle as BundleFile, BundlePlan, BundleRequest, BundledOperation, Held, Manifest,
@@ -24,6 +24,8 @@ use self::temp_file::{Spool, save_checked};
 use super::Verb;
 use crate::porcelain::branches::refuse_forgotten;
 use crate::porcelain::revision::resolve;
+use crate::porcelain::scrubbing::{Scrubbed, tips, wanted};
+use crate::porcelain::secrets::{Passage, SecretGate, refuse};
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, input_name, open_file, stamp};
 use crate::view::error::{Answer, Failure, Result};
@@ -47,6 +49,7 @@ const NAME_CHARS: usize = 100;
   turntree bundle create nightly -o nightly.bundle
   turntree bundle create --all -o laptop.bundle
   turntree bundle create nightly --not nightly~20 -o since.bundle
+  turntree bundle create nightly -o nightly.bundle --scrub
   turntree bundle create nightly -o nightly.bundle.age --encrypt-to age1...
   turntree bundle show nightly.bundle
   turntree bundle show nightly.bundle --operations
@@ -67,6 +70,10 @@ enum BundleCommand {
 }
 
 /// Write sessions, or single branches and turns, into a new file
+///
+/// What goes in is looked through for secrets. With one nothing is written and the exit code is 1,
+/// unless --scrub masks them or --allow-secrets lets them go; with --scrub the turns from the first
+/// one with a secret on have other ids there.
 #[derive(Debug, Args)]
 struct Create {
     /// Sessions, branches or other revisions
@@ -88,6 +95,8 @@ struct Create {
     tier: Level,
     #[command(flatten)]
     sealing: Sealing,
+    #[command(flatten)]
+    gate: SecretGate,
 }
 
 /// Print the header of a bundle
@@ -194,10 +203,27 @@ impl Create {
         let encrypted = self.sealing.is_asked_for();
         let encryptor = encrypted.then(|| self.sealing.encryptor()).transpose()?;
         let working = Working::new("packing");
-        let plan = plan_bundle(&repo, &wanted, &without)?;
+        let mut plan = plan_bundle(&repo, &wanted, &without)?;
+        drop(working);
+        let scrubbed = match self.passage(&repo, &plan, &wanted, &without)? {
+            Passage::Free => None,
+            Passage::Refused(found) => {
+                refuse(&mut run.out, &found, !to_stdout)?;
+                return Ok(Answer::No);
+            }
+            Passage::Masked(found) => {
+                let copy = Scrubbed::of(&repo, &wanted, &without, &found)?;
+                let wanted: Vec<_> = wanted.iter().map(|wanted| copy.request(wanted)).collect();
+                let without: Vec<_> = without.iter().map(|id| copy.commit(id)).collect();
+                plan = plan_bundle(copy.repo(), &wanted, &without)?;
+                Some(copy)
+            }
+        };
+        let working = Working::new("packing");
+        let source = scrubbed.as_ref().map_or(&*repo, Scrubbed::repo);
         let dir = if to_stdout { repo.store().dir() } else { folder_of(&self.output) };
         let spool = Spool::create(dir)?;
-        let written = plan.write(&repo, self.tier.tier(), spool.file())?;
+        let written = plan.write(source, self.tier.tier(), spool.file())?;
         let copied = |out: &mut dyn Write| match encryptor {
             Some(encryptor) => encryption::seal(encryptor, spool.reader(), out),
             None => io::copy(&mut spool.reader(), out).and_then(|_| out.flush()),
@@ -211,6 +237,20 @@ impl Create {
             self.report(&mut run.out, &plan, &written)?;
         }
         Ok(Answer::Yes)
+    }
+
+    /// Looks through what goes out: with --scrub all of it, also what the other store has, so that it
+    /// is masked as it was when that got it.
+    fn passage(
+        &self,
+        repo: &Repository,
+        plan: &BundlePlan,
+        wanted: &[BundleRequest],
+        without: &[ObjectId],
+    ) -> Result<Passage> {
+        let hide = if self.gate.scrub { Vec::new() } else { without.to_vec() };
+        let scope = SearchScope { starts: tips(repo, wanted), hide };
+        self.gate.check(repo, &[scope], &plan.texts(repo)?)
     }
 
     fn report(&self, out: &mut Output, plan: &BundlePlan, written: &BundleWritten) -> Result<()> {
@@ -401,15 +441,6 @@ impl Level {
             Self::Archive => Tier::Archive,
         }
     }
-}
-
-/// Resolves a name on the command line: a session before anything else.
-fn wanted(repo: &Repository, name: &str) -> Result<BundleRequest> {
-    if repo.branches().iter().any(|(branch, _)| branch.session() == name) {
-        return Ok(BundleRequest::Session(name.to_owned()));
-    }
-    let revision = resolve(repo, name)?;
-    Ok(revision.branch.map_or(BundleRequest::Commit(revision.commit), BundleRequest::Branch))
 }
 
 fn every_session(repo: &Repository) -> Result<Vec<BundleRequest>> {

@@ -11,6 +11,7 @@ use turntree::context::{Context, MAIN_AGENT, Role};
 use turntree::context::{export_messages, export_source};
 use turntree::object::{Commit, ObjectId};
 use turntree::repo::Repository;
+use turntree::transfer::bundle::BundleRequest;
 use turntree_exchange::formats::codesign::{export_chat, export_designs};
 use turntree_exchange::formats::context_chef::{ChefOptions, export_chef};
 use turntree_exchange::formats::ollm::{
@@ -25,12 +26,13 @@ use turntree_exchange::render::{
 use self::page::Prepared;
 use crate::porcelain::compat::Compat;
 use crate::porcelain::revision::resolve;
+use crate::porcelain::scrubbing::{Scrubbed, wanted};
 use crate::program::complete::revisions;
 use crate::view::clock;
 use crate::view::error::Result;
 
 /// An export that is asked for: what, and in which form.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ExportRequest {
     /// A session or any other revision; several for html and codesign
     #[arg(value_name = "REV", required = true, add = ArgValueCandidates::new(revisions))]
@@ -49,7 +51,7 @@ pub(crate) struct ExportRequest {
     #[arg(long, value_name = "VERSION", value_parser = version)]
     snapshot_version: Option<SnapshotVersion>,
     /// Do as the system of the format does, where it is wrong, for swarm-snapshot and ollm-context
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, hide_short_help = true)]
     compat: Option<Compat>,
     /// Every branch of the session and not only what leads to the revision, for codesign
     #[arg(long)]
@@ -155,6 +157,36 @@ impl ExportRequest {
             }
         }
         Ok(())
+    }
+
+    /// What it is about: for formats that show other branches, too, whole sessions.
+    ///
+    /// # Errors
+    /// `NotFound` for a revision that names nothing.
+    pub(crate) fn wanted(&self, repo: &Repository) -> Result<Vec<BundleRequest>> {
+        let whole = |wanted: BundleRequest| match wanted {
+            BundleRequest::Branch(name) if self.branches => {
+                BundleRequest::Session(name.session().to_owned())
+            }
+            other => other,
+        };
+        self.revisions.iter().map(|revision| Ok(whole(wanted(repo, revision)?))).collect()
+    }
+
+    /// The same of a copy without secrets.
+    ///
+    /// # Errors
+    /// `NotFound` for a revision that names nothing.
+    pub(crate) fn of_copy(&self, repo: &Repository, copy: &Scrubbed) -> Result<Self> {
+        let name = |revision: &String| {
+            Ok(match wanted(repo, revision)? {
+                BundleRequest::Session(session) => session,
+                BundleRequest::Branch(branch) => branch.to_string(),
+                BundleRequest::Commit(id) => copy.commit(&id).to_string(),
+            })
+        };
+        let revisions = self.revisions.iter().map(name).collect::<Result<_>>()?;
+        Ok(Self { revisions, ..self.clone() })
     }
 
     /// Finds what is exported.

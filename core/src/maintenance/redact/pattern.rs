@@ -1,11 +1,11 @@
-//! Patterns: what is searched for, in every form in which JSON may have written it, and what takes
+//! Patterns: what is searched for, in every form in which others may have written it, and what takes
 //! its place.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
-use regex::bytes::{NoExpand, Regex, RegexBuilder};
+use regex::bytes::{Captures, Regex, RegexBuilder};
 
+use super::forms::every_form;
 use crate::error::{Error, Result};
 
 /// The default replacement of a match.
@@ -14,9 +14,8 @@ pub const DEFAULT_REPLACEMENT: &str = "[redacted]";
 /// Longest string or expression that is searched for, in bytes.
 pub(crate) const MAX_PATTERN_BYTES: usize = 16 << 10;
 
-/// Times that JSON may stand inside JSON: the arguments of a tool are often JSON in a string of a
-/// record, and what they quote may be JSON again.
-const MAX_NESTING: usize = 3;
+/// Longest strings together that are searched for at once, in bytes.
+const MAX_LITERAL_BYTES: usize = 1 << 20;
 
 /// Most bytes that a compiled expression may have.
 const MAX_COMPILED_BYTES: usize = 256 << 20;
@@ -31,8 +30,15 @@ const NOT_IN_NAMES: &str = "[]~^:?*\\/";
 #[derive(Clone)]
 pub struct Pattern {
     regex: Regex,
-    replacement: String,
-    name_replacement: String,
+    /// One, or one for each group of the expression.
+    replacements: Vec<Replacement>,
+}
+
+/// What takes the place of a match.
+#[derive(Clone)]
+struct Replacement {
+    text: String,
+    name: String,
 }
 
 /// The pattern is a secret, which no log shows.
@@ -52,26 +58,57 @@ pub struct PatternMatch {
 }
 
 impl Pattern {
-    /// The string `text`, as it is and as JSON escapes it, also JSON inside JSON.
+    /// The string `text`: as it is, as JSON escapes it, also JSON inside JSON, with percent signs, and
+    /// inside of something in base64.
     ///
     /// # Errors
     /// `InvalidInput` for an empty string, for a replacement that would itself be found, or for one
     /// that would break JSON; `LimitExceeded` over `MAX_PATTERN_BYTES`.
     pub fn literal(text: &str, replacement: &str) -> Result<Self> {
-        Self::new(&every_form(text), text.len(), replacement)
+        Self::new(&every_form(text), text.len(), [replacement.to_owned()])
     }
 
-    /// A regular expression over bytes, in the syntax of the `regex` crate. What JSON escapes is
-    /// searched as it is written.
+    /// Several strings, each with what takes its place, in the forms of [`Pattern::literal`]. One that
+    /// holds another one is found first.
+    ///
+    /// # Errors
+    /// Those of [`Pattern::literal`], and `InvalidInput` for none.
+    pub fn literals<'t>(literals: impl Iterator<Item = (&'t str, String)>) -> Result<Self> {
+        let mut literals: Vec<(&str, String)> = literals.collect();
+        literals.sort_by_key(|(text, _)| (std::cmp::Reverse(text.len()), *text));
+        literals.dedup_by_key(|(text, _)| *text);
+        if let Some((longest, _)) =
+            literals.first().filter(|(text, _)| text.len() > MAX_PATTERN_BYTES)
+        {
+            let limit = MAX_PATTERN_BYTES as u64;
+            return Err(Error::limit("bytes to search for", limit, longest.len() as u64));
+        }
+        let bytes: usize = literals.iter().map(|(text, _)| text.len()).sum();
+        if bytes > MAX_LITERAL_BYTES {
+            let limit = MAX_LITERAL_BYTES as u64;
+            return Err(Error::limit("bytes to search for at once", limit, bytes as u64));
+        }
+        let groups: Vec<String> =
+            literals.iter().map(|(text, _)| format!("({})", every_form(text))).collect();
+        let replacements = literals.into_iter().map(|(_, replacement)| replacement);
+        Self::new(&groups.join("|"), 0, replacements)
+    }
+
+    /// A regular expression over bytes, in the syntax of the `regex` crate. It is searched as it is
+    /// written, and in no other form.
     ///
     /// # Errors
     /// Those of [`Pattern::literal`], and `InvalidInput` for an expression that is none, or that
     /// matches the empty string.
     pub fn regex(expression: &str, replacement: &str) -> Result<Self> {
-        Self::new(expression, expression.len(), replacement)
+        Self::new(expression, expression.len(), [replacement.to_owned()])
     }
 
-    fn new(expression: &str, bytes: usize, replacement: &str) -> Result<Self> {
+    fn new(
+        expression: &str,
+        bytes: usize,
+        replacements: impl IntoIterator<Item = String>,
+    ) -> Result<Self> {
         if bytes > MAX_PATTERN_BYTES {
             let limit = MAX_PATTERN_BYTES as u64;
             return Err(Error::limit("bytes to search for", limit, bytes as u64));
@@ -86,17 +123,20 @@ impl Pattern {
         if regex.is_match(b"") {
             return Err(Error::invalid("what is searched for must not match the empty string"));
         }
-        if replacement.chars().any(|c| c.is_control() || c == '"' || c == '\\') {
-            let message = "a replacement may stand in JSON: expected no quotes, backslashes or \
-                           control characters";
-            return Err(Error::invalid(message));
-        }
-        if regex.is_match(replacement.as_bytes()) {
-            return Err(Error::invalid("the replacement holds what is to be removed"));
-        }
-        let allowed = |c: &char| !c.is_whitespace() && !NOT_IN_NAMES.contains(*c);
-        let name_replacement = replacement.chars().filter(allowed).collect();
-        Ok(Self { regex, replacement: replacement.to_owned(), name_replacement })
+        let replacements = replacements.into_iter().map(|text| {
+            if text.chars().any(|c| c.is_control() || c == '"' || c == '\\') {
+                let message = "a replacement may stand in JSON: expected no quotes, backslashes or \
+                               control characters";
+                return Err(Error::invalid(message));
+            }
+            if regex.is_match(text.as_bytes()) {
+                return Err(Error::invalid("the replacement holds what is to be removed"));
+            }
+            let allowed = |c: &char| !c.is_whitespace() && !NOT_IN_NAMES.contains(*c);
+            Ok(Replacement { name: text.chars().filter(allowed).collect(), text })
+        });
+        let replacements = replacements.collect::<Result<_>>()?;
+        Ok(Self { regex, replacements })
     }
 
     /// Returns true if `bytes` hold it.
@@ -131,7 +171,7 @@ impl Pattern {
     /// # Errors
     /// `InvalidInput` when replacing makes new matches all the time.
     pub fn replace(&self, bytes: &[u8]) -> Result<Vec<u8>> {
-        self.replace_with(bytes, &self.replacement)
+        self.replace_with(bytes, |replacement| &replacement.text)
     }
 
     /// `text` without it.
@@ -148,7 +188,7 @@ impl Pattern {
     /// # Errors
     /// Those of [`Pattern::replace`].
     pub(super) fn replace_name(&self, name: &str) -> Result<String> {
-        self.replace_with(name.as_bytes(), &self.name_replacement).map(into_text)
+        self.replace_with(name.as_bytes(), |replacement| &replacement.name).map(into_text)
     }
 
     /// `text` as it may be shown.
@@ -156,15 +196,34 @@ impl Pattern {
         self.replace_text(text).unwrap_or_else(|_| DEFAULT_REPLACEMENT.to_owned())
     }
 
-    fn replace_with(&self, bytes: &[u8], replacement: &str) -> Result<Vec<u8>> {
+    fn replace_with(
+        &self,
+        bytes: &[u8],
+        form: impl Fn(&Replacement) -> &String,
+    ) -> Result<Vec<u8>> {
         let mut bytes = bytes.to_vec();
         for _ in 0..MAX_ROUNDS {
             if !self.is_in(&bytes) {
                 return Ok(bytes);
             }
-            bytes = self.regex.replace_all(&bytes, NoExpand(replacement.as_bytes())).into_owned();
+            let replaced = self.regex.replace_all(&bytes, |found: &Captures<'_>| {
+                let text = self.replacement(found).map_or("", |replacement| form(replacement));
+                text.as_bytes().to_vec()
+            });
+            bytes = replaced.into_owned();
         }
         Err(Error::invalid("the replacement and what stands beside it match again and again"))
+    }
+
+    /// The replacement of a match: that of its group, where there are several.
+    fn replacement(&self, found: &Captures<'_>) -> Option<&Replacement> {
+        match self.replacements.as_slice() {
+            [only] => Some(only),
+            several => {
+                let mut groups = several.iter().zip(1..);
+                groups.find(|(_, group)| found.get(*group).is_some()).map(|(text, _)| text)
+            }
+        }
     }
 }
 
@@ -176,64 +235,11 @@ pub(super) fn into_text(bytes: Vec<u8>) -> String {
     }
 }
 
-/// An expression for `text` in every form, the most deeply escaped first.
-fn every_form(text: &str) -> String {
-    let mut forms: Vec<BTreeSet<String>> = text.chars().map(|c| [c.to_string()].into()).collect();
-    let mut levels = Vec::new();
-    for _ in 0..=MAX_NESTING {
-        let level: String = forms.iter().map(any_of).collect();
-        if !levels.contains(&level) {
-            levels.push(level);
-        }
-        forms = forms
-            .iter()
-            .map(|forms| forms.iter().flat_map(|form| escape(form)).collect())
-            .collect();
-    }
-    levels.reverse();
-    levels.join("|")
-}
-
-fn any_of(forms: &BTreeSet<String>) -> String {
-    let escaped: Vec<String> = forms.iter().map(|form| regex::escape(form)).collect();
-    match escaped.as_slice() {
-        [only] => only.clone(),
-        _ => format!("(?:{})", escaped.join("|")),
-    }
-}
-
-/// The forms that writers of JSON give to a character, or to one that is escaped already.
-fn escape(form: &str) -> Vec<String> {
-    let mut chars = form.chars();
-    let (Some(c), None) = (chars.next(), chars.next()) else {
-        return vec![form.replace('\\', r"\\").replace('"', "\\\"")];
-    };
-    let short = match c {
-        '"' | '\\' | '/' => Some(c),
-        '\n' => Some('n'),
-        '\r' => Some('r'),
-        '\t' => Some('t'),
-        '\u{8}' => Some('b'),
-        '\u{c}' => Some('f'),
-        _ => None,
-    };
-    let mut forms: Vec<String> = short.map(|short| format!("\\{short}")).into_iter().collect();
-    if c >= ' ' && !matches!(c, '"' | '\\') {
-        forms.push(form.to_owned());
-    }
-    if !c.is_ascii_alphanumeric() {
-        let mut units = [0; 2];
-        let units = c.encode_utf16(&mut units);
-        forms.push(units.iter().map(|unit| format!("\\u{unit:04x}")).collect());
-        forms.push(units.iter().map(|unit| format!("\\u{unit:04X}")).collect());
-    }
-    forms
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::forms::MAX_NESTING;
     use super::*;
 
     fn literal(text: &str) -> Pattern {

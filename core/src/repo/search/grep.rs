@@ -270,7 +270,7 @@ fn told(
     Ok(places.into_iter().map(|(_, place)| place).collect())
 }
 
-fn place(
+pub(super) fn place(
     names: &NameTable,
     scope: &SearchScope,
     appearances: &Occurrences,

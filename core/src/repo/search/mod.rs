@@ -8,6 +8,7 @@
 //! |---|---|
 //! | which turns changed this path, or how often this text occurs | [`Repository::touches`](super::Repository::touches) |
 //! | where does this occur in all of history | [`Repository::grep`](super::Repository::grep) |
+//! | what does a reader find in every content, name and message of a history | [`Repository::scan`](super::Repository::scan) |
 //! | which turn wrote this line, key or message | [`Repository::blame`](super::Repository::blame) |
 //!
 //! The contexts of some turns are gone: they expired, or were redacted. Such a turn is passed over,
@@ -22,6 +23,7 @@ mod lines;
 mod occurrences;
 mod pattern;
 mod pickaxe;
+mod scan;
 
 pub use blame::{Blame, BlameKind, BlamedPart};
 pub use changes::{Count, ReadMessage};
@@ -32,3 +34,4 @@ pub use pattern::{
     LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions, TextMatches,
 };
 pub use pickaxe::{Pickaxe, PickaxeMatch, PickaxeQuery};
+pub use scan::{FindIn, Scan, ScanPart, ScanPlace};

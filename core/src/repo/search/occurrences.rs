@@ -100,6 +100,10 @@ impl NameTable {
     pub(super) fn name(&self, number: u32) -> &str {
         self.names.get(number as usize).map_or("", String::as_str)
     }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = (u32, &str)> {
+        (0..).zip(self.names.iter().map(String::as_str))
+    }
 }
 
 /// The appearances in one scope, and what they were found in.
@@ -127,6 +131,8 @@ struct MovedEntry {
 pub(super) struct Collector<'r> {
     pub(super) lineage: Lineage<'r>,
     wanted: SearchFilter,
+    /// Set when the pieces of transcripts are searched without being named.
+    with_source: bool,
     pub(super) names: NameTable,
     /// Errors of content that could not be read, in words.
     pub(super) damage: BTreeSet<String>,
@@ -135,7 +141,12 @@ pub(super) struct Collector<'r> {
 impl<'r> Collector<'r> {
     pub(super) fn new(repo: &'r Repository, wanted: SearchFilter) -> Self {
         let (names, damage) = (NameTable::default(), BTreeSet::new());
-        Self { lineage: Lineage::new(repo), wanted, names, damage }
+        Self { lineage: Lineage::new(repo), wanted, with_source: false, names, damage }
+    }
+
+    /// Looks for everything, the pieces of transcripts too.
+    pub(super) fn of_everything(repo: &'r Repository) -> Self {
+        Self { with_source: true, ..Self::new(repo, SearchFilter::default()) }
     }
 
     /// Finds the entries that appear in a scope. Damage is noted, and the search continues.
@@ -145,9 +156,9 @@ impl<'r> Collector<'r> {
             turns.iter().enumerate().map(|(number, turn)| (turn.id, number)).collect();
         let mut found = HashMap::new();
         for (first, turns) in (0..).step_by(TURNS_AT_ONCE).zip(turns.chunks(TURNS_AT_ONCE)) {
-            let (repo, wanted) = (self.lineage.repo, &self.wanted);
+            let (repo, wanted, with_source) = (self.lineage.repo, &self.wanted, self.with_source);
             let in_a_row = |turns: &[ScopeTurn]| -> Vec<_> {
-                let mut comparing = SectionComparison::new(repo, wanted);
+                let mut comparing = SectionComparison::new(repo, wanted, with_source);
                 turns.iter().map(|turn| comparing.turn(turn)).collect()
             };
             let compared: Vec<_> = turns.par_chunks(TURNS_IN_A_ROW).map(in_a_row).collect();
@@ -305,6 +316,7 @@ impl<'r> Collector<'r> {
 struct SectionComparison<'a> {
     repo: &'a Repository,
     wanted: &'a SearchFilter,
+    with_source: bool,
     net: MultisetDiff<'a>,
     /// The sections of contexts that were read last, by their trees.
     sections: HashMap<ObjectId, Arc<Sections>>,
@@ -313,8 +325,9 @@ struct SectionComparison<'a> {
 type Sections = BTreeMap<String, Section>;
 
 impl<'a> SectionComparison<'a> {
-    fn new(repo: &'a Repository, wanted: &'a SearchFilter) -> Self {
-        Self { repo, wanted, net: MultisetDiff::new(repo.store()), sections: HashMap::new() }
+    fn new(repo: &'a Repository, wanted: &'a SearchFilter, with_source: bool) -> Self {
+        let (net, sections) = (MultisetDiff::new(repo.store()), HashMap::new());
+        Self { repo, wanted, with_source, net, sections }
     }
 
     /// The entries that a turn added and removed, and the errors.
@@ -392,7 +405,7 @@ impl<'a> SectionComparison<'a> {
 
     fn wants(&self, section: &str) -> bool {
         let SearchFilter { paths, roles } = self.wanted;
-        let implied = paths.is_all() && section == SOURCE_SECTION;
+        let implied = paths.is_all() && section == SOURCE_SECTION && !self.with_source;
         paths.reaches(section) && !implied && (roles.is_empty() || is_conversation(section))
     }
 

@@ -121,6 +121,21 @@ pub fn plan_bundle(
     Ok(BundlePlan { manifest, items, outside, operations })
 }
 
+impl BundlePlan {
+    /// Returns what goes along beside turns and their contexts, as bytes that hold texts as they are:
+    /// what the bundle says of itself, its operations, and tags.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming a tag that cannot be read.
+    pub fn texts(&self, repo: &Repository) -> Result<Vec<Vec<u8>>> {
+        let mut texts = vec![self.manifest.encode()?.into(), self.operations.clone()];
+        for item in self.items.iter().filter(|item| item.kind == Kind::Tag) {
+            texts.push(repo.store().read_as(Kind::Tag, &item.id)?.to_vec());
+        }
+        Ok(texts)
+    }
+}
+
 /// The branches that are wanted, by the names of their refs, and their newest commits.
 fn heads(repo: &Repository, wanted: &[BundleRequest]) -> Result<BTreeMap<String, ObjectId>> {
     let mut heads = BTreeMap::new();

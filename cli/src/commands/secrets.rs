@@ -1,0 +1,205 @@
+//! `secrets`: what of a history is a secret, and which findings are none.
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
+use turntree::repo::SecretSettings;
+use turntree_exchange::{RULES, SecretFinding};
+
+use super::Verb;
+use crate::porcelain::search::scopes;
+use crate::porcelain::secrets::{record, scan, warn_of_unscanned, write_findings};
+use crate::program::complete::{revisions, sessions};
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::error::{Answer, Result};
+use crate::view::json;
+use crate::view::output::{FAINT, ID, note};
+use crate::view::render::{count, size};
+
+/// Find secrets, and say which findings are none
+///
+/// Known formats of tokens, private keys, passwords in URLs, and assignments whose value looks random
+/// are found in contents, names and messages, however JSON has escaped them. A finding is told by its
+/// rule, its places and an id; its value is never shown. docs/secrets.md goes through it.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree secrets scan
+  turntree secrets scan --all --json
+  turntree secrets allow 9c1d0a77e3b2
+  turntree redact --secret 9c1d0a77e3b2 --dry-run")]
+pub(crate) struct Secrets {
+    #[command(subcommand)]
+    action: SecretsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum SecretsCommand {
+    Scan(Scan),
+    Allow(Allow),
+    Rules(Rules),
+}
+
+/// Look for secrets in everything that a history has
+///
+/// Each content is read once. The exit code is 1 when there is a secret that is not allowed.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree secrets scan
+  turntree secrets scan nightly~10..nightly
+  turntree secrets scan --session nightly --json | jq -r '.secrets[].rule'
+  turntree secrets scan --all --allowed")]
+struct Scan {
+    /// Scan the history of these, or A..B for what came since A; all branches of HEAD's session by
+    /// default
+    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    revisions: Vec<String>,
+    /// Scan the branches of every session
+    #[arg(long, conflicts_with_all = ["revisions", "session"])]
+    all: bool,
+    /// Scan the branches of this session
+    #[arg(long, value_name = "NAME", conflicts_with = "revisions",
+        add = ArgValueCandidates::new(sessions))]
+    session: Option<String>,
+    /// List those that are allowed, too
+    #[arg(long)]
+    allowed: bool,
+}
+
+/// Say that a finding, or what a rule finds, is no secret; without any, list what is allowed
+///
+/// It holds for scans and for what goes out. 'turntree undo' takes it back.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree secrets allow 9c1d0a77e3b2
+  turntree secrets allow jwt
+  turntree secrets allow --remove jwt
+  turntree secrets allow")]
+struct Allow {
+    /// Ids of findings or of rules
+    #[arg(value_name = "ID|RULE")]
+    names: Vec<String>,
+    /// Allow this no more; may be given several times
+    #[arg(long, value_name = "ID|RULE")]
+    remove: Vec<String>,
+}
+
+/// List the rules
+#[derive(Debug, Args)]
+struct Rules {}
+
+impl Verb for Secrets {
+    fn reads_only(&self) -> bool {
+        match &self.action {
+            SecretsCommand::Scan(_) | SecretsCommand::Rules(_) => true,
+            SecretsCommand::Allow(allow) => allow.names.is_empty() && allow.remove.is_empty(),
+        }
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match &self.action {
+            SecretsCommand::Scan(scan) => scan.run(run),
+            SecretsCommand::Allow(allow) => allow.run(run),
+            SecretsCommand::Rules(_) => list_rules(run),
+        }
+    }
+}
+
+impl Scan {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let scopes = scopes(&repo, &self.revisions, self.session.as_deref(), self.all)?;
+        let scan = scan(&repo, &scopes)?;
+        let open = scan.open().count() as u64;
+        let is_shown = |finding: &&SecretFinding| self.allowed || !finding.is_allowed;
+        let shown: Vec<&SecretFinding> = scan.findings.iter().filter(is_shown).collect();
+        let allowed = scan.findings.len() as u64 - open;
+        if run.out.json {
+            let (blobs, bytes) = (scan.blobs, scan.bytes);
+            let secrets = shown.into_iter().map(record).collect();
+            run.out.record(&json::SecretScan { secrets, allowed, blobs, bytes })?;
+        } else {
+            run.out.page();
+            let paint = run.out.paint;
+            let first = shown.iter().find(|finding| !finding.is_allowed).map(|it| it.id.clone());
+            write_findings(&mut run.out, paint, shown.into_iter())?;
+            warn_of_unscanned(&scan);
+            let looked = format!("{} in {}", size(scan.bytes), count(scan.blobs, "content"));
+            let allowed = match allowed {
+                0 => String::new(),
+                allowed => format!(", {allowed} allowed"),
+            };
+            match first {
+                None => writeln!(run.out, "no secret in {looked}{allowed}")?,
+                Some(id) => {
+                    let secrets = count(open, "secret");
+                    writeln!(run.out, "{secrets} in {looked}{allowed}")?;
+                    writeln!(
+                        run.out,
+                        "'turntree redact --secret {id} --dry-run' plans to take one out of all history; 'turntree secrets allow {id}' says that it is none"
+                    )?;
+                }
+            }
+        }
+        Ok(if open == 0 { Answer::Yes } else { Answer::No })
+    }
+}
+
+impl Allow {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let before = repo.secret_settings()?;
+        let mut settings = before.clone();
+        settings.allowed.extend(self.names.iter().cloned());
+        for name in &self.remove {
+            if !settings.allowed.remove(name) {
+                note(&format!("{name} was not allowed"));
+            }
+        }
+        if settings != before {
+            set(run, &settings, "secrets allow")?;
+        }
+        if run.out.json {
+            return record_settings(run, settings);
+        }
+        if settings.allowed.is_empty() {
+            writeln!(run.out, "nothing is allowed")?;
+        }
+        for name in &settings.allowed {
+            let about =
+                RULES.iter().find(|rule| rule.id == name).map_or("a finding", |it| it.about);
+            let name = run.out.paint.paint(ID, name);
+            writeln!(run.out, "{name}  {}", run.out.paint.paint(FAINT, about))?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+fn set(run: &mut Invocation, settings: &SecretSettings, reason: &str) -> Result<()> {
+    let repo = run.open()?;
+    let mut change = repo.begin();
+    change.set_secret_settings(settings)?;
+    change.commit(&stamp()?, reason)?;
+    Ok(())
+}
+
+fn record_settings(run: &mut Invocation, settings: SecretSettings) -> Result<Answer> {
+    let allowed = settings.allowed.into_iter().collect();
+    run.out.record(&json::SecretsSet { mode: settings.mode.name(), allowed })?;
+    Ok(Answer::Yes)
+}
+
+fn list_rules(run: &mut Invocation) -> Result<Answer> {
+    if run.out.json {
+        let rules = RULES.iter().map(|rule| json::SecretRule { rule: rule.id, about: rule.about });
+        run.out.record(&json::SecretRules { rules: rules.collect() })?;
+        return Ok(Answer::Yes);
+    }
+    run.out.page();
+    let paint = run.out.paint;
+    for rule in RULES {
+        let id = paint.paint(ID, rule.id);
+        writeln!(run.out, "{id:<26}  {}", rule.about)?;
+    }
+    Ok(Answer::Yes)
+}

@@ -1,0 +1,145 @@
+//! Scrubbing: sessions as they may go out, with masks in the place of secrets, in a store of their own.
+//!
+//! What goes out is copied into a store that lives as long as the command, in a directory of the
+//! user's alone, and is redacted there. So the copy has whole conversations with masks in them, in
+//! every form that a redaction finds, and the store that was asked stays as it is. The same secrets
+//! make the same copy, so that bundles and repositories can be added to later.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use turntree::Error;
+use turntree::local::create_repository;
+use turntree::maintenance::{Pattern, redact};
+use turntree::object::{ObjectId, RefValue};
+use turntree::repo::{BranchName, Repository};
+use turntree::store::{Expected, Io, IoFile, RealIo, Tier};
+use turntree::transfer::bundle::{Bundle, BundleRequest, UnbundleOptions, plan_bundle, unbundle};
+use turntree_exchange::{SecretFinding, mask_of};
+
+use crate::porcelain::revision::resolve;
+use crate::program::invocation::stamp;
+use crate::view::error::Result;
+use crate::view::progress::Working;
+
+/// The beginning of the tags that say in the copy which commit is which.
+const TAGS: &str = "refs/tags/turntree-scrub-";
+
+/// A copy of sessions without secrets.
+pub(crate) struct Scrubbed {
+    repo: Repository,
+    commits: HashMap<ObjectId, ObjectId>,
+    /// It goes when this goes.
+    _folder: tempfile::TempDir,
+}
+
+impl Scrubbed {
+    /// Copies what is `wanted`, with all that came before, and takes the findings out of it. `others`
+    /// are commits among them that can be asked for, too.
+    ///
+    /// # Errors
+    /// Those of a bundle and of a redaction.
+    pub(crate) fn of(
+        repo: &Repository,
+        wanted: &[BundleRequest],
+        others: &[ObjectId],
+        findings: &[SecretFinding],
+    ) -> Result<Self> {
+        let _working = Working::new("masking secrets");
+        let failed = |error| Error::io("make a folder for the copy without secrets", error);
+        let folder = tempfile::tempdir().map_err(failed)?;
+        let copy = create_repository(&folder.path().join("store"))?;
+        let stamp = stamp()?;
+        let file: Arc<dyn IoFile> = {
+            let path = folder.path().join("copy");
+            let failed = |error| Error::io("make a file for the copy without secrets", error);
+            let file = RealIo.create(&path).map_err(failed)?;
+            RealIo.remove(&path).map_err(failed)?;
+            file
+        };
+        plan_bundle(repo, wanted, &[])?.write(repo, Tier::Hot, &file)?;
+        let bundle = Bundle::open(Arc::new(Arc::clone(&file)))?;
+        let options = UnbundleOptions { session: None, max_bytes: Some(u64::MAX) };
+        unbundle(&copy, &bundle, &options, &stamp)?;
+
+        let mut named: Vec<ObjectId> = others.to_vec();
+        named.extend(wanted.iter().filter_map(|wanted| match wanted {
+            BundleRequest::Commit(id) => Some(*id),
+            BundleRequest::Session(_) | BundleRequest::Branch(_) => None,
+        }));
+        named.sort_unstable();
+        named.dedup();
+        let mut change = copy.begin();
+        for (number, id) in named.iter().enumerate() {
+            let value = Some(RefValue::Object(*id));
+            change.set_ref(&format!("{TAGS}{number}"), Expected::Absent, value);
+        }
+        change.commit(&stamp, "scrub")?;
+        let masks = findings.iter().map(|it| (it.value.as_str(), mask_of(it.rule)));
+        redact(&copy, &Pattern::literals(masks)?, &stamp)?;
+        let mut commits = HashMap::new();
+        let mut change = copy.begin();
+        for (number, old) in named.into_iter().enumerate() {
+            let name = format!("{TAGS}{number}");
+            if let Some(RefValue::Object(new)) = copy.refs().value(&name) {
+                commits.insert(old, *new);
+                let expected = Expected::Value(RefValue::Object(*new));
+                change.set_ref(&name, expected, None);
+            }
+        }
+        change.commit(&stamp, "scrub")?;
+        Ok(Self { repo: copy, commits, _folder: folder })
+    }
+
+    /// The copy.
+    pub(crate) fn repo(&self) -> &Repository {
+        &self.repo
+    }
+
+    /// The commit that stands for another one.
+    pub(crate) fn commit(&self, id: &ObjectId) -> ObjectId {
+        self.commits.get(id).copied().unwrap_or(*id)
+    }
+
+    /// A request for the same of the copy.
+    pub(crate) fn request(&self, wanted: &BundleRequest) -> BundleRequest {
+        match wanted {
+            BundleRequest::Commit(id) => BundleRequest::Commit(self.commit(id)),
+            other => other.clone(),
+        }
+    }
+}
+
+/// Resolves a name on the command line: a session before anything else.
+///
+/// # Errors
+/// `NotFound` for what names nothing.
+pub(crate) fn wanted(repo: &Repository, name: &str) -> Result<BundleRequest> {
+    if repo.branches().iter().any(|(branch, _)| branch.session() == name) {
+        return Ok(BundleRequest::Session(name.to_owned()));
+    }
+    let revision = resolve(repo, name)?;
+    Ok(revision.branch.map_or(BundleRequest::Commit(revision.commit), BundleRequest::Branch))
+}
+
+/// The commits that requests are about.
+pub(crate) fn tips(
+    repo: &Repository,
+    wanted: &[BundleRequest],
+) -> Vec<(ObjectId, Option<BranchName>)> {
+    let branches = repo.branches();
+    let of = |wanted: &BundleRequest| -> Vec<(ObjectId, Option<BranchName>)> {
+        match wanted {
+            BundleRequest::Commit(id) => vec![(*id, None)],
+            BundleRequest::Branch(name) => {
+                repo.tip(name).map(|tip| (tip, Some(name.clone()))).into_iter().collect()
+            }
+            BundleRequest::Session(session) => branches
+                .iter()
+                .filter(|(name, _)| name.session() == session)
+                .map(|(name, tip)| (*tip, Some(name.clone())))
+                .collect(),
+        }
+    };
+    wanted.iter().flat_map(of).collect()
+}

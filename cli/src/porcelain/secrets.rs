@@ -1,0 +1,294 @@
+//! Secrets: scans of history, how findings are told, and what keeps them from going out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::Write;
+
+use clap::Args;
+use turntree::repo::{Repository, ScanPart, SearchScope};
+use turntree::{Error, ErrorKind};
+use turntree_exchange::{
+    RULES, SecretFinding, SecretPlace, SecretScan, find_secrets, scan_secrets,
+};
+
+use super::search::warn_of_gaps;
+use crate::view::error::{Failure, Result};
+use crate::view::json;
+use crate::view::output::{FAINT, ID, NAME, Output, Palette, STRONG, note, warn};
+use crate::view::progress::Working;
+use crate::view::render::changes::path_of;
+use crate::view::render::{ID_DIGITS, count, harmless};
+
+/// Places of one finding that are shown to people.
+const SHOWN_PLACES: usize = 5;
+
+/// Contents between two words about progress.
+const BLOBS_A_WORD: u64 = 1000;
+
+/// Warnings about damage that are shown.
+const MAX_WARNINGS: usize = 10;
+
+/// What is done about secrets in what goes out.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct SecretGate {
+    /// Write '[secret: RULE]' in the place of each secret; the store stays as it is
+    #[arg(long)]
+    pub(crate) scrub: bool,
+    /// Write it with the secrets that are in it
+    #[arg(long, conflicts_with = "scrub")]
+    pub(crate) allow_secrets: bool,
+}
+
+/// What keeps something from going out.
+#[derive(Debug)]
+pub(crate) enum Passage {
+    /// Nothing.
+    Free,
+    /// Secrets, which are to be masked.
+    Masked(Vec<SecretFinding>),
+    /// Secrets, and nobody said what is to be done about them.
+    Refused(Vec<SecretFinding>),
+}
+
+impl SecretGate {
+    /// Looks through `scopes`, which are about to go out, and the `texts` that go with them.
+    ///
+    /// # Errors
+    /// Those of a scan.
+    pub(crate) fn check(
+        self,
+        repo: &Repository,
+        scopes: &[SearchScope],
+        texts: &[Vec<u8>],
+    ) -> Result<Passage> {
+        if self.allow_secrets {
+            return Ok(Passage::Free);
+        }
+        let mut found: Vec<SecretFinding> = scan(repo, scopes)?.open().cloned().collect();
+        let known: BTreeSet<String> = found.iter().map(|finding| finding.value.clone()).collect();
+        let beside = texts.iter().map(|text| open_findings(repo, text));
+        let beside = beside.collect::<Result<Vec<_>>>()?.into_iter().flatten();
+        found.extend(beside.filter(|finding| !known.contains(&finding.value)));
+        Ok(self.passage(found))
+    }
+
+    fn passage(self, found: Vec<SecretFinding>) -> Passage {
+        match () {
+            () if found.is_empty() => Passage::Free,
+            () if self.scrub => Passage::Masked(found),
+            () => Passage::Refused(found),
+        }
+    }
+
+    /// Looks through bytes that are about to go out; `scopes` are where they come from.
+    ///
+    /// # Errors
+    /// Those of a scan.
+    pub(crate) fn check_bytes(
+        self,
+        repo: &Repository,
+        bytes: &[u8],
+        scopes: &[SearchScope],
+    ) -> Result<Passage> {
+        if self.allow_secrets {
+            return Ok(Passage::Free);
+        }
+        let found = open_findings(repo, bytes)?;
+        if found.is_empty() {
+            return Ok(Passage::Free);
+        }
+        // Where they are is asked only now.
+        let scan = scan(repo, scopes)?;
+        let mut places: BTreeMap<&str, &SecretFinding> = BTreeMap::new();
+        places.extend(scan.findings.iter().map(|finding| (finding.value.as_str(), finding)));
+        let placed = found.into_iter().map(|finding| match places.get(finding.value.as_str()) {
+            Some(known) => (*known).clone(),
+            None => finding,
+        });
+        Ok(self.passage(placed.collect()))
+    }
+}
+
+/// The findings in some bytes that are not allowed, without places.
+fn open_findings(repo: &Repository, bytes: &[u8]) -> Result<Vec<SecretFinding>> {
+    let secrets = find_secrets(bytes);
+    if secrets.is_empty() {
+        return Ok(Vec::new());
+    }
+    let settings = repo.secret_settings()?;
+    let findings = secrets.iter().map(|secret| SecretFinding::new(repo, &settings, secret));
+    Ok(findings.filter(|finding| !finding.is_allowed).collect())
+}
+
+/// Scans scopes for secrets, and says what could not be read.
+///
+/// # Errors
+/// Those of [`scan_secrets`]; `Corrupt` when parts of the history could not be read.
+pub(crate) fn scan(repo: &Repository, scopes: &[SearchScope]) -> Result<SecretScan> {
+    let working = Working::new("looking at the turns");
+    let progress = |done: u64, all: u64| {
+        if done.is_multiple_of(BLOBS_A_WORD) {
+            working.say(format!("looking for secrets: {done} of {}", count(all, "content")));
+        }
+    };
+    let scan = scan_secrets(repo, scopes, &progress)?;
+    drop(working);
+    for text in scan.damage.iter().take(MAX_WARNINGS) {
+        warn(&format!("not scanned: {text}"));
+    }
+    if scan.damage.is_empty() {
+        return Ok(scan);
+    }
+    let parts = count(scan.damage.len() as u64, "part");
+    let message = format!("{parts} of this history could not be read");
+    let damaged = Error::new(ErrorKind::Corrupt, message);
+    Err(Failure::hinted(damaged, "'turntree fsck' lists the damage"))
+}
+
+/// Every branch of every session.
+pub(crate) fn everything(repo: &Repository) -> Vec<SearchScope> {
+    let branches = repo.branches().into_iter();
+    let starts = branches.map(|(name, tip)| (tip, Some(name))).collect();
+    vec![SearchScope { starts, hide: Vec::new() }]
+}
+
+/// Says on stderr what may not go out and what can be done, and on stdout for programs if nothing
+/// else goes there.
+///
+/// # Errors
+/// Those of writing.
+pub(crate) fn refuse(out: &mut Output, findings: &[SecretFinding], is_free: bool) -> Result<()> {
+    if out.json && is_free {
+        let refused = findings.iter().map(record).collect();
+        out.record(&json::SecretsRefused { refused: true, secrets: refused })?;
+    } else {
+        let mut text = Vec::new();
+        write_findings(&mut text, Palette::default(), findings.iter())?;
+        for line in String::from_utf8_lossy(&text).lines() {
+            note(line);
+        }
+    }
+    let secrets = count(findings.len() as u64, "secret");
+    warn(&format!("nothing was written: {secrets} would go out"));
+    let id = findings.first().map_or("", |finding| &finding.id);
+    note(&format!(
+        "--scrub writes masks in their places, --allow-secrets writes them; 'turntree secrets allow {id}' says that one is none"
+    ));
+    Ok(())
+}
+
+/// Writes findings with their places.
+///
+/// # Errors
+/// Those of writing.
+pub(crate) fn write_findings<'f>(
+    out: &mut dyn Write,
+    paint: Palette,
+    findings: impl Iterator<Item = &'f SecretFinding>,
+) -> Result<()> {
+    for finding in findings {
+        let rule = paint.paint(STRONG, finding.rule);
+        let id = paint.paint(ID, &finding.id);
+        let about = RULES.iter().find(|rule| rule.id == finding.rule).map_or("", |rule| rule.about);
+        let places = match finding.places.len() as u64 {
+            0 => "in what goes with it".to_owned(),
+            places => format!("in {}", count(places, "place")),
+        };
+        let allowed = if finding.is_allowed { ", allowed" } else { "" };
+        writeln!(out, "{rule} {id}  {about}, {places}{allowed}")?;
+        for place in finding.places.iter().take(SHOWN_PLACES) {
+            writeln!(out, "  {}", words_of(place, paint))?;
+        }
+        if let Some(more) = finding.places.len().checked_sub(SHOWN_PLACES).filter(|more| *more > 0)
+        {
+            writeln!(out, "  {}", paint.paint(FAINT, format!("and {more} more")))?;
+        }
+    }
+    Ok(())
+}
+
+fn words_of(place: &SecretPlace, paint: Palette) -> String {
+    let mut words = format!(
+        "{} {} turn {}",
+        paint.paint(ID, place.commit.short(ID_DIGITS)),
+        harmless(&place.session),
+        place.turn
+    );
+    if place.prompt > 0 {
+        let _ = write!(words, ", prompt {}", place.prompt);
+    }
+    let path = match place.part {
+        ScanPart::Commit => "what the turn says of itself".to_owned(),
+        ScanPart::Key => format!("a name in {}", harmless(&place.section)),
+        ScanPart::Content => harmless(&path_of(&place.section, &place.key)),
+    };
+    let _ = write!(words, "  {}", paint.paint(NAME, path));
+    if let Some(line) = place.line {
+        let _ = write!(words, ":{line}");
+    }
+    if let Some(field) = &place.field {
+        let _ = write!(words, " {}", harmless(field));
+    }
+    if let Some(role) = place.role {
+        let _ = write!(words, "  {role}");
+    }
+    words
+}
+
+/// A finding for programs.
+pub(crate) fn record(finding: &SecretFinding) -> json::SecretFinding {
+    let place = |place: &SecretPlace| json::SecretPlace {
+        session: place.session.clone(),
+        turn: place.turn,
+        id: place.commit.to_string(),
+        prompt: place.prompt,
+        part: match place.part {
+            ScanPart::Content => "content",
+            ScanPart::Key => "key",
+            ScanPart::Commit => "commit",
+        },
+        path: path_of(&place.section, &place.key),
+        role: place.role.map(turntree::context::Role::name),
+        field: place.field.clone(),
+        line: place.line,
+    };
+    json::SecretFinding {
+        rule: finding.rule,
+        id: finding.id.clone(),
+        allowed: finding.is_allowed,
+        count: finding.places.len() as u64,
+        places: finding.places.iter().map(place).collect(),
+    }
+}
+
+/// The findings that are named by their ids, by their rules, or all of those that are not allowed.
+///
+/// # Errors
+/// `NotFound` for a name that none has.
+pub(crate) fn named(scan: &SecretScan, names: &[String]) -> Result<Vec<SecretFinding>> {
+    let mut chosen: BTreeMap<&str, &SecretFinding> = BTreeMap::new();
+    for name in names {
+        let matching = scan.findings.iter().filter(|finding| match name.as_str() {
+            "all" => !finding.is_allowed,
+            name => finding.id == name || finding.rule == name,
+        });
+        let before = chosen.len();
+        let mut found = false;
+        for finding in matching {
+            found = true;
+            chosen.insert(&finding.id, finding);
+        }
+        if !found && chosen.len() == before {
+            let error = Error::not_found(format!("no secret of this store is called {name}"));
+            return Err(Failure::hinted(error, "'turntree secrets scan --all' lists them"));
+        }
+    }
+    Ok(chosen.into_values().cloned().collect())
+}
+
+/// Says which turns a scan cannot speak of.
+pub(crate) fn warn_of_unscanned(scan: &SecretScan) {
+    if !scan.gaps.list().is_empty() {
+        warn_of_gaps(&scan.gaps);
+    }
+}

@@ -1,0 +1,266 @@
+//! Scan: every content, name and message of a history, given once to a reader that finds something.
+//!
+//! What grep does for lines of entries, this does for everything that a history holds: the pieces of
+//! transcripts too, keys, the messages and metadata of commits. Each content is read once, on all
+//! processors, however many turns have it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::gaps::Gaps;
+use super::grep::{GrepProgress, place};
+use super::occurrences::{Collector, EntryKey, Occurrences, SearchScope};
+use crate::context::Role;
+use crate::error::{Error, Result};
+use crate::object::{Commit, Kind, Object, ObjectId};
+use crate::repo::{BranchName, Repository};
+
+/// Finds something in a text: each finding once.
+pub type FindIn<'a, F> = &'a (dyn Fn(&[u8]) -> Vec<F> + Sync);
+
+/// The part of a history that something was found in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ScanPart {
+    /// The content of an entry.
+    Content,
+    /// The key of an entry: the path of a file, the name of a note.
+    Key,
+    /// The message, author or metadata of a turn, or the name of its session.
+    Commit,
+}
+
+/// A place of a history, and what was found there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScanPlace<F> {
+    /// The part.
+    pub part: ScanPart,
+    /// The session of the first turn that has it.
+    pub session: String,
+    /// The branch that leads there, when it was named.
+    pub branch: Option<BranchName>,
+    /// That turn.
+    pub turn: u64,
+    /// Its commit.
+    pub commit: ObjectId,
+    /// The last turn that has it and its commit, when no tip of the history has it any more.
+    pub last: Option<(u64, ObjectId)>,
+    /// The section; empty for what is in a commit.
+    pub section: String,
+    /// The key, or the index in the first turn that has it.
+    pub key: String,
+    /// The role of a message.
+    pub role: Option<Role>,
+    /// The blob.
+    pub blob: Option<ObjectId>,
+    /// The findings.
+    pub found: Vec<F>,
+}
+
+/// The result of a scan.
+#[derive(Debug)]
+pub struct Scan<F> {
+    /// In order of scopes, turns, sections and keys. A content that a message and the source of a
+    /// transcript share has the place of the message.
+    pub places: Vec<ScanPlace<F>>,
+    /// The turns that could not be scanned, because they are gone.
+    pub gaps: Gaps,
+    /// Errors of content that could not be read, naming its place.
+    pub damage: Vec<String>,
+    /// The contents that were read.
+    pub blobs: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What was found in contents, and what could not be read.
+type Findings<F> = (HashMap<ObjectId, Vec<F>>, Vec<String>);
+
+impl Repository {
+    /// Gives everything that ever was in the scopes to `find`, each content once. A turn that several
+    /// scopes have belongs to the first.
+    ///
+    /// # Errors
+    /// `NotFound` when a start is not there, `Corrupt` when it or the grafts are damaged, `Io`.
+    pub fn scan<F: Clone + Send>(
+        &self,
+        scopes: &[SearchScope],
+        find: FindIn<'_, F>,
+        progress: GrepProgress<'_>,
+    ) -> Result<Scan<F>> {
+        let mut collector = Collector::of_everything(self);
+        let (mut seen, mut all) = (Vec::new(), Vec::new());
+        for scope in scopes {
+            let hide = [&*scope.hide, &*seen].concat();
+            let scope = SearchScope { hide, ..scope.clone() };
+            all.push((collector.collect(&scope)?, scope));
+            seen = all.iter().flat_map(|(_, scope)| &scope.starts).map(|(id, _)| *id).collect();
+        }
+        let entries = all.iter().flat_map(|(found, _)| found.found.keys());
+        let blobs: BTreeSet<ObjectId> = entries.map(|entry| entry.blob).collect();
+        let blobs: Vec<ObjectId> = blobs.into_iter().collect();
+        let read = AtomicU64::new(0);
+        let (contents, damage) = self.find_in_blobs(&blobs, find, progress, &read);
+        let names = collector.names.all();
+        let keys: HashMap<u32, Vec<F>> = names
+            .filter_map(|(number, name)| {
+                let found = find(name.as_bytes());
+                (!found.is_empty()).then_some((number, found))
+            })
+            .collect();
+        let mut places = Vec::new();
+        for (occurrences, scope) in &all {
+            let of_entries = entry_places(&mut collector, scope, occurrences, &contents, &keys)?;
+            places.extend(of_entries);
+            places.extend(self.commit_places(scope, find)?);
+        }
+        collector.damage.extend(damage);
+        Ok(Scan {
+            places,
+            gaps: collector.lineage.gaps,
+            damage: collector.damage.into_iter().collect(),
+            blobs: blobs.len() as u64,
+            bytes: read.into_inner(),
+        })
+    }
+
+    fn find_in_blobs<F: Send>(
+        &self,
+        blobs: &[ObjectId],
+        find: FindIn<'_, F>,
+        progress: GrepProgress<'_>,
+        read: &AtomicU64,
+    ) -> Findings<F> {
+        let results: Mutex<Findings<F>> = Mutex::new((HashMap::new(), Vec::new()));
+        let done = AtomicU64::new(0);
+        self.store().visit(blobs, &|at, object: Result<Object>| {
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, blobs.len() as u64);
+            let blob = object.and_then(|object| match object.kind {
+                Kind::Blob => Ok(object.bytes),
+                kind => Err(Error::corrupt("an entry of a section", "a blob", kind)),
+            });
+            let found = blob.map(|bytes| {
+                read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                find(&bytes)
+            });
+            if found.as_ref().is_ok_and(Vec::is_empty) {
+                return;
+            }
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            match (found, blobs.get(at)) {
+                (Ok(found), Some(id)) => drop(results.0.insert(*id, found)),
+                (Err(error), _) => results.1.push(error.to_string()),
+                _ => {}
+            }
+        });
+        results.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks through the commits of a scope: what they say, and the names of their sessions, each
+    /// text once.
+    fn commit_places<F: Clone>(
+        &self,
+        scope: &SearchScope,
+        find: FindIn<'_, F>,
+    ) -> Result<Vec<ScanPlace<F>>> {
+        let starts: Vec<ObjectId> = scope.starts.iter().map(|(id, _)| *id).collect();
+        let mut places = Vec::new();
+        let mut seen: BTreeMap<String, bool> = BTreeMap::new();
+        for entry in self.history(&starts, &scope.hide)? {
+            let entry = entry?;
+            let mut found = Vec::new();
+            for text in texts(&entry.commit) {
+                if seen.get(text) == Some(&false) {
+                    continue;
+                }
+                let here = find(text.as_bytes());
+                seen.insert(text.to_owned(), !here.is_empty());
+                found.extend(here);
+            }
+            if !found.is_empty() {
+                places.push(ScanPlace {
+                    part: ScanPart::Commit,
+                    session: entry.commit.session.clone(),
+                    branch: None,
+                    turn: entry.commit.turn,
+                    commit: entry.id,
+                    last: None,
+                    section: String::new(),
+                    key: String::new(),
+                    role: None,
+                    blob: None,
+                    found,
+                });
+            }
+        }
+        places.reverse();
+        Ok(places)
+    }
+}
+
+/// What people and programs wrote into a commit.
+fn texts(commit: &Commit) -> impl Iterator<Item = &str> {
+    let author = [&commit.message, &commit.author.agent, &commit.author.model, &commit.session];
+    let metadata = commit.metadata.iter().flat_map(|(name, value)| [name, value]);
+    author.into_iter().chain(metadata).map(String::as_str).filter(|text| !text.is_empty())
+}
+
+fn entry_places<F: Clone>(
+    collector: &mut Collector<'_>,
+    scope: &SearchScope,
+    occurrences: &Occurrences,
+    contents: &HashMap<ObjectId, Vec<F>>,
+    keys: &HashMap<u32, Vec<F>>,
+) -> Result<Vec<ScanPlace<F>>> {
+    let mut hits: Vec<(&EntryKey, ScanPart, &Vec<F>)> = Vec::new();
+    for (entry, occurrence) in &occurrences.found {
+        if let Some(found) = contents.get(&entry.blob) {
+            hits.push((entry, ScanPart::Content, found));
+        }
+        if let Some(found) = keys.get(&occurrence.key) {
+            hits.push((entry, ScanPart::Key, found));
+        }
+    }
+    let removed = collector.removed(occurrences, hits.iter().map(|(entry, ..)| *entry))?;
+    let mut places: Vec<(usize, ScanPlace<F>)> = Vec::new();
+    for (entry, part, found) in hits {
+        let last = removed.get(entry).copied();
+        let Some((at, place)) = place(&collector.names, scope, occurrences, entry, last, 0) else {
+            continue;
+        };
+        places.push((
+            at,
+            ScanPlace {
+                part,
+                session: place.session,
+                branch: place.branch,
+                turn: place.turn,
+                commit: place.commit,
+                last: place.last,
+                section: place.section,
+                key: place.key,
+                role: place.role,
+                blob: Some(place.blob),
+                found: found.clone(),
+            },
+        ));
+    }
+    // A piece of a transcript that a message is made of is told as that message.
+    let told: BTreeSet<ObjectId> = places
+        .iter()
+        .filter(|(_, place)| place.section != crate::context::SOURCE)
+        .filter_map(|(_, place)| place.blob)
+        .collect();
+    places.retain(|(_, place)| {
+        place.section != crate::context::SOURCE
+            || place.blob.is_none_or(|blob| !told.contains(&blob))
+    });
+    places.sort_by(|(a, left), (b, right)| {
+        let number = |place: &ScanPlace<F>| place.key.parse::<u64>().unwrap_or(u64::MAX);
+        let key = |place: &ScanPlace<F>| {
+            (place.section.clone(), number(place), place.key.clone(), place.blob, place.part)
+        };
+        (a, key(left)).cmp(&(b, key(right)))
+    });
+    Ok(places.into_iter().map(|(_, place)| place).collect())
+}

@@ -1,0 +1,211 @@
+//! Secrets of a history, each with its places, in words that do not give it away.
+//!
+//! A finding has an id that follows from its value and the store, so that it can be allowed and
+//! redacted without being said.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use turntree::context::Role;
+use turntree::error::Result;
+use turntree::object::{Kind, ObjectId, ObjectSource};
+use turntree::repo::{
+    Gaps, GrepProgress, Prompts, Repository, Scan, ScanPart, ScanPlace, SearchScope, SecretSettings,
+};
+
+use crate::formats::is_prompt;
+use crate::secrets::{FoundSecret, find_secrets, unescaped};
+
+/// Hexadecimal digits of the id of a finding.
+const ID_DIGITS: usize = 12;
+
+/// The depth to which a record is looked through for the field of a secret.
+const MAX_DEPTH: usize = 32;
+
+/// A secret, and where it is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretFinding {
+    /// The id of its rule.
+    pub rule: &'static str,
+    /// The id of the finding: it follows from the value and the store, and tells neither.
+    pub id: String,
+    /// Whether the rule or the finding is allowed in this store.
+    pub is_allowed: bool,
+    /// The places, in the order of history.
+    pub places: Vec<SecretPlace>,
+    /// The value. It is for masking, and for nothing that is shown.
+    pub value: String,
+}
+
+impl std::fmt::Debug for SecretFinding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} in {} places", self.rule, self.id, self.places.len())
+    }
+}
+
+/// A place of a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretPlace {
+    /// The session of the first turn that has it.
+    pub session: String,
+    /// That turn.
+    pub turn: u64,
+    /// Its commit.
+    pub commit: ObjectId,
+    /// The number of the prompt that the turn belongs to.
+    pub prompt: u64,
+    /// The part of the history that has it.
+    pub part: ScanPart,
+    /// The section; empty for what is in a commit.
+    pub section: String,
+    /// The key or index in the section, as long as it does not hold a secret.
+    pub key: String,
+    /// The role of a message.
+    pub role: Option<Role>,
+    /// The field of a record, as `content[0].text`.
+    pub field: Option<String>,
+    /// The line in a text, from 1.
+    pub line: Option<u64>,
+}
+
+/// The secrets of a history.
+#[derive(Debug)]
+pub struct SecretScan {
+    /// The findings, allowed ones too, in the order of history.
+    pub findings: Vec<SecretFinding>,
+    /// The turns that could not be scanned, because they are gone.
+    pub gaps: Gaps,
+    /// Errors of content that could not be read.
+    pub damage: Vec<String>,
+    /// Contents that were read.
+    pub blobs: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The id of a finding: a hash that the id of the store keys, so that nobody else can test a guess.
+#[must_use]
+pub fn finding_id(repo: &Repository, value: &str) -> String {
+    let keyed = [b"turntree secret\0", repo.store().id().as_slice(), value.as_bytes()].concat();
+    let mut id = ObjectId::of(Kind::Blob, &keyed).to_string();
+    id.truncate(ID_DIGITS);
+    id
+}
+
+/// Scans everything that ever was in the scopes for secrets; each content is read once.
+///
+/// # Errors
+/// Those of [`Repository::scan`] and of reading the settings.
+pub fn scan_secrets(
+    repo: &Repository,
+    scopes: &[SearchScope],
+    progress: GrepProgress<'_>,
+) -> Result<SecretScan> {
+    let settings = repo.secret_settings()?;
+    let Scan { places, gaps, damage, blobs, bytes } = repo.scan(scopes, &find_secrets, progress)?;
+    let mut findings: BTreeMap<String, SecretFinding> = BTreeMap::new();
+    let mut order = Vec::new();
+    let mut prompts = repo.prompts(Some(&is_prompt))?;
+    for place in &places {
+        let content = match (place.part, place.blob) {
+            (ScanPart::Content, Some(blob)) => repo.store().read_as(Kind::Blob, &blob).ok(),
+            _ => None,
+        };
+        for secret in &place.found {
+            let at = told(place, secret, content.as_deref(), &mut prompts);
+            let finding = findings.entry(secret.value.clone()).or_insert_with(|| {
+                order.push(secret.value.clone());
+                SecretFinding::new(repo, &settings, secret)
+            });
+            finding.places.push(at);
+        }
+    }
+    let findings = order.iter().filter_map(|value| findings.remove(value)).collect();
+    Ok(SecretScan { findings, gaps, damage, blobs, bytes })
+}
+
+impl SecretFinding {
+    /// A finding without places.
+    #[must_use]
+    pub fn new(repo: &Repository, settings: &SecretSettings, secret: &FoundSecret) -> Self {
+        let (rule, id) = (secret.rule, finding_id(repo, &secret.value));
+        let is_allowed = settings.allowed.contains(rule) || settings.allowed.contains(&id);
+        Self { rule, id, is_allowed, places: Vec::new(), value: secret.value.clone() }
+    }
+}
+
+impl SecretScan {
+    /// The findings that are not allowed.
+    pub fn open(&self) -> impl Iterator<Item = &SecretFinding> {
+        self.findings.iter().filter(|finding| !finding.is_allowed)
+    }
+}
+
+fn told(
+    place: &ScanPlace<FoundSecret>,
+    secret: &FoundSecret,
+    content: Option<&[u8]>,
+    prompts: &mut Prompts<'_>,
+) -> SecretPlace {
+    let record = content.and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
+    let record = record.filter(|record| record.is_object() || record.is_array());
+    let field = record.and_then(|record| field_of(&record, &secret.value, "", 0));
+    let line = content.filter(|_| field.is_none()).and_then(|bytes| {
+        let before = bytes.get(..secret.offset)?;
+        Some(before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1)
+    });
+    let key = match place.part {
+        ScanPart::Key => String::new(),
+        _ if !find_secrets(place.key.as_bytes()).is_empty() => String::new(),
+        _ => place.key.clone(),
+    };
+    SecretPlace {
+        session: place.session.clone(),
+        turn: place.turn,
+        commit: place.commit,
+        prompt: prompts.count(&place.commit).unwrap_or_default(),
+        part: place.part,
+        section: place.section.clone(),
+        key,
+        role: place.role,
+        field,
+        line,
+    }
+}
+
+/// The field of a record whose text has a value.
+fn field_of(record: &Value, value: &str, path: &str, depth: usize) -> Option<String> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    match record {
+        Value::String(text) => has(text, value).then(|| path.trim_start_matches('.').to_owned()),
+        Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
+            let mut path = path.to_owned();
+            let _ = write!(path, "[{index}]");
+            field_of(item, value, &path, depth + 1)
+        }),
+        Value::Object(fields) => fields.iter().find_map(|(name, item)| {
+            // A name may be anything that somebody wrote.
+            let is_plain = name.len() <= 64 && find_secrets(name.as_bytes()).is_empty();
+            let name = if is_plain { name } else { "?" };
+            field_of(item, value, &format!("{path}.{name}"), depth + 1)
+        }),
+        _ => None,
+    }
+}
+
+fn has(text: &str, value: &str) -> bool {
+    if text.contains(value) {
+        return true;
+    }
+    let plain = unescaped(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok());
+    plain.is_some_and(|plain| {
+        plain.contains(value) || {
+            let deeper =
+                unescaped(plain.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok());
+            deeper.is_some_and(|deeper| deeper.contains(value))
+        }
+    })
+}

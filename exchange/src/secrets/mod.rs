@@ -1,0 +1,18 @@
+//! Secrets: known formats of tokens and assignments that look like one, found, told and masked.
+//!
+//! ```text
+//! bytes ── keywords of all rules ── expressions around them ── placeholders out ── FoundSecret
+//! bytes ── FoundSecret ── every form of its value ── bytes with `[secret: rule]` in their places
+//! ```
+//!
+//! Where a history has them is for `insight::secrets` to say.
+
+mod mask;
+mod rules;
+mod scanner;
+mod value;
+
+pub use mask::{mask_of, masked};
+pub use rules::{RULES, SecretRule};
+pub(crate) use scanner::unescaped;
+pub use scanner::{FoundSecret, find_secrets};

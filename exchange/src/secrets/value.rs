@@ -1,0 +1,242 @@
+//! Values: what looks like a secret and what is a placeholder, a name, a path or a hash.
+
+use super::rules::{SecretRule, ValueCheck};
+
+/// Parts of placeholders, and of what programs put in the place of a secret.
+const PLACEHOLDERS: &[&str] = &[
+    "example",
+    "sample",
+    "dummy",
+    "placeholder",
+    "changeme",
+    "change_me",
+    "change-me",
+    "your",
+    "xxxx",
+    "****",
+    "....",
+    "redacted",
+    "masked",
+    "fake",
+    "mock",
+    "not-a-real",
+    "notareal",
+    "insert",
+    "replace",
+    "lorem",
+    "foobar",
+    "1234567",
+    "abcdefg",
+    "qwerty",
+    "undefined",
+    "process.env",
+    "os.environ",
+    "getenv",
+    "secret:",
+    "0000000",
+    "deadbeef",
+];
+
+/// Parts of values that name something instead of being it.
+const NAMES: &[&str] = &[
+    "password", "passwd", "secret", "token", "test", "key", "demo", "none", "null", "true", "false",
+];
+
+/// The ends of names that say of a value what it is, and not that it is secret.
+const OTHER_NAMES: &[&str] = &[
+    "hash", "sha", "md5", "etag", "checksum", "digest", "public", "count", "budget", "limit",
+    "usage", "path", "file", "url", "uri", "type", "name", "id", "regex", "pattern",
+];
+
+/// Characters of code, templates and variables.
+const CODE: &[char] = &['$', '{', '}', '<', '>', '(', ')', '[', ']', '|', ',', ';', '`', '"', '\''];
+
+/// Passwords that are none: those of examples and of databases on a developer's machine.
+const COMMON: &[&str] = &[
+    "postgres",
+    "password",
+    "passwd",
+    "pass",
+    "pwd",
+    "secret",
+    "root",
+    "admin",
+    "user",
+    "username",
+    "guest",
+    "test",
+    "tests",
+    "testing",
+    "mysql",
+    "mongo",
+    "redis",
+    "token",
+    "hunter2",
+    "pass123",
+    "password123",
+    "secret123",
+    "p4ss",
+    "pw123",
+    "x-oauth-basic",
+    "port",
+];
+
+/// Returns whether a value that has the form of a rule is taken for a secret. `name` stands before
+/// it, where the rule is about assignments.
+pub(super) fn is_secret(rule: &SecretRule, name: &str, value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    if PLACEHOLDERS.iter().any(|part| lower.contains(part)) || has_run(value) {
+        return false;
+    }
+    match rule.check {
+        ValueCheck::Form => entropy(value) >= rule.entropy,
+        ValueCheck::Password => is_password(value, &lower),
+        ValueCheck::Assignment => is_assigned(&name.to_ascii_lowercase(), value, &lower),
+    }
+}
+
+/// The entropy of a text, in bits a byte.
+pub(super) fn entropy(text: &str) -> f64 {
+    let mut counts = [0_u32; 256];
+    for byte in text.bytes() {
+        if let Some(count) = counts.get_mut(usize::from(byte)) {
+            *count += 1;
+        }
+    }
+    let all = f64::from(u32::try_from(text.len()).unwrap_or(u32::MAX).max(1));
+    let shares = counts.iter().filter(|count| **count > 0).map(|count| f64::from(*count) / all);
+    -shares.map(|share| share * share.log2()).sum::<f64>()
+}
+
+/// Six equal characters in a row: nothing that was drawn has them.
+fn has_run(value: &str) -> bool {
+    let mut bytes = value.bytes();
+    let (mut last, mut run) = (bytes.next(), 1);
+    bytes.any(|byte| {
+        run = if Some(byte) == last { run + 1 } else { 1 };
+        last = Some(byte);
+        run >= 6
+    })
+}
+
+/// The password of a URL: no variable, and none of those that everybody has.
+fn is_password(value: &str, lower: &str) -> bool {
+    let is_variable = value.contains(['$', '{', '}', '%', '*', '(', ')', '|', '`', ',', ';'])
+        && !value.contains("%4");
+    let is_word = COMMON.contains(&lower) || NAMES.iter().any(|part| lower.contains(part));
+    let kinds = Kinds::of(value);
+    !is_variable && !is_word && value.is_ascii() && kinds.count() >= 2 && distinct(value) >= 5
+}
+
+/// The value of an assignment: it looks as if it was drawn.
+fn is_assigned(name: &str, value: &str, lower: &str) -> bool {
+    let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic());
+    let last = name.trim_end_matches('s').rsplit(['_', '-', '.']).next().unwrap_or_default();
+    if !is_plain
+        || value.contains(CODE)
+        || OTHER_NAMES.contains(&last)
+        || name.contains("publickey")
+        || name.contains("public_key")
+        || NAMES.iter().any(|part| lower.contains(part))
+        || COMMON.contains(&lower)
+        || is_path(value)
+        || is_hash(value)
+        || looks_named(value)
+    {
+        return false;
+    }
+    let kinds = Kinds::of(value);
+    if ["passw", "passphrase", "pwd"].iter().any(|part| name.contains(part)) {
+        let is_mixed = kinds.count() >= 3 && kinds.digits > 0
+            || value.len() >= 12 && kinds.count() >= 2 && changes(value) * 5 >= value.len() * 2;
+        return is_mixed && distinct(value) >= 7 && entropy(value) >= 2.8;
+    }
+    value.len() >= 16
+        && kinds.digits >= 2
+        && kinds.lower + kinds.upper >= 2
+        && kinds.symbols * 4 <= value.len()
+        && entropy(value) >= if value.len() >= 20 { 3.4 } else { 3.2 }
+        && changes(value) * 4 >= value.len()
+}
+
+/// Files, addresses, and names of types.
+fn is_path(value: &str) -> bool {
+    value.starts_with(['/', '.', '~', '@', '#'])
+        || ["://", "::", "=>"].iter().any(|part| value.contains(part))
+        || value.contains("==") && !value.ends_with("==")
+}
+
+/// How many characters of each kind a value has.
+#[derive(Default)]
+struct Kinds {
+    lower: usize,
+    upper: usize,
+    digits: usize,
+    symbols: usize,
+}
+
+impl Kinds {
+    fn of(value: &str) -> Self {
+        let mut kinds = Self::default();
+        for byte in value.bytes() {
+            match byte {
+                b'a'..=b'z' => kinds.lower += 1,
+                b'A'..=b'Z' => kinds.upper += 1,
+                b'0'..=b'9' => kinds.digits += 1,
+                _ => kinds.symbols += 1,
+            }
+        }
+        kinds
+    }
+
+    fn count(&self) -> usize {
+        [self.lower, self.upper, self.digits, self.symbols]
+            .iter()
+            .filter(|count| **count > 0)
+            .count()
+    }
+}
+
+fn distinct(value: &str) -> usize {
+    let mut bytes: Vec<u8> = value.bytes().collect();
+    bytes.sort_unstable();
+    bytes.dedup();
+    bytes.len()
+}
+
+/// Ids of objects and versions: UUIDs, and digests in hexadecimal.
+fn is_hash(value: &str) -> bool {
+    let hex: String = value.chars().filter(|c| *c != '-').collect();
+    let is_hex = !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_uuid = hex.len() == 32 && value.len() == 36;
+    let is_digest = value.starts_with("sha") && value.contains(['-', ':']);
+    is_hex && (is_uuid || matches!(hex.len(), 40 | 56 | 64 | 96 | 128)) || is_digest
+}
+
+/// Names of models, files, packages and the like: words and numbers between separators, no part of
+/// which looks random.
+fn looks_named(value: &str) -> bool {
+    let parts = value.split(['-', '_', '.', '/', ':', '@', '+', '=']);
+    parts.filter(|part| part.len() >= 6).all(|part| {
+        let kinds = Kinds::of(part);
+        kinds.digits == 0
+            && (kinds.upper <= 1 || kinds.lower == 0 || changes(part) * 3 < part.len())
+            || kinds.digits == part.len()
+            || part
+                .trim_end_matches(|c: char| c.is_ascii_digit())
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase())
+    })
+}
+
+/// The places where a value goes from one kind of character to another.
+fn changes(value: &str) -> usize {
+    let kind = |byte: u8| match byte {
+        b'a'..=b'z' => 0,
+        b'A'..=b'Z' => 1,
+        b'0'..=b'9' => 2,
+        _ => 3,
+    };
+    let bytes = value.as_bytes();
+    bytes.iter().zip(bytes.iter().skip(1)).filter(|(a, b)| kind(**a) != kind(**b)).count()
+}

@@ -1,0 +1,223 @@
+//! What goes out without secrets: scans, refusals, masks and what is allowed. No secret stands in
+//! this file: each is made while the test runs.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use turntree::object::ObjectSource;
+use turntree_tests::claude_code;
+use turntree_tests::sim::Random;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+
+/// A token of GitHub that nobody has.
+fn token(seed: u64) -> String {
+    let mut random = Random(seed);
+    let word = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let drawn: String = (0..36).map(|_| char::from(word[random.below(word.len())])).collect();
+    format!("{}_{drawn}", "ghp")
+}
+
+/// A directory with a store, and a session in it that was told a token.
+struct Desk {
+    folder: tempfile::TempDir,
+    token: String,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Self { folder: tempfile::tempdir().unwrap(), token: token(1) };
+        let prompt = format!("use {} to push", desk.token);
+        let call = json!({"command": format!("curl -H \"Authorization: token {}\" x", desk.token)});
+        let at = "2026-11-20T10:00:00.000Z";
+        let lines = [
+            json!({"type": "user", "uuid": "u-99", "sessionId": "s", "timestamp": at,
+                   "message": {"role": "user", "content": prompt}}),
+            json!({"type": "assistant", "uuid": "u-100", "sessionId": "s", "timestamp": at,
+                   "message": {"role": "assistant", "id": "m-100", "content": [
+                       {"type": "tool_use", "id": "t-1", "name": "Bash", "input": call}]}}),
+            json!({"type": "user", "uuid": "u-101", "sessionId": "s", "timestamp": at,
+                   "message": {"role": "user", "content": [
+                       {"type": "tool_result", "tool_use_id": "t-1",
+                        "content": json!({"sent": desk.token}).to_string()}]}}),
+        ];
+        let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        desk.write("session.jsonl", &(claude_code(5) + &lines));
+        desk.ok(&["init"]);
+        desk.ok(&["import", "session.jsonl", "--session", "work"]);
+        desk
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+            .env_clear()
+            .env("HOME", self.path("home"))
+            .env("PATH", std::env::var_os("PATH").unwrap());
+        command.envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_MAINTENANCE", "off")]);
+        let output = command.env("TURNTREE_ACTOR", "somebody").output().unwrap();
+        let said = [&*output.stdout, &*output.stderr].concat();
+        let shows = words.first().is_some_and(|verb| ["cat", "export"].contains(verb));
+        assert!(shows || !self.holds(&said), "{words:?} says it");
+        output
+    }
+
+    fn ok(&self, words: &[&str]) -> String {
+        let output = self.run(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn refused(&self, words: &[&str]) -> String {
+        let output = self.run(words);
+        assert_eq!(output.status.code(), Some(1), "{words:?}");
+        assert!(!words.contains(&"-o") || words.contains(&"--json") || output.stdout.is_empty());
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    }
+
+    fn scan(&self, words: &[&str]) -> Value {
+        let output = self.run(&[&["secrets", "scan", "--json"], words].concat());
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn holds(&self, bytes: &[u8]) -> bool {
+        memchr_in(bytes, self.token.as_bytes())
+    }
+}
+
+fn memchr_in(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+/// Every object of a store, decompressed.
+fn objects_of(store: &std::path::Path) -> Vec<Vec<u8>> {
+    let repo = turntree_tests::open_store(store, 7);
+    let collection = repo.store().collect().unwrap();
+    let inventory = collection.inventory();
+    let entries = (0..inventory.positions()).filter_map(|at| inventory.entry(at));
+    let read = |id| inventory.read(&id).unwrap().map(|object| object.bytes.to_vec());
+    entries.filter_map(|entry| read(entry.id)).collect()
+}
+
+#[test]
+fn a_scan_names_rule_and_places_and_never_the_value() {
+    let desk = Desk::new();
+    let text = desk.refused(&["secrets", "scan"]);
+    assert!(text.contains("github-token"), "{text}");
+    assert!(text.contains("agents/main/messages/"), "{text}");
+    assert!(text.contains("turntree redact --secret"), "{text}");
+    let scan = desk.scan(&["--all"]);
+    let [secret] = scan["secrets"].as_array().unwrap().as_slice() else { panic!("{scan}") };
+    assert_eq!((&secret["rule"], &secret["allowed"]), (&json!("github-token"), &json!(false)));
+    let fields: Vec<&str> =
+        secret["places"].as_array().unwrap().iter().filter_map(|it| it["field"].as_str()).collect();
+    for field in
+        ["message.content", "message.content[0].input.command", "message.content[0].content"]
+    {
+        assert!(fields.contains(&field), "{fields:?}");
+    }
+    let id = secret["id"].as_str().unwrap();
+    assert!(!desk.token.contains(id));
+
+    let said = desk.ok(&["secrets", "allow", id]);
+    assert!(said.contains(id), "{said}");
+    assert!(desk.ok(&["secrets", "scan"]).contains("1 allowed"));
+    desk.ok(&["bundle", "create", "work", "-o", "allowed.bundle"]);
+    desk.ok(&["undo"]);
+    desk.refused(&["secrets", "scan"]);
+    desk.ok(&["secrets", "allow", "github-token"]);
+    desk.ok(&["secrets", "scan"]);
+    desk.ok(&["secrets", "allow", "--remove", "github-token"]);
+    desk.refused(&["secrets", "scan"]);
+}
+
+#[test]
+fn a_secret_is_redacted_by_the_id_of_its_finding() {
+    let desk = Desk::new();
+    let scan = desk.scan(&[]);
+    let id = scan["secrets"][0]["id"].as_str().unwrap();
+    desk.ok(&["redact", "--secret", id, "--dry-run"]);
+    let output = desk.run(&["redact", "--secret", "nothing", "--yes"]);
+    assert_eq!(output.status.code(), Some(6));
+    desk.ok(&["redact", "--secret", id, "--yes"]);
+    assert!(desk.ok(&["secrets", "scan", "--all"]).contains("no secret in"));
+    let messages = desk.ok(&["cat", "work:agents/main/messages"]);
+    assert!(messages.contains("use [secret: github-token] to push"), "{messages}");
+    assert!(objects_of(&desk.path(".turntree")).iter().all(|bytes| !desk.holds(bytes)));
+}
+
+#[test]
+fn nothing_goes_out_with_a_secret_unless_it_is_said() {
+    let desk = Desk::new();
+    for words in [
+        &["bundle", "create", "work", "-o", "out"][..],
+        &["bundle", "create", "--all", "-o", "out", "--json"],
+        &["git", "export", "out"],
+        &["export", "work", "--format", "source", "-o", "out"],
+    ] {
+        let said = desk.refused(words);
+        assert!(said.contains("github-token"), "{said}");
+        assert!(said.contains("--scrub"), "{said}");
+        assert!(!desk.path("out").exists());
+    }
+    for format in ["source", "jsonl", "markdown", "html", "json", "openai", "anthropic", "atif"] {
+        let refused = desk.run(&["export", "work", "--format", format]);
+        assert_eq!(refused.status.code(), Some(1), "{format}");
+        assert!(refused.stdout.is_empty());
+        let scrubbed = desk.ok(&["export", "work", "--format", format, "--scrub"]);
+        assert!(!desk.holds(scrubbed.as_bytes()), "{format}");
+        assert!(scrubbed.contains("[secret: github-token]"), "{format}");
+        let whole = desk.ok(&["export", "work", "--format", format, "--allow-secrets"]);
+        assert!(desk.holds(whole.as_bytes()), "{format}");
+    }
+    let scrubbed = desk.ok(&["export", "work~1", "--format", "source", "--scrub"]);
+    assert!(scrubbed.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+    desk.ok(&["git", "export", "out.git", "--source", "--scrub"]);
+    desk.ok(&["git", "export", "out.git", "--source", "--scrub"]);
+    let mut log = Command::new("git");
+    log.args(["-C", "out.git", "log", "-p", "--all"]).current_dir(desk.folder.path());
+    let log = log.output().unwrap();
+    assert!(log.status.success() && !desk.holds(&log.stdout));
+    assert!(
+        desk.holds(desk.ok(&["cat", "work:agents/main/messages"]).as_bytes()),
+        "the store stays"
+    );
+}
+
+#[test]
+fn a_scrubbed_bundle_holds_no_form_of_a_secret_and_goes_on() {
+    let desk = Desk::new();
+    desk.ok(&["tag", "before", "work~1"]);
+    desk.ok(&["bundle", "create", "work", "-o", "one.bundle", "--scrub"]);
+    let got = desk.path("got");
+    let got = got.to_str().unwrap();
+    desk.ok(&["--store", got, "bundle", "unbundle", "one.bundle"]);
+    let objects = objects_of(&desk.path("got"));
+    assert!(objects.iter().all(|bytes| !desk.holds(bytes)));
+    assert!(objects.iter().any(|bytes| memchr_in(bytes, b"[secret: github-token]")));
+    desk.ok(&["--store", got, "fsck"]);
+
+    // What comes later fits on it: the same secrets make the same turns.
+    let longer = fs::read_to_string(desk.path("session.jsonl")).unwrap();
+    let later = json!({"type": "user", "uuid": "u-200", "sessionId": "s",
+                       "timestamp": "2026-11-20T11:00:00.000Z",
+                       "message": {"role": "user", "content": "and now tag it"}});
+    desk.write("session.jsonl", &format!("{longer}{later}\n"));
+    desk.ok(&["import", "session.jsonl", "--session", "work"]);
+    desk.ok(&["bundle", "create", "work", "--not", "work~1", "-o", "two.bundle", "--scrub"]);
+    let said = desk.ok(&["--store", got, "bundle", "unbundle", "two.bundle"]);
+    assert!(said.contains("moves on"), "{said}");
+    assert!(objects_of(&desk.path("got")).iter().all(|bytes| !desk.holds(bytes)));
+}

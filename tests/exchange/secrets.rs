@@ -1,0 +1,255 @@
+//! Secrets: what the rules find, and what they leave alone. No secret stands in this file: each is
+//! made while the test runs, or a scanner of a host would refuse it.
+
+use turntree_exchange::{RULES, find_secrets, masked};
+use turntree_tests::recorded_sessions;
+use turntree_tests::sim::Random;
+
+const HEX: &str = "0123456789abcdef";
+const LOWER: &str = "abcdefghijklmnopqrstuvwxyz0123456789";
+const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+const BASE32: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+const WORD: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+const DIGITS: &str = "0123456789";
+const BECH32: &str = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L";
+
+/// Characters that are drawn.
+fn drawn(random: &mut Random, alphabet: &str, count: usize) -> String {
+    let alphabet = alphabet.as_bytes();
+    (0..count).map(|_| char::from(alphabet[random.below(alphabet.len())])).collect()
+}
+
+/// A part of a value: a literal, and characters of an alphabet that follow it.
+type Part = (&'static str, &'static str, usize);
+
+/// A value for each rule.
+const FORMS: &[(&str, &[Part])] = &[
+    ("aws-access-key", &[("AKIA", BASE32, 16)]),
+    ("aws-access-key", &[("ASIA", BASE32, 16)]),
+    ("gcp-api-key", &[("AIza", WORD, 35)]),
+    ("google-client-secret", &[("GOCSPX-", WORD, 28)]),
+    ("google-access-token", &[("ya29.", WORD, 60)]),
+    ("google-refresh-token", &[("1//0", WORD, 60)]),
+    ("azure-client-secret", &[("", WORD, 3), ("8Q~", WORD, 34)]),
+    ("digitalocean-token", &[("dop_v1_", HEX, 64)]),
+    ("cloudflare-origin-key", &[("v1.0-", HEX, 24), ("-", HEX, 146)]),
+    ("heroku-key", &[("HRKU-AA", WORD, 58)]),
+    ("alibaba-access-key", &[("LTAI", WORD, 20)]),
+    ("vault-token", &[("hvs.", WORD, 90)]),
+    ("terraform-token", &[("", WORD, 14), (".atlasv1.", WORD, 67)]),
+    ("doppler-token", &[("dp.pt.", WORD, 43)]),
+    ("flyio-token", &[("fo1_", WORD, 43)]),
+    ("netlify-token", &[("nfp_", WORD, 36)]),
+    ("vercel-blob-token", &[("vercel_blob_rw_", WORD, 16), ("_", WORD, 30)]),
+    ("supabase-key", &[("sbp_", HEX, 40)]),
+    ("pulumi-token", &[("pul-", HEX, 40)]),
+    ("databricks-token", &[("dapi", HEX, 32)]),
+    ("planetscale-token", &[("pscale_tkn_", WORD, 43)]),
+    ("tailscale-key", &[("tskey-auth-", WORD, 12), ("-", WORD, 30)]),
+    ("github-token", &[("ghp_", WORD, 36)]),
+    ("github-token", &[("ghs_", WORD, 36)]),
+    ("github-fine-grained-token", &[("github_pat_", WORD, 22), ("_", WORD, 59)]),
+    ("gitlab-token", &[("glpat-", WORD, 20)]),
+    ("bitbucket-password", &[("ATBB", WORD, 32)]),
+    ("atlassian-token", &[("ATATT3", WORD, 180)]),
+    ("buildkite-token", &[("bkua_", HEX, 40)]),
+    ("circleci-token", &[("CCIPAT_", WORD, 22), ("_", HEX, 40)]),
+    ("sonarqube-token", &[("squ_", HEX, 40)]),
+    ("slack-token", &[("xoxb-", DIGITS, 12), ("-", DIGITS, 12), ("-", WORD, 24)]),
+    ("slack-app-token", &[("xapp-1-", UPPER, 11), ("-", DIGITS, 13), ("-", HEX, 64)]),
+    ("discord-webhook", &[("https://discord.com/api/webhooks/", DIGITS, 18), ("/", WORD, 68)]),
+    (
+        "slack-webhook",
+        &[("https://hooks.slack.com/services/T", UPPER, 10), ("/B", UPPER, 10), ("/", WORD, 24)],
+    ),
+    ("telegram-token", &[("", DIGITS, 10), (":AA", WORD, 33)]),
+    ("stripe-key", &[("sk_live_", WORD, 24)]),
+    ("stripe-webhook-secret", &[("whsec_", WORD, 32)]),
+    ("square-token", &[("sq0atp-", WORD, 22)]),
+    ("paypal-token", &[("access_token$production$", LOWER, 16), ("$", HEX, 32)]),
+    ("shopify-token", &[("shpat_", HEX, 32)]),
+    ("shippo-token", &[("shippo_live_", HEX, 40)]),
+    ("openai-key", &[("sk-proj-", WORD, 74), ("T3BlbkFJ", WORD, 74)]),
+    ("anthropic-key", &[("sk-ant-api03-", WORD, 93), ("AA", "", 0)]),
+    ("openrouter-key", &[("sk-or-v1-", HEX, 64)]),
+    ("model-api-key", &[("sk-", LOWER, 32)]),
+    ("huggingface-token", &[("hf_", WORD, 34)]),
+    ("groq-key", &[("gsk_", WORD, 52)]),
+    ("xai-key", &[("xai-", WORD, 80)]),
+    ("perplexity-key", &[("pplx-", WORD, 48)]),
+    ("replicate-token", &[("r8_", WORD, 37)]),
+    ("langsmith-key", &[("lsv2_pt_", HEX, 32), ("_", HEX, 10)]),
+    ("nvidia-key", &[("nvapi-", WORD, 64)]),
+    ("tavily-key", &[("tvly-", WORD, 32)]),
+    ("elevenlabs-key", &[("sk_", HEX, 48)]),
+    ("npm-token", &[("npm_", WORD, 36)]),
+    ("pypi-token", &[("pypi-AgEIcHlwaS5vcmc", WORD, 150)]),
+    ("rubygems-key", &[("rubygems_", HEX, 48)]),
+    ("crates-token", &[("cio", WORD, 32)]),
+    ("nuget-key", &[("oy2", LOWER, 43)]),
+    ("dockerhub-token", &[("dckr_pat_", WORD, 27)]),
+    ("artifactory-key", &[("AKCp", WORD, 69)]),
+    ("clojars-token", &[("CLOJARS_", LOWER, 60)]),
+    ("sendgrid-key", &[("SG.", WORD, 22), (".", WORD, 43)]),
+    ("mailgun-key", &[("key-", HEX, 32)]),
+    ("brevo-key", &[("xkeysib-", HEX, 64), ("-", WORD, 16)]),
+    ("postman-key", &[("PMAK-", HEX, 24), ("-", HEX, 34)]),
+    ("linear-key", &[("lin_api_", WORD, 40)]),
+    ("notion-token", &[("ntn_", WORD, 46)]),
+    ("figma-token", &[("figd_", WORD, 40)]),
+    ("grafana-token", &[("glsa_", WORD, 32), ("_", HEX, 8)]),
+    ("sentry-token", &[("sntrys_", WORD, 80)]),
+    ("newrelic-key", &[("NRAK-", UPPER, 27)]),
+    ("dynatrace-token", &[("dt0c01.", UPPER, 24), (".", UPPER, 64)]),
+    ("posthog-key", &[("phx_", WORD, 43)]),
+    ("contentful-token", &[("CFPAT-", WORD, 43)]),
+    ("mapbox-token", &[("sk.eyJ", WORD, 70), (".", WORD, 22)]),
+    ("onepassword-token", &[("ops_eyJ", WORD, 400)]),
+    ("age-key", &[("AGE-SECRET-KEY-1", BECH32, 58)]),
+    ("facebook-token", &[("EAAM", WORD, 150)]),
+    ("jwt", &[("eyJ", WORD, 40), (".eyJ", WORD, 80), (".", WORD, 43)]),
+    ("azure-storage-key", &[("AccountKey=", WORD, 86), ("==", "", 0)]),
+    (
+        "azure-sas",
+        &[("https://store.blob.core.windows.net/c?sv=2024-11-04&sig=", WORD, 43), ("%3D", "", 0)],
+    ),
+    ("aws-secret-key", &[("aws_secret_access_key = ", WORD, 40)]),
+    ("twilio-key", &[("TWILIO_AUTH_TOKEN=", HEX, 32)]),
+    ("database-url", &[("postgresql://app:", WORD, 14), ("@db.internal:5432/app", "", 0)]),
+    ("url-password", &[("https://deploy:", WORD, 18), ("@git.internal/project", "", 0)]),
+    ("authorization-header", &[("Authorization: Bearer ", WORD, 44)]),
+    ("assignment", &[("DB_PASSWORD=", WORD, 10), ("7#", WORD, 4)]),
+    ("assignment", &[("api_key: \"", WORD, 32), ("\"", "", 0)]),
+    ("assignment", &[("\"client_secret\": \"", LOWER, 40), ("\"", "", 0)]),
+    ("assignment", &[("const sessionToken = '", WORD, 40), ("'", "", 0)]),
+];
+
+fn made(random: &mut Random, parts: &[Part]) -> String {
+    parts
+        .iter()
+        .map(|(text, alphabet, count)| format!("{text}{}", drawn(random, alphabet, *count)))
+        .collect()
+}
+
+fn private_key(random: &mut Random, kind: &str) -> String {
+    let lines: Vec<String> = (0..6).map(|_| drawn(random, WORD, 64)).collect();
+    let (begin, end) =
+        (format!("-----{} {kind} KEY-----", "BEGIN"), format!("-----{} {kind} KEY-----", "END"));
+    format!("{begin}\n{}\n{end}", lines.join("\n"))
+}
+
+fn rules_in(text: &str) -> Vec<&'static str> {
+    find_secrets(text.as_bytes()).iter().map(|secret| secret.rule).collect()
+}
+
+#[test]
+fn each_known_format_is_found_however_it_stands() {
+    let mut random = Random(17);
+    let mut missing: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
+    for (rule, parts) in FORMS {
+        missing.retain(|id| id != rule);
+        for _ in 0..3 {
+            let secret = made(&mut random, parts);
+            let json = serde_json::to_string(&format!("a\n{secret}\nb")).unwrap();
+            let twice = serde_json::to_string(&json).unwrap();
+            let thrice = serde_json::to_string(&twice).unwrap();
+            for text in [
+                secret.clone(),
+                format!("see {secret} there"),
+                format!("x\n{secret}\n"),
+                json,
+                twice,
+                thrice,
+            ] {
+                assert_eq!(rules_in(&text), [*rule], "{text}");
+            }
+        }
+    }
+    for kind in ["RSA PRIVATE", "PRIVATE", "OPENSSH PRIVATE", "EC PRIVATE"] {
+        let key = private_key(&mut random, kind);
+        let json = serde_json::to_string(&key).unwrap();
+        for text in [&key, &json, &serde_json::to_string(&json).unwrap()] {
+            assert_eq!(rules_in(text), ["private-key"], "{text}");
+        }
+        assert_eq!(find_secrets(json.as_bytes())[0].value, key);
+    }
+    missing.retain(|id| !["private-key", "teams-webhook", "plaid-token"].contains(id));
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(RULES.len() >= 60);
+}
+
+#[test]
+fn what_is_no_secret_is_left_alone() {
+    let mut random = Random(4);
+    let hash = drawn(&mut random, HEX, 40);
+    let long = drawn(&mut random, HEX, 64);
+    for text in [
+        "password = \"${DB_PASSWORD}\"",
+        "password: <your password here>",
+        "api_key = process.env.API_KEY_FOR_2024",
+        "token: \"xxxxxxxxxxxxxxxxxxxxxxxx\"",
+        "AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE",
+        "secret_key = \"your-secret-key-1234\"",
+        "let token = next_token(&mut lexer2);",
+        "max_tokens: 16384, prompt_tokens=1024",
+        "password = getpass.getpass(\"Password: \")",
+        "token = \"refresh_token_v2\"",
+        "secretName: my-app-tls-2024-certificates",
+        "model_token: claude-sonnet-4-20250514-v1",
+        "postgres://postgres:postgres@localhost/app",
+        "https://user:password@example.com/",
+        "redis://:${REDIS_PASSWORD}@cache:6379/0",
+        "mongodb+srv://{user}:{password}@{host}/db",
+        "see https://docs.rs/regex/1.0:8080/@latest",
+        "id: 3c348188-6f79-4f85-a1b2-7dc10a9cbb00, token: 3c348188-6f79-4f85-a1b2-7dc10a9cbb00",
+        "tokenizer: \"sentencepiece32kUnigram\"",
+        "the token eyJ is the beginning of a JSON web token",
+        "-----BEGIN PUBLIC KEY-----",
+        "if not password: raise ValueError(\"password1 is missing\")",
+        "Authorization: Bearer $GITHUB_TOKEN_FROM_VAULT",
+        "[secret: github-token]",
+        "password=[secret: assignment]",
+        "sk-your-key-here-goes-in-this-place-of-text",
+        "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    ] {
+        assert!(rules_in(text).is_empty(), "{text}: {:?}", rules_in(text));
+    }
+    for text in [
+        format!("token: {hash}"),
+        format!("secret_digest = \"{long}\""),
+        format!("auth_key={long}"),
+    ] {
+        assert!(rules_in(&text).is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn recorded_sessions_are_clean() {
+    let sessions = recorded_sessions();
+    for path in &sessions {
+        let bytes = std::fs::read(path).unwrap();
+        let found = find_secrets(&bytes);
+        assert!(found.is_empty(), "{}: {found:?}", path.display());
+    }
+}
+
+#[test]
+fn masks_stand_in_the_place_of_every_form_and_the_record_stays_json() {
+    let mut random = Random(9);
+    let token = made(&mut random, &[("ghp_", WORD, 36)]);
+    let key = private_key(&mut random, "PRIVATE");
+    let inner = serde_json::json!({"cmd": format!("curl -H 'x: {token}'"), "key": key}).to_string();
+    let record =
+        serde_json::json!({"text": format!("use {token}"), "arguments": inner}).to_string();
+    let all = |_: &_| true;
+    let new = masked(record.as_bytes(), &all).unwrap().unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&new).unwrap();
+    assert_eq!(value["text"], "use [secret: github-token]");
+    let inner: serde_json::Value =
+        serde_json::from_str(value["arguments"].as_str().unwrap()).unwrap();
+    assert_eq!(inner["cmd"], "curl -H 'x: [secret: github-token]'");
+    assert_eq!(inner["key"], "[secret: private-key]");
+    assert_eq!(masked(&new, &all).unwrap(), None);
+    assert_eq!(masked(record.as_bytes(), &all).unwrap().unwrap(), new, "deterministic");
+    assert_eq!(masked(record.as_bytes(), &|_| false).unwrap(), None);
+}

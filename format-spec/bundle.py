@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Opens a turntree bundle of version 1; written from bundle.md and pack.md alone.
+"""Opens a turntree bundle of version 1; written from bundle.md, pack.md and
+parity.md alone.
 
     bundle.py FILE            its refs, one a line: id and name
     bundle.py FILE objects    every object: its id, kind and size
@@ -31,11 +32,24 @@ BAD_NAME = re.compile(
 )
 
 
+def without_parity(data: bytes) -> bytes:
+    """What lies in front of the parity, as any unit of it says."""
+    at = data.rfind(reader.MAGIC % b"R")
+    while at >= 0:
+        head, rest = data[at : at + 52], data[at + 52 :]
+        if len(head) == 52:
+            version, shard, content = struct.unpack("<IIQ", head[8:24])
+            if version == 1 and rest[:16] == checksum("parity unit", head + rest[16 : 16 + shard])[:16]:
+                return data[:content]
+        at = data.rfind(reader.MAGIC % b"R", 0, at + 7)
+    return data
+
+
 class Bundle(Pack):
     """A bundle; `objects` has the kind and the bytes of each object by its id."""
 
     def __init__(self, path: Path) -> None:
-        self.name, self.data = path.name, path.read_bytes()
+        self.name, self.data = path.name, without_parity(path.read_bytes())
         foot = len(self.data) - 192
         require(foot >= 0 and self.data.startswith(b"turntree bundle 1\n"), "no bundle")
         (

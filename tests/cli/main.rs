@@ -14,6 +14,7 @@ mod maintenance;
 mod mcp;
 mod old_spellings;
 mod ollm;
+mod parity;
 mod permissions;
 mod redacting;
 mod resume;

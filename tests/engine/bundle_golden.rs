@@ -9,7 +9,7 @@ use std::sync::Arc;
 use turntree::maintenance::fsck;
 use turntree::object::{ObjectSource, Time};
 use turntree::repo::Repository;
-use turntree::store::{Access, Io, RealIo, Thoroughness, Tier};
+use turntree::store::{Access, Io, ParityShare, RealIo, Thoroughness, Tier, append_parity};
 use turntree::transfer::bundle::{
     Bundle, BundleRequest, Held, UnbundleOptions, plan_bundle, plan_unbundle, unbundle,
 };
@@ -18,6 +18,9 @@ use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 
 /// Sessions with dropped turns, a pin and a fork; and what came later.
 const GOLDEN: [&str; 2] = ["bundle-v1.bundle", "bundle-v1-since.bundle"];
+
+/// The first of them, with its parity behind it.
+const WITH_PARITY: &str = "bundle-v1-parity.bundle";
 
 fn format_spec() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec")
@@ -47,6 +50,29 @@ fn write_golden_bundles() {
         let file = RealIo.create(&golden(name)).unwrap();
         plan.write(&repo, Tier::Archive, &file).unwrap();
     }
+}
+
+#[test]
+#[ignore = "writes the golden bundle with parity, which is done once"]
+fn write_golden_parity() {
+    let file = RealIo.create(&golden(WITH_PARITY)).unwrap();
+    file.write_at(&std::fs::read(golden(GOLDEN[0])).unwrap(), 0).unwrap();
+    append_parity(&file, ParityShare::default()).unwrap();
+}
+
+#[test]
+fn the_golden_parity_is_what_is_written_today_and_restores() {
+    let (plain, whole) = (golden(GOLDEN[0]), golden(WITH_PARITY));
+    let [plain, whole] = [plain, whole].map(|path| std::fs::read(path).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bundle");
+    let file = RealIo.create(&path).unwrap();
+    file.write_at(&plain, 0).unwrap();
+    append_parity(&file, ParityShare::default()).unwrap();
+    assert!(std::fs::read(&path).unwrap() == whole);
+    let (checksum, manifest) = (open(&golden(GOLDEN[0])).checksum(), told(&open(&path)));
+    file.write_at(&[0; 512], plain.len() as u64 / 2 / 512 * 512).unwrap();
+    assert_eq!((open(&path).checksum(), told(&open(&path))), (checksum, manifest));
 }
 
 #[test]
@@ -128,7 +154,7 @@ fn the_independent_reader_sees_the_same_objects() {
     plan.write(&sandbox.repo, Tier::Archive, &RealIo.create(&made).unwrap()).unwrap();
 
     let target = Sandbox::new();
-    for path in [golden(GOLDEN[0]), golden(GOLDEN[1]), made.clone()] {
+    for path in [golden(GOLDEN[0]), golden(GOLDEN[1]), golden(WITH_PARITY), made.clone()] {
         let bundle = open(&path);
         unbundle(&target.repo, &bundle, &UnbundleOptions::default(), &stamp(90)).unwrap();
         let (ok, listed) = reader(&path, &["objects"]);

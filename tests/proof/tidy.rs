@@ -54,6 +54,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("rusqlite", &["exchange/src/text/sqlite/"]),
     ("memmap2", &["core/src/store/io.rs"]),
     ("ignore", &["core/src/workspace/capture/rules.rs"]),
+    ("reed_solomon_simd", &["core/src/store/parity/code.rs"]),
     ("imara_diff", &["core/src/context/merge/align.rs"]),
     ("basic_toml", &["exchange/src/insight/prices.rs"]),
     ("gix", &["exchange/src/git/"]),

@@ -63,6 +63,7 @@ mod dir;
 mod format;
 mod io;
 mod pack;
+mod parity;
 mod read;
 mod repair;
 mod replace;
@@ -80,6 +81,9 @@ use bytes::Bytes;
 pub use format::superblock::FORMAT_VERSION;
 pub use io::{Access, Identity, Io, IoFile, ReadAt, RealIo};
 pub use pack::{BundleDraft, BundleFile, BundleWritten, Outside, PackItem, Tier, Tombstone};
+pub use parity::{
+    Mended, Parity, ParityDamage, ParityShare, Protected, append_parity, repair_by_parity,
+};
 pub use read::inventory::{Inventory, InventoryEntry, InventoryFile};
 pub(crate) use read::read_guard::ReadGuard;
 pub(crate) use read::refs::MAX_JOINED;

@@ -6,7 +6,6 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind as IoErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -95,16 +94,19 @@ pub(crate) fn seal(
 }
 
 /// A file to read at any place, decrypted when it is encrypted; and whether it is.
-pub(crate) fn open(file: File, name: &str, opening: &Opening) -> Result<(Arc<dyn ReadAt>, bool)> {
+pub(crate) fn open(
+    file: Arc<dyn ReadAt>,
+    name: &str,
+    opening: &Opening,
+) -> Result<(Arc<dyn ReadAt>, bool)> {
     let mut head = [0; MAGIC.len()];
-    let plain = Plain(file);
-    let read = plain.read_at(&mut head, 0);
+    let read = file.read_at(&mut head, 0);
     let read = read.map_err(|error| Error::io(format!("read {name}"), error))?;
     if head.get(..read) != Some(MAGIC) {
-        return Ok((Arc::new(plain), false));
+        return Ok((file, false));
     }
     let refused = |error: &dyn fmt::Display| Error::invalid(format!("{name}: {error}"));
-    let decryptor = Decryptor::new_buffered(BufReader::new(plain.0));
+    let decryptor = Decryptor::new_buffered(BufReader::new(Stream { file, at: 0 }));
     let decryptor = decryptor.map_err(|error| refused(&error))?;
     let identities = opening.identities(decryptor.is_scrypt(), name)?;
     let stream = decryptor.decrypt(identities.iter().map(|identity| &**identity));
@@ -223,32 +225,35 @@ fn ask(question: &str) -> Result<SecretString> {
     }
 }
 
-/// A file as it is.
-#[derive(Debug)]
-struct Plain(File);
+/// A file to read from front to back, or elsewhere.
+struct Stream {
+    file: Arc<dyn ReadAt>,
+    at: u64,
+}
 
-impl ReadAt for Plain {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut filled = 0;
-        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match self.0.read_at(rest, offset + filled as u64) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == IoErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(filled)
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
     }
+}
 
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+impl Seek for Stream {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(distance) => self.file.size()?.checked_add_signed(distance),
+            SeekFrom::Current(distance) => self.at.checked_add_signed(distance),
+        };
+        self.at = at.ok_or(IoErrorKind::InvalidInput)?;
+        Ok(self.at)
     }
 }
 
 /// A file that is decrypted where it is read.
 struct Sealed {
-    stream: Mutex<StreamReader<BufReader<File>>>,
+    stream: Mutex<StreamReader<BufReader<Stream>>>,
     size: u64,
 }
 
@@ -300,7 +305,8 @@ mod tests {
     fn read(folder: &Path, bytes: &[u8], opening: &Opening) -> Result<Vec<u8>> {
         let path = folder.join("sealed");
         fs::write(&path, bytes).unwrap();
-        let (file, encrypted) = open(File::open(path).unwrap(), "sealed", opening)?;
+        let file = Arc::new(super::super::input::Plain(File::open(path).unwrap()));
+        let (file, encrypted) = open(file, "sealed", opening)?;
         assert!(encrypted);
         let failed = |error| Error::io("read", error);
         let mut text = vec![0; usize::try_from(file.size().unwrap()).unwrap() + 9];

@@ -1,6 +1,7 @@
 //! `bundle`: sessions in one file that verifies, to keep or to carry elsewhere.
 
 mod encryption;
+mod input;
 mod temp_file;
 
 use std::collections::BTreeSet;
@@ -12,14 +13,15 @@ use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use turntree::object::{ObjectId, Time};
 use turntree::repo::{BranchName, Repository, SearchScope};
-use turntree::store::{BundleWritten, Tier};
+use turntree::store::{BundleWritten, ParityShare, Tier, append_parity};
 use turntree::transfer::bundle::{
     Bundle as BundleFile, BundlePlan, BundleRequest, BundledOperation, Held, Manifest,
     Prerequisite, RefFate, UnbundleOptions, Unbundled, plan_bundle, plan_unbundle, unbundle,
 };
 use turntree::{Error, ErrorKind};
 
-use self::encryption::{Opening, Sealing};
+use self::encryption::Sealing;
+use self::input::Input;
 use self::temp_file::{Spool, save_checked};
 use super::Verb;
 use crate::porcelain::branches::refuse_forgotten;
@@ -27,7 +29,7 @@ use crate::porcelain::revision::resolve;
 use crate::porcelain::scrubbing::{Scrubbed, tips, wanted};
 use crate::porcelain::secrets::{Passage, SecretGate, refuse};
 use crate::program::complete::revisions;
-use crate::program::invocation::{Invocation, input_name, open_file, stamp};
+use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::output::{FAINT, ID, NAME, Output};
 use crate::view::progress::Working;
@@ -53,7 +55,7 @@ const NAME_CHARS: usize = 100;
   turntree bundle create nightly -o nightly.bundle.age --encrypt-to age1...
   turntree bundle show nightly.bundle
   turntree bundle show nightly.bundle --operations
-  turntree bundle verify nightly.bundle
+  turntree bundle verify nightly.bundle --repair
   turntree bundle unbundle nightly.bundle --dry-run
   turntree bundle unbundle nightly.bundle --session from-home")]
 pub(crate) struct Bundle {
@@ -93,6 +95,11 @@ struct Create {
     /// Level of compression
     #[arg(long, value_enum, default_value_t = Level::Archive)]
     tier: Level,
+    /// Percent of the file that may be damaged and is restored then: the file grows by as much and some
+    /// kilobytes; 0 for none
+    #[arg(long, value_name = "PERCENT", default_value_t = ParityShare::default().percent(),
+        value_parser = clap::value_parser!(u8).range(..=100))]
+    parity: u8,
     #[command(flatten)]
     sealing: Sealing,
     #[command(flatten)]
@@ -120,6 +127,9 @@ struct Verify {
     /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_bytes: Option<u64>,
+    /// Write what parity restores over the damaged bytes of the file, and verify it then
+    #[arg(long)]
+    repair: bool,
 }
 
 /// Import a bundle into the store
@@ -142,15 +152,6 @@ struct Unbundle {
     /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_bytes: Option<u64>,
-}
-
-#[derive(Debug, Args)]
-struct Input {
-    /// The bundle, or - for standard input
-    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    file: PathBuf,
-    #[command(flatten)]
-    opening: Opening,
 }
 
 /// The level of compression of a bundle.
@@ -224,17 +225,28 @@ impl Create {
         let dir = if to_stdout { repo.store().dir() } else { folder_of(&self.output) };
         let spool = Spool::create(dir)?;
         let written = plan.write(source, self.tier.tier(), spool.file())?;
-        let copied = |out: &mut dyn Write| match encryptor {
-            Some(encryptor) => encryption::seal(encryptor, spool.reader(), out),
-            None => io::copy(&mut spool.reader(), out).and_then(|_| out.flush()),
+        let spool = match encryptor {
+            Some(encryptor) => {
+                let sealed = Spool::create(dir)?;
+                encryption::seal(encryptor, spool.reader(), &mut sealed.writer())
+                    .map_err(|error| Error::io("encrypt the bundle", error))?;
+                sealed
+            }
+            None => spool,
         };
+        let parity = match self.parity {
+            0 => 0,
+            percent => append_parity(spool.file(), ParityShare::new(percent)?)?,
+        };
+        let copied =
+            |out: &mut dyn Write| io::copy(&mut spool.reader(), out).and_then(|_| out.flush());
         match to_stdout {
             true => copied(&mut run.out)?,
             false => save_checked(&self.output, copied)?,
         }
         drop(working);
         if !to_stdout {
-            self.report(&mut run.out, &plan, &written)?;
+            self.report(&mut run.out, &plan, &written, parity)?;
         }
         Ok(Answer::Yes)
     }
@@ -253,7 +265,13 @@ impl Create {
         self.gate.check(repo, &[scope], &plan.texts(repo)?)
     }
 
-    fn report(&self, out: &mut Output, plan: &BundlePlan, written: &BundleWritten) -> Result<()> {
+    fn report(
+        &self,
+        out: &mut Output,
+        plan: &BundlePlan,
+        written: &BundleWritten,
+        parity_bytes: u64,
+    ) -> Result<()> {
         let (file, manifest) = (self.output.display().to_string(), &plan.manifest);
         let encrypted = self.sealing.is_asked_for();
         if out.json {
@@ -263,6 +281,7 @@ impl Create {
                 encrypted,
                 bytes: written.bytes,
                 raw_bytes: written.raw_bytes,
+                parity_bytes,
                 manifest,
             })?;
             return Ok(());
@@ -270,18 +289,22 @@ impl Create {
         let turns = count(turns(manifest), "turn");
         let (bytes, raw) = (size(written.bytes), size(written.raw_bytes));
         let how = if encrypted { ", encrypted" } else { "" };
-        writeln!(out, "wrote {turns}, {raw}, as {bytes} to {file}{how}")?;
+        let parity = match parity_bytes {
+            0 => String::new(),
+            bytes => format!(", with {} of parity", size(bytes)),
+        };
+        writeln!(out, "wrote {turns}, {raw}, as {bytes} to {file}{how}{parity}")?;
         requirements(out, &manifest.prerequisites)
     }
 }
 
 impl ShowBundle {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let (bundle, encrypted) = self.input.open()?;
+        let opened = self.input.open()?;
         if self.operations {
-            return self.list(&bundle, &mut run.out);
+            return self.list(&opened.bundle, &mut run.out);
         }
-        let shown = shown(&bundle, encrypted);
+        let shown = opened.shown();
         match run.out.json {
             true => run.out.record(&shown)?,
             false => describe(&mut run.out, &shown)?,
@@ -304,12 +327,14 @@ impl ShowBundle {
 
 impl Verify {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let (bundle, encrypted) = self.input.open()?;
+        let repaired = self.repair.then(|| self.input.repair()).transpose()?;
+        let opened = self.input.open()?;
+        let bundle = &opened.bundle;
         let working = Working::new("verifying");
         let missing = match run.open() {
             Ok(repo) => {
                 let options = UnbundleOptions { session: None, max_bytes: self.max_bytes };
-                Some(plan_unbundle(&repo, &bundle, &options)?.missing)
+                Some(plan_unbundle(&repo, bundle, &options)?.missing)
             }
             Err(Failure::Library { error, .. })
                 if error.kind() == ErrorKind::NotFound && run.named_store().is_none() =>
@@ -321,23 +346,43 @@ impl Verify {
         };
         drop(working);
         let has_all = missing.as_ref().is_none_or(Vec::is_empty);
-        let shown = shown(&bundle, encrypted);
+        let shown = opened.shown();
         if run.out.json {
-            run.out.record(&json::BundleVerified { shown, missing: missing.as_deref() })?;
+            let repaired = repaired.map(|damage| !damage.is_none());
+            run.out.record(&json::BundleVerified {
+                shown,
+                repaired,
+                missing: missing.as_deref(),
+            })?;
         } else {
             describe(&mut run.out, &shown)?;
-            writeln!(run.out, "every byte verifies")?;
+            match repaired.filter(|damage| !damage.is_none()) {
+                Some(damage) => {
+                    let shards = count(damage.damaged.len() as u64, "shard");
+                    let parity = match damage.lost_units {
+                        0 => String::new(),
+                        units => format!(", and {} of its parity", count(units, "unit")),
+                    };
+                    writeln!(run.out, "repaired {shards}{parity}")?;
+                }
+                None if self.repair => writeln!(run.out, "nothing to repair")?,
+                None => {}
+            }
+            match opened.is_damaged() {
+                true => writeln!(run.out, "every byte verifies, once its parity restored it")?,
+                false => writeln!(run.out, "every byte verifies")?,
+            }
             for missing in missing.iter().flatten() {
                 writeln!(run.out, "this store has not {}", name_of(missing))?;
             }
         }
-        Ok(if has_all { Answer::Yes } else { Answer::No })
+        Ok(if has_all && !opened.is_damaged() { Answer::Yes } else { Answer::No })
     }
 }
 
 impl Unbundle {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let (bundle, _) = self.input.open()?;
+        let bundle = self.input.open()?.bundle;
         let (session, max_bytes) = (self.session.clone(), self.max_bytes);
         let options = UnbundleOptions { session, max_bytes };
         let repo = if self.dry_run { run.open()? } else { run.open_or_create()? };
@@ -414,25 +459,6 @@ impl Unbundle {
     }
 }
 
-impl Input {
-    /// Opens the bundle, and tells whether it is encrypted.
-    fn open(&self) -> Result<(BundleFile, bool)> {
-        let name = input_name(&self.file);
-        let file = if self.file == Path::new("-") {
-            // It is read at many places, and again while it is taken in.
-            let failed = |error| Error::io("keep what comes from standard input", error);
-            let mut file = tempfile::tempfile().map_err(failed)?;
-            io::copy(&mut io::stdin().lock(), &mut file).map_err(failed)?;
-            io::Seek::rewind(&mut file).map_err(failed)?;
-            file
-        } else {
-            open_file(&self.file)?
-        };
-        let (bytes, encrypted) = encryption::open(file, &name, &self.opening)?;
-        Ok((BundleFile::open(bytes).map_err(|error| error.at(name))?, encrypted))
-    }
-}
-
 impl Level {
     fn tier(self) -> Tier {
         match self {
@@ -456,22 +482,13 @@ fn turns(manifest: &Manifest) -> u64 {
     manifest.sessions.iter().map(|session| session.turns).sum()
 }
 
-fn shown(bundle: &BundleFile, encrypted: bool) -> json::BundleShown<'_> {
-    json::BundleShown {
-        checksum: bundle.checksum().to_string(),
-        encrypted,
-        bytes: bundle.file_bytes(),
-        raw_bytes: bundle.raw_bytes(),
-        manifest: bundle.manifest(),
-    }
-}
-
 fn describe(out: &mut Output, shown: &json::BundleShown<'_>) -> Result<()> {
     let manifest = shown.manifest;
     let checksum: String = shown.checksum.chars().take(ID_DIGITS).collect();
     let how = if shown.encrypted { ", encrypted" } else { "" };
     let (bytes, raw) = (size(shown.bytes), size(shown.raw_bytes));
-    writeln!(out, "bundle {checksum}: {bytes} for {raw}{how}")?;
+    let parity = shown.parity.as_ref().map(|parity| format!(", {} of parity", size(parity.bytes)));
+    writeln!(out, "bundle {checksum}: {bytes} for {raw}{how}{}", parity.unwrap_or_default())?;
     for session in &manifest.sessions {
         let name = out.paint.paint(NAME, one_line(&session.session, NAME_CHARS));
         let (first, last) = (session.first_turn, session.last_turn);

@@ -35,9 +35,31 @@ impl Spool {
         &self.0
     }
 
+    /// Returns a writer of its content, front to back.
+    pub(crate) fn writer(&self) -> impl Write {
+        TempFileWriter { file: &*self.0, at: 0 }
+    }
+
     /// Returns a reader of its content, front to back.
     pub(crate) fn reader(&self) -> impl Read {
         TempFileReader { file: &*self.0, at: 0 }
+    }
+}
+
+struct TempFileWriter<'a> {
+    file: &'a dyn IoFile,
+    at: u64,
+}
+
+impl Write for TempFileWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_at(bytes, self.at)?;
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

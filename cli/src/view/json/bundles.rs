@@ -17,6 +17,8 @@ pub(crate) struct BundleWritten<'a> {
     pub(crate) bytes: u64,
     /// Bytes of its objects.
     pub(crate) raw_bytes: u64,
+    /// Bytes of the parity behind it.
+    pub(crate) parity_bytes: u64,
     pub(crate) manifest: &'a Manifest,
 }
 
@@ -30,7 +32,22 @@ pub(crate) struct BundleShown<'a> {
     pub(crate) bytes: u64,
     /// Bytes of its objects, as it says.
     pub(crate) raw_bytes: u64,
+    /// Its parity; `null` without.
+    pub(crate) parity: Option<BundleParity>,
     pub(crate) manifest: &'a Manifest,
+}
+
+/// The parity of a bundle, and the damage that it found.
+#[derive(Serialize)]
+pub(crate) struct BundleParity {
+    pub(crate) bytes: u64,
+    pub(crate) shards: u64,
+    pub(crate) damaged_shards: u64,
+    /// Units of the parity.
+    pub(crate) units: u64,
+    pub(crate) damaged_units: u64,
+    /// True if every damaged shard can be restored.
+    pub(crate) can_restore: bool,
 }
 
 /// `bundle show --operations`, a line each.
@@ -51,6 +68,9 @@ pub(crate) struct BundledOperation {
 pub(crate) struct BundleVerified<'a> {
     #[serde(flatten)]
     pub(crate) shown: BundleShown<'a>,
+    /// True if damaged bytes were written again; only with `--repair`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) repaired: Option<bool>,
     /// Commits that the store lacks and would need; `null` when no store was asked.
     pub(crate) missing: Option<&'a [Prerequisite]>,
 }

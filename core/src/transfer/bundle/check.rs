@@ -10,7 +10,7 @@ use super::select::{MAX_TAGS, SessionTally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Tag};
 use crate::repo::{BranchName, check_full_name, links, pin_name, tag_name};
-use crate::store::{BundleFile, Outside, ReadAt, Tombstone};
+use crate::store::{BundleFile, Outside, Protected, ReadAt, Tombstone};
 
 /// Bytes that are enough for the first line.
 const HEAD_BYTES: usize = 32;
@@ -43,12 +43,28 @@ pub struct BundleContents {
 }
 
 impl Bundle {
-    /// Opens a bundle and reads what it says of itself: some kilobytes.
+    /// Opens a bundle and reads what it says of itself: some kilobytes, or the whole file when it has
+    /// parity, by which it is read as it should be.
     ///
     /// # Errors
     /// `InvalidInput` when it is something else, `Unsupported` for a later version, `Corrupt` when it
     /// is not whole, `Io` when it cannot be read.
     pub fn open(file: Arc<dyn ReadAt>) -> Result<Self> {
+        // A bundle with parity does not end where its file ends, and its head may be damaged.
+        let refused = match Self::open_plain(Arc::clone(&file)) {
+            Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::InvalidInput) => {
+                error
+            }
+            opened => return opened,
+        };
+        let protected = Protected::open(file)?;
+        match protected.damage() {
+            Some(_) => Self::open_plain(protected.content()),
+            None => Err(refused),
+        }
+    }
+
+    fn open_plain(file: Arc<dyn ReadAt>) -> Result<Self> {
         let mut head = [0; HEAD_BYTES];
         // What cannot be read at all, opening it says better.
         if let Ok(read) = file.read_at(&mut head, 0) {

@@ -1,0 +1,163 @@
+//! The bundle that a command reads: opened, restored by its parity, decrypted.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind as IoErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use turntree::Error;
+use turntree::store::{
+    Access, Io, IoFile, ParityDamage, Protected, ReadAt, RealIo, repair_by_parity,
+};
+use turntree::transfer::bundle::Bundle as BundleFile;
+
+use super::encryption::{self, Opening};
+use crate::program::invocation::{input_name, open_file};
+use crate::view::error::Result;
+use crate::view::json;
+use crate::view::output::warn;
+use crate::view::render::count;
+
+#[derive(Debug, Args)]
+pub(super) struct Input {
+    /// The bundle, or - for standard input
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+    #[command(flatten)]
+    opening: Opening,
+}
+
+/// An open bundle.
+pub(super) struct Opened {
+    pub(super) bundle: BundleFile,
+    pub(super) encrypted: bool,
+    /// Bytes of its parity, and the damage that it found.
+    parity: Option<(u64, ParityDamage)>,
+}
+
+impl Input {
+    /// Opens the bundle; says on stderr what parity had to restore.
+    pub(super) fn open(&self) -> Result<Opened> {
+        let name = input_name(&self.file);
+        let file = if self.is_stdin() {
+            // It is read at many places, and again while it is taken in.
+            let failed = |error| Error::io("keep what comes from standard input", error);
+            let mut file = tempfile::tempfile().map_err(failed)?;
+            io::copy(&mut io::stdin().lock(), &mut file).map_err(failed)?;
+            file
+        } else {
+            open_file(&self.file)?
+        };
+        let protected = Protected::open(Arc::new(Plain(file))).map_err(|error| error.at(&name))?;
+        let damage = protected.damage().cloned();
+        if let Some(damage) = &damage {
+            self.tell(&name, damage);
+        }
+        let parity = damage.map(|damage| (protected.parity_bytes(), damage));
+        let opened = self.decrypt(&protected, &name);
+        // Not even its head may be that of a bundle, but it has parity, so it was one.
+        let lost = parity.as_ref().filter(|(_, damage)| !damage.can_restore);
+        let (bundle, encrypted) = opened.map_err(|failure| match lost {
+            Some((_, damage)) => {
+                let found = format!("{} of {} shards damaged", damage.damaged.len(), damage.shards);
+                Error::corrupt(&name, "as much damage as its parity can restore", found).into()
+            }
+            None => failure,
+        })?;
+        Ok(Opened { bundle, encrypted, parity })
+    }
+
+    fn decrypt(&self, protected: &Protected, name: &str) -> Result<(BundleFile, bool)> {
+        let (bytes, encrypted) = encryption::open(protected.content(), name, &self.opening)?;
+        Ok((BundleFile::open(bytes).map_err(|error| error.at(name))?, encrypted))
+    }
+
+    /// Repairs the file where it lies, and returns the damage that there was.
+    pub(super) fn repair(&self) -> Result<ParityDamage> {
+        if self.is_stdin() {
+            return Err(Error::invalid("standard input cannot be repaired: name a file").into());
+        }
+        let name = input_name(&self.file);
+        drop(open_file(&self.file)?);
+        let failed = |error| Error::io(format!("open {name} to repair it"), error);
+        let path = fs::canonicalize(&self.file).map_err(failed)?;
+        let file: Arc<dyn IoFile> = RealIo.open(&path, Access::Write).map_err(failed)?;
+        Ok(repair_by_parity(&file).map_err(|error| error.at(name))?)
+    }
+
+    fn is_stdin(&self) -> bool {
+        self.file == Path::new("-")
+    }
+
+    fn tell(&self, name: &str, damage: &ParityDamage) {
+        let shards = damage.damaged.len() as u64;
+        let lost = format!("{shards} of {}", count(damage.shards, "shard"));
+        let how = match self.is_stdin() {
+            true => String::new(),
+            false => format!("; 'turntree bundle verify --repair {name}' repairs the file"),
+        };
+        match (damage.can_restore, shards) {
+            (false, 0) => warn(&format!("{name} is damaged, and so is its parity")),
+            (false, _) => {
+                warn(&format!("{name} is damaged: {lost}, more than its parity can restore"));
+            }
+            (true, 0) if damage.lost_units == 0 => {}
+            (true, 0) => warn(&format!("the parity of {name} is damaged{how}")),
+            (true, _) => {
+                warn(&format!("{name} is damaged: {lost}, read by its parity{how}"));
+            }
+        }
+    }
+}
+
+impl Opened {
+    /// Returns true if a byte of the file is damaged, though parity makes up for it.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.parity.as_ref().is_some_and(|(_, damage)| !damage.is_none())
+    }
+
+    /// The record of the bundle.
+    pub(super) fn shown(&self) -> json::BundleShown<'_> {
+        let parity = self.parity.as_ref().map(|(bytes, damage)| json::BundleParity {
+            bytes: *bytes,
+            shards: damage.shards,
+            damaged_shards: damage.damaged.len() as u64,
+            units: damage.units,
+            damaged_units: damage.lost_units,
+            can_restore: damage.can_restore,
+        });
+        json::BundleShown {
+            checksum: self.bundle.checksum().to_string(),
+            encrypted: self.encrypted,
+            bytes: self.bundle.file_bytes(),
+            raw_bytes: self.bundle.raw_bytes(),
+            parity,
+            manifest: self.bundle.manifest(),
+        }
+    }
+}
+
+/// A file as it is.
+#[derive(Debug)]
+pub(super) struct Plain(pub(super) File);
+
+impl ReadAt for Plain {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.0.read_at(rest, offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == IoErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}

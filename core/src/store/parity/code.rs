@@ -1,0 +1,56 @@
+//! The Reed-Solomon code: recovery shards of shards, and lost shards from any that are left.
+
+use reed_solomon_simd::engine::DefaultEngine;
+use reed_solomon_simd::rate::{HighRateDecoder, HighRateEncoder, RateDecoder, RateEncoder};
+
+use crate::error::{Error, Result};
+
+/// Computes the recovery shards of these shards, all of one length.
+pub(super) fn encode<'a>(
+    shards: impl ExactSizeIterator<Item = &'a [u8]>,
+    recovery: usize,
+    shard_bytes: usize,
+) -> Result<Vec<Vec<u8>>> {
+    // The rate is part of the format, so it is not left to the choice of the library.
+    let engine = DefaultEngine::new();
+    let mut encoder =
+        HighRateEncoder::new(shards.len(), recovery, shard_bytes, engine, None).map_err(refused)?;
+    for shard in shards {
+        encoder.add_original_shard(shard).map_err(refused)?;
+    }
+    let encoded = encoder.encode().map_err(refused)?;
+    Ok(encoded.recovery_iter().map(<[u8]>::to_vec).collect())
+}
+
+/// A group to be restored: the shards and the recovery shards that are whole, by their positions.
+pub(super) struct Decoding(HighRateDecoder<DefaultEngine>);
+
+impl Decoding {
+    pub(super) fn new(shards: usize, recovery: usize, shard_bytes: usize) -> Result<Self> {
+        let engine = DefaultEngine::new();
+        let decoder = HighRateDecoder::new(shards, recovery, shard_bytes, engine, None);
+        Ok(Self(decoder.map_err(refused)?))
+    }
+
+    pub(super) fn shard(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
+        self.0.add_original_shard(at, bytes).map_err(refused)
+    }
+
+    pub(super) fn recovery(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
+        self.0.add_recovery_shard(at, bytes).map_err(refused)
+    }
+
+    /// Gives each shard that was not there.
+    pub(super) fn restore(
+        mut self,
+        mut give: impl FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let restored = self.0.decode().map_err(refused)?;
+        restored.restored_original_iter().try_for_each(|(at, bytes)| give(at, bytes))
+    }
+}
+
+/// The code refuses what the shape of the parity rules out, and too few shards.
+fn refused(error: reed_solomon_simd::Error) -> Error {
+    Error::malformed("the parity", "shards that the code can compute").with_source(error)
+}

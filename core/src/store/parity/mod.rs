@@ -1,0 +1,56 @@
+//! Parity: bytes beside a file from which damaged ones of it are computed again.
+//!
+//! ```text
+//! content   | shard | shard | ... | shard |      of which some may be lost
+//! parity    | unit | unit | ... | unit |         each tells all about the parity, and verifies alone
+//!
+//! unit      recovery   any r of a group stand for any r shards of it
+//!           table      checksums of the shards, which tell the damaged ones; twice over
+//! ```
+//!
+//! The content is cut into shards. Shards take turns among groups, so a run of lost sectors costs each
+//! group about the same, and each group has recovery shards of a Reed-Solomon code: as many shards
+//! as there are whole recovery shards can be lost, whichever they are. Checksums say which are
+//! damaged, so that all recovery shards serve to restore. No unit matters more than another one:
+//! there is no header that could be lost.
+//!
+//! Nothing is believed: what was restored has the checksums of the shards, and whoever reads the
+//! content verifies it as if it had never been damaged. Specified in `format-spec/parity.md`.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use turntree::store::{Io, IoFile, Parity, ParityShare, ReadAt, RealIo, append_parity};
+//! # let folder = tempfile::tempdir()?;
+//!
+//! let file = RealIo.create(&folder.path().join("kept"))?;
+//! file.write_at(&[7; 100_000], 0)?;
+//! append_parity(&file, ParityShare::default())?;
+//!
+//! file.write_at(&[0; 1_000], 50_000)?;
+//! let file: Arc<dyn ReadAt> = Arc::new(file);
+//! let parity = Parity::behind(&file)?.ok_or("the parity is gone")?;
+//! let damage = parity.examine(&*file)?;
+//! let mended = parity.mended(file, &damage)?;
+//! let mut found = [0; 1_000];
+//! mended.read_at(&mut found, 50_000)?;
+//! assert_eq!(found, [7; 1_000]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod code;
+mod mended;
+mod protected;
+mod read;
+mod restore;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod unit;
+mod write;
+
+pub use self::mended::Mended;
+pub use self::protected::{Protected, repair_by_parity};
+pub use self::read::Parity;
+pub use self::restore::ParityDamage;
+pub use self::shape::ParityShare;
+pub use self::write::append_parity;

@@ -1,0 +1,100 @@
+//! Opens a file that may have parity: to read as it should be, or to repair where it lies.
+
+use std::sync::Arc;
+
+use super::Mended;
+use super::read::Parity;
+use super::restore::ParityDamage;
+use super::write::{rewrite_parity, survey};
+use crate::error::{Error, Result};
+use crate::store::io::{IoFile, ReadAt};
+
+/// A file as it should be: without its parity, and with restored shards in the place of damaged ones.
+#[derive(Debug)]
+pub struct Protected {
+    content: Arc<dyn ReadAt>,
+    damage: Option<ParityDamage>,
+    parity_bytes: u64,
+}
+
+impl Protected {
+    /// Opens a file. One without parity, or with more damage than its parity can restore, is read as
+    /// it is, and whoever reads it finds out. Reads the whole file.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be read.
+    pub fn open(file: Arc<dyn ReadAt>) -> Result<Self> {
+        let Some(parity) = Parity::behind(&file)? else {
+            return Ok(Self { content: file, damage: None, parity_bytes: 0 });
+        };
+        let damage = parity.examine(&*file)?;
+        let content = match damage.can_restore {
+            true => parity.mended(file, &damage)?,
+            false => Mended::new(file, parity.content_bytes(), Vec::new()),
+        };
+        let parity_bytes = parity.bytes();
+        Ok(Self { content: Arc::new(content), damage: Some(damage), parity_bytes })
+    }
+
+    /// Returns the content.
+    #[must_use]
+    pub fn content(&self) -> Arc<dyn ReadAt> {
+        Arc::clone(&self.content)
+    }
+
+    /// Returns the damage that was found; nothing without parity.
+    #[must_use]
+    pub fn damage(&self) -> Option<&ParityDamage> {
+        self.damage.as_ref()
+    }
+
+    /// Bytes of the parity, 0 without.
+    #[must_use]
+    pub fn parity_bytes(&self) -> u64 {
+        self.parity_bytes
+    }
+}
+
+/// Writes what parity restores over the damaged bytes of a file, and whole units over damaged ones;
+/// both are durable then. Bytes that are not damaged stay as they are, so a crash in between costs
+/// nothing. Returns the damage that there was.
+///
+/// # Errors
+/// `InvalidInput` when the file has no parity, `Corrupt` when it cannot restore the damage (nothing is
+/// written then), `Io` when the disk refuses.
+pub fn repair_by_parity(file: &Arc<dyn IoFile>) -> Result<ParityDamage> {
+    let reader: Arc<dyn ReadAt> = Arc::new(Arc::clone(file));
+    let parity = Parity::behind(&reader)?;
+    let parity =
+        parity.ok_or_else(|| Error::invalid("the file has no parity to repair it with"))?;
+    parity.repair(&reader, file, file)
+}
+
+impl Parity {
+    /// Repairs a content and its parity, each in its file.
+    pub(in crate::store) fn repair(
+        &self,
+        content: &Arc<dyn ReadAt>,
+        to: &Arc<dyn IoFile>,
+        parity_to: &Arc<dyn IoFile>,
+    ) -> Result<ParityDamage> {
+        let damage = self.examine(&**content)?;
+        if damage.is_none() {
+            return Ok(damage);
+        }
+        let mended = self.mended(Arc::clone(content), &damage)?;
+        if survey(&mended, &self.shape)?.1 != self.content {
+            return Err(Error::malformed("the parity", "the content that it was made of"));
+        }
+        let failed = |error| Error::io("write what was restored", error);
+        for (offset, piece) in mended.pieces() {
+            to.write_at(piece, offset).map_err(failed)?;
+        }
+        to.sync_data().map_err(failed)?;
+        if damage.lost_units > 0 {
+            rewrite_parity(&mended, &self.shape, &**parity_to, self.start)?;
+            parity_to.sync_data().map_err(failed)?;
+        }
+        Ok(damage)
+    }
+}

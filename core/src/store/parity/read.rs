@@ -1,0 +1,172 @@
+//! Finds the parity of a file, whatever became of the rest of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use memchr::memmem;
+
+use super::code::Decoding;
+use super::shape::{Place, Role, Shape};
+use super::unit::{ContentSum, HEADER_BYTES, MAGIC, UnitHeader, verified};
+use super::write::unreadable;
+use crate::error::Result;
+use crate::store::io::ReadAt;
+
+/// Bytes that are looked through at a time.
+const WINDOW_BYTES: u64 = 1 << 20;
+/// Bytes of candidates that are hashed, beyond twice the file, before the search is given up: magics
+/// can be anywhere, and each may claim a shard of 1 MiB.
+const SEARCH_BYTES: u64 = 64 << 20;
+
+/// A parity that was found.
+pub struct Parity {
+    pub(super) shape: Shape,
+    pub(super) content: ContentSum,
+    pub(super) file: Arc<dyn ReadAt>,
+    /// Where the units begin in the file.
+    pub(super) start: u64,
+    /// The position of each unit that verifies.
+    pub(super) units: HashMap<Place, u64>,
+    /// The checksums of the shards; nothing when too many units are lost.
+    pub(super) table: Option<Vec<u8>>,
+}
+
+impl Parity {
+    /// Finds the parity that lies behind the content in the same file: nothing when there is none, or
+    /// no unit of it is whole. Reads the end of the file and the parity; the whole file when nothing
+    /// is found.
+    ///
+    /// # Errors
+    /// `Io` when the file cannot be read.
+    pub fn behind(file: &Arc<dyn ReadAt>) -> Result<Option<Self>> {
+        let Some(header) = any_unit(&**file)? else { return Ok(None) };
+        Self::read(Arc::clone(file), header, header.shape.content_bytes).map(Some)
+    }
+
+    /// Bytes that the parity protects, from the start of the file.
+    #[must_use]
+    pub fn content_bytes(&self) -> u64 {
+        self.shape.content_bytes
+    }
+
+    /// Bytes of the parity.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.shape.units() * self.unit_bytes()
+    }
+
+    /// Returns true if no unit is damaged.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.units.len() as u64 == self.shape.units()
+    }
+
+    fn read(file: Arc<dyn ReadAt>, header: UnitHeader, start: u64) -> Result<Self> {
+        let UnitHeader { shape, content, .. } = header;
+        let (units, table) = (HashMap::new(), None);
+        let mut parity = Self { shape, content, file, start, units, table };
+        for (position, place) in (0..).zip(shape.places()) {
+            if parity.unit_at(position, place)?.is_some() {
+                parity.units.insert(place, position);
+            }
+        }
+        parity.table = parity.read_table()?;
+        Ok(parity)
+    }
+
+    pub(super) fn unit_bytes(&self) -> u64 {
+        HEADER_BYTES as u64 + u64::from(self.shape.shard_bytes)
+    }
+
+    /// The shard of a unit, when it is whole.
+    pub(super) fn shard_of(&self, place: Place) -> Result<Option<Vec<u8>>> {
+        match self.units.get(&place) {
+            Some(position) => self.unit_at(*position, place),
+            None => Ok(None),
+        }
+    }
+
+    fn unit_at(&self, position: u64, place: Place) -> Result<Option<Vec<u8>>> {
+        let mut bytes = vec![0; HEADER_BYTES + self.shape.shard_bytes as usize];
+        let offset = self.start.saturating_add(position * self.unit_bytes());
+        let read = self.file.read_at(&mut bytes, offset).map_err(unreadable)?;
+        let wanted = UnitHeader { shape: self.shape, content: self.content, place };
+        let found = bytes.get(..read).and_then(verified).filter(|(header, _)| *header == wanted);
+        Ok(found.map(|(_, shard)| shard.to_vec()))
+    }
+
+    /// The table, from any half of its units.
+    fn read_table(&self) -> Result<Option<Vec<u8>>> {
+        let len = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        let (shards, recovery) = (self.shape.table_shards(), self.shape.table_recovery());
+        let shard_bytes = self.shape.shard_bytes as usize;
+        let mut decoding = Decoding::new(len(shards), len(recovery), shard_bytes)?;
+        let mut table = vec![0; len(shards) * shard_bytes];
+        let mut put = |at: usize, bytes: &[u8]| {
+            if let Some(room) = table.chunks_mut(shard_bytes).nth(at) {
+                room.copy_from_slice(bytes);
+            }
+        };
+        let (mut whole, mut spare) = (0, 0);
+        for index in 0..shards {
+            if let Some(shard) = self.shard_of(Place { role: Role::Table, index })? {
+                put(len(index), &shard);
+                decoding.shard(len(index), &shard)?;
+                whole += 1;
+            }
+        }
+        if whole == shards {
+            return Ok(Some(table));
+        }
+        for index in 0..recovery {
+            if let Some(shard) = self.shard_of(Place { role: Role::TableRecovery, index })? {
+                decoding.recovery(len(index), &shard)?;
+                spare += 1;
+            }
+        }
+        if whole + spare < shards {
+            return Ok(None);
+        }
+        decoding.restore(|at, bytes| {
+            put(at, bytes);
+            Ok(())
+        })?;
+        Ok(Some(table))
+    }
+}
+
+impl std::fmt::Debug for Parity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parity").field("shape", &self.shape).finish_non_exhaustive()
+    }
+}
+
+/// The last unit in a file that verifies.
+fn any_unit(file: &dyn ReadAt) -> Result<Option<UnitHeader>> {
+    let bytes = file.size().map_err(unreadable)?;
+    let mut left = bytes.saturating_mul(2).saturating_add(SEARCH_BYTES);
+    let mut end = bytes;
+    while end > 0 {
+        let start = end.saturating_sub(WINDOW_BYTES);
+        // A magic may lie across the end of the window.
+        let len = usize::try_from((end - start).saturating_add(MAGIC.len() as u64 - 1));
+        let mut window = vec![0; len.unwrap_or_default()];
+        let read = file.read_at(&mut window, start).map_err(unreadable)?;
+        window.truncate(read);
+        for at in memmem::rfind_iter(&window, &MAGIC) {
+            let offset = start + at as u64;
+            let mut head = [0; HEADER_BYTES];
+            file.read_at(&mut head, offset).map_err(unreadable)?;
+            let Some(header) = UnitHeader::decode(&head) else { continue };
+            let mut unit = vec![0; HEADER_BYTES + header.shape.shard_bytes as usize];
+            let Some(rest) = left.checked_sub(unit.len() as u64) else { return Ok(None) };
+            left = rest;
+            let read = file.read_at(&mut unit, offset).map_err(unreadable)?;
+            if let Some((header, _)) = unit.get(..read).and_then(verified) {
+                return Ok(Some(header));
+            }
+        }
+        end = start;
+    }
+    Ok(None)
+}

@@ -1,0 +1,209 @@
+//! The shape of a parity: how long shards are, which group each is in, and how many units there are.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+/// Most shards of a group: at most 32 MiB of content with the usual shards, and some 80 MiB of memory
+/// to restore it.
+const GROUP_SHARDS: u64 = 1 << 13;
+/// Most shards of a content.
+const MAX_SHARDS: u64 = 1 << 23;
+/// Most shards of the table of checksums.
+const MAX_TABLE_SHARDS: u64 = 1 << 14;
+/// Least and most bytes of a shard; a power of two.
+const SHARD_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
+/// Bytes of the checksum of a shard in the table.
+pub(super) const SUM_BYTES: usize = 8;
+/// Fewest recovery shards of a group.
+const MIN_RECOVERY: u64 = 2;
+/// Recovery shards of the table beyond as many as it has shards.
+const SPARE_TABLE_SHARDS: u64 = 3;
+
+/// The share of a file that may be lost: its parity takes as much, and some kilobytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ParityShare(u8);
+
+impl ParityShare {
+    /// Takes a share in percent of the content.
+    ///
+    /// # Errors
+    /// `InvalidInput` unless it is from 1 to 100.
+    pub fn new(percent: u8) -> Result<Self> {
+        match percent {
+            1..=100 => Ok(Self(percent)),
+            _ => {
+                let message = format!("parity of {percent} %: expected 1 to 100 percent");
+                Err(Error::invalid(message))
+            }
+        }
+    }
+
+    /// Returns the share in percent.
+    #[must_use]
+    pub fn percent(self) -> u8 {
+        self.0
+    }
+}
+
+/// Five percent.
+impl Default for ParityShare {
+    fn default() -> Self {
+        Self(5)
+    }
+}
+
+impl fmt::Display for ParityShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} %", self.0)
+    }
+}
+
+/// The shape of a parity, from which everything else follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) content_bytes: u64,
+    pub(super) shard_bytes: u32,
+    /// Recovery shards of each group.
+    pub(super) recovery: u32,
+}
+
+impl Shape {
+    /// Chooses the shape for a content: short shards for a small one, else those of a disk's sector,
+    /// and longer ones where there would be too many.
+    ///
+    /// # Errors
+    /// `InvalidInput` when there is nothing to protect, `LimitExceeded` when it is too much.
+    pub(super) fn choose(content_bytes: u64, share: ParityShare) -> Result<Self> {
+        let mut shard_bytes: u32 = match content_bytes {
+            0 => return Err(Error::invalid("parity of an empty file: it protects nothing")),
+            1..0x4_0000 => 512,
+            0x4_0000..0x10_0000 => 1 << 10,
+            _ => 1 << 12,
+        };
+        while content_bytes.div_ceil(shard_bytes.into()) > MAX_SHARDS {
+            shard_bytes *= 2;
+        }
+        let shape = Self { content_bytes, shard_bytes, recovery: 0 };
+        let of_group = shape.group_len(0) * u64::from(share.0);
+        let recovery = of_group.div_ceil(100).max(MIN_RECOVERY);
+        let shape = Self { recovery: u32::try_from(recovery).unwrap_or(u32::MAX), ..shape };
+        let most = MAX_SHARDS * u64::from(*SHARD_BYTES.end());
+        shape
+            .checked()
+            .ok_or_else(|| Error::limit("bytes of a file with parity", most, content_bytes))
+    }
+
+    /// The shape, if it is one that a writer may choose: bounds what a reader does.
+    pub(super) fn checked(self) -> Option<Self> {
+        let good = SHARD_BYTES.contains(&self.shard_bytes)
+            && self.shard_bytes.is_power_of_two()
+            && (1..=MAX_SHARDS).contains(&self.shards())
+            && self.table_shards() <= MAX_TABLE_SHARDS
+            && (1..=GROUP_SHARDS).contains(&u64::from(self.recovery));
+        good.then_some(self)
+    }
+
+    /// Shards of the content.
+    pub(super) fn shards(&self) -> u64 {
+        self.content_bytes.div_ceil(self.shard_bytes.into())
+    }
+
+    /// Groups among which the shards take turns.
+    pub(super) fn groups(&self) -> u64 {
+        self.shards().div_ceil(GROUP_SHARDS)
+    }
+
+    /// Shards of a group: the shards `group`, `group + groups`, and so on.
+    pub(super) fn group_len(&self, group: u64) -> u64 {
+        self.shards().saturating_sub(group).div_ceil(self.groups())
+    }
+
+    /// Offset and length of a shard in the content; the last one may be short.
+    pub(super) fn shard(&self, shard: u64) -> (u64, usize) {
+        let offset = shard * u64::from(self.shard_bytes);
+        let left = self.content_bytes.saturating_sub(offset).min(self.shard_bytes.into());
+        (offset, usize::try_from(left).unwrap_or(usize::MAX))
+    }
+
+    /// Shards of the table of checksums.
+    pub(super) fn table_shards(&self) -> u64 {
+        (self.shards() * SUM_BYTES as u64).div_ceil(self.shard_bytes.into())
+    }
+
+    /// Recovery shards of the table: half of all may be lost, and of a small table most.
+    pub(super) fn table_recovery(&self) -> u64 {
+        self.table_shards() + SPARE_TABLE_SHARDS
+    }
+
+    /// Units that belong to the table.
+    fn table_units(&self) -> u64 {
+        self.table_shards() + self.table_recovery()
+    }
+
+    /// Recovery units of the content.
+    pub(super) fn recovery_units(&self) -> u64 {
+        self.groups() * u64::from(self.recovery)
+    }
+
+    /// Units in all.
+    pub(super) fn units(&self) -> u64 {
+        self.table_units() + self.recovery_units()
+    }
+
+    /// The unit at each place, front to back: those of the table lie evenly among the others, so that
+    /// no run of lost sectors takes many of them.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<> {
+        let (table, all, shards) = (self.table_units(), self.units(), self.table_shards());
+        let (mut next_table, mut next_recovery) = (0, 0);
+        (0..all).map(move |at| {
+            // In the table's turn: `floor(i * all / table)` of its unit i is here.
+            if next_table < table && next_table * all / table <= at {
+                let index = next_table;
+                next_table += 1;
+                return match index.checked_sub(shards) {
+                    None => Place { role: Role::Table, index },
+                    Some(index) => Place { role: Role::TableRecovery, index },
+                };
+            }
+            let index = next_recovery;
+            next_recovery += 1;
+            Place { role: Role::Recovery, index }
+        })
+    }
+}
+
+/// What a unit is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Place {
+    pub(super) role: Role,
+    /// Its number among those of its role.
+    pub(super) index: u64,
+}
+
+/// The role of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Role {
+    /// A shard of the table of checksums.
+    Table,
+    /// A recovery shard of the table.
+    TableRecovery,
+    /// A recovery shard of the content: number n is of group n modulo the groups.
+    Recovery,
+}
+
+impl Role {
+    const ALL: [Self; 3] = [Self::Table, Self::TableRecovery, Self::Recovery];
+
+    pub(super) const fn code(self) -> u32 {
+        match self {
+            Self::Table => 1,
+            Self::TableRecovery => 2,
+            Self::Recovery => 3,
+        }
+    }
+
+    pub(super) fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.code() == code)
+    }
+}

@@ -1,0 +1,130 @@
+//! Bundles that survive damage: what is within their parity is restored, the rest is told.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use turntree_tests::claude_code;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+
+/// A folder with a store of one session, and a bundle of it.
+struct Kept {
+    root: tempfile::TempDir,
+    bundle: Vec<u8>,
+}
+
+impl Kept {
+    fn new(words: &[&str]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let mut kept = Self { root, bundle: Vec::new() };
+        fs::write(kept.path("session.jsonl"), claude_code(300)).unwrap();
+        fs::write(kept.path("phrase"), "open sesame\n").unwrap();
+        kept.ran(0, &["init"]);
+        kept.ran(0, &["import", "session.jsonl", "--session", "s"]);
+        kept.ran(0, &[&["bundle", "create", "s", "-o", "s.bundle"][..], words].concat());
+        kept.bundle = fs::read(kept.path("s.bundle")).unwrap();
+        kept
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn ran(&self, code: i32, words: &[&str]) -> Output {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).current_dir(self.root.path()).env_clear().stdin(Stdio::null());
+        command.env("HOME", self.path("home")).env("TURNTREE_MAINTENANCE", "off");
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+        output
+    }
+
+    /// Destroys sectors of the bundle: one of so many, by a fixed seed.
+    fn destroy_one_of(&self, sectors: u32) {
+        let mut bytes = self.bundle.clone();
+        let mut state = 7_u32;
+        for sector in bytes.chunks_mut(512) {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            if (state >> 8).is_multiple_of(sectors) {
+                sector.fill(0);
+            }
+        }
+        assert_ne!(bytes, self.bundle);
+        fs::write(self.path("s.bundle"), bytes).unwrap();
+    }
+
+    /// Takes the bundle into a new store, and returns the transcript that it has.
+    fn taken_in(&self, words: &[&str]) -> (Vec<u8>, String) {
+        let store = ["--store", "other"];
+        let done = self.ran(0, &[&store[..], &["bundle", "unbundle", "s.bundle"], words].concat());
+        let export = [&store[..], &["export", "s", "--format", "source"]].concat();
+        let exported = self.ran(0, &export).stdout;
+        (exported, String::from_utf8(done.stderr).unwrap())
+    }
+}
+
+#[test]
+fn a_bundle_with_three_percent_of_its_sectors_destroyed_gives_everything_back() {
+    for words in [&[][..], &["--passphrase-file", "phrase"]] {
+        let kept = Kept::new(words);
+        kept.destroy_one_of(33);
+        let (exported, said) = kept.taken_in(words);
+        assert!(exported == fs::read(kept.path("session.jsonl")).unwrap());
+        assert!(said.contains("read by its parity"), "{said}");
+
+        let told = [&["--json", "bundle", "verify", "s.bundle"][..], words].concat();
+        let verified: Value = serde_json::from_slice(&kept.ran(1, &told).stdout).unwrap();
+        assert_eq!(verified["parity"]["can_restore"], true);
+        assert_ne!(verified["parity"]["damaged_shards"], 0);
+        let repair = [&["bundle", "verify", "s.bundle", "--repair"][..], words].concat();
+        let said = String::from_utf8(kept.ran(0, &repair).stdout).unwrap();
+        assert!(said.contains("repaired "), "{said}");
+        assert!(fs::read(kept.path("s.bundle")).unwrap() == kept.bundle);
+        let said = String::from_utf8(kept.ran(0, &repair).stdout).unwrap();
+        assert!(said.contains("nothing to repair"), "{said}");
+    }
+}
+
+#[test]
+fn a_damaged_head_and_a_torn_end_are_restored_too() {
+    let kept = Kept::new(&[]);
+    let mut head = kept.bundle.clone();
+    head[..100].fill(b'x');
+    fs::write(kept.path("s.bundle"), head).unwrap();
+    kept.ran(0, &["bundle", "verify", "s.bundle", "--repair"]);
+    assert!(fs::read(kept.path("s.bundle")).unwrap() == kept.bundle);
+    let torn = kept.bundle.len() - 1_500;
+    fs::write(kept.path("s.bundle"), &kept.bundle[..torn]).unwrap();
+    let (exported, said) = kept.taken_in(&[]);
+    assert!(exported == fs::read(kept.path("session.jsonl")).unwrap());
+    assert!(said.contains("the parity of s.bundle is damaged"), "{said}");
+    kept.ran(0, &["bundle", "verify", "s.bundle", "--repair"]);
+    assert!(fs::read(kept.path("s.bundle")).unwrap() == kept.bundle);
+}
+
+#[test]
+fn more_damage_than_parity_restores_is_told_and_the_file_stays_as_it_is() {
+    let kept = Kept::new(&[]);
+    kept.destroy_one_of(3);
+    let damaged = fs::read(kept.path("s.bundle")).unwrap();
+    for words in [&["verify", "--repair"][..], &["unbundle"], &["show"]] {
+        let output = kept.ran(4, &[&["bundle"][..], words, &["s.bundle"]].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("s.bundle"), "{said}");
+    }
+    assert!(fs::read(kept.path("s.bundle")).unwrap() == damaged);
+}
+
+#[test]
+fn a_bundle_without_parity_is_read_as_ever_and_cannot_be_repaired() {
+    let kept = Kept::new(&["--parity", "0"]);
+    kept.ran(0, &["bundle", "verify", "s.bundle"]);
+    let output = kept.ran(2, &["bundle", "verify", "s.bundle", "--repair"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("has no parity"), "{said}");
+    kept.ran(2, &["bundle", "verify", "-", "--repair"]);
+    kept.ran(2, &["bundle", "create", "s", "-o", "more.bundle", "--parity", "101"]);
+}

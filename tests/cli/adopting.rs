@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
 
 use turntree_tests::claude_code;
 
@@ -132,4 +133,38 @@ fn two_at_once_are_taken_back_one_after_the_other() {
     }
     assert_eq!(machine.turns().len(), 0);
     machine.of_user(&["fsck"]);
+}
+
+#[test]
+fn what_an_agent_deletes_within_days_is_told_and_whether_it_is_here() {
+    let machine = Machine::new();
+    let day = Duration::from_secs(24 * 60 * 60);
+    let age = |session: usize, days: u32| {
+        let path = machine.path(&format!("home/.claude/projects/-p/s{session}.jsonl"));
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(SystemTime::now() - day * days).unwrap();
+    };
+    age(0, 20);
+    age(1, 25);
+    age(2, 40);
+    let here = machine.path("home/.claude/projects/-p/s1.jsonl");
+    let store = machine.path("home/.local/share/turntree/store");
+    machine.of_user(&["init"]);
+    machine.run(&["--store", store.to_str().unwrap(), "adopt", here.to_str().unwrap()]);
+    let plan = machine.run(&["adopt", "--dry-run"]);
+    let said = "claude-code deletes 2 sessions within 7d, as it keeps them for 30d";
+    assert!(plan.contains(&format!("{said}: 1 is not in the store\n")), "{plan}");
+    assert!(machine.run(&["adopt"]).contains(&format!("{said}: all are in the store\n")));
+    // What a person names is swept by nobody.
+    let named = machine.run(&["adopt", here.to_str().unwrap(), "--json"]);
+    assert!(named.contains(r#""sweep":null"#), "{named}");
+
+    let settings = machine.path("home/.claude/settings.json");
+    fs::write(&settings, r#"{"cleanupPeriodDays": 21}"#).unwrap();
+    let told = machine.run(&["adopt", "--json"]);
+    let sweep =
+        r#""sweep":{"after_seconds":1814400,"within_seconds":604800,"sessions":3,"missing":0}"#;
+    assert!(told.contains(sweep), "{told}");
+    fs::write(&settings, r#"{"cleanupPeriodDays": 9999}"#).unwrap();
+    assert!(!machine.run(&["adopt"]).contains("deletes"));
 }

@@ -25,5 +25,6 @@ mod serve_page;
 mod sessions;
 mod stories;
 mod usage;
+mod watching;
 mod workflows;
 mod worktrees;

@@ -151,7 +151,7 @@ fn play_page(path: &Path) {
 fn the_tour_of_the_readme() {
     let shell = Shell::new();
     // Programs of others, of which the page needs only that they are called.
-    for name in ["cargo", "claude", "make"] {
+    for name in ["cargo", "claude", "launchctl", "make", "systemctl"] {
         let program = shell.root.path().join("bin").join(name);
         fs::write(&program, format!("#!/bin/sh\necho {name} \"$@\"\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();

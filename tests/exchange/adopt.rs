@@ -50,7 +50,12 @@ impl Home {
         let count = |bytes| {
             passed.fetch_add(bytes, Ordering::Relaxed);
         };
-        let options = AdoptOptions { stamp: stamp(1), adoption: Arc::default(), passed: &count };
+        let options = AdoptOptions {
+            stamp: stamp(1),
+            adoption: Arc::default(),
+            is_live: false,
+            passed: &count,
+        };
         let mut seen = AdoptionCache::open(repo.store());
         let adopted = adopt(repo, found.sessions, &options, &mut seen).unwrap();
         seen.save().unwrap();
@@ -124,7 +129,12 @@ fn a_file_that_did_not_change_is_not_read_again_unless_its_branch_is_gone() {
     let place = SessionPlace { agent: String::new(), path };
     let sandbox = Sandbox::new();
     let adopt_again = || {
-        let options = AdoptOptions { stamp: stamp(1), adoption: Arc::default(), passed: &|_| {} };
+        let options = AdoptOptions {
+            stamp: stamp(1),
+            adoption: Arc::default(),
+            is_live: false,
+            passed: &|_| {},
+        };
         let mut seen = AdoptionCache::open(sandbox.repo.store());
         let sessions = find(std::slice::from_ref(&place)).sessions;
         let adopted = adopt(&sandbox.repo, sessions, &options, &mut seen).unwrap().remove(0);

@@ -66,7 +66,12 @@ impl Home {
     fn adopt(&self) -> Vec<Adopted> {
         let found = self.find();
         assert!(found.odd.is_empty());
-        let options = AdoptOptions { stamp: stamp(1), adoption: Arc::default(), passed: &|_| {} };
+        let options = AdoptOptions {
+            stamp: stamp(1),
+            adoption: Arc::default(),
+            is_live: false,
+            passed: &|_| {},
+        };
         let mut seen = AdoptionCache::open(self.sandbox.repo.store());
         adopt(&self.sandbox.repo, found.sessions, &options, &mut seen).unwrap()
     }

@@ -112,7 +112,12 @@ impl Home {
 
     fn adopt_all(&self, found: FoundSessions) -> Vec<Adopted> {
         let repo = &self.sandbox.repo;
-        let options = AdoptOptions { stamp: stamp(1), adoption: Arc::default(), passed: &|_| {} };
+        let options = AdoptOptions {
+            stamp: stamp(1),
+            adoption: Arc::default(),
+            is_live: false,
+            passed: &|_| {},
+        };
         let mut seen = AdoptionCache::open(repo.store());
         let adopted = adopt(repo, found.sessions, &options, &mut seen).unwrap();
         seen.save().unwrap();

@@ -169,8 +169,12 @@ fn adopting_more_sessions_takes_memory_for_their_index_only() {
             }
             let dir = folder.path().join(format!("store-{sessions}"));
             let repo = new_store(&dir);
-            let options =
-                AdoptOptions { stamp: stamp(1), adoption: Arc::default(), passed: &|_| {} };
+            let options = AdoptOptions {
+                stamp: stamp(1),
+                adoption: Arc::default(),
+                is_live: false,
+                passed: &|_| {},
+            };
             let place = SessionPlace { agent: String::new(), path: home.clone() };
             let (adopted, memory) = peak(|| {
                 let found = find(std::slice::from_ref(&place)).sessions;

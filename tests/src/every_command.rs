@@ -65,6 +65,8 @@ pub const STEPS: &[Step] = &[
     step("turntree adopt --dry-run"),
     step("turntree adopt session.jsonl"),
     step("turntree adopt . --json"),
+    step("turntree adopt install --dry-run"),
+    step("turntree adopt uninstall --json"),
     step("turntree hook install claude-code --dry-run"),
     step("turntree hook install codex --json"),
     step("turntree hook uninstall codex"),

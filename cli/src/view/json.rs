@@ -37,7 +37,7 @@ use serde::Serialize;
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
 
-pub(crate) use self::adoption::{AdoptedAgent, Adoption, AdoptionFailure};
+pub(crate) use self::adoption::{AdoptedAgent, Adoption, AdoptionFailure, Sweep, WatchService};
 pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
 pub(crate) use self::branches::{
     BranchRecord, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Edited,

@@ -5,21 +5,25 @@
 //! one operation, so a process that is stopped leaves whole sessions, and the next one resumes; all
 //! of them are one [`Adoption`], so an undo takes them back together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use turntree::context::MAIN_AGENT;
 use turntree::error::{Error, ErrorKind, Result};
+use turntree::object::ObjectId;
 use turntree::repo::{Adoption, Repository, Signature};
-use turntree::workspace::{AdoptionCache, FileMark};
+use turntree::workspace::{AdoptionCache, FileMark, read_note, write_note};
 
 use super::beside::working_directory;
 use super::found::FoundSession;
 use super::lineage;
 use super::opencode::{self, Databases, Failure};
-use crate::formats::any::import_from;
+use crate::formats::any::{follow, import_from};
+use crate::import::follow::{FollowOptions, followed_bytes};
+use crate::model::format::FormatReader;
 use crate::{HEAD_BYTES, ImportOptions, ImportReport};
 
 /// Attempts for a session when other processes are faster.
@@ -38,6 +42,9 @@ pub struct AdoptOptions<'a> {
     pub stamp: Signature,
     /// What all operations are part of, so that one undo takes them back.
     pub adoption: Arc<Adoption>,
+    /// Set when agents may be at work on what was found: a turn that is not whole yet grows the next
+    /// time, and a line that has not ended is left for then. What can only be imported whole is.
+    pub is_live: bool,
     /// Is told how many bytes were read since the last time, from any thread.
     pub passed: &'a (dyn Fn(u64) + Sync),
 }
@@ -184,6 +191,14 @@ fn adopt_group(
             }
             // Looked at before it is read: what is written meanwhile shows the next time.
             let mark = source.seen.mark(&found.path, found.entry.as_deref());
+            if source.options.is_live && can_be_followed(&found) {
+                return match follow_one(repo, &found, source) {
+                    Ok((outcome, is_whole)) => {
+                        (Adopted { found, outcome }, mark.filter(|_| is_whole))
+                    }
+                    Err(error) => (Adopted { found, outcome: Outcome::Failed(error) }, None),
+                };
+            }
             let outcome = match adopt_one(repo, &found, switch, source) {
                 Ok(report) => Outcome::Imported(Box::new(report)),
                 Err(error) => Outcome::Failed(error),
@@ -212,19 +227,81 @@ fn adopt_one(
         adoption: Some(Arc::clone(&source.options.adoption)),
     };
     let directory = working_directory(&found.path);
-    let attempt = || {
+    again(repo, || {
         let failure = Failure::default();
         let input = input(found, source, &failure)?;
         let imported = import_from(repo, input, &import_options, directory.as_deref());
         imported.map_err(|error| failure.take().unwrap_or(error))
-    };
+    })
+}
+
+/// Tries again when another process was faster.
+fn again<T>(repo: &Repository, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 1..ATTEMPTS {
         match attempt() {
-            Err(error) if error.kind() == ErrorKind::Conflict => {}
+            Err(error) if error.kind() == ErrorKind::Conflict => repo.store().refresh()?,
             done => return done,
         }
     }
     attempt()
+}
+
+/// Returns whether a session is a file of records that only grows.
+fn can_be_followed(found: &FoundSession) -> bool {
+    let is_packed = found.path.extension().is_some_and(|end| end == "zst");
+    let is_records = matches!(found.format.reader, FormatReader::Records(_));
+    found.entry.is_none() && !is_packed && is_records && !opencode::is_part_of_store(&found.path)
+}
+
+/// Takes in what is new in a session that may still be written, and returns whether that is all that
+/// is in its file.
+fn follow_one(
+    repo: &Repository,
+    found: &FoundSession,
+    source: &Source<'_>,
+) -> Result<(Outcome, bool)> {
+    again(repo, || {
+        let file = File::open(&found.path).map_err(|error| Error::io("open it", error))?;
+        let notes = read_note(repo.store(), &found.session);
+        let options = FollowOptions {
+            session: found.session.clone(),
+            onto: None,
+            stamp: source.options.stamp.clone(),
+            files: &mut |_, _, _| Ok(BTreeMap::new()),
+            call: None,
+            settled: None,
+            before: Vec::new(),
+        };
+        let tips: HashMap<_, _> = repo.branches().into_iter().collect();
+        let Some(followed) = follow(repo, file, notes.as_deref(), options)? else {
+            return Ok((Outcome::Unchanged, false));
+        };
+        if let Some(new) = followed.notes.as_deref().filter(|new| Some(*new) != notes.as_deref()) {
+            // Without them the next time reads the whole file.
+            let _ = write_note(repo.store(), &found.session, new);
+        }
+        let before = tips.get(&followed.branch);
+        let taken = followed.notes.as_deref().and_then(followed_bytes);
+        let report = ImportReport {
+            turns: turn(repo, Some(&followed.head))?.saturating_sub(turn(repo, before)?),
+            messages: messages(repo, Some(&followed.head))?.saturating_sub(messages(repo, before)?),
+            input_bytes: found.bytes,
+            new_bytes: followed.new_bytes,
+            ..ImportReport::unchanged(followed.branch, followed.head, found.format.name)
+        };
+        (source.options.passed)(found.bytes);
+        Ok((Outcome::Imported(Box::new(report)), taken == Some(found.bytes)))
+    })
+}
+
+fn turn(repo: &Repository, tip: Option<&ObjectId>) -> Result<u64> {
+    tip.map_or(Ok(0), |tip| Ok(repo.commit(tip)?.turn))
+}
+
+/// The messages of the main conversation.
+fn messages(repo: &Repository, tip: Option<&ObjectId>) -> Result<u64> {
+    let Some(tip) = tip else { return Ok(0) };
+    Ok(repo.context(tip)?.messages(repo.store(), MAIN_AGENT)?.len())
 }
 
 /// The transcript, counted as it is read. What is wrong with one that has to be put together first is

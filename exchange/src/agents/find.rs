@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use turntree::error::{Error, ErrorKind, Result};
 
 use super::found::{FoundSession, modified};
-use super::name::session_name;
+use super::name::{EXTENSIONS, session_name};
 use super::opencode;
 use super::places::SessionPlace;
 use crate::formats::detect::detect;
@@ -24,9 +24,6 @@ const MAX_DEPTH: usize = 16;
 
 /// Folders that are never looked into: they are large, and no agent keeps sessions there.
 const PASSED_OVER: [&str; 4] = [".git", "node_modules", ".turntree", "target"];
-
-/// File name extensions of possible transcripts.
-const EXTENSIONS: [&str; 3] = ["jsonl", "json", "traj"];
 
 /// The suffixes of compressed transcripts.
 const COMPRESSED: (&str, &str) = (".jsonl", ".zst");

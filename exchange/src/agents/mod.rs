@@ -29,11 +29,13 @@ mod name;
 mod opencode;
 mod places;
 mod resume;
+mod sweep;
 
 pub use adopt::{AdoptOptions, Adopted, Outcome, adopt, batches};
 pub use beside::working_directory;
 pub use find::{FoundSessions, Odd, find};
 pub use found::FoundSession;
 pub use name::session_name;
-pub use places::{SessionPlace, places};
+pub use places::{PLACE_VARIABLES, SessionPlace, WatchedFolder, places};
 pub use resume::{RESUMED_FROM, ResumePlace, ResumedSession, resume_place};
+pub use sweep::swept_after;

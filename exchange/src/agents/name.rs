@@ -3,6 +3,12 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+/// File name extensions of possible transcripts.
+pub(super) const EXTENSIONS: [&str; 3] = ["jsonl", "json", "traj"];
+
+/// Those of compressed ones, of databases, and of the logs beside these.
+const OTHER_EXTENSIONS: [&str; 3] = ["zst", "db", "db-wal"];
+
 /// Longest name, in characters.
 const MAX_CHARS: usize = 100;
 
@@ -38,6 +44,13 @@ pub fn session_name(path: &Path) -> String {
 
 fn text(name: Option<&OsStr>) -> String {
     name.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Returns whether a file is called as what sessions are kept in: a transcript, a database, or the log
+/// beside one.
+pub(super) fn is_file_of_session(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    EXTENSIONS.contains(&extension) || OTHER_EXTENSIONS.contains(&extension)
 }
 
 #[cfg(test)]

@@ -1,10 +1,25 @@
 //! The places where each agent keeps its sessions, as the environment says.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use super::name::is_file_of_session;
+use super::opencode;
 
 /// Editors whose extensions keep what they store in a folder of this name.
 const EDITORS: [&str; 5] = ["Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"];
+
+/// The variables of the environment that move places, besides `HOME`.
+pub const PLACE_VARIABLES: [&str; 8] = [
+    "XDG_DATA_HOME",
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "GEMINI_CLI_HOME",
+    "COPILOT_HOME",
+    "PI_CODING_AGENT_DIR",
+    "CLINE_DATA_DIR",
+    "OPENCODE_DB",
+];
 
 /// A place where an agent keeps its sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,9 +30,52 @@ pub struct SessionPlace {
     pub path: PathBuf,
 }
 
+/// A folder in which an agent writes its sessions. It need not be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedFolder {
+    /// The folder.
+    pub path: PathBuf,
+    /// Set when the folders in it count, too.
+    pub is_deep: bool,
+}
+
+impl WatchedFolder {
+    /// Returns whether what happens to the file or folder at `path` may be about a session: one below
+    /// this folder is written, or this folder appears or goes.
+    #[must_use]
+    pub fn concerns(&self, path: &Path) -> bool {
+        if self.path.starts_with(path) {
+            return true;
+        }
+        let is_inside = match self.is_deep {
+            true => path.starts_with(&self.path),
+            false => path.parent() == Some(&self.path),
+        };
+        // A name without an extension is that of a folder.
+        is_inside && (path.extension().is_none() || is_file_of_session(path))
+    }
+}
+
+impl SessionPlace {
+    /// Returns the folders that sessions of this place are written in.
+    #[must_use]
+    pub fn folders(&self) -> Vec<WatchedFolder> {
+        let folder = |path: PathBuf, is_deep| WatchedFolder { path, is_deep };
+        if self.path.is_file() || self.path.extension().is_some_and(|end| end == "db") {
+            return self.path.parent().map(|it| folder(it.to_owned(), false)).into_iter().collect();
+        }
+        // What else opencode keeps there is large.
+        if self.agent == opencode::AGENT {
+            let store = self.path.join(opencode::STORAGE);
+            return vec![folder(self.path.clone(), false), folder(store, true)];
+        }
+        vec![folder(self.path.clone(), true)]
+    }
+}
+
 /// The places of all agents that are known, in the order in which they are listed.
 ///
-/// `variable` reads the environment: `HOME` and `XDG_DATA_HOME`, and what moves the place of an agent.
+/// `variable` reads the environment: `HOME`, and [`PLACE_VARIABLES`].
 /// Nothing is known without a `HOME`.
 #[must_use]
 pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<SessionPlace> {
@@ -58,6 +116,40 @@ pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<SessionPlace> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_variables_that_move_places_are_listed() {
+        let read = std::cell::RefCell::new(Vec::new());
+        let variable = |name: &str| {
+            read.borrow_mut().push(name.to_owned());
+            (name == "HOME").then(|| "/h".into())
+        };
+        assert!(!places(&variable).is_empty());
+        let mut read = read.into_inner();
+        read.retain(|name| name != "HOME");
+        read.sort_unstable();
+        let mut listed = PLACE_VARIABLES;
+        listed.sort_unstable();
+        assert_eq!(read, listed);
+    }
+
+    #[test]
+    fn what_is_written_to_a_session_concerns_its_folder_and_other_files_do_not() {
+        let place = |agent: &str| SessionPlace { agent: agent.to_owned(), path: "/h/d".into() };
+        let concerns = |agent, path: &str| {
+            place(agent).folders().iter().any(|folder| folder.concerns(Path::new(path)))
+        };
+        for path in ["/h/d/p/s.jsonl", "/h/d/p", "/h/d", "/h", "/h/d/r.jsonl.zst"] {
+            assert!(concerns("codex", path), "{path}");
+        }
+        for path in ["/h/d/p/log.txt", "/h/other", "/h/dd/s.jsonl"] {
+            assert!(!concerns("codex", path), "{path}");
+        }
+        for path in ["/h/d/opencode.db-wal", "/h/d/storage/message/m.json"] {
+            assert!(concerns("opencode", path), "{path}");
+        }
+        assert!(!concerns("opencode", "/h/d/log/x.json"));
+    }
 
     #[test]
     fn the_environment_moves_places() {

@@ -86,6 +86,8 @@ pub struct Followed {
     pub head: ObjectId,
     /// True if the branch moved.
     pub moved: bool,
+    /// Bytes the store grew by.
+    pub new_bytes: u64,
     /// The root of the context that has the files as they were told: that of `head`, or one that is
     /// kept aside.
     pub files: ObjectId,
@@ -388,19 +390,20 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             // It is aside of this very state: another process may have the call by now.
             writer.transaction.move_branch(&branch, Some(head));
         }
-        let moved = tip != Some(head);
+        let (moved, mut new_bytes) = (tip != Some(head), 0);
         if writer.captures.save(&mut writer.transaction)? || moved {
             if self.repo.tip(&self.repo.shared_head()?).is_none() {
                 writer.transaction.set_head(&branch);
             }
             let reason = format!("follow {}", self.options.session);
-            run.writer.transaction.commit(&self.options.stamp, &reason)?;
+            let committed = run.writer.transaction.commit(&self.options.stamp, &reason)?;
+            new_bytes = committed.written.stored_bytes;
         }
         let notes = offset.zip(run.parser.save()).map(|(offset, parser)| {
             let (session, format) = (self.options.session, self.format.name.to_owned());
             Notes { session, format, branch: branch.clone(), head, offset, open, parser }.encode()
         });
-        Ok(Followed { branch, beside, head, moved, files: tree, was_quick, notes })
+        Ok(Followed { branch, beside, head, moved, new_bytes, files: tree, was_quick, notes })
     }
 
     /// Returns true if the transcript has the call after which files are told, if they are told

@@ -382,7 +382,8 @@ fn working_directory() -> Result<PathBuf> {
     Ok(std::env::current_dir().map_err(|error| Error::io("find the working directory", error))?)
 }
 
-fn write_difference(
+/// Writes what a file would become.
+pub(crate) fn write_difference(
     run: &mut Invocation,
     path: &Path,
     before: Option<&str>,

@@ -1,4 +1,4 @@
-//! The record of `adopt`.
+//! The records of `adopt`, `adopt install` and `adopt uninstall`.
 
 use serde::Serialize;
 
@@ -35,6 +35,20 @@ pub(crate) struct AdoptedAgent {
     pub(crate) input_bytes: u64,
     /// Bytes the store grew by.
     pub(crate) new_bytes: u64,
+    /// Nothing when the agent deletes nothing, or when that is not known.
+    pub(crate) sweep: Option<Sweep>,
+}
+
+/// What an agent deletes by itself.
+#[derive(Serialize)]
+pub(crate) struct Sweep {
+    /// The time without a change after which it deletes a session.
+    pub(crate) after_seconds: u64,
+    /// The time to come that the numbers are about.
+    pub(crate) within_seconds: u64,
+    pub(crate) sessions: u64,
+    /// Of these, those that are not in the store as they are there.
+    pub(crate) missing: u64,
 }
 
 /// A file that could not be imported, or a directory that could not be read.
@@ -48,4 +62,18 @@ impl From<(String, String)> for AdoptionFailure {
     fn from((path, error): (String, String)) -> Self {
         Self { path, error }
     }
+}
+
+/// `adopt install` and `adopt uninstall`.
+#[derive(Serialize)]
+pub(crate) struct WatchService {
+    /// The file of systemd or launchd.
+    pub(crate) path: String,
+    /// False when the file was so already.
+    pub(crate) changed: bool,
+    pub(crate) dry_run: bool,
+    /// The command that starts or stops it.
+    pub(crate) command: Option<String>,
+    /// True when it was run.
+    pub(crate) ran: bool,
 }

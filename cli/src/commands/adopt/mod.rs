@@ -1,12 +1,16 @@
 //! `adopt`: the sessions of all agents on this machine go in.
 
+mod background;
+mod sweeping;
+mod watch;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use turntree::Error;
 use turntree::maintenance::auto;
 use turntree::workspace::AdoptionCache;
@@ -15,10 +19,15 @@ use turntree_exchange::agents::{
     find, places,
 };
 
+use self::background::{Install, Uninstall};
+use self::sweeping::Sweep;
+use self::watch::watch;
 use super::Verb;
 use crate::hook::settings::shell_word;
 use crate::porcelain::import_report::warn_of_notes;
 use crate::program::invocation::{Invocation, stamp, user_or_nearest, whole_path};
+use crate::program::live::live_sessions;
+use crate::view::clock;
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::json;
 use crate::view::output::{NAME, Output, STRONG, warn};
@@ -45,8 +54,13 @@ const MAX_SHOWN: usize = 10;
   turntree adopt
   turntree adopt ~/backup/.claude transcripts/
   turntree adopt ~/backup/opencode.db
+  turntree adopt --watch
+  turntree adopt install --start
   turntree adopt --json | jq '.agents[] | {agent, sessions, bytes_there, bytes_here}'")]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Adopt {
+    #[command(subcommand)]
+    action: Option<AdoptCommand>,
     /// Directories or files instead of the places of all agents
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
@@ -56,6 +70,18 @@ pub(crate) struct Adopt {
     /// Import sessions again that 'turntree session forget' has removed
     #[arg(long)]
     again: bool,
+    /// Go on, and import what agents write as they write it, until this process is ended
+    #[arg(long, conflicts_with_all = ["dry_run", "again"])]
+    watch: bool,
+    /// Agents may be at work on what is found; the watch asks for it
+    #[arg(long, hide = true)]
+    live: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum AdoptCommand {
+    Install(Install),
+    Uninstall(Uninstall),
 }
 
 /// Columns of the table of an agent's sessions.
@@ -68,20 +94,41 @@ struct AgentRow {
     messages: u64,
     bytes_there: u64,
     bytes_here: u64,
+    /// What the agent deletes by itself; nothing when it does not, or when the places were named.
+    sweep: Option<Sweep>,
 }
 
 impl Verb for Adopt {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match &self.action {
+            Some(AdoptCommand::Install(install)) => return install.run(run),
+            Some(AdoptCommand::Uninstall(uninstall)) => return uninstall.run(run),
+            None => {}
+        }
         let places = self.places()?;
         if self.paths.is_empty() {
             run.act_on_user_store();
             // What is there is of many places, and none of it was named.
             run.stand_anywhere();
         }
+        if self.watch {
+            return watch(run, &places, &self.paths);
+        }
         let FoundSessions { mut sessions, others, odd } = find(&places);
         let forgotten = self.leave_forgotten(run, &mut sessions)?;
+        if self.live && !run.would_create()? {
+            // A hook knows more of these: the files.
+            let of_hooks = live_sessions(&*run.open()?, clock::now()?)?;
+            sessions.retain(|found| !of_hooks.contains(&found.session));
+        }
         let mut failures: Vec<(String, String)> = odd.into_iter().map(failure_of_odd).collect();
         let mut rows: BTreeMap<String, AgentRow> = BTreeMap::new();
+        for found in &sessions {
+            rows.entry(found.agent.clone()).or_insert_with(|| AgentRow {
+                sweep: Sweep::of(&found.agent).filter(|_| self.paths.is_empty()),
+                ..AgentRow::default()
+            });
+        }
         if self.dry_run || sessions.is_empty() {
             let repo = if run.would_create()? { None } else { Some(run.open()?) };
             let known = repo.map(|repo| (AdoptionCache::peek(repo.store()), repo.refs()));
@@ -93,9 +140,10 @@ impl Verb for Adopt {
                     seen.unchanged(refs, &found.path, found.entry.as_deref()).is_some()
                 });
                 row.unchanged += u64::from(is_known);
+                row.look_at_age(found, is_known);
             }
         } else {
-            for Adopted { found, outcome } in adopt_all(run, sessions)? {
+            for Adopted { found, outcome } in adopt_all(run, sessions, self.live)? {
                 let row = rows.entry(found.agent.clone()).or_default();
                 row.add(&found, &outcome);
                 let shown = shown(&found);
@@ -219,6 +267,11 @@ impl Adopt {
         if others > 0 {
             writeln!(out, "{} no session: left alone", hold(others))?;
         }
+        for (agent, row) in rows {
+            if let Some(sweep) = &row.sweep {
+                sweep.print(out, agent)?;
+            }
+        }
         match self.dry_run {
             true => {
                 let would = "nothing was done; without --dry-run the new turns go";
@@ -242,7 +295,7 @@ fn hold(files: u64) -> String {
 ///
 /// The journal of an open store takes memory. So after each batch the journal is packed,
 /// and the store is opened again.
-fn adopt_all(run: &Invocation, sessions: Vec<FoundSession>) -> Result<Vec<Adopted>> {
+fn adopt_all(run: &Invocation, sessions: Vec<FoundSession>, is_live: bool) -> Result<Vec<Adopted>> {
     let all = sessions.iter().map(|found| found.bytes).sum();
     let (meter, done) = (Mutex::new(Meter::new("adopt")), AtomicU64::new(0));
     let passed = |bytes: u64| {
@@ -252,7 +305,8 @@ fn adopt_all(run: &Invocation, sessions: Vec<FoundSession>) -> Result<Vec<Adopte
             meter.show(done.min(all), all);
         }
     };
-    let options = AdoptOptions { stamp: stamp()?, adoption: Arc::default(), passed: &passed };
+    let (stamp, adoption) = (stamp()?, Arc::default());
+    let options = AdoptOptions { stamp, adoption, is_live, passed: &passed };
     let mut adopted = Vec::new();
     let mut batches = batches(sessions).into_iter().peekable();
     while let Some(batch) = batches.next() {
@@ -289,6 +343,7 @@ impl AgentRow {
     fn add(&mut self, found: &FoundSession, outcome: &Outcome) {
         self.sessions += 1;
         self.bytes_there += found.bytes;
+        self.look_at_age(found, !matches!(outcome, Outcome::Failed(_)));
         match outcome {
             Outcome::Imported(report) => {
                 self.unchanged += u64::from(report.turns == 0);
@@ -298,6 +353,12 @@ impl AgentRow {
             }
             Outcome::Unchanged => self.unchanged += 1,
             Outcome::Failed(_) => self.failed += 1,
+        }
+    }
+
+    fn look_at_age(&mut self, found: &FoundSession, is_here: bool) {
+        if let Some(sweep) = &mut self.sweep {
+            sweep.add(found, is_here);
         }
     }
 
@@ -325,7 +386,8 @@ impl AgentRow {
     }
 
     fn record(self, agent: String) -> json::AdoptedAgent {
-        let Self { sessions, unchanged, failed, turns, messages, bytes_there, bytes_here } = self;
+        let Self { sessions, unchanged, failed, turns, messages, bytes_there, bytes_here, sweep } =
+            self;
         json::AdoptedAgent {
             agent,
             sessions,
@@ -335,6 +397,7 @@ impl AgentRow {
             messages,
             input_bytes: bytes_there,
             new_bytes: bytes_here,
+            sweep: sweep.map(Sweep::record),
         }
     }
 }

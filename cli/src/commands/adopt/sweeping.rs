@@ -1,0 +1,78 @@
+//! Tells what an agent deletes by itself within days, and whether it is in the store.
+
+use std::io::Write;
+use std::time::{Duration, SystemTime};
+
+use turntree_exchange::agents::{FoundSession, swept_after};
+
+use crate::view::error::Result;
+use crate::view::json;
+use crate::view::output::{NAME, Output};
+use crate::view::render::count;
+use crate::view::units::duration;
+
+/// What goes within this time is told.
+const SOON: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// The sessions that an agent deletes soon.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    /// The time for which it keeps one that nobody writes to.
+    keeps: Duration,
+    /// The present: files have their times from the same clock.
+    now: SystemTime,
+    sessions: u64,
+    /// Of these, those that are not in the store as they are there.
+    missing: u64,
+}
+
+impl Sweep {
+    /// The rule of an agent; nothing when it deletes nothing.
+    pub(super) fn of(agent: &str) -> Option<Self> {
+        let keeps = swept_after(agent, &|name| std::env::var_os(name))?;
+        Some(Self { keeps, now: SystemTime::now(), sessions: 0, missing: 0 })
+    }
+
+    pub(super) fn add(&mut self, found: &FoundSession, is_here: bool) {
+        let age = self.now.duration_since(found.modified).unwrap_or_default();
+        if age.saturating_add(SOON) >= self.keeps {
+            self.sessions += 1;
+            self.missing += u64::from(!is_here);
+        }
+    }
+
+    pub(super) fn print(&self, out: &mut Output, agent: &str) -> Result<()> {
+        if self.sessions == 0 {
+            return Ok(());
+        }
+        let agent = out.paint.paint(NAME, agent);
+        let (goes, soon) = (count(self.sessions, "session"), words(SOON));
+        let here = match (self.missing, self.sessions) {
+            (0, 1) => "it is in the store".to_owned(),
+            (0, _) => "all are in the store".to_owned(),
+            (1, 1) => "it is not in the store".to_owned(),
+            (missing, all) if missing == all => "none is in the store".to_owned(),
+            (1, _) => "1 is not in the store".to_owned(),
+            (missing, _) => format!("{missing} are not in the store"),
+        };
+        writeln!(
+            out,
+            "{agent} deletes {goes} within {soon}, as it keeps them for {}: {here}",
+            words(self.keeps)
+        )?;
+        Ok(())
+    }
+
+    pub(super) fn record(self) -> json::Sweep {
+        json::Sweep {
+            after_seconds: self.keeps.as_secs(),
+            within_seconds: SOON.as_secs(),
+            sessions: self.sessions,
+            missing: self.missing,
+        }
+    }
+}
+
+fn words(time: Duration) -> String {
+    duration(i64::try_from(time.as_micros()).unwrap_or(i64::MAX))
+}

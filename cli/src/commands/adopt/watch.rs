@@ -1,0 +1,233 @@
+//! `adopt --watch`: goes on, and imports what agents write as they write it.
+//!
+//! The system tells when something changes in the folders of the agents, so this process sleeps until
+//! then. Each import is a process of its own, which ends: this one stays small.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use notify::event::ModifyKind::Metadata;
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use serde_json::Value;
+use turntree::workspace::Claim;
+use turntree::{Error, ErrorKind};
+use turntree_exchange::agents::{SessionPlace, WatchedFolder};
+
+use crate::program::invocation::Invocation;
+use crate::view::clock;
+use crate::view::error::{Answer, Failure, Result};
+use crate::view::output::{FAINT, NAME, warn};
+use crate::view::render::count;
+
+/// Sessions are imported when nothing has changed for this time.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// The longest wait while they go on changing.
+const MOST: Duration = Duration::from_secs(20);
+
+/// The actor of these imports: 'undo' of a person passes them over.
+const ACTOR: &str = "adopt/watch";
+
+/// The right to watch for a store.
+const CLAIM: &str = "watch of adopt";
+
+/// Watches `places`, which were named as `paths` unless that is empty, until this process is ended.
+pub(super) fn watch(
+    run: &mut Invocation,
+    places: &[SessionPlace],
+    paths: &[PathBuf],
+) -> Result<Answer> {
+    let store = run.locate()?.dir;
+    let store = std::path::absolute(&store)
+        .map_err(|error| Error::io(format!("find {}", store.display()), error))?;
+    let mut claim = claim(&store)?;
+    let (changed, changes) = sync_channel(1);
+    let mut folders = Folders::new(places, changed)?;
+    folders.look();
+    let mut importer = Importer::new(&store, paths)?;
+    if !run.out.json {
+        writeln!(run.out, "watching; what agents write goes into {}", store.display())?;
+        run.out.flush()?;
+    }
+    // What was written while nobody looked.
+    importer.import(run)?;
+    while settled(&changes) {
+        folders.look();
+        claim = match claim {
+            None => self::claim(&store)?,
+            held => held,
+        };
+        importer.import(run)?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// Waits until something has changed and then nothing more; false when nothing can change any more.
+fn settled(changes: &Receiver<()>) -> bool {
+    if changes.recv().is_err() {
+        return false;
+    }
+    let until = Instant::now() + MOST;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match changes.recv_timeout(QUIET.min(left)) {
+            Ok(()) if !left.is_zero() => {}
+            Ok(()) | Err(RecvTimeoutError::Timeout) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+    }
+}
+
+/// The right to watch for a store; nothing while there is no store.
+fn claim(store: &Path) -> Result<Option<Claim>> {
+    if !store.exists() {
+        return Ok(None);
+    }
+    match Claim::take(store, CLAIM) {
+        Some(claim) => Ok(Some(claim)),
+        None => {
+            let text = format!("another 'turntree adopt --watch' works for {}", store.display());
+            Err(Error::new(ErrorKind::Locked, text).into())
+        }
+    }
+}
+
+/// The folders that are watched, and those that wait for their folder to be made.
+struct Folders {
+    watcher: RecommendedWatcher,
+    folders: Vec<WatchedFolder>,
+    /// Device and inode of each: another folder of its name has to be watched anew.
+    watched: HashMap<PathBuf, (u64, u64)>,
+    /// Why one cannot be watched is said once.
+    told: BTreeSet<PathBuf>,
+}
+
+impl Folders {
+    fn new(places: &[SessionPlace], changed: SyncSender<()>) -> Result<Self> {
+        let folders: Vec<WatchedFolder> = places.iter().flat_map(SessionPlace::folders).collect();
+        let concerned = folders.clone();
+        let tell = move |event: notify::Result<Event>| {
+            if event.is_ok_and(|event| !concerns(&event, &concerned)) {
+                return;
+            }
+            // Full: a change is known already.
+            let _ = changed.try_send(());
+        };
+        let watcher = notify::recommended_watcher(tell).map_err(failure)?;
+        Ok(Self { watcher, folders, watched: HashMap::new(), told: BTreeSet::new() })
+    }
+
+    /// Watches each folder that is there, and of one that is not the nearest above it.
+    fn look(&mut self) {
+        let mut folders = self.folders.clone();
+        // One that is watched with all below it stays so when it also is above another one.
+        folders.sort_by_key(|folder| !(folder.is_deep && is_folder(&folder.path)));
+        for WatchedFolder { path, is_deep } in folders {
+            if is_folder(&path) {
+                self.watch(&path, is_deep);
+            } else if let Some(above) = path.ancestors().skip(1).find(|above| is_folder(above)) {
+                self.watch(above, false);
+            }
+        }
+    }
+
+    fn watch(&mut self, path: &Path, is_deep: bool) {
+        let Ok(found) = fs::metadata(path) else { return };
+        let identity = (found.dev(), found.ino());
+        if self.watched.get(path) == Some(&identity) {
+            return;
+        }
+        // One of that name that is gone.
+        let _ = self.watcher.unwatch(path);
+        let mode = if is_deep { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+        match self.watcher.watch(path, mode) {
+            Ok(()) => drop(self.watched.insert(path.to_owned(), identity)),
+            Err(error) => {
+                if self.told.insert(path.to_owned()) {
+                    warn(&format!("{} cannot be watched: {error}", path.display()));
+                }
+            }
+        }
+    }
+}
+
+fn is_folder(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_dir())
+}
+
+/// Returns whether an event may be about a session. Reading a file is none.
+fn concerns(event: &Event, folders: &[WatchedFolder]) -> bool {
+    let is_other = matches!(event.kind, EventKind::Access(_) | EventKind::Modify(Metadata(_)));
+    let about = |path: &PathBuf| folders.iter().any(|folder| folder.concerns(path));
+    event.need_rescan() || (!is_other && event.paths.iter().any(about))
+}
+
+fn failure(error: notify::Error) -> Failure {
+    Error::io("watch folders", std::io::Error::other(error)).into()
+}
+
+/// Runs this program to import what is new.
+struct Importer<'a> {
+    program: PathBuf,
+    store: &'a Path,
+    paths: &'a [PathBuf],
+    /// What could not be imported, as it was told.
+    told: BTreeSet<String>,
+}
+
+impl<'a> Importer<'a> {
+    fn new(store: &'a Path, paths: &'a [PathBuf]) -> Result<Self> {
+        // Found now: an update may put another file in its place.
+        let program =
+            std::env::current_exe().map_err(|error| Error::io("find this program", error))?;
+        Ok(Self { program, store, paths, told: BTreeSet::new() })
+    }
+
+    /// Imports, and says what was new.
+    fn import(&mut self, run: &mut Invocation) -> Result<()> {
+        let mut import = Command::new(&self.program);
+        import.arg("--store").arg(self.store).args(["--json", "adopt", "--live"]).args(self.paths);
+        import.env("TURNTREE_ACTOR", ACTOR).stdin(Stdio::null());
+        let output = import.output().map_err(|error| Error::io("start an import", error))?;
+        let Ok(record) = serde_json::from_slice::<Value>(&output.stdout) else {
+            let said = String::from_utf8_lossy(&output.stderr);
+            self.tell(said.trim());
+            return Ok(());
+        };
+        let all = |name| record.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+        for failure in all("failures") {
+            let text = |name| failure.get(name).and_then(Value::as_str).unwrap_or_default();
+            self.tell(&format!("{}: {}", text("path"), text("error")));
+        }
+        let number = |agent: &Value, name| agent.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let agents = all("agents");
+        let is_new = |agent: &&Value| number(agent, "turns") > 0;
+        if run.out.json && agents.iter().any(|agent| is_new(&agent)) {
+            run.out.record(&record)?;
+        } else {
+            for agent in agents.iter().filter(is_new) {
+                let time = run.out.paint.paint(FAINT, clock::rfc3339(clock::now()?));
+                let name = agent.get("agent").and_then(Value::as_str).unwrap_or_default();
+                let name = run.out.paint.paint(NAME, name);
+                let changed = ["unchanged", "failed"].map(|name| number(agent, name));
+                let changed = number(agent, "sessions").saturating_sub(changed.iter().sum());
+                let (turns, sessions) =
+                    (count(number(agent, "turns"), "turn"), count(changed, "session"));
+                writeln!(run.out, "{time}  {name}  {turns} of {sessions}")?;
+            }
+        }
+        Ok(run.out.flush()?)
+    }
+
+    fn tell(&mut self, what: &str) {
+        if !what.is_empty() && self.told.insert(what.to_owned()) {
+            warn(what);
+        }
+    }
+}

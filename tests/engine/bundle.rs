@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use turntree::ErrorKind;
 use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, set_policy};
 use turntree::object::{ObjectId, ObjectSource, RefValue, Time};
-use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft};
+use turntree::repo::{BranchName, NewPin, Repository, SessionLabels, SnapshotDraft};
 use turntree::store::{Access, FindingKind, Io, NewStore, OpenOptions, RealIo, Thoroughness, Tier};
 use turntree::transfer::bundle::{
     Bundle, BundleRequest, RefFate, UnbundleOptions, Unbundled, plan_bundle, plan_unbundle,
@@ -372,4 +372,46 @@ fn recorded_sessions_come_back_turn_by_turn() {
     assert!(target.source(&head) == recorded, "the file comes back byte for byte");
     let blob = target.repo.commit(&head).unwrap().tree;
     assert!(target.repo.store().contains(&blob).unwrap());
+}
+
+#[test]
+fn titles_and_labels_come_along_and_never_over_those_of_the_receiver() {
+    let (theirs, ours) = (Sandbox::new(), Sandbox::new());
+    let name = |repo: &Repository, title: Option<&str>, labels: &[&str]| {
+        let mut change = repo.begin();
+        let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+        let labels = SessionLabels { title: title.map(str::to_owned), labels };
+        change.set_session_labels("a", &labels).unwrap();
+        change.commit(&stamp(5), "name").unwrap();
+    };
+    commit_note(&theirs.repo, &"a/main".parse().unwrap(), ("k", "one"), &stamp(1));
+    commit_note(&theirs.repo, &"b/main".parse().unwrap(), ("k", "two"), &stamp(2));
+    let plain = bundle(&theirs.repo, &session("a"), &[]);
+    name(&theirs.repo, Some("the parser"), &["draft"]);
+    let named = bundle(&theirs.repo, &session("a"), &[]);
+    assert!(bundle(&theirs.repo, &session("b"), &[]).len() < named.len(), "of no other session");
+
+    // Nothing but the name is new.
+    take_in(&ours.repo, &plain).unwrap();
+    let done = take_in(&ours.repo, &named).unwrap();
+    assert_eq!(done.plan.labels[0].title.as_deref(), Some("the parser"));
+    let known = |repo: &Repository| {
+        let labels = repo.session_labels("a").unwrap();
+        (labels.title.unwrap_or_default(), labels.labels.into_iter().collect::<Vec<_>>())
+    };
+    assert_eq!(known(&ours.repo), ("the parser".to_owned(), vec!["draft".to_owned()]));
+    assert_eq!(take_in(&ours.repo, &named).unwrap().operation, None);
+    // One undo takes them back.
+    let plan = ours.repo.plan_undo(ours.repo.undoable(None).unwrap().unwrap()).unwrap();
+    ours.repo.undo(&plan, &stamp(6), "undo").unwrap();
+    name(&ours.repo, Some("my words"), &["mine"]);
+    let done = take_in(&ours.repo, &named).unwrap();
+    assert_eq!((&done.plan.labels[0].title, done.plan.labels[0].labels.len()), (&None, 1));
+    let expected = vec!["draft".to_owned(), "mine".to_owned()];
+    assert_eq!(known(&ours.repo), ("my words".to_owned(), expected));
+    // What is no label is refused with the whole bundle.
+    let text = named.windows(5).position(|it| it == b"draft").unwrap();
+    let mut broken = named.clone();
+    broken[text] = b',';
+    assert!(open(&broken).and_then(|bundle| bundle.verify(None)).is_err());
 }

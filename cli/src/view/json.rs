@@ -44,8 +44,8 @@ pub(crate) use self::branches::{
     Forked, Tag, Tags,
 };
 pub(crate) use self::bundles::{
-    BundleParity, BundleRef, BundleShown, BundleVerified, BundleWritten, BundledOperation,
-    UnbundlePlan,
+    BundleLabels, BundleParity, BundleRef, BundleShown, BundleVerified, BundleWritten,
+    BundledOperation, UnbundlePlan,
 };
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};

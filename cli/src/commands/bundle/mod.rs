@@ -134,8 +134,8 @@ struct Verify {
 
 /// Import a bundle into the store
 ///
-/// A branch that the store has with another history gets a new name, and one that goes on moves. It
-/// is one operation, which 'undo' takes back; the operations in the bundle stay there.
+/// A branch that the store has with another history gets a new name, and one that goes on moves.
+/// Titles and labels come along, and a title that the store has stays. It is one operation, which 'undo' takes back; the operations in the bundle stay there.
 #[derive(Debug, Args)]
 struct Unbundle {
     #[command(flatten)]
@@ -415,11 +415,17 @@ impl Unbundle {
                 id: planned.id.to_string(),
                 turn: planned.turn,
             });
+            let labels = plan.labels.iter().map(|planned| json::BundleLabels {
+                session: planned.session.clone(),
+                title: planned.title.clone(),
+                labels: planned.labels.iter().cloned().collect(),
+            });
             out.record(&json::UnbundlePlan {
                 dry_run: self.dry_run,
                 refs: refs.collect(),
                 new_objects: plan.new_objects,
                 known_objects: plan.known_objects,
+                labels: labels.collect(),
                 redacted: plan.redacted,
                 missing: &plan.missing,
                 operation: done.operation,
@@ -439,6 +445,17 @@ impl Unbundle {
                 RefFate::Known => "known".to_owned(),
             };
             writeln!(out, "{becomes}  turn {turn}, {what}")?;
+        }
+        for planned in &plan.labels {
+            let session = out.paint.paint(NAME, one_line(&planned.session, NAME_CHARS));
+            let title = planned.title.as_ref().map(|title| one_line(title, NAME_CHARS));
+            let title = title.map(|title| format!("title '{title}'"));
+            let labels = (!planned.labels.is_empty()).then(|| {
+                let labels: Vec<&str> = planned.labels.iter().map(String::as_str).collect();
+                format!("labels {}", one_line(&labels.join(", "), NAME_CHARS))
+            });
+            let what: Vec<String> = title.into_iter().chain(labels).collect();
+            writeln!(out, "{session}  {}", what.join(", "))?;
         }
         let (new, known) = (count(plan.new_objects, "new object"), plan.known_objects);
         if plan.missing.is_empty() {
@@ -500,6 +517,12 @@ fn describe(out: &mut Output, shown: &json::BundleShown<'_>) -> Result<()> {
             0 => writeln!(out)?,
             elided => writeln!(out, "; {elided} without their context")?,
         }
+    }
+    for (session, labels) in &manifest.labels {
+        let title = labels.title.as_ref().map(|title| one_line(title, NAME_CHARS));
+        let labels = labels.labels.iter().map(|label| format!("#{}", one_line(label, NAME_CHARS)));
+        let said: Vec<String> = title.into_iter().chain(labels).collect();
+        writeln!(out, "{} is called: {}", one_line(session, NAME_CHARS), said.join(" "))?;
     }
     for (name, value) in &manifest.refs {
         let (name, turn) = (one_line(name, NAME_CHARS), value.turn);

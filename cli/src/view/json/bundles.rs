@@ -75,6 +75,15 @@ pub(crate) struct BundleVerified<'a> {
     pub(crate) missing: Option<&'a [Prerequisite]>,
 }
 
+/// What a session gets of what people call it.
+#[derive(Serialize)]
+pub(crate) struct BundleLabels {
+    pub(crate) session: String,
+    /// `null` where the store has a title.
+    pub(crate) title: Option<String>,
+    pub(crate) labels: Vec<String>,
+}
+
 /// `bundle unbundle`.
 #[derive(Serialize)]
 pub(crate) struct UnbundlePlan<'a> {
@@ -85,6 +94,8 @@ pub(crate) struct UnbundlePlan<'a> {
     pub(crate) new_objects: u64,
     /// Objects that it had.
     pub(crate) known_objects: u64,
+    /// Titles and labels that sessions get.
+    pub(crate) labels: Vec<BundleLabels>,
     /// Contents that were redacted in the store, and stay out.
     pub(crate) redacted: u64,
     /// Commits that the store lacks and would need.

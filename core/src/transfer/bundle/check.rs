@@ -1,6 +1,6 @@
 //! Reads a bundle from front to back and believes nothing: every id, every link, every ref.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -137,8 +137,7 @@ impl Bundle {
         visit: &mut dyn FnMut(BundledOperation),
     ) -> Result<u64> {
         let outside = u32::try_from(self.file.outside().len()).unwrap_or(u32::MAX);
-        let branches = self.manifest.refs.keys().filter_map(|name| BranchName::from_full(name));
-        let sessions: BTreeSet<_> = branches.map(|branch| branch.session().to_owned()).collect();
+        let sessions = self.manifest.branch_sessions();
         let count = self.file.len().saturating_add(outside);
         let places = Places { ids: &contents.named, count, sessions };
         decode(&self.file.operations()?, &places, visit)
@@ -301,6 +300,7 @@ impl<'b> Verification<'b> {
         for (name, value) in &manifest.refs {
             check_ref(name, value, &contents, &self.required).map_err(|error| error.at(name))?;
         }
+        manifest.check_labels()?;
         if self.bundle.read_operations(&contents, &mut drop)? != manifest.operations {
             return Err(malformed("as many operations as it says"));
         }

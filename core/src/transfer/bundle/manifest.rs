@@ -8,10 +8,11 @@
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectId;
+use crate::repo::{BranchName, SessionLabels};
 
 /// The beginning of the first line of every bundle; the version follows.
 const MAGIC: &str = "turntree bundle ";
@@ -35,6 +36,21 @@ pub struct Manifest {
     pub outside: u32,
     /// The number of operations on its refs.
     pub operations: u64,
+    /// What people call its sessions, by the session of the branches. Absent where nobody said anything.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, BundledLabels>,
+}
+
+/// What people call a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BundledLabels {
+    /// The title that somebody gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub labels: BTreeSet<String>,
 }
 
 /// An id as text.
@@ -111,6 +127,18 @@ pub struct Counts {
     pub tags: u32,
 }
 
+impl From<SessionLabels> for BundledLabels {
+    fn from(SessionLabels { title, labels }: SessionLabels) -> Self {
+        Self { title, labels }
+    }
+}
+
+impl From<BundledLabels> for SessionLabels {
+    fn from(BundledLabels { title, labels }: BundledLabels) -> Self {
+        Self { title, labels }
+    }
+}
+
 impl Manifest {
     /// A manifest of nothing.
     pub(super) fn empty() -> Self {
@@ -122,6 +150,7 @@ impl Manifest {
             objects: Counts::default(),
             outside: 0,
             operations: 0,
+            labels: BTreeMap::new(),
         }
     }
 
@@ -151,6 +180,29 @@ impl Manifest {
             true => Ok(manifest),
             false => Err(Error::malformed(place, "a manifest in canonical form")),
         }
+    }
+
+    /// The sessions of its branches.
+    pub(super) fn branch_sessions(&self) -> BTreeSet<String> {
+        let branches = self.refs.keys().filter_map(|name| BranchName::from_full(name));
+        branches.map(|branch| branch.session().to_owned()).collect()
+    }
+
+    /// Refuses labels of other sessions than those of its branches, and what cannot be any.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub(super) fn check_labels(&self) -> Result<()> {
+        let known = self.branch_sessions();
+        for (session, labels) in &self.labels {
+            let labels = SessionLabels::from(labels.clone());
+            let is_said = labels != SessionLabels::default() && labels.encode().is_ok();
+            if !is_said || !known.contains(session) {
+                let place = "the labels in the bundle";
+                return Err(Error::malformed(place, "a title or labels of a session in it"));
+            }
+        }
+        Ok(())
     }
 
     /// Names of sessions, for people.
@@ -223,6 +275,9 @@ mod tests {
         let value = BundledRef { kind: "commit".into(), id, turn: 3 };
         manifest.refs.insert("refs/heads/a\"\n/main".into(), value);
         manifest.grafts.push(Graft { forgotten: id, next: None });
+        let labels = BTreeSet::from(["draft".to_owned()]);
+        let labels = BundledLabels { title: Some("fix \"it\"".into()), labels };
+        manifest.labels.insert("a".into(), labels);
         manifest
     }
 

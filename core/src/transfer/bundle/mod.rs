@@ -62,10 +62,13 @@ mod substitute;
 mod unbundle;
 
 pub use check::{Bundle, BundleContents};
-pub use manifest::{BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId};
+pub use manifest::{
+    BundledLabels, BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId,
+};
 pub use operations::{BundledChange, BundledOperation, Held};
 pub use request::BundleRequest;
 pub use select::{BundlePlan, plan_bundle};
 pub use unbundle::{
-    PlannedRef, RefFate, UnbundleOptions, UnbundlePlan, Unbundled, plan_unbundle, unbundle,
+    PlannedLabels, PlannedRef, RefFate, UnbundleOptions, UnbundlePlan, Unbundled, plan_unbundle,
+    unbundle,
 };

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::closure::{Closure, ClosureItems};
 use super::log::BundleScope;
 use super::manifest::{
-    BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId, utc,
+    BundledLabels, BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId, utc,
 };
 use super::operations;
 use super::request::BundleRequest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, RefValue, Tag};
-use crate::repo::{BranchName, LogEntry, Repository, pin_name, tag_name};
+use crate::repo::{BranchName, LogEntry, Repository, SessionLabels, pin_name, tag_name};
 use crate::store::{Outside, PackItem, Tombstone};
 
 /// Most tags that are followed to a commit.
@@ -111,6 +111,7 @@ pub fn plan_bundle(
     manifest.grafts = grafts.into_iter().map(graft).collect();
     manifest.objects = Counts::of(items.iter().map(|item| item.kind));
     manifest.outside = u32::try_from(outside.len()).unwrap_or(u32::MAX);
+    manifest.labels = labels(repo, &manifest)?;
     let own = own_sessions(&manifest);
     let (reached, chosen, sessions) = (&reached, &ids, &own);
     let subject = BundleScope { repo, wanted, without, chosen, reached, sessions };
@@ -173,10 +174,21 @@ fn heads(repo: &Repository, wanted: &[BundleRequest]) -> Result<BTreeMap<String,
     Ok(heads)
 }
 
+/// What people call the sessions whose branches are in a bundle.
+fn labels(repo: &Repository, manifest: &Manifest) -> Result<BTreeMap<String, BundledLabels>> {
+    let mut known = BTreeMap::new();
+    for session in manifest.branch_sessions() {
+        let labels = repo.session_labels(&session)?;
+        if labels != SessionLabels::default() {
+            known.insert(session, labels.into());
+        }
+    }
+    Ok(known)
+}
+
 /// Sessions that a manifest names.
 fn own_sessions(manifest: &Manifest) -> BTreeSet<String> {
-    let branches = manifest.refs.keys().filter_map(|name| BranchName::from_full(name));
-    let branches = branches.map(|branch| branch.session().to_owned());
+    let branches = manifest.branch_sessions().into_iter();
     let commits = manifest.sessions.iter().map(|session| session.session.clone());
     let required = manifest.prerequisites.iter().map(|known| known.session.clone());
     branches.chain(commits).chain(required).collect()

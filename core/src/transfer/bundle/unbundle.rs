@@ -7,12 +7,13 @@
 //! | a branch at an earlier commit | it moves on |
 //! | with another history | the one of the bundle gets another name: `main-2` |
 //!
+//! Titles and labels come with the sessions, and never over those of the store.
 //! What was redacted in the store does not come back: what stands for it takes its place, see
 //! `substitute.rs`. Whatever the store knows better, it keeps: a turn that the bundle has without its context and the
 //! store with it, a commit that is forgotten there and not here. Retention policies do not travel: what
 //! may expire is for who owns the store to say.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::check::{Bundle, BundleContents};
 use super::manifest::Prerequisite;
@@ -20,7 +21,7 @@ use super::substitute::Substitutes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use crate::repo::{
-    BranchName, GRAFTS_REF, Grafts, MAIN_BRANCH, Repository, Signature, Transaction,
+    BranchName, GRAFTS_REF, Grafts, MAIN_BRANCH, Repository, SessionLabels, Signature, Transaction,
 };
 use crate::store::{Expected, FileReplacement, Outside, Tier, Tombstone};
 
@@ -50,6 +51,8 @@ pub struct UnbundlePlan {
     /// Contents that were redacted in this store: what stands for them comes in instead, and the turns
     /// from the first one with such content on have the ids that follow from that.
     pub redacted: u64,
+    /// Titles and labels that sessions of the store get.
+    pub labels: Vec<PlannedLabels>,
     substitutes: Substitutes,
     grafts: Option<Grafts>,
     /// Contexts that are gone, here as where the bundle was made.
@@ -73,6 +76,19 @@ pub struct PlannedRef {
     pub turn: u64,
     /// The value that the store has there now.
     before: Option<ObjectId>,
+}
+
+/// What a session of the store gets of what people call it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedLabels {
+    /// The session, as the store calls it.
+    pub session: String,
+    /// The title, if the session had none from anybody.
+    pub title: Option<String>,
+    /// The labels that it did not have.
+    pub labels: BTreeSet<String>,
+    /// All that it has afterwards.
+    whole: SessionLabels,
 }
 
 /// The fate of a ref.
@@ -101,7 +117,9 @@ impl UnbundlePlan {
     /// Returns true if the store has everything already.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.grafts.is_none() && self.refs.iter().all(|planned| planned.fate == RefFate::Known)
+        self.grafts.is_none()
+            && self.labels.is_empty()
+            && self.refs.iter().all(|planned| planned.fate == RefFate::Known)
     }
 
     /// Refuses when something is missing.
@@ -199,6 +217,9 @@ impl UnbundlePlan {
         if let Some(branch) = &self.switch {
             change.switch(branch);
         }
+        for planned in &self.labels {
+            change.set_session_labels(&planned.session, &planned.whole)?;
+        }
         if let Some(grafts) = &self.grafts {
             let blob = change.write(Kind::Blob, grafts.encode().into())?;
             let expected = match repo.refs().value(GRAFTS_REF) {
@@ -254,10 +275,36 @@ impl Planner<'_> {
             taken.insert(planned.becomes.clone());
             plan.refs.push(planned);
         }
+        plan.labels = self.labels(options)?;
         if self.repo.tip(&self.repo.shared_head()?).is_none() {
             plan.switch = main_of(&plan.refs);
         }
         Ok(plan)
+    }
+
+    /// The titles and labels that change. A title that the store has stays, and so do its labels; what
+    /// was redacted here stays out.
+    fn labels(&self, options: &UnbundleOptions) -> Result<Vec<PlannedLabels>> {
+        let mut planned = BTreeMap::<String, PlannedLabels>::new();
+        for (session, told) in &self.bundle.manifest().labels {
+            let session = options.session.as_ref().unwrap_or(session);
+            let mut whole = match planned.remove(session) {
+                Some(before) => before.whole,
+                None => self.repo.session_labels(session)?,
+            };
+            let before = self.repo.session_labels(session)?;
+            whole.title = whole.title.or_else(|| told.title.clone());
+            whole.labels.extend(told.labels.iter().cloned());
+            let Ok(bytes) = whole.encode() else { continue };
+            if whole == before || self.repo.is_redacted(&ObjectId::of(Kind::Blob, &bytes))? {
+                continue;
+            }
+            let title = whole.title.clone().filter(|_| before.title.is_none());
+            let labels = whole.labels.difference(&before.labels).cloned().collect();
+            let session = session.clone();
+            planned.insert(session.clone(), PlannedLabels { session, title, labels, whole });
+        }
+        Ok(planned.into_values().collect())
     }
 
     /// Every commit that a ref of the store leads to, and its context. Only looked for when it matters.

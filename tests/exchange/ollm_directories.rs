@@ -48,7 +48,7 @@ fn import_files(
         switch: false,
         adoption: None,
     };
-    import_folder(&sandbox.repo, name, files, session, &options)
+    import_folder(&sandbox.repo, name, files, session, false, &options)
 }
 
 #[test]
@@ -270,4 +270,21 @@ fn intents_stand_beside_the_conversation() {
     }
     let error = export_intent(repo.store(), &context, Some("nope"), &mut Vec::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_directory_leaves_out_sessions_that_were_forgotten() {
+    let sandbox = Sandbox::new();
+    let dir = vectors().join("context-snapshots");
+    let report = import_dir(&sandbox, &dir, None).unwrap();
+    let session = report.branches[0].branch.session().to_owned();
+    let mut change = sandbox.repo.begin();
+    change.forget_session(&sandbox.repo, &session, &stamp(2), None).unwrap();
+    change.commit(&stamp(2), "forget").unwrap();
+    let report = import_dir(&sandbox, &dir, None).unwrap();
+    assert_eq!((report.branches.len(), report.forgotten), (0, [session.clone()].into()));
+    assert_eq!(sandbox.repo.branches(), []);
+    // Named, it is asked for.
+    let report = import_dir(&sandbox, &dir, Some(&session)).unwrap();
+    assert_eq!(report.branches[0].turns, 6);
 }

@@ -17,6 +17,7 @@ use turntree_exchange::git::{
 };
 
 use super::Verb;
+use crate::porcelain::branches::refuse_forgotten;
 use crate::porcelain::revision::resolve;
 use crate::porcelain::scrubbing::{Scrubbed, tips, wanted};
 use crate::porcelain::secrets::{Passage, SecretGate, refuse};
@@ -107,6 +108,9 @@ struct Import {
     /// Point HEAD at the imported session
     #[arg(long)]
     switch: bool,
+    /// Import a session that 'turntree session forget' has removed
+    #[arg(long)]
+    again: bool,
 }
 
 impl Verb for Git {
@@ -211,6 +215,7 @@ impl Import {
             max_file_bytes: self.max_file_size.unwrap_or(MAX_FILE_BYTES),
             switch: self.switch,
         };
+        refuse_forgotten(&repo, [&*options.session], self.again)?;
         let working = Working::new("looking at the history");
         let mut progress = |done, all| working.say(format!("commit {done} of {all}"));
         let report = import(&repo, &self.directory, &options, &mut progress)

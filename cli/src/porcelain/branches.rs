@@ -11,6 +11,7 @@ use super::sessions::titles;
 use crate::program::invocation::stamp;
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
+use crate::view::render::count;
 use crate::view::{clock, json};
 
 /// The branches of a session, or all, the newest first.
@@ -177,4 +178,11 @@ pub(crate) fn refuse_forgotten<'a>(
         }
         None => Ok(()),
     }
+}
+
+/// Says that so many sessions are left out of an import, since they were forgotten.
+pub(crate) fn left_out(sessions: u64) -> String {
+    let (were, them) = if sessions == 1 { ("was", "it") } else { ("were", "them") };
+    let sessions = count(sessions, "session");
+    format!("{sessions} {were} forgotten: --again takes {them} in again")
 }

@@ -24,6 +24,7 @@ use self::sweeping::Sweep;
 use self::watch::watch;
 use super::Verb;
 use crate::hook::settings::shell_word;
+use crate::porcelain::branches::left_out;
 use crate::porcelain::import_report::warn_of_notes;
 use crate::program::invocation::{Invocation, stamp, user_or_nearest, whole_path};
 use crate::program::live::live_sessions;
@@ -178,9 +179,7 @@ impl Verb for Adopt {
             })?;
         } else {
             if forgotten > 0 {
-                let (were, them) = if forgotten == 1 { ("was", "it") } else { ("were", "them") };
-                let sessions = count(forgotten, "session");
-                writeln!(run.out, "{sessions} {were} forgotten: --again takes {them} in again")?;
+                writeln!(run.out, "{}", left_out(forgotten))?;
             }
             if forgotten == 0 || !rows.is_empty() {
                 self.print(&mut run.out, &store, &rows, others, &places)?;

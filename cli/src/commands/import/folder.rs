@@ -9,11 +9,12 @@ use turntree_exchange::formats::context_chef::{self, FolderReport};
 use turntree_exchange::formats::ollm::{self, OllmReport};
 use turntree_exchange::{FoldersOf, ImportOptions, StoredTree, read_tree};
 
-use crate::porcelain::branches::refuse_forgotten;
+use crate::porcelain::branches::{left_out, refuse_forgotten};
 use crate::porcelain::import_report::{CONFLICT_HINT, print, warn_of_odd};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::json;
+use crate::view::output::warn;
 use crate::view::render::count;
 
 /// Folders in which systems keep their files, with the formats of these.
@@ -63,12 +64,15 @@ pub(super) fn import_folder(
         }
         System::Ollm => {
             refuse_forgotten(&repo, session, again)?;
-            let report = ollm::import_folder(&repo, &name, &files, session, &options)
+            let report = ollm::import_folder(&repo, &name, &files, session, again, &options)
                 .map_err(|error| error.at(&shown))
                 .hint(ErrorKind::Conflict, CONFLICT_HINT)?;
-            let OllmReport { branches, odd: more } = report;
+            let OllmReport { branches, forgotten, odd: more } = report;
             odd.extend(more);
             warn_of_odd(&shown, &odd);
+            if !forgotten.is_empty() {
+                warn(&left_out(forgotten.len() as u64));
+            }
             for branch in &branches {
                 print(&mut run.out, branch, None)?;
             }

@@ -45,6 +45,8 @@ const DEFAULT_SESSION: &str = "ollm";
 pub struct OllmReport {
     /// The reports of the branches, by name.
     pub branches: Vec<ImportReport>,
+    /// Sessions that were left out, since they were forgotten.
+    pub forgotten: BTreeSet<String>,
     /// Files that were left out, or look wrong.
     pub odd: Vec<FolderNote>,
 }
@@ -65,7 +67,8 @@ pub fn folders_of(name: &str, has: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
 }
 
 /// Imports the files of a folder called `name`, in one operation. What is known adds nothing.
-/// `options.session` names the session; nothing takes the names that the documents have.
+/// `session` names the session; without it the documents name theirs, and those of sessions that were
+/// forgotten are left out, unless `again` takes them in.
 ///
 /// # Errors
 /// `NotFound` when nothing in it is of OLLM CLI, `InvalidInput` when no document of it can be read, or
@@ -76,6 +79,7 @@ pub fn import_folder(
     name: &str,
     files: &[FolderFile],
     session: Option<&str>,
+    again: bool,
     options: &ImportOptions,
 ) -> Result<OllmReport> {
     let mut found = FolderContent::default();
@@ -108,11 +112,16 @@ pub fn import_folder(
         );
         return Err(Error::invalid(message));
     }
+    let mut report =
+        OllmReport { branches: Vec::new(), forgotten: BTreeSet::new(), odd: found.odd };
     for document in found.documents {
         let branch = document.checked.branch(session.unwrap_or(&document.session))?;
+        if session.is_none() && !again && repo.is_forgotten(branch.session()) {
+            report.forgotten.insert(branch.session().to_owned());
+            continue;
+        }
         lines.entry(branch).or_default().push(document);
     }
-    let mut report = OllmReport { branches: Vec::new(), odd: found.odd };
     let mut change = repo.begin();
     for (branch, documents) in lines {
         report.branches.push(add(repo, &mut change, branch, documents, options)?);

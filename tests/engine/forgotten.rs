@@ -4,7 +4,8 @@ use bytes::Bytes;
 use turntree::ErrorKind;
 use turntree::context::Builder;
 use turntree::maintenance::{
-    Purpose, apply_store_budget, collect, fsck, measure_sessions, plan_store_budget,
+    Purpose, apply_store_budget, auto, collect, fsck, measure_sessions, plan_store_budget,
+    set_store_budget,
 };
 use turntree::object::{ObjectId, ObjectSource, Time};
 use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft};
@@ -249,25 +250,64 @@ fn a_budget_lets_the_oldest_sessions_go_and_none_that_is_kept() {
     change.switch(&branch("newest"));
     change.commit(&stamp(500), "pin").unwrap();
     let now = stamp(3 * DAY);
-    let full = plan_store_budget(&repo, u64::MAX, now.time, &mut |_, _| Ok(None)).unwrap();
+    let full = plan_store_budget(&repo, u64::MAX, now.time).unwrap();
     assert_eq!(full.going().count(), 0);
     let each = full.sessions[0].own.size.bytes;
     // What is pinned is of the rest. Of the other three one stays anyway, and there is room for one more.
     let budget = full.rest.bytes + each * 5 / 2;
-    let plan = plan_store_budget(&repo, budget, now.time, &mut |_, _| Ok(None)).unwrap();
+    let plan = plan_store_budget(&repo, budget, now.time).unwrap();
     let going: Vec<&str> = plan.going().map(|it| it.own.session.as_str()).collect();
     assert_eq!(going, ["oldest"]);
     assert!(plan.staying_bytes() <= budget, "{plan:?}");
-    let least = plan_store_budget(&repo, 1, now.time, &mut |_, _| Ok(None)).unwrap();
+    let least = plan_store_budget(&repo, 1, now.time).unwrap();
     let going: Vec<&str> = least.going().map(|it| it.own.session.as_str()).collect();
     assert_eq!(going, ["middle", "oldest"]);
 
     apply_store_budget(&repo, &plan, &now).unwrap().unwrap();
-    let again = plan_store_budget(&repo, budget, now.time, &mut |_, _| Ok(None)).unwrap();
+    let again = plan_store_budget(&repo, budget, now.time).unwrap();
     assert_eq!(again.going().count(), 0, "what leaves already counts no more");
     assert!(again.leaving.bytes > each / 2, "{again:?}");
     drop(repo);
     let before = gc(&sandbox, 3, 3 * DAY + 1);
     let after = gc(&sandbox, 4, 4 * DAY + 1);
     assert!(after + each / 2 < before, "{before} to {after}");
+}
+
+#[test]
+fn every_program_that_looks_after_a_store_keeps_its_budget() {
+    for steps in [true, false] {
+        let sandbox = Sandbox::new();
+        let writer = open_store(&sandbox.store(), 2);
+        for (second, name) in (0..).zip(["oldest", "of-p", "newest"]) {
+            let mut random = Random(second + 7);
+            let noise: Vec<u8> = (0..600_000).flat_map(|_| random.draw().to_le_bytes()).collect();
+            let mut change = writer.begin();
+            let mut context = Builder::new();
+            context.set_entry(&mut change, "scratchpad", "n", Some(Bytes::from(noise))).unwrap();
+            if name == "of-p" {
+                context.set_entry(&mut change, "meta", "cwd", Some("/p".into())).unwrap();
+            }
+            let tree = context.write(&mut change).unwrap();
+            let at = stamp(i64::try_from(second).unwrap());
+            change.snapshot(&branch(name), SnapshotDraft::new(tree, "turn", &at)).unwrap();
+            set_store_budget(&mut change, Some(1 << 20)).unwrap();
+            change.commit(&at, "snapshot").unwrap();
+        }
+        drop(writer);
+        let repo = open_store(&sandbox.store(), 3);
+        let now = stamp(3 * DAY);
+        if steps {
+            // As a host that embeds the library does, between turns.
+            auto::step(&repo, &now).unwrap();
+        } else {
+            let collected = collect(&repo, Purpose::Gc, &now, &mut |_| ()).unwrap();
+            assert!(collected.budget.is_some());
+        }
+        let left: Vec<String> = repo.branches().into_iter().map(|(it, _)| it.to_string()).collect();
+        assert_eq!(left, ["newest/main", "of-p/main"], "the newest of a directory stays");
+        assert!(repo.is_forgotten("oldest"));
+        let undone = repo.undoable(None).unwrap().unwrap();
+        repo.undo(&repo.plan_undo(undone).unwrap(), &stamp(3 * DAY + 1), "undo").unwrap();
+        assert!(repo.tip(&branch("oldest")).is_some(), "an undo brings it back");
+    }
 }

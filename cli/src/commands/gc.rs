@@ -2,7 +2,7 @@
 
 use clap::Args;
 use turntree::ErrorKind;
-use turntree::maintenance::{Purpose, auto, collect, plan_collection};
+use turntree::maintenance::{Purpose, auto, collect, plan_collection, planned_store_budget};
 
 use turntree::repo::Signature;
 
@@ -66,7 +66,6 @@ impl Gc {
         let done = run.open().and_then(|repo| {
             // A person's undo is not to take back what went by itself.
             let stamp = Signature { actor: MAINTENANCE.to_owned(), ..stamp()? };
-            store_budget::enforce(&repo, &stamp)?;
             Ok(auto::step(&repo, &stamp)?)
         });
         if let Err(failure) = done {
@@ -88,7 +87,7 @@ pub(crate) fn collect_or_plan(
     if dry_run {
         let plan = plan_collection(&repo, purpose, stamp.time)?;
         let budget = match purpose {
-            Purpose::Gc => store_budget::planned(&repo, stamp.time)?,
+            Purpose::Gc => planned_store_budget(&repo, stamp.time)?,
             Purpose::Repack(_) | Purpose::Step => None,
         };
         if run.out.json {
@@ -104,19 +103,18 @@ pub(crate) fn collect_or_plan(
         return Ok(Answer::Yes);
     }
     patience.apply(&repo);
-    let enforced = match purpose {
-        Purpose::Gc => patience.again(|| store_budget::enforce(&repo, &stamp))?,
-        Purpose::Repack(_) | Purpose::Step => None,
-    };
     let bytes_before = repo.store().summary()?.file_bytes;
     let mut first = None;
     let working = Working::new("looking at the store");
-    let collected = collect(&repo, purpose, &stamp, &mut |plan| {
-        working.say(format!("packing up to {}", size(plan.needed_bytes())));
-        first.get_or_insert_with(|| plan.clone());
+    let collected = patience.again(|| {
+        collect(&repo, purpose, &stamp, &mut |plan| {
+            working.say(format!("packing up to {}", size(plan.needed_bytes())));
+            first.get_or_insert_with(|| plan.clone());
+        })
     });
     drop(working);
-    let collected = collected.hint(ErrorKind::Locked, LOCKED)?;
+    let mut collected = collected.hint(ErrorKind::Locked, LOCKED)?;
+    let enforced = collected.budget.take();
     let done = Done { collected, bytes_before, bytes_after: repo.store().summary()?.file_bytes };
     if run.out.json {
         let mut record = json::Collection::new(first.as_ref(), Some(&done));

@@ -7,8 +7,8 @@ use clap::{ArgGroup, Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use turntree::Error;
 use turntree::maintenance::{
-    self, Policies, Policy, RetentionPlan, Scope, Thin, plan_policies, remove_policy, set_policy,
-    set_store_budget,
+    self, Policies, Policy, RetentionPlan, Scope, Thin, plan_policies, plan_store_budget,
+    remove_policy, set_policy, set_store_budget,
 };
 use turntree::repo::Repository;
 
@@ -208,7 +208,7 @@ impl Set {
         };
         let stamp = stamp()?;
         let plan = match self.dry_run {
-            true => Some(store_budget::plan(repo, budget, stamp.time)?),
+            true => Some(plan_store_budget(repo, budget, stamp.time)?),
             false => {
                 let mut change = repo.begin();
                 set_store_budget(&mut change, Some(budget))?;

@@ -1,16 +1,9 @@
 //! The budget of the store: which sessions go for it, and why others stay.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 
-use turntree::maintenance::{
-    BudgetPlan, BudgetedSession, Purpose, apply_store_budget, collect, plan_store_budget,
-    store_budget,
-};
+use turntree::maintenance::{BudgetPlan, BudgetedSession};
 use turntree::object::Time;
-use turntree::repo::{Repository, Signature};
-use turntree::store::Tier;
-use turntree_exchange::origin;
 
 use crate::view::error::Result;
 use crate::view::output::{FAINT, NAME, Output};
@@ -20,54 +13,6 @@ use crate::view::{clock, json};
 
 /// Sessions that are named.
 const MAX_NAMED: usize = 10;
-
-/// What was done for the budget of a store.
-#[derive(Debug)]
-pub(crate) struct Enforced {
-    pub(crate) plan: BudgetPlan,
-    /// The number of the operation that let sessions go.
-    pub(crate) operation: Option<u64>,
-}
-
-/// Plans for a budget: the newest session of every directory stays.
-pub(crate) fn plan(repo: &Repository, budget: u64, now: Time) -> turntree::Result<BudgetPlan> {
-    let mut seen: BTreeSet<String> = BTreeSet::new();
-    let mut is_first = true;
-    plan_store_budget(repo, budget, now, &mut |_, tip| {
-        let directories = origin(repo, tip)?.directories;
-        let is_newest = std::mem::take(&mut is_first);
-        let new: Vec<String> = directories.into_iter().filter(|dir| !seen.contains(dir)).collect();
-        let newest = is_newest.then(|| "the newest".to_owned());
-        let why = new.first().map(|dir| format!("the newest of {dir}")).or(newest);
-        seen.extend(new);
-        Ok(why)
-    })
-}
-
-/// The plan for the budget that the store has; nothing when it has none, or is within it.
-pub(crate) fn planned(repo: &Repository, now: Time) -> turntree::Result<Option<BudgetPlan>> {
-    let Some(budget) = store_budget(repo.store(), &repo.refs())? else { return Ok(None) };
-    if repo.store().summary()?.file_bytes <= budget {
-        return Ok(None);
-    }
-    plan(repo, budget, now).map(Some)
-}
-
-/// Lets the oldest sessions go when the store is over its budget, packed.
-pub(crate) fn enforce(repo: &Repository, stamp: &Signature) -> turntree::Result<Option<Enforced>> {
-    let Some(budget) = store_budget(repo.store(), &repo.refs())? else { return Ok(None) };
-    if repo.store().summary()?.file_bytes <= budget {
-        return Ok(None);
-    }
-    // What is not packed takes several times more, and no session goes for that.
-    collect(repo, Purpose::Repack(Tier::Compacted), stamp, &mut |_| ())?;
-    if repo.store().summary()?.file_bytes <= budget {
-        return Ok(None);
-    }
-    let plan = plan(repo, budget, stamp.time)?;
-    let operation = apply_store_budget(repo, &plan, stamp)?.map(|done| done.sequence);
-    Ok(Some(Enforced { plan, operation }))
-}
 
 /// Writes each session with what it takes and what becomes of it.
 pub(crate) fn write_sessions(out: &mut Output, plan: &BudgetPlan, now: Time) -> Result<()> {

@@ -24,8 +24,9 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
-use super::collect::{Collected, collect};
+use super::collect::Collected;
 use super::collection_plan::Purpose;
+use super::store_budget::{collect, enforce_store_budget};
 use crate::error::{ErrorKind, Result};
 use crate::repo::{Repository, Signature};
 use crate::store::{Inventory, InventoryFile};
@@ -49,15 +50,33 @@ pub fn is_due(repo: &Repository) -> Result<bool> {
     Ok(summary.journal_bytes >= DUE_BYTES || summary.journal_objects >= DUE_OBJECTS)
 }
 
+/// Keeps the budget of the store, and then does what [`pack`] does, if that is due. What goes for the
+/// budget is an operation of its own, which an undo takes back for a day.
+///
+/// # Errors
+/// Those of [`enforce_store_budget`] and of [`collect`]; then the store is as it was.
+pub fn step(repo: &Repository, stamp: &Signature) -> Result<Option<Collected>> {
+    repo.store().refresh()?;
+    if !is_due(repo)? {
+        return Ok(None);
+    }
+    match enforce_store_budget(repo, stamp) {
+        Err(error) if error.kind() == ErrorKind::Locked => Ok(None),
+        Err(error) => Err(error),
+        Ok(_) => pack(repo, stamp),
+    }
+}
+
 /// Does one step of a collection if it is due, and says what it did; `None` when it is not due, when
-/// there is nothing to do, or while another collection goes on.
+/// there is nothing to do, or while another collection goes on. The budget of the store is not looked
+/// at: this is for the middle of work that belongs together, such as an adoption.
 ///
 /// Segments that somebody writes to are left for later. Takes the time of writing one pack, and holds
 /// no lock that a commit waits for while it does.
 ///
 /// # Errors
 /// Those of [`collect`]; then the store is as it was.
-pub fn step(repo: &Repository, stamp: &Signature) -> Result<Option<Collected>> {
+pub fn pack(repo: &Repository, stamp: &Signature) -> Result<Option<Collected>> {
     repo.store().refresh()?;
     if !is_due(repo)? {
         return Ok(None);

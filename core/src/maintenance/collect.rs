@@ -11,6 +11,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::budget_plan::EnforcedBudget;
 use super::choose::{FileState, choose};
 use super::collection_plan::{
     CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
@@ -44,6 +45,8 @@ pub struct Collected {
     pub written_bytes: u64,
     /// Bytes of the files that went.
     pub replaced_bytes: u64,
+    /// What was done for the budget of the store afterwards.
+    pub budget: Option<EnforcedBudget>,
 }
 
 /// Plans a collection and does nothing. Needs no lock: in a store that may only be read, or while
@@ -66,15 +69,8 @@ fn has_no_lock(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::Unsupported | ErrorKind::Locked)
 }
 
-/// Collects, step by step until nothing is left to do; a [`Purpose::Step`] is one step.
-///
-/// `before_step` sees the plan of each step before it is applied.
-///
-/// # Errors
-/// Those of [`plan_collection`], `Locked` while another collection goes on unless the handle
-/// [waits](crate::store::Store::wait_for_collections), and those of writing a pack; then the store is as it was before the
-/// step.
-pub fn collect(
+/// Collects, whatever the budget of the store is.
+pub(super) fn run(
     repo: &Repository,
     purpose: Purpose,
     stamp: &Signature,

@@ -54,6 +54,7 @@
 
 mod accept_loss;
 pub mod auto;
+mod budget_plan;
 mod choose;
 mod collect;
 mod collection_plan;
@@ -84,7 +85,8 @@ mod usage;
 mod walk;
 mod wholeness;
 
-pub use collect::{Collected, collect, plan_collection, plan_policies};
+pub use budget_plan::{BudgetPlan, BudgetedSession, EnforcedBudget, SessionSize};
+pub use collect::{Collected, plan_collection, plan_policies};
 pub use collection_plan::{
     CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
 };
@@ -101,10 +103,10 @@ pub use redact::{
 pub use repair::{Loss, RefRepair, RepairPlan, Repaired, plan_repair, repair};
 pub use retention::{Cost, plan_retention};
 pub use roots::{MAX_OPERATIONS, MIN_OPERATIONS, PROTECTED_OPERATIONS, Reason, Roots};
-pub use session_sizes::{SessionSize, SessionSizes, measure_sessions};
+pub use session_sizes::{SessionSizes, measure_sessions};
 pub use stats::stats;
 pub use store_budget::{
-    BudgetPlan, BudgetedSession, GRACE_MICROS, apply_store_budget, plan_store_budget,
-    set_store_budget, store_budget,
+    GRACE_MICROS, apply_store_budget, collect, enforce_store_budget, plan_store_budget,
+    planned_store_budget, set_store_budget, store_budget,
 };
 pub use usage::{LargeObject, SessionStats, Stats, StorageUsage};

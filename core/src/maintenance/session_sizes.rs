@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::budget_plan::SessionSize;
 use super::collect::plan_turns;
 use super::collection_plan::{ObjectsSize, Purpose};
 use super::mark::Marker;
@@ -26,18 +27,6 @@ pub struct SessionSizes {
     pub sessions: Vec<SessionSize>,
     /// What only sessions hold that were let go and are still there.
     pub leaving: ObjectsSize,
-}
-
-/// What one session takes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SessionSize {
-    /// Its name.
-    pub session: String,
-    /// Commits that neither the rest nor a session before it leads to.
-    pub turns: u64,
-    /// What these and their contexts add.
-    pub size: ObjectsSize,
 }
 
 /// Measures sessions at the moment `now`, in this order: what each adds to everything else and to

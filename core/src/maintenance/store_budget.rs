@@ -6,22 +6,27 @@
 //!
 //! A session that must go is [forgotten](crate::repo::ForgottenSession), and its content comes free
 //! [`GRACE_MICROS`] later, so an undo takes it back until then. Sessions with a tag or a pin stay,
-//! those that HEAD or a place is at, those of the last day, and whatever the caller keeps. What
+//! those that HEAD or a place is at, those of the last day, and the newest of each directory. What
 //! several sessions share counts for the newest, or for those that stay.
+//!
+//! [`enforce_store_budget`] does it. Collections of the whole store and [automatic maintenance](super::auto)
+//! call it, so every program that looks after a store keeps its budget.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::collection_plan::ObjectsSize;
-use super::session_sizes::{SessionSize, SessionSizes, measure_sessions};
+use super::budget_plan::{BudgetPlan, BudgetedSession, EnforcedBudget};
+use super::collect::{Collected, run};
+use super::collection_plan::{CollectionPlan, Purpose};
+use super::session_sizes::{SessionSizes, measure_sessions};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Time};
 use crate::repo::{
     BranchName, HEAD, Repository, Signature, Transaction, decode_versioned, is_place,
 };
-use crate::store::{Committed, Expected, RefTable};
+use crate::store::{Committed, Expected, RefTable, Tier};
 
 /// The time for which an undo brings back what went for the budget.
 pub const GRACE_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
@@ -39,48 +44,6 @@ const VERSION: u64 = 1;
 struct Stored {
     version: u64,
     budget_bytes: u64,
-}
-
-/// What a budget means for each session.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BudgetPlan {
-    /// The budget.
-    pub budget_bytes: u64,
-    /// What is of no session alone: what several of those that stay share, tags, operations.
-    pub rest: ObjectsSize,
-    /// What went already and is freed in the end.
-    pub leaving: ObjectsSize,
-    /// The sessions: those that stay whatever the budget is, then the others, each newest first.
-    pub sessions: Vec<BudgetedSession>,
-}
-
-/// A session under a budget.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BudgetedSession {
-    /// What it adds to those before it.
-    pub own: SessionSize,
-    /// When its newest turn was made.
-    pub time: Time,
-    /// Why it stays whatever the budget is, in words.
-    pub kept_by: Option<String>,
-    /// Whether it goes.
-    pub goes: bool,
-}
-
-impl BudgetPlan {
-    /// The bytes of everything that stays.
-    #[must_use]
-    pub fn staying_bytes(&self) -> u64 {
-        let stay = self.sessions.iter().filter(|session| !session.goes);
-        stay.fold(self.rest.bytes, |sum, session| sum + session.own.size.bytes)
-    }
-
-    /// The sessions that go, newest first.
-    pub fn going(&self) -> impl Iterator<Item = &BudgetedSession> {
-        self.sessions.iter().filter(|session| session.goes)
-    }
 }
 
 /// Returns the budget of a store with these refs, in bytes, if it has one.
@@ -104,7 +67,7 @@ pub fn store_budget(source: &dyn ObjectSource, refs: &RefTable) -> Result<Option
 }
 
 /// Sets the budget of the store in bytes, or removes it. It takes effect with the next collection of
-/// a caller who enforces it.
+/// the whole store or the next step of automatic maintenance.
 ///
 /// # Errors
 /// `InvalidInput` for 0.
@@ -123,19 +86,13 @@ pub fn set_store_budget(change: &mut Transaction<'_>, budget_bytes: Option<u64>)
     Ok(())
 }
 
-/// Plans which sessions go so that the store fits into a budget, at the moment `now`. `keeps` is
-/// asked about each session with its newest turn, newest first, and may say why it stays.
+/// Plans which sessions go so that the store fits into a budget, at the moment `now`.
 ///
 /// Sizes are those of what is stored now: content that is not packed yet takes several times more.
 ///
 /// # Errors
-/// Those of [`measure_sessions`] and of `keeps`.
-pub fn plan_store_budget(
-    repo: &Repository,
-    budget_bytes: u64,
-    now: Time,
-    keeps: &mut dyn FnMut(&str, &ObjectId) -> Result<Option<String>>,
-) -> Result<BudgetPlan> {
+/// Those of [`measure_sessions`].
+pub fn plan_store_budget(repo: &Repository, budget_bytes: u64, now: Time) -> Result<BudgetPlan> {
     let mut newest: BTreeMap<String, (Time, ObjectId)> = BTreeMap::new();
     for (branch, tip) in repo.branches() {
         let time = repo.commit(&tip)?.time;
@@ -147,17 +104,20 @@ pub fn plan_store_budget(
     let mut sessions: Vec<(String, (Time, ObjectId))> = newest.into_iter().collect();
     sessions.sort_by_key(|(_, (time, _))| Reverse(time.micros));
     let (named, at) = (repo.kept_sessions(now.micros)?, sessions_of_places(repo));
-    let mut ordered = Vec::new();
+    let (mut ordered, mut directories) = (Vec::new(), BTreeSet::new());
     for (session, (time, tip)) in sessions {
-        // Asked in any case: what it keeps may depend on what it was asked before.
-        let asked = keeps(&session, &tip)?;
+        let own = repo.directories_of(&tip)?;
+        let new: Vec<String> = own.into_iter().filter(|dir| !directories.contains(dir)).collect();
+        let newest = ordered.is_empty().then(|| "the newest".to_owned());
+        let of_directory = new.first().map(|dir| format!("the newest of {dir}")).or(newest);
+        directories.extend(new);
         let names = repo.names_of_session(&session)?;
         let name = names.iter().find_map(|name| named.get(name)?.first()).cloned();
         let is_recent = time.micros > now.micros.saturating_sub(RECENT_MICROS);
         let kept_by = name
             .or_else(|| at.contains(&session).then(|| "switched to".to_owned()))
             .or_else(|| is_recent.then(|| "of the last day".to_owned()))
-            .or(asked);
+            .or(of_directory);
         ordered.push((session, time, kept_by));
     }
     // Stable: each part stays newest first.
@@ -194,6 +154,68 @@ pub fn apply_store_budget(
     let are = if gone == 1 { "session" } else { "sessions" };
     let reason = format!("forget {gone} {are} over the budget of the store");
     if gone == 0 { Ok(None) } else { change.commit(stamp, &reason).map(Some) }
+}
+
+/// The plan for the budget that the store has; nothing when it has none, or is within it.
+///
+/// # Errors
+/// Those of [`store_budget`] and of [`plan_store_budget`].
+pub fn planned_store_budget(repo: &Repository, now: Time) -> Result<Option<BudgetPlan>> {
+    match exceeded(repo)? {
+        Some(budget) => plan_store_budget(repo, budget, now).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Lets the oldest sessions go when the store is over its budget, packed; nothing when it has none, or
+/// is within it, which costs a look at the sizes of files.
+///
+/// # Errors
+/// Those of [`store_budget`], of a collection, `Locked` among them, and of [`apply_store_budget`].
+pub fn enforce_store_budget(
+    repo: &Repository,
+    stamp: &Signature,
+) -> Result<Option<EnforcedBudget>> {
+    if exceeded(repo)?.is_none() {
+        return Ok(None);
+    }
+    // What is not packed takes several times more, and no session goes for that.
+    run(repo, Purpose::Repack(Tier::Compacted), stamp, &mut |_| ())?;
+    let Some(budget) = exceeded(repo)? else { return Ok(None) };
+    let plan = plan_store_budget(repo, budget, stamp.time)?;
+    let operation = apply_store_budget(repo, &plan, stamp)?.map(|done| done.sequence);
+    Ok(Some(EnforcedBudget { plan, operation }))
+}
+
+/// The budget of the store, if its files take more.
+fn exceeded(repo: &Repository) -> Result<Option<u64>> {
+    let Some(budget) = store_budget(repo.store(), &repo.refs())? else { return Ok(None) };
+    Ok((repo.store().summary()?.file_bytes > budget).then_some(budget))
+}
+
+/// Collects, step by step until nothing is left to do; a [`Purpose::Step`] is one step. A
+/// [`Purpose::Gc`] keeps the budget of the store afterwards, if it has one.
+///
+/// `before_step` sees the plan of each step before it is applied.
+///
+/// # Errors
+/// Those of [`plan_collection`](super::plan_collection) and of [`enforce_store_budget`], `Locked`
+/// while another collection goes on unless the handle
+/// [waits](crate::store::Store::wait_for_collections), and those of writing a pack; then the store is
+/// as it was before the step.
+pub fn collect(
+    repo: &Repository,
+    purpose: Purpose,
+    stamp: &Signature,
+    before_step: &mut dyn FnMut(&CollectionPlan),
+) -> Result<Collected> {
+    let collected = run(repo, purpose, stamp, before_step)?;
+    // Afterwards: what is garbage is not to cost a session.
+    let budget = match purpose {
+        Purpose::Gc => enforce_store_budget(repo, stamp)?,
+        Purpose::Repack(_) | Purpose::Step => None,
+    };
+    Ok(Collected { budget, ..collected })
 }
 
 /// The sessions that HEAD and the places are at.

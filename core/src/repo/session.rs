@@ -1,4 +1,4 @@
-//! Sessions: their newest branches, and what people say of them, a title and labels.
+//! Sessions: their newest branches, their directories, and what people say of them, a title and labels.
 //!
 //! ```text
 //! refs/sessions/<session>
@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{BranchName, Repository, Transaction, decode_versioned};
-use crate::error::{Error, Result};
-use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Time};
+use super::{BranchName, Repository, Transaction, WORKSPACE, decode_versioned};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Commit, Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Time};
 use crate::store::Expected;
 
 /// Most bytes of a title.
@@ -26,6 +26,12 @@ pub const MAX_LABEL_BYTES: usize = 100;
 
 /// Most labels of a session.
 pub const MAX_LABELS: usize = 100;
+
+/// Most bytes of a fact that are read.
+const MAX_FACT_BYTES: usize = 16 << 10;
+
+/// Most commits that are asked for their workspace: not every snapshot has one.
+const MAX_COMMITS: usize = 16;
 
 pub(super) const SESSIONS: &str = "refs/sessions/";
 const VERSION: u64 = 1;
@@ -127,6 +133,58 @@ impl Repository {
                 read.map_err(|error| error.at(name))
             }
         }
+    }
+
+    /// Returns the directories of the line that ends at the commit `tip`, as text: the one that its
+    /// records name (`cwd` in the section `meta`), and the workspace of its newest snapshot that has
+    /// one. Reads a few objects.
+    ///
+    /// # Errors
+    /// `Corrupt` and `Io` when something cannot be read; what retention has dropped is left out.
+    pub fn directories_of(&self, tip: &ObjectId) -> Result<Vec<String>> {
+        let mut directories: Vec<String> = Vec::new();
+        directories.extend(self.fact_of(tip, "cwd")?);
+        if let Some(commit) = self.newest_with_workspace(tip)? {
+            let workspace = commit.metadata.get(WORKSPACE).cloned().unwrap_or_default();
+            if !directories.contains(&workspace) {
+                directories.push(workspace);
+            }
+        }
+        Ok(directories)
+    }
+
+    /// Returns a fact of the section `meta` of a commit; none for an empty or a very long one.
+    ///
+    /// # Errors
+    /// As [`Repository::directories_of`].
+    pub fn fact_of(&self, commit: &ObjectId, key: &str) -> Result<Option<String>> {
+        let context = match self.context(commit) {
+            Err(error) if error.kind() == ErrorKind::Expired => return Ok(None),
+            context => context?,
+        };
+        let store = self.store();
+        let facts = context.map(store, "meta")?;
+        let Some(item) = facts.get(store, key.as_bytes())? else { return Ok(None) };
+        let bytes = store.read_as(Kind::Blob, &item.link.id)?;
+        let text = std::str::from_utf8(&bytes).ok().filter(|text| text.len() <= MAX_FACT_BYTES);
+        Ok(text.filter(|text| !text.is_empty()).map(str::to_owned))
+    }
+
+    /// Returns the newest commit of a line that names its workspace, among the newest ones.
+    ///
+    /// # Errors
+    /// As [`Repository::directories_of`].
+    pub fn newest_with_workspace(&self, tip: &ObjectId) -> Result<Option<Commit>> {
+        let (mut at, grafts) = (Some(*tip), self.grafts()?);
+        for _ in 0..MAX_COMMITS {
+            let Some(id) = at.filter(|id| !grafts.is_forgotten(id)) else { break };
+            let commit = self.commit(&id)?;
+            if commit.metadata.get(WORKSPACE).is_some_and(|text| !text.is_empty()) {
+                return Ok(Some(commit));
+            }
+            at = commit.parents.first().copied();
+        }
+        Ok(None)
     }
 
     /// Returns the branch with the newest snapshot of each session, by name. Reads the newest commit

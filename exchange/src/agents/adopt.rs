@@ -75,7 +75,7 @@ pub enum Outcome {
 /// HEAD moves to the session that changed last when it is on a branch without a snapshot.
 /// Memory: some MiB for each session that is imported at the same time, at most eight, the largest
 /// record of each, and what an open store knows of its journal, about a fifth of a byte for each byte
-/// that is adopted. [`batches`] and a [step](turntree::maintenance::auto::step) between them bound that.
+/// that is adopted. [`batches`] and a [step](turntree::maintenance::auto::pack) between them bound that.
 ///
 /// # Errors
 /// As for reading the refs. What is wrong with a session is its outcome.

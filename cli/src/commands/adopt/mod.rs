@@ -319,7 +319,7 @@ fn adopt_all(run: &Invocation, sessions: Vec<FoundSession>, is_live: bool) -> Re
         drop(repo);
         if batches.peek().is_some() && run.may_maintain() {
             let repo = run.open()?;
-            while auto::step(&repo, &options.stamp)?.is_some() {}
+            while auto::pack(&repo, &options.stamp)?.is_some() {}
         }
     }
     drop(meter.into_inner().unwrap_or_else(PoisonError::into_inner));

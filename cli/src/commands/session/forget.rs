@@ -13,6 +13,7 @@ use turntree::{Error, ErrorKind};
 
 use crate::porcelain::patience::Patience;
 use crate::porcelain::sessions::named_session;
+use crate::porcelain::store_budget;
 use crate::program::complete::sessions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::program::live::{LiveSession, client_session, live_sessions};
@@ -93,7 +94,7 @@ impl Forget {
             ));
         }
         let free_micros = self.grace.map(|grace| stamp.time.micros.saturating_add(grace));
-        let mut freed = None;
+        let (mut freed, mut budget) = (None, None);
         if self.yes && !leaving.is_empty() {
             let mut change = repo.begin();
             for Leaving { session, .. } in &leaving {
@@ -108,7 +109,7 @@ impl Forget {
                 let collect = || collect(&repo, Purpose::Gc, &stamp, &mut |_| ());
                 let hint = "the sessions are forgotten; 'turntree gc' frees what they took";
                 let collected = self.patience.again(collect).hint(ErrorKind::Locked, hint)?;
-                freed = Some(collected.freed);
+                (freed, budget) = (Some(collected.freed), collected.budget);
             }
         }
         if run.out.json {
@@ -125,6 +126,9 @@ impl Forget {
         self.write(&mut run.out, &leaving, stamp.time)?;
         if let Some(freed) = freed {
             writeln!(run.out, "freed {}, {}", count(freed.objects, "object"), size(freed.bytes))?;
+        }
+        if let Some(budget) = budget {
+            store_budget::write_sum(&mut run.out, &budget.plan, budget.operation)?;
         }
         Ok(Answer::Yes)
     }

@@ -62,6 +62,7 @@ pub use insight::spiral::{
     SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, SpiralReport, SpiralStep, SpiralVerdict, Streak,
     find_spiral, steps,
 };
+pub use insight::test_runs::TestRuns;
 pub use insight::usage::{RecordedUsage, TOKENS, TokenUsage, context_tokens, usage};
 pub use model::event::{Content, Event, MessageEvent, Parser};
 pub use model::format::{

@@ -28,3 +28,4 @@ mod usage;
 mod watching;
 mod workflows;
 mod worktrees;
+mod writers;

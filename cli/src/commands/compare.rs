@@ -38,7 +38,8 @@ const COLUMNS: [&str; 10] =
 ///
 /// Prints one row per branch: its own snapshots, the messages that these added with their tool
 /// calls, failed tools, tokens and cost, the files that differ from those at the fork, the time it took,
-/// and the newest result of each check that 'snapshot --check' recorded.
+/// and the newest result of each check that 'snapshot --check' recorded. Runs of tests that nobody
+/// recorded are found in the transcript, by what known runners print, and told apart from checks.
 ///
 /// The time counts from the creation of the branch if the operation log has it, else from the fork.
 /// Branches that are not named come in order of their checks, failed tools and tokens; the one that
@@ -126,7 +127,29 @@ fn write_text(run: &mut Invocation, compared: &Compared, keeps_order: bool) -> R
         cells.push(if best == Some(row.name) { Cell::styled(ADDED, BEST) } else { "".into() });
         table.row(cells);
     }
-    Ok(table.write(&mut run.out)?)
+    table.write(&mut run.out)?;
+    write_test_runs(&mut run.out, &shown)
+}
+
+/// Writes the runs of tests that the messages tell of.
+fn write_test_runs(out: &mut Output, rows: &[Row<'_>]) -> Result<()> {
+    if rows.iter().all(|row| row.strategy.test_runs.is_empty()) {
+        return Ok(());
+    }
+    let columns = ["found in the transcript", "tests", "newest", "turn", "runs", "failed"];
+    let mut table = Table::new(&columns);
+    for row in rows {
+        for (runner, found) in &row.strategy.test_runs {
+            let (style, verdict) = verdict(found.passed);
+            let numbers = [found.turn, found.runs, found.failed].map(|number| number.to_string());
+            let mut cells = vec![Cell::styled(NAME, row.name), runner.as_str().into()];
+            cells.push(Cell::styled(style, verdict));
+            cells.extend(numbers.map(Cell::from));
+            table.row(cells);
+        }
+    }
+    writeln!(out)?;
+    Ok(table.write(out)?)
 }
 
 /// One strategy as it is shown.
@@ -198,6 +221,11 @@ fn write_card(out: &mut Output, row: &Row<'_>, is_best: bool) -> Result<()> {
         let (style, verdict) = verdict(*passed);
         let name = one_line(name, out.width.left(4 + verdict.len()));
         writeln!(out, "  {name} {}", paint.paint(style, verdict))?;
+    }
+    for (runner, found) in &row.strategy.test_runs {
+        let (style, verdict) = verdict(found.passed);
+        let place = format!("at turn {}, found in the transcript", found.turn);
+        writeln!(out, "  {runner} {} {}", paint.paint(style, verdict), paint.paint(FAINT, place))?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::Verb;
 use super::ollm::{ModeSnapshot, Modes, snapshot_of_modes, snapshot_when_due};
-use crate::porcelain::snapshot::{NewSnapshot, SnapshotTarget};
+use crate::porcelain::snapshot::{NewSnapshot, Racing, SnapshotTarget};
 use crate::porcelain::thresholds::{ContextUsage, Thresholds, parse_usage};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -32,15 +32,17 @@ use crate::view::error::{Answer, Result};
 pub(crate) struct TakeSnapshot {
     #[command(flatten)]
     new: NewSnapshot,
+    #[command(flatten)]
+    racing: Racing,
     /// The old spelling of 'turntree ollm snapshot'
-    #[arg(long, value_name = "USAGE", value_parser = parse_usage)]
+    #[arg(long, value_name = "USAGE", value_parser = parse_usage, conflicts_with_all = ["expect", "retry"])]
     usage: Option<ContextUsage>,
     #[command(flatten)]
     thresholds: Thresholds,
     /// The old spelling of 'turntree ollm transition'
     #[arg(long, value_name = "FROM:TO",
         conflicts_with_all = ["workspace", "usage", "check", "pin", "trigger", "tool", "touches",
-            "append", "append_message", "append_to", "set", "unset"])]
+            "append", "append_message", "append_to", "set", "unset", "expect", "retry"])]
     transition: Option<Modes>,
     #[command(flatten)]
     modes: ModeSnapshot,
@@ -58,7 +60,7 @@ impl Verb for TakeSnapshot {
             }
             (None, None) => {
                 let SnapshotTarget { repo, at, input } = target;
-                self.new.take(&repo, at, &input, None)?.print(&mut run.out)?;
+                self.new.take(&repo, at, &input, None, &self.racing)?.print(&mut run.out)?;
                 Ok(Answer::Yes)
             }
         }

@@ -3,7 +3,7 @@
 use turntree::Error;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
-use turntree_exchange::{Comparison, PriceTable, Strategy, compare};
+use turntree_exchange::{Comparison, PriceTable, Strategy, TestRuns, compare};
 
 use super::revision::resolve;
 use crate::view::advice::Advice;
@@ -102,12 +102,18 @@ impl Compared {
             lines_removed: lines.removed as u64,
             elapsed_ms: strategy.elapsed_micros / 1000,
             checks: strategy.checks.clone(),
+            test_runs: strategy.test_runs.iter().map(found_runs).collect(),
             expired_turns: strategy.expired,
         });
         let fork = self.comparison.fork;
         let fork = fork.map(|(id, turn)| json::Fork { id: id.to_string(), turn });
         json::Comparison { fork, strategies: strategies.collect() }
     }
+}
+
+fn found_runs((runner, found): (&String, &TestRuns)) -> (String, json::FoundRuns) {
+    let TestRuns { passed, turn, runs, failed } = *found;
+    (runner.clone(), json::FoundRuns { passed, turn, runs, failed })
 }
 
 fn count_lines(changes: &Changes<'_>, strategy: &Strategy) -> Result<ChangedLines> {

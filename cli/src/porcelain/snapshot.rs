@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use clap::Args;
-use turntree::ErrorKind;
 use turntree::context::{Builder, Context};
 use turntree::object::{Memory, ObjectId, ObjectSink, Trigger};
 use turntree::repo::{BranchName, NewPin, Repository, Signature, SnapshotDraft};
 use turntree::workspace::workspace_metadata;
+use turntree::{Error, ErrorKind};
 use turntree_exchange::{
     CHECK_PREFIX, FAILED, GIT_BRANCH, GIT_REMOTE, PASSED, apply_edits, apply_state,
 };
@@ -19,12 +19,12 @@ use turntree_exchange::{
 use super::capture::{Limits, Workspace};
 use super::edits::EditOptions;
 use super::git_facts::{GitFacts, git_facts};
-use super::revision::branch_of;
+use super::revision::{branch_of, resolve};
 use super::thresholds::DueCheck;
 use crate::program::invocation::{Invocation, input_name, read_input, stamp};
 use crate::program::live::client_session;
 use crate::view::advice::Advice;
-use crate::view::error::{Hint, Result};
+use crate::view::error::{Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::{ID, NAME, Output};
 use crate::view::render::ID_DIGITS;
@@ -32,6 +32,12 @@ use crate::view::render::ID_DIGITS;
 /// Metadata of a snapshot before a tool runs: its name, and the files that it is to change, a line each.
 const TOOL: &str = "tool";
 const TOUCHES: &str = "touches";
+
+/// What to do when another process was faster.
+const RACE: &str =
+    "another process has added a snapshot to this branch: --retry puts this one on top";
+const RACE_CALL: &str =
+    "another process has added a snapshot to this branch: retry = true puts this one on top";
 
 /// Options of any snapshot: its message, its state, its branch, its author.
 #[derive(Debug, Default, Args)]
@@ -84,6 +90,17 @@ pub(crate) struct NewSnapshot {
     /// Pin it, so that retention never drops it
     #[arg(long)]
     pub(crate) pin: bool,
+}
+
+/// What becomes of a snapshot when others write to its branch.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Racing {
+    /// Fail with exit code 3 unless this is the newest snapshot of the branch
+    #[arg(long, value_name = "REV", conflicts_with = "retry", hide_short_help = true)]
+    pub(crate) expect: Option<String>,
+    /// When another process is faster, put it on top of what that has added
+    #[arg(long, hide_short_help = true)]
+    pub(crate) retry: bool,
 }
 
 /// The branch that a snapshot goes on, who takes it and when.
@@ -189,23 +206,51 @@ impl NewSnapshot {
     }
 
     /// Takes the snapshot at a branch and time, with the changes of `input`, for the threshold that
-    /// is `due`.
+    /// is `due`. When another process was faster, it is taken again if that was asked for: then
+    /// somebody has got through each time.
     pub(crate) fn take(
         &self,
         repo: &Repository,
-        at: At,
+        mut at: At,
         input: &ContextInput,
-        due: Option<DueCheck>,
+        due: Option<&DueCheck>,
+        racing: &Racing,
+    ) -> Result<Taken> {
+        loop {
+            let tip = repo.tip(&at.branch);
+            let taken = self.take_once(repo, &at, input, due, racing.expect.as_deref());
+            let Err(Failure::Library { error, .. }) = &taken else { return taken };
+            if !racing.retry || error.kind() != ErrorKind::Conflict {
+                return taken;
+            }
+            repo.store().refresh()?;
+            if repo.tip(&at.branch) == tip {
+                return taken;
+            }
+            at.stamp.time = stamp()?.time;
+        }
+    }
+
+    fn take_once(
+        &self,
+        repo: &Repository,
+        at: &At,
+        input: &ContextInput,
+        due: Option<&DueCheck>,
+        expected: Option<&str>,
     ) -> Result<Taken> {
         let At { branch, stamp } = at;
         let mut change = repo.begin();
-        let tip = change.tip(&branch);
+        let tip = change.tip(branch);
+        if let Some(expected) = expected {
+            check_expected(repo, branch, tip, expected)?;
+        }
         let is_known = !change.branches_of(branch.session()).is_empty();
         let begins = tip.is_none() && is_known;
         // A session belongs to the directory where it begins. That of a client says so itself.
         let workspace = self.workspace.as_deref();
         if !is_known && client_session().is_none() && !is_of_workspace(workspace) {
-            change.settle(&branch);
+            change.settle(branch);
         }
         let parent = match tip {
             Some(tip) => repo.context(&tip)?,
@@ -220,15 +265,15 @@ impl NewSnapshot {
             }
         };
         let tree = builder.write(&mut change)?;
-        let message = match (&self.basics.message, &due) {
+        let message = match (&self.basics.message, due) {
             (Some(message), _) => message.clone(),
             (None, Some(due)) => due.words(),
             (None, None) => String::new(),
         };
-        let mut draft = SnapshotDraft::new(tree, &message, &stamp);
+        let mut draft = SnapshotDraft::new(tree, &message, stamp);
         draft.trigger = self.trigger;
-        if let Some(due) = &due {
-            due.apply(&mut change, &branch, &mut draft)?;
+        if let Some(due) = due {
+            due.apply(&mut change, branch, &mut draft)?;
         }
         draft.metadata.extend(self.workspace.as_deref().map(whereabouts).unwrap_or_default());
         if let Some(agent) = &self.basics.agent {
@@ -242,19 +287,16 @@ impl NewSnapshot {
         for (name, result) in &self.check {
             draft.metadata.insert(format!("{CHECK_PREFIX}{name}"), (*result).to_owned());
         }
-        let id = change.snapshot(&branch, draft)?;
+        let id = change.snapshot(branch, draft)?;
         let turn = change.read_commit(&id)?.turn;
         let new_pin = NewPin { reason: message, ..NewPin::default() };
-        let pin = if self.pin { Some(change.pin(&id, new_pin, &stamp)?.name) } else { None };
-        change.commit(&stamp, "snapshot").hint(
-            ErrorKind::Conflict,
-            Advice::anyone("another process has added a snapshot to this branch: try again"),
-        )?;
+        let pin = if self.pin { Some(change.pin(&id, new_pin, stamp)?.name) } else { None };
+        change.commit(stamp, "snapshot").hint(ErrorKind::Conflict, Advice::new(RACE, RACE_CALL))?;
         if let Some(workspace) = &workspace {
             workspace.keep(repo, &tree);
         }
-        let watch = due.map(|due| due.told);
-        Ok(Taken { id, turn, branch, begins, pin, workspace, watch })
+        let watch = due.map(|due| due.told.clone());
+        Ok(Taken { id, turn, branch: branch.clone(), begins, pin, workspace, watch })
     }
 }
 
@@ -299,6 +341,24 @@ fn is_of_workspace(workspace: Option<&Path>) -> bool {
     let whole = workspace.and_then(|dir| dir.canonicalize().ok());
     let here = std::env::current_dir().ok();
     whole.zip(here).is_some_and(|(workspace, here)| here.starts_with(workspace))
+}
+
+/// Refuses when another snapshot than `expected` is the newest of a branch.
+fn check_expected(
+    repo: &Repository,
+    branch: &BranchName,
+    tip: Option<ObjectId>,
+    expected: &str,
+) -> Result<()> {
+    if tip == Some(resolve(repo, expected)?.commit) {
+        return Ok(());
+    }
+    let newest = match tip {
+        Some(tip) => format!("{} is its newest snapshot", tip.short(ID_DIGITS)),
+        None => "it has no snapshot".to_owned(),
+    };
+    let message = format!("branch {branch} is not at {expected}: {newest}");
+    Err(Error::new(ErrorKind::Conflict, message).into())
 }
 
 fn check(text: &str) -> Result<(String, &'static str), turntree::Error> {

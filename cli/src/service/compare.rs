@@ -23,7 +23,8 @@ impl Request for CompareArguments {
     const NAME: &'static str = "compare";
     const TITLE: &'static str = "Compare branches";
     const ABOUT: &'static str = "Compares branches since they parted: turns, messages, tools, \
-        errors, tokens, files, lines, time, and the newest result of each check.";
+        errors, tokens, files, lines, time, the newest result of \
+        each check, and test runs found in the transcript.";
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &ServiceCall<'_>) -> Result<json::Comparison> {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use turntree::{Error, ErrorKind};
 
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::snapshot::{ContextInput, NewSnapshot, SnapshotBasics};
+use crate::porcelain::snapshot::{ContextInput, NewSnapshot, Racing, SnapshotBasics};
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
 use crate::view::json;
@@ -40,6 +40,11 @@ pub(super) struct SnapshotArguments {
     /// Pin it, so that retention never drops it
     #[serde(default)]
     pin: bool,
+    /// Fail unless this is the newest snapshot of the branch
+    expect: Option<String>,
+    /// When another process is faster, put it on top of what that has added
+    #[serde(default)]
+    retry: bool,
     /// Put it on a branch of this session; main by default
     session: Option<String>,
     /// Put it on this branch
@@ -62,6 +67,9 @@ impl Request for SnapshotArguments {
 
     fn answer(self, call: &ServiceCall<'_>) -> Result<json::Moved> {
         call.check_may_change()?;
+        if self.retry && self.expect.is_some() {
+            return Err(Error::invalid("expect and retry exclude each other").into());
+        }
         let workspace = call.workspace().filter(|_| self.files != Some(false));
         if workspace.is_none() && self.files == Some(true) {
             return Err(no_workspace("call it without files = true"));
@@ -87,7 +95,9 @@ impl Request for SnapshotArguments {
             input.check()?;
         }
         let repo = call.open_or_create()?;
-        let mut moved = new.take(&repo, new.basics.at(&repo)?, &input, None)?.record();
+        let racing = Racing { expect: self.expect, retry: self.retry };
+        let at = new.basics.at(&repo)?;
+        let mut moved = new.take(&repo, at, &input, None, &racing)?.record();
         if let Some(workspace) = &mut moved.workspace {
             keep_first(&mut workspace.skipped);
         }

@@ -10,7 +10,8 @@ use turntree::repo::{BranchName, LogEntry, Repository};
 use super::answers::{AnswerCounter, TurnPlace};
 use super::prices::PriceTable;
 use super::spending::Spending;
-use super::turn_diff::{TurnDiff, turn_diff};
+use super::test_runs::{TestRunReader, TestRuns};
+use super::turn_diff::{TurnDiff, repeats, turn_diff};
 use crate::formats::view;
 
 /// The prefix of the result of a check in the metadata of a commit, before the check's name.
@@ -55,6 +56,8 @@ pub struct Strategy {
     pub elapsed_micros: i64,
     /// The newest result of each check that its snapshots name: whether it passed.
     pub checks: BTreeMap<String, bool>,
+    /// Runs of tests that its messages tell of, by the runner: what tools printed, and nobody recorded.
+    pub test_runs: BTreeMap<String, TestRuns>,
     /// Own snapshots whose content retention has dropped: their messages are not counted.
     pub expired: u64,
 }
@@ -174,6 +177,7 @@ impl StrategyReader<'_> {
             files: changed.remove("files").unwrap_or_default(),
             elapsed_micros: newest.time.micros.saturating_sub(began).max(0),
             checks,
+            test_runs: tally.test_runs.finish(),
             expired: tally.expired,
         })
     }
@@ -185,7 +189,7 @@ impl StrategyReader<'_> {
             return Ok(());
         };
         let source = self.repo.store();
-        tally.add(source, &changed)?;
+        tally.add(source, &entry.commit, &changed)?;
         let turn = TurnPlace { branch: "", is_left: false, commit: &entry.commit };
         tally.answers.add_turn(source, turn, &after, &changed)
     }
@@ -210,11 +214,17 @@ struct Tally {
     tool_calls: u64,
     tool_errors: u64,
     answers: AnswerCounter,
+    test_runs: TestRunReader,
     expired: u64,
 }
 
 impl Tally {
-    fn add(&mut self, source: &dyn ObjectSource, changed: &ContextDiff) -> Result<()> {
+    fn add(
+        &mut self,
+        source: &dyn ObjectSource,
+        commit: &Commit,
+        changed: &ContextDiff,
+    ) -> Result<()> {
         for (section, changed) in changed {
             if !section.ends_with("/messages") {
                 continue;
@@ -227,6 +237,9 @@ impl Tally {
                 self.tool_calls += message.tool_calls.len() as u64;
                 let failed = message.tool_results.iter().filter(|result| result.is_error);
                 self.tool_errors += failed.count() as u64;
+                if !repeats(commit) {
+                    self.test_runs.add(section, commit.turn, &message);
+                }
             }
         }
         Ok(())

@@ -17,5 +17,6 @@ mod session_answers;
 pub(crate) mod sessions;
 pub(crate) mod spending;
 pub(crate) mod spiral;
+pub(crate) mod test_runs;
 pub(crate) mod turn_diff;
 pub(crate) mod usage;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use turntree::repo::{BranchName, Repository};
 
-use crate::porcelain::snapshot::{NewSnapshot, SnapshotTarget};
+use crate::porcelain::snapshot::{NewSnapshot, Racing, SnapshotTarget};
 use crate::porcelain::thresholds::{ContextUsage, DueCheck, Thresholds};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -29,7 +29,7 @@ pub(crate) fn snapshot_when_due(
         due.keep(&repo, &at.branch, &at.stamp)?;
         return not_due(run, &repo, &due, &at.branch);
     }
-    new.take(&repo, at, &input, Some(due))?.print(&mut run.out)?;
+    new.take(&repo, at, &input, Some(&due), &Racing::default())?.print(&mut run.out)?;
     Ok(Answer::Yes)
 }
 

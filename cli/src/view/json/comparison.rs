@@ -47,8 +47,21 @@ pub(crate) struct Strategy {
     pub(crate) elapsed_ms: i64,
     /// The result of each check: true when it passed.
     pub(crate) checks: BTreeMap<String, bool>,
+    /// Runs of tests that messages tell of, by the runner; nobody recorded these.
+    pub(crate) test_runs: BTreeMap<String, FoundRuns>,
     /// Own snapshots whose messages are not kept and not counted.
     pub(crate) expired_turns: u64,
+}
+
+/// Runs of one test runner that were found in a transcript.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FoundRuns {
+    /// Whether the newest passed.
+    pub(crate) passed: bool,
+    /// The turn with its output.
+    pub(crate) turn: u64,
+    pub(crate) runs: u64,
+    pub(crate) failed: u64,
 }
 
 /// Tokens that a model read and wrote.

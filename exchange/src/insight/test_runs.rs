@@ -1,0 +1,375 @@
+//! Test runs in a transcript: calls of a known test runner, and what their output says came of them.
+//!
+//! Nothing is guessed: a run counts when its output has the summary that the runner prints, or the
+//! exit code of a command that ends with the runner. One whose output says neither is left out.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::model::view::{MessageView, ToolCall};
+use crate::text::json;
+
+/// Longest arguments of a call, and longest line of an output, that are looked at.
+const MAX_INPUT_BYTES: usize = 64 << 10;
+const MAX_LINE_BYTES: usize = 400;
+
+/// Lines at both ends of an output that may tell the exit code.
+const EXIT_LINES: usize = 6;
+
+/// Arguments that hold a command.
+const COMMANDS: [&str; 4] = ["command", "cmd", "script", "keystrokes"];
+
+/// Words of a command that stand before the program.
+const BEFORE: [&str; 16] = [
+    "sudo", "time", "env", "nice", "exec", "command", "npx", "bunx", "uv", "poetry", "pipenv",
+    "bundle", "run", "python", "python3", "-m",
+];
+
+/// The runners: the words that a command begins with, which are also the name of the check.
+const RUNNERS: [&str; 38] = [
+    "cargo test",
+    "cargo nextest",
+    "pytest",
+    "py.test",
+    "unittest",
+    "tox",
+    "nox",
+    "npm test",
+    "npm run test",
+    "yarn test",
+    "pnpm test",
+    "bun test",
+    "node --test",
+    "deno test",
+    "jest",
+    "vitest",
+    "mocha",
+    "ava",
+    "go test",
+    "ctest",
+    "make test",
+    "make check",
+    "just test",
+    "mvn test",
+    "mvn verify",
+    "mvnw test",
+    "gradle test",
+    "gradlew test",
+    "dotnet test",
+    "rspec",
+    "rake test",
+    "rails test",
+    "phpunit",
+    "swift test",
+    "mix test",
+    "sbt test",
+    "zig build test",
+    "bazel test",
+];
+
+/// Arguments with which a runner runs no test.
+const NO_RUN: [&str; 8] =
+    ["--no-run", "--collect-only", "--co", "--help", "-h", "--version", "--list", "--listTests"];
+
+/// The lines with which runners sum up. Where there are groups, they hold counts of failures;
+/// elsewhere the line tells by itself whether the run failed.
+const SUMMARIES: [(&str, Told); 22] = [
+    (r"^test result: ok\.", Told::Passed),
+    (r"^test result: FAILED\.", Told::Failed),
+    (r"^error: could not compile ", Told::Failed),
+    (r"^\s*Summary \[.*\d+ tests? run: \d+ passed(?:.*?, (\d+) failed)?", Told::Failures),
+    (r"^=*\s*(?:\d+ [a-z]+, )*\d+ (?:failed|errors?)\b.* in [\d.]+s", Told::Failed),
+    (r"^=*\s*(?:\d+ [a-z]+, )*\d+ passed\b.* in [\d.]+s", Told::Passed),
+    (r"^OK(?: \(.*\))?$", Told::Passed),
+    (r"^FAILED \((?:failures|errors|unexpected)", Told::Failed),
+    (r"^(?:FAILURES|ERRORS)!$", Told::Failed),
+    (r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))", Told::Passed),
+    (r"^(?:--- )?FAIL(?::|\s|$)", Told::Failed),
+    (r"^\s*Tests:?\s+(?:.*\D)?0*[1-9]\d* failed", Told::Failed),
+    (r"^\s*Tests:?\s+(?:.*\D)?\d+ passed", Told::Passed),
+    (r"^\s*\d+ pass(?:ing)?(?: \(.*\))?$", Told::Passed),
+    (r"^\s*(\d+) fail(?:ing)?$", Told::Failures),
+    (r"^(?:#|ℹ) fail (\d+)$", Told::Failures),
+    (
+        r"^\d+ (?:examples|example|runs|tests)\b.*?, (\d+) failures?(?:, (\d+) errors?)?",
+        Told::Failures,
+    ),
+    (r"Tests run: \d+, Failures: (\d+), Errors: (\d+)", Told::Failures),
+    (r"^(?:\[(?:INFO|ERROR)\] )?BUILD (?:FAILED|FAILURE)\b", Told::Failed),
+    (r"^(?:\[INFO\] )?BUILD SUCCESS", Told::Passed),
+    (r"^(?:Passed|Failed)!\s+- Failed:\s+(\d+)", Told::Failures),
+    (r"^\d+% tests passed, (\d+) tests failed out of", Told::Failures),
+];
+
+static SUMMARY_RULES: LazyLock<Vec<(Regex, Told)>> = LazyLock::new(|| {
+    SUMMARIES.iter().filter_map(|(rule, told)| Some((Regex::new(rule).ok()?, *told))).collect()
+});
+
+/// A line of its own that tells the exit code of a command, as clients write it.
+static EXIT_CODE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let words =
+        r"(?i)^[<\[]?(?:(?:the command|process|command|shellid: \S+) (?:exited|completed) with )?";
+    Regex::new(&format!(r"{words}(?:exit )?code:? (-?\d+)\.?[>\]]?$")).ok()
+});
+
+/// What a line of a summary tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Passed,
+    Failed,
+    /// Passed when all its counts are zero.
+    Failures,
+}
+
+/// The runs of one test runner in a transcript.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TestRuns {
+    /// Whether the newest run passed.
+    pub passed: bool,
+    /// The turn with the output of that run.
+    pub turn: u64,
+    /// Runs whose output says what came of them.
+    pub runs: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+}
+
+/// Reads messages in their order and pairs calls of test runners with their results.
+#[derive(Debug, Default)]
+pub(crate) struct TestRunReader {
+    /// Runs without a result so far, by the section of the conversation and the id of the call.
+    open: HashMap<(String, String), Command>,
+    found: BTreeMap<String, TestRuns>,
+}
+
+/// A command that runs tests.
+#[derive(Debug, PartialEq, Eq)]
+struct Command {
+    /// The runner, by its name below [`RUNNERS`].
+    runner: &'static str,
+    /// True if the exit code of the command is that of the runner.
+    tells_code: bool,
+}
+
+impl TestRunReader {
+    /// Adds a message of the conversation in `section`, which came with the turn `turn`.
+    pub(crate) fn add(&mut self, section: &str, turn: u64, message: &MessageView) {
+        for call in &message.tool_calls {
+            if let Some(command) = command_of(call) {
+                self.open.insert((section.to_owned(), call.id.clone()), command);
+            }
+        }
+        for result in &message.tool_results {
+            let key = (section.to_owned(), result.call_id.clone());
+            let Some(command) = self.open.remove(&key) else { continue };
+            let Some(passed) = outcome(&command, &result.text) else { continue };
+            let new = TestRuns { passed, turn, runs: 0, failed: 0 };
+            let runs = self.found.entry(command.runner.to_owned()).or_insert(new);
+            (runs.passed, runs.turn, runs.runs) = (passed, turn, runs.runs + 1);
+            runs.failed += u64::from(!passed);
+        }
+    }
+
+    /// The runs by the name of the runner.
+    pub(crate) fn finish(self) -> BTreeMap<String, TestRuns> {
+        self.found
+    }
+}
+
+/// The command of a call, if it runs tests with one runner.
+fn command_of(call: &ToolCall) -> Option<Command> {
+    if call.input.len() > MAX_INPUT_BYTES {
+        return None;
+    }
+    let value = json::value(call.input.as_bytes())?;
+    let told = COMMANDS.iter().find_map(|name| value.get(name))?;
+    let script = match told {
+        Value::String(text) => text.clone(),
+        Value::Array(words) => {
+            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+            match words.as_slice() {
+                [_, "-c" | "-lc", script] => (*script).to_owned(),
+                words => words.join(" "),
+            }
+        }
+        _ => return None,
+    };
+    command(&script)
+}
+
+/// Finds the runner in a script; none when it runs several.
+fn command(script: &str) -> Option<Command> {
+    let script = script.replace("2>&1", "").replace("&>", ">");
+    let parts = script.split(['\n', ';', '|', '&']).map(str::trim).filter(|part| !part.is_empty());
+    let parts: Vec<(&str, Option<&'static str>)> = parts.map(|part| (part, runner(part))).collect();
+    let mut runners = parts.iter().filter_map(|(_, runner)| *runner);
+    let first = runners.next()?;
+    if runners.any(|other| other != first) {
+        return None;
+    }
+    let is_last = parts.last().is_some_and(|(_, runner)| runner.is_some());
+    let others = parts.iter().filter(|(_, runner)| runner.is_none());
+    let is_alone = others.map(|(part, _)| part).all(|part| part.starts_with("cd "));
+    let tells_code = is_last && is_alone && !script.contains('|');
+    Some(Command { runner: first, tells_code })
+}
+
+/// The runner that a simple command begins with.
+fn runner(part: &str) -> Option<&'static str> {
+    let mut words: Vec<&str> = part.split_whitespace().collect();
+    if words.iter().any(|word| NO_RUN.contains(word)) {
+        return None;
+    }
+    let is_before = |words: &[&str]| match words {
+        ["timeout", ..] | ["pnpm" | "yarn", "exec", ..] => 2,
+        [word, ..] if BEFORE.contains(word) => 1,
+        [word, ..] if word.contains('=') && !word.starts_with(['-', '"', '\'']) => 1,
+        _ => 0,
+    };
+    loop {
+        match is_before(&words) {
+            0 => break,
+            known => drop(words.drain(..known.min(words.len()))),
+        }
+    }
+    let program = words.first_mut()?;
+    *program = program.rsplit('/').next().unwrap_or_default();
+    let told = words.iter().filter(|word| !word.starts_with('+')).copied().collect::<Vec<_>>();
+    let told = told.join(" ");
+    RUNNERS.into_iter().find(|runner| {
+        // Also 'npm run test:unit'.
+        let rest = told.strip_prefix(runner);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', ':']))
+    })
+}
+
+/// Whether a run passed, as its output says; nothing when that says neither.
+fn outcome(command: &Command, output: &str) -> Option<bool> {
+    let wrapped = output.trim_start().starts_with('{').then(|| json::value(output.as_bytes()));
+    let wrapped = wrapped.flatten();
+    let inner = wrapped.as_ref().and_then(|value| value.get("output")).and_then(Value::as_str);
+    let text = inner.unwrap_or(output);
+    let mut passed = None;
+    for line in text.lines().filter(|line| line.len() <= MAX_LINE_BYTES) {
+        match told(line) {
+            Some(false) => return Some(false),
+            Some(true) => passed = Some(true),
+            None => {}
+        }
+    }
+    let code = wrapped.as_ref().and_then(|value| {
+        let code = value.pointer("/metadata/exit_code").or_else(|| value.get("exit_code"));
+        code.and_then(Value::as_i64)
+    });
+    let code = code.or_else(|| exit_code(text));
+    passed.or(code.filter(|_| command.tells_code).map(|code| code == 0))
+}
+
+/// What a line of an output tells, if it is one of a summary.
+fn told(line: &str) -> Option<bool> {
+    let plain = without_colors(line);
+    SUMMARY_RULES.iter().find_map(|(rule, told)| {
+        let groups = rule.captures(&plain)?;
+        Some(match told {
+            Told::Passed => true,
+            Told::Failed => false,
+            Told::Failures => {
+                let mut counts = groups.iter().skip(1).flatten();
+                counts.all(|count| count.as_str().trim_matches('0').is_empty())
+            }
+        })
+    })
+}
+
+/// A line without the sequences that color it.
+fn without_colors(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let mut chars = line.chars();
+    while let Some(char) = chars.next() {
+        if char == '\u{1b}' {
+            chars.by_ref().find(char::is_ascii_alphabetic);
+        } else {
+            plain.push(char);
+        }
+    }
+    plain
+}
+
+/// The exit code that a client wrote at one end of an output.
+fn exit_code(text: &str) -> Option<i64> {
+    let rule = EXIT_CODE.as_ref()?;
+    let ends = text.lines().take(EXIT_LINES).chain(text.lines().rev().take(EXIT_LINES));
+    ends.filter(|line| line.len() <= MAX_LINE_BYTES)
+        .find_map(|line| rule.captures(line.trim())?.get(1)?.as_str().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runner_is_found_behind_what_stands_before_it() {
+        let name = |script: &str| command(script).map(|command| command.runner);
+        for (script, expected) in [
+            ("cargo test", Some("cargo test")),
+            (
+                "cd /p && RUST_LOG=debug cargo +nightly test --lib 2>&1 | tail -5",
+                Some("cargo test"),
+            ),
+            ("python3 -m pytest -q tests/a.py", Some("pytest")),
+            ("timeout 60 npx vitest run", Some("vitest")),
+            ("npm run test:unit", Some("npm run test")),
+            ("./vendor/bin/phpunit", Some("phpunit")),
+            ("uv run pytest; echo done", Some("pytest")),
+            ("cargo test a\ncargo test b", Some("cargo test")),
+            ("cargo test && npm test", None),
+            ("cargo test --no-run", None),
+            ("echo cargo test", None),
+            ("grep -rn 'cargo test' .", None),
+            ("cargo testament", None),
+            ("", None),
+        ] {
+            assert_eq!(name(script), expected, "{script}");
+        }
+    }
+
+    #[test]
+    fn an_outcome_is_what_the_output_says_and_else_none() {
+        let of = |script: &str, output: &str| outcome(&command(script).unwrap(), output);
+        for (script, output, expected) in [
+            ("cargo test", "running 2 tests\ntest result: ok. 2 passed; 0 failed", Some(true)),
+            ("cargo test | tail", "test result: ok. 1\ntest result: FAILED. 0", Some(false)),
+            ("cargo test", "error: could not compile `a` (lib)", Some(false)),
+            ("pytest", "\u{1b}[32m===== \u{1b}[1m3 passed\u{1b}[0m in 0.12s =====", Some(true)),
+            ("pytest", "== 1 failed, 2 passed, 1 warning in 1.20s ==", Some(false)),
+            ("pytest -q", "2 passed, 1 error in 0.1s", Some(false)),
+            (
+                "go test ./...",
+                "ok  \texample.com/a\t0.01s\nFAIL\texample.com/b\t0.01s",
+                Some(false),
+            ),
+            ("go test ./...", "ok  \texample.com/a\t(cached)", Some(true)),
+            ("npm test", "Tests:       1 failed, 3 passed, 4 total", Some(false)),
+            ("npm test", " Test Files  1 passed (1)\n      Tests  3 passed (3)", Some(true)),
+            ("npm test", "  5 passing (12ms)\n  1 failing", Some(false)),
+            ("bun test", " 12 pass\n 0 fail\n", Some(true)),
+            ("node --test", "# pass 3\n# fail 0", Some(true)),
+            ("rspec", "10 examples, 0 failures, 1 pending", Some(true)),
+            ("mvn test", "[INFO] Tests run: 5, Failures: 0, Errors: 1, Skipped: 0", Some(false)),
+            ("python -m unittest", "Ran 3 tests in 0.001s\n\nOK", Some(true)),
+            // Without a summary the exit code counts, when it is that of the runner.
+            ("make test", "cc\nProcess exited with code 0\nOutput:\nfine", Some(true)),
+            ("make test", "Exit code 2\ngone wrong", Some(false)),
+            ("make test | tail -3", "[The command completed with exit code 0.]", None),
+            ("make test || true", "<shellId: 3 completed with exit code 0>", None),
+            ("make test", r#"{"output":"x","metadata":{"exit_code":1}}"#, Some(false)),
+            ("make test", "The user doesn't want to proceed with this tool use.", None),
+            ("pytest", "no tests ran in 0.01s", None),
+        ] {
+            assert_eq!(of(script, output), expected, "{script}: {output}");
+        }
+    }
+}

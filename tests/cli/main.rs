@@ -16,6 +16,7 @@ mod old_spellings;
 mod ollm;
 mod parity;
 mod permissions;
+mod reclaiming;
 mod redacting;
 mod resume;
 mod rollback_intent;

@@ -5,7 +5,7 @@
 //! no copy is kept. One that would be JSON no more, or that somebody has open for writing as far as
 //! the system tells, stays as it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, FileTimes};
 use std::io::{BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -169,22 +169,33 @@ fn redact(pattern: &Pattern, path: &Path) -> Result<()> {
 }
 
 /// Returns whether a process of this user has a file open for writing, where the system tells.
-fn is_open_for_writing(file: &fs::Metadata) -> bool {
+pub(crate) fn is_open_for_writing(file: &fs::Metadata) -> bool {
+    open_for_writing(|found| found == (file.dev(), file.ino())).next().is_some()
+}
+
+/// The files that processes of this user have open for writing, where the system tells: device and
+/// inode of each.
+pub(crate) fn all_open_for_writing() -> HashSet<(u64, u64)> {
+    open_for_writing(|_| true).collect()
+}
+
+fn open_for_writing(is_asked: impl Fn((u64, u64)) -> bool) -> impl Iterator<Item = (u64, u64)> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let open = processes.flat_map(|process| {
         let process = process.path();
         let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
         descriptors.map(move |entry| (process.join("fdinfo").join(entry.file_name()), entry.path()))
     });
-    open.filter(|(_, descriptor)| {
-        fs::metadata(descriptor)
-            .is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()))
-    })
-    .any(|(information, _)| {
+    open.filter_map(move |(information, descriptor)| {
+        let found = fs::metadata(descriptor).ok().filter(fs::Metadata::is_file)?;
+        let file = (found.dev(), found.ino());
+        if !is_asked(file) {
+            return None;
+        }
         let text = fs::read_to_string(information).unwrap_or_default();
         let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
         let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
         // Neither is that of a file that is only read.
-        flags.is_some_and(|flags| flags & 0o3 != 0)
+        flags.is_some_and(|flags| flags & 0o3 != 0).then_some(file)
     })
 }

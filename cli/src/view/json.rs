@@ -37,7 +37,10 @@ use serde::Serialize;
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
 
-pub(crate) use self::adoption::{AdoptedAgent, Adoption, AdoptionFailure, Sweep, WatchService};
+pub(crate) use self::adoption::{
+    AdoptedAgent, Adoption, AdoptionFailure, KeptOriginal, Reclaimed, ReclaimedOriginal, Sweep,
+    WatchService,
+};
 pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
 pub(crate) use self::branches::{
     BranchRecord, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Edited,

@@ -18,6 +18,7 @@ use turntree::repo::{Adoption, Repository, Signature};
 use turntree::workspace::{AdoptionCache, FileMark, read_note, write_note};
 
 use super::beside::working_directory;
+use super::find::has_own_file;
 use super::found::FoundSession;
 use super::lineage;
 use super::opencode::{self, Databases, Failure};
@@ -250,7 +251,7 @@ fn again<T>(repo: &Repository, mut attempt: impl FnMut() -> Result<T>) -> Result
 fn can_be_followed(found: &FoundSession) -> bool {
     let is_packed = found.path.extension().is_some_and(|end| end == "zst");
     let is_records = matches!(found.format.reader, FormatReader::Records(_));
-    found.entry.is_none() && !is_packed && is_records && !opencode::is_part_of_store(&found.path)
+    has_own_file(found) && !is_packed && is_records
 }
 
 /// Takes in what is new in a session that may still be written, and returns whether that is all that

@@ -217,6 +217,12 @@ impl Listing {
     }
 }
 
+/// Returns whether a session has one file, and the file no other session.
+#[must_use]
+pub fn has_own_file(found: &FoundSession) -> bool {
+    found.entry.is_none() && !opencode::is_part_of_store(&found.path)
+}
+
 /// Returns true if a file is called as transcripts are. One that is compressed and lies beside
 /// itself as it was before, as while Codex compresses it, is none.
 fn may_be_transcript(path: &Path) -> bool {

@@ -33,7 +33,7 @@ mod sweep;
 
 pub use adopt::{AdoptOptions, Adopted, Outcome, adopt, batches};
 pub use beside::working_directory;
-pub use find::{FoundSessions, Odd, find};
+pub use find::{FoundSessions, Odd, find, has_own_file};
 pub use found::FoundSession;
 pub use name::session_name;
 pub use places::{PLACE_VARIABLES, SessionPlace, WatchedFolder, places};

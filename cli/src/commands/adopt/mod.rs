@@ -1,6 +1,8 @@
 //! `adopt`: the sessions of all agents on this machine go in.
 
 mod background;
+mod originals;
+mod reclaim;
 mod sweeping;
 mod watch;
 
@@ -20,6 +22,7 @@ use turntree_exchange::agents::{
 };
 
 use self::background::{Install, Uninstall};
+use self::reclaim::{Reclaim, USUAL_AGE};
 use self::sweeping::Sweep;
 use self::watch::watch;
 use super::Verb;
@@ -35,6 +38,7 @@ use crate::view::output::{NAME, Output, STRONG, warn};
 use crate::view::progress::Meter;
 use crate::view::render::table::{Cell, Table};
 use crate::view::render::{count, size};
+use crate::view::units::parse_duration;
 
 /// Most files that are named one by one.
 const MAX_SHOWN: usize = 10;
@@ -44,7 +48,7 @@ const MAX_SHOWN: usize = 10;
 /// Looks where Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, pi and Cline keep their
 /// sessions, or in PATHs, and imports all of them, several at once. Run again, it adds only new
 /// turns; content that sessions share is stored once. Nothing outside the store is written, even
-/// while an agent has its database open.
+/// while an agent has its database open; only --reclaim removes files there.
 ///
 /// The sessions of the machine go to the user's store, unless --store or TURNTREE_STORE names
 /// another one; PATHs go to the store of the project if it has one. The report names it. One
@@ -57,6 +61,7 @@ const MAX_SHOWN: usize = 10;
   turntree adopt ~/backup/opencode.db
   turntree adopt --watch
   turntree adopt install --start
+  turntree adopt --reclaim --older-than 30d
   turntree adopt --json | jq '.agents[] | {agent, sessions, bytes_there, bytes_here}'")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Adopt {
@@ -74,6 +79,16 @@ pub(crate) struct Adopt {
     /// Go on, and import what agents write as they write it, until this process is ended
     #[arg(long, conflicts_with_all = ["dry_run", "again"])]
     watch: bool,
+    /// Print which transcripts the store has byte for byte; with --yes these files are removed
+    #[arg(long, conflicts_with_all = ["again", "watch"])]
+    reclaim: bool,
+    /// With --reclaim: only files that nobody has written to for this time; 7d by default
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "reclaim",
+        default_value_if("reclaim", "true", USUAL_AGE))]
+    older_than: Option<i64>,
+    /// With --reclaim: do it
+    #[arg(long, requires = "reclaim", conflicts_with = "dry_run")]
+    yes: bool,
     /// Agents may be at work on what is found; the watch asks for it
     #[arg(long, hide = true)]
     live: bool,
@@ -116,6 +131,14 @@ impl Verb for Adopt {
             return watch(run, &places, &self.paths);
         }
         let FoundSessions { mut sessions, others, odd } = find(&places);
+        if let Some(age) = self.older_than {
+            let store = run.locate()?.dir.display().to_string();
+            let program = self.program(&store);
+            for (path, error) in odd.into_iter().map(failure_of_odd) {
+                warn(&format!("{path}: {error}"));
+            }
+            return Reclaim { age, does_it: self.yes, program: &program }.run(run, sessions);
+        }
         let forgotten = self.leave_forgotten(run, &mut sessions)?;
         if self.live && !run.would_create()? {
             // A hook knows more of these: the files.
@@ -220,12 +243,12 @@ impl Adopt {
         Ok(names.len() as u64)
     }
 
-    /// The command that takes an adoption back, from here.
-    fn undo(&self, store: &str) -> String {
+    /// This program with the store that it acts on, from here.
+    fn program(&self, store: &str) -> String {
         let here = user_or_nearest().map(|dir| dir.display().to_string());
         match self.paths.is_empty() && here.as_deref() != Some(store) {
-            true => format!("'turntree --store {} undo'", shell_word(store)),
-            false => "'turntree undo'".to_owned(),
+            true => format!("turntree --store {}", shell_word(store)),
+            false => "turntree".to_owned(),
         }
     }
 
@@ -277,7 +300,8 @@ impl Adopt {
                 writeln!(out, "{would} into {store}")?;
             }
             false if total.bytes_here > 0 => {
-                writeln!(out, "imported into {store}; {} takes all of it back", self.undo(store))?;
+                let undo = format!("'{} undo'", self.program(store));
+                writeln!(out, "imported into {store}; {undo} takes all of it back")?;
             }
             false => writeln!(out, "nothing is new to {store}")?,
         }

@@ -1,4 +1,4 @@
-//! The records of `adopt`, `adopt install` and `adopt uninstall`.
+//! The records of `adopt`, `adopt --reclaim`, `adopt install` and `adopt uninstall`.
 
 use serde::Serialize;
 
@@ -76,4 +76,37 @@ pub(crate) struct WatchService {
     pub(crate) command: Option<String>,
     /// True when it was run.
     pub(crate) ran: bool,
+}
+
+/// `adopt --reclaim`.
+#[derive(Serialize)]
+pub(crate) struct Reclaimed {
+    pub(crate) dry_run: bool,
+    /// Those that were removed, or would be.
+    pub(crate) originals: Vec<ReclaimedOriginal>,
+    pub(crate) kept: Vec<KeptOriginal>,
+    /// The bytes of `originals`.
+    pub(crate) bytes: u64,
+}
+
+/// A transcript that the store has byte for byte.
+#[derive(Serialize)]
+pub(crate) struct ReclaimedOriginal {
+    pub(crate) agent: String,
+    pub(crate) session: String,
+    /// The branch of that session with its bytes.
+    pub(crate) branch: String,
+    pub(crate) path: String,
+    pub(crate) bytes: u64,
+}
+
+/// A transcript that stays.
+#[derive(Serialize)]
+pub(crate) struct KeptOriginal {
+    pub(crate) agent: String,
+    pub(crate) session: String,
+    pub(crate) path: String,
+    pub(crate) bytes: u64,
+    /// For people.
+    pub(crate) reason: String,
 }

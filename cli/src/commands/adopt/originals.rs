@@ -1,0 +1,479 @@
+//! Originals: transcripts of agents that the store has byte for byte, and their removal.
+//!
+//! What an agent still writes to is left alone. Everything is looked at again right before a file goes,
+//! and the file has another name by then: who writes to it meanwhile makes a new one.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io::{self, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use turntree::ErrorKind;
+use turntree::context::export_source;
+use turntree::object::{Kind, ObjectId};
+use turntree::repo::{BranchName, Repository};
+use turntree::store::RefTable;
+use turntree::workspace::AdoptionCache;
+use turntree_exchange::agents::{FoundSession, has_own_file};
+
+use crate::porcelain::sources::is_open_for_writing;
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 1 << 16;
+
+/// Most branches of a session that are compared with its file.
+const MAX_BRANCHES: usize = 16;
+
+/// What a file is called while it is removed: this, 16 hex digits and the number of this process.
+const ASIDE: &str = ".turntree-reclaim-";
+
+/// Hex digits of such a name.
+const DIGITS: usize = 16;
+
+/// The sessions of a store, to find what it has of a file.
+pub(super) struct Stored<'r> {
+    repo: &'r Repository,
+    seen: AdoptionCache,
+    refs: Arc<RefTable>,
+    /// The branches of each session, with their tips.
+    branches: HashMap<String, Vec<(BranchName, ObjectId)>>,
+}
+
+/// A transcript that the store has byte for byte.
+#[derive(Debug)]
+pub(super) struct Original {
+    pub(super) found: FoundSession,
+    /// The branch that has it.
+    pub(super) branch: BranchName,
+    /// Its commit with the bytes.
+    tip: ObjectId,
+    state: FileState,
+}
+
+/// Why a transcript stays.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Obstacle {
+    /// An agent is in the session.
+    Live,
+    /// It was written to a short time ago.
+    Recent,
+    /// A process has it open for writing.
+    Open,
+    /// It is in a database, or in many files.
+    Shared,
+    /// The store has it unpacked.
+    Packed,
+    /// No file of its own, as behind a link.
+    NoFile,
+    /// It has a further name.
+    Linked,
+    /// No branch is of the session.
+    Unknown,
+    /// The store has not each byte of it.
+    Different,
+    /// It is not what it was when it was looked at.
+    Changed,
+    /// The system refused.
+    Failed(String),
+}
+
+/// Which file it is, and what shows that somebody has written to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FileState {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+impl Obstacle {
+    /// What is said of several of them, and of one.
+    pub(super) fn reason(&self) -> String {
+        match self {
+            Self::Live => "an agent is in the session".to_owned(),
+            Self::Recent => "written to lately".to_owned(),
+            Self::Open => "a process has it open for writing".to_owned(),
+            Self::Shared => "in a database, or in many files".to_owned(),
+            Self::Packed => "compressed".to_owned(),
+            Self::NoFile => "no file of its own".to_owned(),
+            Self::Linked => "has a further name".to_owned(),
+            Self::Unknown => "not in the store".to_owned(),
+            Self::Different => "not byte for byte in the store".to_owned(),
+            Self::Changed => "changed meanwhile".to_owned(),
+            Self::Failed(error) => error.clone(),
+        }
+    }
+}
+
+impl FileState {
+    fn of(found: &Metadata) -> Self {
+        Self {
+            device: found.dev(),
+            inode: found.ino(),
+            bytes: found.len(),
+            modified: (found.mtime(), found.mtime_nsec()),
+        }
+    }
+}
+
+impl From<io::Error> for Obstacle {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Changed,
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<rustix::io::Errno> for Obstacle {
+    fn from(error: rustix::io::Errno) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
+impl<'r> Stored<'r> {
+    pub(super) fn new(repo: &'r Repository) -> Self {
+        let mut branches: HashMap<String, Vec<(BranchName, ObjectId)>> = HashMap::new();
+        for (branch, tip) in repo.branches() {
+            branches.entry(branch.session().to_owned()).or_default().push((branch, tip));
+        }
+        Self { repo, seen: AdoptionCache::peek(repo.store()), refs: repo.refs(), branches }
+    }
+
+    /// Looks whether the store has all of a session's file. Reads both.
+    pub(super) fn original(&self, found: &FoundSession) -> Result<Original, Obstacle> {
+        if !has_own_file(found) {
+            return Err(Obstacle::Shared);
+        }
+        if found.path.extension().is_some_and(|end| end == "zst") {
+            return Err(Obstacle::Packed);
+        }
+        let (_, file) = open(&found.path)?;
+        let state = FileState::of(&checked(&file)?);
+        let known = self.seen.unchanged(&self.refs, &found.path, None);
+        let mut tips = self.branches.get(&found.session).cloned().unwrap_or_default();
+        // The most likely one comes first.
+        tips.sort_by_key(|(branch, _)| branch.branch() != "main");
+        if let Some((branch, tip)) = known.and_then(|it| self.repo.tip(&it).map(|tip| (it, tip))) {
+            tips.insert(0, (branch, tip));
+        }
+        if tips.is_empty() {
+            return Err(Obstacle::Unknown);
+        }
+        for (branch, tip) in tips.into_iter().take(MAX_BRANCHES) {
+            let (_, file) = open(&found.path)?;
+            if is_same(self.repo, &tip, &file)? {
+                if FileState::of(&file.metadata()?) != state {
+                    return Err(Obstacle::Changed);
+                }
+                return Ok(Original { found: found.clone(), branch, tip, state });
+            }
+        }
+        Err(Obstacle::Different)
+    }
+}
+
+impl Original {
+    /// Removes the file, if all is still as it was; `written` are the files that were open for writing
+    /// a moment ago.
+    pub(super) fn remove(
+        &self,
+        repo: &Repository,
+        written: &HashSet<(u64, u64)>,
+    ) -> Result<(), Obstacle> {
+        let (folder, file) = open(&self.found.path)?;
+        let found = checked(&file)?;
+        if FileState::of(&found) != self.state {
+            return Err(Obstacle::Changed);
+        }
+        if written.contains(&(self.state.device, self.state.inode)) {
+            return Err(Obstacle::Open);
+        }
+        if !is_same(repo, &self.tip, &file)? {
+            return Err(Obstacle::Different);
+        }
+        let name = self.found.path.file_name().unwrap_or_default();
+        let aside = aside(&self.found.path);
+        let rename = |from: &OsStr, to: &OsStr| {
+            rustix::fs::renameat_with(&folder, from, &folder, to, RenameFlags::NOREPLACE)
+        };
+        rename(name, &aside)?;
+        let is_it = is_named(&folder, &aside, &self.state) && !is_open_for_writing(&found);
+        if !is_it {
+            return Err(match rename(&aside, name) {
+                Ok(()) => Obstacle::Changed,
+                // Somebody has begun a new file of its name.
+                Err(error) => {
+                    let aside = aside.display();
+                    Obstacle::Failed(format!("changed meanwhile, and now called {aside}: {error}"))
+                }
+            });
+        }
+        rustix::fs::unlinkat(&folder, &aside, AtFlags::empty())?;
+        // A file that is there again after a crash is no loss.
+        let _ = rustix::fs::fsync(&folder);
+        Ok(())
+    }
+}
+
+/// Opens a file and the folder that it is in; a link is none.
+fn open(path: &Path) -> Result<(OwnedFd, File), Obstacle> {
+    let (parent, name) = (path.parent(), path.file_name());
+    let (Some(parent), Some(name)) = (parent, name) else { return Err(Obstacle::NoFile) };
+    let of_folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(parent, of_folder, Mode::empty())?;
+    // Opening a pipe would wait for its other end.
+    let of_file = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match rustix::fs::openat(&folder, name, of_file, Mode::empty()) {
+        Ok(file) => Ok((folder, file.into())),
+        Err(rustix::io::Errno::LOOP) => Err(Obstacle::NoFile),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the system says of a file that may go.
+fn checked(file: &File) -> Result<Metadata, Obstacle> {
+    let found = file.metadata()?;
+    match (found.is_file(), found.nlink()) {
+        (true, 1) => Ok(found),
+        (true, _) => Err(Obstacle::Linked),
+        (false, _) => Err(Obstacle::NoFile),
+    }
+}
+
+/// Returns whether a name in a folder still is that file.
+fn is_named(folder: &OwnedFd, name: &OsStr, state: &FileState) -> bool {
+    let of_file = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(folder, name, of_file, Mode::empty());
+    let found = file.map_err(io::Error::from).and_then(|file| File::from(file).metadata());
+    found.is_ok_and(|found| FileState::of(&found) == *state)
+}
+
+fn aside(path: &Path) -> OsString {
+    let id = ObjectId::of(Kind::Blob, path.as_os_str().as_encoded_bytes());
+    format!("{ASIDE}{}-{}", id.short(DIGITS), std::process::id()).into()
+}
+
+/// Returns whether the source of a commit is the file, each byte of both.
+fn is_same(repo: &Repository, tip: &ObjectId, file: &File) -> Result<bool, Obstacle> {
+    let input = BufReader::with_capacity(READ_BYTES, file);
+    let mut comparison = Comparison { input, differs: false };
+    let exported = repo
+        .context(tip)
+        .and_then(|context| export_source(repo.store(), &context, &mut comparison).map(drop));
+    match exported {
+        Ok(()) => Ok(comparison.input.read(&mut [0])? == 0),
+        Err(_) if comparison.differs => Ok(false),
+        Err(error) => match error.kind() {
+            // A snapshot that came from no file, or of which something was taken.
+            ErrorKind::NotFound | ErrorKind::Expired | ErrorKind::Redacted => Ok(false),
+            _ => Err(Obstacle::Failed(error.to_string())),
+        },
+    }
+}
+
+/// Takes bytes as long as they are those of a file.
+struct Comparison<R> {
+    input: R,
+    differs: bool,
+}
+
+impl<R: Read> Write for Comparison<R> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut there = vec![0; bytes.len().min(READ_BYTES)];
+        let wanted = bytes.get(..there.len()).unwrap_or_default();
+        match self.input.read_exact(&mut there) {
+            Ok(()) if there == wanted => Ok(there.len()),
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
+            _ => {
+                self.differs = true;
+                Err(io::Error::other("the file is another one"))
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, FileTimes, OpenOptions};
+    use std::path::PathBuf;
+
+    use turntree::local::create_repository;
+    use turntree_exchange::agents::{AdoptOptions, SessionPlace, adopt, find};
+
+    use super::*;
+    use crate::porcelain::sources::all_open_for_writing;
+    use crate::program::invocation::stamp;
+
+    const TRANSCRIPT: &str = concat!(
+        r#"{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"s","timestamp":"2026-01-01T00:00:00Z","message":{"role":"user","content":"hello"}}"#,
+        "\n",
+        r#"{"type":"assistant","uuid":"a1","parentUuid":"u1","sessionId":"s","timestamp":"2026-01-01T00:00:01Z","message":{"id":"m1","role":"assistant","content":[{"type":"text","text":"good day"}]}}"#,
+        "\n",
+    );
+
+    /// A machine with one transcript, which was adopted.
+    struct Machine {
+        folder: tempfile::TempDir,
+        repo: Repository,
+        found: FoundSession,
+    }
+
+    impl Machine {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("sessions/s.jsonl");
+            fs::create_dir(path.parent().unwrap()).unwrap();
+            fs::write(&path, TRANSCRIPT).unwrap();
+            let repo = create_repository(&folder.path().join("store")).unwrap();
+            let place = SessionPlace { agent: String::new(), path };
+            let found = find(&[place]).sessions.remove(0);
+            let adoption = Arc::default();
+            let stamp = stamp().unwrap();
+            let options = AdoptOptions { stamp, adoption, is_live: false, passed: &|_| {} };
+            let mut seen = AdoptionCache::open(repo.store());
+            adopt(&repo, vec![found.clone()], &options, &mut seen).unwrap();
+            Self { folder, repo, found }
+        }
+
+        fn look(&self) -> Result<Original, Obstacle> {
+            Stored::new(&self.repo).original(&self.found)
+        }
+
+        /// The names beside the transcript, and its own.
+        fn names(&self) -> Vec<PathBuf> {
+            let listed = fs::read_dir(self.folder.path().join("sessions")).unwrap();
+            let mut names: Vec<_> = listed.map(|it| it.unwrap().file_name().into()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    #[test]
+    fn one_that_the_store_has_goes_and_nothing_else() {
+        let machine = Machine::new();
+        let original = machine.look().unwrap();
+        assert_eq!(original.branch.to_string(), "s/main");
+        fs::write(machine.folder.path().join("sessions/other.jsonl"), TRANSCRIPT).unwrap();
+        original.remove(&machine.repo, &HashSet::new()).unwrap();
+        assert_eq!(machine.names(), [PathBuf::from("other.jsonl")]);
+        assert_eq!(original.remove(&machine.repo, &HashSet::new()), Err(Obstacle::Changed));
+    }
+
+    #[test]
+    fn one_that_is_another_than_in_the_store_does_not_go() {
+        let machine = Machine::new();
+        let longer = format!("{TRANSCRIPT}{{}}\n");
+        let shorter = TRANSCRIPT.split_inclusive('\n').next().unwrap();
+        for text in [&longer, shorter, &TRANSCRIPT.replace("good", "best"), ""] {
+            fs::write(&machine.found.path, text).unwrap();
+            assert_eq!(machine.look().unwrap_err(), Obstacle::Different, "{text}");
+        }
+        let unknown = FoundSession { session: "x".to_owned(), ..machine.found.clone() };
+        let looked = Stored::new(&machine.repo).original(&unknown);
+        assert_eq!(looked.unwrap_err(), Obstacle::Unknown);
+        let of_database = FoundSession { entry: Some("x".to_owned()), ..unknown };
+        let looked = Stored::new(&machine.repo).original(&of_database);
+        assert_eq!(looked.unwrap_err(), Obstacle::Shared);
+    }
+
+    #[test]
+    fn one_that_changes_after_the_plan_stays() {
+        let after = |change: &dyn Fn(&Path), expected: Obstacle| {
+            let machine = Machine::new();
+            let (original, path) = (machine.look().unwrap(), &machine.found.path);
+            change(path);
+            let (names, bytes) = (machine.names(), fs::read(path).ok());
+            assert_eq!(original.remove(&machine.repo, &HashSet::new()), Err(expected));
+            assert_eq!((machine.names(), fs::read(path).ok()), (names, bytes));
+        };
+        let append = |path: &Path| {
+            let mut file = OpenOptions::new().append(true).open(path).unwrap();
+            file.write_all(b"{}\n").unwrap();
+        };
+        after(&append, Obstacle::Changed);
+        // Of the same size and time.
+        let other_words = |path: &Path| {
+            let time = fs::metadata(path).unwrap().modified().unwrap();
+            fs::write(path, TRANSCRIPT.replace("good", "best")).unwrap();
+            let file = OpenOptions::new().append(true).open(path).unwrap();
+            file.set_times(FileTimes::new().set_modified(time)).unwrap();
+        };
+        after(&other_words, Obstacle::Different);
+        let another_file = |path: &Path| {
+            let time = fs::metadata(path).unwrap().modified().unwrap();
+            let part = path.with_extension("part");
+            fs::write(&part, TRANSCRIPT).unwrap();
+            let file = OpenOptions::new().append(true).open(&part).unwrap();
+            file.set_times(FileTimes::new().set_modified(time)).unwrap();
+            fs::rename(part, path).unwrap();
+        };
+        after(&another_file, Obstacle::Changed);
+        let link = |path: &Path| {
+            let kept = path.with_extension("kept");
+            fs::rename(path, &kept).unwrap();
+            std::os::unix::fs::symlink(kept, path).unwrap();
+        };
+        after(&link, Obstacle::NoFile);
+        let further_name = |path: &Path| fs::hard_link(path, path.with_extension("kept")).unwrap();
+        after(&further_name, Obstacle::Linked);
+        after(&|path: &Path| fs::remove_file(path).unwrap(), Obstacle::Changed);
+        let folder = |path: &Path| {
+            fs::remove_file(path).unwrap();
+            fs::create_dir(path).unwrap();
+        };
+        after(&folder, Obstacle::NoFile);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn one_that_a_process_has_open_for_writing_stays() {
+        let machine = Machine::new();
+        let original = machine.look().unwrap();
+        let names = machine.names();
+        let writer = OpenOptions::new().append(true).open(&machine.found.path).unwrap();
+        let written = all_open_for_writing();
+        assert_eq!(original.remove(&machine.repo, &written), Err(Obstacle::Open));
+        // One that begins in between.
+        assert_eq!(original.remove(&machine.repo, &HashSet::new()), Err(Obstacle::Changed));
+        assert_eq!(machine.names(), names);
+        drop(writer);
+        original.remove(&machine.repo, &HashSet::new()).unwrap();
+    }
+
+    #[test]
+    fn one_of_which_the_store_has_lost_a_part_stays() {
+        let machine = Machine::new();
+        let original = machine.look().unwrap();
+        let mut files = vec![machine.folder.path().join("store")];
+        let mut damaged = 0;
+        while let Some(path) = files.pop() {
+            if path.is_dir() {
+                files.extend(fs::read_dir(path).unwrap().map(|it| it.unwrap().path()));
+            } else if let Ok(bytes) = fs::read(&path)
+                && let Some(at) = bytes.windows(8).position(|it| it == b"good day")
+            {
+                let mut bytes = bytes;
+                bytes[at] ^= 1;
+                fs::write(path, bytes).unwrap();
+                damaged += 1;
+            }
+        }
+        assert!(damaged > 0);
+        let repo = turntree::local::open_repository(&machine.folder.path().join("store"));
+        let refused = repo.map(|repo| original.remove(&repo, &HashSet::new()));
+        let is_refused =
+            matches!(refused, Err(_) | Ok(Err(Obstacle::Different | Obstacle::Failed(_))));
+        assert!(is_refused, "{refused:?}");
+        assert!(machine.found.path.exists());
+    }
+}

@@ -33,7 +33,7 @@ fn unpaired(sandbox: &Sandbox, edited: &EditedConversation) -> BTreeSet<String> 
 
 fn edit(sandbox: &Sandbox, tip: &ObjectId, cuts: &[Cut]) -> turntree::Result<EditedConversation> {
     let mut prompts = sandbox.repo.prompts(Some(&is_prompt)).unwrap();
-    edit_conversation(&sandbox.repo, tip, &mut prompts, cuts, &mut |_| Ok(None))
+    edit_conversation(&sandbox.repo, tip, &mut prompts, cuts, &[], &mut |_, _| Ok(None))
 }
 
 fn items(sandbox: &Sandbox, id: &ObjectId) -> Vec<Item> {
@@ -71,11 +71,23 @@ fn no_edit_of_a_recording_parts_a_call_from_its_result() {
         }
         // What is long is put away once for each output, and nothing is dropped.
         let mut prompts = sandbox.repo.prompts(Some(&is_prompt)).unwrap();
-        let mut put = |text: &str| Ok((text.len() > 2000).then(|| "[put away]".to_owned()));
-        let short = edit_conversation(&sandbox.repo, &head, &mut prompts, &[], &mut put).unwrap();
+        let mut put = |text: &str, _| Ok((text.len() > 2000).then(|| "[put away]".to_owned()));
+        let short =
+            edit_conversation(&sandbox.repo, &head, &mut prompts, &[], &[], &mut put).unwrap();
         assert_eq!((short.dropped, short.messages.len() as u64), (0, count));
         assert_eq!(unpaired(&sandbox, &short), before, "{}", file.display());
         assert!((short.shortened > 0) == (short.bytes.1 < short.bytes.0), "{}", file.display());
+        // A message alone, whatever it says: all others stay, and pairs of calls and results.
+        let chosen = [Cut::Messages(count / 2, count / 2)];
+        let mut put = |text: &str, is_chosen: bool| {
+            Ok((is_chosen && text.len() > 200).then(|| "[put away]".to_owned()))
+        };
+        let one =
+            edit_conversation(&sandbox.repo, &head, &mut prompts, &[], &chosen, &mut put).unwrap();
+        let is_changed = |message: &EditedMessage| matches!(message, EditedMessage::Shortened(..));
+        let changed = one.messages.iter().filter(|message| is_changed(message)).count();
+        assert_eq!(changed, usize::from(one.shortened > 0), "{}", file.display());
+        assert_eq!(unpaired(&sandbox, &one), before, "{}", file.display());
     }
 }
 

@@ -27,6 +27,15 @@ use crate::view::units::parse_size;
 /// Characters of an output that stay at its end.
 const TAIL_CHARS: u64 = 500;
 
+/// Bytes of a text that --shorten leaves as it is, unless --to says otherwise.
+const SHORT_BYTES: u64 = 2_000;
+
+/// The least of these: what stands for a text takes some hundred bytes.
+const LEAST_BYTES: u64 = 1_000;
+
+/// Bytes of the words between beginning and end, about.
+const MARKER_BYTES: u64 = 400;
+
 /// Metadata: the snapshot that was edited.
 const EDITED_FROM: &str = "edited-from";
 
@@ -36,21 +45,29 @@ const SOURCE: &str = "source";
 /// Drop or shorten parts of a conversation, on a new branch
 ///
 /// Begins a branch at REV whose conversation has no more what is dropped. Calls and their results stay
-/// together: with one the other is dropped. The branch of REV stays as it is, and 'turntree resume'
+/// together: with one the other is dropped. What is shortened keeps its beginning and its end; thoughts
+/// and arguments of calls stay whole. The branch of REV stays as it is, and 'turntree resume'
 /// takes the new one up in an agent. Parts are prompt:N, turn:N, message:N, or ranges as prompt:3..5,
 /// both ends included; prompt:-1 is the newest. Turns are known back to the last compaction.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree edit --drop prompt:-1
   turntree edit nightly --drop prompt:3..5 --drop turn:40 --dry-run
+  turntree edit --shorten message:14 --to 4k
   turntree edit --out-larger-than 20k --name lean")]
 pub(crate) struct Edit {
     /// The snapshot
     #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
     revision: String,
     /// Drop this part; may be given several times
-    #[arg(long, value_name = "PART", required_unless_present = "out_larger_than")]
+    #[arg(long, value_name = "PART", required_unless_present_any = ["out_larger_than", "shorten"])]
     drop: Vec<String>,
+    /// Shorten the texts of this part, with a URI for the whole; may be given several times
+    #[arg(long, value_name = "PART")]
+    shorten: Vec<String>,
+    /// With --shorten: texts with more bytes than this, 1k at least; 2k by default
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "shorten")]
+    to: Option<u64>,
     /// Put outputs of tools with more bytes than this away; a short text with a URI stands for each
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     out_larger_than: Option<u64>,
@@ -91,16 +108,32 @@ impl Verb for Edit {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let cuts = self.drop.iter().map(|part| cut(part)).collect::<Result<Vec<Cut>>>()?;
+        let cuts =
+            |parts: &[String]| parts.iter().map(|part| cut(part)).collect::<Result<Vec<_>>>();
+        let (dropped, shortened) = (cuts(&self.drop)?, cuts(&self.shorten)?);
+        let to = self.to.unwrap_or(SHORT_BYTES);
+        if to < LEAST_BYTES {
+            return Err(Error::invalid("--to takes 1k at least").into());
+        }
         let from = resolve(&repo, &self.revision)?.commit;
         let (stamp, dry_run) = (stamp()?, self.branch.dry_run);
-        let options = self.out_larger_than.map(|threshold| OffloadOptions {
+        let larger_than = |threshold, head_chars, tail_chars| OffloadOptions {
             threshold,
-            tail: Tail::Chars(TAIL_CHARS.min(threshold / 2)),
+            head_chars,
+            tail: Tail::Chars(tail_chars),
             whole_characters: true,
-            ..OffloadOptions::default()
+        };
+        let of_outputs = self.out_larger_than.map(|threshold| {
+            larger_than(
+                threshold,
+                OffloadOptions::default().head_chars,
+                TAIL_CHARS.min(threshold / 2),
+            )
         });
-        let mut put_away = |text: &str| {
+        let half = (to - MARKER_BYTES) / 2;
+        let of_parts = Some(larger_than(to, half, half));
+        let mut put_away = |text: &str, is_part: bool| {
+            let options = if is_part { &of_parts } else { &of_outputs };
             let Some(options) = options.as_ref().filter(|o| text.len() as u64 > o.threshold) else {
                 return Ok(None);
             };
@@ -113,9 +146,11 @@ impl Verb for Edit {
             Ok(short.filter(|short| short.len() < text.len()))
         };
         let mut prompts = repo.prompts(Some(&is_prompt))?;
-        let edited = edit_conversation(&repo, &from, &mut prompts, &cuts, &mut put_away)?;
+        let edited =
+            edit_conversation(&repo, &from, &mut prompts, &dropped, &shortened, &mut put_away)?;
         if edited.dropped == 0 && edited.shortened == 0 {
-            return Err(Error::invalid("no output is so large: nothing changes").into());
+            let what = if self.shorten.is_empty() { "output" } else { "text of these" };
+            return Err(Error::invalid(format!("no {what} is so large: nothing changes")).into());
         }
         let mut what = Vec::new();
         if edited.dropped > 0 {
@@ -126,7 +161,8 @@ impl Verb for Edit {
             what.push(format!("dropped {}{pairs}", count(edited.dropped, "message")));
         }
         if edited.shortened > 0 {
-            what.push(format!("put {} away", count(edited.shortened, "output")));
+            let unit = if self.shorten.is_empty() { "output" } else { "text" };
+            what.push(format!("put {} away", count(edited.shortened, unit)));
         }
         self.branch.begin(run, &repo, &from, edited, "edit", &what.join(", "))
     }

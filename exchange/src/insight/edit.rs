@@ -19,6 +19,10 @@ use crate::text::json;
 /// Members whose text is no output: what a model signed or was asked, and bytes of pictures.
 const NO_OUTPUT: [&str; 5] = ["data", "signature", "input", "arguments", "args"];
 
+/// Members of other messages whose text is not shortened either: thoughts, which are signed as they are.
+const NO_TEXT: [&str; 5] =
+    ["thinking", "thinkingSignature", "thoughtSignature", "encrypted_content", "url"];
+
 /// What is taken out of a conversation, by numbers that are all included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
@@ -35,7 +39,7 @@ pub enum Cut {
 pub enum EditedMessage {
     /// One that is as it was.
     Kept(Item),
-    /// One with outputs that were put away: the entry, whose blob is that of before, and the record.
+    /// One with texts that were put away: the entry, whose blob is that of before, and the record.
     Shortened(MessageEntry, Vec<u8>),
 }
 
@@ -48,7 +52,7 @@ pub struct EditedConversation {
     pub dropped: u64,
     /// How many of these only because their call or result was.
     pub with_pairs: u64,
-    /// Outputs that were put away.
+    /// Texts that were put away.
     pub shortened: u64,
     /// Bytes of records before and after.
     pub bytes: (u64, u64),
@@ -70,8 +74,9 @@ struct Seen {
     results: Vec<String>,
 }
 
-/// Takes `cuts` out of the main conversation of the snapshot `tip`, and puts outputs away with
-/// `put_away`, which returns what stands for a text, if anything is to.
+/// Takes `cuts` out of the main conversation of the snapshot `tip`, and puts texts away with
+/// `put_away`, which returns what stands for a text, if anything is to: it is given the outputs of
+/// tools, and with `true` all texts of the messages `shorten`, save thoughts and arguments of calls.
 ///
 /// Cost: each message is read, and the commits back to the last compaction.
 ///
@@ -82,15 +87,21 @@ pub fn edit_conversation(
     tip: &ObjectId,
     prompts: &mut Prompts<'_>,
     cuts: &[Cut],
-    put_away: &mut dyn FnMut(&str) -> Result<Option<String>>,
+    shorten: &[Cut],
+    put_away: &mut dyn FnMut(&str, bool) -> Result<Option<String>>,
 ) -> Result<EditedConversation> {
     let seen = read(repo, &repo.context(tip)?)?;
-    let turns = if cuts.is_empty() { Vec::new() } else { turns(repo, tip, prompts)? };
-    let mut out: BTreeSet<usize> = BTreeSet::new();
-    for cut in cuts {
-        let found = indexes(*cut, &turns, seen.len() as u64)?;
-        out.extend(found.into_iter().flatten().map(index));
-    }
+    let is_by_part = !(cuts.is_empty() && shorten.is_empty());
+    let turns = if is_by_part { turns(repo, tip, prompts)? } else { Vec::new() };
+    let all = |cuts: &[Cut]| -> Result<BTreeSet<usize>> {
+        let mut all = BTreeSet::new();
+        for cut in cuts {
+            let found = indexes(*cut, &turns, seen.len() as u64)?;
+            all.extend(found.into_iter().flatten().map(index));
+        }
+        Ok(all)
+    };
+    let (mut out, chosen) = (all(cuts)?, all(shorten)?);
     let asked = out.len();
     close(&seen, &mut out);
     let mut edited = EditedConversation {
@@ -103,14 +114,14 @@ pub fn edit_conversation(
         if out.contains(&at) {
             continue;
         }
-        let before = edited.shortened;
-        let value = match message.results.is_empty() {
+        let (before, is_chosen) = (edited.shortened, chosen.contains(&at));
+        let value = match message.results.is_empty() && !is_chosen {
             true => None,
             false => json::value(&message.bytes),
         };
         let shortened = match value {
             Some(mut value) => {
-                shorten(&mut value, put_away, &mut edited.shortened)?;
+                shorten_texts(&mut value, is_chosen, put_away, &mut edited.shortened)?;
                 (edited.shortened > before).then(|| value.to_string().into_bytes())
             }
             None => None,
@@ -273,27 +284,30 @@ fn index(at: u64) -> usize {
 }
 
 /// Puts long texts of a record away.
-fn shorten(
+fn shorten_texts(
     value: &mut Value,
-    put_away: &mut dyn FnMut(&str) -> Result<Option<String>>,
+    is_chosen: bool,
+    put_away: &mut dyn FnMut(&str, bool) -> Result<Option<String>>,
     count: &mut u64,
 ) -> Result<()> {
     match value {
         Value::String(text) => {
-            if let Some(short) = put_away(text)? {
+            if let Some(short) = put_away(text, is_chosen)? {
                 *text = short;
                 *count += 1;
             }
         }
         Value::Array(values) => {
             for value in values {
-                shorten(value, put_away, count)?;
+                shorten_texts(value, is_chosen, put_away, count)?;
             }
         }
         Value::Object(members) => {
             for (name, value) in members.iter_mut() {
-                if !NO_OUTPUT.contains(&name.as_str()) {
-                    shorten(value, put_away, count)?;
+                let name = name.as_str();
+                let stays = NO_OUTPUT.contains(&name) || (is_chosen && NO_TEXT.contains(&name));
+                if !stays {
+                    shorten_texts(value, is_chosen, put_away, count)?;
                 }
             }
         }

@@ -55,7 +55,7 @@ pub use insight::outline::{ChangedFile, OutlinePart, TurnFacts, outline, turn_fa
 pub use insight::prices::PriceTable;
 pub use insight::reads::{Reads, Stale, StaleReason, check_reads};
 pub use insight::search::MessageText;
-pub use insight::secrets::{SecretFinding, SecretPlace, SecretScan, finding_id, scan_secrets};
+pub use insight::secrets::{SecretFinding, SecretPlace, SecretScan, scan_secrets};
 pub use insight::sessions::{SessionSummary, TitleSource, find_session, sessions};
 pub use insight::spending::{Spending, UsageBy, UsageQuery, UsageReport, UsageScope, usage_report};
 pub use insight::spiral::{
@@ -74,7 +74,9 @@ pub use model::payload_name::{NameCheck, check_name, named_by_content};
 pub use model::picture::{Picture, PictureContent};
 pub use model::report::{ImportNote, ImportReport, ImportedBranch};
 pub use model::view::{MessageView, ToolCall, ToolResult};
-pub use secrets::{FoundSecret, RULES, SecretRule, find_secrets, mask_of, masked};
+pub use secrets::{
+    FoundSecret, RULES, SecretFilter, SecretRule, SeenSecrets, find_secrets, mask_of, masked,
+};
 pub use text::piece::{Piece, PieceKind, Pieces};
 pub use text::shape::JsonShape;
 pub use text::unpack::{HEAD_BYTES, read_head, unpacked};

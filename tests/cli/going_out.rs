@@ -7,18 +7,9 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use turntree::object::ObjectSource;
-use turntree_tests::claude_code;
-use turntree_tests::sim::Random;
+use turntree_tests::{claude_code, github_token};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
-
-/// A token of GitHub that nobody has.
-fn token(seed: u64) -> String {
-    let mut random = Random(seed);
-    let word = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    let drawn: String = (0..36).map(|_| char::from(word[random.below(word.len())])).collect();
-    format!("{}_{drawn}", "ghp")
-}
 
 /// A directory with a store, and a session in it that was told a token.
 struct Desk {
@@ -28,7 +19,7 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        let desk = Self { folder: tempfile::tempdir().unwrap(), token: token(1) };
+        let desk = Self { folder: tempfile::tempdir().unwrap(), token: github_token(1) };
         let prompt = format!("use {} to push", desk.token);
         let call = json!({"command": format!("curl -H \"Authorization: token {}\" x", desk.token)});
         let at = "2026-11-20T10:00:00.000Z";

@@ -20,6 +20,7 @@ mod reclaiming;
 mod redacting;
 mod resume;
 mod rollback_intent;
+mod secret_modes;
 mod secrets;
 mod serve;
 mod serve_page;

@@ -264,7 +264,7 @@ fn debug_output_shows_lengths_and_no_content() {
     let pattern = Pattern::literal(SECRET, "gone").unwrap();
     let kind = PieceKind::Record { path: "" };
     let bytes = SECRET.into();
-    let piece = Piece { kind, bytes, suffix: SECRET.into(), offset: 0, line: 1 };
+    let piece = Piece { kind, bytes, suffix: SECRET.into(), offset: 0, line: 1, original: None };
     for shown in [format!("{object:?}"), format!("{pattern:?}"), format!("{piece:?}")] {
         assert!(!shown.contains(SECRET), "{shown}");
     }

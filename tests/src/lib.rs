@@ -48,4 +48,4 @@ pub mod workspace_fixture;
 pub use sandbox::{
     Sandbox, commit_note, commit_turn, new_store, open_store, recorded_sessions, stamp,
 };
-pub use transcripts::{claude_code, claude_code_turn};
+pub use transcripts::{claude_code, claude_code_turn, github_token};

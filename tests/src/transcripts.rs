@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::sim::Random;
+
 /// A session of `turns` turns: a prompt, then steps of an answer with a tool call and its result.
 /// Every eighth record is a prompt, the plan changes and a file is written now and then.
 #[must_use]
@@ -35,6 +37,15 @@ pub fn claude_code_turn(turn: usize) -> Vec<String> {
         r#","toolUseResult":{{"type":"create","filePath":"{path}","content":"{content}","originalFile":null,"structuredPatch":[]}}"#
     );
     vec![record(turn, 1, "assistant", &assistant, ""), record(turn, 2, "user", &result, &written)]
+}
+
+/// A token of GitHub that nobody has; none stands in the sources.
+#[must_use]
+pub fn github_token(seed: u64) -> String {
+    let mut random = Random(seed);
+    let word = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let drawn: String = (0..36).map(|_| char::from(word[random.below(word.len())])).collect();
+    format!("{}_{drawn}", "ghp")
 }
 
 fn record(turn: usize, part: usize, kind: &str, message: &str, more: &str) -> String {

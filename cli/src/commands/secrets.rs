@@ -2,14 +2,15 @@
 
 use std::io::Write;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
-use turntree::repo::SecretSettings;
+use turntree::repo::{SecretMode, SecretSettings};
 use turntree_exchange::{RULES, SecretFinding};
 
 use super::Verb;
 use crate::porcelain::search::scopes;
-use crate::porcelain::secrets::{record, scan, warn_of_unscanned, write_findings};
+use crate::porcelain::secrets::{about_mode, record, scan, warn_of_unscanned, write_findings};
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Result};
@@ -17,7 +18,7 @@ use crate::view::json;
 use crate::view::output::{FAINT, ID, note};
 use crate::view::render::{count, size};
 
-/// Find secrets, and say which findings are none
+/// Find secrets, say which findings are none, and what becomes of those that come in
 ///
 /// Known formats of tokens, private keys, passwords in URLs, and assignments whose value looks random
 /// are found in contents, names and messages, however JSON has escaped them. A finding is told by its
@@ -27,6 +28,7 @@ use crate::view::render::{count, size};
   turntree secrets scan
   turntree secrets scan --all --json
   turntree secrets allow 9c1d0a77e3b2
+  turntree secrets mode mask
   turntree redact --secret 9c1d0a77e3b2 --dry-run")]
 pub(crate) struct Secrets {
     #[command(subcommand)]
@@ -37,6 +39,7 @@ pub(crate) struct Secrets {
 enum SecretsCommand {
     Scan(Scan),
     Allow(Allow),
+    Mode(Mode),
     Rules(Rules),
 }
 
@@ -84,15 +87,37 @@ struct Allow {
     remove: Vec<String>,
 }
 
+/// Say what becomes of secrets in what comes in: warn, mask or off; without one, say which it is
+///
+/// 'warn' stores them and says so, 'mask' stores '[secret: RULE]' in their places, 'off' does not look.
+/// It holds for what import, adopt, hook, snapshot and the operations of mcp and serve store from now
+/// on. A file with a secret is never stored masked: it is left out of snapshots, and left alone by
+/// restore and rollback. 'turntree undo' takes a change back.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree secrets mode
+  turntree secrets mode mask")]
+struct Mode {
+    /// warn, mask or off
+    #[arg(value_name = "MODE", value_parser = PossibleValuesParser::new(MODES).map(|mode| {
+        mode.parse::<SecretMode>().unwrap_or_default()
+    }))]
+    mode: Option<SecretMode>,
+}
+
 /// List the rules
 #[derive(Debug, Args)]
 struct Rules {}
+
+/// What [`SecretMode`] can be.
+const MODES: [&str; 3] = [SecretMode::Warn.name(), SecretMode::Mask.name(), SecretMode::Off.name()];
 
 impl Verb for Secrets {
     fn reads_only(&self) -> bool {
         match &self.action {
             SecretsCommand::Scan(_) | SecretsCommand::Rules(_) => true,
             SecretsCommand::Allow(allow) => allow.names.is_empty() && allow.remove.is_empty(),
+            SecretsCommand::Mode(mode) => mode.mode.is_none(),
         }
     }
 
@@ -100,6 +125,7 @@ impl Verb for Secrets {
         match &self.action {
             SecretsCommand::Scan(scan) => scan.run(run),
             SecretsCommand::Allow(allow) => allow.run(run),
+            SecretsCommand::Mode(mode) => mode.run(run),
             SecretsCommand::Rules(_) => list_rules(run),
         }
     }
@@ -170,6 +196,27 @@ impl Allow {
                 RULES.iter().find(|rule| rule.id == name).map_or("a finding", |it| it.about);
             let name = run.out.paint.paint(ID, name);
             writeln!(run.out, "{name}  {}", run.out.paint.paint(FAINT, about))?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+impl Mode {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = if self.mode.is_some() { run.open_or_create()? } else { run.open()? };
+        let before = repo.secret_settings()?;
+        let mode = self.mode.unwrap_or(before.mode);
+        let masked = before.masked || mode == SecretMode::Mask;
+        let settings = SecretSettings { mode, masked, ..before.clone() };
+        if settings != before {
+            set(run, &settings, &format!("secrets mode {mode}"))?;
+        }
+        if run.out.json {
+            return record_settings(run, settings);
+        }
+        writeln!(run.out, "{mode}: {}", about_mode(mode))?;
+        if self.mode == Some(SecretMode::Mask) {
+            note("what is stored already stays: 'turntree secrets scan --all' looks there");
         }
         Ok(Answer::Yes)
     }

@@ -5,7 +5,8 @@ use std::io::Write;
 use clap::Args;
 
 use super::Verb;
-use crate::porcelain::status::status;
+use crate::porcelain::secrets::about_mode;
+use crate::porcelain::status::{secret_mode, status};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{FAINT, ID, NAME, Output, REMOVED};
@@ -59,6 +60,9 @@ impl Verb for Status {
                 count(conflicts, "conflict")
             );
             writeln!(run.out, "{}", paint.paint(REMOVED, open))?;
+        }
+        if let Some(mode) = secret_mode(&repo) {
+            writeln!(run.out, "{}", paint.paint(FAINT, about_mode(mode)))?;
         }
         let held = format!("{} of {}", count(branches, "branch"), count(sessions, "session"));
         writeln!(run.out, "{}", paint.paint(FAINT, format_args!("{held} in {store}")))?;

@@ -86,6 +86,7 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     let settled = is_settled.then_some(stamp.time);
     let Some(_claim) = claim(run, &event, behaviour, watch)? else { return Ok(None) };
     watch.doing("open the store");
+    run.keep_quiet();
     // What works behind the back makes no store where one was taken away.
     let repo = if behaviour.background { run.open()? } else { run.open_or_create()? };
     let dir = repo.store().dir().to_owned();

@@ -201,7 +201,7 @@ fn put_named(
 ) -> Result<()> {
     let Some(key) = key(root, path) else { return Ok(()) };
     match read_named(path) {
-        Ok(Some((_, bytes))) if change.is_redacted(&bytes)? => Ok(()),
+        Ok(Some((_, bytes))) if change.refuses(&bytes)?.is_some() => Ok(()),
         Ok(Some(content)) => builder.set_file(change, &key, Some(content)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && may_be_gone => {
             builder.set_file(change, &key, None)

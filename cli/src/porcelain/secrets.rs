@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use clap::Args;
-use turntree::repo::{Repository, ScanPart, SearchScope};
+use turntree::repo::{Repository, ScanPart, SearchScope, SecretMode};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{
     RULES, SecretFinding, SecretPlace, SecretScan, find_secrets, scan_secrets,
@@ -258,6 +258,15 @@ pub(crate) fn record(finding: &SecretFinding) -> json::SecretFinding {
         allowed: finding.is_allowed,
         count: finding.places.len() as u64,
         places: finding.places.iter().map(place).collect(),
+    }
+}
+
+/// Says what becomes of secrets that come in.
+pub(crate) fn about_mode(mode: SecretMode) -> &'static str {
+    match mode {
+        SecretMode::Warn => "secrets that come in are stored, and said",
+        SecretMode::Mask => "secrets that come in are masked, and files with one are left out",
+        SecretMode::Off => "nobody looks for secrets in what comes in",
     }
 }
 

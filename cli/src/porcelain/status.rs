@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use turntree::context::open_conflicts;
-use turntree::repo::Repository;
+use turntree::repo::{Repository, SecretMode};
 
 use super::unsaved::{UnsavedChanges, known_workspace};
 use crate::view::error::Result;
@@ -13,6 +13,13 @@ use crate::view::{clock, json};
 
 /// The longest that a status looks at the files of a workspace.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What becomes of secrets that come in, where it is not what is done by default. `fsck` says what is
+/// wrong with settings that cannot be read.
+pub(crate) fn secret_mode(repo: &Repository) -> Option<SecretMode> {
+    let mode = repo.secret_settings().ok()?.mode;
+    (mode != SecretMode::default()).then_some(mode)
+}
 
 /// Returns the record of HEAD, of the files of its workspace and of the size of the store.
 pub(crate) fn status(repo: &Repository, store: &Path) -> Result<json::Status> {
@@ -42,6 +49,7 @@ pub(crate) fn status(repo: &Repository, store: &Path) -> Result<json::Status> {
         sessions: sessions.len() as u64,
         branches: branches.len() as u64,
         conflicts,
+        secrets: secret_mode(repo).map(SecretMode::name),
         workspace: workspace.map(|unsaved| json::UnsavedFiles {
             dir: unsaved.dir.display().to_string(),
             differing: unsaved.files(),

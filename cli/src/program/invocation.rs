@@ -18,9 +18,11 @@ use turntree::object::MAX_BLOB_BYTES;
 use turntree::repo::{Repository, Resolver, Signature};
 use turntree::store::{Finding, FindingKind};
 use turntree::{Error, ErrorKind};
+use turntree_exchange::SecretFilter;
 
 use crate::program::global::{Global, STORE_DIR, store_of_environment};
 use crate::program::here::Here;
+use crate::program::incoming::tell;
 use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Failure, Hint, Result};
@@ -60,6 +62,8 @@ pub(crate) struct Invocation {
     opened: OnceCell<Opened>,
     /// Set when the working directory does not count.
     is_anywhere: Cell<bool>,
+    /// Looks for secrets in what comes in.
+    secrets: OnceCell<Arc<SecretFilter>>,
 }
 
 /// A store as it was when it was opened.
@@ -85,7 +89,8 @@ impl Invocation {
         global.store = global.store.or_else(store_of_environment);
         let out = Output::new(global.json, global.color, !global.no_pager);
         let is_anywhere = Cell::new(false);
-        Self { out, global, of_user: false, opened: OnceCell::new(), is_anywhere }
+        let (opened, secrets) = (OnceCell::new(), OnceCell::new());
+        Self { out, global, of_user: false, opened, is_anywhere, secrets }
     }
 
     /// Opens the store, which must be there.
@@ -144,8 +149,14 @@ impl Invocation {
         Some(if self.global.json { here } else { here.announcing() })
     }
 
+    /// Says nothing of secrets that are stored: nobody would read it.
+    pub(crate) fn keep_quiet(&self) {
+        let _ = self.secrets.set(Arc::new(SecretFilter::new(false)));
+    }
+
     fn remember(&self, repo: Repository, dir: PathBuf) -> Arc<Repository> {
-        let opened = Opened::new(repo, dir);
+        let filter = self.secrets.get_or_init(|| Arc::new(SecretFilter::new(true)));
+        let opened = Opened::new(repo.filtering(Arc::<SecretFilter>::clone(filter)), dir);
         let repo = Arc::clone(&opened.repo);
         // A command that opens the store twice has committed with either.
         let _ = self.opened.set(opened);
@@ -157,6 +168,9 @@ impl Invocation {
     pub(crate) fn finish(self) -> io::Result<()> {
         let may_maintain = self.may_maintain();
         self.out.finish()?;
+        if let Some(seen) = self.secrets.get().and_then(|secrets| secrets.take_seen()) {
+            tell(seen);
+        }
         if let Some(opened) = self.opened.into_inner().filter(|_| may_maintain) {
             opened.look_after();
         }

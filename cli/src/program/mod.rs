@@ -4,6 +4,7 @@ pub(crate) mod complete;
 pub(crate) mod fault;
 pub(crate) mod global;
 pub(crate) mod here;
+pub(crate) mod incoming;
 pub(crate) mod invocation;
 pub(crate) mod live;
 pub(crate) mod store_log;

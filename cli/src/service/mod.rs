@@ -53,6 +53,7 @@ use turntree::local::create_repository;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, DEFAULT_SESSION, Repository};
 use turntree::{Error, ErrorKind};
+use turntree_exchange::SecretFilter;
 
 use crate::program::complete::{revisions, sessions};
 use crate::program::here::Here;
@@ -307,6 +308,7 @@ impl<'s> ServiceCall<'s> {
             Some(branch) => repo.acting_on(branch),
             None => act(repo, self.service.here.clone())?,
         };
+        let repo = repo.filtering(Arc::new(SecretFilter::new(false)));
         let opened = Opened::new(repo, self.service.location.dir.clone());
         Ok(Arc::clone(&self.opened.get_or_init(|| opened).repo))
     }

@@ -393,6 +393,10 @@ pub(crate) struct Status {
     pub(crate) branches: u64,
     /// Conflicts that are open on HEAD's branch.
     pub(crate) conflicts: u64,
+    /// What becomes of secrets that come in, where it is not `warn`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub(crate) secrets: Option<&'static str>,
     /// The workspace beside the newest snapshot, where a command looked at it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workspace: Option<UnsavedFiles>,

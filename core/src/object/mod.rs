@@ -169,6 +169,26 @@ pub trait ObjectSource {
     }
 }
 
+/// Why the content of a file is not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileRefusal {
+    /// It was redacted.
+    Redacted,
+    /// Something else would be stored in its place, which nobody wants back in a file.
+    Masked,
+}
+
+impl fmt::Display for FileRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Redacted => "its content was redacted from the store",
+            Self::Masked => {
+                "it has a secret, and secrets are masked here: 'turntree secrets allow' lets one in"
+            }
+        })
+    }
+}
+
 /// A sink of objects, each readable as soon as it is written.
 pub trait ObjectSink: ObjectSource {
     /// Adds the object, unless it is there already, and returns its id.
@@ -177,14 +197,12 @@ pub trait ObjectSink: ObjectSource {
     /// `LimitExceeded` when it is larger than its kind allows, `Io` when it cannot be kept.
     fn write(&mut self, kind: Kind, bytes: Bytes) -> Result<ObjectId>;
 
-    /// Looks for a redaction of a blob with these bytes: then it must not be written, and a caller
-    /// that writes it all the same is refused in the end. Hashes them only where anything was.
-    /// Never by default.
+    /// Returns why a file with these bytes is left out, where it is. Never by default.
     ///
     /// # Errors
     /// When that cannot be told.
-    fn is_redacted(&self, _blob: &[u8]) -> Result<bool> {
-        Ok(false)
+    fn refuses(&self, _file: &[u8]) -> Result<Option<FileRefusal>> {
+        Ok(None)
     }
 
     /// Takes the payloads that the blobs written since the last call cite: their names, and their

@@ -96,6 +96,7 @@ impl Transaction<'_> {
     /// `NotFound` when the branch has no snapshot, or nothing of theirs is at a path of `only`;
     /// `Expired` when retention has dropped a context that is needed: nothing is staged then.
     pub fn merge(&mut self, request: &MergeRequest<'_>, stamp: &Signature) -> Result<MergeReport> {
+        self.pass_filter();
         let (ours, theirs) = (self.tip_of(&request.into)?, request.theirs);
         let repo = self.repo();
         let mut bases = repo.merge_bases(&ours, &theirs)?.into_iter();

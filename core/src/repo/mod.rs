@@ -34,6 +34,7 @@ mod availability;
 mod bisect;
 mod branch;
 mod divergence;
+mod filter;
 mod forgotten;
 mod grafts;
 mod history;
@@ -71,6 +72,7 @@ pub use branch::{
     pin_ref, tag_name, tag_ref,
 };
 pub use divergence::{BranchLine, Divergence};
+pub use filter::ContentFilter;
 pub use forgotten::ForgottenSession;
 pub use grafts::{GRAFTS_REF, Grafts};
 pub use history::{History, LogEntry};
@@ -131,6 +133,8 @@ pub struct Repository {
     acting_on: Option<BranchName>,
     /// Where its caller stands.
     place: Option<place::Place>,
+    /// What looks at content that comes in.
+    filter: Option<Arc<dyn ContentFilter>>,
 }
 
 /// The branch of HEAD, and its newest commit.
@@ -161,7 +165,8 @@ impl Repository {
     pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
         let (known, redactions) = (Mutex::default(), Mutex::default());
         let store = Store::open(io, dir, options)?;
-        Ok(Self { store, known, redactions, past: None, acting_on: None, place: None })
+        let (past, acting_on, place, filter) = (None, None, None, None);
+        Ok(Self { store, known, redactions, past, acting_on, place, filter })
     }
 
     /// Acts on `branch`, whatever HEAD says: HEAD belongs to everybody who uses the store, and each

@@ -23,6 +23,7 @@ impl Transaction<'_> {
         request: &MergeRequest<'_>,
         stamp: &Signature,
     ) -> Result<MergeReport> {
+        self.pass_filter();
         let (ours, theirs) = (self.tip_of(&request.into)?, request.theirs);
         let picked = self.read_commit(&theirs)?;
         let other = self.context_of(&theirs)?;

@@ -6,13 +6,14 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 
+use super::filter::ContentFilter;
 use super::redactions::{REDACTIONS_REF, refused};
 use super::vfs::VfsUri;
 use super::{BranchName, Repository, Signature, before_ref, links};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{
-    Author, Commit, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Time,
-    Trigger,
+    Author, Commit, FileRefusal, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource,
+    RefValue, Time, Trigger,
 };
 use crate::store::{
     Committed, Expected, OperationDraft, ReadGuard, RefTable, RefUpdate, Tombstone,
@@ -63,6 +64,8 @@ pub struct Transaction<'r> {
     undoes: Option<ObjectId>,
     /// Payloads that blobs written since the last context cite.
     pub(super) cited: BTreeSet<VfsUri>,
+    /// What looks at content that comes in.
+    pub(super) filter: Option<&'r dyn ContentFilter>,
 }
 
 /// The fields of a commit other than parents, session and turn, which follow from its branch.
@@ -103,7 +106,8 @@ impl<'r> Transaction<'r> {
         let (staged, updates) = (Memory::new(), BTreeMap::new());
         let elided = HashSet::new();
         let (appended_bytes, undoes, cited) = (0, None, BTreeSet::new());
-        Self { repo, refs, staged, updates, appended_bytes, elided, lease, undoes, cited }
+        let filter = repo.filter.as_deref();
+        Self { repo, refs, staged, updates, appended_bytes, elided, lease, undoes, cited, filter }
     }
 
     /// The sequence of the operation that this one follows, unless another one is faster.
@@ -193,6 +197,11 @@ impl<'r> Transaction<'r> {
             turn = self.read_commit(parent)?.turn.saturating_add(1).max(turn);
         }
         let SnapshotDraft { tree, author, time, trigger, message, metadata } = snapshot;
+        let message = self.filtered_text(message)?;
+        let values = metadata.into_iter();
+        let metadata = values
+            .map(|(name, value)| Ok((name, self.filtered_text(value)?)))
+            .collect::<Result<_>>()?;
         let session = branch.session().to_owned();
         let commit =
             Commit { tree, parents, session, turn, author, time, trigger, message, metadata };
@@ -318,6 +327,7 @@ impl<'r> Transaction<'r> {
     /// `Io` when they cannot be written.
     pub fn flush(&mut self) -> Result<()> {
         let staged = std::mem::take(&mut self.staged);
+        self.tell_filter(&staged)?;
         let (repo, elided, lease) = (self.repo, &self.elided, &self.lease);
         let check = LinkCheck { repo, staged: &staged, refs: &BTreeMap::new(), elided, lease };
         let objects = objects_of(&staged);
@@ -340,6 +350,7 @@ impl<'r> Transaction<'r> {
         if self.repo.past.is_some() {
             return Err(Error::invalid("cannot write with --at-op: that state is read-only"));
         }
+        self.tell_filter(&self.staged)?;
         let draft = OperationDraft {
             time_micros: stamp.time.micros,
             actor: stamp.actor.clone(),
@@ -354,6 +365,33 @@ impl<'r> Transaction<'r> {
         let mut committed = self.repo.store.commit_checked(objects, &draft, &mut || check.run())?;
         committed.written.stored_bytes += self.appended_bytes;
         Ok(committed)
+    }
+
+    /// Passes the filter by: what is written was stored before.
+    pub(crate) fn pass_filter(&mut self) {
+        self.filter = None;
+    }
+
+    /// Returns what is stored in the place of a content; `None` for that itself.
+    fn filtered(&self, content: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.filter.map_or(Ok(None), |filter| filter.instead(self.repo, content))
+    }
+
+    /// Returns a text as it is stored.
+    fn filtered_text(&self, text: String) -> Result<String> {
+        let instead = self.filtered(text.as_bytes())?;
+        Ok(instead.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(text))
+    }
+
+    /// Tells the filter which of these objects are new to the store, which does not have them yet.
+    fn tell_filter(&self, staged: &Memory) -> Result<()> {
+        let Some(filter) = self.filter else { return Ok(()) };
+        for (id, object) in staged.iter() {
+            if object.kind == Kind::Blob && !self.repo.store.contains(id)? {
+                filter.stored(self.repo, &object.bytes)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -460,9 +498,11 @@ impl ObjectSource for Transaction<'_> {
 
 impl ObjectSink for Transaction<'_> {
     fn write(&mut self, kind: Kind, bytes: Bytes) -> Result<ObjectId> {
-        if kind == Kind::Blob {
-            self.note_citations(&bytes);
+        if kind != Kind::Blob {
+            return self.staged.write(kind, bytes);
         }
+        let bytes = self.filtered(&bytes)?.map_or(bytes, Bytes::from);
+        self.note_citations(&bytes);
         self.staged.write(kind, bytes)
     }
 
@@ -470,9 +510,12 @@ impl ObjectSink for Transaction<'_> {
         self.take_cited_payloads()
     }
 
-    fn is_redacted(&self, blob: &[u8]) -> Result<bool> {
+    fn refuses(&self, file: &[u8]) -> Result<Option<FileRefusal>> {
         let has_any = self.refs.value(REDACTIONS_REF).is_some();
-        Ok(has_any && self.repo.is_redacted(&ObjectId::of(Kind::Blob, blob))?)
+        if has_any && self.repo.is_redacted(&ObjectId::of(Kind::Blob, file))? {
+            return Ok(Some(FileRefusal::Redacted));
+        }
+        Ok(self.filtered(file)?.map(|_| FileRefusal::Masked))
     }
 
     fn make_room(&mut self) -> Result<()> {

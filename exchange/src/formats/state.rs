@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use turntree::context::{Builder, FileMode, JSON_MEDIA, MessageEntry, Role, Shape, agent_section};
 use turntree::error::{Error, Result};
-use turntree::object::{Kind, ObjectSink};
+use turntree::object::{FileRefusal, Kind, ObjectSink};
 use turntree::tree::{Item, Link};
 
 use super::section_names::{check_part, check_section, refuse_source};
@@ -133,9 +133,22 @@ fn apply_files(sink: &mut dyn ObjectSink, builder: &mut Builder, value: &RawValu
     builder.set_empty(sink, "files", Shape::Map)?;
     for (path, value) in fields("files", value)? {
         let file = file_content(&format!("files.{path}"), value)?;
-        builder.set_file(sink, &path, Some(file))?;
+        put_file(sink, builder, &path, file)?;
     }
     Ok(())
+}
+
+/// Puts a file as it is, or not at all: nothing else is to come back in its place.
+pub(super) fn put_file(
+    sink: &mut dyn ObjectSink,
+    builder: &mut Builder,
+    path: &str,
+    file: (FileMode, Bytes),
+) -> Result<()> {
+    if sink.refuses(&file.1)? == Some(FileRefusal::Masked) {
+        return Err(Error::invalid(format!("files.{path}: {}", FileRefusal::Masked)));
+    }
+    builder.set_file(sink, path, Some(file))
 }
 
 /// Parses a file: its text, or an object with its content and mode.

@@ -18,7 +18,7 @@ use turntree::error::{Error, Result};
 use turntree::object::ObjectSink;
 
 use super::section_names::{check_part, check_section, refuse_source};
-use super::state::{StateFields, array, fields, file_content, message_entry, value_item};
+use super::state::{StateFields, array, fields, file_content, message_entry, put_file, value_item};
 use crate::text::json;
 
 /// The three kinds of edits.
@@ -110,7 +110,7 @@ fn set(
     let (section, key) = entry_path(sink, builder, "set", path)?;
     if section == "files" {
         let file = file_content(&format!("set.{path}"), value)?;
-        return builder.set_file(sink, key, Some(file));
+        return put_file(sink, builder, key, file);
     }
     let item = value_item(sink, value)?;
     builder.set(sink, section, key, Some(item))

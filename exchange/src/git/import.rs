@@ -324,6 +324,10 @@ impl ImportRun<'_> {
                     read => read.map_err(|error| error.at(path))?,
                 };
                 let bytes = self.allowed(path, bytes.into())?;
+                if let Some(reason) = self.change.refuses(&bytes)? {
+                    self.note(&path, &format!("left out: {reason}"));
+                    return Ok(None);
+                }
                 let size = bytes.len() as u64;
                 let known = (self.change.write(Kind::Blob, bytes)?, size);
                 self.change.make_room()?;

@@ -21,7 +21,7 @@ use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
 
 use bytes::Bytes;
 use serde::de::IgnoredAny;
-use turntree::context::{Builder, Context, SOURCE};
+use turntree::context::{Builder, Context, SOURCE, SourceEntry};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource, Time, Trigger};
 use turntree::repo::{BranchName, Repository, Signature, Transaction};
@@ -29,7 +29,7 @@ use turntree::repo::{BranchName, Repository, Signature, Transaction};
 use super::captures::Captures;
 use super::finish::imported_tip;
 use super::redacted::redacted;
-use super::resume::{Line, Relation, ResumePoint, find_resume_point};
+use super::resume::{Line, Relation, ResumePoint, describe, find_resume_point};
 use super::rewind::begins;
 use super::source::entries;
 use super::transcript::TranscriptImport;
@@ -260,7 +260,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
     fn has_tail(&mut self, context: &Context, offset: u64) -> Result<bool> {
         let store = self.repo.store();
         let list = context.list(store, SOURCE)?;
-        let (mut stored, mut from) = (Vec::new(), list.len());
+        let (mut stored, mut whole, mut from) = (Vec::new(), Vec::new(), list.len());
         let mut bytes = 0;
         while from > 0 && bytes < TAIL_BYTES {
             from -= 1;
@@ -269,15 +269,53 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
                 let mut piece = store.read_as(Kind::Blob, &entry.blob)?.to_vec();
                 piece.extend_from_slice(&entry.suffix);
                 bytes += piece.len() as u64;
-                stored.push(piece);
+                whole.push(piece);
+                stored.push(entry);
             }
         }
-        stored.reverse();
-        let stored = stored.concat();
-        let Some(start) = offset.checked_sub(stored.len() as u64) else { return Ok(false) };
-        let there = read_at(&mut self.input, start, stored.len() as u64)?;
+        whole.reverse();
         // The file must go on with a line of its own, and begin where the source does.
-        Ok(there == stored && there.ends_with(b"\n") && (from > 0 || start == 0))
+        let whole = whole.concat();
+        if let Some(start) = offset.checked_sub(whole.len() as u64) {
+            let there = read_at(&mut self.input, start, whole.len() as u64)?;
+            if there == whole {
+                return Ok(there.ends_with(b"\n") && (from > 0 || start == 0));
+            }
+        }
+        self.has_lines(&stored, offset, from == 0)
+    }
+
+    /// Returns true if the file ends at `offset` with lines that are these pieces, the last one first:
+    /// something else stands in the store for what is redacted or masked. `is_all` when the source has
+    /// no others.
+    fn has_lines(&mut self, stored: &[SourceEntry], offset: u64, is_all: bool) -> Result<bool> {
+        let start = offset.saturating_sub(4 * TAIL_BYTES);
+        let mut tail = read_at(&mut self.input, start, offset - start)?;
+        if start > 0 {
+            let Some(line) = tail.iter().position(|byte| *byte == b'\n') else { return Ok(false) };
+            tail.drain(..=line);
+        }
+        if !tail.ends_with(b"\n") {
+            return Ok(false);
+        }
+        let cut = redacted(self.repo, (self.format.split)(Box::new(Cursor::new(tail))))?;
+        // Records that are no lines cannot be cut from the middle of a file.
+        let Ok(there) = cut.collect::<Result<Vec<Piece>>>() else { return Ok(false) };
+        let is_whole = match (is_all, start == 0) {
+            (true, true) => there.len() == stored.len(),
+            (true, false) => false,
+            (false, true) => there.len() > stored.len(),
+            (false, false) => true,
+        };
+        if !is_whole || there.is_empty() {
+            return Ok(false);
+        }
+        for (piece, stored) in there.iter().rev().zip(stored) {
+            if !describe(self.repo, self.format.side_paths, piece).is(stored)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Parses the new pieces with a parser that resumes from the notes. Contents that it turns out

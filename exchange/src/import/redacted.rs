@@ -1,4 +1,5 @@
-//! Transcripts as the store may have them: pieces that were redacted come in as what stands for them.
+//! Transcripts as the store may have them: pieces that were redacted come in as what stands for them,
+//! and pieces that a filter masks with their masks.
 //!
 //! The transcript of an agent keeps what was redacted from the store. Its pieces are replaced before
 //! anything is made of them, so parsers, the words of turns and comparisons see nothing else.
@@ -12,21 +13,30 @@ use turntree::repo::{Redactions, Repository};
 
 use crate::text::piece::{Piece, PieceKind, Pieces};
 
-/// The pieces of a file as the store may have them; as they are where nothing was ever redacted.
+/// The pieces of a file as the store may have them.
 ///
 /// # Errors
 /// `Io` when the redactions cannot be read. What stands for a piece and cannot be read is an error in
 /// its place.
 pub(crate) fn redacted<'r>(repo: &'r Repository, pieces: Pieces<'r>) -> Result<Pieces<'r>> {
     let redactions = repo.redactions()?;
-    if redactions.is_empty() {
-        return Ok(pieces);
-    }
     Ok(Box::new(pieces.map(move |piece| {
         let piece = piece?;
-        let instead = instead(repo.store(), &redactions, &piece.bytes)?;
-        Ok(instead.map_or_else(|| piece.clone(), |bytes| replaced(&piece, bytes)))
+        match admitted(repo, &redactions, &piece.bytes)? {
+            Some(bytes) => Ok(replaced(&piece, bytes)),
+            None => Ok(piece),
+        }
     })))
+}
+
+/// Returns what stands for a piece in the store, if it comes in as something else: it was redacted, is
+/// masked, or both.
+fn admitted(repo: &Repository, redactions: &Redactions, piece: &Bytes) -> Result<Option<Bytes>> {
+    if let Some(known) = instead(repo.store(), redactions, piece)? {
+        return Ok(Some(known));
+    }
+    let Some(masked) = repo.instead(piece)?.map(Bytes::from) else { return Ok(None) };
+    Ok(Some(instead(repo.store(), redactions, &masked)?.unwrap_or(masked)))
 }
 
 /// A document as the store may have it, that is stored in these pieces; nothing where all of them may
@@ -40,17 +50,14 @@ pub(crate) fn redacted_document(
     pieces: impl Iterator<Item = Range<usize>>,
 ) -> Result<Option<Bytes>> {
     let redactions = repo.redactions()?;
-    if redactions.is_empty() {
-        return Ok(None);
-    }
-    let (mut replaced, mut whole) = (false, Vec::with_capacity(document.len()));
+    let (mut is_replaced, mut parts) = (false, Vec::new());
     for piece in pieces {
         let piece = document.slice(piece);
-        let instead = instead(repo.store(), &redactions, &piece)?;
-        replaced |= instead.is_some();
-        whole.extend_from_slice(&instead.unwrap_or(piece));
+        let instead = admitted(repo, &redactions, &piece)?;
+        is_replaced |= instead.is_some();
+        parts.push(instead.unwrap_or(piece));
     }
-    Ok(replaced.then(|| whole.into()))
+    Ok(is_replaced.then(|| parts.concat().into()))
 }
 
 /// Returns the replacement of a piece, if that was redacted.
@@ -59,6 +66,9 @@ fn instead(
     redactions: &Redactions,
     piece: &Bytes,
 ) -> Result<Option<Bytes>> {
+    if redactions.is_empty() {
+        return Ok(None);
+    }
     let new = redactions.get(&ObjectId::of(Kind::Blob, piece));
     new.map(|id| source.read_as(Kind::Blob, &id)).transpose()
 }
@@ -80,5 +90,5 @@ fn replaced(piece: &Piece, bytes: Bytes) -> Piece {
         }
         kind => kind.clone(),
     };
-    Piece { kind, bytes, ..piece.clone() }
+    Piece { kind, bytes, original: Some(old.clone()), ..piece.clone() }
 }

@@ -3,6 +3,7 @@
 //! Records decide: two files agree as far as their records do, whatever stands between them. A
 //! header that changes with every save, or a closing bracket that moves, is no rewrite.
 
+use std::cell::OnceCell;
 use std::iter::Peekable;
 
 use turntree::context::{SOURCE, SourceEntry, SourceKind};
@@ -96,8 +97,8 @@ pub(crate) fn find_resume_point(
         if !is_record {
             continue;
         }
-        let described: Vec<SourceEntry> =
-            group.iter().map(|piece| describe(format.side_paths, piece)).collect();
+        let described: Vec<DescribedPiece<'_>> =
+            group.iter().map(|piece| describe(repo, format.side_paths, piece)).collect();
         let accepted = alive
             .iter_mut()
             .map(|candidate| candidate.advance(&described))
@@ -115,9 +116,8 @@ pub(crate) fn find_resume_point(
         differing.note(&alive, &group, &mut write)?;
         group.clear();
     }
-    let tail: Vec<SourceEntry> =
-        group.iter().map(|piece| describe(format.side_paths, piece)).collect();
-    at_end(repo, alive, differing, group, &tail)
+    let side_paths = format.side_paths;
+    at_end(repo, alive, differing, group, side_paths)
 }
 
 /// A branch whose records agree with the file so far.
@@ -137,10 +137,10 @@ struct Candidate<'r> {
 impl Candidate<'_> {
     /// Passes a record with what stands before it; false when the record is another one, which is
     /// then not passed.
-    fn advance(&mut self, group: &[SourceEntry]) -> Result<bool> {
+    fn advance(&mut self, group: &[DescribedPiece<'_>]) -> Result<bool> {
         if self.exact {
             self.exact = group.iter().try_fold(true, |equal, entry| {
-                Ok::<_, turntree::Error>(equal && self.pass_if(|stored| stored == entry)?)
+                Ok::<_, turntree::Error>(equal && self.pass_if(|stored| entry.is(stored))?)
             })?;
             if self.exact {
                 (self.common, self.keep) = (self.position, self.position);
@@ -148,8 +148,8 @@ impl Candidate<'_> {
             }
         }
         let Some(record) = group.last() else { return Ok(true) };
-        while self.pass_if(|stored| stored.kind != SourceKind::Record)? {}
-        let same = self.pass_if(|stored| stored.blob == record.blob)?;
+        while self.pass_if(|stored| Ok(stored.kind != SourceKind::Record))? {}
+        let same = self.pass_if(|stored| record.has_content(stored))?;
         if same {
             self.common = self.position;
         }
@@ -166,19 +166,21 @@ impl Candidate<'_> {
 
     /// Returns true if the file has every record of this branch.
     fn is_exhausted(&mut self) -> Result<bool> {
-        while self.pass_if(|stored| stored.kind != SourceKind::Record)? {}
+        while self.pass_if(|stored| Ok(stored.kind != SourceKind::Record))? {}
         Ok(self.entries.peek().is_none())
     }
 
-    fn pass_if(&mut self, wanted: impl Fn(&SourceEntry) -> bool) -> Result<bool> {
-        let entry = self.entries.next_if(|entry| entry.as_ref().map_or(true, &wanted));
-        match entry.transpose()? {
-            Some(_) => {
-                self.position += 1;
-                Ok(true)
-            }
-            None => Ok(false),
+    fn pass_if(&mut self, wanted: impl FnOnce(&SourceEntry) -> Result<bool>) -> Result<bool> {
+        let is_wanted = match self.entries.peek() {
+            None => return Ok(false),
+            Some(Ok(entry)) => wanted(entry)?,
+            Some(Err(_)) => true,
+        };
+        if is_wanted {
+            self.entries.next().transpose()?;
+            self.position += 1;
         }
+        Ok(is_wanted)
     }
 }
 
@@ -269,12 +271,14 @@ fn at_end(
     mut alive: Vec<Candidate<'_>>,
     differing: Differing,
     lookahead: Vec<Piece>,
-    tail: &[SourceEntry],
+    side_paths: &[&str],
 ) -> Result<Relation> {
+    let tail: Vec<DescribedPiece<'_>> =
+        lookahead.iter().map(|piece| describe(repo, side_paths, piece)).collect();
     for candidate in &mut alive {
         let same_tail = candidate.exact
             && tail.iter().try_fold(true, |equal, entry| {
-                Ok::<_, turntree::Error>(equal && candidate.pass_if(|stored| stored == entry)?)
+                Ok::<_, turntree::Error>(equal && candidate.pass_if(|stored| entry.is(stored))?)
             })?
             && candidate.entries.peek().is_none();
         if same_tail {
@@ -439,7 +443,46 @@ fn last_common_turn(
     Ok(None)
 }
 
-fn describe(side_paths: &[&str], piece: &Piece) -> SourceEntry {
+/// Describes a piece of the file as it would be stored.
+pub(super) fn describe<'p>(
+    repo: &'p Repository,
+    side_paths: &[&str],
+    piece: &'p Piece,
+) -> DescribedPiece<'p> {
     let blob = ObjectId::of(Kind::Blob, &piece.bytes);
-    SourceEntry { blob, kind: source_kind(side_paths, piece), suffix: piece.suffix.clone() }
+    let kind = source_kind(side_paths, piece);
+    let entry = SourceEntry { blob, kind, suffix: piece.suffix.clone() };
+    DescribedPiece { repo, piece, entry, others: OnceCell::new() }
+}
+
+/// A piece of the file, as it would be stored.
+pub(super) struct DescribedPiece<'p> {
+    repo: &'p Repository,
+    piece: &'p Piece,
+    entry: SourceEntry,
+    /// The ids that it may have, since it came in under other settings; asked for when it differs.
+    others: OnceCell<Vec<ObjectId>>,
+}
+
+impl DescribedPiece<'_> {
+    /// Returns whether a stored piece is this one.
+    pub(super) fn is(&self, stored: &SourceEntry) -> Result<bool> {
+        let SourceEntry { kind, suffix, .. } = &self.entry;
+        Ok(stored.kind == *kind && stored.suffix == *suffix && self.has_content(stored)?)
+    }
+
+    fn has_content(&self, stored: &SourceEntry) -> Result<bool> {
+        if stored.blob == self.entry.blob {
+            return Ok(true);
+        }
+        let others = match self.others.get() {
+            Some(others) => others,
+            None => {
+                let content = self.piece.original.as_ref().unwrap_or(&self.piece.bytes);
+                let others = self.repo.other_ids(content)?;
+                self.others.get_or_init(|| others)
+            }
+        };
+        Ok(others.contains(&stored.blob))
+    }
 }

@@ -23,6 +23,7 @@ use super::source::write_piece;
 use crate::model::event::{Content, Event, MessageEvent};
 use crate::model::format::RecordFormat;
 use crate::model::headline::{CallHeadline, Headline};
+use crate::secrets::has_mask;
 use crate::text::piece::Piece;
 
 /// Puts the workspace into the context, and returns the metadata of the commit about it: nothing
@@ -271,7 +272,7 @@ impl<'r> TurnWriter<'r> {
     ) -> Result<()> {
         let files = known.map(&self.transaction, FILES)?;
         let is_known = files.get(&self.transaction, path.as_bytes())?.is_some();
-        if is_known || self.transaction.is_redacted(&content)? {
+        if is_known || self.transaction.refuses(&content)?.is_some() {
             return Ok(());
         }
         let file = Some((FileMode::Regular, content));
@@ -368,7 +369,11 @@ impl<'r> TurnWriter<'r> {
             }
             Event::Clear { section } => self.builder.clear(&mut self.transaction, &section),
             Event::File { path, content } => {
-                let file = content.map(|content| (FileMode::Regular, content.bytes_in(piece)));
+                let content = content.map(|content| content.bytes_in(piece));
+                if piece.original.is_some() && content.as_deref().is_some_and(has_mask) {
+                    return Ok(());
+                }
+                let file = content.map(|content| (FileMode::Regular, content));
                 self.builder.set_file(&mut self.transaction, &path, file)
             }
             Event::Meta { key, value } => {

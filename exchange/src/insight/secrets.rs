@@ -15,10 +15,7 @@ use turntree::repo::{
 };
 
 use crate::formats::is_prompt;
-use crate::secrets::{FoundSecret, find_secrets, unescaped};
-
-/// Hexadecimal digits of the id of a finding.
-const ID_DIGITS: usize = 12;
+use crate::secrets::{Allowances, FoundSecret, find_secrets, unescaped};
 
 /// The depth to which a record is looked through for the field of a secret.
 const MAX_DEPTH: usize = 32;
@@ -84,15 +81,6 @@ pub struct SecretScan {
     pub bytes: u64,
 }
 
-/// The id of a finding: a hash that the id of the store keys, so that nobody else can test a guess.
-#[must_use]
-pub fn finding_id(repo: &Repository, value: &str) -> String {
-    let keyed = [b"turntree secret\0", repo.store().id().as_slice(), value.as_bytes()].concat();
-    let mut id = ObjectId::of(Kind::Blob, &keyed).to_string();
-    id.truncate(ID_DIGITS);
-    id
-}
-
 /// Scans everything that ever was in the scopes for secrets; each content is read once.
 ///
 /// # Errors
@@ -129,9 +117,14 @@ impl SecretFinding {
     /// A finding without places.
     #[must_use]
     pub fn new(repo: &Repository, settings: &SecretSettings, secret: &FoundSecret) -> Self {
-        let (rule, id) = (secret.rule, finding_id(repo, &secret.value));
-        let is_allowed = settings.allowed.contains(rule) || settings.allowed.contains(&id);
-        Self { rule, id, is_allowed, places: Vec::new(), value: secret.value.clone() }
+        let allowances = Allowances::of(repo, settings);
+        Self {
+            rule: secret.rule,
+            id: allowances.id(&secret.value),
+            is_allowed: allowances.has(secret),
+            places: Vec::new(),
+            value: secret.value.clone(),
+        }
     }
 }
 

@@ -8,10 +8,18 @@ use super::scanner::{FoundSecret, find_secrets};
 /// Times that masking is repeated: what stood beside a secret may be one without it.
 const MAX_ROUNDS: usize = 4;
 
+/// The beginning of every mask.
+pub(crate) const MASK: &str = "[secret: ";
+
+/// Returns whether a mask stands in some bytes.
+pub(crate) fn has_mask(bytes: &[u8]) -> bool {
+    memchr::memmem::find(bytes, MASK.as_bytes()).is_some()
+}
+
 /// The mask of a rule.
 #[must_use]
 pub fn mask_of(rule: &str) -> String {
-    format!("[secret: {rule}]")
+    format!("{MASK}{rule}]")
 }
 
 /// The bytes with masks in the place of the secrets that `is_masked` chooses, in every form that is in

@@ -7,11 +7,15 @@
 //!
 //! Where a history has them is for `insight::secrets` to say.
 
+mod filter;
 mod mask;
 mod rules;
 mod scanner;
 mod value;
 
+pub(crate) use filter::Allowances;
+pub use filter::{SecretFilter, SeenSecrets};
+pub(crate) use mask::has_mask;
 pub use mask::{mask_of, masked};
 pub use rules::{RULES, SecretRule};
 pub(crate) use scanner::unescaped;

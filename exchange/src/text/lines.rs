@@ -108,7 +108,8 @@ impl<R: BufRead> LineSplitter<R> {
     fn push(&mut self, kind: PieceKind, bytes: Bytes, suffix: Bytes) {
         let offset = self.offset;
         self.offset += (bytes.len() + suffix.len()) as u64;
-        self.pieces.push_back(Piece { kind, bytes, suffix, offset, line: self.line });
+        let (line, original) = (self.line, None);
+        self.pieces.push_back(Piece { kind, bytes, suffix, offset, line, original });
     }
 }
 

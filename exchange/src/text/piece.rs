@@ -23,6 +23,8 @@ pub struct Piece {
     pub offset: u64,
     /// Line on which `bytes` starts, from 1.
     pub line: u64,
+    /// What the file has, where `bytes` is what a store has in its place.
+    pub original: Option<Bytes>,
 }
 
 /// Words of people must not end in logs by accident.
@@ -37,7 +39,8 @@ impl Piece {
     /// The end of a file, where a parser may still have something to say.
     pub(crate) fn end() -> Self {
         let kind = PieceKind::Trivia { fields: Vec::new() };
-        Self { kind, bytes: Bytes::new(), suffix: Bytes::new(), offset: 0, line: 0 }
+        let (bytes, suffix) = (Bytes::new(), Bytes::new());
+        Self { kind, bytes, suffix, offset: 0, line: 0, original: None }
     }
 }
 

@@ -52,6 +52,7 @@ pub(super) fn rewrite(
     stamp: &Signature,
 ) -> Result<()> {
     let mut rewriter = Rewriter { change: repo.begin(), search, pattern, new: HashMap::new() };
+    rewriter.change.pass_filter();
     for id in &search.commits {
         if search.is_reached(id) {
             rewriter.object(id)?;

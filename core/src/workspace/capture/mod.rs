@@ -32,9 +32,6 @@ use crate::context::{Builder, Context, FileEntry};
 use crate::error::{Error, Result};
 use crate::object::{MAX_BLOB_BYTES, ObjectId, ObjectSink};
 
-/// Why a file is left out that has what was taken out of the store.
-const REDACTED: &str = "its content was redacted from the store";
-
 /// Makes the `files` section of `builder`, which continues `parent`, what `dir` holds, whatever the
 /// builder had there.
 ///
@@ -202,15 +199,15 @@ impl Capture<'_> {
                 self.found.read += 1;
                 (FileFate::Keep, Some(stat))
             }
-            ReadOutcome::Changed(_, _, content) if sink.is_redacted(&content)? => {
-                skip(REDACTED.to_owned())
-            }
-            ReadOutcome::Changed(stat, mode, content) => {
-                self.found.read += 1;
-                self.found.changed += 1;
-                builder.set_file(sink, &file.key, Some((mode, content)))?;
-                (FileFate::Keep, Some(stat))
-            }
+            ReadOutcome::Changed(stat, mode, content) => match sink.refuses(&content)? {
+                Some(reason) => skip(reason.to_string()),
+                None => {
+                    self.found.read += 1;
+                    self.found.changed += 1;
+                    builder.set_file(sink, &file.key, Some((mode, content)))?;
+                    (FileFate::Keep, Some(stat))
+                }
+            },
         };
         self.found.bytes += stat.map_or(0, |stat| stat.size);
         let moment = self.options.cache.map(StatCache::moment);

@@ -388,7 +388,8 @@ impl<R: Read> Document<R> {
     fn piece(&mut self, kind: PieceKind, length: usize, suffix: usize) -> Piece {
         let bytes = self.buffer.split_to(length).freeze();
         let suffix = self.buffer.split_to(suffix).freeze();
-        let piece = Piece { kind, bytes, suffix, offset: self.offset, line: self.line };
+        let piece =
+            Piece { kind, bytes, suffix, offset: self.offset, line: self.line, original: None };
         for part in [&piece.bytes, &piece.suffix] {
             let ends = part.iter().filter(|byte| **byte == b'\n').count();
             self.line += ends as u64;

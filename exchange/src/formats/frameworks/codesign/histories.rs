@@ -427,8 +427,10 @@ impl HistoryWriter<'_> {
         for other in Artifact::ALL.into_iter().map(Artifact::path).filter(|other| *other != path) {
             draft.builder.set_file(&mut self.change, other, None)?;
         }
-        let content = (FileMode::Regular, version.content.clone());
-        draft.builder.set_file(&mut self.change, path, Some(content))?;
+        if self.change.refuses(&version.content)?.is_none() {
+            let content = (FileMode::Regular, version.content.clone());
+            draft.builder.set_file(&mut self.change, path, Some(content))?;
+        }
         let record = json_item(&mut self.change, version.record.clone())?;
         draft.builder.set(&self.change, SNAPSHOTS, &version.key, Some(record))?;
         draft.cite(&version.content);
@@ -520,7 +522,9 @@ impl HistoryWriter<'_> {
             return Ok(());
         }
         for (path, content) in &design.files {
-            builder.set_file(change, path, Some((FileMode::Regular, content.clone())))?;
+            if change.refuses(content)?.is_none() {
+                builder.set_file(change, path, Some((FileMode::Regular, content.clone())))?;
+            }
         }
         if !design.old_messages.is_empty() {
             let messages = design.old_messages.iter();

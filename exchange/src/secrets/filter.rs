@@ -1,0 +1,195 @@
+//! The filter of a store: secrets in what comes in are noticed or masked, as its settings say.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use turntree::error::Result;
+use turntree::object::{Kind, ObjectId};
+use turntree::repo::{ContentFilter, Repository, SecretMode, SecretSettings};
+
+use super::mask::{has_mask, mask_of, masked};
+use super::rules::RULES;
+use super::scanner::{FoundSecret, find_secrets};
+
+/// Hexadecimal digits of the id of a finding.
+const ID_DIGITS: usize = 12;
+
+/// Values of one content of which every choice may have been masked.
+const MAX_CHOSEN: usize = 4;
+
+/// Which secrets of a store are none.
+#[derive(Debug, Clone)]
+pub(crate) struct Allowances {
+    store: [u8; 16],
+    allowed: BTreeSet<String>,
+}
+
+impl Allowances {
+    /// Those of a store with these settings.
+    pub(crate) fn of(repo: &Repository, settings: &SecretSettings) -> Self {
+        Self { store: repo.store().id(), allowed: settings.allowed.clone() }
+    }
+
+    /// The id of a finding: a hash that the id of the store keys, so that nobody else can test a guess.
+    pub(crate) fn id(&self, value: &str) -> String {
+        let keyed = [b"turntree secret\0", self.store.as_slice(), value.as_bytes()].concat();
+        let mut id = ObjectId::of(Kind::Blob, &keyed).to_string();
+        id.truncate(ID_DIGITS);
+        id
+    }
+
+    /// Returns whether the rule of a secret or its finding is allowed.
+    pub(crate) fn has(&self, secret: &FoundSecret) -> bool {
+        if self.allowed.is_empty() {
+            return false;
+        }
+        self.allowed.contains(secret.rule) || self.allowed.contains(&self.id(&secret.value))
+    }
+}
+
+/// Notices or masks secrets in what comes into a store, as its settings say when it is first used.
+#[derive(Debug)]
+pub struct SecretFilter {
+    warns: bool,
+    settings: OnceLock<FilterSettings>,
+    /// What was new: values by rule, as their ids, or masked contents by rule.
+    seen: Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
+    /// Contents that were masked, and have not been stored yet.
+    masked: Mutex<HashSet<ObjectId>>,
+}
+
+#[derive(Debug)]
+struct FilterSettings {
+    mode: SecretMode,
+    was_masked: bool,
+    allowances: Allowances,
+}
+
+/// What a filter has seen in new content since it was last asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SeenSecrets {
+    /// Secrets that are stored, by rule.
+    Stored(BTreeMap<&'static str, usize>),
+    /// Contents that were masked, by rule.
+    Masked(BTreeMap<&'static str, usize>),
+}
+
+impl SecretFilter {
+    /// A filter that masks what is to be masked, and looks for what is stored as it is when it `warns`.
+    #[must_use]
+    pub fn new(warns: bool) -> Self {
+        let (settings, seen, masked) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        Self { warns, settings, seen, masked }
+    }
+
+    /// Returns what was in content that is new since the last call; `None` for nothing.
+    #[must_use]
+    pub fn take_seen(&self) -> Option<SeenSecrets> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = std::mem::take(&mut *seen).into_iter();
+        let seen: BTreeMap<_, _> = seen.map(|(rule, found)| (rule, found.len())).collect();
+        let settings = self.settings.get().filter(|_| !seen.is_empty())?;
+        Some(match settings.mode {
+            SecretMode::Mask => SeenSecrets::Masked(seen),
+            SecretMode::Warn | SecretMode::Off => SeenSecrets::Stored(seen),
+        })
+    }
+
+    fn settings(&self, repo: &Repository) -> Result<&FilterSettings> {
+        if let Some(known) = self.settings.get() {
+            return Ok(known);
+        }
+        let settings = repo.secret_settings()?;
+        let (mode, was_masked) = (settings.mode, settings.masked);
+        let allowances = Allowances::of(repo, &settings);
+        Ok(self.settings.get_or_init(|| FilterSettings { mode, was_masked, allowances }))
+    }
+
+    fn note(&self, rule: &'static str, what: String) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.entry(rule).or_default().insert(what);
+    }
+
+    /// The contents that were masked.
+    fn masked(&self) -> MutexGuard<'_, HashSet<ObjectId>> {
+        self.masked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ContentFilter for SecretFilter {
+    fn instead(&self, repo: &Repository, content: &[u8]) -> Result<Option<Vec<u8>>> {
+        let settings = self.settings(repo)?;
+        if settings.mode != SecretMode::Mask {
+            return Ok(None);
+        }
+        let form = masked(content, &|secret| !settings.allowances.has(secret))?;
+        if let Some(form) = form.as_ref().filter(|_| self.warns) {
+            self.masked().insert(ObjectId::of(Kind::Blob, form));
+        }
+        Ok(form)
+    }
+
+    fn others(&self, repo: &Repository, content: &[u8]) -> Result<Vec<ObjectId>> {
+        if !self.settings(repo)?.was_masked {
+            return Ok(Vec::new());
+        }
+        let values: Vec<String> =
+            find_secrets(content).into_iter().map(|secret| secret.value).collect();
+        if values.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Which of them were allowed then is not known, so every choice is tried.
+        let chosen = values.get(..MAX_CHOSEN.min(values.len())).unwrap_or_default();
+        let mut ids = vec![ObjectId::of(Kind::Blob, content)];
+        for choice in 0..1_usize << chosen.len() {
+            let is_open = |value: &String| {
+                chosen
+                    .iter()
+                    .position(|known| known == value)
+                    .is_some_and(|at| choice >> at & 1 == 1)
+            };
+            if let Some(form) = masked(content, &|secret| !is_open(&secret.value))? {
+                ids.push(ObjectId::of(Kind::Blob, &form));
+            }
+        }
+        if values.len() > MAX_CHOSEN {
+            let allowances = &self.settings(repo)?.allowances;
+            if let Some(form) = masked(content, &|secret| !allowances.has(secret))? {
+                ids.push(ObjectId::of(Kind::Blob, &form));
+            }
+        }
+        Ok(ids)
+    }
+
+    fn stored(&self, repo: &Repository, content: &[u8]) -> Result<()> {
+        if !self.warns {
+            return Ok(());
+        }
+        let settings = self.settings(repo)?;
+        match settings.mode {
+            SecretMode::Off => {}
+            SecretMode::Warn => {
+                for secret in find_secrets(content) {
+                    if !settings.allowances.has(&secret) {
+                        self.note(secret.rule, settings.allowances.id(&secret.value));
+                    }
+                }
+            }
+            SecretMode::Mask => {
+                if !has_mask(content) {
+                    return Ok(());
+                }
+                let id = ObjectId::of(Kind::Blob, content);
+                if !self.masked().remove(&id) {
+                    return Ok(());
+                }
+                for rule in RULES {
+                    if memchr::memmem::find(content, mask_of(rule.id).as_bytes()).is_some() {
+                        self.note(rule.id, id.to_string());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -191,11 +191,14 @@ fn hooks_mask_what_they_take_in_and_say_nothing() {
     assert!(mode.status.success(), "{}", String::from_utf8_lossy(&mode.stderr));
     let text = told(10, &token);
     let mut written = String::new();
-    for line in text.lines() {
+    for (number, line) in text.lines().enumerate() {
         written += &format!("{line}\n");
-        fs::write(&client.transcript, &written).unwrap();
-        client.event(&["--workspace", "off"], "UserPromptSubmit", json!({"prompt": token}));
+        if number % 5 == 0 {
+            fs::write(&client.transcript, &written).unwrap();
+            client.event(&["--workspace", "off"], "UserPromptSubmit", json!({"prompt": token}));
+        }
     }
+    fs::write(&client.transcript, &written).unwrap();
     client.event(&["--workspace", "off"], "Stop", json!({}));
     let imported = Desk::masking();
     imported.import(10);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use turntree_tests::claude_code;
+use turntree_tests::{claude_code, github_token};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
@@ -306,4 +306,153 @@ fn a_budget_is_said_once_and_the_oldest_sessions_go_for_it() {
     assert!(person.prepare(&["adopt"]).contains("forgotten"), "they do not come back");
     assert_eq!(sessions(), left);
     person.prepare(&["fsck"]);
+}
+
+#[test]
+fn a_session_goes_to_a_colleague_without_its_secrets() {
+    let person = Person::new();
+    let token = github_token(3);
+    let text = claude_code(9).replace("and say what", &format!("with {token} and say what"));
+    person.keep_session("parser", &text);
+    person.prepare(&["adopt"]);
+    person.does("parser", &["bundle", "create", "s-parser", "-o", "../parser.bundle", "--scrub"]);
+    person.did(1);
+
+    let there = person.path("project/store");
+    let there = there.to_str().unwrap();
+    person.prepare(&["--store", there, "bundle", "unbundle", "../parser.bundle"]);
+    let messages = person.prepare(&["--store", there, "cat", "s-parser:agents/main/messages"]);
+    assert!(messages.contains("with [secret: github-token] and say what"), "{messages}");
+    assert!(!messages.contains(&token));
+    person.prepare(&["--store", there, "secrets", "scan", "--all"]);
+}
+
+/// The commands of the story in docs/carry-on.md.
+fn story() -> Vec<String> {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/carry-on.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, story) = page.split_once("## A story in commands").unwrap();
+    let block = story.split("```").nth(1).unwrap();
+    let commands = block.lines().filter(|line| line.starts_with("turntree "));
+    commands.map(|line| line.split("  #").next().unwrap().trim().to_owned()).collect()
+}
+
+/// The story of docs/carry-on.md, command by command, with what the agents do between them.
+#[test]
+fn two_ways_from_turn_12_and_the_better_one_goes_to_another_agent_and_a_colleague() {
+    let person = Person::new();
+    let bin = person.path("bin");
+    fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(PROGRAM, bin.join("turntree")).unwrap();
+    let mut known = std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect::<Vec<_>>();
+    known.insert(0, bin);
+    let path = std::env::join_paths(known).unwrap();
+    let mut ids: Vec<(&str, String)> = Vec::new();
+    let mut lines = story().into_iter();
+    // The next command, with the ids of this run in place of those of the page.
+    let mut next = |ids: &[(&str, String)], exit: i32| -> String {
+        let mut line = lines.next().unwrap();
+        for (written, id) in ids {
+            line = line.replace(written, id);
+        }
+        let known = person.command("project", &[]);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line]).current_dir(person.path("project")).env_clear();
+        shell.envs(known.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = shell.env("PATH", &path).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(exit), "{line}: {said}");
+        if exit == 0 { String::from_utf8(output.stdout).unwrap() } else { said }
+    };
+    let token = github_token(4);
+    let took = r#""model":"claude-opus-4-5","usage":{"input_tokens":100,"output_tokens":40}"#;
+    let text = claude_code(20).replace(r#""model":"model-1""#, took);
+    let text = text.replace("part 4 of the parser", &format!("part 4 with {token}"));
+    person.keep_session("project", &text);
+    person.prepare(&["adopt"]);
+
+    let told = next(&ids, 0);
+    assert!(told.contains("#3") && told.contains("part 8"), "{told}");
+    // Claude Code in two directories, at once for all that the store knows of it.
+    for (written, dir, answers) in [("4f21", "small", 2), ("b07c", "rewrite", 5)] {
+        let (cwd, laid) = laid_out(&person, &next(&ids, 0));
+        assert_eq!(cwd, person.path(dir).to_str().unwrap());
+        assert!(laid.contains("part 8") && !laid.contains("part 12"), "it ends with turn 12");
+        let mut records = laid.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let last = records.rfind(|record| record["uuid"].is_string()).unwrap();
+        let session = last["sessionId"].as_str().unwrap().to_owned();
+        let (mut text, mut parent) = (laid, last["uuid"].clone());
+        let mut say = |id: String, kind: &str, message: Value| {
+            let record = json!({"type": kind, "uuid": id, "parentUuid": parent, "cwd": cwd,
+                "sessionId": session, "timestamp": "2026-11-20T11:00:00.000Z", "message": message});
+            text += &format!("{record}\n");
+            parent = json!(id);
+        };
+        say(
+            format!("{dir}-0"),
+            "user",
+            json!({"role": "user", "content": format!("the {dir} way")}),
+        );
+        for answer in 1..=answers {
+            let message = json!({"role": "assistant", "id": format!("{dir}-m{answer}"),
+                "model": "claude-opus-4-5", "usage": {"input_tokens": 1000, "output_tokens": 200},
+                "content": [{"type": "text", "text": format!("step {answer} of the {dir} way")}]});
+            say(format!("{dir}-{answer}"), "assistant", message);
+        }
+        fs::write(person.path(dir).join("parser.rs"), format!("the {dir} way\n")).unwrap();
+        person.agent(dir, &session, "Stop", &text);
+        ids.push((written, session[..8].to_owned()));
+    }
+    next(&ids, 0);
+    next(&ids, 0);
+    let told = next(&ids, 0);
+    // An answer takes a cent.
+    let row = |told: &str, way: &str| -> Vec<String> {
+        let line = told.lines().find(|line| line.split_whitespace().any(|word| word == way));
+        line.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+    };
+    let has = |told: &str, way: &str, word: &str| row(told, way).iter().any(|it| it == word);
+    assert!(has(&told, "small", "$0.02") && has(&told, "rewrite", "$0.05"), "{told}");
+
+    // The better one in Codex.
+    let told = next(&ids, 0);
+    let id = told.lines().find_map(|line| line.split_once("codex resume ")).unwrap().1.to_owned();
+    let mut folders = vec![person.path("home/.codex/sessions")];
+    let mut rollout = None;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { rollout = Some(path) }
+        }
+    }
+    let rollout = rollout.unwrap();
+    let mut text = fs::read_to_string(&rollout).unwrap();
+    assert!(text.contains("step 2 of the small way") && !text.contains("rewrite"), "{text}");
+    for (role, kind, said) in
+        [("user", "input_text", "finish it"), ("assistant", "output_text", "finished by Codex")]
+    {
+        let payload = json!({"type": "message", "role": role,
+                             "content": [{"type": kind, "text": said}]});
+        let record = json!({"timestamp": "2026-11-20T11:30:00.000Z", "type": "response_item",
+                            "payload": payload});
+        text += &format!("{record}\n");
+    }
+    fs::write(&rollout, text).unwrap();
+    ids.push(("9c3e", id[..8].to_owned()));
+    next(&ids, 0);
+
+    let told = next(&ids, 1);
+    assert!(told.contains("github-token") && told.contains("nothing was written"), "{told}");
+    next(&ids, 0);
+    next(&ids, 0);
+    let told = next(&ids, 0);
+    assert!(told.contains("no secret in"), "{told}");
+    let there = ["--store", "../colleague", "cat", &format!("{}:agents/main/messages", ids[2].1)];
+    let there = person.prepare(&there);
+    assert!(there.contains("finished by Codex") && there.contains("[secret: github-token]"));
+    assert!(!there.contains(&token));
+
+    let told = next(&ids, 0);
+    assert!(has(&told, "small", "$0.02") && has(&told, "rewrite", "$0.05"), "{told}");
+    assert_eq!(lines.next(), None, "every command of the page was played");
 }

@@ -107,6 +107,8 @@ impl Verb for Edit {
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        // What is written came in before.
+        run.keep_quiet();
         let repo = run.open()?;
         let cuts =
             |parts: &[String]| parts.iter().map(|part| cut(part)).collect::<Result<Vec<_>>>();
@@ -174,6 +176,8 @@ impl Verb for Uncompact {
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        // What is written came in before.
+        run.keep_quiet();
         let repo = run.open()?;
         let from = resolve(&repo, &self.revision)?.commit;
         let (edited, turn) = uncompacted(&repo, &from)?;

@@ -102,6 +102,8 @@ impl Verb for Resume {
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        // What is written came in before.
+        run.keep_quiet();
         let repo = run.open()?;
         let revision = resolve(&repo, &self.revision)?;
         let from = revision.commit;

@@ -149,7 +149,7 @@ impl Invocation {
         Some(if self.global.json { here } else { here.announcing() })
     }
 
-    /// Says nothing of secrets that are stored: nobody would read it.
+    /// Says nothing of secrets that are stored: nobody would read it, or they came in before.
     pub(crate) fn keep_quiet(&self) {
         let _ = self.secrets.set(Arc::new(SecretFilter::new(false)));
     }

@@ -24,7 +24,7 @@ def until_same(wanted, found, deadline):
 def source(client, session, name, deadline):
     """The transcript comes back byte for byte, within so many seconds."""
     def exported():
-        return client.place.turntree("export", name, "--format", "source")
+        return client.place.turntree("export", name, "--format", "source", "--allow-secrets")
 
     if until_same(lambda: client.recorded(session), exported, deadline):
         return None
@@ -38,7 +38,7 @@ def context(client, request, name, agent="main"):
     sent = client.as_recorded([*request.parts, ("assistant", "text", request.answer.text)])
     sent = without_reminders(sent)
     form, dialect = client.export
-    exported = json.loads(client.place.turntree("export", name, "--format", form, "--agent", agent))
+    exported = json.loads(client.place.turntree("export", name, "--format", form, "--agent", agent, "--allow-secrets"))
     has = without_reminders(client.as_exported(dialect.parts(exported)))
     if sent == has:
         return None

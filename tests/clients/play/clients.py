@@ -23,6 +23,7 @@ class Client:
     rewinds = False
     compacts = False
     helps = False
+    tries = False
     resumes = None
     before_compaction = []
     model_key = "nothing-to-keep"
@@ -73,7 +74,7 @@ class Client:
 
 class ClaudeCode(Client):
     hooks = "claude-code"
-    forks = rewinds = compacts = True
+    forks = rewinds = compacts = tries = True
     resumes = "claude-code"
     tools = ["Write", "Edit", "Bash", "Read"]
 
@@ -119,7 +120,7 @@ class ClaudeCode(Client):
 class Codex(Client):
     hooks = resumes = "codex"
     export = ("openai", Chat())
-    forks = compacts = True
+    forks = compacts = tries = True
     config = """model = "gpt-5.5-codex"
 model_provider = "stand-in"
 [model_providers.stand-in]

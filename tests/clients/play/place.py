@@ -1,5 +1,6 @@
 """The scratch place of one client: a home, a work folder with a store, and the processes that run there."""
 
+import copy
 import json
 import os
 import signal
@@ -45,6 +46,13 @@ class Place:
         self.environment |= {"HOME": str(self.home), "PATH": path, MARK: self.mark}
         self.environment["TMPDIR"] = str(temporary)
         self.environment |= {"PWD": str(self.work), "NO_PROXY": "127.0.0.1"}
+
+    def beside(self, name):
+        """The same place, with a folder beside the work folder to work in."""
+        other = copy.copy(self)
+        other.work = self.work.parent / name
+        other.environment = {**self.environment, "PWD": str(other.work)}
+        return other
 
     def run(self, command, given=None, **environment):
         """Runs a command in the work folder to its end, or kills it when the time of this place is over."""

@@ -1,5 +1,7 @@
 """What is played with a client, and the answer to each question: None for yes, or the reason of a no."""
 
+import base64
+
 import checks
 from place import Failed
 from wire import Answer
@@ -13,6 +15,9 @@ FIRST, SECOND, THIRD = "Write the files.", "Go on with the files.", "Try somethi
 AGAIN, FORKED, LATER = "Try it in another way.", "Go on as a fork.", "Go on after the summary."
 HELPED = "Let a helper do it."
 EDITED = "Go on without the last prompt."
+WAY = "Go on in the way"
+# A token that nobody has; none stands in this file.
+TOKEN = "ghp" + "_" + base64.b64encode(bytes(range(7, 34))).decode().replace("+", "A").replace("/", "B")
 CARRIED, TAKEN_OVER = "Go on from the middle.", "Go on for the other one."
 
 
@@ -117,6 +122,8 @@ class Play:
             self.ask("carry-on", lambda: self.carried(session))
             self.ask("take-over", self.taken_over)
             self.ask("edit", lambda: self.edited(session))
+        if client.tries:
+            self.ask("two-ways", lambda: self.tried(session))
         self.ask("rollback", lambda: checks.rollback(client, self.requests, name, "rm keep.txt"))
         return self.answers
 
@@ -145,6 +152,37 @@ class Play:
         """The session of another agent goes on here."""
         self.place.turntree("import", self.place.other_session(), "--session", "other")
         return self.resumed("other", TAKEN_OVER, "taken-over.txt")
+
+    def tried(self, session):
+        """Two ways from one turn, each in a worktree; the better one goes out without its secrets."""
+        name, ways, begun = self.kept(session), [], self.place
+        turns = sorted(entry["turn"] for entry in self.place.turntree_lines("log", name))
+        revision = f"{name}^{{turn:{turns[len(turns) // 2]}}}"
+        for way, told_token in (("small", TOKEN), ("rewrite", "none")):
+            place = begun.beside(way)
+            [told] = begun.turntree_lines("resume", revision, "--in", self.client.resumes, "--worktree", place.work)
+            self.client.place = place
+            try:
+                if told["prepare"]:
+                    self.client.run(*told["prepare"][1:])
+                script = short_script(self.client, f"{way}.txt")
+                gone_on = self.said(script, self.client.say, f"{WAY} {way}: {told_token}", told["session_id"])
+                reason = self.context_of(gone_on)
+            finally:
+                self.client.place = begun
+            if reason or not (place.work / f"{way}.txt").is_file():
+                return f"{way}: {reason or 'its file is not there'}"
+            ways.append(told["session"])
+        [compared] = begun.turntree_lines("compare", *ways)
+        own = [way["tool_calls"] for way in compared["strategies"]]
+        bundle = begun.home / "small.bundle"
+        begun.turntree("bundle", "create", ways[0], "-o", bundle, "--scrub")
+        there = ["--store", begun.home / "colleague"]
+        begun.turntree(*there, "bundle", "unbundle", bundle)
+        text = begun.turntree(*there, "export", ways[0], "--format", "json").decode()
+        if TOKEN in text or "[secret: github-token]" not in text:
+            return "the token is with the colleague"
+        return None if own == [1, 1] else f"the ways have the calls {own}"
 
     def resumed(self, revision, prompt, file):
         here = ["--in", self.client.resumes, "--cwd", self.place.work]

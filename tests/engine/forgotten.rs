@@ -112,6 +112,28 @@ fn pins_tags_rollbacks_and_operations_on_a_forgotten_session_hold_nothing() {
 }
 
 #[test]
+fn a_pin_that_was_taken_off_may_outlive_its_turn_in_a_file_that_somebody_writes_to() {
+    let sandbox = with_sessions(&["a", "b"]);
+    let writing = open_store(&sandbox.store(), 2);
+    let tip = writing.tip(&branch("a")).unwrap();
+    let mut change = writing.begin();
+    let pin = NewPin { name: Some("p".into()), reason: "why".into(), ..NewPin::default() };
+    change.pin(&tip, pin, &stamp(300)).unwrap();
+    change.commit(&stamp(300), "pin").unwrap();
+    let mut change = writing.begin();
+    change.unpin("p").unwrap();
+    change.commit(&stamp(301), "unpin").unwrap();
+    let other = open_store(&sandbox.store(), 3);
+    forget(&other, "a", 302, 0);
+    drop(other);
+    // The pin lies in the segment of the one that made it.
+    gc(&sandbox, 4, 303);
+    gc(&sandbox, 5, 304);
+    drop(writing);
+    gc(&sandbox, 6, 305);
+}
+
+#[test]
 fn an_undo_takes_it_back_until_the_content_is_freed() {
     let sandbox = with_sessions(&["a", "b"]);
     let repo = open_store(&sandbox.store(), 2);

@@ -134,10 +134,14 @@ impl ForgottenSession {
             return Ok(false);
         }
         let session = match session_of(name) {
-            Some(session) => Some(session.to_owned()),
-            None => session_of_value(source, id)?,
+            Some(session) => Owner::Session(session.to_owned()),
+            None => owner_of(source, id)?,
         };
-        Ok(session.is_some_and(|session| gone.iter().any(|it| it.session == session)))
+        Ok(match session {
+            Owner::Session(session) => gone.iter().any(|it| it.session == session),
+            Owner::Freed => true,
+            Owner::Nobody => false,
+        })
     }
 
     fn ref_name(&self) -> String {
@@ -145,25 +149,36 @@ impl ForgottenSession {
     }
 }
 
-/// The session of the turn that a value leads to, through tags.
-fn session_of_value(source: &dyn ObjectSource, id: &ObjectId) -> Result<Option<String>> {
-    let mut at = *id;
+/// Whose turn a value leads to.
+enum Owner {
+    Session(String),
+    /// A turn that is not there any more, while its tag still lies in a file that somebody writes to.
+    Freed,
+    Nobody,
+}
+
+/// Follows a value through tags.
+fn owner_of(source: &dyn ObjectSource, id: &ObjectId) -> Result<Owner> {
+    let (mut at, mut gone) = (*id, Owner::Nobody);
     for _ in 0..MAX_TAGS {
         let read = match source.read(&at) {
             Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => None,
             read => read?,
         };
-        let Some(Object { kind, bytes }) = read else { return Ok(None) };
+        let Some(Object { kind, bytes }) = read else { return Ok(gone) };
         match kind {
             Kind::Commit => {
                 let commit = Commit::decode(&bytes).map_err(|error| error.at(at))?;
-                return Ok(Some(commit.session));
+                return Ok(Owner::Session(commit.session));
             }
-            Kind::Tag => at = Tag::decode(&bytes).map_err(|error| error.at(at))?.target,
-            _ => return Ok(None),
+            Kind::Tag => {
+                at = Tag::decode(&bytes).map_err(|error| error.at(at))?.target;
+                gone = Owner::Freed;
+            }
+            _ => return Ok(Owner::Nobody),
         }
     }
-    Ok(None)
+    Ok(Owner::Nobody)
 }
 
 /// The session that a ref belongs to.

@@ -69,6 +69,10 @@ impl Io for Busy {
         self.disk.link(from, to)
     }
 
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.replace(from, to)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.disk.remove(path)
     }

@@ -85,6 +85,10 @@ impl Io for CountingIo {
         self.name().link(from, to)
     }
 
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.name().replace(from, to)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.name().remove(path)
     }

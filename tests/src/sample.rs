@@ -123,8 +123,17 @@ impl Sample {
         change.snapshot(&branch, SnapshotDraft::new(tree, "large", &stamp(1))).unwrap();
         change.commit(&stamp(1), "snapshot").unwrap();
         drop(repo);
-        collect(&open(&disk, 2), Purpose::Repack(Tier::Archive), &stamp(4), &mut |_| {}).unwrap();
-        Self::of(&disk)
+        Self::archived(&disk)
+    }
+
+    /// The store on a disk that nobody has open, as an archive.
+    ///
+    /// # Panics
+    /// When the library fails.
+    #[must_use]
+    pub fn archived(disk: &SimDisk) -> Self {
+        collect(&open(disk, 2), Purpose::Repack(Tier::Archive), &stamp(60), &mut |_| {}).unwrap();
+        Self::of(disk)
     }
 
     /// What is on a disk whose store is whole.

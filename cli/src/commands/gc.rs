@@ -5,6 +5,7 @@ use turntree::ErrorKind;
 use turntree::maintenance::{Purpose, auto, collect, plan_collection, planned_store_budget};
 
 use turntree::repo::Signature;
+use turntree::store::{ParityShare, StoreSummary};
 
 use super::Verb;
 use crate::porcelain::patience::Patience;
@@ -54,7 +55,7 @@ impl Verb for Gc {
         if self.auto {
             return Self::run_quietly(run);
         }
-        collect_or_plan(run, Purpose::Gc, self.dry_run, self.patience)
+        collect_or_plan(run, Purpose::Gc, self.dry_run, self.patience, None)
     }
 }
 
@@ -76,14 +77,18 @@ impl Gc {
     }
 }
 
-/// Does a collection, or prints what it would do.
+/// Does a collection, or prints what it would do. `parity` is that of packs, if it was chosen.
 pub(crate) fn collect_or_plan(
     run: &mut Invocation,
     purpose: Purpose,
     dry_run: bool,
     patience: Patience,
+    parity: Option<Option<ParityShare>>,
 ) -> Result<Answer> {
     let (repo, stamp) = (run.open()?, stamp()?);
+    if let Some(parity) = parity {
+        repo.store().choose_pack_parity(parity);
+    }
     if dry_run {
         let plan = plan_collection(&repo, purpose, stamp.time)?;
         let budget = match purpose {
@@ -115,7 +120,8 @@ pub(crate) fn collect_or_plan(
     drop(working);
     let mut collected = collected.hint(ErrorKind::Locked, LOCKED)?;
     let enforced = collected.budget.take();
-    let done = Done { collected, bytes_before, bytes_after: repo.store().summary()?.file_bytes };
+    let StoreSummary { file_bytes: bytes_after, parity_bytes, .. } = repo.store().summary()?;
+    let done = Done { collected, bytes_before, bytes_after, parity_bytes };
     if run.out.json {
         let mut record = json::Collection::new(first.as_ref(), Some(&done));
         record.budget = enforced.map(|done| store_budget::record(&done.plan, done.operation));

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use turntree::maintenance::Purpose;
-use turntree::store::Tier;
+use turntree::store::{ParityShare, Tier};
 
 use super::Verb;
 use super::gc::collect_or_plan;
@@ -12,13 +12,15 @@ use crate::view::error::{Answer, Result};
 
 /// Rewrite the store into fewer, smaller packs
 ///
-/// All reachable objects are kept: only their storage changes. Other processes may read and write
+/// All reachable objects are kept: only their storage changes. Packs of an archive get parity beside
+/// them, from which 'turntree repair' restores damaged bytes. Other processes may read and write
 /// at the same time, and snapshots do not wait. Objects that are in a better tier already stay
 /// there.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree repack
   turntree repack --archive
+  turntree repack --archive --parity 10
   turntree repack --tier hot --dry-run")]
 pub(crate) struct Repack {
     /// Compress most, for finished sessions: the same as --tier archive
@@ -27,6 +29,10 @@ pub(crate) struct Repack {
     /// Level of compression: the smaller, the longer it takes
     #[arg(long, value_name = "TIER", default_value = "compacted", value_parser = tiers())]
     tier: String,
+    /// Give packs so much parity, from which damaged bytes are restored; 0 for none. Archives have 5
+    /// percent without it, others none
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
+    parity: Option<u8>,
     /// Print the plan without doing it
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -38,7 +44,9 @@ impl Verb for Repack {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let named = Tier::ALL.into_iter().find(|tier| tier.name() == self.tier);
         let tier = if self.archive { Tier::Archive } else { named.unwrap_or(Tier::Compacted) };
-        collect_or_plan(run, Purpose::Repack(tier), self.dry_run, self.patience)
+        let share = |percent: u8| (percent > 0).then(|| ParityShare::new(percent)).transpose();
+        let parity = self.parity.map(share).transpose()?;
+        collect_or_plan(run, Purpose::Repack(tier), self.dry_run, self.patience, parity)
     }
 }
 

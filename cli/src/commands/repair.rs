@@ -101,8 +101,14 @@ impl Repair {
         let paint = out.paint;
         for file in &plan.files {
             let fate = paint.paint(REMOVED, format!("{:<10}", fate(file)));
-            let saved = count(file.saved, "object");
-            writeln!(out, "{fate} {}: {saved} saved", file.name)?;
+            let saved = match (file.fate, file.saved) {
+                (SalvageFate::Restored, 0) => "made again from its pack".to_owned(),
+                (SalvageFate::Restored, saved) => {
+                    format!("by its parity, with all of {}", count(saved, "object"))
+                }
+                (_, saved) => format!("{} saved", count(saved, "object")),
+            };
+            writeln!(out, "{fate} {}: {saved}", file.name)?;
             for problem in &file.problems {
                 writeln!(out, "{:<10} {problem}", "")?;
             }
@@ -142,13 +148,15 @@ impl Repair {
     fn write_end(&self, out: &mut Output, plan: &RepairPlan, remade: bool, ok: bool) -> Result<()> {
         let loss = if self.accept_loss { Loss::Accept } else { Loss::Refuse };
         let nothing = plan.is_empty(loss);
+        let moved = plan.files.iter().any(|file| file.fate == SalvageFate::Quarantined);
         let text = match (nothing && !remade, ok) {
             _ if remade && self.dry_run => "then the rest can be looked at; nothing was done",
             (true, true) => "there is nothing to repair",
             (true, false) => "nothing more can be brought back",
             (false, true) if self.dry_run => "all of it can be brought back; nothing was done",
             (false, false) if self.dry_run => "some of it is lost; nothing was done",
-            (false, true) if plan.files.is_empty() => "repaired",
+            (false, true) if !moved => "repaired",
+            (false, false) if !moved => "repaired what could be",
             (false, true) => "repaired; damaged files are in quarantine",
             (false, false) => "repaired what could be; damaged files are in quarantine",
         };
@@ -201,6 +209,7 @@ impl Repair {
 /// Returns the word for the fate of a file.
 fn fate(file: &SalvagedFile) -> &'static str {
     match file.fate {
+        SalvageFate::Restored => "restore",
         SalvageFate::Quarantined => "quarantine",
         SalvageFate::Missing => "missing",
         SalvageFate::InUse => "in-use",

@@ -47,6 +47,8 @@ pub struct Collected {
     pub replaced_bytes: u64,
     /// What was done for the budget of the store afterwards.
     pub budget: Option<EnforcedBudget>,
+    /// Packs that stayed and got another parity.
+    pub protected_packs: u64,
 }
 
 /// Plans a collection and does nothing. Needs no lock: in a store that may only be read, or while
@@ -76,11 +78,23 @@ pub(super) fn run(
     stamp: &Signature,
     before_step: &mut dyn FnMut(&CollectionPlan),
 ) -> Result<Collected> {
-    let (mut collected, now) = (Collected::default(), stamp.time);
-    if !matches!(purpose, Purpose::Repack(_)) {
-        repo.free_forgotten(stamp)?;
-        forget_expired(repo, stamp)?;
+    if matches!(purpose, Purpose::Repack(_)) {
+        let collected = collect_steps(repo, purpose, stamp, before_step)?;
+        let protected_packs = repo.store().complete_parity()?;
+        return Ok(Collected { protected_packs, ..collected });
     }
+    repo.free_forgotten(stamp)?;
+    forget_expired(repo, stamp)?;
+    collect_steps(repo, purpose, stamp, before_step)
+}
+
+fn collect_steps(
+    repo: &Repository,
+    purpose: Purpose,
+    stamp: &Signature,
+    before_step: &mut dyn FnMut(&CollectionPlan),
+) -> Result<Collected> {
+    let (mut collected, now) = (Collected::default(), stamp.time);
     loop {
         let collection = repo.store().collect()?;
         let survey = Survey::new(collection.inventory(), purpose, now)?;

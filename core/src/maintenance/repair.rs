@@ -2,6 +2,7 @@
 //!
 //! | damaged | done |
 //! |---|---|
+//! | a pack with a parity that restores it | it is as it was |
 //! | a pack, or its index | what verifies goes into a new pack; ids follow from the frames |
 //! | a segment | what verifies goes into a pack |
 //! | the newest manifest | a new one from an older one, the packs that hold more, and the journal |
@@ -9,7 +10,7 @@
 //! | what refs lead to | with [`Loss::Accept`], the newest value that is whole, as an operation |
 //! | what is lost all the same | with [`Loss::Accept`], it is written down, with what may belong to it |
 //!
-//! Nothing is deleted: a damaged file goes to `quarantine/` in the store. Refs never move back unless
+//! Nothing is deleted: a damaged file that is not restored goes to `quarantine/` in the store. Refs never move back unless
 //! that is asked for, and then it is an operation that an undo would take back.
 
 use std::cmp::Reverse;
@@ -31,7 +32,7 @@ use crate::store::{
 
 /// Rounds of mending: a file that is brought back may be damaged itself, or hold operations that have
 /// to be joined.
-const MAX_ROUNDS: usize = 6;
+const MAX_ROUNDS: usize = 7;
 
 /// The treatment of refs that lead to lost objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -143,6 +144,11 @@ pub fn repair(
     let mut missing = BTreeMap::new();
     for _ in 0..MAX_ROUNDS {
         let repair = store.begin_repair(progress)?;
+        let restored = repair.restore()?;
+        if !restored.is_empty() {
+            add_files(&mut done, &restored);
+            continue;
+        }
         let reach = Reach::find(&repair.examination, stamp.time.micros);
         let salvage = repair.salvage(&reach.lost)?;
         let detached = &repair.examination.detached;

@@ -63,6 +63,13 @@ pub trait Io: Debug + Send + Sync {
     /// `AlreadyExists` when the name is taken, `NotFound` when there is no file `from`.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives the file `from` the name `to`, in one step, and takes it from what has it. Whoever has
+    /// that file open or mapped keeps it.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no file `from`.
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// Removes a name. Whoever has the file open or mapped keeps it.
     ///
     /// # Errors
@@ -228,6 +235,10 @@ impl Io for RealIo {
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::hard_link(from, to)
+    }
+
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

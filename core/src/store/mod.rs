@@ -4,6 +4,7 @@
 //! superblock            what the store is; its lock orders changes of refs
 //! journal/<id>.seg      batches, appended by the one process that owns the segment
 //! packs/<id>.pack       what collections have compacted; never changed again
+//! packs/<id>.parity     what a pack is restored from when it is damaged; archives have some
 //! manifest-<generation> which packs and sealed segments there are, and the refs as of then
 //!
 //!   commit ── objects + operation ── one batch ── one fsync ── acknowledged
@@ -95,11 +96,12 @@ pub(crate) use repair::known_losses::KnownLosses;
 pub use repair::salvage::{SalvageFate, SalvagedFile};
 pub use replace::collect::{Collection, FileReplacement, Replaced};
 
+use self::dir::failed;
 use self::format::id::StoreId;
 use self::format::segment::Location;
 use self::format::superblock;
 use self::format::superblock::Superblock;
-use self::pack::BlockCache;
+use self::pack::{BlockCache, PackId};
 use self::read::cache::Cache;
 use self::read::journal::Journal;
 use self::read::load;
@@ -133,6 +135,8 @@ pub struct Store {
     lock_timeout: Duration,
     /// Called when a collection of somebody else is waited for; nothing is waited for without it.
     waiting: OnceLock<fn()>,
+    /// The parity of packs, if it was chosen.
+    pack_parity: OnceLock<Option<ParityShare>>,
     cache: Cache,
     blocks: BlockCache,
     // Taken in this order, and the ref lock of the superblock between the first and the second.
@@ -253,6 +257,8 @@ pub struct StoreSummary {
     pub journal_bytes: u64,
     /// Bytes of records and packs, headers included.
     pub used_bytes: u64,
+    /// Bytes of the parity of packs.
+    pub parity_bytes: u64,
     /// Bytes of all these files; what is not used is zeros for the next commits.
     pub file_bytes: u64,
 }
@@ -295,6 +301,7 @@ impl Store {
             durability: options.durability,
             lock_timeout: options.lock_timeout,
             waiting: OnceLock::new(),
+            pack_parity: OnceLock::new(),
             cache: Cache::new(options.cache_bytes),
             blocks: BlockCache::new(options.block_cache_bytes),
             writer: Mutex::new(BatchWriter::new(options.writer_seed)?),
@@ -356,7 +363,7 @@ impl Store {
     /// Counts the files and objects.
     ///
     /// # Errors
-    /// `Io` when a segment cannot be looked at.
+    /// `Io` when a segment or a parity cannot be looked at.
     pub fn summary(&self) -> Result<StoreSummary> {
         let journal = lock(&self.journal);
         let view = read(&self.view);
@@ -364,6 +371,8 @@ impl Store {
         let sealed_bytes = sealed.iter().map(|sealed| sealed.file_bytes()).sum::<u64>();
         let pack_bytes = view.files.packs.iter().map(|pack| pack.file_bytes()).sum::<u64>();
         let packed = view.files.packs.iter().map(|pack| pack.len() as usize).sum::<usize>();
+        let packs = view.files.packs.iter().map(|pack| pack.id());
+        let parity_bytes = packs.map(|id| self.parity_bytes(id)).sum::<Result<u64>>()?;
         let journal_objects =
             view.active.len() + sealed.iter().map(|sealed| sealed.len()).sum::<usize>();
         let mut summary = StoreSummary {
@@ -376,7 +385,8 @@ impl Store {
             journal_objects,
             journal_bytes: sealed_bytes,
             used_bytes: sealed_bytes + pack_bytes,
-            file_bytes: sealed_bytes + pack_bytes,
+            parity_bytes,
+            file_bytes: sealed_bytes + pack_bytes + parity_bytes,
         };
         for segment in &journal.segments {
             let size = segment.file.file.size();
@@ -386,6 +396,13 @@ impl Store {
                 size.map_err(|e| Error::io(format!("read {}", segment.file.place(0)), e))?;
         }
         Ok(summary)
+    }
+
+    /// Bytes of the file with the parity of a pack, 0 when there is none.
+    fn parity_bytes(&self, id: PackId) -> Result<u64> {
+        let path = self.dir.join(PACKS_DIR).join(id.parity_name());
+        let file = self.io.open_if_exists(&path, Access::Read)?;
+        file.map_or(Ok(0), |file| file.size().map_err(failed("look at", &path)))
     }
 }
 

@@ -74,6 +74,11 @@ impl Io for StoppingIo {
         RealIo.link(from, to)
     }
 
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.count()?;
+        RealIo.replace(from, to)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.count()?;
         RealIo.remove(path)

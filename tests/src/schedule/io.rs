@@ -43,6 +43,7 @@ enum Call {
     Unlock,
     Identity,
     Map,
+    Replace,
 }
 
 pub(super) struct ProcessIo {
@@ -166,6 +167,11 @@ impl Io for ProcessIo {
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.pass(Call::Link, to)?;
         self.disk.link(from, to)
+    }
+
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.pass(Call::Replace, to)?;
+        self.disk.replace(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

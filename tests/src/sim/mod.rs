@@ -420,6 +420,16 @@ impl Io for SimDisk {
         self.add_name(to, |_| Some(number)).map(drop)
     }
 
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (mut state, turn) = self.begin(true);
+        let turn = turn.check()?;
+        let number = state.names.file(from).ok_or(ErrorKind::NotFound)?;
+        state.names.remove(to);
+        state.names.remove(from);
+        state.names.live.insert(to.to_owned(), Some(number));
+        turn.end()
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         let (mut state, turn) = self.begin(true);
         let turn = turn.check()?;

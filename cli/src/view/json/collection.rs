@@ -53,6 +53,10 @@ pub(crate) struct CollectionDone {
     /// Bytes of all files before and after.
     pub(crate) bytes_before: u64,
     pub(crate) bytes_after: u64,
+    /// Bytes of parity among them, afterwards.
+    pub(crate) parity_bytes: u64,
+    /// Packs that stayed and got another parity.
+    pub(crate) protected_packs: u64,
 }
 
 /// The fate of a file.
@@ -93,6 +97,8 @@ impl Collection {
             written_bytes: done.collected.written_bytes,
             bytes_before: done.bytes_before,
             bytes_after: done.bytes_after,
+            parity_bytes: done.parity_bytes,
+            protected_packs: done.collected.protected_packs,
         });
         Self {
             dry_run: done.is_none(),

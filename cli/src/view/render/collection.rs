@@ -22,6 +22,8 @@ pub(crate) struct Done {
     pub(crate) bytes_before: u64,
     /// Bytes of all files after.
     pub(crate) bytes_after: u64,
+    /// Bytes of parity among them.
+    pub(crate) parity_bytes: u64,
 }
 
 /// Writes what would be done, and what would be lost.
@@ -55,12 +57,17 @@ pub(crate) fn write_done(
     plan: Option<&CollectionPlan>,
     done: &Done,
 ) -> Result<()> {
+    let Done { collected, bytes_before, bytes_after, parity_bytes } = done;
+    let protected = collected.protected_packs;
     let Some(plan) = plan else {
-        writeln!(out, "there is nothing to do")?;
+        match protected {
+            0 => writeln!(out, "there is nothing to do")?,
+            _ if *parity_bytes == 0 => writeln!(out, "no parity now")?,
+            _ => writeln!(out, "{} of parity now", size(*parity_bytes))?,
+        }
         return Ok(());
     };
     write_turns(out, plan)?;
-    let Done { collected, bytes_before, bytes_after } = done;
     let (steps, freed) = (count(collected.steps, "step"), collected.freed);
     if freed.objects > 0 {
         writeln!(out, "freed {}", amount(freed))?;
@@ -68,7 +75,11 @@ pub(crate) fn write_done(
     let (before, after) = (size(*bytes_before), size(*bytes_after));
     let after = out.paint.paint(STRONG, after);
     let percent = percent(*bytes_after, *bytes_before);
-    writeln!(out, "{after} of files now, {before} before ({percent}), after {steps}")?;
+    let parity = match parity_bytes {
+        0 => String::new(),
+        bytes => format!(", {} of it parity", size(*bytes)),
+    };
+    writeln!(out, "{after} of files now{parity}, {before} before ({percent}), after {steps}")?;
     Ok(())
 }
 

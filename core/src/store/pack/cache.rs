@@ -44,6 +44,11 @@ impl BlockCache {
         }
     }
 
+    /// Forgets all blocks, and which are damaged.
+    pub(in crate::store) fn clear(&self) {
+        lock(&self.slots).clear();
+    }
+
     /// The number of blocks that were decoded for it.
     #[cfg(test)]
     pub(in crate::store) fn decoded(&self) -> u64 {

@@ -34,7 +34,7 @@ pub(in crate::store) struct PackDraft<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct PackWritten {
     pub(in crate::store) id: PackId,
-    /// Bytes of the file.
+    /// Bytes of the file, and of its parity.
     pub(in crate::store) bytes: u64,
     pub(in crate::store) objects: u32,
     /// Bytes of the objects.

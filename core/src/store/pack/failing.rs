@@ -70,6 +70,11 @@ impl Io for Failing {
         RealIo.link(from, to)
     }
 
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call()?;
+        RealIo.replace(from, to)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.call()?;
         RealIo.remove(path)

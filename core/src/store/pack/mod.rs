@@ -37,6 +37,7 @@ mod index;
 mod layout;
 mod links;
 mod packer;
+mod parity_file;
 mod rebuild;
 mod resemblance;
 #[cfg(test)]
@@ -52,19 +53,21 @@ use bytes::Bytes;
 use self::block::Block;
 pub use self::bundle::{BundleDraft, BundleFile, BundleWritten, Outside};
 pub(in crate::store) use self::cache::BlockCache;
-pub(in crate::store) use self::draft::PackDraft;
 pub use self::draft::PackItem;
+pub(in crate::store) use self::draft::{PackDraft, PackWritten};
 use self::frames::{Frames, Medium};
 use self::index::Ids;
 use self::layout::{
     BlockInfo, FOOTER_BYTES, Footer, GONE_NOTE_BYTES, HEADER_BYTES, IdsInfo, PackHeader,
     TABLE_ENTRY_BYTES, decode_table, ids_checksum, table_checksum,
 };
+pub(in crate::store) use self::parity_file::{ParityFile, Restored};
 pub(in crate::store) use self::rebuild::Rebuilt;
 use super::format::codec::Effort;
 use super::format::id::{StoreId, hex};
 use super::format::segment::Digest;
 use super::io::IoFile;
+use super::parity::ParityShare;
 use super::{Finding, FindingKind};
 use crate::error::{Error, Result};
 use crate::object::{IdPrefix, Kind, ObjectId};
@@ -104,6 +107,11 @@ impl Tier {
 
     pub(super) fn from_code(code: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|tier| tier.code() == code)
+    }
+
+    /// The parity of a pack of this tier, unless it is chosen: what is made to be kept has some.
+    pub(super) fn parity(self) -> Option<ParityShare> {
+        (self == Self::Archive).then(ParityShare::default)
     }
 
     /// Returns the parameters of a writer of this tier.
@@ -159,6 +167,9 @@ impl Tombstone {
     }
 }
 
+/// The extension of the name of a parity.
+pub(in crate::store) const PARITY_EXTENSION: &str = "parity";
+
 /// The name of a pack: the checksum of its footer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::store) struct PackId(pub(in crate::store) Digest);
@@ -172,6 +183,17 @@ impl PackId {
 
     pub(in crate::store) fn file_name(self) -> String {
         format!("{}.pack", hex(&self.0))
+    }
+
+    /// The id in the name of a parity, `<64 hex digits>.parity`.
+    pub(in crate::store) fn from_parity_name(name: &str) -> Option<Self> {
+        let stem = name.strip_suffix(PARITY_EXTENSION)?.strip_suffix('.')?;
+        Self::from_file_name(&format!("{stem}.pack"))
+    }
+
+    /// The name of the file with its parity.
+    pub(in crate::store) fn parity_name(self) -> String {
+        format!("{}.{PARITY_EXTENSION}", hex(&self.0))
     }
 }
 
@@ -212,8 +234,27 @@ impl Pack {
         id: PackId,
         store: StoreId,
     ) -> Result<Self> {
-        let place = || format!("packs/{}", id.file_name());
+        Self::in_memory(map(&**file, id)?, id, store)
+    }
+
+    /// The store that a pack is of, when its header and its footer are whole.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be mapped.
+    pub(in crate::store) fn store_of(
+        file: &Arc<dyn IoFile>,
+        id: PackId,
+    ) -> Result<Option<StoreId>> {
         let map = map(&**file, id)?;
+        let footer = Footer::decode(&map).filter(|(_, name)| *name == id);
+        let header = PackHeader::decode(&map);
+        let agree = header.zip(footer).filter(|((_, sum), (footer, _))| *sum == footer.header);
+        Ok(agree.map(|((header, _), _)| header.store))
+    }
+
+    /// Opens a pack that lies in memory, as [`Pack::open`] does.
+    pub(in crate::store) fn in_memory(map: Bytes, id: PackId, store: StoreId) -> Result<Self> {
+        let place = || format!("packs/{}", id.file_name());
         let footer = Footer::decode(&map).filter(|(_, found)| *found == id);
         let Some((footer, _)) = footer else {
             return Err(Error::malformed(place(), "the footer of that pack"));

@@ -1,4 +1,4 @@
-//! Parity: bytes beside a file from which damaged ones of it are computed again.
+//! Parity: bytes behind or beside a file from which damaged ones of it are computed again.
 //!
 //! ```text
 //! content   | shard | shard | ... | shard |      of which some may be lost
@@ -54,3 +54,4 @@ pub use self::read::Parity;
 pub use self::restore::ParityDamage;
 pub use self::shape::ParityShare;
 pub use self::write::append_parity;
+pub(in crate::store) use self::write::write_parity;

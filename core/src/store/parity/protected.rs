@@ -67,34 +67,22 @@ pub fn repair_by_parity(file: &Arc<dyn IoFile>) -> Result<ParityDamage> {
     let parity = Parity::behind(&reader)?;
     let parity =
         parity.ok_or_else(|| Error::invalid("the file has no parity to repair it with"))?;
-    parity.repair(&reader, file, file)
-}
-
-impl Parity {
-    /// Repairs a content and its parity, each in its file.
-    pub(in crate::store) fn repair(
-        &self,
-        content: &Arc<dyn ReadAt>,
-        to: &Arc<dyn IoFile>,
-        parity_to: &Arc<dyn IoFile>,
-    ) -> Result<ParityDamage> {
-        let damage = self.examine(&**content)?;
-        if damage.is_none() {
-            return Ok(damage);
-        }
-        let mended = self.mended(Arc::clone(content), &damage)?;
-        if survey(&mended, &self.shape)?.1 != self.content {
-            return Err(Error::malformed("the parity", "the content that it was made of"));
-        }
-        let failed = |error| Error::io("write what was restored", error);
-        for (offset, piece) in mended.pieces() {
-            to.write_at(piece, offset).map_err(failed)?;
-        }
-        to.sync_data().map_err(failed)?;
-        if damage.lost_units > 0 {
-            rewrite_parity(&mended, &self.shape, &**parity_to, self.start)?;
-            parity_to.sync_data().map_err(failed)?;
-        }
-        Ok(damage)
+    let damage = parity.examine(&*reader)?;
+    if damage.is_none() {
+        return Ok(damage);
     }
+    let mended = parity.mended(reader, &damage)?;
+    if survey(&mended, &parity.shape)?.1 != parity.content {
+        return Err(Error::malformed("the parity", "the content that it was made of"));
+    }
+    let failed = |error| Error::io("write what was restored", error);
+    for (offset, piece) in mended.pieces() {
+        file.write_at(piece, offset).map_err(failed)?;
+    }
+    file.sync_data().map_err(failed)?;
+    if damage.lost_units > 0 {
+        rewrite_parity(&mended, &parity.shape, &**file, parity.start)?;
+        file.sync_data().map_err(failed)?;
+    }
+    Ok(damage)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use memchr::memmem;
 
 use super::code::Decoding;
-use super::shape::{Place, Role, Shape};
+use super::shape::{ParityShare, Place, Role, Shape};
 use super::unit::{ContentSum, HEADER_BYTES, MAGIC, UnitHeader, verified};
 use super::write::unreadable;
 use crate::error::Result;
@@ -41,6 +41,25 @@ impl Parity {
     pub fn behind(file: &Arc<dyn ReadAt>) -> Result<Option<Self>> {
         let Some(header) = any_unit(&**file)? else { return Ok(None) };
         Self::read(Arc::clone(file), header, header.shape.content_bytes).map(Some)
+    }
+
+    /// Finds the parity in a file of its own.
+    ///
+    /// # Errors
+    /// `Io` when the file cannot be read.
+    pub(in crate::store) fn alone(file: &Arc<dyn ReadAt>) -> Result<Option<Self>> {
+        let Some(header) = any_unit(&**file)? else { return Ok(None) };
+        Self::read(Arc::clone(file), header, 0).map(Some)
+    }
+
+    /// The share that it was made with, as far as its shape says: of few shards, the least.
+    pub(in crate::store) fn share(&self) -> ParityShare {
+        self.shape.share()
+    }
+
+    /// Returns true if a parity of this share for so many bytes is like this one.
+    pub(in crate::store) fn is_like(&self, share: ParityShare, bytes: u64) -> bool {
+        Shape::choose(bytes, share).is_ok_and(|shape| shape == self.shape)
     }
 
     /// Bytes that the parity protects, from the start of the file.

@@ -104,6 +104,13 @@ impl Shape {
         good.then_some(self)
     }
 
+    /// The least share that gives this shape.
+    pub(super) fn share(&self) -> ParityShare {
+        let recovery = u64::from(self.recovery).saturating_sub(1);
+        let percent = recovery * 100 / self.group_len(0).max(1) + 1;
+        ParityShare(u8::try_from(percent.min(100)).unwrap_or(100))
+    }
+
     /// Shards of the content.
     pub(super) fn shards(&self) -> u64 {
         self.content_bytes.div_ceil(self.shard_bytes.into())

@@ -106,8 +106,21 @@ impl Store {
 
     /// Replaces what this handle sees of the files by what the newest manifest lists.
     pub(in crate::store) fn reload(&self) -> Result<()> {
+        self.see_newest(&|| Arc::clone(&read(&self.view).files))
+    }
+
+    /// Opens every file that the newest manifest lists anew: one may have been restored under its
+    /// name.
+    pub(in crate::store) fn reopen(&self) -> Result<()> {
+        self.see_newest(&Arc::default)?;
+        self.blocks.clear();
+        Ok(())
+    }
+
+    /// Sees what the newest manifest lists, and opens what is not `known`.
+    fn see_newest(&self, known: &dyn Fn() -> Arc<OpenFiles>) -> Result<()> {
         for _ in 0..MAX_ATTEMPTS {
-            let known = Arc::clone(&read(&self.view).files);
+            let known = known();
             let loaded = load(&*self.io, &self.dir, &self.superblock, &known)?;
             let mut journal = lock(&self.journal);
             let present = journal.present(&*self.io)?;

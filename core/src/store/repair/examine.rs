@@ -19,7 +19,7 @@ use crate::store::format::segment::{
 };
 use crate::store::format::superblock::Superblock;
 use crate::store::io::{Access, is_passing};
-use crate::store::pack::{BlockCache, Pack, PackId};
+use crate::store::pack::{BlockCache, Pack, PackId, ParityFile};
 use crate::store::read::index::Sealed;
 use crate::store::read::inventory::{Inventory, InventoryFiles};
 use crate::store::read::load;
@@ -91,6 +91,10 @@ pub(in crate::store) struct Damaged {
     pub(in crate::store) stray_packs: Vec<PackId>,
     /// Packs that none lists, and that are whole.
     pub(in crate::store) spare_packs: Vec<PackId>,
+    /// Packs that their parity may restore, listed or not.
+    pub(in crate::store) restorable: Vec<PackId>,
+    /// Parities of good packs that are damaged, or not theirs.
+    pub(in crate::store) parities: Vec<PackId>,
     pub(in crate::store) segments: Vec<SegmentId>,
     /// Segments that end in a batch that is not whole.
     pub(in crate::store) torn: Vec<SegmentId>,
@@ -384,11 +388,14 @@ impl Examiner<'_, '_> {
         self.damaged.packs.dedup();
         self.damaged.segments.sort_unstable();
         self.damaged.segments.dedup();
-        for name in self.list(PACKS_DIR)? {
-            match PackId::from_file_name(&name) {
-                Some(id) if manifest.packs.contains(&id) => {}
-                Some(id) => self.unlisted_pack(id),
-                None => self.stranger(format!("{PACKS_DIR}/{name}")),
+        let names = self.list(PACKS_DIR)?;
+        for name in &names {
+            let parity = PackId::from_parity_name(name);
+            match (PackId::from_file_name(name), parity) {
+                (Some(id), _) if manifest.packs.contains(&id) => {}
+                (Some(id), _) => self.unlisted_pack(id)?,
+                (None, Some(id)) => self.parity(id, manifest.packs.contains(&id), &names)?,
+                (None, None) => self.stranger(format!("{PACKS_DIR}/{name}")),
             }
         }
         let listed: HashSet<SegmentId> = manifest.sealed.iter().map(|(id, _)| *id).collect();
@@ -415,7 +422,42 @@ impl Examiner<'_, '_> {
         Ok(())
     }
 
-    fn unlisted_pack(&mut self, id: PackId) {
+    /// Compares a parity with its pack, which `names` may lack.
+    fn parity(&mut self, id: PackId, is_listed: bool, names: &[String]) -> Result<()> {
+        let place = format!("{PACKS_DIR}/{}", id.parity_name());
+        if !is_listed && !names.contains(&id.file_name()) {
+            self.leftover(place, "the parity of no pack; 'gc' removes it");
+            return Ok(());
+        }
+        if self.thoroughness != Thoroughness::Full || !is_listed {
+            return Ok(());
+        }
+        let packs = self.store.dir.join(PACKS_DIR);
+        let parity = ParityFile::examine(&*self.store.io, &packs, id)?;
+        let restores = parity.as_ref().is_some_and(ParityFile::can_restore);
+        if self.damaged.packs.contains(&id) {
+            if restores {
+                let place = format!("{PACKS_DIR}/{} ", id.file_name());
+                self.damage(place, "its parity may restore it: run 'turntree repair'");
+                self.damaged.restorable.push(id);
+            }
+            return Ok(());
+        }
+        let damage = parity.as_ref().map(ParityFile::damage);
+        let message = match damage {
+            Some(damage) if damage.is_none() => return Ok(()),
+            Some(damage) if damage.damaged.is_empty() && damage.can_restore => {
+                format!("{} of {} units are damaged", damage.lost_units, damage.units)
+            }
+            Some(_) => "it is not the parity of its pack, which is whole".to_owned(),
+            None => "nothing in it is a parity".to_owned(),
+        };
+        self.damage(place, message + ": run 'turntree repair'");
+        self.damaged.parities.push(id);
+        Ok(())
+    }
+
+    fn unlisted_pack(&mut self, id: PackId) -> Result<()> {
         let place = format!("{PACKS_DIR}/{}", id.file_name());
         let path = self.store.dir.join(&place);
         let opened = self.store.io.open_named(&path, Access::Read);
@@ -427,6 +469,15 @@ impl Examiner<'_, '_> {
             }
             Err(_) => self.leftover(place, "no whole pack of this store, and in nobody's way"),
         }
+        if self.thoroughness == Thoroughness::Full {
+            // What lists it may be lost too.
+            let packs = self.store.dir.join(PACKS_DIR);
+            let parity = ParityFile::examine(&*self.store.io, &packs, id)?;
+            if parity.is_some_and(|parity| parity.can_restore()) {
+                self.damaged.restorable.push(id);
+            }
+        }
+        Ok(())
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {

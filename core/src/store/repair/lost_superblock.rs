@@ -2,7 +2,7 @@
 //!
 //! Without a superblock a directory is no store, and a new one could be made in it. That would end in
 //! loss when files of an older one are there: they belong to another store then, and a repair would
-//! put them aside. Every manifest and every segment says which store it is of, so the superblock can
+//! put them aside. Every manifest, segment and pack says which store it is of, so the superblock can
 //! be made again from what they agree on.
 
 use std::path::Path;
@@ -16,7 +16,8 @@ use crate::store::format::manifest::{self, Manifest};
 use crate::store::format::segment::{SEGMENT_HEADER_BYTES, encode_segment_header};
 use crate::store::format::superblock::{self, Superblock};
 use crate::store::io::{Access, Io};
-use crate::store::{JOURNAL_DIR, SUPERBLOCK_FILE, Store};
+use crate::store::pack::{Pack, PackId};
+use crate::store::{JOURNAL_DIR, PACKS_DIR, SUPERBLOCK_FILE, Store};
 
 /// Offsets of the store id in a manifest and in a segment.
 const ID_IN_MANIFEST: usize = 24;
@@ -46,6 +47,7 @@ impl Store {
     pub fn remake_superblock(io: &dyn Io, dir: &Path) -> Result<()> {
         let mut ids = stores_of_manifests(io, dir)?;
         ids.extend(stores_of_segments(io, dir)?);
+        ids.extend(stores_of_packs(io, dir)?);
         ids.sort_unstable_by_key(|id| id.0);
         ids.dedup();
         match *ids {
@@ -72,6 +74,17 @@ fn stores_of_manifests(io: &dyn Io, dir: &Path) -> Result<Vec<StoreId>> {
         let id = bytes.get(ID_IN_MANIFEST..).and_then(|rest| rest.first_chunk().copied());
         let id = id.map(StoreId);
         ids.extend(id.filter(|id| Manifest::decode(&bytes, *id, generation).is_some()));
+    }
+    Ok(ids)
+}
+
+fn stores_of_packs(io: &dyn Io, dir: &Path) -> Result<Vec<StoreId>> {
+    let folder = dir.join(PACKS_DIR);
+    let mut ids = Vec::new();
+    for name in io.list_or_empty(&folder)? {
+        let Some(pack) = PackId::from_file_name(&name) else { continue };
+        let file = io.open_named(&folder.join(name), Access::Read)?;
+        ids.extend(Pack::store_of(&file, pack)?);
     }
     Ok(ids)
 }

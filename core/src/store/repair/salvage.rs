@@ -1,14 +1,16 @@
 //! Mending: what verifies of a damaged file goes into a new pack, and the file into quarantine.
 //!
 //! ```text
-//! examine ── salvage, write a pack ── publish it ── move the files ── publish without them
+//! examine ── restore by parity
+//!         └─ salvage, write a pack ── publish it ── move the files ── publish without them
 //! ```
 //!
+//! A pack that its parity restores is as it was, and nothing of it is lost.
 //! Nothing is deleted. A file that a process writes to is left alone. Everything that verifies can be
 //! read at every moment, and a crash in between leaves what the next repair finishes: a pack that a
 //! manifest lists beside the damaged file, or a manifest that lists a file that was moved.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,8 +23,10 @@ use crate::store::format::manifest::{self, Manifest};
 use crate::store::format::segment::{Location, SegmentFile};
 use crate::store::io::{Access, IoFile};
 use crate::store::pack::{
-    BlockCache, Pack, PackDraft, PackId, PackItem, PackLookup, Rebuilt, Tier, Tombstone,
+    BlockCache, Pack, PackDraft, PackId, PackItem, PackLookup, ParityFile, Rebuilt, Restored, Tier,
+    Tombstone,
 };
+use crate::store::parity::ParityShare;
 use crate::store::read::operations::Operations;
 use crate::store::read::refs::RefTable;
 use crate::store::read::scan::{Depth, End, ScanFindings, Tail, scan, torn_batch};
@@ -56,6 +60,8 @@ pub(crate) struct Salvage {
     pub lists_unknown: bool,
     /// Objects that can be read from the damaged files.
     sources: HashMap<ObjectId, Source>,
+    /// Objects in packs that their parity restores.
+    restored: HashSet<ObjectId>,
     gone: Vec<(ObjectId, Kind, Tombstone)>,
     tier: Option<Tier>,
     rebuilt: Vec<Rebuilt>,
@@ -88,11 +94,19 @@ impl SalvagedFile {
         let fate = SalvageFate::Quarantined;
         Self { name, fate, saved: 0, damaged: 0, problems: Vec::new() }
     }
+
+    /// A file among the packs that is as it was.
+    fn restored(name: &str, objects: u32) -> Self {
+        let fate = SalvageFate::Restored;
+        Self { fate, saved: objects.into(), ..Self::new(format!("{PACKS_DIR}/{name}")) }
+    }
 }
 
 /// The fate of a damaged file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SalvageFate {
+    /// Its parity restores it as it was; or it is a parity, which is made again.
+    Restored,
     /// Objects that verify are copied, and the file is put into quarantine.
     Quarantined,
     /// It is not there; the manifest no longer lists it.
@@ -134,6 +148,44 @@ impl Store {
 }
 
 impl Repair<'_> {
+    /// Puts packs that their parity restores in the place of the damaged ones, and makes damaged
+    /// parities again. Returns the files that it mended; none means that the examination holds.
+    ///
+    /// # Errors
+    /// `Io` when the disk refuses; a file that was not mended is as it was.
+    pub(crate) fn restore(&self) -> Result<Vec<SalvagedFile>> {
+        let (store, mut files) = (self.store, Vec::new());
+        let packs = store.dir.join(PACKS_DIR);
+        for id in &self.examination.damaged.restorable {
+            let Some((parity, restored)) = self.restored(*id)? else { continue };
+            parity.put_back(&*store.io, &packs, &restored)?;
+            files.push(SalvagedFile::restored(&id.file_name(), restored.pack.len()));
+            if parity.damage().lost_units > 0 {
+                parity.rewrite(&*store.io, &packs)?;
+            }
+        }
+        for id in &self.examination.damaged.parities {
+            match ParityFile::examine(&*store.io, &packs, *id)? {
+                Some(parity) => parity.rewrite(&*store.io, &packs)?,
+                None => ParityFile::write(&*store.io, &packs, *id, ParityShare::default())?,
+            };
+            files.push(SalvagedFile::restored(&id.parity_name(), 0));
+        }
+        if !files.is_empty() {
+            store.reopen()?;
+        }
+        Ok(files)
+    }
+
+    /// A damaged pack as its parity restores it.
+    fn restored(&self, id: PackId) -> Result<Option<(ParityFile, Restored)>> {
+        let store = self.store;
+        let parity = ParityFile::examine(&*store.io, &store.dir.join(PACKS_DIR), id)?;
+        let Some(parity) = parity else { return Ok(None) };
+        let restored = parity.restored(store.superblock.store)?;
+        Ok(restored.map(|restored| (parity, restored)))
+    }
+
     /// Plans the salvage of damaged files. `lost` are objects that
     /// are looked for in packs that no manifest lists.
     ///
@@ -155,8 +207,18 @@ impl Repair<'_> {
                 self.salvage_segment(*id, lost, &mut salvage)?;
             }
         }
+        for id in &damaged.restorable {
+            let Some((_, Restored { pack, .. })) = self.restored(*id)? else { continue };
+            salvage.files.push(SalvagedFile::restored(&id.file_name(), pack.len()));
+            salvage.restored.extend((0..pack.len()).filter_map(|ordinal| pack.id_at(ordinal)));
+        }
+        let parities = damaged.parities.iter().map(|id| id.parity_name());
+        salvage.files.extend(parities.map(|name| SalvagedFile::restored(&name, 0)));
         for id in &damaged.packs {
-            self.salvage_pack(*id, &mut salvage)?;
+            let name = format!("{PACKS_DIR}/{}", id.file_name());
+            if !salvage.files.iter().any(|file| file.name == name) {
+                self.salvage_pack(*id, &mut salvage)?;
+            }
         }
         for id in damaged.stray_packs.iter().chain(&damaged.spare_packs) {
             let Some(pack) = self.open_pack(*id)? else { continue };
@@ -193,7 +255,8 @@ impl Repair<'_> {
                 gone: &gone,
                 source: salvage,
             };
-            packs.push(draft.write(&*store.io, &store.dir.join(PACKS_DIR))?.id);
+            let parity = store.pack_parity(draft.tier, None);
+            packs.push(store.write_pack(&draft, parity)?.id);
         }
         if !packs.is_empty() || !salvage.moved.manifests.is_empty() || salvage.lists_unknown {
             self.publish(&mut |manifest, refs| {
@@ -204,7 +267,9 @@ impl Repair<'_> {
             })?;
         }
         let moved = salvage.files.iter().filter(|file| file.fate == SalvageFate::Quarantined);
-        let moved: Vec<PathBuf> = moved.map(|file| store.dir.join(&file.name)).collect();
+        let mut moved: Vec<PathBuf> = moved.map(|file| store.dir.join(&file.name)).collect();
+        let parities = salvage.moved.packs.iter().map(|id| id.parity_name());
+        moved.extend(parities.map(|name| store.dir.join(PACKS_DIR).join(name)));
         quarantine::move_files(&*store.io, &store.dir, &moved)?;
         let moved = &salvage.moved;
         if !moved.packs.is_empty() || !moved.segments.is_empty() {
@@ -468,7 +533,9 @@ impl Salvage {
     #[must_use]
     pub(crate) fn saves(&self, id: &ObjectId) -> bool {
         let has = |pack: &Arc<Pack>| matches!(pack.find(id), Some(PackLookup::Object { .. }));
-        self.sources.contains_key(id) || self.adopted_packs.iter().any(has)
+        self.sources.contains_key(id)
+            || self.restored.contains(id)
+            || self.adopted_packs.iter().any(has)
     }
 
     /// The items of the new pack: kind by kind, since kinds share no blocks, and each in the order
@@ -495,6 +562,7 @@ impl Salvage {
             adopted: Vec::new(),
             lists_unknown: false,
             sources: HashMap::new(),
+            restored: HashSet::new(),
             gone: Vec::new(),
             tier: None,
             rebuilt: Vec::new(),

@@ -27,8 +27,11 @@ use crate::store::dir::failed;
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::Manifest;
 use crate::store::io::{Access, IoFile};
-use crate::store::pack::{PackDraft, PackId, PackItem, Tier, Tombstone};
-use crate::store::read::inventory::{Inventory, InventoryFiles};
+use crate::store::pack::{
+    PARITY_EXTENSION, PackDraft, PackId, PackItem, PackWritten, ParityFile, Tier, Tombstone,
+};
+use crate::store::parity::{Parity, ParityShare};
+use crate::store::read::inventory::{Inventory, InventoryFile, InventoryFiles};
 use crate::store::read::load::{holds_unknown, too_many_retries, unlisted_packs};
 use crate::store::read::operations::Operations;
 use crate::store::read::refs::RefTable;
@@ -203,6 +206,53 @@ impl Store {
         let _ = self.waiting.set(notice);
     }
 
+    /// Gives the packs that this handle writes a parity of this share, or none, instead of what
+    /// they get by themselves: as much as those they replace have, and an archive at least the
+    /// usual share. The first choice stays.
+    pub fn choose_pack_parity(&self, share: Option<ParityShare>) {
+        let _ = self.pack_parity.set(share);
+    }
+
+    /// Gives each pack the parity that it would get if it were written now. Returns how many got
+    /// another one, or lost theirs.
+    ///
+    /// Costs two readings of each pack that gets one.
+    ///
+    /// # Errors
+    /// `Locked` while a collection goes on, unless the handle
+    /// [waits](Store::wait_for_collections), `Io` when the disk refuses.
+    pub fn complete_parity(&self) -> Result<u64> {
+        self.superblock.check_writable()?;
+        let _collector = self.lock_collector()?;
+        self.refresh()?;
+        let (folder, mut changed) = (self.dir.join(PACKS_DIR), 0);
+        let files = Arc::clone(&read(&self.view).files);
+        for pack in &files.packs {
+            let (id, bytes) = (pack.id(), pack.file_bytes());
+            let found = ParityFile::find(&*self.io, &folder, id)?;
+            let wanted = self.pack_parity(pack.tier(), found.as_ref().map(Parity::share));
+            match (wanted, found) {
+                (None, None) => continue,
+                (Some(share), Some(found)) if found.is_like(share, bytes) => continue,
+                (Some(share), _) => {
+                    ParityFile::write(&*self.io, &folder, id, share)?;
+                }
+                (None, Some(_)) => self.io.remove_if_exists(&folder.join(id.parity_name()))?,
+            }
+            changed += 1;
+        }
+        Ok(changed)
+    }
+
+    /// The parity of a new pack that replaces others with the share `before`.
+    pub(in crate::store) fn pack_parity(
+        &self,
+        tier: Tier,
+        before: Option<ParityShare>,
+    ) -> Option<ParityShare> {
+        self.pack_parity.get().copied().unwrap_or_else(|| tier.parity().max(before))
+    }
+
     /// Takes a lock, waiting for others where the handle waits; false when somebody else has it.
     fn lock_or_wait(&self, file: &dyn IoFile) -> std::io::Result<bool> {
         if file.lock(Duration::ZERO)? {
@@ -313,26 +363,32 @@ impl<'s> Collection<'s> {
     ) -> Result<Replaced> {
         let store = self.store;
         let mut replaced = Replaced::default();
+        let mut parity = None;
         for number in &replacement.files {
             let file = self.inventory.files().get(*number);
             let Some(file) = file.filter(|file| file.replaceable) else {
                 return Err(Error::invalid(format!("file {number} is in use")));
             };
             replaced.freed_bytes += file.bytes;
+            if let Some(found) = self.parity_of(file)? {
+                parity = parity.max(Some(found.share()));
+                replaced.freed_bytes += found.bytes();
+            }
         }
+        let parity = store.pack_parity(replacement.tier, parity);
         // Before the new pack is written: from then on an unlisted pack may be the own one.
         self.remove_unlisted()?;
-        self.check_room(replacement)?;
+        self.check_room(replacement, parity)?;
         let mut packs = Vec::new();
         if !replacement.items.is_empty() || !replacement.gone.is_empty() {
-            packs.push(self.write(replacement, &replacement.items, &mut replaced)?);
+            packs.push(self.write(replacement, &replacement.items, parity, &mut replaced)?);
         }
         for _ in 0..MAX_ATTEMPTS {
             // A commit since the inventory may rely on objects that are about to be dropped: they go
             // into a further pack. The last look is under the ref lock, see `may_hold`.
             let needed = arrived(&store.arrivals()?)?;
             if !needed.is_empty() {
-                packs.push(self.write(replacement, &needed, &mut replaced)?);
+                packs.push(self.write(replacement, &needed, parity, &mut replaced)?);
             }
             let mut change = Replacing {
                 collection: self,
@@ -349,7 +405,7 @@ impl<'s> Collection<'s> {
                 }
                 Published::Withheld => {
                     let needed = change.needed;
-                    packs.push(self.write(replacement, &needed, &mut replaced)?);
+                    packs.push(self.write(replacement, &needed, parity, &mut replaced)?);
                 }
                 Published::Stale => {
                     // Announced, and then others were faster.
@@ -362,11 +418,13 @@ impl<'s> Collection<'s> {
         Err(Error::new(ErrorKind::Locked, message))
     }
 
-    fn check_room(&self, replacement: &FileReplacement) -> Result<()> {
+    fn check_room(&self, replacement: &FileReplacement, parity: Option<ParityShare>) -> Result<()> {
         let inventory = &self.inventory;
         let entry = |item: &PackItem| inventory.find(&item.id).and_then(|at| inventory.entry(at));
         let bytes = replacement.items.iter().filter_map(entry).map(|entry| entry.stored_bytes);
-        let (need, dir) = (bytes.sum::<u64>() + SPARE_BYTES, &self.store.dir);
+        let bytes = bytes.sum::<u64>();
+        let percent = parity.map_or(0, |share| share.percent().into());
+        let (need, dir) = (bytes + bytes / 100 * percent + SPARE_BYTES, &self.store.dir);
         let free = self.store.io.free_bytes(dir).map_err(failed("look at", dir))?;
         if need <= free {
             return Ok(());
@@ -382,6 +440,7 @@ impl<'s> Collection<'s> {
         &self,
         replacement: &FileReplacement,
         items: &[PackItem],
+        parity: Option<ParityShare>,
         replaced: &mut Replaced,
     ) -> Result<PackId> {
         let store = self.store;
@@ -394,10 +453,17 @@ impl<'s> Collection<'s> {
             gone: if first { &replacement.gone } else { &[] },
             source: &Newest { inventory: &self.inventory, store },
         };
-        let written = draft.write(&*store.io, &store.dir.join(PACKS_DIR))?;
+        let written = store.write_pack(&draft, parity)?;
         replaced.written_bytes += written.bytes;
         replaced.objects += items.len() as u64;
         Ok(written.id)
+    }
+
+    /// The parity of a file, if it is a pack and has some.
+    fn parity_of(&self, file: &InventoryFile) -> Result<Option<Parity>> {
+        let name = file.name.strip_prefix(PACKS_DIR).and_then(|name| name.strip_prefix('/'));
+        let Some(id) = name.and_then(PackId::from_file_name) else { return Ok(None) };
+        ParityFile::find(&*self.store.io, &self.store.dir.join(PACKS_DIR), id)
     }
 
     /// Takes the replaced files out of a manifest and puts the packs in.
@@ -440,7 +506,11 @@ impl<'s> Collection<'s> {
             // A pack with the same content has the same name.
             let same = |id: PackId| file.name == format!("{PACKS_DIR}/{}", id.file_name());
             if !kept.packs.iter().any(|pack| same(pack.id())) {
-                store.io.remove_if_exists(&store.dir.join(&file.name))?;
+                let path = store.dir.join(&file.name);
+                store.io.remove_if_exists(&path)?;
+                if file.tier.is_some() {
+                    store.io.remove_if_exists(&path.with_extension(PARITY_EXTENSION))?;
+                }
             }
         }
         Ok(())
@@ -520,6 +590,28 @@ impl Drop for Collection<'_> {
 }
 
 impl Store {
+    /// Writes a pack and its parity; both are durable under their names then. After an error nothing
+    /// of them is left.
+    pub(in crate::store) fn write_pack(
+        &self,
+        draft: &PackDraft<'_>,
+        parity: Option<ParityShare>,
+    ) -> Result<PackWritten> {
+        let packs = self.dir.join(PACKS_DIR);
+        let mut written = draft.write(&*self.io, &packs)?;
+        if let Some(share) = parity {
+            match ParityFile::write(&*self.io, &packs, written.id, share) {
+                Ok(bytes) => written.bytes += bytes,
+                Err(error) => {
+                    // No manifest lists it yet, so the next collection removes what stays now.
+                    let _ = self.io.remove(&packs.join(written.id.file_name()));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(written)
+    }
+
     /// Ids of objects that were committed since the last time, or since the inventory.
     fn arrivals(&self) -> Result<Vec<ObjectId>> {
         let mut journal = lock(&self.journal);

@@ -43,7 +43,8 @@ impl Collection<'_> {
             found.extend(unwanted.then_some(name));
         }
         for name in self.names(PACKS_DIR)? {
-            let unlisted = PackId::from_file_name(&name).is_some() && !packs.contains(&name);
+            let id = PackId::from_file_name(&name).or_else(|| PackId::from_parity_name(&name));
+            let unlisted = id.is_some_and(|id| !packs.contains(&id.file_name()));
             let leftover = unlisted || name.ends_with(TEMPORARY);
             found.extend(leftover.then(|| format!("{PACKS_DIR}/{name}")));
         }
@@ -73,10 +74,18 @@ impl Collection<'_> {
         // Only the holder of the collector's lock makes packs: if it still excludes others, what was
         // there just now is not a pack that somebody else is about to publish.
         store.check_collector(&*self.collector)?;
+        let folder = self.folder(PACKS_DIR);
         for name in packs.iter().filter(|name| !listed.contains(*name)) {
-            let path = self.folder(PACKS_DIR).join(name);
-            if name.ends_with(TEMPORARY) || self.is_own_pack(&path, name)? {
-                store.io.remove_if_exists(&path)?;
+            let is_own = match PackId::from_parity_name(name).map(PackId::file_name) {
+                // The parity of a pack that is there goes with that, or it is restored from it.
+                Some(pack) => !packs.contains(&pack) && !listed.contains(&pack),
+                None => name.ends_with(TEMPORARY) || self.is_own_pack(&folder.join(name), name)?,
+            };
+            if is_own {
+                store.io.remove_if_exists(&folder.join(name))?;
+                if let Some(id) = PackId::from_file_name(name) {
+                    store.io.remove_if_exists(&folder.join(id.parity_name()))?;
+                }
             }
         }
         for segment in &newest.retired {

@@ -106,6 +106,17 @@ fn a_session_that_grows_and_a_copy_of_it_are_counted_once() {
 }
 
 #[test]
+fn what_a_session_took_is_not_taken_for_that_of_one_that_begins_in_it() {
+    let place = Place::new();
+    place.import("work", &transcript(9, "claude-opus-4-5"));
+    let there = place.root.path().to_str().unwrap();
+    place.run(&["resume", "work^{turn:5}", "--cwd", there]);
+    let all = place.usage(&["--all", "--by", "session"]);
+    let rows = all["rows"].as_array().unwrap();
+    assert_eq!((&rows[0]["name"], &rows[0]["answers"], rows.len()), (&"work".into(), &6.into(), 1));
+}
+
+#[test]
 fn what_a_rollback_took_back_is_told_apart() {
     let place = Place::new();
     place.import("work", &transcript(9, "claude-opus-4-5"));

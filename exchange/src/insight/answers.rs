@@ -41,6 +41,8 @@ const SECOND: i64 = 1_000_000;
 /// Who gave answers, where, and with which tools.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct AnswerGroup {
+    /// The session that the turn was made in: a branch that begins in another one has its turns, too.
+    pub(super) session: String,
     pub(super) branch: String,
     /// The format and the agent in it: `claude-code/main`.
     pub(super) agent: String,
@@ -256,6 +258,7 @@ impl AnswerCounter {
         let TurnPlace { branch, is_left, commit } = turn;
         let open = self.answers.entry(key_of(key)).or_insert_with(|| OpenAnswer {
             group: AnswerGroup {
+                session: commit.session.clone(),
                 branch: branch.to_owned(),
                 agent,
                 model: found.model.unwrap_or_else(|| commit.author.model.clone()),

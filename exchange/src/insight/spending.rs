@@ -259,7 +259,7 @@ fn group_of<'a>(groups: &'a [AnswerGroup], answer: &Answer) -> Option<&'a Answer
     groups.get(usize::try_from(answer.group).ok()?)
 }
 
-/// Each answer once: where it is on a line that goes on, else in the session that comes first.
+/// Each answer once: where it is on a line that goes on, else in the session that asked.
 fn asked(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<Asked<'_>> {
     let mut places: HashMap<u64, usize> = HashMap::new();
     let mut asked: Vec<Asked<'_>> = Vec::new();
@@ -277,8 +277,10 @@ fn asked(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<Asked<'_>> {
             };
             // A copy may be of a time when the answer was not whole.
             let tokens = TokenUsage::of(known.answer.counts).larger(TokenUsage::of(answer.counts));
-            // The session that asked is the one that had it first.
-            let rank = |it: &Asked<'_>| (it.group.is_left, it.answer.second);
+            // The session that asked is the one whose turn it is, and that had it first.
+            let rank = |it: &Asked<'_>| {
+                (it.group.is_left, it.group.session != it.session, it.answer.second)
+            };
             if rank(&found) < rank(known) {
                 found.answer.cost = found.answer.cost.or(known.answer.cost);
                 *known = found;

@@ -118,3 +118,46 @@ fn what_a_compaction_of_a_recording_replaced_comes_back() {
         assert_eq!(blobs, [before, later].concat(), "{}", file.display());
     }
 }
+
+#[test]
+fn a_result_that_is_recorded_again_behind_a_compaction_comes_back_once() {
+    let time = r#""timestamp":"2026-11-20T10:00:00.000Z""#;
+    let text = |id: &str, by: &str, text: &str| {
+        format!(r#"{{"id":"{id}",{time},"type":"{by}","content":[{{"text":"{text}"}}]}}"#)
+    };
+    let result =
+        r#"{"functionResponse":{"id":"c1","name":"list","response":{"output":"work.txt"}}}"#;
+    let call = r#"{"functionCall":{"id":"c1","name":"list","args":{}}}"#;
+    let lines = [
+        r#"{"sessionId":"g1","projectHash":"h","startTime":"2026-11-20T10:00:00.000Z","lastUpdated":"2026-11-20T10:00:00.000Z","kind":"main"}"#.to_owned(),
+        text("m1", "user", "Write it."),
+        text("m2", "gemini", "Written."),
+        text("m3", "user", "List it."),
+        format!(
+            r#"{{"id":"m4",{time},"type":"gemini","content":"","toolCalls":[{{"id":"c1","name":"list","args":{{}},"result":[{result}],"status":"success"}}]}}"#
+        ),
+        format!(
+            r#"{{"$set":{{"messages":[{},{},{},{{"id":"n4",{time},"type":"gemini","content":[{call}]}}]}}}}"#,
+            text("n1", "user", "A summary."),
+            text("n2", "gemini", "Got it."),
+            text("n3", "user", "List it."),
+        ),
+        format!(r#"{{"id":"m5",{time},"type":"user","content":[{result}]}}"#),
+        text("m6", "gemini", "Listed."),
+    ];
+    let sandbox = Sandbox::new();
+    let head = sandbox.import("g1", (lines.join("\n") + "\n").as_bytes()).unwrap().head;
+    let (edited, _) = uncompacted(&sandbox.repo, &head).unwrap();
+    let views = entries(&edited).into_iter().map(|(entry, _)| {
+        let bytes = sandbox.repo.store().read_as(Kind::Blob, &entry.blob).unwrap();
+        view(&entry.media, &bytes)
+    });
+    let said: Vec<String> = views
+        .map(|it| format!("{} {}/{}", it.text, it.tool_calls.len(), it.tool_results.len()))
+        .collect();
+    assert_eq!(
+        said,
+        ["Write it. 0/0", "Written. 0/0", "List it. 0/0", " 1/1", "Listed. 0/0"],
+        "no summary, and the result once"
+    );
+}

@@ -148,25 +148,30 @@ pub fn uncompacted(repo: &Repository, tip: &ObjectId) -> Result<(EditedConversat
         }
         let Some(parent) = entry.parents.first() else { break };
         let store = repo.store();
-        let list = |id: &ObjectId| repo.context(id)?.messages(store, MAIN_AGENT);
-        let (now, then, before) = (list(tip)?, list(&entry.id)?, list(parent)?);
-        let later = now.iter(store, then.len().min(now.len())..now.len());
-        let items = before.iter(store, 0..before.len()).chain(later).collect::<Result<Vec<_>>>()?;
-        let bytes = |items: &[Item]| -> Result<u64> {
-            items.iter().try_fold(0, |sum, item| Ok(sum + size(repo, item)?))
+        let then = repo.context(&entry.id)?.messages(store, MAIN_AGENT)?.len();
+        let (mut now, mut all) =
+            (read(repo, &repo.context(tip)?)?, read(repo, &repo.context(parent)?)?);
+        let present = bytes_of(&now);
+        let answered: BTreeSet<String> =
+            all.iter().flat_map(|message| message.results.clone()).collect();
+        let later = now.split_off(index(then).min(now.len()));
+        // A client may compact between a call and its result, and then record that result once more.
+        let is_again = |message: &Seen| {
+            !message.results.is_empty()
+                && message.calls.is_empty()
+                && message.results.iter().all(|id| !id.is_empty() && answered.contains(id))
         };
-        let present = now.iter(store, 0..now.len()).collect::<Result<Vec<Item>>>()?;
-        let bytes = (bytes(&present)?, bytes(&items)?);
-        let messages = items.into_iter().map(EditedMessage::Kept).collect();
+        all.extend(later.into_iter().filter(|message| !is_again(message)));
+        let bytes = (present, bytes_of(&all));
+        let messages = all.into_iter().map(|message| EditedMessage::Kept(message.item)).collect();
         let edited = EditedConversation { messages, bytes, ..EditedConversation::default() };
         return Ok((edited, entry.commit.turn));
     }
     Err(Error::not_found("no compaction is on this branch: there is nothing to bring back"))
 }
 
-fn size(repo: &Repository, item: &Item) -> Result<u64> {
-    let entry = MessageEntry::from_item(item)?;
-    Ok(repo.store().read_as(Kind::Blob, &entry.blob)?.len() as u64)
+fn bytes_of(messages: &[Seen]) -> u64 {
+    messages.iter().map(|message| message.bytes.len() as u64).sum()
 }
 
 fn read(repo: &Repository, context: &Context) -> Result<Vec<Seen>> {

@@ -161,6 +161,15 @@ env_key = "STAND_IN_KEY"
     def compact(self, session):
         return self.say("Say much.", session)
 
+    def as_recorded(self, parts):
+        """The summary of a compaction is recorded as an answer, behind the last one; `export` joins both."""
+        joined = []
+        for role, kind, value in parts:
+            if joined and joined[-1][:2] == (role, kind) == ("assistant", "text"):
+                value = f"{joined.pop()[2]}\n{value}"
+            joined.append((role, kind, value))
+        return joined
+
 
 class GeminiCli(Client):
     hooks = "gemini"
@@ -169,7 +178,8 @@ class GeminiCli(Client):
     settings = {
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
         "privacy": {"usageStatisticsEnabled": False},
-        "general": {"enableAutoUpdate": False},
+        # Its sweep takes the file that each resume leaves for broken, and deletes the whole session with it.
+        "general": {"enableAutoUpdate": False, "sessionRetention": {"enabled": False}},
         "telemetry": {"enabled": False},
     }
 

@@ -4,6 +4,7 @@ import base64
 
 import checks
 from place import Failed
+from standin import listing
 from wire import Answer
 
 DEADLINE = 20.0
@@ -15,6 +16,7 @@ FIRST, SECOND, THIRD = "Write the files.", "Go on with the files.", "Try somethi
 AGAIN, FORKED, LATER = "Try it in another way.", "Go on as a fork.", "Go on after the summary."
 HELPED = "Let a helper do it."
 EDITED = "Go on without the last prompt."
+WHOLE, ELSEWHERE = "Go on with all of it.", "Go on in a directory of its own."
 WAY = "Go on in the way"
 # A token that nobody has; none stands in this file.
 TOKEN = "ghp" + "_" + base64.b64encode(bytes(range(7, 34))).decode().replace("+", "A").replace("/", "B")
@@ -122,6 +124,9 @@ class Play:
             self.ask("carry-on", lambda: self.carried(session))
             self.ask("take-over", self.taken_over)
             self.ask("edit", lambda: self.edited(session))
+            self.ask("worktree", lambda: self.elsewhere(session))
+            if client.compacts:
+                self.ask("uncompact", lambda: self.uncompacted(session))
         if client.tries:
             self.ask("two-ways", lambda: self.tried(session))
         self.ask("rollback", lambda: checks.rollback(client, self.requests, name, "rm keep.txt"))
@@ -147,6 +152,31 @@ class Play:
         """The session goes on without its newest prompt and all that came of it."""
         [told] = self.place.turntree_lines("edit", self.kept(session), "--drop", "prompt:-1")
         return self.resumed(f"{told['session']}/{told['branch']}", EDITED, "edited.txt")
+
+    def uncompacted(self, session):
+        """What a compaction replaced is sent again, from the first prompt on."""
+        [told] = self.place.turntree_lines("uncompact", self.kept(session))
+        no = self.resumed(f"{told['session']}/{told['branch']}", WHOLE, "whole.txt")
+        said = [value for role, kind, value in self.last().parts if (role, kind) == ("user", "text")]
+        for prompt in [FIRST, LATER, WHOLE]:
+            if not any(prompt in text for text in said):
+                return no or f"the request has no prompt {prompt!r}"
+        return no
+
+    def elsewhere(self, session):
+        """A turn in the middle goes on in a directory of its own, with its files, and leaves the other alone."""
+        name, here = self.kept(session), self.place.work
+        before = listing(here)
+        place = self.place.beside("elsewhere")
+        turn = next(turn for turn in checks.turns(self.place, name) if "keep.txt" in turn[2])
+        no = self.resumed(f"{name}^{{turn:{turn[0]}}}", ELSEWHERE, "elsewhere.txt", place)
+        files = listing(place.work)
+        wanted = {**turn[2], "elsewhere.txt": "elsewhere.txt\n"}
+        if files != wanted:
+            return no or f"the directory has {sorted(files)}, at turn {turn[0]} it had {sorted(turn[2])}"
+        if listing(here) != before:
+            return no or f"the first directory has {sorted(listing(here))}, it had {sorted(before)}"
+        return no
 
     def taken_over(self):
         """The session of another agent goes on here."""
@@ -184,15 +214,21 @@ class Play:
             return "the token is with the colleague"
         return None if own == [1, 1] else f"the ways have the calls {own}"
 
-    def resumed(self, revision, prompt, file):
-        here = ["--in", self.client.resumes, "--cwd", self.place.work]
-        [told] = self.place.turntree_lines("resume", revision, *here)
-        if told["prepare"]:
-            self.client.run(*told["prepare"][1:])
-        session = self.said(short_script(self.client, file), self.client.say, prompt, told["session_id"])
-        if session != told["session_id"]:
-            return f"session {told['session_id']} goes on as {session}"
-        return self.context_of(session)
+    def resumed(self, revision, prompt, file, place=None):
+        """Goes on from a revision; in a worktree of its own when a place for it is given."""
+        begun = self.place
+        where = ["--worktree", place.work] if place else ["--cwd", begun.work]
+        [told] = begun.turntree_lines("resume", revision, "--in", self.client.resumes, *where)
+        self.client.place = place or begun
+        try:
+            if told["prepare"]:
+                self.client.run(*told["prepare"][1:])
+            session = self.said(short_script(self.client, file), self.client.say, prompt, told["session_id"])
+            if session != told["session_id"]:
+                return f"session {told['session_id']} goes on as {session}"
+            return self.context_of(session)
+        finally:
+            self.client.place = begun
 
     def compacted(self, session):
         self.said(self.client.before_compaction, self.client.compact, session)

@@ -31,6 +31,9 @@ const QUIET: Duration = Duration::from_secs(1);
 /// The longest wait while they go on changing.
 const MOST: Duration = Duration::from_secs(20);
 
+/// Most warnings that are kept in mind.
+const MAX_TOLD: usize = 1_000;
+
 /// The actor of these imports: 'undo' of a person passes them over.
 const ACTOR: &str = "adopt/watch";
 
@@ -177,7 +180,7 @@ struct Importer<'a> {
     program: PathBuf,
     store: &'a Path,
     paths: &'a [PathBuf],
-    /// What could not be imported, as it was told.
+    /// The warnings that were told.
     told: BTreeSet<String>,
 }
 
@@ -195,16 +198,11 @@ impl<'a> Importer<'a> {
         import.arg("--store").arg(self.store).args(["--json", "adopt", "--live"]).args(self.paths);
         import.env("TURNTREE_ACTOR", ACTOR).stdin(Stdio::null());
         let output = import.output().map_err(|error| Error::io("start an import", error))?;
-        let Ok(record) = serde_json::from_slice::<Value>(&output.stdout) else {
-            let said = String::from_utf8_lossy(&output.stderr);
-            self.tell(said.trim());
-            return Ok(());
-        };
-        let all = |name| record.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
-        for failure in all("failures") {
-            let text = |name| failure.get(name).and_then(Value::as_str).unwrap_or_default();
-            self.tell(&format!("{}: {}", text("path"), text("error")));
+        for line in String::from_utf8_lossy(&output.stderr).lines() {
+            self.tell(line.trim_start_matches("warning: "));
         }
+        let Ok(record) = serde_json::from_slice::<Value>(&output.stdout) else { return Ok(()) };
+        let all = |name| record.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
         let number = |agent: &Value, name| agent.get(name).and_then(Value::as_u64).unwrap_or(0);
         let agents = all("agents");
         let is_new = |agent: &&Value| number(agent, "turns") > 0;
@@ -225,7 +223,11 @@ impl<'a> Importer<'a> {
         Ok(run.out.flush()?)
     }
 
+    /// Says once what an import says each time.
     fn tell(&mut self, what: &str) {
+        if self.told.len() >= MAX_TOLD {
+            self.told.clear();
+        }
         if !what.is_empty() && self.told.insert(what.to_owned()) {
             warn(what);
         }

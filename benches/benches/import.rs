@@ -40,6 +40,7 @@ fn imports(criterion: &mut Criterion) {
                         stamp: stamp(0),
                         switch: false,
                         adoption: None,
+                        branch: None,
                     };
                     let repo = store.open(Durability::Full).expect("the store opens");
                     black_box(import(&repo, &*bytes, &options).expect("an import"));

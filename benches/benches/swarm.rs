@@ -41,6 +41,7 @@ fn swarm(criterion: &mut Criterion) {
                     stamp: stamp(0),
                     switch: false,
                     adoption: None,
+                    branch: None,
                 };
                 let repo = store.open(Durability::Full).expect("the store opens");
                 black_box(import(&repo, &*log, &options).expect("an import"));

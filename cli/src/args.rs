@@ -32,8 +32,9 @@ working directory, else the user's store in the XDG data directory.
 
 Environment:
   TURNTREE_STORE        the store
-  TURNTREE_BRANCH       the branch to act on instead of HEAD's, for one of several agents; in a
-                        shell of Claude Code or Codex it is that of their session by default
+  TURNTREE_BRANCH       the branch to act on instead of HEAD's, for one of several agents: S/B, a
+                        branch of the session, or the beginning of a session's name; in a shell
+                        of Claude Code or Codex it is that of their session by default
   TURNTREE_ACTOR        name of the actor
   TURNTREE_NOW          the time, instead of the clock's
   TURNTREE_PAGER        the pager, before PAGER and less

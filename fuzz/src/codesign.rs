@@ -46,6 +46,7 @@ fn of_session(session: &str, format: &str) -> ImportOptions {
         stamp: stamp(1),
         switch: false,
         adoption: None,
+        branch: None,
     }
 }
 

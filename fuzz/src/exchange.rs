@@ -44,7 +44,14 @@ pub(crate) fn is_packed(bytes: &[u8]) -> bool {
 
 fn import_as(repo: &Repository, format: Option<&'static Format>, bytes: &[u8]) {
     let session = format.map_or("detected", |format| format.name).to_owned();
-    let options = ImportOptions { format, session, stamp: stamp(1), switch: false, adoption: None };
+    let options = ImportOptions {
+        format,
+        session,
+        stamp: stamp(1),
+        switch: false,
+        adoption: None,
+        branch: None,
+    };
     let before = repo.refs();
     let report = match import(repo, bytes, &options) {
         Ok(report) => report,

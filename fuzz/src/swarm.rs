@@ -36,6 +36,7 @@ fn import_as(repo: &Repository, session: &str, format: &str, bytes: &[u8]) -> Op
         stamp: stamp(1),
         switch: false,
         adoption: None,
+        branch: None,
     };
     let before = repo.refs();
     match import(repo, bytes, &options) {

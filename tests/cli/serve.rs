@@ -37,6 +37,7 @@ fn every_method_answers_as_it_describes_itself() {
         ("tag", json!({"action": "add", "name": "by-a-program"})),
         ("pin", json!({"action": "add", "revision": "turn:2"})),
         ("export", json!({"format": "markdown"})),
+        ("compact", json!({"offload_over": 200, "dry_run": true})),
         ("offload", json!({"text": "line\n".repeat(10_000)})),
         ("read_vfs", json!({"uri": uri, "limit": 100})),
         ("spiral", json!({})),

@@ -285,6 +285,7 @@ fn a_session_in_the_log_alone_is_its_export_and_nothing_outside_the_store_change
         stamp: stamp(2),
         switch: false,
         adoption: None,
+        branch: None,
     };
     let report = import(&home.sandbox.repo, EXPORT.as_bytes(), &options).unwrap();
     assert_eq!((report.turns, report.new_bytes), (0, 0));

@@ -119,6 +119,7 @@ fn import_peak(text: &[u8]) -> (u64, usize) {
         stamp: stamp(1),
         switch: false,
         adoption: None,
+        branch: None,
     };
     let (done, memory) = peak(|| import(&repo, text, &options));
     let report = done.unwrap();

@@ -53,6 +53,7 @@ fn import_files(sandbox: &Sandbox, files: &[(String, &str)]) -> Vec<String> {
         stamp: stamp(1),
         switch: false,
         adoption: None,
+        branch: None,
     };
     import_designs(&sandbox.repo, &files, &options).unwrap();
     let mut sessions: Vec<String> =

@@ -136,6 +136,7 @@ fn options() -> ImportOptions {
         stamp: stamp(1),
         switch: false,
         adoption: None,
+        branch: None,
     }
 }
 

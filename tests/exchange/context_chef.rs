@@ -46,6 +46,7 @@ fn refused(document: &str) -> Error {
         stamp: stamp(1),
         switch: false,
         adoption: None,
+        branch: None,
     };
     let error =
         turntree_exchange::import(&sandbox.repo, document.as_bytes(), &options).unwrap_err();

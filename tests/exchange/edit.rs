@@ -33,7 +33,7 @@ fn unpaired(sandbox: &Sandbox, edited: &EditedConversation) -> BTreeSet<String> 
 
 fn edit(sandbox: &Sandbox, tip: &ObjectId, cuts: &[Cut]) -> turntree::Result<EditedConversation> {
     let mut prompts = sandbox.repo.prompts(Some(&is_prompt)).unwrap();
-    edit_conversation(&sandbox.repo, tip, &mut prompts, cuts, &[], &mut |_, _| Ok(None))
+    edit_conversation(&sandbox.repo, tip, &mut prompts, cuts, &[], 0, &mut |_, _| Ok(None))
 }
 
 fn items(sandbox: &Sandbox, id: &ObjectId) -> Vec<Item> {
@@ -73,7 +73,7 @@ fn no_edit_of_a_recording_parts_a_call_from_its_result() {
         let mut prompts = sandbox.repo.prompts(Some(&is_prompt)).unwrap();
         let mut put = |text: &str, _| Ok((text.len() > 2000).then(|| "[put away]".to_owned()));
         let short =
-            edit_conversation(&sandbox.repo, &head, &mut prompts, &[], &[], &mut put).unwrap();
+            edit_conversation(&sandbox.repo, &head, &mut prompts, &[], &[], 0, &mut put).unwrap();
         assert_eq!((short.dropped, short.messages.len() as u64), (0, count));
         assert_eq!(unpaired(&sandbox, &short), before, "{}", file.display());
         assert!((short.shortened > 0) == (short.bytes.1 < short.bytes.0), "{}", file.display());
@@ -82,8 +82,8 @@ fn no_edit_of_a_recording_parts_a_call_from_its_result() {
         let mut put = |text: &str, is_chosen: bool| {
             Ok((is_chosen && text.len() > 200).then(|| "[put away]".to_owned()))
         };
-        let one =
-            edit_conversation(&sandbox.repo, &head, &mut prompts, &[], &chosen, &mut put).unwrap();
+        let one = edit_conversation(&sandbox.repo, &head, &mut prompts, &[], &chosen, 0, &mut put)
+            .unwrap();
         let is_changed = |message: &EditedMessage| matches!(message, EditedMessage::Shortened(..));
         let changed = one.messages.iter().filter(|message| is_changed(message)).count();
         assert_eq!(changed, usize::from(one.shortened > 0), "{}", file.display());

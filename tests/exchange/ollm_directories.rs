@@ -47,6 +47,7 @@ fn import_files(
         stamp: stamp(1),
         switch: false,
         adoption: None,
+        branch: None,
     };
     import_folder(&sandbox.repo, name, files, session, false, &options)
 }

@@ -61,6 +61,7 @@ pub const STEPS: &[Step] = &[
     content("turntree usage --all --json"),
     step("turntree edit 'work^{turn:6}' --drop prompt:1 --dry-run"),
     step("turntree edit 'work^{turn:6}' --drop prompt:1 --shorten message:5 --dry-run"),
+    step("turntree compact work --offload-over 200 --keep-recent 0 --dry-run"),
     failing(6, "turntree uncompact work"),
     step("turntree compare work plan-b --json"),
     step("turntree adopt --dry-run"),

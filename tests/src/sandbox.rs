@@ -83,6 +83,7 @@ impl Sandbox {
             stamp: stamp(1),
             switch: false,
             adoption: None,
+            branch: None,
         };
         import(&self.repo, bytes, &options)
     }

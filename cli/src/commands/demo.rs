@@ -114,6 +114,7 @@ impl Demo {
             stamp: stamp.clone(),
             switch: true,
             adoption: None,
+            branch: None,
         };
         let begin = Instant::now();
         let report = match &self.transcript {

@@ -1,31 +1,27 @@
-//! `edit` and `uncompact`: another conversation on a branch of its own.
+//! `edit`, `compact` and `uncompact`: another conversation in a new snapshot.
 
 use std::io::Write;
 
-use bytes::Bytes;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::context::{Builder, MAIN_AGENT, MessageEntry, agent_section};
-use turntree::object::{Kind, ObjectId, ObjectSink};
-use turntree::repo::{BranchName, Repository, SnapshotDraft};
+use turntree::object::{ObjectId, Trigger};
+use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{
-    Cut, EditedConversation, EditedMessage, OffloadOptions, Tail, edit_conversation, is_prompt,
-    named_by_content, offload, uncompacted,
+    Cut, EditedConversation, OffloadOptions, Tail, edit_conversation, is_prompt, uncompacted,
 };
 
 use super::Verb;
+use crate::porcelain::editing::{CompactOptions, Edition, compact, free_branch, take};
+use crate::porcelain::offloading::{PutAway, outputs_over};
 use crate::porcelain::revision::resolve;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::json;
-use crate::view::output::{FAINT, ID, NAME};
+use crate::view::output::{FAINT, ID, NAME, Output};
 use crate::view::render::{ID_DIGITS, count, size};
 use crate::view::units::parse_size;
-
-/// Characters of an output that stay at its end.
-const TAIL_CHARS: u64 = 500;
 
 /// Bytes of a text that --shorten leaves as it is, unless --to says otherwise.
 const SHORT_BYTES: u64 = 2_000;
@@ -35,12 +31,6 @@ const LEAST_BYTES: u64 = 1_000;
 
 /// Bytes of the words between beginning and end, about.
 const MARKER_BYTES: u64 = 400;
-
-/// Metadata: the snapshot that was edited.
-const EDITED_FROM: &str = "edited-from";
-
-/// Section of the pieces of the transcript, which an edited conversation is not.
-const SOURCE: &str = "source";
 
 /// Drop or shorten parts of a conversation, on a new branch
 ///
@@ -73,6 +63,27 @@ pub(crate) struct Edit {
     out_larger_than: Option<u64>,
     #[command(flatten)]
     branch: NewBranch,
+}
+
+/// Put old large outputs of tools away, exactly, in a new snapshot
+///
+/// Adds a snapshot to the branch of REV whose conversation cites these outputs: a short text with a URI
+/// stands for each, and 'turntree vfs get' reads it back byte for byte. Nothing else changes, and the
+/// snapshots before it stay. Tells about how many tokens there were and are.
+///
+/// A session that a client records goes on with its own transcript, so that is compacted on a new
+/// branch, which 'turntree resume' takes up. So is a REV that is not the newest snapshot of a branch.
+/// 'turntree uncompact' brings the outputs back into the conversation.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree compact --dry-run
+  turntree compact nightly --offload-over 20k --keep-recent 30")]
+pub(crate) struct Compact {
+    /// The snapshot
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    revision: String,
+    #[command(flatten)]
+    how: CompactOptions,
 }
 
 /// Bring back the messages that a compaction replaced, on a new branch
@@ -118,38 +129,22 @@ impl Verb for Edit {
             return Err(Error::invalid("--to takes 1k at least").into());
         }
         let from = resolve(&repo, &self.revision)?.commit;
-        let (stamp, dry_run) = (stamp()?, self.branch.dry_run);
-        let larger_than = |threshold, head_chars, tail_chars| OffloadOptions {
-            threshold,
-            head_chars,
-            tail: Tail::Chars(tail_chars),
+        let half = (to - MARKER_BYTES) / 2;
+        let of_parts = OffloadOptions {
+            threshold: to,
+            head_chars: half,
+            tail: Tail::Chars(half),
             whole_characters: true,
         };
-        let of_outputs = self.out_larger_than.map(|threshold| {
-            larger_than(
-                threshold,
-                OffloadOptions::default().head_chars,
-                TAIL_CHARS.min(threshold / 2),
-            )
-        });
-        let half = (to - MARKER_BYTES) / 2;
-        let of_parts = Some(larger_than(to, half, half));
+        let (of_parts, of_outputs) = (Some(of_parts), self.out_larger_than.map(outputs_over));
+        let mut away = PutAway::new(&repo)?;
         let mut put_away = |text: &str, is_part: bool| {
             let options = if is_part { &of_parts } else { &of_outputs };
-            let Some(options) = options.as_ref().filter(|o| text.len() as u64 > o.threshold) else {
-                return Ok(None);
-            };
-            let new = named_by_content(Bytes::copy_from_slice(text.as_bytes()));
-            let uri = match dry_run {
-                true => new.uri,
-                false => repo.put_payload(&new, &stamp)?.payload.uri,
-            };
-            let short = offload(text, options, uri.as_str(), None).map(|short| short.to_text());
-            Ok(short.filter(|short| short.len() < text.len()))
+            options.as_ref().map_or(Ok(None), |options| away.stand_in(text, options))
         };
         let mut prompts = repo.prompts(Some(&is_prompt))?;
         let edited =
-            edit_conversation(&repo, &from, &mut prompts, &dropped, &shortened, &mut put_away)?;
+            edit_conversation(&repo, &from, &mut prompts, &dropped, &shortened, 0, &mut put_away)?;
         if edited.dropped == 0 && edited.shortened == 0 {
             let what = if self.shorten.is_empty() { "output" } else { "text of these" };
             return Err(Error::invalid(format!("no {what} is so large: nothing changes")).into());
@@ -165,6 +160,9 @@ impl Verb for Edit {
         if edited.shortened > 0 {
             let unit = if self.shorten.is_empty() { "output" } else { "text" };
             what.push(format!("put {} away", count(edited.shortened, unit)));
+        }
+        if !self.branch.dry_run {
+            away.store(&stamp()?)?;
         }
         self.branch.begin(run, &repo, &from, edited, "edit", &what.join(", "))
     }
@@ -201,92 +199,64 @@ impl NewBranch {
         if edited.messages.is_empty() {
             return Err(Error::invalid("nothing of the conversation would be left").into());
         }
-        let commit = repo.commit(from)?;
-        let branch = self.branch(repo, &commit.session, verb)?;
-        let EditedConversation { messages, dropped, with_pairs, shortened, bytes } = edited;
-        let kept = messages.len() as u64;
-        let (mut change, stamp) = (repo.begin(), stamp()?);
-        let mut builder = Builder::from(repo.context(from)?);
-        let mut items = Vec::new();
-        for message in messages {
-            items.push(match message {
-                EditedMessage::Kept(item) => item,
-                EditedMessage::Shortened(entry, record) => {
-                    let blob = change.write(Kind::Blob, record.into())?;
-                    MessageEntry { blob, ..entry }.to_item()?
-                }
-            });
-        }
-        builder.set_list(&mut change, &agent_section(MAIN_AGENT, "messages")?, items)?;
-        // An import must not take it for the transcript of the session.
-        builder.clear(&mut change, SOURCE)?;
-        let tree = builder.write(&mut change)?;
-        let mut draft = SnapshotDraft::new(tree, format!("{verb}: {what}"), &stamp);
-        draft.metadata.insert(EDITED_FROM.to_owned(), from.to_string());
-        change.move_branch(&branch, Some(*from));
-        let id = change.snapshot(&branch, draft)?;
-        let turn = change.read_commit(&id)?.turn;
-        if !self.dry_run {
-            change.commit(&stamp, &format!("{verb} {branch}"))?;
-        }
-        if run.out.json {
-            run.out.record(&json::Edited {
-                from: from.to_string(),
-                session: branch.session().to_owned(),
-                branch: branch.branch().to_owned(),
-                id: (!self.dry_run).then(|| id.to_string()),
-                turn,
-                dry_run: self.dry_run,
-                messages: kept,
-                dropped,
-                with_pairs,
-                shortened,
-                bytes_before: bytes.0,
-                bytes_after: bytes.1,
-            })?;
-            return Ok(Answer::Yes);
-        }
-        let paint = run.out.paint;
-        let name = paint.paint(NAME, &branch);
-        match self.dry_run {
-            true => writeln!(run.out, "{name} would begin: {what}")?,
-            false => {
-                let id = paint.paint(ID, id.short(ID_DIGITS));
-                writeln!(run.out, "{id} turn {turn} of {name}: {what}")?;
-            }
-        }
-        let (before, after) = (size(bytes.0), size(bytes.1));
-        let tokens = [bytes.0, bytes.1].map(|bytes| bytes / 4);
-        let tokens = format!("about {} tokens become {}", tokens[0], tokens[1]);
-        writeln!(run.out, "{before} of messages become {after}, {tokens}")?;
-        let hint = match self.dry_run {
-            true => "nothing was done".to_owned(),
-            false => format!("'turntree resume {branch}' goes on with it"),
-        };
-        writeln!(run.out, "{}", paint.paint(FAINT, hint))?;
-        Ok(Answer::Yes)
+        let session = repo.commit(from)?.session;
+        let branch = free_branch(repo, &session, verb, self.name.as_deref())?;
+        let (from, trigger, dry_run) = (*from, Trigger::Manual, self.dry_run);
+        let edition = Edition { from, branch, verb, what, trigger, dry_run };
+        let told = take(repo, edited, &edition, &stamp()?)?;
+        print(&mut run.out, &told, what)
+    }
+}
+
+impl Verb for Compact {
+    fn reads_only(&self) -> bool {
+        self.how.dry_run
     }
 
-    /// The branch that is named, or the first free one that is called after the verb.
-    fn branch(&self, repo: &Repository, session: &str, verb: &str) -> Result<BranchName> {
-        if let Some(name) = &self.name {
-            let branch = BranchName::new(session, name)?;
-            if repo.tip(&branch).is_some() {
-                let taken = Error::invalid(format!("branch {branch} exists already"));
-                return Err(Failure::hinted(taken, "choose another --name"));
-            }
-            return Ok(branch);
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        // What is written came in before.
+        run.keep_quiet();
+        let repo = run.open()?;
+        let told = compact(&repo, &self.revision, &self.how)?;
+        if told.shortened == 0 && !run.out.json {
+            let (recent, over) = (self.how.keep_recent, size(self.how.offload_over));
+            let none = format!(
+                "no output before the newest {} has more than {over}",
+                count(recent, "message")
+            );
+            writeln!(run.out, "{none}: about {} tokens stay", told.tokens_before)?;
+            return Ok(Answer::Yes);
         }
-        let mut number = 1;
-        loop {
-            let name = if number == 1 { verb.to_owned() } else { format!("{verb}-{number}") };
-            let branch = BranchName::new(session, &name)?;
-            if repo.tip(&branch).is_none() {
-                return Ok(branch);
-            }
-            number += 1;
+        print(&mut run.out, &told, &format!("put {} away", count(told.shortened, "output")))
+    }
+}
+
+/// Prints what came of an edit: `what` was done.
+fn print(out: &mut Output, told: &json::Edited, what: &str) -> Result<Answer> {
+    if out.json {
+        out.record(told)?;
+        return Ok(Answer::Yes);
+    }
+    let json::Edited { session, branch, id, turn, bytes_before, bytes_after, .. } = told;
+    let paint = out.paint;
+    let branch = format!("{session}/{branch}");
+    let name = paint.paint(NAME, &branch);
+    match id {
+        None => writeln!(out, "{name} would get turn {turn}: {what}")?,
+        Some(id) => {
+            let id = paint.paint(ID, id.get(..ID_DIGITS).unwrap_or(id));
+            writeln!(out, "{id} turn {turn} of {name}: {what}")?;
         }
     }
+    let (before, after) = (size(*bytes_before), size(*bytes_after));
+    let tokens = format!("about {} tokens become {}", told.tokens_before, told.tokens_after);
+    writeln!(out, "{before} of messages become {after}, {tokens}")?;
+    let hint = match id {
+        None => "nothing was done".to_owned(),
+        Some(_) => format!("'turntree resume {branch}' goes on with it"),
+    };
+    writeln!(out, "{}", paint.paint(FAINT, hint))?;
+    Ok(Answer::Yes)
 }
 
 /// The part that a word names.

@@ -149,6 +149,7 @@ verbs! {
         Restore(restore::Restore),
         Resume(resume::Resume),
         Edit(edit::Edit),
+        Compact(edit::Compact),
         Uncompact(edit::Uncompact),
         Undo(undo::Undo),
         Redo(undo::Redo),

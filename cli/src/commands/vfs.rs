@@ -25,7 +25,7 @@ use crate::view::error::{Answer, Hint, Result};
 use crate::view::json;
 use crate::view::output::{FAINT, NAME, Output, note};
 use crate::view::render::{count, size};
-use crate::view::units::{parse_duration, parse_size};
+use crate::view::units::{parse_duration, parse_limit};
 
 /// Most times that an eviction is planned again because others stored something meanwhile.
 const MAX_ATTEMPTS: usize = 20;
@@ -104,7 +104,7 @@ struct Evict {
     #[arg(long, value_name = "N")]
     max_files: Option<u64>,
     /// Evict the longest unused, until the total size is at most this, such as 100MB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
     max_bytes: Option<u64>,
     /// Print the payloads that would be evicted
     #[arg(long)]

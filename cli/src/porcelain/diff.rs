@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use turntree::context::{ContextDiff, MAIN_AGENT, SectionChange, diff};
+use turntree::context::{ContextDiff, MAIN_AGENT, SectionChange, diff_by_value};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::tree::Item;
@@ -11,14 +11,14 @@ use crate::view::error::Result;
 use crate::view::json;
 use crate::view::render::changes::path_of;
 
-/// Compares two snapshots, at or below some paths, or everywhere.
+/// Compares two snapshots by what entries say, at or below some paths, or everywhere.
 pub(crate) fn changes(
     repo: &Repository,
     old: &ObjectId,
     new: &ObjectId,
     paths: &[String],
 ) -> Result<ContextDiff> {
-    let mut changed = diff(repo.store(), &repo.context(old)?, &repo.context(new)?)?;
+    let mut changed = diff_by_value(repo.store(), &repo.context(old)?, &repo.context(new)?)?;
     keep_below(&mut changed, paths);
     Ok(changed)
 }

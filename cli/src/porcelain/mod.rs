@@ -10,6 +10,7 @@ pub(crate) mod comparison;
 pub(crate) mod compat;
 pub(crate) mod conflicts;
 pub(crate) mod diff;
+pub(crate) mod editing;
 pub(crate) mod edits;
 pub(crate) mod entries;
 pub(crate) mod export;

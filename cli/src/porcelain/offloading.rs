@@ -1,16 +1,22 @@
-//! Offloading a text: the short one that stands for it, and the record.
+//! Offloading a text, or old outputs of a conversation: the short ones that stand for them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
-use turntree::Error;
-use turntree::repo::Repository;
-use turntree::repo::vfs::{NewPayload, StoredPayload, VfsUri};
-use turntree_exchange::{OffloadOptions, Placeholder, offload};
+use turntree::object::{Kind, ObjectId};
+use turntree::repo::vfs::{NewPayload, Pool, StoredPayload, VfsUri};
+use turntree::repo::{Repository, Signature};
+use turntree::{Error, ErrorKind};
+use turntree_exchange::{OffloadOptions, Placeholder, Tail, named_by_content, offload};
 
 use crate::program::invocation::stamp;
 use crate::view::error::Result;
 use crate::view::json;
+
+/// Characters of an output of a conversation that stay at its end.
+const TAIL_CHARS: u64 = 500;
 
 /// How a text is offloaded.
 #[derive(Debug, Default)]
@@ -67,4 +73,71 @@ pub(crate) fn short(text: &str) -> Result<json::Offloaded> {
     let content =
         to_raw_value(text).map_err(|error| Error::invalid("a text as JSON").with_source(error))?;
     Ok(json::Offloaded { offloaded: false, content, uri: None, id: None, file: None })
+}
+
+/// How outputs of a conversation with more bytes than `threshold` are put away.
+pub(crate) fn outputs_over(threshold: u64) -> OffloadOptions {
+    let tail = Tail::Chars(TAIL_CHARS.min(threshold / 2));
+    OffloadOptions { threshold, head_chars: 0, tail, whole_characters: true }
+}
+
+/// Texts that leave a conversation; they are stored together.
+pub(crate) struct PutAway<'r> {
+    repo: &'r Repository,
+    pool: Pool,
+    new: BTreeMap<VfsUri, NewPayload>,
+}
+
+impl<'r> PutAway<'r> {
+    /// Nothing is put away yet.
+    pub(crate) fn new(repo: &'r Repository) -> Result<Self> {
+        Ok(Self { repo, pool: Pool::load(repo)?, new: BTreeMap::new() })
+    }
+
+    /// What stands for a text; nothing when it is short enough to stay.
+    pub(crate) fn stand_in(
+        &mut self,
+        text: &str,
+        options: &OffloadOptions,
+    ) -> turntree::Result<Option<String>> {
+        if text.len() as u64 <= options.threshold {
+            return Ok(None);
+        }
+        let mut new = named_by_content(Bytes::copy_from_slice(text.as_bytes()));
+        if self.is_of_another(&new)?
+            && let Some(otherwise) = new.otherwise.take()
+        {
+            new.uri = otherwise;
+        }
+        let short = offload(text, options, new.uri.as_str(), None);
+        let short = short.map(|short| short.to_text()).filter(|short| short.len() < text.len());
+        if short.is_some() {
+            self.new.insert(new.uri.clone(), new);
+        }
+        Ok(short)
+    }
+
+    /// Returns whether another content has the short name of a payload.
+    fn is_of_another(&self, new: &NewPayload) -> turntree::Result<bool> {
+        if let Some(known) = self.new.get(&new.uri) {
+            return Ok(known.content != new.content);
+        }
+        let stored = self.pool.get(self.repo.store(), &new.uri)?;
+        let id = ObjectId::of(Kind::Blob, &new.content);
+        Ok(stored.is_some_and(|stored| stored.blob != id))
+    }
+
+    /// Stores what was put away, in one operation.
+    pub(crate) fn store(self, stamp: &Signature) -> Result<()> {
+        if self.new.is_empty() {
+            return Ok(());
+        }
+        let new: Vec<NewPayload> = self.new.into_values().collect();
+        let stored = self.repo.put_payloads(&new, stamp)?;
+        if stored.iter().zip(&new).any(|(stored, new)| stored.payload.uri != new.uri) {
+            let message = "another process has stored a payload of the same name: try again";
+            return Err(Error::new(ErrorKind::Conflict, message).into());
+        }
+        Ok(())
+    }
 }

@@ -18,7 +18,7 @@ use turntree::object::MAX_BLOB_BYTES;
 use turntree::repo::{Repository, Resolver, Signature};
 use turntree::store::{Finding, FindingKind};
 use turntree::{Error, ErrorKind};
-use turntree_exchange::SecretFilter;
+use turntree_exchange::{SecretFilter, find_session};
 
 use crate::program::global::{Global, STORE_DIR, store_of_environment};
 use crate::program::here::Here;
@@ -339,8 +339,17 @@ pub(crate) fn act(repo: Repository, here: Option<Here>) -> Result<Repository> {
         });
     };
     let found = Resolver::new(&repo).branch(&name);
-    // One that is not there yet begins with its first snapshot.
-    let branch = if name.contains('/') { found.or_else(|_| name.parse()) } else { found };
+    let branch = match found {
+        // One that is not there yet begins with its first snapshot.
+        Err(_) if name.contains('/') => name.parse(),
+        // A session goes by the beginning of its name or title, too.
+        Err(error) => match find_session(&repo, &name) {
+            Ok(Some(session)) => repo.branch_of_session(&session)?.ok_or(error),
+            Ok(None) => Err(error),
+            Err(several) => Err(several),
+        },
+        found => found,
+    };
     let branch = branch.map_err(|error| error.at(BRANCH))?;
     Ok(repo.acting_on(branch))
 }

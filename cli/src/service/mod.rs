@@ -9,6 +9,7 @@
 //! the next part begins.
 
 mod branch;
+mod compact;
 mod compare;
 mod diff;
 mod export;
@@ -64,7 +65,7 @@ use crate::view::error::{Exit, Failure, Result};
 pub(crate) use ids::Ids;
 
 /// Every operation, in the order of work.
-pub(crate) const OPERATIONS: [Operation; 21] = [
+pub(crate) const OPERATIONS: [Operation; 22] = [
     operation::<status::StatusArguments>(),
     operation::<snapshot::SnapshotArguments>(),
     operation::<sessions::SessionsArguments>(),
@@ -82,6 +83,7 @@ pub(crate) const OPERATIONS: [Operation; 21] = [
     operation::<tag::TagArguments>(),
     operation::<pin::PinArguments>(),
     operation::<export::ExportArguments>(),
+    operation::<compact::CompactArguments>(),
     operation::<offload::OffloadArguments>(),
     operation::<read_vfs::ReadVfsArguments>(),
     operation::<spiral::SpiralArguments>(),

@@ -27,7 +27,9 @@ fn generate<T: JsonSchema>(mut settings: SchemaSettings) -> Schema {
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     drop_formats(&mut schema);
+    // What it is of, the operation says.
     schema.remove("title");
+    schema.remove("description");
     schema
 }
 

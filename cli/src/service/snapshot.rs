@@ -42,7 +42,7 @@ pub(super) struct SnapshotArguments {
     pin: bool,
     /// Fail unless this is the newest snapshot of the branch
     expect: Option<String>,
-    /// When another process is faster, put it on top of what that has added
+    /// Put it on top of what another process was faster with
     #[serde(default)]
     retry: bool,
     /// Put it on a branch of this session; main by default

@@ -89,6 +89,11 @@ pub(crate) fn parse_size(text: &str) -> Result<u64> {
     })
 }
 
+/// Parses a most that may be 0: a size as [`parse_size`] reads it, or `0`.
+pub(crate) fn parse_limit(text: &str) -> Result<u64> {
+    if text.trim() == "0" { Ok(0) } else { parse_size(text) }
+}
+
 /// A size as [`parse_size`] reads it, in the largest unit that is exact.
 pub(crate) fn size(bytes: u64) -> String {
     let exact = SIZES.iter().find(|(_, unit)| bytes.is_multiple_of(*unit));

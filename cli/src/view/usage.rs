@@ -96,6 +96,9 @@ const OPTIONS: &[(&str, &[&str], &str)] = &[
     ("gc", &["--aggressive"], "'turntree repack --archive' packs as small as it can"),
 ];
 
+/// How lines begin that follow the message of the parser.
+const ENDS: [&str; 2] = ["Usage:", "For more information"];
+
 /// Prints what the parser of arguments has to say: help and version on stdout, usage on stderr.
 pub(crate) fn report_usage(mut error: clap::Error, arguments: &[OsString]) -> Exit {
     if !error.use_stderr() {
@@ -133,7 +136,10 @@ fn advise(error: &mut clap::Error, arguments: &[OsString]) {
     };
     if let Some(tip) = tip {
         error.remove(ContextKind::SuggestedSubcommand);
-        error.remove(ContextKind::SuggestedArg);
+        if error.remove(ContextKind::SuggestedArg).is_some() {
+            // It is of the argument that the parser would have suggested.
+            error.remove(ContextKind::Usage);
+        }
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     } else if let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand) {
         // Short names are for those who know them.
@@ -181,7 +187,7 @@ fn option_here(verb: &str, option: &str) -> Option<&'static str> {
 /// The message of the parser with the arguments that it lists, and its tips.
 fn in_parts(text: &str) -> (String, String) {
     let text = text.trim_start_matches("error: ");
-    let lines = || text.lines().take_while(|line| !line.starts_with("Usage:"));
+    let lines = || text.lines().take_while(|line| !ENDS.iter().any(|end| line.starts_with(end)));
     let is_tip = |line: &&str| line.trim_start().starts_with("tip: ");
     let message: Vec<&str> = lines()
         .filter(|line| !is_tip(line))

@@ -67,14 +67,38 @@ pub fn diff_section(
     old: Option<Section>,
     new: Option<Section>,
 ) -> Result<Vec<SectionChange>> {
+    let mut of_lists = |old: &List, new: &List, changes: &mut Vec<SectionChange>| {
+        diff_lists_of(source, old, new, changes)
+    };
+    diff_shaped(source, old, new, &mut of_lists)
+}
+
+/// Adds the changes between two lists.
+pub(super) type ListDiff<'d> = dyn FnMut(&List, &List, &mut Vec<SectionChange>) -> Result<()> + 'd;
+
+/// Compares one section as [`diff_section`] does, but lists with `of_lists`.
+pub(super) fn diff_shaped(
+    source: &dyn ObjectSource,
+    old: Option<Section>,
+    new: Option<Section>,
+    of_lists: &mut ListDiff<'_>,
+) -> Result<Vec<SectionChange>> {
     let shape = |section: Option<Section>| section.map(|section| section.shape);
     match (shape(old), shape(new)) {
         (Some(a), Some(b)) if a != b => {
-            let mut changes = diff_section(source, old, None)?;
-            changes.extend(diff_section(source, None, new)?);
+            let mut changes = diff_shaped(source, old, None, of_lists)?;
+            changes.extend(diff_shaped(source, None, new, of_lists)?);
             Ok(changes)
         }
-        (Some(Shape::List), _) | (_, Some(Shape::List)) => diff_list(source, old, new),
+        (Some(Shape::List), _) | (_, Some(Shape::List)) => {
+            let open = |section: Option<Section>| match section {
+                Some(section) => List::open(source, &section.id),
+                None => Ok(List::new()),
+            };
+            let mut changes = Vec::new();
+            of_lists(&open(old)?, &open(new)?, &mut changes)?;
+            Ok(changes)
+        }
         (Some(Shape::Map), _) | (_, Some(Shape::Map)) => diff_map(source, old, new),
         _ => {
             let item = |section: Option<Section>| section.map(super::section_item);
@@ -83,18 +107,14 @@ pub fn diff_section(
     }
 }
 
-fn diff_list(
+/// Adds the changes between two lists by the ids of their items.
+pub(super) fn diff_lists_of(
     source: &dyn ObjectSource,
-    old: Option<Section>,
-    new: Option<Section>,
-) -> Result<Vec<SectionChange>> {
-    let open = |section: Option<Section>| match section {
-        Some(section) => List::open(source, &section.id),
-        None => Ok(List::new()),
-    };
-    let (old, new) = (open(old)?, open(new)?);
-    let mut changes = Vec::new();
-    for change in diff_lists(&old, &new, source)? {
+    old: &List,
+    new: &List,
+    changes: &mut Vec<SectionChange>,
+) -> Result<()> {
+    for change in diff_lists(old, new, source)? {
         let mut before = old.iter(source, change.old.clone());
         let mut after = new.iter(source, change.new.clone());
         let (mut old_index, mut new_index) = (change.old.start, change.new.start);
@@ -109,7 +129,7 @@ fn diff_list(
             changes.push(SectionChange { key: index.to_string(), old, new });
         }
     }
-    Ok(changes)
+    Ok(())
 }
 
 fn diff_map(

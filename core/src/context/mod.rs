@@ -37,6 +37,7 @@
 //! ```
 
 mod builder;
+mod by_value;
 mod diff;
 mod entry;
 mod export;
@@ -50,6 +51,8 @@ use std::fmt;
 use bytes::Bytes;
 
 pub use builder::Builder;
+pub use by_value::diff_by_value;
+pub(crate) use by_value::{same_by_value, says_the_same};
 pub use diff::{ContextDiff, SectionChange, SectionDiff, changed_sections, diff, diff_section};
 pub use entry::{
     FileEntry, FileMode, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry, SourceKind,

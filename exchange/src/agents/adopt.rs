@@ -226,6 +226,7 @@ fn adopt_one(
         stamp: source.options.stamp.clone(),
         switch,
         adoption: Some(Arc::clone(&source.options.adoption)),
+        branch: None,
     };
     let directory = working_directory(&found.path);
     again(repo, || {

@@ -20,8 +20,8 @@ use crate::model::report::{BASE, ImportReport};
 use crate::text::document::MAX_RECORD_BYTES;
 use crate::text::unpack::read_error;
 
-/// Imports a document as one commit, on top of the session's main branch, or of that of the session
-/// beside it for what is no part of the conversation.
+/// Imports a document as one commit, on top of the branch that is asked for, else of the session's main
+/// branch; what is no part of the conversation goes on that of the session beside it.
 ///
 /// # Errors
 /// `InvalidInput` naming the place of what is wrong, `LimitExceeded` for a document over
@@ -33,7 +33,8 @@ pub(crate) fn import_document(
     options: &ImportOptions,
 ) -> Result<ImportReport> {
     let document = ValidatedDocument::new(format, read_all(input)?)?.redacted(repo)?;
-    let branch = document.branch(&options.session)?;
+    let asked = options.branch.clone().filter(|_| document.facts.beside.is_empty());
+    let branch = asked.map_or_else(|| document.branch(&options.session), Ok)?;
     let mut change = repo.begin();
     let known = document.find(repo, change.tip(&branch))?;
     let (head, turns, messages) = match known {

@@ -77,6 +77,7 @@ struct Seen {
 /// Takes `cuts` out of the main conversation of the snapshot `tip`, and puts texts away with
 /// `put_away`, which returns what stands for a text, if anything is to: it is given the outputs of
 /// tools, and with `true` all texts of the messages `shorten`, save thoughts and arguments of calls.
+/// The newest `keep_recent` messages keep their outputs.
 ///
 /// Cost: each message is read, and the commits back to the last compaction.
 ///
@@ -88,6 +89,7 @@ pub fn edit_conversation(
     prompts: &mut Prompts<'_>,
     cuts: &[Cut],
     shorten: &[Cut],
+    keep_recent: u64,
     put_away: &mut dyn FnMut(&str, bool) -> Result<Option<String>>,
 ) -> Result<EditedConversation> {
     let seen = read(repo, &repo.context(tip)?)?;
@@ -109,15 +111,17 @@ pub fn edit_conversation(
         with_pairs: (out.len() - asked) as u64,
         ..EditedConversation::default()
     };
+    let recent = seen.len().saturating_sub(index(keep_recent));
     for (at, message) in seen.into_iter().enumerate() {
         edited.bytes.0 += message.bytes.len() as u64;
         if out.contains(&at) {
             continue;
         }
         let (before, is_chosen) = (edited.shortened, chosen.contains(&at));
-        let value = match message.results.is_empty() && !is_chosen {
-            true => None,
-            false => json::value(&message.bytes),
+        let is_old_result = !message.results.is_empty() && at < recent;
+        let value = match is_old_result || is_chosen {
+            true => json::value(&message.bytes),
+            false => None,
         };
         let shortened = match value {
             Some(mut value) => {

@@ -1,6 +1,6 @@
 //! What a turn changed, against the turn before it.
 
-use turntree::context::{Context, ContextDiff, diff};
+use turntree::context::{Context, ContextDiff, diff_by_value};
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{Commit, Trigger};
 use turntree::repo::{LogEntry, Repository};
@@ -11,12 +11,12 @@ pub(crate) struct TurnDiff {
     pub(crate) changed: ContextDiff,
 }
 
-/// Compares a turn with its first parent; `None` when the content of one of them was dropped.
+/// Compares a turn with its first parent, by what entries say; `None` when the content of one of them was dropped.
 pub(crate) fn turn_diff(repo: &Repository, entry: &LogEntry) -> Result<Option<TurnDiff>> {
     let before = entry.parents.first().map(|parent| repo.context(parent)).transpose();
     match before.and_then(|before| Ok((before, repo.context(&entry.id)?))) {
         Ok((before, after)) => {
-            let changed = diff(repo.store(), &before.unwrap_or_default(), &after)?;
+            let changed = diff_by_value(repo.store(), &before.unwrap_or_default(), &after)?;
             Ok(Some(TurnDiff { after, changed }))
         }
         Err(error) if error.kind() == ErrorKind::Expired => Ok(None),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use turntree::context::Builder;
 use turntree::error::{Error, Result};
 use turntree::object::{ObjectSink, Time, Trigger};
-use turntree::repo::{Adoption, Repository, Signature};
+use turntree::repo::{Adoption, BranchName, Repository, Signature};
 
 use super::event::Parser;
 use super::report::{ImportNote, ImportReport};
@@ -32,6 +32,14 @@ pub struct Format {
     pub view: fn(&Value) -> MessageView,
     /// The way in which its files are read.
     pub reader: FormatReader,
+}
+
+impl Format {
+    /// Returns whether each file of it is one turn, which replaces the state before it.
+    #[must_use]
+    pub fn is_document(&self) -> bool {
+        matches!(self.reader, FormatReader::Document(_))
+    }
 }
 
 /// The way in which the files of a format are read.
@@ -169,6 +177,9 @@ pub struct ImportOptions {
     pub format: Option<&'static Format>,
     /// The session it becomes, or continues.
     pub session: String,
+    /// The branch that a document goes on which is one turn of a conversation; main of the session by
+    /// default. Transcripts name branches themselves.
+    pub branch: Option<BranchName>,
     /// The author and time of the import. Records without a time get this one.
     pub stamp: Signature,
     /// Point HEAD at the imported branch even when HEAD's own branch has snapshots.

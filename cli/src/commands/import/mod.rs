@@ -7,7 +7,8 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use turntree::ErrorKind;
+use turntree::repo::{BranchName, Repository};
+use turntree::{Error, ErrorKind};
 use turntree_exchange::agents::{session_name, working_directory};
 use turntree_exchange::formats::codesign::import_designs;
 use turntree_exchange::formats::{FORMATS, named};
@@ -17,8 +18,8 @@ use self::folder::import_folder;
 use super::Verb;
 use crate::porcelain::branches::refuse_forgotten;
 use crate::porcelain::import_report::{CONFLICT_HINT, print, warn_of_notes, warn_of_odd};
-use crate::program::invocation::{Invocation, input_name, open_file, stamp};
-use crate::view::error::{Answer, Hint, Result};
+use crate::program::invocation::{Invocation, has_own_branch, input_name, open_file, stamp};
+use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::progress::Progress;
 
 const FORMATS_HINT: &str = "'turntree import --help' lists the formats; --format names one";
@@ -47,6 +48,10 @@ pub(crate) struct Import {
     /// The session it becomes or continues; the file's name by default
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
+    /// The branch that a document goes on which is one turn, a snapshot of a framework; by default the
+    /// one that commands act on if it is of the session, else main
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
     /// Point HEAD at the imported branch
     #[arg(long)]
     switch: bool,
@@ -59,6 +64,12 @@ impl Verb for Import {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let format = self.format.as_deref().map(named).transpose()?;
         let name = input_name(&self.file);
+        if self.branch.is_some() && (self.file.is_dir() || !self.is_document(format)?) {
+            let message = format!("{name}: only a document that is one turn goes on a branch");
+            let hint = "transcripts and directories name branches themselves; for standard input \
+                        name the --format";
+            return Err(Failure::hinted(Error::invalid(message), hint));
+        }
         if let Some(found) = codesign::gather(&self.file, format)? {
             return self.import_designs(run, format, &found);
         }
@@ -76,7 +87,13 @@ impl Verb for Import {
                 .hint(ErrorKind::InvalidInput, FORMATS_HINT)?;
         }
         let repo = run.open_or_create()?;
-        let options = self.options(format)?;
+        let mut options = self.options(format)?;
+        if has_own_branch() || self.is_document(format)? {
+            options.branch = self.branch(&repo, &options.session)?;
+        }
+        if let Some(branch) = &options.branch {
+            branch.session().clone_into(&mut options.session);
+        }
         refuse_forgotten(&repo, [&*options.session], self.again)?;
         let directory = working_directory(&self.file);
         let input = Progress::new(input, &name, total);
@@ -125,6 +142,39 @@ impl Import {
         Ok((Box::new(BufReader::with_capacity(HEAD_BYTES, file)), total))
     }
 
+    /// Returns whether the file is one turn, as far as that can be told before it is read.
+    fn is_document(&self, format: Option<&'static Format>) -> Result<bool> {
+        if let Some(format) = format {
+            return Ok(format.is_document());
+        }
+        if self.file == Path::new("-") {
+            return Ok(false);
+        }
+        let head = read_head(BufReader::new(open_file(&self.file)?));
+        Ok(head.and_then(|head| detect(&head)).is_ok_and(Format::is_document))
+    }
+
+    /// The branch for a document: the one that is named, with its session where that says one; else the
+    /// one that commands act on, when it is of the session or the environment names it and no session
+    /// is named.
+    fn branch(&self, repo: &Repository, session: &str) -> Result<Option<BranchName>> {
+        if let Some(name) = &self.branch {
+            let branch = match name.contains('/') {
+                true => name.parse()?,
+                false => BranchName::new(session, name)?,
+            };
+            if self.session.as_deref().is_some_and(|session| session != branch.session()) {
+                let message = format!("branch {branch} is of another session than --session says");
+                return Err(Error::invalid(message).into());
+            }
+            return Ok(Some(branch));
+        }
+        let Ok(acting) = repo.head() else { return Ok(None) };
+        let is_of_session = acting.branch.session() == session;
+        let is_told = self.session.is_none() && has_own_branch();
+        Ok((is_of_session || is_told).then_some(acting.branch))
+    }
+
     fn options(&self, format: Option<&'static Format>) -> Result<ImportOptions> {
         Ok(ImportOptions {
             format,
@@ -132,6 +182,7 @@ impl Import {
             stamp: stamp()?,
             switch: self.switch,
             adoption: None,
+            branch: None,
         })
     }
 }

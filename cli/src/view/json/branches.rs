@@ -38,15 +38,15 @@ pub(crate) struct Forked {
     pub(crate) worktree: Option<String>,
 }
 
-/// `edit` and `uncompact`.
+/// `edit`, `compact` and `uncompact`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Edited {
     /// The snapshot that was edited.
     pub(crate) from: String,
     pub(crate) session: String,
-    /// The new branch.
+    /// The branch that has the edited conversation.
     pub(crate) branch: String,
-    /// Its snapshot; `null` on a dry run.
+    /// The new snapshot; `null` on a dry run, and when nothing changes.
     pub(crate) id: Option<String>,
     pub(crate) turn: u64,
     pub(crate) dry_run: bool,
@@ -59,6 +59,9 @@ pub(crate) struct Edited {
     pub(crate) shortened: u64,
     pub(crate) bytes_before: u64,
     pub(crate) bytes_after: u64,
+    /// About so many tokens: a quarter of the bytes.
+    pub(crate) tokens_before: u64,
+    pub(crate) tokens_after: u64,
 }
 
 /// `branch --delete`.

@@ -13,7 +13,9 @@ use serde_json::{Map as Fields, Value};
 use super::changes::{Lineage, ReadableTurn};
 use super::gaps::Gaps;
 use super::lines;
-use crate::context::{Context, PathTarget, Section, Shape, split, text_key};
+use crate::context::{
+    Context, PathTarget, Section, Shape, same_by_value, says_the_same, split, text_key,
+};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Time};
 use crate::repo::{LogEntry, Repository};
@@ -331,7 +333,13 @@ impl BlameWalk<'_, '_> {
                 let mut changed = HashSet::new();
                 for change in diff_maps(&Map::open(source, old)?, &Map::open(source, new)?, source)
                 {
-                    changed.insert(text_key(&change?.key)?);
+                    let change = change?;
+                    let both = change.old.as_ref().zip(change.new.as_ref());
+                    if !both
+                        .is_some_and(|(old, new)| says_the_same(source, old, new).unwrap_or(false))
+                    {
+                        changed.insert(text_key(&change.key)?);
+                    }
                 }
                 let same: Vec<bool> = names.iter().map(|name| !changed.contains(name)).collect();
                 Ok(Box::new(move |at| same.get(at).copied().unwrap_or(false).then_some(at)))
@@ -339,8 +347,14 @@ impl BlameWalk<'_, '_> {
             BlameSubject::Items => {
                 let (old, new) = (List::open(source, old)?, List::open(source, new)?);
                 let changes = diff_lists(&old, &new, source)?;
+                let same = same_by_value(source, &old, &new)?;
+                let same: HashMap<u64, u64> =
+                    same.into_iter().map(|(old, new)| (new, old)).collect();
                 Ok(Box::new(move |at| {
                     let at = at as u64;
+                    if let Some(before) = same.get(&at) {
+                        return usize::try_from(*before).ok();
+                    }
                     let next = changes.partition_point(|change| change.new.end <= at);
                     let inside = changes.get(next).is_some_and(|change| change.new.contains(&at));
                     let before = next.checked_sub(1).and_then(|last| changes.get(last));

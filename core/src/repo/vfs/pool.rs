@@ -197,11 +197,24 @@ impl Repository {
     /// # Errors
     /// `InvalidInput` when other contents have its URIs; those of writing.
     pub fn put_payload(&self, new: &NewPayload, stamp: &Signature) -> Result<StoredPayload> {
+        let stored = self.put_payloads(std::slice::from_ref(new), stamp)?;
+        stored.into_iter().next().ok_or_else(|| Error::invalid("nothing was stored"))
+    }
+
+    /// Stores payloads in one operation, as [`Repository::put_payload`] does one.
+    ///
+    /// # Errors
+    /// Those of [`Repository::put_payload`]; then none is stored.
+    pub fn put_payloads(
+        &self,
+        new: &[NewPayload],
+        stamp: &Signature,
+    ) -> Result<Vec<StoredPayload>> {
         self.retried(|repo| {
             let mut change = repo.begin();
-            let stored = change.put_payloads(std::slice::from_ref(new), stamp.time.micros)?;
+            let stored = change.put_payloads(new, stamp.time.micros)?;
             change.commit(stamp, "vfs put")?;
-            stored.into_iter().next().ok_or_else(|| Error::invalid("nothing was stored"))
+            Ok(stored)
         })
     }
 

@@ -1,0 +1,352 @@
+//! Differences as people mean them: what JSON says counts, and not how it is printed.
+//!
+//! A client that reads its messages and writes them again changes spaces, escapes and the order of
+//! members, and with them every id. Nothing stored follows from this module: ids are of bytes, and
+//! merges, exports and collections compare these.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+use super::diff::{SectionDiff, diff_shaped};
+use super::{Context, ContextDiff, SectionChange, changed_sections};
+use crate::error::{ErrorKind, Result};
+use crate::object::{ID_BYTES, Kind, ObjectId, ObjectSource};
+use crate::tree::{Item, List, diff_lists};
+
+/// Sections whose bytes count: files, and the pieces of a transcript.
+const OF_BYTES: [&str; 2] = ["files", super::SOURCE];
+
+/// Members of a record that name it, the one that counts first.
+const IDS: [&str; 2] = ["uuid", "id"];
+
+/// What an entry says.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Meaning {
+    /// A digest of its value and of what is noted beside it; of its id where it is no JSON.
+    value: [u8; ID_BYTES],
+    /// Its own name for itself.
+    id: Option<String>,
+}
+
+/// Compares `old` with `new` as [`diff`](super::diff) does, but that entries which say the same count
+/// as unchanged, and that messages with the same id count as changed, wherever they stand in a gap. Files
+/// are compared by their bytes. Reads the entries that were replaced.
+///
+/// # Errors
+/// Those of reading.
+pub fn diff_by_value(
+    source: &dyn ObjectSource,
+    old: &Context,
+    new: &Context,
+) -> Result<ContextDiff> {
+    let (old, new) = (old.sections(source)?, new.sections(source)?);
+    let mut changed = ContextDiff::new();
+    for (name, old, new) in changed_sections(&old, &new) {
+        let mut changes = diff_shaped(source, old, new, &mut |old, new, changes| match OF_BYTES
+            .contains(&name)
+        {
+            true => super::diff::diff_lists_of(source, old, new, changes),
+            false => list_changes(source, old, new, changes),
+        })?;
+        if !OF_BYTES.contains(&name) {
+            let mut kept = Vec::with_capacity(changes.len());
+            for change in changes {
+                let same = match (&change.old, &change.new) {
+                    (Some(old), Some(new)) => says_the_same(source, old, new)?,
+                    _ => false,
+                };
+                if !same {
+                    kept.push(change);
+                }
+            }
+            changes = kept;
+        }
+        if !changes.is_empty() {
+            changed.insert(name.to_owned(), SectionDiff { changes });
+        }
+    }
+    Ok(changed)
+}
+
+/// For two lists, the positions of items that say the same inside what [`diff_lists`] calls changed,
+/// old and new, both rising.
+///
+/// # Errors
+/// Those of reading.
+pub(crate) fn same_by_value(
+    source: &dyn ObjectSource,
+    old: &List,
+    new: &List,
+) -> Result<Vec<(u64, u64)>> {
+    let mut same = Vec::new();
+    for change in diff_lists(old, new, source)? {
+        let before = meanings(source, old, change.old.clone(), change.new.is_empty())?;
+        let after = meanings(source, new, change.new.clone(), change.old.is_empty())?;
+        let values = |entries: &[(Item, Meaning)]| -> Vec<_> {
+            entries.iter().map(|(_, meaning)| Some(meaning.value)).collect()
+        };
+        let found = aligned(&values(&before), &values(&after));
+        let place = |(a, b)| (change.old.start + a as u64, change.new.start + b as u64);
+        same.extend(found.into_iter().map(place));
+    }
+    Ok(same)
+}
+
+/// Adds the changes of a list whose items count by what they say.
+fn list_changes(
+    source: &dyn ObjectSource,
+    old: &List,
+    new: &List,
+    changes: &mut Vec<SectionChange>,
+) -> Result<()> {
+    for change in diff_lists(old, new, source)? {
+        let before = meanings(source, old, change.old.clone(), change.new.is_empty())?;
+        let after = meanings(source, new, change.new.clone(), change.old.is_empty())?;
+        let keys = |entries: &[(Item, Meaning)], of: fn(&Meaning) -> Option<Key>| -> Vec<_> {
+            entries.iter().map(|(_, meaning)| of(meaning)).collect()
+        };
+        let value = |meaning: &Meaning| Some(Key::Value(meaning.value));
+        let id = |meaning: &Meaning| meaning.id.clone().map(Key::Id);
+        let same = aligned(&keys(&before, value), &keys(&after, value));
+        let mut at = (0, 0);
+        for (a, b) in same.into_iter().chain([(before.len(), after.len())]) {
+            let (old_part, new_part) = (part(&before, at.0, a), part(&after, at.1, b));
+            let named = aligned(&keys(old_part, id), &keys(new_part, id));
+            let ends = (old_part.len(), new_part.len());
+            let mut from = (0, 0);
+            for (old_at, new_at) in named.into_iter().chain([ends]) {
+                let is_end = (old_at, new_at) == ends;
+                let old_end = old_at + usize::from(!is_end);
+                let new_end = new_at + usize::from(!is_end);
+                // What stands before a message with the same id, and then that.
+                for (old_range, new_range) in
+                    [(from.0..old_at, from.1..new_at), (old_at..old_end, new_at..new_end)]
+                {
+                    let old_items = part(old_part, old_range.start, old_range.end);
+                    let new_items = part(new_part, new_range.start, new_range.end);
+                    for offset in 0..old_items.len().max(new_items.len()) {
+                        let item = |items: &[(Item, Meaning)]| {
+                            items.get(offset).map(|(item, _)| item.clone())
+                        };
+                        let (old, new) = (item(old_items), item(new_items));
+                        let index = match new.is_some() {
+                            true => change.new.start + (at.1 + new_range.start + offset) as u64,
+                            false => change.old.start + (at.0 + old_range.start + offset) as u64,
+                        };
+                        changes.push(SectionChange { key: index.to_string(), old, new });
+                    }
+                }
+                from = (old_end, new_end);
+            }
+            at = (a + 1, b + 1);
+        }
+    }
+    Ok(())
+}
+
+/// What entries are matched by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Value([u8; ID_BYTES]),
+    Id(String),
+}
+
+fn part<T>(items: &[T], from: usize, to: usize) -> &[T] {
+    items.get(from..to).unwrap_or_default()
+}
+
+/// The items of a range with what they say; without reading them when nothing is to be matched.
+fn meanings(
+    source: &dyn ObjectSource,
+    list: &List,
+    range: std::ops::Range<u64>,
+    is_alone: bool,
+) -> Result<Vec<(Item, Meaning)>> {
+    let mut found = Vec::new();
+    for item in list.iter(source, range) {
+        let item = item?;
+        let meaning = match is_alone {
+            true => Meaning { value: *item.link.id.as_bytes(), id: None },
+            false => meaning(source, &item)?,
+        };
+        found.push((item, meaning));
+    }
+    Ok(found)
+}
+
+/// Returns whether two entries say the same.
+///
+/// # Errors
+/// Those of reading.
+pub(crate) fn says_the_same(source: &dyn ObjectSource, old: &Item, new: &Item) -> Result<bool> {
+    if old.link.kind != Kind::Blob || new.link.kind != Kind::Blob {
+        return Ok(false);
+    }
+    Ok(meaning(source, old)?.value == meaning(source, new)?.value)
+}
+
+/// What an entry says. One whose content is gone says what its id does.
+fn meaning(source: &dyn ObjectSource, item: &Item) -> Result<Meaning> {
+    let own = || Meaning { value: *item.link.id.as_bytes(), id: None };
+    if item.link.kind != Kind::Blob {
+        return Ok(own());
+    }
+    let bytes = match source.read_as(Kind::Blob, &item.link.id) {
+        Ok(bytes) => bytes,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Expired) => {
+            return Ok(own());
+        }
+        Err(error) => return Err(error),
+    };
+    if !matches!(bytes.first(), Some(b'{' | b'[' | b' ' | b'\n' | b'\r' | b'\t')) {
+        return Ok(own());
+    }
+    let Ok(value) = serde_json::from_slice::<Value>(&bytes) else { return Ok(own()) };
+    let mut said = Vec::with_capacity(bytes.len());
+    said.extend_from_slice(&item.meta);
+    said.push(0);
+    write_value(&value, &mut said);
+    let id = IDS.iter().find_map(|name| Some(value.get(name)?.as_str()?.to_owned()));
+    Ok(Meaning { value: *ObjectId::of(Kind::Blob, &said).as_bytes(), id })
+}
+
+/// Writes a value in the one way that follows from it. Its depth is bounded by the parser's.
+fn write_value(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Array(values) => {
+            out.push(b'[');
+            for value in values {
+                write_value(value, out);
+                out.push(b',');
+            }
+            out.push(b']');
+        }
+        Value::Object(members) => {
+            let mut names: Vec<&String> = members.keys().collect();
+            names.sort_unstable();
+            out.push(b'{');
+            for name in names {
+                out.extend(Value::from(name.as_str()).to_string().into_bytes());
+                out.push(b':');
+                write_value(members.get(name).unwrap_or(&Value::Null), out);
+                out.push(b',');
+            }
+            out.push(b'}');
+        }
+        other => out.extend(other.to_string().into_bytes()),
+    }
+}
+
+/// The positions of entries with equal keys, in the longest order that both have; of what both share
+/// nothing, nothing. Entries without a key match none.
+fn aligned<K: Eq + std::hash::Hash>(old: &[Option<K>], new: &[Option<K>]) -> Vec<(usize, usize)> {
+    let known: HashSet<&K> = old.iter().flatten().collect();
+    let shared: HashSet<&K> = new.iter().flatten().filter(|key| known.contains(key)).collect();
+    if shared.is_empty() {
+        return Vec::new();
+    }
+    let sequence = |side: &[Option<K>]| -> Vec<usize> {
+        let shared = |key: &Option<K>| key.as_ref().is_some_and(|key| shared.contains(key));
+        (0..side.len()).filter(|at| side.get(*at).is_some_and(shared)).collect()
+    };
+    let (old_at, new_at) = (sequence(old), sequence(new));
+    let mut numbers: HashMap<&K, usize> = HashMap::new();
+    for (at, side) in old_at.iter().map(|at| (at, old)).chain(new_at.iter().map(|at| (at, new))) {
+        if let Some(Some(key)) = side.get(*at) {
+            let next = numbers.len();
+            numbers.entry(key).or_insert(next);
+        }
+    }
+    let numbered = |places: &[usize], side: &[Option<K>]| -> Vec<usize> {
+        let key = |at: &usize| side.get(*at).and_then(Option::as_ref);
+        places.iter().filter_map(|at| numbers.get(key(at)?).copied()).collect()
+    };
+    let mut found = Vec::new();
+    let (a, b) = (numbered(&old_at, old), numbered(&new_at, new));
+    for change in capture_diff_slices(Algorithm::Myers, &a, &b) {
+        let DiffOp::Equal { old_index, new_index, len } = change else { continue };
+        let pairs = old_at.iter().skip(old_index).zip(new_at.iter().skip(new_index)).take(len);
+        found.extend(pairs.map(|(a, b)| (*a, *b)));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::{Builder, MessageEntry, Role};
+    use crate::object::{Memory, ObjectSink};
+
+    fn context(objects: &mut Memory, messages: &[&str], note: &str) -> Context {
+        let mut builder = Builder::new();
+        for message in messages {
+            let blob = objects.write(Kind::Blob, message.to_string().into()).unwrap();
+            let entry = MessageEntry::new(blob, Role::User, "json");
+            builder.push_message(objects, "main", &entry).unwrap();
+        }
+        builder.set_entry(objects, "scratchpad", "note", Some(note.to_owned().into())).unwrap();
+        builder
+            .set_file(
+                objects,
+                "a.json",
+                Some((crate::context::FileMode::Regular, note.to_owned().into())),
+            )
+            .unwrap();
+        let tree = builder.write(objects).unwrap();
+        Context::open(objects, &tree).unwrap()
+    }
+
+    /// Places of messages: those in the old conversation with `-`, in the new with `+`, in both `*`.
+    fn told(old: &[&str], new: &[&str]) -> Vec<String> {
+        let mut objects = Memory::new();
+        let (old, new) = (context(&mut objects, old, "x"), context(&mut objects, new, "x"));
+        let changed = diff_by_value(&objects, &old, &new).unwrap();
+        let changes = changed.get("agents/main/messages").map(|diff| diff.changes.clone());
+        let sign = |change: &SectionChange| match (&change.old, &change.new) {
+            (Some(_), Some(_)) => "*",
+            (Some(_), None) => "-",
+            _ => "+",
+        };
+        let told = |change: SectionChange| format!("{}{}", sign(&change), change.key);
+        changes.unwrap_or_default().into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn messages_that_are_printed_in_another_way_are_no_change() {
+        let a = r#"{"role":"user","content":"é","n":1.50}"#;
+        let b = r#"{"content": "\u00e9", "n": 1.5, "role": "user"}"#;
+        let c = r#"{"role":"user","content":"c"}"#;
+        let other = r#"{"role":"user","content":"e"}"#;
+        assert_eq!(told(&[a], &[b]), Vec::<String>::new());
+        assert_eq!(told(&[a, c], &[b, c, other]), ["+2"]);
+        assert_eq!(told(&[a, c], &[other, b, " {\"role\":\"user\",\"content\":\"c\"}"]), ["+0"]);
+        assert_eq!(told(&[a, c, a], &[b, b]), ["-1"]);
+        assert_eq!(told(&[a], &[other]), ["*0"]);
+        // Text that is no JSON counts by its bytes, and so does an array in another order.
+        assert_eq!(told(&["hi"], &["hi "]), ["*0"]);
+        assert_eq!(told(&["[1, 2]"], &["[2, 1]"]), ["*0"]);
+        assert_eq!(told(&[r#"{"a":"1"}"#], &[r#"{"a":1}"#]), ["*0"]);
+    }
+
+    #[test]
+    fn a_message_with_the_same_id_is_the_same_message_changed() {
+        let said = |id: &str, text: &str| format!(r#"{{"id":"{id}","content":"{text}"}}"#);
+        let (one, two, three) = (said("1", "a"), said("2", "b"), said("3", "c"));
+        let grown = said("2", "b and more");
+        assert_eq!(told(&[&one, &two], &[&grown]), ["-0", "*0"]);
+        assert_eq!(told(&[&two], &[&one, &grown, &three]), ["+0", "*1", "+2"]);
+    }
+
+    #[test]
+    fn entries_count_by_what_they_say_and_files_by_their_bytes() {
+        let mut objects = Memory::new();
+        let old = context(&mut objects, &[], r#"{"a":1,"b":2}"#);
+        let new = context(&mut objects, &[], r#"{ "b": 2, "a": 1 }"#);
+        let changed = diff_by_value(&objects, &old, &new).unwrap();
+        assert_eq!(changed.keys().collect::<Vec<_>>(), ["files"]);
+        let same = diff_by_value(&objects, &old, &old).unwrap();
+        assert!(same.is_empty());
+    }
+}

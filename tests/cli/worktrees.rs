@@ -257,6 +257,26 @@ fn an_agent_in_a_worktree_lands_on_its_branch() {
 }
 
 #[test]
+fn resume_in_a_worktree_goes_on_there() {
+    let project = Project::new();
+    project.begin();
+    let own = project.path("own.jsonl");
+    let dir = project.path("project");
+    fs::write(&own, claude_code(4).replace("/project", dir.to_str().unwrap())).unwrap();
+    project.run("project", &["import", own.to_str().unwrap(), "--session", "own"]);
+    project.run("project", &["switch", "own"]);
+    project.run("project", &["fork", "plan", "--worktree", "../plan"]);
+    let cwd = |words: &[&str]| {
+        let planned = project.json("plan", &[&["resume", "--dry-run"], words].concat());
+        planned["cwd"].as_str().unwrap().to_owned()
+    };
+    let (plan, project) = (project.path("plan"), dir);
+    assert_eq!(cwd(&[]), plan.to_str().unwrap());
+    assert_eq!(cwd(&["turn:2"]), plan.to_str().unwrap());
+    assert_eq!(cwd(&["own/main"]), project.to_str().unwrap(), "another strategy");
+}
+
+#[test]
 fn a_merge_with_files_brings_them_and_one_undo_takes_all_back() {
     let project = Project::new();
     project.begin();

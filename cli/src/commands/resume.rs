@@ -28,6 +28,7 @@ use crate::porcelain::rewind::{
 };
 use crate::porcelain::worktree::{MadeWorktree, MadeWorktrees, PlannedWorktree, plan_worktrees};
 use crate::program::complete::revisions;
+use crate::program::here::worktree_around;
 use crate::program::invocation::{Invocation, stamp, whole_path};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::output::{FAINT, NAME, warn};
@@ -110,7 +111,7 @@ impl Verb for Resume {
         let worktree = self.planned_worktree(&repo, &from)?;
         let cwd = match &worktree {
             Some(worktree) => worktree.workspace(),
-            None => self.directory(&repo, &from)?,
+            None => self.directory(&repo, &from, revision.branch.as_ref())?,
         };
         let planned = self.plan(&repo, from, cwd)?;
         if self.files {
@@ -189,10 +190,21 @@ impl Resume {
         Ok(Planned { from, turn, agent, session, cwd, now, title, transcript, place, branch })
     }
 
-    /// The working directory, which must be there.
-    fn directory(&self, repo: &Repository, from: &ObjectId) -> Result<PathBuf> {
+    /// The working directory, which must be there: of a strategy the worktree that the caller is in.
+    fn directory(
+        &self,
+        repo: &Repository,
+        from: &ObjectId,
+        of: Option<&BranchName>,
+    ) -> Result<PathBuf> {
         if let Some(dir) = &self.cwd {
             return Ok(whole_path(dir)?);
+        }
+        if let Some((dir, branch)) = worktree_around(repo, Path::new("."))
+            && of.is_none_or(|of| *of == branch)
+            && repo.commit(from)?.session == branch.session()
+        {
+            return Ok(dir);
         }
         let hint = "name the working directory with --cwd DIR";
         let known = fact(repo, &repo.context(from)?, "cwd")?.or(repo.workspace_of(from)?);

@@ -3,6 +3,7 @@
 mod codesign;
 mod folder;
 
+use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -67,7 +68,7 @@ impl Verb for Import {
         if self.branch.is_some() && (self.file.is_dir() || !self.is_document(format)?) {
             let message = format!("{name}: only a document that is one turn goes on a branch");
             let hint = "transcripts and directories name branches themselves; for standard input \
-                        name the --format";
+                        and pipes name the --format";
             return Err(Failure::hinted(Error::invalid(message), hint));
         }
         if let Some(found) = codesign::gather(&self.file, format)? {
@@ -148,6 +149,10 @@ impl Import {
             return Ok(format.is_document());
         }
         if self.file == Path::new("-") {
+            return Ok(false);
+        }
+        if fs::metadata(&self.file).is_ok_and(|found| !found.is_file()) {
+            // What a pipe gives is given once.
             return Ok(false);
         }
         let head = read_head(BufReader::new(open_file(&self.file)?));

@@ -189,7 +189,9 @@ fn pack_away(site: &mut Site<'_>) {
     let _ = site.run(&["repack"]).expect(&[0]);
     site.fill("other", 1);
     let reader = site.open();
-    let pack = super::invariants::files(&site.dir.join("packs")).pop().expect("a pack");
+    let files = super::invariants::files(&site.dir.join("packs")).into_iter();
+    let mut packs = files.filter(|path| path.extension().is_some_and(|end| end == "pack"));
+    let pack = packs.next_back().expect("a pack");
     let kept = site.dir.with_file_name("kept");
     fs::rename(&pack, &kept).expect("a rename");
     // What is open stays open.

@@ -170,7 +170,12 @@ fn check_nothing_is_left(repo: &Repository, dir: &Path) {
     let count = |folder: &str| std::fs::read_dir(dir.join(folder)).unwrap().count();
     let names =
         || files(dir).iter().map(|path| format!("\n{}", path.display())).collect::<String>();
-    assert_eq!(count("packs"), summary.packs, "packs that belong to nobody: {}", names());
+    let is_parity = |path: &PathBuf| path.extension().is_some_and(|end| end == "parity");
+    let (parities, packs): (Vec<_>, Vec<_>) =
+        files(&dir.join("packs")).into_iter().partition(is_parity);
+    assert_eq!(packs.len(), summary.packs, "packs that belong to nobody: {}", names());
+    let has_pack = |parity: &PathBuf| packs.contains(&parity.with_extension("pack"));
+    assert!(parities.iter().all(has_pack), "a parity of no pack: {}", names());
     let segments = summary.active_segments + summary.sealed_segments;
     assert_eq!(count("journal"), segments, "segments that belong to nobody: {}", names());
     assert!(segments <= MAX_SEGMENTS, "{segments} segments: {}", names());

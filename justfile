@@ -28,6 +28,10 @@ bench *ARGS:
 compare *ARGS:
     benches/compare/run.sh {{ARGS}}
 
+# The ten policies of the audit: what each says, and what the disk holds; see benches/README.md.
+bounded *ARGS:
+    cargo run --release -p turntree-tests --bin bounded -- {{ARGS}}
+
 # One fdatasync a commit and no rename.
 syscalls:
     benches/syscalls.sh

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Reads a turntree store of format version 1; written from the pages beside it alone.
+"""Reads a turntree store or bundle of version 1 or 2; written from the pages beside it alone.
 
-    reader.py STORE refs [N]                   what each ref holds, or held after operation N
-    reader.py STORE log [REV]                  first parents: id, turn, time, trigger, message
-    reader.py STORE ls REV [SECTION]           the sections of a context, or the entries of one
-    reader.py STORE cat REV [SECTION [ENTRY]]  the bytes of an object, a section, an entry
-    reader.py STORE objects                    every id: its kind, and its size or why it is gone
+    reader.py FROM refs                    what each ref holds
+    reader.py FROM log [REV]               first parents: id, turn, time, trigger, message
+    reader.py FROM ls REV[:PATH]           the sections of a context, or the entries of one
+    reader.py FROM cat REV[:PATH]          the bytes of an object, a section, an entry
+    reader.py FROM transcript REV [AGENT]  what was imported; else the messages, a line each
+    reader.py FROM objects                 every id: its kind, and its size or why it is gone
 
-REV is a ref, or the first digits of an id; `log` begins at HEAD without one.
-An entry is named by its key, or by its place in a list, from 0.
+FROM is the directory of a store, or the file of a bundle, which takes bundle.py beside this one.
+REV is a ref, branch, tag or pin, or the first digits of an id.
+PATH is a section, and behind a slash the key of an entry, or its place in a list, from 0.
 It needs the packages blake3, cbor2 and zstandard.
 All that is printed was verified; damage is told on stderr, and then the status is 1.
 """
@@ -21,9 +23,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
+from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 import cbor2
 import zstandard
@@ -32,19 +34,14 @@ from blake3 import blake3
 MAGIC = b"\x89TT%c\r\n\x1a\n"
 
 
-class Refused(Exception):
-    """Bytes that are not as the pages say, or something that is not there."""
-
-
-# What reading bytes that are not as the pages say can end in.
-DAMAGE = Refused, OSError, LookupError, TypeError, ValueError, AttributeError
+DAMAGE = OSError, LookupError, TypeError, ValueError, AttributeError  # what bad bytes end in
 DAMAGE += struct.error, cbor2.CBORError, zstandard.ZstdError
 
 
 def require(condition: object, message: str) -> None:
     """Refuses what is at hand unless the condition holds."""
     if not condition:
-        raise Refused(message)
+        raise ValueError(message)
 
 
 def checksum(what: str, data: bytes) -> bytes:
@@ -52,9 +49,14 @@ def checksum(what: str, data: bytes) -> bytes:
     return blake3(data, derive_key_context=f"turntree v1 {what}").digest()
 
 
+def require_sum(what: str, written: bytes, data: bytes) -> None:
+    """Refuses a part of a file whose checksum is another than was written."""
+    require(written == checksum(what, data), f"{what} does not verify")
+
+
 def decompress(stored: bytes, size: int, base: bytes = b"") -> bytes:
     """What a zstd frame holds, of which the size is known from elsewhere."""
-    require(zstandard.frame_content_size(stored) == size, "a frame of another size")
+    require(zstandard.frame_content_size(stored) == size <= len(stored) << 16, "another size")
     prefix = zstandard.ZstdCompressionDict(base, zstandard.DICT_TYPE_RAWCONTENT) if base else None
     return zstandard.ZstdDecompressor(prefix).decompress(stored, allow_extra_data=False)
 
@@ -64,11 +66,20 @@ def split(data: bytes, width: int = 32) -> list[bytes]:
     return [data[at : at + width] for at in range(0, len(data), width)]
 
 
+def signed(coded: int) -> int:
+    """An integer that may be negative."""
+    return coded >> 1 ^ -(coded & 1)
+
+
+def in_turn(flat: list, width: int) -> Iterator[tuple]:
+    """What stands in an array in turn: name, value, name, value, and so on."""
+    return zip(*[iter(flat)] * width, strict=True)
+
+
 # ---- object.md
 BLOB, NODE, COMMIT, TAG, OPERATION = range(5)
 KINDS = "blob", "node", "commit", "tag", "operation"
 KEYS = [checksum(kind, b"") for kind in KINDS]
-MOST_BYTES = 2 << 30, 4 << 20, 4 << 20, 4 << 20, 4 << 20
 Commit = namedtuple("Commit", "tree parents session turn author time trigger message metadata")
 Tag = namedtuple("Tag", "target kind name tagger micros message expires", defaults=[None])
 OPERATION_FIELDS = "parents sequence micros actor reason changes undoes"
@@ -84,24 +95,13 @@ def verified(id_: bytes, kind: int, data: bytes) -> tuple[int, bytes]:
     return kind, data
 
 
-def decode(kind: int, data: bytes) -> Any:
+def decode(kind: int, data: bytes):
     """What canonical CBOR says; of a node the array, of a structure its fields."""
     value = cbor2.loads(data)
     require(cbor2.dumps(value) == data, "CBOR that is not canonical")
-    if kind == NODE:
-        return value
-    require((kind, value[0]) in STRUCTURES, f"{KINDS[kind]} of version {value[0]}")
-    return STRUCTURES[kind, value[0]](*value[1:])
-
-
-def signed(coded: int) -> int:
-    """An integer that may be negative."""
-    return coded >> 1 ^ -(coded & 1)
-
-
-def in_turn(flat: list, width: int) -> Iterator[tuple]:
-    """What stands in an array in turn: name, value, name, value, and so on."""
-    return zip(*[iter(flat)] * width, strict=True)
+    known = kind == NODE or (kind, value[0]) in STRUCTURES
+    require(known, f"{KINDS[kind]} of version {value[0]}")
+    return value if kind == NODE else STRUCTURES[kind, value[0]](*value[1:])
 
 
 # ---- journal.md
@@ -109,7 +109,6 @@ RECORD = struct.Struct("<8sII16sQQQ32s")
 DIRECTORY_ENTRY = struct.Struct("<32sBBxxII")
 INDEX_ENTRY = struct.Struct("<QIIBB6x")
 BATCH, INDEX = 1, 2
-Place = namedtuple("Place", "offset size stored kind codec")
 FIELDS = "at magic type count segment sequence directory payload last"
 Record = namedtuple("Record", f"{FIELDS} payload_at trailer_at places operations")
 
@@ -121,10 +120,9 @@ class Segment:
         self.name, self.id, self.data = path.name, bytes.fromhex(path.stem), path.read_bytes()
         self.places, self.gone = {}, {}
 
-    def read(self, id_: bytes, place: Place | None = None) -> tuple[int, bytes]:
+    def read(self, id_: bytes, place: tuple | None = None) -> tuple[int, bytes]:
         """The kind and the bytes of an object, verified."""
         offset, size, stored, kind, codec = place or self.places[id_]
-        require(codec < 2 and size <= min(MOST_BYTES[kind], stored << 16), "no object can be so")
         data = self.data[offset : offset + stored]
         return verified(id_, kind, decompress(data, size) if codec else data)
 
@@ -144,9 +142,9 @@ class Segment:
         """Takes in what is in a batch."""
         offset = record.payload_at
         directory, written = self.data[record.at : offset - 32], self.data[offset - 32 : offset]
-        require(written == checksum("batch directory", directory), "a directory does not verify")
+        require_sum("batch directory", written, directory)
         for id_, kind, codec, size, stored in DIRECTORY_ENTRY.iter_unpack(directory[120:]):
-            place = record.places[id_] = Place(offset, size, stored, kind, codec)
+            place = record.places[id_] = offset, size, stored, kind, codec
             offset += stored
             if kind == OPERATION:
                 record.operations[id_] = decode(*self.read(id_, place))
@@ -184,21 +182,12 @@ class Segment:
         if last and self.is_whole(last):
             yield last
 
-    def take_batches(self, damage: list[str]) -> list[tuple[Operation, bytes, bool]]:
-        """Takes in every batch; returns the operations, and whether a record follows each."""
-        operations, records = [], list(self.records(damage))
-        for record in records:
-            self.places |= record.places
-            for id_, operation in record.operations.items():
-                operations.append((operation, id_, record is not records[-1]))
-        return operations
-
     def take_index(self, at: int) -> bool:
         """Takes in what the index of a sealed segment lists."""
         record = self.header(at)
         require(record and record.type == INDEX and self.is_whole(record), "no index")
         payload, end = self.data[record.payload_at : record.trailer_at], 1024 + 32 * record.count
-        places = map(Place._make, INDEX_ENTRY.iter_unpack(payload[end:]))
+        places = INDEX_ENTRY.iter_unpack(payload[end:])
         self.places = dict(zip(split(payload[1024:end]), places, strict=True))
         return True
 
@@ -207,7 +196,7 @@ class Segment:
 PACK_HEADER = struct.Struct("<8sII16s16sIIII32s32s")
 FRAME = struct.Struct("<8s16sIB3sIIIIII32s32s")
 BLOCK = struct.Struct("<B3xIIII")
-FOOTER = struct.Struct("<8sIIIIII16sQ32s32s32s32s")
+PACK_FOOTER = struct.Struct("<8sIIIIII16sQ32s32s32s32s")
 GONE, PARTS, LINKS, CUT = 254, 255, 1, 2
 REASONS = {1: "elided", 2: "redacted"}
 
@@ -222,16 +211,13 @@ class Pack:
         (
             first, version, count, gone, slots, parts, blocks, self.salt, table,
             ids_sum, table_sum, header_sum, _frames_sum,
-        ) = FOOTER.unpack(footer)  # fmt: skip
+        ) = PACK_FOOTER.unpack(footer)  # fmt: skip
         notes, after = 128 + 32 * (count + gone), 128 + 32 * count + 34 * gone
         frames = after + (slots * (count + gone).bit_length() + 7) // 8
-        for what, written, data in [
-            ("footer", self.data[foot + 184 :], footer),
-            ("header", header_sum, header[:96]),
-            ("ids", ids_sum, self.data[128:frames]),
-            ("table", table_sum, self.data[table:foot]),
-        ]:
-            require(written == checksum(f"pack {what}", data), f"{what} does not verify")
+        require_sum("pack footer", self.data[foot + 184 :], footer)
+        require_sum("pack header", header_sum, header[:96])
+        require_sum("pack ids", ids_sum, self.data[128:frames])
+        require_sum("pack table", table_sum, self.data[table:foot])
         same = store, self.salt, count, gone, slots, 0, ids_sum, header_sum
         fits = PACK_HEADER.unpack(header) == (MAGIC % b"P", 1, header[12], *same)
         fits &= (first, version, path.stem) == (MAGIC % b"F", 1, self.data[foot + 184 :].hex())
@@ -239,16 +225,20 @@ class Pack:
         self.ids, said = split(self.data[128:notes]), split(self.data[notes:after], 2)
         reasons = [(kind, REASONS[reason]) for kind, reason in said]
         self.gone = dict(zip(self.ids[count:], reasons, strict=True))
-        self.blocks, self.parts, objects, at = [], [], [], frames
-        for holds, entries, base, size, stored in BLOCK.iter_unpack(self.data[table:foot]):
+        objects = self.take_table(frames, self.data[table:foot], (blocks, parts, count, table))
+        self.places = dict(zip(self.ids[:count], objects, strict=True))
+
+    def take_table(self, at: int, table: bytes, said: tuple) -> list[tuple[int, int]]:
+        """Takes the blocks in, and returns the block of each object and its place in there."""
+        self.blocks, self.parts, objects = [], [], []
+        for holds, entries, base, size, stored in BLOCK.iter_unpack(table):
             places, number = {PARTS: self.parts, GONE: []}.get(holds, objects), len(self.blocks)
-            fits = base <= number and entries <= 65536 and size <= min(16 << 20, stored << 16)
-            require(fits, f"block {number} cannot be")
+            require(base <= number and entries <= 65536 and size <= 16 << 20, "an impossible block")
             self.blocks.append((at, holds, len(places), entries, base, size, stored))
             places += [(number, entry) for entry in range(entries)]
             at += 120 + stored
-        self.places = dict(zip(self.ids[:count], objects, strict=True))
-        require((len(self.blocks), len(self.parts), at) == (blocks, parts, table), "other blocks")
+        require((len(self.blocks), len(self.parts), len(objects), at) == said, "other blocks")
+        return objects
 
     @lru_cache(maxsize=16)
     def raw(self, number: int) -> bytes:
@@ -272,14 +262,14 @@ class Pack:
         require(ends[-1] == len(raw), f"block {number}: sizes that do not add up")
         return [(word % 4, raw[at:end]) for word, at, end in zip(words, ends, ends[1:])]
 
-    def read(self, id_: bytes) -> tuple[int, bytes]:
-        """The kind and the bytes of an object, verified."""
-        number, place = self.places[id_]
-        form, body = self.entries(number)[place]
+    def read(self, id_: bytes, where: tuple | None = None) -> tuple[int, bytes]:
+        """The kind and the bytes of an object, verified; those at a place, which has no id yet."""
+        number, place = where or self.places[id_]
+        kind, (form, body) = self.blocks[number][1], self.entries(number)[place]
         pieces, at, ordinal = [] if form else [body], 0, 0
         if form == LINKS:
-            links, at = varint(body, at)
-            for _ in range(links):
+            count, at = varint(body, at)
+            for _ in range(count):
                 literal, at = varint(body, at)
                 distance, end = varint(body, at + literal)
                 ordinal += signed(distance)
@@ -290,7 +280,7 @@ class Pack:
             part, at = varint(body, at)
             block, place = self.parts[part]
             pieces.append(self.entries(block)[place][1])
-        return verified(id_, self.blocks[number][1], b"".join(pieces))
+        return (kind, b"".join(pieces)) if where else verified(id_, kind, b"".join(pieces))
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
@@ -303,28 +293,33 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 # ---- store.md, manifest.md, tree.md, context.md
 MANIFEST = struct.Struct("<8sIIQ16sQQ32sIIQ")
-MAIN = "refs/heads/default/main"
+MAIN, write = "refs/heads/default/main", sys.stdout.buffer.write
+NAMES = "{}", "refs/heads/{}", "refs/heads/{}/main", "refs/tags/{}", "refs/pins/{}"
 Entry = namedtuple("Entry", "id kind meta key")
 
 
 class Store:
-    """A store that is open for reading: its refs, its objects, and the damage that was met."""
+    """What is open for reading: its refs, its objects, and the damage that was met."""
 
     def __init__(self, folder: Path, damage: list[str]) -> None:
-        self.folder, self.damage, self.sources = folder, damage, []
+        self.folder, self.damage, self.sources, self.grafts = folder, damage, [], {}
+        if folder.is_file():
+            return import_module("bundle").load(self)
         with (folder / "superblock").open("rb") as file:
             data = file.read(96)
-            whole = data[:8] == MAGIC % b"B" and data[64:] == checksum("superblock", data[:64])
-            require(whole, "superblock: not that of a store, or damaged")
-            supported = struct.unpack("<III", data[8:20]) == (1, 1, 1) and data[40:48] == bytes(8)
-            require(supported, "superblock: of a version, or with a feature, that is not known")
+            require_sum("superblock", data[64:], data[:64])
+            said = data[:8], *struct.unpack("<III", data[8:20]), data[40:48]
+            require(data[40:48] != b"\1" + bytes(7), "an encrypted store: see encryption.md")
+            require(said == (MAGIC % b"B", 1, 1, 1, bytes(8)), "a store of an unknown version")
             self.id = data[48:64]
             fcntl.flock(file, fcntl.LOCK_SH)  # with it, nobody takes files away
             self.load()
+        if grafts := self.refs.get("refs/maintenance/grafts"):
+            self.grafts = dict(in_turn(self.read(grafts[1])[1].decode().split(), 2))
 
     def load(self) -> None:
         """Reads what the newest manifest that is whole lists, and the journal."""
-        self.newest, self.refs, operations = (0, bytes(32)), {}, []
+        self.newest, self.refs, self.known, operations = (0, bytes(32)), {}, {}, []
         paths = sorted(self.folder.glob("manifest-" + "[0-9a-f]" * 16), reverse=True)
         manifests = (self.attempt(path.name, self.read_manifest, path) for path in paths)
         sealed, packs, retired = next(filter(None, manifests), ({}, [], []))
@@ -333,16 +328,18 @@ class Store:
             if bytes.fromhex(path.stem) not in retired:
                 self.sources.append(segment := Segment(path))
                 if not index or not self.attempt(path.name, segment.take_index, index):
-                    operations += segment.take_batches(self.damage)
+                    for record in (records := list(segment.records(self.damage))):
+                        segment.places |= record.places
+                        found, followed = record.operations.items(), record is not records[-1]
+                        operations += [(it, id_, followed) for id_, it in found]
         self.damage += [f"{id_.hex()}.seg: is missing" for id_ in sealed]
         for path in [self.folder / "packs" / f"{name.hex()}.pack" for name in reversed(packs)]:
             self.sources += filter(None, [self.attempt(path.name, Pack, path, self.id)])
-        self.known: dict[bytes, tuple[int, str] | None] = {}
         for source in reversed(self.sources):
             self.known |= dict.fromkeys(source.places) | source.gone
         self.apply(operations)
 
-    def attempt(self, name: str, read: Callable, *arguments: Any) -> Any:
+    def attempt(self, name: str, read: Callable, *arguments: object):
         """What a reading gives; None where it meets damage, which is noted."""
         try:
             return read(*arguments)
@@ -352,7 +349,7 @@ class Store:
     def read_manifest(self, path: Path) -> tuple[dict[bytes, int], list[bytes], list[bytes]]:
         """One generation: takes in its refs, and returns its lists of files."""
         data = path.read_bytes()
-        require(data[-32:] == checksum("manifest", data[:-32]), "does not verify")
+        require_sum("manifest", data[-32:], data[:-32])
         *about, retired, sequence, newest, sealed, packs, size = MANIFEST.unpack(data[:104])
         packs_at = 104 + 24 * sealed
         retired_at = packs_at + 32 * packs
@@ -391,16 +388,17 @@ class Store:
     def read(self, id_: bytes) -> tuple[int, bytes]:
         """The kind and the bytes of an object, verified."""
         if gone := self.known.get(id_):
-            raise Refused(f"{KINDS[gone[0]]} {id_.hex()}: {gone[1]}")
+            raise ValueError(f"{KINDS[gone[0]]} {id_.hex()}: {gone[1]}")
         for source in self.sources:
             if id_ in source.places and (found := self.attempt(source.name, source.read, id_)):
                 return found
-        raise Refused(f"{id_.hex()}: not in the store, or not whole")
+        raise ValueError(f"{id_.hex()}: not in the store, or not whole")
 
     def resolve(self, text: str) -> bytes:
-        """The id that a ref, or the first digits of an id, stand for."""
+        """The id that a ref, a part of its name, or the first digits of an id stand for."""
         for _ in range(16):
-            form, text = self.refs.get(text) or [1, MAIN if text == "HEAD" else text]
+            values = filter(None, (self.refs.get(form.format(text)) for form in NAMES))
+            form, text = next(values, [1, MAIN if text == "HEAD" else text])
             if form == 0:
                 return text
         found = [id_ for id_ in self.known if len(text) >= 4 and id_.hex().startswith(text)]
@@ -414,12 +412,16 @@ class Store:
             id_ = decode(*self.read(id_)).target
         return id_
 
-    def walk(self, start: str, names: tuple[str, ...]) -> bytes:
+    def walk(self, revision: str) -> bytes:
         """The id of a context, of a section, or of an entry in one."""
+        start, _, path = revision.partition(":")
         id_ = decode(*self.read(self.commit(start))).tree
-        for name in names:
-            require(name in (items := self.tree(id_)), f"{start}: has no {name}")
-            id_ = items[name].id
+        while path:
+            items = self.tree(id_)
+            fitting = (name for name in items if f"{path}/".startswith(f"{name}/"))
+            name = max(fitting, key=len, default=path)
+            require(name in items, f"{revision}: there is no {path}")
+            id_, path = items[name].id, path[len(name) + 1 :]
         return id_
 
     def tree(self, root: bytes) -> dict[str, Entry]:
@@ -443,70 +445,56 @@ class Store:
             require((form, below) == (1 + 2 * is_map, level - 1), f"{ids[place].hex()}: other node")
             yield from self.items(columns, below, is_map)
 
+    # The questions, as the text at the top of this file tells of them.
+    def ask_refs(self) -> None:
+        for name, (form, value) in sorted(filter(lambda ref: ref[1], self.refs.items())):
+            print(name, f"-> {value}" if form else value.hex(), sep="\t")
 
-# ---- what can be asked for
+    def ask_log(self, start: str = "HEAD") -> None:
+        id_ = self.commit(start).hex()
+        while id_.strip("-"):
+            commit = decode(*self.read(bytes.fromhex(id_)))
+            micros, offset = map(signed, commit.time)
+            time = datetime.fromtimestamp(0, timezone(timedelta(minutes=offset)))
+            time = (time + timedelta(microseconds=micros)).isoformat()
+            subject, parent = commit.message.partition("\n")[0], commit.parents[:32].hex()
+            print(id_, commit.turn, time, commit.trigger, subject, sep="\t")
+            id_ = self.grafts.get(parent, parent)
 
+    def ask_ls(self, *words: str) -> None:
+        for name, entry in self.tree(self.walk(":".join(words))).items():
+            print(entry.id.hex(), KINDS[entry.kind], entry.meta.hex(), name, sep="\t")
 
-def refs(store: Store, number: str = "") -> None:
-    """A line for each ref; as operation N left them, when its number is given."""
-    while number and store.newest[0] > int(number):
-        operation = decode(*store.read(store.newest[1]))
-        store.refs |= {name: old for name, old, _new in in_turn(operation.changes, 3)}
-        parent, joins = operation.parents[:32], len(operation.parents) > 32
-        before = decode(*store.read(parent)).sequence if joins else operation.sequence - 1
-        store.newest = before, parent
-    for name, (form, value) in sorted(filter(lambda ref: ref[1], store.refs.items())):
-        print(name, f"-> {value}" if form else value.hex(), sep="\t")
+    def ask_cat(self, *words: str) -> None:
+        text = ":".join(words)
+        write(self.read(self.walk(text) if ":" in text else self.resolve(text))[1])
 
+    def ask_transcript(self, start: str = "HEAD", agent: str = "main") -> None:
+        sections = self.tree(self.walk(start))
+        source = sections.get("source")
+        for entry in self.tree((source or sections[f"agents/{agent}/messages"]).id).values():
+            if found := self.attempt(start, self.read, entry.id):
+                write(found[1] if source else found[1].replace(b"\n", b" "))
+                write(entry.meta[1:] if source else b"\n")
 
-def log(store: Store, start: str = "HEAD") -> None:
-    """A line for each commit along the first parents; grafts say what is behind forgotten ones."""
-    grafts = store.refs.get("refs/maintenance/grafts")
-    grafts = dict(in_turn(store.read(grafts[1])[1].decode().split(), 2)) if grafts else {}
-    id_ = store.commit(start).hex()
-    while id_.strip("-"):
-        commit = decode(*store.read(bytes.fromhex(id_)))
-        micros, offset = map(signed, commit.time)
-        time = datetime.fromtimestamp(0, timezone(timedelta(minutes=offset)))
-        time += timedelta(microseconds=micros)
-        subject, parent = commit.message.partition("\n")[0], commit.parents[:32].hex()
-        print(id_, commit.turn, time.isoformat(), commit.trigger, subject, sep="\t")
-        id_ = grafts.get(parent, parent)
-
-
-def ls(store: Store, start: str, *section: str) -> None:
-    """A line for each section of a context, or for each entry of one."""
-    for name, entry in store.tree(store.walk(start, section)).items():
-        print(entry.id.hex(), KINDS[entry.kind], entry.meta.hex(), name, sep="\t")
-
-
-def cat(store: Store, start: str, *names: str) -> None:
-    """The bytes of an object, a section or an entry."""
-    id_ = store.walk(start, names) if names else store.resolve(start)
-    sys.stdout.buffer.write(store.read(id_)[1])
+    def ask_objects(self) -> None:
+        for id_, gone in sorted(self.known.items()):
+            if found := gone or self.attempt(id_.hex(), self.read, id_):
+                print(id_.hex(), KINDS[found[0]], gone[1] if gone else len(found[1]), sep="\t")
 
 
-def objects(store: Store) -> None:
-    """A line for each id: its kind, and its size or why it has no content."""
-    for id_, gone in sorted(store.known.items()):
-        if found := gone or store.attempt(id_.hex(), store.read, id_):
-            print(id_.hex(), KINDS[found[0]], gone[1] if gone else len(found[1]), sep="\t")
-
-
-def main(folder: str = "", command: str = "", *arguments: str) -> int:
+def main(folder: str = "", question: str = "", *words: str) -> int:
     """Answers, and returns the exit status."""
-    commands = {"refs": refs, "log": log, "ls": ls, "cat": cat, "objects": objects}
-    if command not in commands:
+    if not (ask := getattr(Store, f"ask_{question}", None)):
         sys.exit(__doc__)
     damage: list[str] = []
     try:
-        commands[command](Store(Path(folder), damage), *arguments)
+        ask(Store(Path(folder), damage), *words)
     except DAMAGE as error:
         damage.append(str(error))
-    for message in dict.fromkeys(damage):
-        print(message, file=sys.stderr)
+    sys.stderr.writelines(f"{message}\n" for message in dict.fromkeys(damage))
     return 1 if damage else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(import_module("reader").main(*sys.argv[1:]))  # the one that bundle.py knows, too

@@ -9,11 +9,14 @@ use tempfile::TempDir;
 use turntree::context::{Builder, FileMode, MAIN_AGENT, MessageEntry, Role, Shape};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Time, Trigger};
 use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft};
-use turntree::store::{Committed, Durability, NewStore, OpenOptions, RealIo};
+use turntree::store::{Committed, Durability, NewStore, OpenOptions, RealIo, StoreKey};
 use turntree::tree::{List, Map};
 use turntree::{Error, Result};
 
 use crate::session::{Agent, Turn};
+
+/// The key of a store that is encrypted.
+const KEY: StoreKey = StoreKey::new([8; 32]);
 
 /// An empty store that goes away with this value.
 #[derive(Debug)]
@@ -51,12 +54,21 @@ impl TempStore {
         Ok(())
     }
 
+    /// Encrypts the store.
+    ///
+    /// # Errors
+    /// When its files cannot be written anew.
+    pub fn encrypt(&self) -> Result<()> {
+        self.open(Durability::Full)?.store().change_encryption(Some(KEY), [3; 16]).map(drop)
+    }
+
     /// Opens the store.
     ///
     /// # Errors
     /// When it cannot be opened.
     pub fn open(&self, durability: Durability) -> Result<Repository> {
-        let options = OpenOptions { durability, ..OpenOptions::new([2; 16]) };
+        let keys = Some(KEY.into());
+        let options = OpenOptions { durability, keys, ..OpenOptions::new([2; 16]) };
         Repository::open(Arc::new(RealIo), &self.path(), options)
     }
 }

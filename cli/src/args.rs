@@ -39,6 +39,8 @@ Environment:
   TURNTREE_NOW          the time, instead of the clock's
   TURNTREE_PAGER        the pager, before PAGER and less
   TURNTREE_MAINTENANCE  off: never start 'gc --auto' after a change
+  TURNTREE_IDENTITY     files of secret keys that open an encrypted store, beside your own
+  TURNTREE_PASSPHRASE   the passphrase of an encrypted store or bundle
   NO_COLOR              no colour";
 
 /// The commands of the short help, with what each does; the long help has all of them.

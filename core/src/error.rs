@@ -37,6 +37,8 @@ pub enum ErrorKind {
     LimitExceeded,
     /// Arguments or input bytes are not what the format or function asks for.
     InvalidInput,
+    /// A store is encrypted, and its key was not given, or another one.
+    Encrypted,
     /// The operating system refused.
     Io,
 }

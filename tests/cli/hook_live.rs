@@ -86,8 +86,8 @@ fn what_a_rollback_took_back_is_not_played_again() {
     text(&client.command(&["rollback", "--to-turn", "2"]).output().unwrap());
     let (repo, main) = (client.repo(), "s-1/main".parse::<BranchName>().unwrap());
     let went_back = repo.tip(&main).unwrap();
-    // Nothing new in it: nothing becomes of it.
-    client.event(OFF, "UserPromptSubmit", json!({"prompt": "p"}));
+    // Nothing new in it, and nobody says more: nothing becomes of it.
+    client.event(OFF, "Stop", json!({}));
     assert_eq!(client.repo().branches(), [(main.clone(), went_back)]);
 
     write(12);
@@ -96,7 +96,7 @@ fn what_a_rollback_took_back_is_not_played_again() {
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     let told = told["systemMessage"].as_str().unwrap();
     assert!(
-        told.contains("s-1/main-client") && told.contains("turntree export s-1/main"),
+        told.contains("s-1/main-client") && told.contains("turntree resume s-1/main"),
         "{told}"
     );
     assert!(client.log().contains("turns that were taken back"), "{}", client.log());
@@ -284,4 +284,36 @@ fn circles_of_calls_that_fail_are_told() {
     let answer = &answer["hookSpecificOutput"];
     assert_eq!(answer["hookEventName"], "PostToolUseFailure");
     assert!(answer["additionalContext"].as_str().unwrap().contains("again and again"));
+}
+
+#[test]
+fn a_loop_pauses_the_agent_once_and_asks_the_person() {
+    let client = Client::new(PROGRAM, "s-1.jsonl");
+    let again = |turn: usize| {
+        let call = claude_code(2).lines().skip(1).collect::<Vec<_>>().join("\n");
+        let call = call.replace("msg-1", &format!("msg-{turn}"));
+        call.replace("call-1", &format!("call-{turn}")) + "\n"
+    };
+    let write = |turns: usize| {
+        let text = claude_code(1) + &(1..turns).map(again).collect::<String>();
+        fs::write(&client.transcript, text).unwrap();
+    };
+    let flags = ["--spiral=pause", "--rollback", "--workspace", "off"];
+    let bash = || json!({"tool_name": "Bash", "tool_input": {"command": "false"}});
+    write(3);
+    assert_eq!(client.event(&flags, "PostToolUse", bash()), None);
+    write(6);
+    // After a tool that has failed the client does not stop, so the agent is warned, and stopped before
+    // its next command.
+    let warned = client.event(&flags, "PostToolUseFailure", bash()).unwrap();
+    let warned = &warned["hookSpecificOutput"]["additionalContext"];
+    assert!(warned.as_str().unwrap().contains("again and again"), "{warned}");
+    let paused = client.event(&flags, "PreToolUse", bash()).unwrap();
+    assert_eq!(paused["continue"], false);
+    let question = paused["stopReason"].as_str().unwrap();
+    assert!(question.contains("How should it go on? '/rollback to 1' goes back"), "{question}");
+    // The same loop goes on, and the person knows of it.
+    write(8);
+    assert_eq!(client.event(&flags, "PostToolUse", bash()), None);
+    assert_eq!(client.event(&flags, "PreToolUse", bash()), None);
 }

@@ -2,6 +2,7 @@
 
 mod adopting;
 mod clients;
+mod encryption;
 mod exploration;
 mod faults;
 mod git_hook;
@@ -10,6 +11,7 @@ mod here;
 mod hook;
 mod hook_late;
 mod hook_live;
+mod hook_rollback;
 mod maintenance;
 mod mcp;
 mod old_spellings;

@@ -205,6 +205,77 @@ fn a_snapshot_is_taken_when_a_threshold_is_crossed_and_only_then() {
 }
 
 #[test]
+fn modes_are_replayed_and_counted_and_come_back() {
+    let shell = two_sessions();
+    let take = |clock: &str, line: &str| {
+        let (said, code) = shell.at(clock, &format!("ollm transition {line} --session long"));
+        assert_eq!(code, 0, "{said}");
+        said
+    };
+    take("12:00:00", "planning:developer --task Login");
+    take("12:10:00", "developer:debugger --task Crash --active-tool gdb");
+    let said = take("12:15:00", "debugger:developer --restore");
+    assert!(said.contains("<state_snapshot>"), "{said}");
+    take("12:25:00", "developer:debugger");
+    let told = &shell.records("ollm modes --session long")[0];
+    assert_eq!(told["transitions"].as_array().unwrap().len(), 4);
+    let counted = json!({"from": "developer", "to": "debugger", "count": 2});
+    assert!(told["counts"].as_array().unwrap().contains(&counted), "{told}");
+    let spent = json!({"mode": "developer", "micros": 20 * 60 * 1_000_000_i64});
+    assert!(told["modes"].as_array().unwrap().contains(&spent), "{told}");
+    let replayed = shell.run("ollm modes --session long.modes --replay");
+    let lines: Vec<&str> = replayed.lines().collect();
+    assert!(lines[1].ends_with("planning to developer, for 10m00s: Login"), "{replayed}");
+    assert!(lines[3].contains("debugger to developer"), "{replayed}");
+    // A mode that was never left has nothing to come back.
+    let back = "ollm transition debugger:tester --restore --session long --json";
+    let (said, code) = shell.at("12:30:00", back);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &said["restored"]), (0, &Value::Null));
+    let back = "ollm transition tester:developer --restore --session long --json";
+    let (said, _) = shell.at("12:31:00", back);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["restored"]["toMode"], "debugger");
+}
+
+#[test]
+fn tokens_among_the_metadata_are_those_of_the_snapshot() {
+    let shell = two_sessions();
+    let folder = shell.path("context-snapshots/long/snapshots");
+    let path = folder.join("snapshot-long-0.json");
+    let mut document: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    document.as_object_mut().unwrap().remove("tokenCount");
+    document["metadata"]["tokenCount"] = json!(1200);
+    document["id"] = json!("inner");
+    fs::write(shell.path("inner.json"), document.to_string()).unwrap();
+    shell.run("import inner.json --session inner");
+    assert_eq!(shell.tokens("log inner --tokens-above 1000"), [1200]);
+    let exported: Value =
+        serde_json::from_str(&shell.run("export inner --format ollm-context")).unwrap();
+    assert_eq!(exported["tokenCount"], 1200);
+    let compact = shell.run("export inner --format ollm-context --compact");
+    assert_eq!(compact.lines().count(), 1);
+    assert_eq!(serde_json::from_str::<Value>(&compact).unwrap(), exported);
+    let (said, code) = shell.at("12:00:00", "export inner --format markdown --compact");
+    assert_eq!(code, 2, "{said}");
+}
+
+#[test]
+fn a_context_in_which_no_user_has_spoken_is_not_observed() {
+    let shell = Shell::new();
+    for (messages, made) in [
+        (json!([]), false),
+        (json!([{"role": "assistant", "content": "a"}]), false),
+        (json!([{"role": "user", "content": "a"}]), true),
+    ] {
+        let state = json!({"agents": {"main": {"messages": messages}}}).to_string();
+        fs::write(shell.path("state.json"), state).unwrap();
+        let told = &shell.records("ollm snapshot 0.9 --state state.json")[0];
+        assert_eq!(told["watch"]["taken"], made, "{told}");
+    }
+}
+
+#[test]
 fn nothing_is_observed_of_a_context_without_messages() {
     let shell = Shell::new();
     let told = &shell.records("ollm snapshot 0.9")[0];
@@ -250,4 +321,13 @@ fn transitions_are_kept_for_an_hour_and_are_there_after_a_restart() {
     take("12:40:00", "debugger:developer");
     let policy = &shell.records("retention show long.modes")[0];
     assert_eq!(policy["sessions"][0]["policy"]["keep_within_micros"], 7_200_000_000_u64);
+}
+
+#[test]
+fn a_time_before_an_import_is_answered_with_how_to_find_the_turn_of_it() {
+    let shell = two_sessions();
+    let (said, code) = shell.at("12:00:00", "show long@{2026-01-20T11:01:30Z}");
+    assert_eq!(code, 6, "{said}");
+    let line = "log long --until 2026-01-20T11:01:30Z -n 1";
+    assert!(said.contains(line), "{said}");
 }

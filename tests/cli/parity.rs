@@ -128,3 +128,50 @@ fn a_bundle_without_parity_is_read_as_ever_and_cannot_be_repaired() {
     kept.ran(2, &["bundle", "verify", "-", "--repair"]);
     kept.ran(2, &["bundle", "create", "s", "-o", "more.bundle", "--parity", "101"]);
 }
+
+#[test]
+fn what_is_whole_of_a_bundle_damaged_beyond_its_parity_is_taken_in_with_partial() {
+    for words in [&["--parity", "0", "--tier", "hot"][..], &["--passphrase-file", "phrase"]] {
+        let kept = Kept::new(words);
+        let encrypted = words.contains(&"phrase");
+        let opening = if encrypted { words } else { &[] };
+        let again = |bundle: &[u8], arguments: &[&str], code: i32| {
+            fs::write(kept.path("s.bundle"), bundle).unwrap();
+            kept.ran(code, &[arguments, opening].concat())
+        };
+        let partial = ["--store", "other", "bundle", "unbundle", "s.bundle", "--partial"];
+        let mut torn = kept.bundle.clone();
+        // The footer is lost, and without parity nothing else says where the table begins.
+        torn.truncate(torn.len() - 100);
+        if encrypted {
+            let told = again(&kept.bundle, &partial, 0);
+            assert!(!String::from_utf8(told.stdout).unwrap().contains("lost"), "nothing is");
+            continue;
+        }
+        let refused = again(&torn, &["--store", "other", "bundle", "unbundle", "s.bundle"], 4);
+        assert!(String::from_utf8(refused.stderr).unwrap().contains("--partial takes in"));
+        let told = again(&torn, &partial, 0);
+        assert!(String::from_utf8(told.stdout).unwrap().contains("refs/heads/s/main"));
+
+        // The last block of contents: the newest turns need it.
+        let mut damaged = kept.bundle.clone();
+        let is_head = |at: &usize| damaged[*at..].starts_with(b"\x89TTB\r\n\x1a\n");
+        let heads: Vec<usize> = (0..damaged.len() - 120).filter(is_head).collect();
+        let blobs: Vec<&usize> = heads.iter().filter(|at| damaged[**at + 28] == 0).collect();
+        damaged[**blobs.last().unwrap() + 140] ^= 1;
+        let verified = again(&damaged, &["bundle", "verify", "s.bundle"], 4);
+        let verified = String::from_utf8(verified.stdout).unwrap();
+        assert!(verified.contains("whole are:") && verified.contains("are lost"), "{verified}");
+        let store = ["--json", "--store", "third", "bundle", "unbundle", "s.bundle", "--partial"];
+        let taken = again(&damaged, &store, 1);
+        let taken: Value = serde_json::from_slice(&taken.stdout).unwrap();
+        let (lost, refs) = (&taken["lost"], taken["refs"].as_array().unwrap());
+        assert!(lost["objects"].as_u64() > Some(0), "{taken}");
+        assert_eq!(lost["refs"][0]["name"], "refs/heads/s/main", "{taken}");
+        for found in refs {
+            assert_eq!(found["turn"], lost["refs"][0]["whole_turn"], "{taken}");
+            kept.ran(0, &["--store", "third", "fsck"]);
+            kept.ran(0, &["--store", "third", "undo"]);
+        }
+    }
+}

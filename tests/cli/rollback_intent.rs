@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use turntree_exchange::{RollbackIntent, rollback_intent};
+use turntree_exchange::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 const INTENTS: &str = include_str!("../vectors/open-codesign/rollback-intent.json");
@@ -122,7 +122,9 @@ fn what_is_said_is_understood_as_the_reference_does_and_without_a_store() {
         };
         let parsed = match rollback_intent(said) {
             None => Value::Null,
-            Some(RollbackIntent::Steps(steps)) => json!({"kind": "steps", "steps": steps}),
+            Some(RollbackIntent::Steps(steps)) => {
+                json!({"kind": "steps", "steps": steps.min(MAX_ROLLBACK_STEPS)})
+            }
             Some(RollbackIntent::Turn(turn)) => json!({"kind": "turnId", "turnId": turn}),
         };
         assert_eq!(parsed, expected, "{said}");
@@ -288,6 +290,8 @@ fn what_cannot_be_gone_back_to_is_said_so_and_nothing_changes() {
         (&["--to-turn", "9"], 6, "snapshot_expired"),
         (&["--to-turn", "999"], 6, "snapshot_expired"),
         (&["--said", "/rollback turn 9"], 6, "snapshot_expired"),
+        // Fifty steps, which the reference makes of it, were not asked for.
+        (&["--said", "/rollback 150"], 6, "snapshot_expired"),
     ] {
         let error = refused(&mut chat, arguments, exit, name);
         if exit == 6 {
@@ -431,4 +435,87 @@ fn progress_teaches_nothing_and_the_proposed_lesson_is_kept_as_it_is() {
     let (stored, base) = (chat.done(&["lesson", "export"]).out, " written from ");
     let tail = |text: &str| text.split_once(base).unwrap().1.split_once('\n').unwrap().1.to_owned();
     assert_eq!(tail(&stored), tail(&text), "byte for byte, below the line of where it is from");
+}
+
+#[test]
+fn a_rollback_keeps_what_to_do_differently_and_one_undo_takes_it_back() {
+    let mut chat = Chat::new();
+    chat.write("a.txt", "by hand");
+    chat.snapshot("s", &[]);
+    chat.say("user", "make it nicer");
+    chat.write("a.txt", "BROKEN");
+    chat.snapshot("s", &["--trigger", "turn"]);
+    chat.done(&["switch", "s/main"]);
+    // What cannot be gone back to teaches nothing.
+    let refused = chat.run(&["rollback", "9", "--lesson", "blue"]);
+    assert_eq!(refused.exit, 6, "{}", refused.err);
+    assert_eq!(chat.done(&["lesson", "list", "--json"]).json()["lessons"], json!([]));
+    chat.done(&["rollback", "--lesson", "keep the margins"]);
+    assert_eq!(chat.files()["a.txt"], b"by hand");
+    let listed = chat.done(&["lesson", "list", "--json"]).json()["lessons"][0].clone();
+    assert_eq!(listed["userNote"], "keep the margins");
+    assert!(listed["abandonedCommit"].is_string(), "{listed}");
+    chat.done(&["undo"]);
+    assert_eq!(chat.files()["a.txt"], b"BROKEN");
+    assert!(chat.done(&["lesson", "inject"]).out.contains("keep the margins"));
+
+    // One that contradicts it takes its place.
+    let old = listed["id"].as_str().unwrap();
+    chat.done(&["lesson", "add", "--note", "no margins", "--replaces", old]);
+    let told = chat.done(&["lesson", "inject"]).out;
+    assert!(told.contains("no margins") && !told.contains("keep the margins"), "{told}");
+    let unknown = chat.run(&["lesson", "add", "--note", "x", "--replaces", "ffffffff"]);
+    assert_eq!(unknown.exit, 6, "{}", unknown.err);
+}
+
+/// Runs the program on a terminal of its own, with what a person types.
+const ON_A_TERMINAL: &str = "\
+import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+os.write(fd, sys.argv[1].encode())
+said = b''
+while True:
+    try:
+        part = os.read(fd, 4096)
+    except OSError:
+        break
+    if not part:
+        break
+    said += part
+code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+sys.stdout.buffer.write(said)
+sys.exit(code)
+";
+
+#[test]
+fn a_person_on_a_terminal_is_asked_and_may_say_nothing() {
+    let mut chat = Chat::new();
+    for turn in 1..=4 {
+        chat.say("user", &format!("prompt {turn}"));
+        chat.snapshot("s", &["--trigger", "turn"]);
+    }
+    chat.done(&["switch", "s/main"]);
+    let typed = |chat: &Chat, typed: &str, locale: &str, arguments: &[&str]| {
+        let mut command = Command::new("python3");
+        command.args(["-c", ON_A_TERMINAL, typed, PROGRAM, "rollback"]).args(arguments);
+        command.current_dir(chat.folder.path()).stdin(Stdio::null());
+        command.env("TURNTREE_STORE", chat.path("store")).env("LC_ALL", locale);
+        command.envs([("TURNTREE_MAINTENANCE", "off"), ("TERM", "dumb")]);
+        command.env_remove("CLAUDE_CODE_SESSION_ID").env_remove("CODEX_THREAD_ID");
+        // Where there is no Python nobody types.
+        let Ok(output) = command.output() else { return None };
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
+        Some(said)
+    };
+    let Some(said) = typed(&chat, "\n", "de_DE.UTF-8", &[]) else { return };
+    assert!(said.contains("Was soll der Agent diesmal anders machen?"), "{said}");
+    assert_eq!(chat.done(&["lesson", "inject"]).out, "");
+    let said = typed(&chat, "blau\n", "de_DE.UTF-8", &["--said", "撤销"]).unwrap();
+    assert!(said.contains("这一次"), "{said}");
+    assert!(chat.done(&["lesson", "inject"]).out.contains("blau"));
+    let said = typed(&chat, "", "C", &["--no-lesson"]).unwrap();
+    assert!(!said.contains("differently"), "{said}");
 }

@@ -200,6 +200,11 @@ fn a_budget_of_the_store() {
 }
 
 #[test]
+fn exactly_as_much_as_was_said() {
+    play("bounds.md");
+}
+
+#[test]
 fn forgetting_a_session() {
     play("forgetting.md");
 }

@@ -148,7 +148,7 @@ fn also_with_manifest_and_superblock_gone() {
         }
     }
     assert!(Store::has_lost_superblock(&disk, dir).unwrap());
-    Store::remake_superblock(&disk, dir).unwrap();
+    Store::remake_superblock(&disk, dir, None).unwrap();
     assert!(mend(&disk).report.is_ok());
     assert!(sample.missing(open(&disk, 72).store()).is_empty());
 }

@@ -112,28 +112,6 @@ fn pins_tags_rollbacks_and_operations_on_a_forgotten_session_hold_nothing() {
 }
 
 #[test]
-fn a_pin_that_was_taken_off_may_outlive_its_turn_in_a_file_that_somebody_writes_to() {
-    let sandbox = with_sessions(&["a", "b"]);
-    let writing = open_store(&sandbox.store(), 2);
-    let tip = writing.tip(&branch("a")).unwrap();
-    let mut change = writing.begin();
-    let pin = NewPin { name: Some("p".into()), reason: "why".into(), ..NewPin::default() };
-    change.pin(&tip, pin, &stamp(300)).unwrap();
-    change.commit(&stamp(300), "pin").unwrap();
-    let mut change = writing.begin();
-    change.unpin("p").unwrap();
-    change.commit(&stamp(301), "unpin").unwrap();
-    let other = open_store(&sandbox.store(), 3);
-    forget(&other, "a", 302, 0);
-    drop(other);
-    // The pin lies in the segment of the one that made it.
-    gc(&sandbox, 4, 303);
-    gc(&sandbox, 5, 304);
-    drop(writing);
-    gc(&sandbox, 6, 305);
-}
-
-#[test]
 fn an_undo_takes_it_back_until_the_content_is_freed() {
     let sandbox = with_sessions(&["a", "b"]);
     let repo = open_store(&sandbox.store(), 2);
@@ -327,7 +305,7 @@ fn every_program_that_looks_after_a_store_keeps_its_budget() {
         }
         let left: Vec<String> = repo.branches().into_iter().map(|(it, _)| it.to_string()).collect();
         assert_eq!(left, ["newest/main", "of-p/main"], "the newest of a directory stays");
-        assert!(repo.is_forgotten("oldest"));
+        assert!(repo.expired_at("oldest").is_some());
         let undone = repo.undoable(None).unwrap().unwrap();
         repo.undo(&repo.plan_undo(undone).unwrap(), &stamp(3 * DAY + 1), "undo").unwrap();
         assert!(repo.tip(&branch("oldest")).is_some(), "an undo brings it back");

@@ -35,9 +35,9 @@ fn it_is_noticed_and_nothing_is_made_in_its_place() {
         assert_eq!(error_of(created), ErrorKind::Corrupt);
         assert!(disk.files() == before, "something was written");
         assert!(Store::has_lost_superblock(&*io, dir).unwrap());
-        Store::remake_superblock(&*io, dir).unwrap();
+        Store::remake_superblock(&*io, dir, None).unwrap();
         assert!(!Store::has_lost_superblock(&*io, dir).unwrap());
-        assert_eq!(error_of(Store::remake_superblock(&*io, dir)), ErrorKind::InvalidInput);
+        assert_eq!(error_of(Store::remake_superblock(&*io, dir, None)), ErrorKind::InvalidInput);
     }
 }
 
@@ -45,7 +45,7 @@ fn it_is_noticed_and_nothing_is_made_in_its_place() {
 fn made_again_it_is_the_same_store() {
     let sample = Sample::new();
     let disk = without_superblock(&sample.copy());
-    Store::remake_superblock(&disk, Path::new(DIR)).unwrap();
+    Store::remake_superblock(&disk, Path::new(DIR), None).unwrap();
     let store = open(&disk, 9);
     assert_eq!(*store.refs(), sample.refs);
     assert_eq!(sample.missing(store.store()), []);
@@ -61,7 +61,7 @@ fn a_damaged_one_is_put_aside_and_made_again() {
     let mut bytes = disk.files()[&path].clone();
     bytes[50] ^= 1;
     disk.damage(&path, bytes.clone());
-    Store::remake_superblock(&disk, Path::new(DIR)).unwrap();
+    Store::remake_superblock(&disk, Path::new(DIR), None).unwrap();
     assert_eq!(disk.files()[&Path::new(DIR).join("quarantine/superblock.0")], bytes);
     assert_eq!(sample.missing(open(&disk, 9).store()), []);
 }
@@ -80,7 +80,7 @@ fn files_of_two_stores_are_not_made_one() {
         file.write_at(&bytes, 0).unwrap();
     }
     let before = disk.files();
-    assert_eq!(error_of(Store::remake_superblock(&disk, Path::new(DIR))), ErrorKind::Corrupt);
+    assert_eq!(error_of(Store::remake_superblock(&disk, Path::new(DIR), None)), ErrorKind::Corrupt);
     assert!(disk.files() == before, "something was written");
 }
 

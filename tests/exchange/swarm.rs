@@ -216,6 +216,7 @@ fn a_swarm_goes_on_in_a_new_process_and_says_what_it_could_not_take_along() {
     let result =
         restore_swarm(repo.store(), &context, &same, false, SwarmCompat::Sound).unwrap().result;
     assert_eq!((result.success, result.warnings.len()), (true, 0));
+    assert!(!result.configuration_differs, "a delegate is known by its instances");
     assert_eq!(result.summary, "Snapshot restored successfully. All agents restored.");
 }
 

@@ -51,6 +51,14 @@ fn a_collection_goes_on_where_one_that_died_has_ended() {
 }
 
 #[test]
+fn a_store_is_encrypted_by_who_comes_after_one_that_died_in_it() {
+    let again = [Step::Turn(0), Step::Encrypt, Step::Turn(1)];
+    stop_everywhere(4, &[(0, Step::Turn(1))], &[Step::Encrypt], &again);
+    let off = [(0, Step::Turn(1)), (0, Step::Encrypt)];
+    stop_everywhere(5, &off, &[Step::Encrypt], &again[..2]);
+}
+
+#[test]
 fn segments_are_sealed_beside_a_process_that_stopped_while_it_sealed() {
     // More writers at once than segments may stay idle.
     let turns = (0..11).map(|process| (process, Step::Turn(process as usize % 4)));

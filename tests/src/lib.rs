@@ -14,6 +14,7 @@
 //! | [`browser`] | a headless Chromium to look at pages with |
 //! | [`model`] | manifests, segments, sealing and collection in a few bits, looked at whole |
 //! | [`mutants`] | promises that are taken out of the code, to see that tests notice |
+//! | [`bounded`] | long sessions under policies, and what they take in the end |
 //! | [`git`] | git itself, as a judge |
 //! | [`client`] | a client whose events run hooks |
 //! | [`server_process`] | servers that are talked to in lines |
@@ -23,6 +24,7 @@
 //! | [`Sandbox`] | a store of its own for a test |
 //! | [`claude_code`], [`recorded_sessions`] | transcripts: made here, and real ones where they are |
 
+pub mod bounded;
 pub mod browser;
 pub mod checksums;
 pub mod client;

@@ -2,12 +2,16 @@
 
 use clap::Args;
 use turntree::ErrorKind;
-use turntree::maintenance::{Purpose, auto, collect, plan_collection, planned_store_budget};
-
-use turntree::repo::Signature;
+use turntree::maintenance::{
+    ExpiredSession, Policies, Purpose, auto, collect, plan_collection_after, plan_expired_sessions,
+    planned_store_budget,
+};
+use turntree::object::Time;
+use turntree::repo::{Repository, Signature};
 use turntree::store::{ParityShare, StoreSummary};
 
 use super::Verb;
+use crate::porcelain::forgetting::{self, Forgetting};
 use crate::porcelain::patience::Patience;
 use crate::porcelain::store_budget;
 use crate::program::invocation::{Invocation, stamp};
@@ -28,7 +32,9 @@ const LOCKED: &str = "without --no-wait it waits until that is done";
 
 /// Expire turns by policy and delete unreachable objects
 ///
-/// Turns expire by the policies of 'turntree retention'; their commits stay. When the store is over
+/// Turns expire by the policies of 'turntree retention'; their commits stay. Turns that an undo of one
+/// of the newest 20 operations would need are spared, and the plan says how many; --strict spares none.
+/// Sessions expire by policy too ('retention set --expire-session'), and come free a day later. When the store is over
 /// its budget ('retention set --whole-store'), its oldest sessions are forgotten, and their space comes
 /// free with the first collection a day later; 'turntree undo' takes it back until then. Objects that a branch,
 /// tag, pin, HEAD, recent operation or open change reaches are kept. Other processes may read and
@@ -38,13 +44,23 @@ const LOCKED: &str = "without --no-wait it waits until that is done";
 #[command(after_long_help = "Examples:
   turntree gc --dry-run
   turntree gc
+  turntree gc --strict
+  turntree gc --now --dry-run
   turntree gc --json | jq .freed")]
 pub(crate) struct Gc {
     /// Print the plan without doing it
     #[arg(short = 'n', long)]
     dry_run: bool,
+    /// Spare no turn for an undo: exactly what the policies keep stays, with pins, tags, tips and
+    /// branch points
+    #[arg(long)]
+    strict: bool,
+    /// Free at once what was deleted: every operation is forgotten first, so no undo takes anything of
+    /// before back; implies --strict
+    #[arg(long)]
+    now: bool,
     /// Do one step if it is worth it, and print nothing
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, conflicts_with_all = ["dry_run", "strict", "now"])]
     auto: bool,
     #[command(flatten)]
     patience: Patience,
@@ -55,11 +71,31 @@ impl Verb for Gc {
         if self.auto {
             return Self::run_quietly(run);
         }
-        collect_or_plan(run, Purpose::Gc, self.dry_run, self.patience, None)
+        let purpose = if self.strict || self.now { Purpose::StrictGc } else { Purpose::Gc };
+        let forgotten = if self.now { self.forget_operations(run)? } else { None };
+        let Self { dry_run, patience, .. } = *self;
+        collect_or_plan(run, Wanted { purpose, dry_run, patience, parity: None, forgotten })
     }
 }
 
 impl Gc {
+    /// Forgets every operation, or plans to.
+    fn forget_operations(&self, run: &mut Invocation) -> Result<Option<json::OperationsForgotten>> {
+        let (repo, stamp) = (run.open()?, stamp()?);
+        let Some(newest) = repo.operations().next().transpose()? else { return Ok(None) };
+        let plan = Forgetting::plan(&repo, &newest, stamp.time)?;
+        let mut operation = None;
+        if !self.dry_run {
+            let mut change = repo.begin();
+            change.forget_operations(newest.operation.sequence)?;
+            operation = Some(change.commit(&stamp, "gc --now")?.sequence);
+        }
+        if !run.out.json {
+            forgetting::write(&mut run.out, &plan, !self.dry_run)?;
+        }
+        Ok(Some(plan.record(operation)))
+    }
+
     /// One step, if it is due. Whoever started this does not wait for an answer, so what goes wrong
     /// is written down in the store.
     fn run_quietly(run: &mut Invocation) -> Result<Answer> {
@@ -77,29 +113,52 @@ impl Gc {
     }
 }
 
-/// Does a collection, or prints what it would do. `parity` is that of packs, if it was chosen.
-pub(crate) fn collect_or_plan(
-    run: &mut Invocation,
-    purpose: Purpose,
-    dry_run: bool,
-    patience: Patience,
-    parity: Option<Option<ParityShare>>,
-) -> Result<Answer> {
+/// The sessions that a collection would let expire.
+fn expiring(repo: &Repository, purpose: Purpose, now: Time) -> Result<Vec<ExpiredSession>> {
+    let policies = Policies::load(repo.store(), &repo.refs())?;
+    let policies = match purpose {
+        Purpose::Repack(_) => return Ok(Vec::new()),
+        Purpose::StrictGc => policies.strict(),
+        Purpose::Gc | Purpose::Step => policies,
+    };
+    Ok(plan_expired_sessions(repo, &policies, now)?)
+}
+
+/// What is wanted of a collection.
+pub(crate) struct Wanted {
+    pub(crate) purpose: Purpose,
+    /// Only plans.
+    pub(crate) dry_run: bool,
+    pub(crate) patience: Patience,
+    /// The parity of packs, if it was chosen.
+    pub(crate) parity: Option<Option<ParityShare>>,
+    /// Operations that are forgotten with it.
+    pub(crate) forgotten: Option<json::OperationsForgotten>,
+}
+
+/// Does a collection, or prints what it would do.
+pub(crate) fn collect_or_plan(run: &mut Invocation, wanted: Wanted) -> Result<Answer> {
+    let Wanted { purpose, dry_run, patience, parity, forgotten } = wanted;
     let (repo, stamp) = (run.open()?, stamp()?);
     if let Some(parity) = parity {
         repo.store().choose_pack_parity(parity);
     }
     if dry_run {
-        let plan = plan_collection(&repo, purpose, stamp.time)?;
+        let through = forgotten.as_ref().and_then(|forgotten| forgotten.through);
+        let plan = plan_collection_after(&repo, purpose, stamp.time, through.unwrap_or_default())?;
+        let expired = expiring(&repo, purpose, stamp.time)?;
         let budget = match purpose {
-            Purpose::Gc => planned_store_budget(&repo, stamp.time)?,
+            Purpose::Gc | Purpose::StrictGc => planned_store_budget(&repo, stamp.time)?,
             Purpose::Repack(_) | Purpose::Step => None,
         };
         if run.out.json {
             let mut record = json::Collection::new(Some(&plan), None);
             record.budget = budget.map(|budget| store_budget::record(&budget, None));
+            record.forgotten = forgotten;
+            record.expired_sessions = expired.iter().map(json::ExpiredSession::from).collect();
             run.out.record(&record)?;
         } else {
+            collection::write_expired(&mut run.out, &expired, stamp.time)?;
             collection::write_plan(&mut run.out, &plan, purpose)?;
             if let Some(budget) = budget {
                 store_budget::write_sum(&mut run.out, &budget, None)?;
@@ -120,13 +179,17 @@ pub(crate) fn collect_or_plan(
     drop(working);
     let mut collected = collected.hint(ErrorKind::Locked, LOCKED)?;
     let enforced = collected.budget.take();
+    let expired = std::mem::take(&mut collected.expired_sessions);
     let StoreSummary { file_bytes: bytes_after, parity_bytes, .. } = repo.store().summary()?;
     let done = Done { collected, bytes_before, bytes_after, parity_bytes };
     if run.out.json {
         let mut record = json::Collection::new(first.as_ref(), Some(&done));
         record.budget = enforced.map(|done| store_budget::record(&done.plan, done.operation));
+        record.expired_sessions = expired.iter().map(json::ExpiredSession::from).collect();
+        record.forgotten = forgotten;
         run.out.record(&record)?;
     } else {
+        collection::write_expired(&mut run.out, &expired, stamp.time)?;
         collection::write_done(&mut run.out, first.as_ref(), &done)?;
         if let Some(enforced) = enforced {
             store_budget::write_sum(&mut run.out, &enforced.plan, enforced.operation)?;

@@ -5,24 +5,36 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use turntree::Error;
 use turntree::local::create_repository;
+use turntree::store::EncryptionChange;
 
 use super::Verb;
 use crate::porcelain::broad_directory::expect_narrow;
+use crate::porcelain::encryption::encrypt;
+use crate::program::age_keys::Sealing;
 use crate::program::global::STORE_DIR;
-use crate::program::invocation::Invocation;
+use crate::program::invocation::{Invocation, is_absent};
 use crate::view::error::{Answer, Result};
 use crate::view::json;
+use crate::view::output::note;
+use crate::view::render::{count, size};
 
 /// Make a store
 ///
 /// Makes the directory .turntree in DIR, or the one that --store names. Commands that run in DIR or
 /// below it use this store. In the home directory it would take the place of the user's own store for all
 /// that is below, so that is refused without --allow-broad. It holds a .gitignore that excludes it from a git repository around it.
+///
+/// With --encrypt nothing in it is readable without its key: see 'turntree key'. A store that is there
+/// already is encrypted then: each file is written anew, and nobody commits meanwhile. A lost key is a
+/// lost store.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree init
   turntree init ~/project
+  turntree init --encrypt
+  turntree init --encrypt --passphrase
   turntree --store /srv/agents.turntree init")]
 pub(crate) struct Init {
     /// The directory that gets a store; the working directory by default
@@ -31,6 +43,15 @@ pub(crate) struct Init {
     /// Allow the home directory, a directory above it, or /: every directory below uses the store then
     #[arg(long)]
     allow_broad: bool,
+    /// Encrypt the store, a new one or the one that is there; by default to your own key, which is made
+    /// if you have none
+    #[arg(long)]
+    encrypt: bool,
+    #[command(flatten)]
+    sealing: Sealing,
+    /// Print what --encrypt would write anew in a store that is there
+    #[arg(long, short = 'n', requires = "encrypt")]
+    dry_run: bool,
 }
 
 impl Verb for Init {
@@ -39,16 +60,49 @@ impl Verb for Init {
             (None, Some(store)) => store.to_owned(),
             (dir, _) => dir.clone().unwrap_or_default().join(STORE_DIR),
         };
-        if let Some(folder) = store.parent().filter(|_| store.ends_with(STORE_DIR)) {
+        let is_new = is_absent(&store)?;
+        let own = store.parent().filter(|_| store.ends_with(STORE_DIR));
+        if let Some(folder) = own.filter(|_| is_new || !self.encrypt) {
             let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
             expect_narrow(folder, self.allow_broad)?;
         }
-        create_repository(&store)?;
+        if self.sealing.is_asked_for() && !self.encrypt {
+            let message = "keys are given, and nothing is to be encrypted: expected --encrypt";
+            return Err(Error::invalid(message).into());
+        }
+        if is_new && self.dry_run {
+            return Err(
+                Error::not_found(format!("there is no store in {}", store.display())).into()
+            );
+        }
+        if is_new || !self.encrypt {
+            create_repository(&store)?;
+        }
+        let done = match self.encrypt {
+            true => Some(encrypt(&store, &self.sealing, self.dry_run)?),
+            false => None,
+        };
         let store = store.display().to_string();
         if run.out.json {
-            run.out.record(&json::Initialised { store })?;
-        } else {
-            writeln!(run.out, "made an empty store in {store}")?;
+            let encryption = done.map(|(change, key)| json::KeyChanged {
+                key,
+                dry_run: self.dry_run,
+                files: change.files,
+                bytes: change.bytes,
+            });
+            run.out.record(&json::Initialised { store, encryption })?;
+            return Ok(Answer::Yes);
+        }
+        match done {
+            Some(_) if is_new => writeln!(run.out, "made an empty, encrypted store in {store}")?,
+            Some((EncryptionChange { files, bytes }, _)) => {
+                let verb = if self.dry_run { "would encrypt" } else { "encrypted" };
+                writeln!(run.out, "{verb} {} in {store}, {}", count(files, "file"), size(bytes))?;
+            }
+            None => writeln!(run.out, "made an empty store in {store}")?,
+        }
+        if self.encrypt && !self.dry_run {
+            note("without its key nobody opens this store again: keep a copy of the key elsewhere");
         }
         Ok(Answer::Yes)
     }

@@ -27,6 +27,7 @@ mod hash_object;
 pub(crate) mod hook;
 mod import;
 mod init;
+mod key;
 mod lesson;
 mod log;
 mod ls;
@@ -189,6 +190,7 @@ verbs! {
         Repair(repair::Repair),
         Redact(redact::Redact),
         Secrets(secrets::Secrets),
+        Key(key::KeyVerbs),
     }
     "Plumbing, for scripts" {
         HashObject(hash_object::HashObject),

@@ -5,7 +5,7 @@ use turntree::maintenance::Purpose;
 use turntree::store::{ParityShare, Tier};
 
 use super::Verb;
-use super::gc::collect_or_plan;
+use super::gc::{Wanted, collect_or_plan};
 use crate::porcelain::patience::Patience;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -46,7 +46,8 @@ impl Verb for Repack {
         let tier = if self.archive { Tier::Archive } else { named.unwrap_or(Tier::Compacted) };
         let share = |percent: u8| (percent > 0).then(|| ParityShare::new(percent)).transpose();
         let parity = self.parity.map(share).transpose()?;
-        collect_or_plan(run, Purpose::Repack(tier), self.dry_run, self.patience, parity)
+        let (purpose, dry_run, patience) = (Purpose::Repack(tier), self.dry_run, self.patience);
+        collect_or_plan(run, Wanted { purpose, dry_run, patience, parity, forgotten: None })
     }
 }
 

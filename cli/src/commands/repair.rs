@@ -11,6 +11,7 @@ use super::fsck::{finding_record, write_findings};
 use super::undo;
 use crate::porcelain::patience::Patience;
 use crate::program::invocation::{Invocation, stamp};
+use crate::program::store_keys;
 use crate::view::error::{Answer, Result, read_or_not};
 use crate::view::json;
 use crate::view::output::{ADDED, Output, REMOVED, STRONG};
@@ -55,7 +56,11 @@ impl Verb for Repair {
             return Ok(Answer::No);
         }
         if remade {
-            Store::remake_superblock(&RealIo, &dir)?;
+            let keys = match store_keys::has_keys(&dir) {
+                true => Some(store_keys::unwrap(&dir, true)?.keys),
+                false => None,
+            };
+            Store::remake_superblock(&RealIo, &dir, keys)?;
         }
         let repo = run.open_quietly()?;
         self.patience.apply(&repo);

@@ -7,9 +7,11 @@ use clap::{ArgGroup, Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use turntree::Error;
 use turntree::maintenance::{
-    self, Policies, Policy, RetentionPlan, Scope, Thin, plan_policies, plan_store_budget,
-    remove_policy, set_policy, set_store_budget,
+    self, ExpiredSession, Policies, Policy, RetentionPlan, Scope, SessionPlan, Thin,
+    plan_expired_sessions, plan_policies, plan_store_budget, remove_policy, set_policy,
+    set_store_budget,
 };
+use turntree::object::Time;
 use turntree::repo::Repository;
 
 use super::Verb;
@@ -19,7 +21,8 @@ use crate::program::complete::sessions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::output::{NAME, Output, note, warn};
-use crate::view::render::{columns_of, padded};
+use crate::view::render::collection::write_expired;
+use crate::view::render::{self, columns_of, padded};
 use crate::view::units::{duration, parse_duration, parse_size, size};
 use crate::view::{clock, json};
 
@@ -29,9 +32,13 @@ const STORE: &str = "--whole-store";
 /// Show or set the retention policy of a session, or the budget of the store
 ///
 /// Without a policy everything is kept. With one, a turn stays when any of its rules keeps it; the
-/// budget then drops the oldest. Tips of branches, tags, pins, branch points, merged turns and the
-/// turns that an undo needs always stay. A turn that expires loses its content and stays in the
+/// budget then drops the oldest. Tips of branches, tags, pins, branch points and merged turns always
+/// stay, and without --strict the turns that an undo of a recent operation needs. A turn that expires loses its content and stays in the
 /// log. A policy takes effect with the next collection, and changes of it can be undone.
+///
+/// A budget is about files as they lie when they are packed: contexts, commits, operations, ids, index
+/// and parity. What two sessions share counts in full for each. What runs by itself lets a session be
+/// a quarter over its budget; 'turntree gc' ends within it.
 ///
 /// The newest turn of a branch holds its whole conversation, so a policy bounds what older turns add
 /// to it, and a budget below its newest turn cannot be met. A budget of the store (--whole-store) lets
@@ -42,6 +49,7 @@ const STORE: &str = "--whole-store";
   turntree retention set nightly --keep-last 100 --budget 200MB
   turntree retention set --default --keep-within 30d --thin daily
   turntree retention set nightly --keep-last 10 --thin every:10 --dry-run
+  turntree retention set --default --keep-within 1h --expire-session 30d --strict
   turntree retention set archive --keep-all
   turntree retention set --whole-store --budget 500MB --dry-run
   turntree retention show
@@ -61,7 +69,7 @@ enum RetentionCommand {
 /// Set the policy of a session, in place of its present one
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("rules").required(true).multiple(true)
-    .args(["keep_last", "keep_within", "thin", "budget", "keep_all"]))]
+    .args(["keep_last", "keep_within", "thin", "budget", "expire_session", "keep_all"]))]
 struct Set {
     #[command(flatten)]
     target: PolicyTarget,
@@ -79,8 +87,16 @@ struct Set {
     /// sessions go
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     budget: Option<u64>,
+    /// Let the session go, whole, when its newest turn and the newest change of its branches are
+    /// older than this, such as 30d, unless a pin or a tag is on a turn of it
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    expire_session: Option<i64>,
+    /// Spare no turn because an undo would need it, and give an expired session no day of grace
+    #[arg(long)]
+    strict: bool,
     /// Keep everything, regardless of the default policy
-    #[arg(long, conflicts_with_all = ["keep_last", "keep_within", "thin", "budget"])]
+    #[arg(long, conflicts_with_all = ["keep_last", "keep_within", "thin", "budget",
+        "expire_session", "strict"])]
     keep_all: bool,
     /// Print the turns that would expire
     #[arg(long)]
@@ -152,15 +168,21 @@ impl Set {
             keep_within: self.keep_within,
             thin: self.thin.clone(),
             budget_bytes: self.budget,
+            expire_session: self.expire_session,
+            strict: self.strict,
         };
         let is_there =
             |session: &str| repo.branches().iter().any(|(name, _)| name.session() == session);
         if let Some(session) = session.as_deref().filter(|session| !is_there(session)) {
             warn(&format!("session {session} has no snapshot yet"));
         }
-        let planned = match self.dry_run {
-            true => Some(planned(&repo, session.as_deref(), &policy)?),
-            false => None,
+        let now = clock::now()?;
+        let (planned, expired) = match self.dry_run {
+            true => {
+                let (plan, expired) = planned(&repo, session.as_deref(), &policy, now)?;
+                (Some(plan), Some(expired))
+            }
+            false => (None, None),
         };
         if planned.is_none() {
             let mut change = repo.begin();
@@ -176,6 +198,8 @@ impl Set {
                     .as_ref()
                     .map(|plan| plan.sessions.iter().map(json::SessionPlan::from).collect()),
                 notes: planned.map(|plan| plan.notes),
+                expired_sessions: expired
+                    .map(|expired| expired.iter().map(json::ExpiredSession::from).collect()),
             })?;
             return Ok(Answer::Yes);
         }
@@ -187,6 +211,13 @@ impl Set {
             for note in notes {
                 writeln!(run.out, "{note}")?;
             }
+            for SessionPlan { session, bytes, .. } in sessions {
+                if let Some(bytes) = bytes {
+                    let bytes = render::size(*bytes);
+                    writeln!(run.out, "session {session}: what stays takes {bytes}, packed")?;
+                }
+            }
+            write_expired(&mut run.out, expired.as_deref().unwrap_or_default(), now)?;
         }
         Ok(Answer::Yes)
     }
@@ -198,6 +229,8 @@ impl Set {
         let is_other = self.keep_last.is_some()
             || self.keep_within.is_some()
             || !self.thin.is_empty()
+            || self.expire_session.is_some()
+            || self.strict
             || self.keep_all;
         let Some(budget) = self.budget.filter(|_| !is_other) else {
             let error = Error::invalid("the store has a budget and no other rule");
@@ -326,20 +359,29 @@ fn unset_store(run: &mut Invocation, repo: &Repository) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// Returns the turns that would expire if the policy were set, of the sessions in its scope.
-fn planned(repo: &Repository, session: Option<&str>, policy: &Policy) -> Result<RetentionPlan> {
+/// Returns the turns that would expire if the policy were set, of the sessions in its scope, and the
+/// sessions.
+fn planned(
+    repo: &Repository,
+    session: Option<&str>,
+    policy: &Policy,
+    now: Time,
+) -> Result<(RetentionPlan, Vec<ExpiredSession>)> {
     let stored = Policies::load(repo.store(), &repo.refs())?;
     let mut policies = stored.clone();
     match session {
         Some(session) => _ = policies.sessions.insert(session.to_owned(), policy.clone()),
         None => policies.default = Some(policy.clone()),
     }
-    let mut plan = plan_policies(repo, &policies, clock::now()?)?;
-    plan.sessions.retain(|plan| match session {
-        Some(session) => plan.session == session,
-        None => !stored.sessions.contains_key(&plan.session),
-    });
-    Ok(plan)
+    let is_meant = |name: &str| match session {
+        Some(session) => name == session,
+        None => !stored.sessions.contains_key(name),
+    };
+    let mut plan = plan_policies(repo, &policies, now)?;
+    plan.sessions.retain(|plan| is_meant(&plan.session));
+    let mut expired = plan_expired_sessions(repo, &policies, now)?;
+    expired.retain(|expired| is_meant(&expired.session));
+    Ok((plan, expired))
 }
 
 /// A session, or the word for all without their own policy.
@@ -354,6 +396,8 @@ fn in_words(policy: &Policy) -> String {
     rules.extend(policy.keep_within.map(|micros| format!("keep-within {}", duration(micros))));
     rules.extend(policy.thin.iter().map(|thin| format!("thin {thin}")));
     rules.extend(policy.budget_bytes.map(|bytes| format!("budget {}", size(bytes))));
+    rules.extend(policy.expire_session.map(|age| format!("expire-session {}", duration(age))));
+    rules.extend(policy.strict.then(|| "strict".to_owned()));
     if rules.is_empty() { "keep-all".to_owned() } else { rules.join(", ") }
 }
 
@@ -369,6 +413,8 @@ fn record_of(policy: &Policy) -> json::Policy {
         keep_within_micros: policy.keep_within,
         thin: policy.thin.iter().map(ToString::to_string).collect(),
         budget_bytes: policy.budget_bytes,
+        expire_session_micros: policy.expire_session,
+        strict: policy.strict,
     }
 }
 

@@ -1,26 +1,26 @@
 //! `rollback`: goes back by prompts or turns, the context and the files of the workspace together.
 
-use std::io::Write;
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 
 use clap::Args;
-use turntree::context::Selection;
-use turntree::object::{ObjectId, Trigger};
-use turntree::repo::Repository;
-use turntree::workspace::RewindRequest;
-use turntree::{Error, ErrorKind};
-use turntree_exchange::{RollbackIntent, is_prompt, rollback_intent};
+use turntree::Error;
+use turntree_exchange::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 
 use super::Verb;
-use crate::porcelain::rewind::{RewindPlace, RewindRun, part, unknown_workspace};
+use crate::porcelain::lessons::target::show;
+use crate::porcelain::rewind::RewindPlace;
+use crate::porcelain::rollback::{RollbackRequest, RollbackTarget, learn, question};
 use crate::program::invocation::Invocation;
+use crate::program::live::client_session;
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::json;
-use crate::view::render::{ID_DIGITS, count};
+use crate::view::render::count;
 
-/// Names of failures in open-codesign.
-const NO_SNAPSHOT: &str = "no_snapshot";
-const SNAPSHOT_EXPIRED: &str = "snapshot_expired";
+/// The name of the failure in open-codesign.
 const INVALID_ARGS: &str = "invalid_args";
+
+/// Longest lesson that is read from the terminal, in bytes.
+const MAX_LESSON_BYTES: u64 = 4096;
 
 /// Go back to before the newest prompt: the conversation, everything else, and the files
 ///
@@ -49,6 +49,7 @@ const INVALID_ARGS: &str = "invalid_args";
   turntree rollback --to-turn 40 --only conversation
   turntree rollback 0 --only files    back to the newest snapshot
   turntree rollback --said 'undo that' --audit --keep-lessons
+  turntree rollback --lesson 'keep the tests as they are'
   turntree rollback --said '/rollback to 42' --parse --json")]
 pub(crate) struct Rollback {
     /// Number of prompts; 1 by default
@@ -91,6 +92,12 @@ pub(crate) struct Rollback {
     /// Keep the lessons as they are now, with those of the turns that are rolled back
     #[arg(long)]
     keep_lessons: bool,
+    /// Keep this lesson: what the agent should do differently. On a terminal it is asked for afterwards
+    #[arg(long, value_name = "TEXT", conflicts_with = "no_lesson")]
+    lesson: Option<String>,
+    /// Do not ask for a lesson
+    #[arg(long)]
+    no_lesson: bool,
     /// Append a record of type rollback to the conversation
     #[arg(long)]
     audit: bool,
@@ -101,16 +108,6 @@ pub(crate) struct Rollback {
     dry_run: bool,
 }
 
-/// The turn to go back to.
-#[derive(Debug, Clone, Copy)]
-enum RollbackTarget {
-    /// Before so many prompts; so many turns before where there is none.
-    Steps(u64),
-    Turns(u64),
-    Turn(u64),
-    BeforePrompt(i64),
-}
-
 impl Verb for Rollback {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         if let Some(said) = self.said.as_deref().filter(|_| self.parse) {
@@ -118,50 +115,54 @@ impl Verb for Rollback {
         }
         let target = self.target()?;
         let repo = run.open()?;
-        let branch = self.place.branch(&repo)?;
-        let only = Selection::parse(&self.only);
-        let Some(tip) = repo.tip(&branch) else {
-            let error = Error::not_found(format!("{branch} has no snapshot yet"));
-            return Err(Failure::from(error).named(NO_SNAPSHOT));
+        let request = RollbackRequest {
+            branch: self.place.branch(&repo)?,
+            target,
+            only: &self.only,
+            keep_lessons: self.keep_lessons || self.lesson.is_some(),
+            audit: self.audit,
+            dry_run: self.dry_run,
         };
-        let target = unit(&repo, &tip, target)?;
-        let from = find(&repo, &tip, target, &only)?;
-        let before_prompt = prompt_of(&repo, &tip, target, &only)?;
-        let workspace = match only.reaches_files() {
-            true => self.place.directory(&repo, &branch)?,
-            false => None,
-        };
-        let asked = !only.is_all() && only.reaches_files();
-        if workspace.is_none() && asked {
-            return Err(unknown_workspace(&branch));
+        let rewind = request.rewind(&repo, |branch| self.place.directory(&repo, branch))?;
+        let branch = rewind.restore.branch.clone();
+        let tip = repo.tip(&branch);
+        // Before it goes back, so that an undo takes the rollback back and leaves the lesson.
+        if let Some((lesson, tip)) = self.lesson.as_ref().zip(tip).filter(|_| !self.dry_run) {
+            learn(&repo, &branch, &tip, lesson)?;
         }
-        let (turn, short) = (repo.commit(&from)?.turn, from.short(ID_DIGITS));
-        let by = match target {
-            RollbackTarget::Turn(_) => String::new(),
-            RollbackTarget::Turns(turns) => format!(" {}", count(turns, "turn")),
-            RollbackTarget::Steps(prompts) => format!(" {}", count(prompts, "prompt")),
-            RollbackTarget::BeforePrompt(_) => before_prompt
-                .as_ref()
-                .map_or_else(String::new, |prompt| format!(" to before prompt {}", prompt.number)),
-        };
-        let message = format!("rolled back{by} to turn {turn} ({short}){}", part(&self.only));
-        let (keep_lessons, audit) = (self.keep_lessons, self.audit);
-        let restore = RewindRequest {
-            branch,
-            from,
-            only,
-            workspace,
-            is_rollback: true,
-            keep_lessons,
-            audit,
-            message,
-        };
-        let dry_run = self.dry_run;
-        RewindRun { restore, verb: "rollback", dry_run, before_prompt }.run(run, &repo)
+        let answer = rewind.run(run, &repo)?;
+        if let Some(tip) = tip.filter(|_| self.asks(run)) {
+            run.out.flush()?;
+            let lesson = ask(question(self.said.as_deref()))?;
+            if let Some(lesson) = lesson
+                && let Some(changed) = learn(&repo, &branch, &tip, &lesson)?
+            {
+                show(run, changed)?;
+            }
+        }
+        Ok(answer)
     }
 }
 
+/// Asks a person on the terminal; nothing for an empty line.
+fn ask(question: &str) -> Result<Option<String>> {
+    let failed = |error| Error::io("ask for a lesson", error);
+    write!(io::stderr(), "{question} (Enter: -) ").map_err(failed)?;
+    let mut line = String::new();
+    io::stdin().lock().take(MAX_LESSON_BYTES).read_line(&mut line).map_err(failed)?;
+    let line = line.trim();
+    Ok((!line.is_empty()).then(|| line.to_owned()))
+}
+
 impl Rollback {
+    /// Returns whether a person is there who can be asked, and may be: none where an agent has started
+    /// this.
+    fn asks(&self, run: &Invocation) -> bool {
+        let is_asked_for = self.lesson.is_none() && !self.no_lesson && !self.dry_run;
+        let is_person = io::stdin().is_terminal() && io::stderr().is_terminal();
+        is_asked_for && is_person && !run.out.json && client_session().is_none()
+    }
+
     /// Returns the target of the arguments.
     fn target(&self) -> Result<RollbackTarget> {
         let number = |text: &str, least: u64| {
@@ -181,8 +182,7 @@ impl Rollback {
         }
         match (&self.said, &self.to_turn, &self.prompts) {
             (Some(said), ..) => match rollback_intent(said) {
-                Some(RollbackIntent::Steps(steps)) => Ok(RollbackTarget::Steps(steps)),
-                Some(RollbackIntent::Turn(turn)) => Ok(RollbackTarget::Turn(turn)),
+                Some(intent) => Ok(intent.into()),
                 None => {
                     let hint = "'undo that', '/rollback 3' and '/rollback to 42' do";
                     Err(invalid("the message does not ask for a rollback".to_owned(), Some(hint)))
@@ -195,42 +195,6 @@ impl Rollback {
     }
 }
 
-/// The unit in which steps are counted: prompts, or turns where nobody asked for anything.
-fn unit(repo: &Repository, tip: &ObjectId, target: RollbackTarget) -> Result<RollbackTarget> {
-    match target {
-        RollbackTarget::Steps(0) => Ok(RollbackTarget::Turns(0)),
-        RollbackTarget::Steps(steps) => {
-            // Who takes snapshots before tools run has one for each of them to go back to.
-            let newest = repo.commit(&repo.turns_before(tip, 0, &Selection::default())?)?;
-            let by_turns = newest.trigger == Trigger::BeforeTool || prompts_at(repo, tip)? == 0;
-            Ok(if by_turns { RollbackTarget::Turns(steps) } else { target })
-        }
-        _ => Ok(target),
-    }
-}
-
-/// The prompt that is gone back to before, if prompts were asked for.
-fn prompt_of(
-    repo: &Repository,
-    tip: &ObjectId,
-    target: RollbackTarget,
-    only: &Selection,
-) -> Result<Option<json::RestoredPrompt>> {
-    let number = match target {
-        RollbackTarget::Steps(prompts) => -signed(prompts),
-        RollbackTarget::BeforePrompt(prompt) => prompt,
-        RollbackTarget::Turns(_) | RollbackTarget::Turn(_) => return Ok(None),
-    };
-    let mut prompts = repo.prompts(Some(&is_prompt))?;
-    let id = prompts.find(tip, number, only)?;
-    let (number, words) = (prompts.count(&id)?, repo.commit(&id)?.message);
-    Ok(Some(json::RestoredPrompt { number, id: id.to_string(), words }))
-}
-
-fn prompts_at(repo: &Repository, id: &ObjectId) -> Result<u64> {
-    Ok(repo.prompts(Some(&is_prompt))?.count(id)?)
-}
-
 fn invalid(message: String, hint: Option<&str>) -> Failure {
     let error = Error::invalid(message);
     let failure = match hint {
@@ -240,48 +204,13 @@ fn invalid(message: String, hint: Option<&str>) -> Failure {
     failure.named(INVALID_ARGS)
 }
 
-/// The snapshot to go back to. Whatever cannot be gone back to is an expired one in the words of
-/// open-codesign, with the oldest that can; the message says more.
-fn find(
-    repo: &Repository,
-    tip: &ObjectId,
-    target: RollbackTarget,
-    only: &Selection,
-) -> Result<ObjectId> {
-    let found = match target {
-        RollbackTarget::Turns(turns) => repo.turns_before(tip, turns, only),
-        RollbackTarget::Steps(prompts) => {
-            repo.prompts(Some(&is_prompt))?.before(tip, -signed(prompts), only)
-        }
-        RollbackTarget::BeforePrompt(prompt) => {
-            repo.prompts(Some(&is_prompt))?.before(tip, prompt, only)
-        }
-        RollbackTarget::Turn(turn) => match repo.find_turn(tip, turn) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                Err(error.with_source(repo.oldest_available(&repo.commit(tip)?.session)?))
-            }
-            found => found,
-        },
-    };
-    found.map_err(|error| match (error.kind(), target) {
-        (ErrorKind::NotFound, RollbackTarget::Steps(_) | RollbackTarget::BeforePrompt(_)) => {
-            let hint = "'turntree rollback --turns 1' goes back by one turn, \
-                'turntree log' lists prompts and turns";
-            Failure::hinted(error, hint).named(SNAPSHOT_EXPIRED)
-        }
-        (ErrorKind::NotFound, _) => Failure::from(error).named(SNAPSHOT_EXPIRED),
-        _ => error.into(),
-    })
-}
-
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
 fn write_intent(run: &mut Invocation, intent: Option<RollbackIntent>) -> Result<Answer> {
     if run.out.json {
         run.out.record(&intent.map(|intent| match intent {
-            RollbackIntent::Steps(steps) => json::Intent::Steps { steps },
+            // As open-codesign reads it; what is carried out is what was asked for, or nothing.
+            RollbackIntent::Steps(steps) => {
+                json::Intent::Steps { steps: steps.min(MAX_ROLLBACK_STEPS) }
+            }
             RollbackIntent::Turn(turn_id) => json::Intent::TurnId { turn_id },
         }))?;
         return Ok(Answer::Yes);

@@ -53,7 +53,7 @@ impl Verb for TakeSnapshot {
         let target = self.new.open(run)?;
         match (&self.transition, self.usage) {
             (Some(modes), _) => {
-                snapshot_of_modes(run, modes, &self.modes, &self.new.basics, target)
+                snapshot_of_modes(run, modes, (&self.modes, false), &self.new.basics, target)
             }
             (None, Some(usage)) => {
                 snapshot_when_due(run, usage, &self.thresholds, &self.new, target)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::object::Time;
 use turntree::repo::Repository;
@@ -52,8 +52,8 @@ pub(crate) struct Usage {
     #[arg(value_name = "REV|SESSION", conflicts_with = "all", add = ArgValueCandidates::new(revisions))]
     what: Option<String>,
     /// One row for each of these; sessions with --all, else models by default
-    #[arg(long, value_name = "WHAT")]
-    by: Option<Rows>,
+    #[arg(long, value_name = "WHAT", value_parser = rows())]
+    by: Option<String>,
     /// Only turns later than TIME, such as yesterday or 7.days.ago
     #[arg(long, value_name = "TIME", value_parser = clock::moment)]
     since: Option<i64>,
@@ -65,39 +65,8 @@ pub(crate) struct Usage {
     prices: Option<PathBuf>,
 }
 
-/// What the rows are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Rows {
-    Session,
-    Branch,
-    Agent,
-    Model,
-    Day,
-    Tool,
-}
-
-impl Rows {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::Branch => "branch",
-            Self::Agent => "agent",
-            Self::Model => "model",
-            Self::Day => "day",
-            Self::Tool => "tool",
-        }
-    }
-
-    const fn by(self) -> UsageBy {
-        match self {
-            Self::Session => UsageBy::Session,
-            Self::Branch => UsageBy::Branch,
-            Self::Agent => UsageBy::Agent,
-            Self::Model => UsageBy::Model,
-            Self::Day => UsageBy::Day,
-            Self::Tool => UsageBy::Tool,
-        }
-    }
+fn rows() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(UsageBy::ALL.map(UsageBy::name))
 }
 
 impl Verb for Usage {
@@ -109,11 +78,12 @@ impl Verb for Usage {
         let prices = Prices::of(self.prices.as_deref())?;
         let repo = run.open()?;
         let asked = self.asked(&repo)?;
-        let default = if self.all { Rows::Session } else { Rows::Model };
-        let rows = self.by.unwrap_or(default);
+        let default = if self.all { UsageBy::Session } else { UsageBy::Model };
+        let named = |name: &String| UsageBy::ALL.into_iter().find(|by| by.name() == name);
+        let rows = self.by.as_ref().and_then(named).unwrap_or(default);
         let query = UsageQuery {
             scope: asked.scope(),
-            by: rows.by(),
+            by: rows,
             since: self.since,
             prices: &prices.table,
             day: &day,
@@ -121,7 +91,7 @@ impl Verb for Usage {
         let report = usage_report(&repo, &query)?;
         let expired = report.expired;
         let used = json::PricesUsed { date: prices.table.date, file: prices.file };
-        let names = if rows == Rows::Session { titles(&repo)? } else { HashMap::new() };
+        let names = if rows == UsageBy::Session { titles(&repo)? } else { HashMap::new() };
         if run.out.json {
             run.out.record(&json::UsageRecord::new(rows.name(), report, used, &names))?;
         } else {
@@ -184,7 +154,7 @@ fn day(time: Time) -> String {
 
 fn write_text(
     out: &mut Output,
-    rows: Rows,
+    rows: UsageBy,
     report: &UsageReport,
     prices: &json::PricesUsed,
     titles: &HashMap<String, String>,

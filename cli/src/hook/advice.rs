@@ -1,17 +1,17 @@
 //! Advice for the agent: that it repeats itself, and how to read the whole of a long output.
 
 use std::cell::RefCell;
-use std::path::Path;
 
 use serde_json::Value;
 use turntree::Result;
 use turntree::object::ObjectId;
 use turntree::repo::vfs::StoredPayload;
-use turntree::repo::{Repository, Signature};
+use turntree::repo::{BranchName, Repository, Signature};
+use turntree::workspace::{read_note, write_note};
 use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent};
 use turntree_exchange::{
-    Followed, OffloadOptions, SPIRAL_WINDOW, SpiralReport, SpiralVerdict, Tail, find_spiral,
-    named_by_content, offload, steps,
+    OffloadOptions, SPIRAL_WINDOW, SpiralVerdict, Tail, find_spiral, named_by_content, offload,
+    steps,
 };
 
 use crate::porcelain::lessons::inject;
@@ -52,19 +52,12 @@ pub(super) const READ_BACK: &str =
     "turntree put the whole of a long output away: 'turntree vfs get URI' prints it.";
 
 /// Warns the user when the client continues with what was taken back, since it does not know.
-pub(super) fn told_beside(event: &HookEvent, followed: &Followed) -> Option<String> {
-    let (beside, branch) = (followed.beside.as_ref()?, &followed.branch);
-    let how = match (event.dialect, event.transcript.as_deref().and_then(Path::parent)) {
-        (Dialect::ClaudeCode, Some(folder)) => format!(
-            "'id=$(uuidgen); turntree export {beside} --format source -o {}/$id.jsonl; claude --resume $id'",
-            folder.display()
-        ),
-        _ => format!("a session that 'turntree export {beside} --format source' gives"),
-    };
-    Some(format!(
+pub(super) fn told_beside(branch: &BranchName, beside: &BranchName) -> String {
+    format!(
         "turntree: {beside} was rolled back, but this session still has the turns that were taken back. It \
-         continues as {branch}, and {beside} stays as it is. To continue from there: {how}"
-    ))
+         continues as {branch}, and {beside} stays as it is. To continue from there: \
+         'turntree resume {beside}'"
+    )
 }
 
 /// Returns the lessons of the session, when it begins or continues.
@@ -80,37 +73,89 @@ pub(super) fn learned(
     Ok((!told.is_empty()).then_some(told))
 }
 
-/// Warns of a loop, when the newest turn is in one.
+/// A loop that the newest turn is in.
+pub(super) struct Circle {
+    session: String,
+    /// The first and the last turn that show it.
+    first: u64,
+    last: u64,
+    /// The turn before it, to go back to.
+    back: Option<u64>,
+}
+
+/// Finds the loop that the newest turn is in.
 pub(super) fn circle(
     repo: &Repository,
     event: &HookEvent,
     tip: &ObjectId,
-) -> Result<Option<String>> {
-    if !matches!(event.moment, EventKind::AfterTool | EventKind::Prompt) {
+) -> Result<Option<Circle>> {
+    let moments = [EventKind::BeforeTool, EventKind::AfterTool, EventKind::Prompt];
+    if !moments.contains(&event.moment) {
         return Ok(None);
     }
     let found = find_spiral(&steps(repo, tip)?, SPIRAL_WINDOW);
-    let newest = repo.commit(tip)?.turn;
-    Ok(warning(&found, newest))
-}
-
-fn warning(found: &SpiralReport, newest: u64) -> Option<String> {
+    let newest = repo.commit(tip)?;
     if found.verdict < SpiralVerdict::Confirmed {
-        return None;
+        return Ok(None);
     }
     let streak = found.streak.iter().flat_map(|streak| &streak.turns);
     let turns: Vec<u64> =
         found.signs.iter().flat_map(|sign| &sign.turns).chain(streak).copied().collect();
-    let (first, last) = (turns.iter().min()?, turns.iter().max()?);
-    if *last != newest {
-        return None;
-    }
-    let back = match found.rollback_to {
-        Some(turn) => format!(" 'turntree rollback --to-turn {turn}' goes back to before that."),
-        None => String::new(),
+    let ends = turns.iter().min().zip(turns.iter().max());
+    let Some((first, last)) = ends.filter(|(_, last)| **last == newest.turn) else {
+        return Ok(None);
     };
-    Some(format!(
-        "turntree: since turn {first} the same is done again and again, and the files are what they \
-         were. Stop, say what was tried and why it does not work, and try another way.{back}"
-    ))
+    let (session, back) = (newest.session, found.rollback_to);
+    Ok(Some(Circle { session, first: *first, last: *last, back }))
+}
+
+impl Circle {
+    /// The warning for the agent.
+    pub(super) fn warning(&self) -> String {
+        let back = match self.back {
+            Some(turn) => {
+                format!(" 'turntree rollback --to-turn {turn}' goes back to before that.")
+            }
+            None => String::new(),
+        };
+        format!(
+            "turntree: since turn {} the same is done again and again, and the files are what they \
+             were. Stop, say what was tried and why it does not work, and try another way.{back}",
+            self.first
+        )
+    }
+
+    /// Stops the agent and asks the person, once for each loop: whoever lets the agent go on knows of it.
+    /// A person who can go back in the chat is told how.
+    pub(super) fn stop(
+        &self,
+        repo: &Repository,
+        event: &HookEvent,
+        in_chat: bool,
+    ) -> Result<Option<String>> {
+        let name = format!("paused {}", self.session);
+        let known = read_note(repo.store(), &name);
+        let known = known.and_then(|last| std::str::from_utf8(&last).ok()?.parse().ok());
+        if known.is_some_and(|last: u64| self.first <= last) {
+            return Ok(None);
+        }
+        write_note(repo.store(), &name, self.last.to_string().as_bytes())?;
+        let to_agent = match event.dialect {
+            Dialect::Codex => "Stop now, and tell the person this. ",
+            Dialect::ClaudeCode | Dialect::Gemini => "",
+        };
+        let back = match self.back {
+            Some(turn) if in_chat => format!("'/rollback to {turn}' goes back to before that, or "),
+            Some(turn) => {
+                format!("'turntree rollback --to-turn {turn}' goes back to before that, or ")
+            }
+            None => String::new(),
+        };
+        Ok(event.stop(&format!(
+            "{to_agent}turntree paused the agent: since turn {} the same is done again and again, and the \
+             files are what they were. How should it go on? {back}say what it should do \
+             differently, or let it go on as it was: it is paused once.",
+            self.first
+        )))
+    }
 }

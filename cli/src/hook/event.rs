@@ -11,6 +11,7 @@ use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent, MAX_EVENT_B
 use turntree_exchange::agents::session_name;
 
 use super::advice::{READ_BACK, circle, learned, shorten, told_beside};
+use super::back::{BACK_TIME, asked_back};
 use super::files::HookFiles;
 use super::steps::Taken;
 use super::turn::{HookTurn, kind_of};
@@ -39,8 +40,12 @@ pub(crate) struct Behaviour {
     pub(crate) offload: Option<u64>,
     /// Say when the agent goes in circles.
     pub(crate) spiral: bool,
+    /// Stop it then, and ask the person.
+    pub(crate) pauses: bool,
     /// Tell what was learned.
     pub(crate) lessons: bool,
+    /// Go back when a prompt asks for it.
+    pub(crate) rollback: bool,
     /// Look at the workspace.
     pub(crate) workspace: bool,
     /// Nobody waits for this process.
@@ -79,7 +84,12 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     if event.moment == EventKind::Other {
         return Ok(None);
     }
-    let time = if behaviour.background { BACKGROUND } else { time_for(event.moment) };
+    let back = asked_back(&event).filter(|_| behaviour.rollback && !behaviour.background);
+    let time = match back {
+        Some(_) => BACK_TIME,
+        None if behaviour.background => BACKGROUND,
+        None => time_for(event.moment),
+    };
     watch.expect(event.dialect.name(), event.name, began + time);
     let stamp = Signature { actor: format!("hook/{}", event.dialect.name()), ..stamp()? };
     let is_settled = behaviour.background && ending::is_end(event.moment);
@@ -112,15 +122,21 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
         onto,
         watch,
         settled,
+        back,
     };
-    let Some(Taken { branch, tip, followed }) = turn.take()? else { return Ok(None) };
+    if back.is_some() {
+        return Ok(turn.go_back());
+    }
+    let Some(Taken { branch, tip, beside }) = turn.take()? else { return Ok(None) };
     if event.moment == EventKind::End {
         note_end(repo.store(), branch.session(), stamp.time)?;
     }
     if files.is_unfinished() || ending::is_end(event.moment) {
         watch.hand_over();
     }
-    let beside = followed.as_ref().and_then(|followed| told_beside(&event, followed));
+    // Who begins has said nothing yet: the person is told at the first prompt.
+    let beside = beside.filter(|_| event.moment != EventKind::Start);
+    let beside = beside.map(|beside| told_beside(&branch, &beside));
     if beside.is_some() {
         watch.doing("go on after a rollback");
         watch.note("the client continues with turns that were taken back: they become a branch");
@@ -140,6 +156,15 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     let circle = match tip.filter(|_| behaviour.spiral) {
         Some(tip) => circle(&repo, &event, &tip)?,
         None => None,
+    };
+    let circle = match circle {
+        Some(circle) if behaviour.pauses && event.stop("").is_some() => {
+            if let Some(stopped) = circle.stop(&repo, &event, behaviour.rollback)? {
+                return Ok(Some(stopped));
+            }
+            None
+        }
+        circle => circle.filter(|_| event.moment != EventKind::BeforeTool).map(|it| it.warning()),
     };
     watch.doing("tell lessons");
     let learned = match tip.filter(|_| behaviour.lessons) {

@@ -6,6 +6,7 @@
 //! | `steps.rs` | what an event becomes in the store, step by step |
 //! | `turn.rs` | its transcript, and the files that go with it |
 //! | `files.rs` | which files go along |
+//! | `back.rs` | prompts that ask to go back, and what comes after one |
 //! | `agents.rs` | sub-agents, whose transcripts end after their last event |
 //! | `ending.rs` | the end of a turn or session, once the client has written it |
 //! | `wait.rs` | what the client has not written yet |
@@ -21,6 +22,7 @@
 
 mod advice;
 mod agents;
+mod back;
 pub(crate) mod calls;
 mod edit;
 mod ending;

@@ -18,6 +18,12 @@ const HOOKS: &str = "hooks";
 /// The time that a client waits for a hook that does not end by itself, in seconds.
 const TIMEOUT: u64 = 10;
 
+/// The same where a prompt may ask to go back, which writes files.
+const ROLLBACK_TIMEOUT: u64 = 60;
+
+/// The option of a command that goes back when a prompt asks for it.
+pub(crate) const ROLLBACK: &str = " --rollback";
+
 /// The events, and the tools that they are for; an empty name for all, and none where there is none.
 type Events = &'static [(&'static str, Option<&'static str>)];
 
@@ -100,7 +106,12 @@ pub(crate) fn install(dialect: Dialect, path: &Path, command: &str) -> Result<Pl
         Dialect::Gemini => GEMINI,
     };
     for (event, matcher) in events {
-        let (place, group) = ([HOOKS, event], group(dialect, *matcher, command).to_string());
+        let timeout = match *event {
+            "UserPromptSubmit" | "BeforeAgent" if command.contains(ROLLBACK) => ROLLBACK_TIMEOUT,
+            _ => TIMEOUT,
+        };
+        let group = group(dialect, *matcher, command, timeout).to_string();
+        let place = [HOOKS, event];
         match &mut document {
             Some(document) => document.append(&place, &group)?,
             None => document = Some(SettingsDocument::made(&place, &group)),
@@ -120,6 +131,23 @@ pub(crate) fn uninstall(path: &Path, program: &str) -> Result<Plan> {
     remove_ours(&mut document, program)?;
     let after = (!document.is_used_up()).then(|| document.into_text());
     Ok(Plan { path, before, after })
+}
+
+/// Puts the file that makes `/rollback` known beside the settings at `path` when it `is_wanted`, else
+/// takes it away. Nothing for a client without such files, and where somebody has put another one.
+///
+/// # Errors
+/// `InvalidInput` for what is no file of text.
+pub(crate) fn rollback_command(
+    dialect: Dialect,
+    path: &Path,
+    is_wanted: bool,
+) -> Result<Option<Plan>> {
+    let Some((name, content)) = dialect.rollback_command() else { return Ok(None) };
+    let (path, before) = read(&path.parent().unwrap_or(Path::new(".")).join(name))?;
+    let is_ours = before.as_deref().is_none_or(|before| before == content);
+    let after = is_wanted.then(|| content.to_owned());
+    Ok(is_ours.then_some(Plan { path, before, after }))
 }
 
 /// Copies the settings with hooks of ours from a project to a worktree of it, for clients whose settings
@@ -202,10 +230,10 @@ fn read(path: &Path) -> Result<(PathBuf, Option<String>)> {
 }
 
 /// A group of hooks with one hook in it.
-fn group(dialect: Dialect, matcher: Option<&str>, command: &str) -> Value {
+fn group(dialect: Dialect, matcher: Option<&str>, command: &str, seconds: u64) -> Value {
     let timeout = match dialect {
-        Dialect::Gemini => TIMEOUT * 1000,
-        Dialect::ClaudeCode | Dialect::Codex => TIMEOUT,
+        Dialect::Gemini => seconds * 1000,
+        Dialect::ClaudeCode | Dialect::Codex => seconds,
     };
     let hook = match dialect {
         Dialect::Gemini => {

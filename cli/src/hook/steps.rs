@@ -21,8 +21,9 @@ pub(super) struct Taken {
     pub(super) branch: BranchName,
     /// The tip of that.
     pub(super) tip: Option<ObjectId>,
-    /// The outcome of following the transcript, if there is one.
-    pub(super) followed: Option<Followed>,
+    /// The branch that went back, when the session's branch begins now: the client goes on with what
+    /// was taken back.
+    pub(super) beside: Option<BranchName>,
 }
 
 impl HookTurn<'_> {
@@ -46,6 +47,12 @@ impl HookTurn<'_> {
         };
         let branch = followed.as_ref().map_or(main, |followed| followed.branch.clone());
         let of_agent = event.main.as_deref();
+        self.watch.doing("go on after a rollback");
+        let beside = followed.as_ref().and_then(|it| it.beside.clone());
+        let (branch, beside) = match of_agent.is_none() && self.says_more() {
+            true => self.again(|| self.go_on(&branch, beside.clone()))?,
+            false => (branch, beside),
+        };
         self.watch.doing("look at the workspace");
         // Files that no turn of the transcript has yet.
         if of_agent.is_none() && (followed.is_none() || event.moment == EventKind::Start) {
@@ -67,7 +74,7 @@ impl HookTurn<'_> {
             self.again(|| self.switch(&branch))?;
         }
         let tip = self.repo.tip(&branch);
-        Ok(Some(Taken { branch, tip, followed }))
+        Ok(Some(Taken { branch, tip, beside }))
     }
 
     /// Returns whether the session was forgotten, or the one whose sub-agent it is. Says so once.

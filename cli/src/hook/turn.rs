@@ -9,7 +9,7 @@ use turntree::repo::{BranchName, Repository, Signature};
 use turntree::workspace::{read_note, write_note};
 use turntree::{Error, ErrorKind, Result};
 use turntree_exchange::agents::hook::HookEvent;
-use turntree_exchange::{FollowOptions, Followed, TurnFiles, follow};
+use turntree_exchange::{FollowOptions, Followed, RollbackIntent, TurnFiles, follow};
 
 use super::files::HookFiles;
 use super::watch::Watch;
@@ -28,6 +28,8 @@ pub(super) struct HookTurn<'e> {
     pub(super) watch: &'e Watch,
     /// The client has written what it had to write at this moment.
     pub(super) settled: Option<Time>,
+    /// What the prompt asks for, when it asks to go back and that is answered.
+    pub(super) back: Option<RollbackIntent>,
 }
 
 impl HookTurn<'_> {

@@ -24,6 +24,8 @@ struct HookState {
     dir: Option<PathBuf>,
     /// The event, for a process that has more time.
     rest: Option<Rest>,
+    /// What the client is told when the time is up.
+    last_word: Option<String>,
 }
 
 /// The work that is left when the time is up.
@@ -40,7 +42,8 @@ impl Watch {
     pub(super) fn begin(time: Duration) -> Self {
         let (until, none) = (Instant::now() + time, "-");
         let (dialect, event, doing) = (none, none, "read the event");
-        let state = HookState { until, dialect, event, doing, dir: None, rest: None };
+        let state =
+            HookState { until, dialect, event, doing, dir: None, rest: None, last_word: None };
         let watch = Self(Arc::new(Mutex::new(state)));
         let watched = watch.clone();
         thread::spawn(move || watched.wait());
@@ -57,6 +60,9 @@ impl Watch {
         }
         self.note("took too long");
         self.hand_over();
+        if let Some(word) = self.look(|state| state.last_word.take()) {
+            let _ = writeln!(std::io::stdout(), "{word}");
+        }
         // The main thread waits for something that may never come.
         std::process::exit(0);
     }
@@ -83,6 +89,11 @@ impl Watch {
             state.dir = Some(dir.to_owned());
             state.rest = rest;
         });
+    }
+
+    /// The client is told this when the time is up.
+    pub(super) fn say_at_end(&self, word: Option<String>) {
+        self.look(|state| state.last_word = word);
     }
 
     /// Says what is done from now on.

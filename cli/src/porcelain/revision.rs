@@ -52,6 +52,17 @@ pub(crate) fn resolve_whole(repo: &Repository, revision: &str) -> Result<Revisio
 fn hint_for(repo: &Repository, word: &str) -> Advice {
     let for_commands = match word {
         _ if word.contains("prompt:") => prompts_there(repo, word),
+        _ if let Some((name, time)) = word.split_once("@{")
+            && time.contains(':') =>
+        {
+            let time = time.trim_end_matches('}');
+            // An import may have brought in turns that are older than the branch itself.
+            format!(
+                "@{time_of} is where a branch was in this store; 'turntree log {name} --until {time} \
+                 -n 1' has the newest turn taken by then",
+                time_of = "{TIME}"
+            )
+        }
         _ if word.len() < 4 && word.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
             format!("ids need at least 4 digits; turn:{word} is a turn of HEAD's branch")
         }

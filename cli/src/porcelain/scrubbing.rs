@@ -6,10 +6,11 @@
 //! make the same copy, so that bundles and repositories can be added to later.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use turntree::Error;
-use turntree::local::create_repository;
+use turntree::local::{create_repository, open_encrypted, random_bytes};
 use turntree::maintenance::{Pattern, redact};
 use turntree::object::{ObjectId, RefValue};
 use turntree::repo::{BranchName, Repository};
@@ -19,6 +20,7 @@ use turntree_exchange::{SecretFinding, mask_of};
 
 use crate::porcelain::revision::resolve;
 use crate::program::invocation::stamp;
+use crate::program::store_keys::new_key;
 use crate::view::error::Result;
 use crate::view::progress::Working;
 
@@ -48,7 +50,7 @@ impl Scrubbed {
         let _working = Working::new("masking secrets");
         let failed = |error| Error::io("make a folder for the copy without secrets", error);
         let folder = tempfile::tempdir().map_err(failed)?;
-        let copy = create_repository(&folder.path().join("store"))?;
+        let copy = new_copy(&folder.path().join("store"), repo)?;
         let stamp = stamp()?;
         let file: Arc<dyn IoFile> = {
             let path = folder.path().join("copy");
@@ -142,4 +144,16 @@ pub(crate) fn tips(
         }
     };
     wanted.iter().flat_map(of).collect()
+}
+
+/// A store for a copy of what is in `repo`: encrypted, with a key that goes with this process, if that
+/// is.
+fn new_copy(dir: &Path, repo: &Repository) -> Result<Repository> {
+    let copy = create_repository(dir)?;
+    if repo.store().keys().is_none() {
+        return Ok(copy);
+    }
+    let key = new_key()?;
+    copy.store().change_encryption(Some(key), random_bytes())?;
+    Ok(open_encrypted(dir, key.into())?)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use clap::Args;
-use turntree::context::{Builder, Context};
+use turntree::context::{Builder, Context, MessageEntry, Role};
 use turntree::object::{Memory, ObjectId, ObjectSink, Trigger};
 use turntree::repo::{BranchName, NewPin, Repository, Signature, SnapshotDraft};
 use turntree::workspace::workspace_metadata;
@@ -135,9 +135,24 @@ impl ContextInput {
         Self { state, edits, state_name: None }
     }
 
-    /// Returns whether it changes nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.state.is_none() && self.edits.is_none()
+    /// Returns whether a user has said anything in the context that the snapshot would have.
+    pub(crate) fn has_user_message(&self, repo: &Repository, branch: &BranchName) -> Result<bool> {
+        let mut change = repo.begin();
+        let tip = change.tip(branch);
+        let context = tip.map_or_else(|| Ok(Context::default()), |tip| repo.context(&tip))?;
+        let mut builder = Builder::from(context);
+        self.apply(&mut change, &mut builder)?;
+        let tree = builder.write(&mut change)?;
+        let context = Context::open(&change, &tree)?;
+        for agent in context.agents(&change)? {
+            let list = context.messages(&change, &agent)?;
+            for item in list.iter(&change, 0..list.len()) {
+                if MessageEntry::from_item(&item?)?.role == Role::User {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Fails where the snapshot would, so that a first one that fails leaves no new store behind.

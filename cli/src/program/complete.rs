@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use clap_complete::engine::CompletionCandidate;
 use turntree::context::open_conflicts;
-use turntree::local::open_repository;
 use turntree::object::ObjectId;
 use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
 use turntree_exchange::SessionSummary;
@@ -13,6 +12,7 @@ use turntree_exchange::lessons::{Lesson, Lessons};
 use crate::program::global::store_of_environment;
 use crate::program::here::Here;
 use crate::program::invocation::{act, user_or_nearest};
+use crate::program::store_keys;
 
 /// Set by the shell when it asks for completions.
 pub(crate) const VARIABLE: &str = "COMPLETE";
@@ -113,5 +113,5 @@ pub(crate) fn pins() -> Vec<CompletionCandidate> {
 fn repository() -> Option<Repository> {
     let dir = store_of_environment().or_else(user_or_nearest)?;
     let here = std::env::current_dir().ok().and_then(|here| Here::new(&here, &dir));
-    open_repository(&dir).ok().and_then(|repo| act(repo, here).ok())
+    store_keys::open(&dir, false).ok().and_then(|repo| act(repo, here).ok())
 }

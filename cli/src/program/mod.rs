@@ -1,5 +1,6 @@
 //! One run of the program: its options and environment, the store that it opens, its input.
 
+pub(crate) mod age_keys;
 pub(crate) mod complete;
 pub(crate) mod fault;
 pub(crate) mod global;
@@ -7,4 +8,5 @@ pub(crate) mod here;
 pub(crate) mod incoming;
 pub(crate) mod invocation;
 pub(crate) mod live;
+pub(crate) mod store_keys;
 pub(crate) mod store_log;

@@ -123,6 +123,7 @@ impl LessonsArguments {
             spiral: self.spiral,
             turn: None,
             branch: self.abandoned,
+            replaces: Vec::new(),
             pin: self.pin,
             target: LessonBranch::default(),
         };

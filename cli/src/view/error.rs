@@ -331,6 +331,7 @@ fn name(kind: ErrorKind) -> &'static str {
         ErrorKind::Unsupported => "unsupported",
         ErrorKind::LimitExceeded => "limit-exceeded",
         ErrorKind::InvalidInput => "invalid-input",
+        ErrorKind::Encrypted => "encrypted",
         ErrorKind::Io => "io",
         _ => "internal",
     }
@@ -345,6 +346,7 @@ fn exit_of(kind: ErrorKind) -> Exit {
         ErrorKind::Corrupt => Exit::Corrupt,
         ErrorKind::Locked => Exit::Locked,
         ErrorKind::Ambiguous
+        | ErrorKind::Encrypted
         | ErrorKind::InvalidInput
         | ErrorKind::LimitExceeded
         | ErrorKind::Unsupported => Exit::Usage,
@@ -363,6 +365,7 @@ mod tests {
         for (kind, code) in [
             (ErrorKind::InvalidInput, 2),
             (ErrorKind::Ambiguous, 2),
+            (ErrorKind::Encrypted, 2),
             (ErrorKind::LimitExceeded, 2),
             (ErrorKind::Unsupported, 2),
             (ErrorKind::Conflict, 3),

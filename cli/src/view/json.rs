@@ -15,6 +15,7 @@ mod git;
 mod hooks;
 mod lessons;
 mod merging;
+mod modes;
 mod objects;
 mod operations;
 mod outline;
@@ -60,8 +61,9 @@ pub(crate) use self::lessons::{InjectedLessons, Lessons, LessonsChanged, ListedL
 pub(crate) use self::merging::{
     MergeConflict, Merged, MergedFiles, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
 };
+pub(crate) use self::modes::{ModesRecord, MovedBack};
 pub(crate) use self::objects::{ObjectInfo, Parsed, ParsedRevision, Ref, Refs, Tree, TreeEntry};
-pub(crate) use self::operations::{ChangedRef, Operation, Undo};
+pub(crate) use self::operations::{ChangedRef, Operation, OperationsForgotten, Undo};
 pub(crate) use self::outline::OutlinePrompt;
 pub(crate) use self::payloads::{
     Evicted, EvictedPayload, Eviction, Offloaded, Payload, Payloads, StoredPayload,
@@ -72,8 +74,9 @@ pub(crate) use self::restoration::{
 };
 pub(crate) use self::resume::Resumed;
 pub(crate) use self::retention::{
-    AvailableTurn, BudgetedSession, PinRecord, Pins, Policy, RetentionSet, RetentionShow,
-    RetentionUnset, SessionPlan, SessionPolicy, StoreBudget, StoreBudgetSet, Unpin, Unpinned,
+    AvailableTurn, BudgetedSession, ExpiredSession, PinRecord, Pins, Policy, RetentionSet,
+    RetentionShow, RetentionUnset, SessionPlan, SessionPolicy, StoreBudget, StoreBudgetSet, Unpin,
+    Unpinned,
 };
 pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
 pub(crate) use self::secrets::{
@@ -116,6 +119,38 @@ pub(crate) struct Demo {
 pub(crate) struct Initialised {
     /// Directory of the store.
     pub(crate) store: String,
+    /// What was encrypted, or would be.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(crate) encryption: Option<KeyChanged>,
+}
+
+/// `key`, and `init --encrypt`: files that were written anew.
+#[derive(Serialize)]
+pub(crate) struct KeyChanged {
+    /// The name of the key that they are enciphered with now.
+    pub(crate) key: Option<String>,
+    pub(crate) dry_run: bool,
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+}
+
+/// `key ls`.
+#[derive(Serialize)]
+pub(crate) struct Keys {
+    pub(crate) encrypted: bool,
+    /// The name of the key of the store.
+    pub(crate) key: Option<String>,
+    pub(crate) holders: Vec<KeyHolder>,
+}
+
+/// Somebody who may open a store.
+#[derive(Serialize)]
+pub(crate) struct KeyHolder {
+    pub(crate) name: String,
+    /// The public key; without one it is a passphrase.
+    pub(crate) public: Option<String>,
+    /// Whether it opened the store now.
+    pub(crate) used: bool,
 }
 
 /// `import`.

@@ -187,7 +187,8 @@ pub(crate) fn says_the_same(source: &dyn ObjectSource, old: &Item, new: &Item) -
     Ok(meaning(source, old)?.value == meaning(source, new)?.value)
 }
 
-/// What an entry says. One whose content is gone says what its id does.
+/// What an entry says. One whose content is gone or damaged says what its id does: a log is not to end
+/// where a blob is lost.
 fn meaning(source: &dyn ObjectSource, item: &Item) -> Result<Meaning> {
     let own = || Meaning { value: *item.link.id.as_bytes(), id: None };
     if item.link.kind != Kind::Blob {
@@ -195,10 +196,8 @@ fn meaning(source: &dyn ObjectSource, item: &Item) -> Result<Meaning> {
     }
     let bytes = match source.read_as(Kind::Blob, &item.link.id) {
         Ok(bytes) => bytes,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Expired) => {
-            return Ok(own());
-        }
-        Err(error) => return Err(error),
+        Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+        Err(_) => return Ok(own()),
     };
     if !matches!(bytes.first(), Some(b'{' | b'[' | b' ' | b'\n' | b'\r' | b'\t')) {
         return Ok(own());
@@ -337,6 +336,34 @@ mod tests {
         let grown = said("2", "b and more");
         assert_eq!(told(&[&one, &two], &[&grown]), ["-0", "*0"]);
         assert_eq!(told(&[&two], &[&one, &grown, &three]), ["+0", "*1", "+2"]);
+    }
+
+    /// Objects of which the blobs are damaged.
+    struct Damaged(Memory);
+
+    impl ObjectSource for Damaged {
+        fn read(&self, id: &ObjectId) -> Result<Option<crate::object::Object>> {
+            match self.0.read(id)? {
+                Some(object) if object.kind == Kind::Blob => {
+                    Err(crate::Error::corrupt("a pack", id, "other bytes"))
+                }
+                read => Ok(read),
+            }
+        }
+
+        fn contains(&self, id: &ObjectId) -> Result<bool> {
+            self.0.contains(id)
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_counts_by_its_id() {
+        let mut objects = Memory::new();
+        let old = context(&mut objects, &[r#"{"a":1}"#, r#"{"b":1}"#], "x");
+        let new = context(&mut objects, &[r#"{ "a": 1 }"#, r#"{"b":1}"#], "x");
+        assert!(diff_by_value(&objects, &old, &new).unwrap().is_empty());
+        let changed = diff_by_value(&Damaged(objects), &old, &new).unwrap();
+        assert_eq!(changed["agents/main/messages"].changes.len(), 1);
     }
 
     #[test]

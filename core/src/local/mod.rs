@@ -61,10 +61,11 @@ pub use self::rewind::{Rewind, RewindPlan};
 pub use self::search::Match;
 pub use self::session::{MergeOutcome, Session};
 pub use self::snapshot::{EntryChange, Message, Snapshot};
-pub use self::system::{create_repository, open_repository, random_bytes};
+pub use self::system::{create_repository, open_encrypted, open_repository, random_bytes};
 pub use self::turn::Turn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repo::{BranchName, OperationEntry, Repository, Signature};
+use crate::store::StoreKeys;
 use crate::workspace::{CaptureOptions, prepare_undo};
 
 /// The actor of a handle without a name.
@@ -86,6 +87,14 @@ impl Repo {
     /// `NotFound` when there is none, `Corrupt` when it cannot be read, `Io` when the system refuses.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         open_repository(dir.as_ref()).map(Self::from)
+    }
+
+    /// Opens the encrypted store in the directory `dir`.
+    ///
+    /// # Errors
+    /// Those of [`Repo::open`], and `Encrypted` when the keys are others.
+    pub fn open_encrypted(dir: impl AsRef<Path>, keys: StoreKeys) -> Result<Self> {
+        open_encrypted(dir.as_ref(), keys).map(Self::from)
     }
 
     /// Creates a store in the directory `dir`, with the folders above it.

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::error::{Error, Result};
 use crate::object::Time;
 use crate::repo::Repository;
-use crate::store::{NewStore, OpenOptions, RealIo};
+use crate::store::{NewStore, OpenOptions, RealIo, StoreKeys};
 
 /// Folders that are made for a store belong to its owner alone.
 const FOLDER_MODE: u32 = 0o700;
@@ -45,6 +45,15 @@ pub fn random_bytes() -> [u8; 16] {
 /// system refuses.
 pub fn open_repository(dir: &Path) -> Result<Repository> {
     Repository::open(Arc::new(RealIo), dir, OpenOptions::new(random_bytes()))
+}
+
+/// Opens the encrypted repository in the directory `dir` on the real disk.
+///
+/// # Errors
+/// Those of [`open_repository`], and `Encrypted` when the keys are others.
+pub fn open_encrypted(dir: &Path, keys: StoreKeys) -> Result<Repository> {
+    let options = OpenOptions { keys: Some(keys), ..OpenOptions::new(random_bytes()) };
+    Repository::open(Arc::new(RealIo), dir, options)
 }
 
 /// Creates a repository in the directory `dir` on the real disk, with the folders above it.

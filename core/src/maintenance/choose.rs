@@ -25,10 +25,19 @@ pub(super) struct FileState {
 }
 
 /// The numbers of the files to rewrite, the tier to write, and whether there is more to do after it.
-pub(super) fn choose(files: &[FileState], purpose: Purpose) -> (Vec<usize>, Tier, bool) {
+/// Where a session `is_budgeted`, a collection packs what is not packed: a budget is about packs.
+pub(super) fn choose(
+    files: &[FileState],
+    purpose: Purpose,
+    is_budgeted: bool,
+) -> (Vec<usize>, Tier, bool) {
     let free = files.iter().enumerate().filter(|(_, file)| file.replaceable);
     match purpose {
-        Purpose::Gc => {
+        Purpose::Gc | Purpose::StrictGc if is_budgeted => {
+            let tier = free.filter_map(|(_, file)| file.tier).max().unwrap_or(Tier::Compacted);
+            choose(files, Purpose::Repack(tier.max(Tier::Compacted)), false)
+        }
+        Purpose::Gc | Purpose::StrictGc => {
             let wanted = free.filter(|(_, file)| file.garbage.objects > 0 || file.is_empty());
             let (chosen, partial) = first_step(wanted);
             let tiers = chosen.iter().filter_map(|number| files.get(*number)?.tier);
@@ -116,7 +125,7 @@ mod tests {
             file.replaceable = false;
         }
         for purpose in [Purpose::Gc, Purpose::Repack(Tier::Archive), Purpose::Step] {
-            assert_eq!(choose(&files, purpose).0, Vec::<usize>::new());
+            assert_eq!(choose(&files, purpose, false).0, Vec::<usize>::new());
         }
     }
 
@@ -127,23 +136,31 @@ mod tests {
             file(Some(Tier::Archive), 5000, 100),
             file(Some(Tier::Hot), 700, 200),
         ];
-        assert_eq!(choose(&files, Purpose::Gc), (vec![1, 2], Tier::Archive, false));
+        assert_eq!(choose(&files, Purpose::Gc, false), (vec![1, 2], Tier::Archive, false));
     }
 
     #[test]
     fn repacking_what_is_packed_is_nothing_to_do() {
         let packed = [file(Some(Tier::Compacted), 1000, 0)];
-        assert!(choose(&packed, Purpose::Repack(Tier::Compacted)).0.is_empty());
-        assert_eq!(choose(&packed, Purpose::Repack(Tier::Archive)).0, [0]);
+        assert!(choose(&packed, Purpose::Repack(Tier::Compacted), false).0.is_empty());
+        assert_eq!(choose(&packed, Purpose::Repack(Tier::Archive), false).0, [0]);
         let two = [packed[0], file(None, 10_000, 0)];
-        assert_eq!(choose(&two, Purpose::Repack(Tier::Compacted)).0, [0, 1]);
+        assert_eq!(choose(&two, Purpose::Repack(Tier::Compacted), false).0, [0, 1]);
+    }
+
+    #[test]
+    fn what_is_under_a_budget_is_packed() {
+        let files = [file(None, 1000, 0), file(Some(Tier::Archive), 5000, 0)];
+        assert_eq!(choose(&files, Purpose::Gc, false).0, Vec::<usize>::new());
+        assert_eq!(choose(&files, Purpose::Gc, true), (vec![0, 1], Tier::Archive, false));
+        assert_eq!(choose(&files[1..], Purpose::Gc, true).0, Vec::<usize>::new());
     }
 
     #[test]
     fn a_large_store_takes_steps_of_bounded_size() {
         let files = [file(None, 200 << 20, 0), file(None, 200 << 20, 0)];
         assert_eq!(
-            choose(&files, Purpose::Repack(Tier::Compacted)),
+            choose(&files, Purpose::Repack(Tier::Compacted), false),
             (vec![0], Tier::Compacted, true)
         );
     }
@@ -155,7 +172,7 @@ mod tests {
         for _ in 0..256 {
             let mut files = packs.clone();
             files.push(file(None, SMALL_BYTES, 0));
-            let (chosen, tier, _) = choose(&files, Purpose::Step);
+            let (chosen, tier, _) = choose(&files, Purpose::Step, false);
             let bytes: u64 = chosen.iter().map(|number| files[*number].live.bytes).sum();
             rewritten += bytes;
             packs = (0..files.len()).filter(|n| !chosen.contains(n)).map(|n| files[n]).collect();

@@ -16,16 +16,16 @@ use super::choose::{FileState, choose};
 use super::collection_plan::{
     CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
 };
-use super::forget::{choose_forgotten, forget_expired};
+use super::expire_sessions::{ExpiredSession, expire_sessions};
+use super::forget::forget_expired;
 use super::layout::arrange;
 use super::mark::Marker;
 use super::plan::RetentionPlan;
-use super::policy::Policies;
-use super::retention::{Cost, plan_retention};
-use super::roots::{Reason, Roots};
+use super::plan_turns::plan_turns;
+use super::roots::{Forgotten, Reason, Roots};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, Time};
-use crate::repo::{ForgottenSession, Repository, Signature};
+use crate::repo::{Repository, Signature};
 use crate::store::{FileReplacement, Inventory, KnownLosses, PackItem, Replaced, Tombstone};
 
 /// Commits whose contexts are marked in one round.
@@ -45,6 +45,8 @@ pub struct Collected {
     pub written_bytes: u64,
     /// Bytes of the files that went.
     pub replaced_bytes: u64,
+    /// Sessions that expired; their content comes free a day later, or went with the garbage.
+    pub expired_sessions: Vec<ExpiredSession>,
     /// What was done for the budget of the store afterwards.
     pub budget: Option<EnforcedBudget>,
     /// Packs that stayed and got another parity.
@@ -57,10 +59,24 @@ pub struct Collected {
 /// # Errors
 /// `Corrupt` when something that must stay is missing: in a damaged store nobody can say what may go.
 pub fn plan_collection(repo: &Repository, purpose: Purpose, now: Time) -> Result<CollectionPlan> {
+    plan_collection_after(repo, purpose, now, 0)
+}
+
+/// [`plan_collection`], as if the operations up to the one with the sequence `through` had been
+/// forgotten.
+///
+/// # Errors
+/// Those of [`plan_collection`].
+pub fn plan_collection_after(
+    repo: &Repository,
+    purpose: Purpose,
+    now: Time,
+    through: u64,
+) -> Result<CollectionPlan> {
     match repo.store().collect() {
-        Ok(collection) => Survey::planned(collection.inventory(), purpose, now),
+        Ok(collection) => Survey::planned(collection.inventory(), purpose, now, through),
         Err(error) if has_no_lock(&error) => {
-            Survey::planned(&repo.store().inventory()?, purpose, now)
+            Survey::planned(&repo.store().inventory()?, purpose, now, through)
         }
         Err(error) => Err(error),
     }
@@ -78,28 +94,20 @@ pub(super) fn run(
     stamp: &Signature,
     before_step: &mut dyn FnMut(&CollectionPlan),
 ) -> Result<Collected> {
-    if matches!(purpose, Purpose::Repack(_)) {
-        let collected = collect_steps(repo, purpose, stamp, before_step)?;
-        let protected_packs = repo.store().complete_parity()?;
-        return Ok(Collected { protected_packs, ..collected });
-    }
-    repo.free_forgotten(stamp)?;
-    forget_expired(repo, stamp)?;
-    collect_steps(repo, purpose, stamp, before_step)
-}
-
-fn collect_steps(
-    repo: &Repository,
-    purpose: Purpose,
-    stamp: &Signature,
-    before_step: &mut dyn FnMut(&CollectionPlan),
-) -> Result<Collected> {
     let (mut collected, now) = (Collected::default(), stamp.time);
+    if purpose.lets_go() {
+        collected.expired_sessions = expire_sessions(repo, purpose, stamp)?;
+        repo.free_forgotten(stamp)?;
+        forget_expired(repo, purpose, stamp)?;
+    }
     loop {
         let collection = repo.store().collect()?;
         let survey = Survey::new(collection.inventory(), purpose, now)?;
         if survey.plan.is_empty() {
             collection.remove_unlisted()?;
+            if !purpose.lets_go() {
+                collected.protected_packs += collection.complete_parity()?;
+            }
             return Ok(collected);
         }
         before_step(&survey.plan);
@@ -129,6 +137,9 @@ fn collect_steps(
             collected.freed.bytes += file.garbage.bytes;
         }
         if purpose == Purpose::Step || !plan.partial {
+            if !purpose.lets_go() {
+                collected.protected_packs += collection.complete_parity()?;
+            }
             return Ok(collected);
         }
     }
@@ -157,11 +168,13 @@ impl<'a> Survey<'a> {
         inventory: &'a Inventory<'a>,
         purpose: Purpose,
         now: Time,
+        through: u64,
     ) -> Result<CollectionPlan> {
-        let mut forgotten = ForgottenSession::load(inventory, inventory.refs())?;
-        if !matches!(purpose, Purpose::Repack(_)) {
-            forgotten.iter_mut().for_each(|gone| gone.come(now.micros));
+        let mut forgotten = Forgotten::load(inventory, inventory.refs())?;
+        if purpose.lets_go() {
+            forgotten.sessions.iter_mut().for_each(|gone| gone.come(now.micros));
         }
+        forgotten.through = forgotten.through.max(through);
         let roots = Roots::find_without(inventory, inventory.refs(), now.micros, forgotten)?;
         Ok(Self::with_roots(inventory, roots, purpose, now)?.plan)
     }
@@ -178,7 +191,8 @@ impl<'a> Survey<'a> {
         marker.begin_round();
         marker.meet_kept(&|_| true)?;
         let states = states(inventory, &marker);
-        let (chosen, tier, partial) = choose(&states, purpose);
+        let is_budgeted = retention.sessions.iter().any(|session| session.bytes.is_some());
+        let (chosen, tier, partial) = choose(&states, purpose, is_budgeted);
         let fate = |number: &usize, state: &FileState| match state.replaceable {
             _ if chosen.contains(number) => Fate::Replaced,
             true => Fate::Kept,
@@ -223,82 +237,6 @@ impl<'a> Survey<'a> {
 impl ObjectsSize {
     fn plus(self, other: Self) -> Self {
         Self { objects: self.objects + other.objects, bytes: self.bytes + other.bytes }
-    }
-}
-
-/// Plans what these policies would let expire at the moment `now`, with the sizes that budgets need.
-///
-/// # Errors
-/// Those of [`plan_collection`].
-pub fn plan_policies(repo: &Repository, policies: &Policies, now: Time) -> Result<RetentionPlan> {
-    let inventory = repo.store().inventory()?;
-    let roots = Roots::find(&inventory, inventory.refs(), now.micros)?;
-    measured(&inventory, &roots, policies, now)
-}
-
-/// Plans the retention: only `gc` and its steps let turns expire.
-pub(super) fn plan_turns(
-    inventory: &Inventory<'_>,
-    roots: &Roots,
-    purpose: Purpose,
-    now: Time,
-) -> Result<RetentionPlan> {
-    let policies = match purpose {
-        Purpose::Repack(_) => Policies::default(),
-        Purpose::Gc | Purpose::Step => Policies::load(inventory, inventory.refs())?,
-    };
-    let mut plan = measured(inventory, roots, &policies, now)?;
-    let forgotten = choose_forgotten(roots, &plan).len();
-    if forgotten > 0 && !policies.is_empty() {
-        plan.notes.push(format!(
-            "{forgotten} turns that expired long ago are forgotten: not even their commits stay"
-        ));
-    }
-    Ok(plan)
-}
-
-fn measured(
-    inventory: &Inventory<'_>,
-    roots: &Roots,
-    policies: &Policies,
-    now: Time,
-) -> Result<RetentionPlan> {
-    let is_gone = |tree: &ObjectId| is_dropped(inventory, tree);
-    let holes = Arc::clone(&roots.holes);
-    let marker = Marker::new(inventory, Arc::clone(&holes));
-    let mut cost = MarkCost { inventory, holes, marker, counted: 0 };
-    plan_retention(roots, policies, now.micros, &is_gone, Some(&mut cost))
-}
-
-/// Tells a context that was dropped on purpose from a lost one, which is absent too and must not
-/// pass for something that expired.
-pub(super) fn is_dropped(inventory: &Inventory<'_>, tree: &ObjectId) -> bool {
-    inventory.find(tree).is_none() && inventory.tombstone(tree).is_some()
-}
-
-/// The cost of keeping a turn: the bytes of objects that are first met in its context.
-struct MarkCost<'a> {
-    inventory: &'a Inventory<'a>,
-    holes: Arc<KnownLosses>,
-    marker: Marker<'a>,
-    /// Objects whose bytes were counted already.
-    counted: usize,
-}
-
-impl Cost for MarkCost<'_> {
-    fn begin(&mut self, _session: &str) {
-        self.marker = Marker::new(self.inventory, Arc::clone(&self.holes));
-        self.counted = 0;
-    }
-
-    fn added_bytes(&mut self, _commit: &ObjectId, tree: &ObjectId) -> Result<u64> {
-        self.marker.meet_contexts(std::slice::from_ref(tree))?;
-        let added = self.marker.met().get(self.counted..).unwrap_or_default();
-        let entry = |position: u32| self.inventory.entry(position as usize);
-        let bytes = added.iter().filter_map(|met| entry(met.position)).map(|e| e.stored_bytes);
-        let bytes = bytes.sum();
-        self.counted = self.marker.met().len();
-        Ok(bytes)
     }
 }
 

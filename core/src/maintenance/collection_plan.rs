@@ -11,10 +11,19 @@ const INDEX_BYTES: u64 = 48;
 pub enum Purpose {
     /// Apply retention, and free what nothing reaches.
     Gc,
+    /// The same, as if every policy were strict.
+    StrictGc,
     /// Store everything in this tier.
     Repack(Tier),
     /// A small collection of what is worth it now.
     Step,
+}
+
+impl Purpose {
+    /// Returns true if turns expire and what was let go is freed.
+    pub(super) const fn lets_go(self) -> bool {
+        matches!(self, Self::Gc | Self::StrictGc | Self::Step)
+    }
 }
 
 /// A number of objects and their bytes on disk.

@@ -1,7 +1,7 @@
 //! Forgetting: of the turns that expired longest ago, not even the commits stay.
 //!
 //! The commit of an expired turn takes some hundred bytes, most of them ids, so a session that goes
-//! on for ever would grow for ever. The newest [`MAX_EXPIRED`] expired turns of a session keep their
+//! on for ever would grow for ever. The newest [`MAX_EXPIRED`](super::MAX_EXPIRED) expired turns of a session keep their
 //! commits; of the older ones those stay that tell something: roots, branch points, parents of
 //! merges, and merges themselves. [Grafts](crate::repo::Grafts) take the place of the others.
 //!
@@ -10,35 +10,33 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::collection_plan::Purpose;
+use super::forget_choice::choose_forgotten;
 use super::graph::CommitGraph;
-use super::plan::RetentionPlan;
+use super::plan_turns::plan_turns;
 use super::policy::Policies;
-use super::retention::plan_retention;
 use super::roots::Roots;
 use crate::error::Result;
 use crate::object::{Kind, ObjectId, ObjectSink, RefValue};
 use crate::repo::{GRAFTS_REF, Grafts, Repository, Signature};
 use crate::store::Expected;
 
-/// Expired turns of a session whose commits are kept.
-pub const MAX_EXPIRED: usize = 500;
-
-/// As many more must have expired before any is forgotten: each time is an operation.
-const AT_ONCE: usize = 100;
-
 /// Forgets what may be forgotten, as one operation; says whether there was anything.
 ///
 /// # Errors
 /// Those of reading the commits, and of a commit.
-pub(super) fn forget_expired(repo: &Repository, stamp: &Signature) -> Result<bool> {
-    let (refs, store) = (repo.refs(), repo.store());
-    let policies = Policies::load(store, &refs)?;
-    if policies.is_empty() {
+pub(super) fn forget_expired(
+    repo: &Repository,
+    purpose: Purpose,
+    stamp: &Signature,
+) -> Result<bool> {
+    let refs = repo.refs();
+    if Policies::load(repo.store(), &refs)?.is_empty() {
         return Ok(false);
     }
-    let roots = Roots::find(store, &refs, stamp.time.micros)?;
-    let is_gone = |tree: &ObjectId| store.tombstone(tree).is_some();
-    let plan = plan_retention(&roots, &policies, stamp.time.micros, &is_gone, None)?;
+    let inventory = repo.store().inventory()?;
+    let roots = Roots::find(&inventory, &refs, stamp.time.micros)?;
+    let plan = plan_turns(&inventory, &roots, purpose, stamp.time)?;
     let forgotten = choose_forgotten(&roots, &plan);
     if forgotten.is_empty() {
         return Ok(false);
@@ -53,33 +51,6 @@ pub(super) fn forget_expired(repo: &Repository, stamp: &Signature) -> Result<boo
     change.set_ref(GRAFTS_REF, expected, Some(RefValue::Object(blob)));
     change.commit(stamp, "forget turns that expired long ago")?;
     Ok(true)
-}
-
-/// The commits to forget.
-pub(super) fn choose_forgotten(roots: &Roots, plan: &RetentionPlan) -> HashSet<ObjectId> {
-    let mut expired: BTreeMap<&str, Vec<(u64, ObjectId)>> = BTreeMap::new();
-    for turn in plan.elided.iter().chain(&plan.gone) {
-        expired.entry(&turn.session).or_default().push((turn.turn, turn.commit));
-    }
-    let graph = &roots.graph;
-    let children = graph.child_counts();
-    let is_link = |id: &ObjectId| {
-        graph.find(id).is_some_and(|at| {
-            let parents = graph.commits().get(at).map_or(0, |commit| graph.parents(commit).len());
-            parents <= 1 && children.get(at).is_none_or(|children| *children <= 1)
-        })
-    };
-    let mut forgotten = HashSet::new();
-    for turns in expired.values_mut() {
-        turns.sort_unstable_by(|a, b| b.cmp(a));
-        let old = turns.iter().skip(MAX_EXPIRED).map(|(_, id)| *id);
-        let old = old.filter(|id| !roots.commits.contains_key(id) && is_link(id));
-        let old: Vec<ObjectId> = old.collect();
-        if old.len() >= AT_ONCE {
-            forgotten.extend(old);
-        }
-    }
-    forgotten
 }
 
 /// Every graft that is needed when these are forgotten too.

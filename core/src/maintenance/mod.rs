@@ -48,7 +48,9 @@
 //! let is_gone = |tree: &_| store.tombstone(tree).is_some();
 //! let plan = plan_retention(&roots, &policies, now, &is_gone, None)?;
 //! // The newest 20 operations are kept whole, for undo.
-//! assert_eq!(plan.sessions[0].to_string(), "session demo: 30 of 50 turns expire, turns 1 to 30");
+//! let expected =
+//!     "session demo: 30 of 50 turns expire, turns 1 to 30; 10 turns for undo stay besides";
+//! assert_eq!(plan.sessions[0].to_string(), expected);
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
@@ -59,13 +61,18 @@ mod choose;
 mod collect;
 mod collection_plan;
 mod evict;
+mod expire_sessions;
 mod finding;
+mod fit;
 mod forget;
+mod forget_choice;
 mod fsck;
 mod graph;
 mod layout;
 mod mark;
+mod packed_cost;
 mod plan;
+mod plan_turns;
 mod policy;
 mod reach;
 mod redact;
@@ -86,27 +93,30 @@ mod walk;
 mod wholeness;
 
 pub use budget_plan::{BudgetPlan, BudgetedSession, EnforcedBudget, SessionSize};
-pub use collect::{Collected, plan_collection, plan_policies};
+pub use collect::{Collected, plan_collection, plan_collection_after};
 pub use collection_plan::{
     CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
 };
 pub use evict::{Eviction, EvictionLimits, EvictionPlan, evict, plan_eviction};
+pub use expire_sessions::{ExpiredSession, GRACE_MICROS, plan_expired_sessions};
 pub use finding::{FsckFinding, FsckKind};
-pub use forget::MAX_EXPIRED;
+pub use fit::{Cost, PricedTurn};
+pub use forget_choice::MAX_EXPIRED;
 pub use fsck::{FsckReport, fsck};
 pub use plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};
+pub use plan_turns::plan_policies;
 pub use policy::{Policies, Policy, Scope, Thin, remove_policy, set_policy};
 pub use redact::{
     DEFAULT_REPLACEMENT, MatchField, MatchLocation, Pattern, PatternMatch, Redacted,
     RedactionPlace, RedactionPlan, Rewritten, plan_redaction, redact,
 };
 pub use repair::{Loss, RefRepair, RepairPlan, Repaired, plan_repair, repair};
-pub use retention::{Cost, plan_retention};
+pub use retention::plan_retention;
 pub use roots::{MAX_OPERATIONS, MIN_OPERATIONS, PROTECTED_OPERATIONS, Reason, Roots};
 pub use session_sizes::{SessionSizes, measure_sessions};
 pub use stats::stats;
 pub use store_budget::{
-    GRACE_MICROS, apply_store_budget, collect, enforce_store_budget, plan_store_budget,
-    planned_store_budget, set_store_budget, store_budget,
+    apply_store_budget, collect, enforce_store_budget, plan_store_budget, planned_store_budget,
+    set_store_budget, store_budget,
 };
 pub use usage::{LargeObject, SessionStats, Stats, StorageUsage};

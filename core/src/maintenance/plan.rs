@@ -49,9 +49,12 @@ pub struct SessionPlan {
     pub expired: u64,
     /// The oldest and the newest turn that expire now.
     pub span: Option<(u64, u64)>,
-    /// The turns that stay between these two, by the strongest reason.
+    /// The turns between these two that stay, by the strongest reason, and those beyond that stay
+    /// though no rule of the policy keeps them.
     pub spared: BTreeMap<Keep, u64>,
-    /// Stored bytes of what stays, where they were measured for a budget.
+    /// The part of these that is not between the two.
+    pub beyond: BTreeMap<Keep, u64>,
+    /// Bytes of what stays as it will lie in a pack, where they were measured for a budget.
     pub bytes: Option<u64>,
 }
 
@@ -91,6 +94,11 @@ impl Keep {
         self <= Self::Undo
     }
 
+    /// Returns true if a rule of a policy keeps it, or that there is none.
+    pub(super) const fn is_ruled(self) -> bool {
+        matches!(self, Self::Last | Self::Within | Self::Thin | Self::Unruled)
+    }
+
     /// The name in records, and what one and several such turns are called.
     const fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
@@ -128,11 +136,20 @@ impl From<&Reason> for Keep {
     }
 }
 
+/// A turn that stays.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeptTurn {
+    pub(super) turn: u64,
+    pub(super) why: Keep,
+    /// True if a rule keeps it, whatever else does.
+    pub(super) is_ruled: bool,
+}
+
 /// The turns of a session, sorted into what becomes of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SessionTally {
     /// Turns that stay, newest first.
-    pub(super) kept: Vec<(u64, Keep)>,
+    pub(super) kept: Vec<KeptTurn>,
     /// Turns that expire now, newest first.
     pub(super) expiring: Vec<u64>,
     /// Turns that expired earlier.
@@ -142,10 +159,16 @@ pub(super) struct SessionTally {
 impl SessionTally {
     pub(super) fn finish(self, name: &str, bytes: Option<u64>) -> SessionPlan {
         let span = self.expiring.last().copied().zip(self.expiring.first().copied());
-        let mut spared = BTreeMap::new();
+        let (mut spared, mut beyond) = (BTreeMap::new(), BTreeMap::new());
         let inside = |turn: u64| span.is_some_and(|(first, last)| (first..=last).contains(&turn));
-        for (_, why) in self.kept.iter().filter(|(turn, _)| inside(*turn)) {
-            *spared.entry(*why).or_default() += 1;
+        for KeptTurn { turn, why, is_ruled } in &self.kept {
+            let is_inside = inside(*turn);
+            if is_inside || (!is_ruled && why.is_protected()) {
+                *spared.entry(*why).or_default() += 1;
+            }
+            if !is_inside && !is_ruled && why.is_protected() {
+                *beyond.entry(*why).or_default() += 1;
+            }
         }
         SessionPlan {
             session: name.to_owned(),
@@ -154,6 +177,7 @@ impl SessionTally {
             expired: self.expired,
             span,
             spared,
+            beyond,
             bytes,
         }
     }
@@ -165,7 +189,11 @@ impl fmt::Display for SessionPlan {
         write!(f, "session {}: ", self.session)?;
         let Some((first, last)) = self.span else {
             write!(f, "nothing expires, {} of {}", Grouped(held), turns(held + self.expired))?;
-            return f.write_str(if held == 1 { " stays" } else { " stay" });
+            f.write_str(if held == 1 { " stays" } else { " stay" })?;
+            return match self.told_beyond() {
+                Some(told) => write!(f, ", {told} among them"),
+                None => Ok(()),
+            };
         };
         let expire = if self.expiring == 1 { "expires" } else { "expire" };
         write!(f, "{} of {} {expire}", Grouped(self.expiring), turns(held))?;
@@ -173,12 +201,36 @@ impl fmt::Display for SessionPlan {
             true => write!(f, ", turn {}", Grouped(first))?,
             false => write!(f, ", turns {} to {}", Grouped(first), Grouped(last))?,
         }
-        let spared: Vec<String> = self.spared.iter().map(|(why, n)| spared(*why, *n)).collect();
-        match spared.split_last() {
-            None => Ok(()),
-            Some((last, [])) => write!(f, " except {last}"),
-            Some((last, others)) => write!(f, " except {} and {last}", others.join(", ")),
+        let between = self.spared.iter().filter_map(|(why, n)| {
+            let beyond = self.beyond.get(why).copied().unwrap_or_default();
+            n.checked_sub(beyond).filter(|n| *n > 0).map(|n| (*why, n))
+        });
+        if let Some(spared) = listed(between) {
+            write!(f, " except {spared}")?;
         }
+        match self.told_beyond() {
+            Some(told) if self.beyond.values().sum::<u64>() == 1 => {
+                write!(f, "; {told} stays besides")
+            }
+            Some(told) => write!(f, "; {told} stay besides"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl SessionPlan {
+    /// The turns that no rule keeps, in words. That a branch has a newest turn is no news.
+    fn told_beyond(&self) -> Option<String> {
+        let told = self.beyond.iter().filter(|(why, _)| **why != Keep::Tip);
+        listed(told.map(|(why, n)| (*why, *n)))
+    }
+}
+
+fn listed(turns: impl Iterator<Item = (Keep, u64)>) -> Option<String> {
+    let spared: Vec<String> = turns.map(|(why, n)| spared(why, n)).collect();
+    match spared.split_last()? {
+        (last, []) => Some(last.clone()),
+        (last, others) => Some(format!("{} and {last}", others.join(", "))),
     }
 }
 

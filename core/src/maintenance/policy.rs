@@ -25,7 +25,9 @@ use crate::store::{Expected, RefTable};
 pub(crate) const DEFAULT_POLICY_REF: &str = "refs/retention-default";
 
 const POLICIES: &str = "refs/retention/";
-const VERSION: u64 = 1;
+/// The version of a policy with rules that the first one did not have.
+const VERSION: u64 = 2;
+const FIRST_VERSION: u64 = 1;
 /// Most rules of one policy that thin.
 const MAX_THIN: usize = 16;
 
@@ -43,8 +45,12 @@ pub struct Policy {
     pub keep_within: Option<i64>,
     /// Some of the older ones.
     pub thin: Vec<Thin>,
-    /// Most stored bytes of what the session keeps.
+    /// Most bytes of a pack with what the session keeps.
     pub budget_bytes: Option<u64>,
+    /// The age of its newest turn from which on the session goes, whole, in microseconds.
+    pub expire_session: Option<i64>,
+    /// True if nothing stays only because an undo would need it.
+    pub strict: bool,
 }
 
 /// A rule that thins turns.
@@ -90,6 +96,10 @@ struct StoredPolicy {
     thin: Vec<Thin>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     budget_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expire_session_micros: Option<i64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    strict: bool,
 }
 
 impl Policy {
@@ -105,9 +115,18 @@ impl Policy {
     /// `InvalidInput` for a zero or negative number, or too many rules.
     pub fn encode(&self) -> Result<Vec<u8>> {
         self.check().map_err(|found| Error::invalid(format!("retention policy: {found}")))?;
-        let Self { keep_last, keep_within, thin, budget_bytes } = self.clone();
-        let (version, keep_within_micros) = (VERSION, keep_within);
-        let stored = StoredPolicy { version, keep_last, keep_within_micros, thin, budget_bytes };
+        let Self { keep_last, keep_within, thin, budget_bytes, expire_session, strict } =
+            self.clone();
+        let is_first = expire_session.is_none() && !strict;
+        let stored = StoredPolicy {
+            version: if is_first { FIRST_VERSION } else { VERSION },
+            keep_last,
+            keep_within_micros: keep_within,
+            thin,
+            budget_bytes,
+            expire_session_micros: expire_session,
+            strict,
+        };
         serde_json::to_vec(&stored)
             .map_err(|source| Error::invalid("retention policy").with_source(source))
     }
@@ -120,8 +139,10 @@ impl Policy {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         const WHAT: &str = "retention policy";
         let stored: StoredPolicy = decode_versioned(WHAT, VERSION, bytes)?;
-        let StoredPolicy { keep_last, keep_within_micros, thin, budget_bytes, .. } = stored;
-        let policy = Self { keep_last, keep_within: keep_within_micros, thin, budget_bytes };
+        let StoredPolicy { keep_last, thin, budget_bytes, strict, .. } = stored;
+        let keep_within = stored.keep_within_micros;
+        let expire_session = stored.expire_session_micros;
+        let policy = Self { keep_last, keep_within, thin, budget_bytes, expire_session, strict };
         policy.check().map_err(|found| Error::corrupt(WHAT, "numbers from 1 on", found))?;
         if policy.encode()? != bytes {
             return Err(Error::malformed(WHAT, "the bytes that would be written"));
@@ -136,6 +157,7 @@ impl Policy {
             ("keep_within", self.keep_within.is_some_and(|micros| micros <= 0)),
             ("thin", self.thin.contains(&Thin::Every(0))),
             ("budget_bytes", self.budget_bytes == Some(0)),
+            ("expire_session", self.expire_session.is_some_and(|micros| micros <= 0)),
         ];
         match zero.iter().find(|(_, is_zero)| *is_zero) {
             Some((rule, _)) => Err(format!("{rule} is not above zero")),
@@ -252,6 +274,13 @@ impl Policies {
     pub fn of(&self, session: &str) -> Option<&Policy> {
         self.sessions.get(session).or(self.default.as_ref())
     }
+
+    /// The same policies, all of them strict.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.default.iter_mut().chain(self.sessions.values_mut()).for_each(|it| it.strict = true);
+        self
+    }
 }
 
 /// Sets the policy of a session, or of all without their own. It takes effect with the next
@@ -298,12 +327,16 @@ mod tests {
     fn any_policy() -> impl Strategy<Value = Policy> {
         let numbers = prop::option::of(1..=u64::MAX);
         let thin = prop::collection::vec(any_thin(), 0..4);
-        (numbers.clone(), prop::option::of(1..=i64::MAX), thin, numbers).prop_map(
-            |(keep_last, keep_within, thin, budget_bytes)| Policy {
+        let age = prop::option::of(1..=i64::MAX);
+        let rest = (prop::option::of(1..=i64::MAX), any::<bool>());
+        (numbers.clone(), age, thin, numbers, rest).prop_map(
+            |(keep_last, keep_within, thin, budget_bytes, (expire_session, strict))| Policy {
                 keep_last,
                 keep_within,
                 thin,
                 budget_bytes,
+                expire_session,
+                strict,
             },
         )
     }
@@ -330,16 +363,28 @@ mod tests {
             keep_within: Some(30 * 24 * MICROS_PER_HOUR),
             thin: vec![Thin::Every(10), Thin::Hourly],
             budget_bytes: Some(200_000_000),
+            ..Policy::default()
         };
         let stored = r#"{"version":1,"keep_last":100,"keep_within_micros":2592000000000,"thin":["every:10","hourly"],"budget_bytes":200000000}"#;
         assert_eq!(policy.encode().unwrap(), stored.as_bytes());
         assert_eq!(Policy::default().encode().unwrap(), br#"{"version":1}"#);
+        let second = Policy {
+            keep_last: Some(5),
+            expire_session: Some(1),
+            strict: true,
+            ..Policy::default()
+        };
+        let stored = r#"{"version":2,"keep_last":5,"expire_session_micros":1,"strict":true}"#;
+        assert_eq!(second.encode().unwrap(), stored.as_bytes());
     }
 
     #[test]
     fn what_is_not_a_policy_is_refused_with_its_kind() {
         for (bytes, kind) in [
-            (r#"{"version":2,"keep_first":1}"#, ErrorKind::Unsupported),
+            (r#"{"version":3,"keep_first":1}"#, ErrorKind::Unsupported),
+            (r#"{"version":1,"strict":true}"#, ErrorKind::Corrupt),
+            (r#"{"version":2,"keep_last":1}"#, ErrorKind::Corrupt),
+            (r#"{"version":2,"strict":false}"#, ErrorKind::Corrupt),
             (r#"{"version":1,"keep_first":1}"#, ErrorKind::Corrupt),
             (r#"{"version":1,"keep_last":0}"#, ErrorKind::Corrupt),
             (r#"{"version":1,"keep_last":-1}"#, ErrorKind::Corrupt),

@@ -13,7 +13,7 @@ use super::sections::{CONTEXT, Sections};
 use super::walk::ContextWalk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefChange, RefValue, Tag};
-use crate::repo::{BranchName, Grafts, HEAD, is_place, pin_name};
+use crate::repo::{BranchName, Grafts, HEAD, forgotten_through, is_place, pin_name};
 use crate::store::{Examination, Inventory, KnownLosses, Tombstone};
 use crate::tree::{Child, Link, children};
 
@@ -189,6 +189,8 @@ impl<'a> Reach<'a> {
         let Some(mut id) = refs.operation else { return };
         // Of an operation that joins others it is not that of its first parent and one.
         let mut expected = Some(refs.sequence);
+        // What cannot be read of them is found from the roots.
+        let through = forgotten_through(self.inventory, refs).unwrap_or_default();
         // What is not kept may still lie in a file that was not rewritten, without what is before it.
         let mut is_kept = true;
         loop {
@@ -215,7 +217,8 @@ impl<'a> Reach<'a> {
                     return self.add(FsckKind::Malformed, place, error.to_string(), Some(id));
                 }
             };
-            is_kept &= is_kept_operation(self.operations, operation.time_micros, self.now);
+            is_kept &= is_kept_operation(self.operations, operation.time_micros, self.now)
+                && operation.sequence > through;
             self.operations += 1;
             let sequence = operation.sequence;
             let place = expected.map_or_else(|| format!("operation {sequence}"), |_| place);

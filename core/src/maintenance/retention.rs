@@ -17,32 +17,22 @@
 //! | `thin` `hourly`, `daily` | the newest of the session in each hour or day that is still there |
 //! | none | everything |
 //!
+//! Under a strict policy nothing stays only because an undo would need it: what only operations lead
+//! to is no line and no root, and a commit is no branch point for it.
+//!
 //! A budget then drops the oldest of what does not always stay, until the session fits.
 //! A commit whose tree is that of another one that stays costs nothing and stays too.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
+use super::fit::{Cost, Fitted, PricedTurn, fit};
 use super::graph::{CommitGraph, GraphCommit};
-use super::plan::{ElidedTurn, Grouped, Keep, RetentionPlan, SessionTally};
+use super::plan::{ElidedTurn, Grouped, Keep, KeptTurn, RetentionPlan, SessionTally};
 use super::policy::{Policies, Policy};
 use super::roots::{Reason, Roots};
 use crate::error::Result;
 use crate::object::ObjectId;
-
-/// The cost of keeping turns. Asked only for sessions with a budget: first for what must stay,
-/// then for the others, each newest first.
-pub trait Cost {
-    /// Begins a session: what other sessions keep is counted again.
-    fn begin(&mut self, session: &str);
-
-    /// The stored bytes that keeping the content of `commit` adds to everything asked since
-    /// [`Cost::begin`].
-    ///
-    /// # Errors
-    /// Those of reading the content.
-    fn added_bytes(&mut self, commit: &ObjectId, tree: &ObjectId) -> Result<u64>;
-}
 
 /// Plans what `policies` say about everything behind `roots`, at the moment `now`, in microseconds
 /// since the Unix epoch. `is_gone` says of a tree whether it was dropped earlier. Without a `cost`
@@ -61,6 +51,7 @@ pub fn plan_retention(
     cost: Option<&mut dyn Cost>,
 ) -> Result<RetentionPlan> {
     let mut planner = Planner::new(&roots.graph, policies, is_gone);
+    planner.pass_over(roots);
     planner.protect(roots);
     planner.apply_rules(roots, now);
     planner.apply_budgets(cost)?;
@@ -76,6 +67,11 @@ struct Planner<'a> {
     order: Vec<usize>,
     /// Why each commit stays, by number; nothing yet for those that expire.
     keep: Vec<Option<Keep>>,
+    /// True if a rule of the policy keeps the commit.
+    ruled: Vec<bool>,
+    /// True for commits that no policy is about: those that only an undo needs, where that counts for
+    /// nothing.
+    past: Vec<bool>,
     /// True if the tree of each commit was dropped earlier.
     gone: Vec<bool>,
     /// The turns that sessions with a measured budget keep.
@@ -102,6 +98,8 @@ impl<'a> Planner<'a> {
             policies: graph.sessions().iter().map(|session| policies.of(session)).collect(),
             order,
             keep: vec![None; commits.len()],
+            ruled: vec![false; commits.len()],
+            past: vec![false; commits.len()],
             gone: commits.iter().map(|commit| is_gone(&commit.tree)).collect(),
             bytes: HashMap::new(),
             notes: Vec::new(),
@@ -121,23 +119,73 @@ impl<'a> Planner<'a> {
         if let Some(keep) = self.keep.get_mut(at) {
             *keep = Some(keep.map_or(why, |known| known.min(why)));
         }
+        if let Some(ruled) = self.ruled.get_mut(at) {
+            *ruled |= why.is_ruled();
+        }
+    }
+
+    fn is_strict(&self, at: usize) -> bool {
+        let commit = self.graph.commits().get(at);
+        commit.and_then(|commit| self.policy(commit)).is_some_and(|policy| policy.strict)
+    }
+
+    fn is_past(&self, at: usize) -> bool {
+        self.past.get(at).copied().unwrap_or(false)
+    }
+
+    /// Notes the commits of strict policies that only an undo needs.
+    fn pass_over(&mut self, roots: &Roots) {
+        if !self.policies.iter().flatten().any(|policy| policy.strict) {
+            return;
+        }
+        let graph = self.graph;
+        let lasts = |reasons: &Vec<Reason>| reasons.iter().any(|reason| !reason.is_past());
+        let lasting = roots.commits.iter().filter(|(_, reasons)| lasts(reasons));
+        let mut open: Vec<usize> = lasting.filter_map(|(id, _)| graph.find(id)).collect();
+        let mut is_past = vec![true; graph.commits().len()];
+        while let Some(at) = open.pop() {
+            if let Some(past @ true) = is_past.get_mut(at) {
+                *past = false;
+                open.extend(graph.commits().get(at).into_iter().flat_map(|it| graph.parents(it)));
+            }
+        }
+        for (at, past) in is_past.iter_mut().enumerate() {
+            *past &= self.is_strict(at);
+        }
+        self.past = is_past;
+    }
+
+    /// Counts the commits that continue each one, without those that are passed over.
+    fn child_counts(&self) -> Vec<usize> {
+        let mut counts = self.graph.child_counts();
+        let commits = self.graph.commits().iter().enumerate();
+        for (_, commit) in commits.filter(|(at, _)| self.is_past(*at)) {
+            for parent in self.graph.parents(commit) {
+                if let Some(count) = counts.get_mut(*parent) {
+                    *count -= 1;
+                }
+            }
+        }
+        counts
     }
 
     /// Returns the commits that stay under every policy.
     fn protect(&mut self, roots: &Roots) {
         for (id, reasons) in &roots.commits {
             if let Some(at) = self.graph.find(id) {
-                reasons.iter().for_each(|reason| self.mark(at, reason.into()));
+                let strict = self.is_strict(at);
+                let counted = reasons.iter().filter(|reason| !(strict && reason.is_past()));
+                counted.for_each(|reason| self.mark(at, reason.into()));
             }
         }
-        for (at, count) in self.graph.child_counts().into_iter().enumerate() {
-            if count > 1 {
+        for (at, count) in self.child_counts().into_iter().enumerate() {
+            if count > 1 && !self.is_past(at) {
                 self.mark(at, Keep::BranchPoint);
             }
         }
-        for commit in self.graph.commits() {
+        for (at, commit) in self.graph.commits().iter().enumerate() {
             let parents = self.graph.parents(commit);
-            if parents.len() > 1 {
+            if parents.len() > 1 && !self.is_past(at) {
                 parents.iter().for_each(|parent| self.mark(*parent, Keep::Merged));
             }
         }
@@ -146,6 +194,9 @@ impl<'a> Planner<'a> {
     /// Returns the commits that the rules of the policies keep.
     fn apply_rules(&mut self, roots: &Roots, now: i64) {
         for (at, commit) in self.graph.commits().iter().enumerate() {
+            if self.is_past(at) {
+                continue;
+            }
             let Some(policy) = self.policy(commit).filter(|policy| policy.has_rules()) else {
                 self.mark(at, Keep::Unruled);
                 continue;
@@ -175,8 +226,9 @@ impl<'a> Planner<'a> {
             .map(|(id, _)| *id)
             .collect();
         // How many commits of the nearest line stand before each, without those that stay by themselves.
+        let starts = self.child_counts().into_iter().enumerate();
         let mut places: Vec<Option<u64>> =
-            graph.child_counts().into_iter().map(|count| (count == 0).then_some(0)).collect();
+            starts.map(|(at, count)| (count == 0 && !self.is_past(at)).then_some(0)).collect();
         for (id, reasons) in &roots.commits {
             if reasons.iter().any(|reason| matches!(reason, Reason::Branch(_)))
                 && let Some(place) = graph.find(id).and_then(|at| places.get_mut(at))
@@ -207,9 +259,8 @@ impl<'a> Planner<'a> {
         let graph = self.graph;
         let mut taken: HashSet<(usize, i64, i64)> = HashSet::new();
         for index in 0..self.order.len() {
-            let Some(at) = self.order.get(index).copied().filter(|at| !self.is_gone(*at)) else {
-                continue;
-            };
+            let counts = |at: &usize| !self.is_gone(*at) && !self.is_past(*at);
+            let Some(at) = self.order.get(index).copied().filter(counts) else { continue };
             let Some(commit) = graph.commits().get(at) else { continue };
             let thin = self.policy(commit).map_or(&[][..], |policy| &policy.thin);
             for period in thin.iter().filter_map(|thin| thin.period()) {
@@ -235,9 +286,9 @@ impl<'a> Planner<'a> {
                     "session {name}: its budget is left out, because sizes are not measured here"
                 )),
                 (Some(budget), Some(cost)) => {
-                    cost.begin(name);
-                    let bytes = self.fit(name, members, budget, cost)?;
-                    self.bytes.insert(number, bytes);
+                    if let Some(bytes) = self.fit(name, members, budget, cost)? {
+                        self.bytes.insert(number, bytes);
+                    }
                 }
             }
         }
@@ -245,50 +296,44 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Drops the oldest of `members`, which are newest first, until they fit; returns their bytes.
+    /// Drops the oldest of `members`, which are newest first, until they fit; returns their bytes if
+    /// they were measured.
     fn fit(
         &mut self,
         name: &str,
         members: &[usize],
         budget: u64,
         cost: &mut dyn Cost,
-    ) -> Result<u64> {
-        let graph = self.graph;
+    ) -> Result<Option<u64>> {
+        let commits = self.graph.commits();
         let held = |at: &&usize| !self.is_gone(**at);
-        let why = |at: &usize| self.keep.get(*at).copied().flatten();
-        let kept: Vec<(usize, Keep)> =
-            members.iter().filter(held).filter_map(|at| Some((*at, why(at)?))).collect();
-        let (fixed, free): (Vec<_>, Vec<_>) =
-            kept.into_iter().partition(|(_, why)| why.is_protected());
-        let mut price = |at: usize| match graph.commits().get(at) {
-            Some(commit) => cost.added_bytes(&commit.id, &commit.tree),
-            None => Ok(0),
-        };
-        let (mut used, mut newest) = (0_u64, None);
-        for (at, _) in fixed {
-            used = used.saturating_add(price(at)?);
-            newest = newest.or(Some(used));
+        let kept = members.iter().filter(held).filter_map(|at| {
+            let (why, commit) = (self.keep.get(*at).copied().flatten()?, commits.get(*at)?);
+            Some((*at, why, PricedTurn { commit: commit.id, tree: commit.tree }))
+        });
+        let (mut fixed, free): (Vec<_>, Vec<_>) = kept.partition(|(_, why, _)| why.is_protected());
+        let fixed_count = fixed.len();
+        fixed.extend(free);
+        let turns: Vec<PricedTurn> = fixed.iter().map(|(.., turn)| *turn).collect();
+        if !cost.begin(name, &turns, budget)? {
+            return Ok(None);
         }
-        if used > budget {
+        let Fitted { kept, bytes } = fit(&turns, fixed_count, budget, cost)?;
+        if bytes > budget {
+            let newest = cost.bytes(turns.get(..1).unwrap_or_default())?;
             self.notes.push(format!(
                 "session {name}: what must stay takes {} bytes, more than its budget of {}: {} of them are its newest turn, which holds the whole conversation",
-                Grouped(used),
+                Grouped(bytes),
                 Grouped(budget),
-                Grouped(newest.unwrap_or_default())
+                Grouped(newest)
             ));
         }
-        let mut is_full = used > budget;
-        for (at, _) in free {
-            if !is_full {
-                let with = used.saturating_add(price(at)?);
-                is_full = with > budget;
-                used = if is_full { used } else { with };
-            }
-            if is_full && let Some(keep) = self.keep.get_mut(at) {
+        for (at, ..) in fixed.iter().skip(kept) {
+            if let Some(keep) = self.keep.get_mut(*at) {
                 *keep = None;
             }
         }
-        Ok(used)
+        Ok(Some(bytes))
     }
 
     /// Keeps commits whose tree stays anyway.
@@ -326,7 +371,8 @@ impl<'a> Planner<'a> {
                 }
                 Some(why) => {
                     plan.kept.push(commit.id);
-                    tally.kept.push((commit.turn, why));
+                    let is_ruled = self.ruled.get(*at).copied().unwrap_or(false);
+                    tally.kept.push(KeptTurn { turn: commit.turn, why, is_ruled });
                 }
                 None => {
                     plan.elided.push(turn());

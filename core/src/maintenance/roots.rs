@@ -11,7 +11,8 @@
 //! A root is protected with the content of its turn. What it comes from stays as a commit, and
 //! [retention](super::retention) decides about the content. Of a lost line only the newest turn that
 //! a ref was at is a tip; the older ones are turns of its history like those of a branch. Operations
-//! hold nothing of a session that was [forgotten](crate::repo::ForgottenSession) after them.
+//! hold nothing of a session that was [forgotten](crate::repo::ForgottenSession) after them, and those
+//! that were [forgotten](crate::repo::Transaction::forget_operations) are not kept.
 
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::fmt;
@@ -22,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::repo::{
     BranchName, ForgottenSession, Grafts, HEAD, REDACTIONS_REF, Redactions, RollbackTarget,
-    pin_name,
+    forgotten_through, pin_name,
 };
 use crate::store::{KnownLosses, RefTable};
 
@@ -61,6 +62,21 @@ pub struct Roots {
     pub(crate) holes: Arc<KnownLosses>,
 }
 
+/// What was forgotten: sessions, and operations up to one.
+#[derive(Debug, Default)]
+pub(super) struct Forgotten {
+    pub(super) sessions: Vec<ForgottenSession>,
+    /// The sequence of that operation.
+    pub(super) through: u64,
+}
+
+impl Forgotten {
+    pub(super) fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
+        let sessions = ForgottenSession::load(source, refs)?;
+        Ok(Self { sessions, through: forgotten_through(source, refs)? })
+    }
+}
+
 /// Why something must stay.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
@@ -87,6 +103,13 @@ pub enum Reason {
         /// The sequence of the operation.
         sequence: u64,
     },
+}
+
+impl Reason {
+    /// Returns true if only an undo needs it.
+    pub(super) const fn is_past(&self) -> bool {
+        matches!(self, Self::Operation(_) | Self::Lost { .. })
+    }
 }
 
 impl fmt::Display for Reason {
@@ -137,7 +160,7 @@ impl Roots {
         first: Option<ObjectId>,
         holes: Arc<KnownLosses>,
     ) -> Result<Self> {
-        let forgotten = ForgottenSession::load(source, refs)?;
+        let forgotten = Forgotten::load(source, refs)?;
         Self::find_all(source, refs, now, first, holes, forgotten)
     }
 
@@ -146,7 +169,7 @@ impl Roots {
         source: &dyn ObjectSource,
         refs: &RefTable,
         now: i64,
-        forgotten: Vec<ForgottenSession>,
+        forgotten: Forgotten,
     ) -> Result<Self> {
         let holes = Arc::new(KnownLosses::load(source, refs)?);
         Self::find_all(source, refs, now, None, holes, forgotten)
@@ -158,12 +181,13 @@ impl Roots {
         now: i64,
         first: Option<ObjectId>,
         holes: Arc<KnownLosses>,
-        forgotten: Vec<ForgottenSession>,
+        forgotten: Forgotten,
     ) -> Result<Self> {
+        let Forgotten { sessions: forgotten, through } = forgotten;
         let grafts = Grafts::load(source, refs)?;
         let graph = CommitGraph::with_holes(Arc::clone(&holes));
         let roots = Self { graph, holes, ..Self::default() };
-        let mut finder = Finder { source, grafts, forgotten, now, first, roots };
+        let mut finder = Finder { source, grafts, forgotten, now, first, through, roots };
         finder.add_refs(refs)?;
         let operations = finder.add_operations(refs.operation)?;
         let (recent, older) =
@@ -187,6 +211,8 @@ struct Finder<'a> {
     now: i64,
     /// The first operation that is kept, if that is not a matter of age.
     first: Option<ObjectId>,
+    /// The newest operation that was forgotten.
+    through: u64,
     roots: Roots,
 }
 
@@ -239,7 +265,8 @@ impl Finder<'_> {
             let Some((_, id)) = waiting.pop() else { break };
             let Some(operation) = known.get(&id) else { break };
             let newer = self.roots.operations.len() as u64;
-            if !is_kept_operation(newer, operation.time_micros, self.now) {
+            let is_kept = is_kept_operation(newer, operation.time_micros, self.now);
+            if !is_kept || operation.sequence <= self.through {
                 self.roots.floor.push(id);
                 self.roots.floor.extend(waiting.into_iter().map(|(_, id)| id));
                 break;

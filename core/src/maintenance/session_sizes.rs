@@ -8,14 +8,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::budget_plan::SessionSize;
-use super::collect::plan_turns;
 use super::collection_plan::{ObjectsSize, Purpose};
+use super::layout::arrange;
 use super::mark::Marker;
-use super::roots::{Reason, Roots};
+use super::packed_cost::MAX_RAW_BYTES;
+use super::plan_turns::plan_turns;
+use super::roots::{Forgotten, Reason, Roots};
 use crate::error::Result;
 use crate::object::{ObjectId, Time};
-use crate::repo::{BranchName, ForgottenSession, Repository};
-use crate::store::Inventory;
+use crate::repo::{BranchName, ForgottenSession, Repository, forgotten_through};
+use crate::store::{Inventory, Tier};
 
 /// What sessions take.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,21 +42,50 @@ pub struct SessionSizes {
 pub fn measure_sessions(repo: &Repository, order: &[String], now: Time) -> Result<SessionSizes> {
     let inventory = repo.store().inventory()?;
     let mut survey = Survey::new(repo, &inventory, order, now)?;
-    let mut sizes = SessionSizes::default();
-    let mut shares = std::mem::take(&mut survey.shares).into_iter();
-    let first = shares.next().unwrap_or_default();
-    survey.marker.meet(survey.rest.operations.iter().copied())?;
-    let objects: Vec<ObjectId> = survey.rest.objects.keys().copied().collect();
-    survey.marker.meet(objects.iter().copied())?;
-    survey.count(&first)?;
-    survey.marker.meet_closure(&inventory, &objects)?;
-    sizes.rest = survey.added();
-    for (session, roots) in order.iter().zip(&mut shares) {
-        let turns = survey.count(&roots)?;
-        sizes.sessions.push(SessionSize { session: session.clone(), turns, size: survey.added() });
+    let groups = survey.groups()?;
+    let lies = |at: usize| Ok(inventory.entry(at).map_or(0, |entry| entry.stored_bytes));
+    survey.sizes(order, &groups, &lies)
+}
+
+/// The same, of a store that is packed into one pack: with ids and index, and whatever is in a pack
+/// and of no object counts as shared. A store with more than 256 MiB of content counts as it lies.
+///
+/// Takes the time of packing it in memory.
+///
+/// # Errors
+/// Those of [`measure_sessions`].
+pub(super) fn measure_packed_sessions(
+    repo: &Repository,
+    order: &[String],
+    now: Time,
+) -> Result<SessionSizes> {
+    let inventory = repo.store().inventory()?;
+    let mut survey = Survey::new(repo, &inventory, order, now)?;
+    let groups = survey.groups()?;
+    let mut raw_bytes = 0_u64;
+    for met in survey.marker.met() {
+        raw_bytes += inventory.sizes(met.position as usize)?.map_or(0, |(raw, _)| raw.into());
     }
-    survey.count(&shares.next().unwrap_or_default())?;
-    sizes.leaving = survey.added();
+    if raw_bytes > MAX_RAW_BYTES {
+        let lies = |at: usize| Ok(inventory.sizes(at)?.map_or(0, |(_, stored)| stored));
+        return survey.sizes(order, &groups, &lies);
+    }
+    let tiers = inventory.files().iter().filter_map(|file| file.tier);
+    let tier = tiers.max().unwrap_or(Tier::Compacted).max(Tier::Compacted);
+    let files: Vec<usize> = (0..inventory.files().len()).collect();
+    let items = arrange(&inventory, &survey.marker, &files, 0, tier);
+    if items.is_empty() {
+        return Ok(SessionSizes::default());
+    }
+    let size = inventory.pack_size(&items, &[], tier)?;
+    let ids = items.iter().map(|item| item.id);
+    let of_items: HashMap<ObjectId, u64> = ids.zip(size.items.iter().copied()).collect();
+    let packed = |at: usize| {
+        let entry = inventory.entry(at);
+        Ok(entry.and_then(|entry| of_items.get(&entry.id).copied()).unwrap_or_default())
+    };
+    let mut sizes = survey.sizes(order, &groups, &packed)?;
+    sizes.rest.bytes += size.bytes.saturating_sub(of_items.values().sum());
     Ok(sizes)
 }
 
@@ -70,7 +101,6 @@ struct Survey<'a> {
     kept: HashSet<ObjectId>,
     seen: HashSet<usize>,
     marker: Marker<'a>,
-    counted: usize,
 }
 
 impl<'a> Survey<'a> {
@@ -91,12 +121,14 @@ impl<'a> Survey<'a> {
         let gone = known.map(|gone| gone.session).filter(|name| !has_branch(repo, name));
         let gone: Vec<ForgottenSession> =
             gone.chain(numbers.keys().cloned()).map(ForgottenSession::of_all_time).collect();
+        let through = forgotten_through(inventory, inventory.refs())?;
+        let gone = Forgotten { sessions: gone, through };
         let rest = Roots::find_without(inventory, inventory.refs(), now.micros, gone)?;
         let retention = plan_turns(inventory, &all, Purpose::Gc, now)?;
         let kept = retention.kept.into_iter().collect();
         let marker = Marker::new(inventory, Arc::clone(&all.holes));
         let (shares, seen) = (vec![Vec::new(); order.len() + 2], HashSet::new());
-        let mut survey = Self { inventory, all, rest, shares, kept, seen, marker, counted: 0 };
+        let mut survey = Self { inventory, all, rest, shares, kept, seen, marker };
         survey.share(&numbers);
         Ok(survey)
     }
@@ -145,17 +177,49 @@ impl<'a> Survey<'a> {
         Ok(commits.len() as u64)
     }
 
-    /// What was met since the last call.
-    fn added(&mut self) -> ObjectsSize {
-        let met = self.marker.met();
-        let added = met.get(self.counted..).unwrap_or_default();
-        let entries = added.iter().filter_map(|met| self.inventory.entry(met.position as usize));
-        let size = entries.fold(ObjectsSize::default(), |sum, entry| ObjectsSize {
-            objects: sum.objects + 1,
-            bytes: sum.bytes + entry.stored_bytes,
-        });
-        self.counted = met.len();
-        size
+    /// Meets everything, whose it is in order: the turns of each part and where it ends among what
+    /// was met. The rest comes first, what was let go last.
+    fn groups(&mut self) -> Result<Vec<(u64, usize)>> {
+        let shares = std::mem::take(&mut self.shares);
+        self.marker.meet(self.rest.operations.iter().copied())?;
+        let objects: Vec<ObjectId> = self.rest.objects.keys().copied().collect();
+        self.marker.meet(objects.iter().copied())?;
+        let mut groups = Vec::with_capacity(shares.len());
+        for (number, roots) in shares.iter().enumerate() {
+            let turns = self.count(roots)?;
+            if number == 0 {
+                self.marker.meet_closure(self.inventory, &objects)?;
+            }
+            groups.push((turns, self.marker.met().len()));
+        }
+        Ok(groups)
+    }
+
+    /// Sums up what the objects of each group take.
+    fn sizes(
+        &self,
+        order: &[String],
+        groups: &[(u64, usize)],
+        bytes_of: &dyn Fn(usize) -> Result<u64>,
+    ) -> Result<SessionSizes> {
+        let (mut from, mut sums) = (0, Vec::with_capacity(groups.len()));
+        for (turns, end) in groups {
+            let mut size = ObjectsSize::default();
+            for met in self.marker.met().get(from..*end).unwrap_or_default() {
+                size.objects += 1;
+                size.bytes += bytes_of(met.position as usize)?;
+            }
+            sums.push((*turns, size));
+            from = *end;
+        }
+        let mut sums = sums.into_iter();
+        let rest = sums.next().unwrap_or_default().1;
+        let mut sizes = SessionSizes { rest, ..SessionSizes::default() };
+        for (session, (turns, size)) in order.iter().zip(&mut sums) {
+            sizes.sessions.push(SessionSize { session: session.clone(), turns, size });
+        }
+        sizes.leaving = sums.next().unwrap_or_default().1;
+        Ok(sizes)
     }
 }
 

@@ -20,16 +20,14 @@ use serde::{Deserialize, Serialize};
 use super::budget_plan::{BudgetPlan, BudgetedSession, EnforcedBudget};
 use super::collect::{Collected, run};
 use super::collection_plan::{CollectionPlan, Purpose};
-use super::session_sizes::{SessionSizes, measure_sessions};
+use super::expire_sessions::GRACE_MICROS;
+use super::session_sizes::{SessionSizes, measure_packed_sessions};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Time};
 use crate::repo::{
     BranchName, HEAD, Repository, Signature, Transaction, decode_versioned, is_place,
 };
 use crate::store::{Committed, Expected, RefTable, Tier};
-
-/// The time for which an undo brings back what went for the budget.
-pub const GRACE_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
 /// A session whose newest turn is no older stays.
 const RECENT_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
@@ -88,10 +86,10 @@ pub fn set_store_budget(change: &mut Transaction<'_>, budget_bytes: Option<u64>)
 
 /// Plans which sessions go so that the store fits into a budget, at the moment `now`.
 ///
-/// Sizes are those of what is stored now: content that is not packed yet takes several times more.
+/// Sizes are those of the store when it is packed, with ids and index.
 ///
 /// # Errors
-/// Those of [`measure_sessions`].
+/// Those of [`measure_sessions`](super::measure_sessions).
 pub fn plan_store_budget(repo: &Repository, budget_bytes: u64, now: Time) -> Result<BudgetPlan> {
     let mut newest: BTreeMap<String, (Time, ObjectId)> = BTreeMap::new();
     for (branch, tip) in repo.branches() {
@@ -123,7 +121,7 @@ pub fn plan_store_budget(repo: &Repository, budget_bytes: u64, now: Time) -> Res
     // Stable: each part stays newest first.
     ordered.sort_by_key(|(_, _, kept_by)| kept_by.is_none());
     let order: Vec<String> = ordered.iter().map(|(session, ..)| session.clone()).collect();
-    let SessionSizes { rest, sessions, leaving } = measure_sessions(repo, &order, now)?;
+    let SessionSizes { rest, sessions, leaving } = measure_packed_sessions(repo, &order, now)?;
     let mut plan = BudgetPlan { budget_bytes, rest, leaving, sessions: Vec::new() };
     let (mut used, mut is_full) = (rest.bytes, false);
     for (own, (_, time, kept_by)) in sessions.into_iter().zip(ordered) {
@@ -148,7 +146,7 @@ pub fn apply_store_budget(
     let free_micros = stamp.time.micros.saturating_add(GRACE_MICROS);
     let mut gone = 0_u64;
     for session in plan.going() {
-        change.forget_session(repo, &session.own.session, stamp, Some(free_micros))?;
+        change.expire_session(repo, &session.own.session, stamp, Some(free_micros))?;
         gone += 1;
     }
     let are = if gone == 1 { "session" } else { "sessions" };
@@ -194,7 +192,7 @@ fn exceeded(repo: &Repository) -> Result<Option<u64>> {
 }
 
 /// Collects, step by step until nothing is left to do; a [`Purpose::Step`] is one step. A
-/// [`Purpose::Gc`] keeps the budget of the store afterwards, if it has one.
+/// [`Purpose::Gc`], strict or not, keeps the budget of the store afterwards, if it has one.
 ///
 /// `before_step` sees the plan of each step before it is applied.
 ///
@@ -212,7 +210,7 @@ pub fn collect(
     let collected = run(repo, purpose, stamp, before_step)?;
     // Afterwards: what is garbage is not to cost a session.
     let budget = match purpose {
-        Purpose::Gc => enforce_store_budget(repo, stamp)?,
+        Purpose::Gc | Purpose::StrictGc => enforce_store_budget(repo, stamp)?,
         Purpose::Repack(_) | Purpose::Step => None,
     };
     Ok(Collected { budget, ..collected })

@@ -315,19 +315,25 @@ impl World {
     }
 }
 
-/// Costs that follow from the tree; a tree that was asked for costs nothing more.
-#[derive(Default)]
-struct ByTree {
-    asked: HashSet<ObjectId>,
-}
+/// Costs that follow from the trees, each counted once.
+struct ByTree;
 
 impl Cost for ByTree {
-    fn begin(&mut self, _session: &str) {
-        self.asked.clear();
+    fn begin(&mut self, _: &str, _: &[PricedTurn], _: u64) -> crate::Result<bool> {
+        Ok(true)
     }
 
-    fn added_bytes(&mut self, _commit: &ObjectId, tree: &ObjectId) -> crate::Result<u64> {
-        Ok(if self.asked.insert(*tree) { bytes_of(tree) } else { 0 })
+    fn bytes(&mut self, kept: &[PricedTurn]) -> crate::Result<u64> {
+        let trees: HashSet<ObjectId> = kept.iter().map(|turn| turn.tree).collect();
+        Ok(trees.iter().map(bytes_of).sum())
+    }
+
+    fn weights(&mut self, kept: &[PricedTurn]) -> crate::Result<Vec<u64>> {
+        Ok(kept.iter().map(|turn| bytes_of(&turn.tree)).collect())
+    }
+
+    fn tolerance(&self, _: u64) -> u64 {
+        0
     }
 }
 
@@ -355,7 +361,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
         keep_last,
         keep_within: hours.map(|hours| hours * HOUR),
         thin,
-        budget_bytes: None,
+        ..Policy::default()
     })
 }
 
@@ -419,7 +425,7 @@ turntree_properties::properties! {
         let budgeted = policies.default.get_or_insert_with(Policy::default);
         budgeted.budget_bytes = budget;
         let roots = world.roots();
-        let (now, mut cost) = (world.now, ByTree::default());
+        let (now, mut cost) = (world.now, ByTree);
         let first = plan_retention(&roots, &policies, now, &|_| false, Some(&mut cost)).unwrap();
         let gone = trees(&first.elided);
         let second =
@@ -434,7 +440,7 @@ turntree_properties::properties! {
     fn a_budget_drops_the_oldest_and_no_more_than_it_must(
         world in any_world(), policy in any_policy(), budget in 1..20_000_u64,
     ) {
-        let (roots, model, mut cost) = (world.roots(), Model::new(&world), ByTree::default());
+        let (roots, model, mut cost) = (world.roots(), Model::new(&world), ByTree);
         let policy = Policy { budget_bytes: Some(budget), ..policy };
         let policies = Policies { default: Some(policy), ..Policies::default() };
         let made = plan_retention(&roots, &policies, world.now, &|_| false, Some(&mut cost)).unwrap();
@@ -482,7 +488,7 @@ fn a_plan_says_in_words_what_is_lost_and_what_is_spared() {
     assert_eq!(
         made.sessions[0].to_string(),
         "session one: 177 of 203 turns expire, turns 1 to 185 except 1 pin, 1 tag, 3 tips, \
-         3 branch points and 3 among the newest of a branch"
+         3 branch points and 3 among the newest of a branch; 12 turns for undo stay besides"
     );
     assert_eq!(made.notes, [""; 0]);
     let untouched =

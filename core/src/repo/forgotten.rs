@@ -12,6 +12,7 @@
 //! leads to it. The ref stays, through an undo too, so that whoever finds the transcript again knows,
 //! and since older values may be there in part only. A session that came back and whose branch is
 //! deleted afterwards is not forgotten: `refs/returned/<session>` says so, until it is let go again.
+//! One that a policy let go is not forgotten either: whoever goes on in it has it again.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -56,6 +57,8 @@ pub struct ForgottenSession {
     pub time_micros: i64,
     /// From when on a collection may free its content; nothing when it may already.
     pub free_micros: Option<i64>,
+    /// Whether a policy let it go, and nobody who named it.
+    pub expired: bool,
     /// The operation that let it go, by its sequence, if no other process was faster.
     through: u64,
 }
@@ -69,6 +72,8 @@ struct Stored {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     free_micros: Option<i64>,
     time_micros: i64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    expired: bool,
 }
 
 impl ForgottenSession {
@@ -90,14 +95,14 @@ impl ForgottenSession {
             return Err(Error::corrupt(WHAT, "a blob", "the name of another ref"));
         };
         let bytes = source.read_as(Kind::Blob, id)?;
-        let Stored { through, free_micros, time_micros, .. } =
+        let Stored { through, free_micros, time_micros, expired, .. } =
             decode_versioned(WHAT, VERSION, &bytes)?;
-        Ok(Self { session: session.to_owned(), time_micros, free_micros, through })
+        Ok(Self { session: session.to_owned(), time_micros, free_micros, expired, through })
     }
 
     /// A session as if it had been let go after every operation, and its content could be freed.
     pub(crate) fn of_all_time(session: String) -> Self {
-        Self { session, time_micros: 0, free_micros: None, through: u64::MAX }
+        Self { session, time_micros: 0, free_micros: None, expired: false, through: u64::MAX }
     }
 
     /// Its content may be freed if its time has come.
@@ -152,7 +157,7 @@ impl ForgottenSession {
 /// Whose turn a value leads to.
 enum Owner {
     Session(String),
-    /// A turn that is not there any more, while its tag still lies in a file that somebody writes to.
+    /// A turn that was dropped, while its tag is in a file that a crash has brought back.
     Freed,
     Nobody,
 }
@@ -202,6 +207,30 @@ impl Transaction<'_> {
         stamp: &Signature,
         free_micros: Option<i64>,
     ) -> Result<()> {
+        self.let_session_go(repo, session, stamp, (free_micros, false))
+    }
+
+    /// The same for a session that a policy lets go: whoever goes on in it has it again.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::forget_session`].
+    pub(crate) fn expire_session(
+        &mut self,
+        repo: &Repository,
+        session: &str,
+        stamp: &Signature,
+        free_micros: Option<i64>,
+    ) -> Result<()> {
+        self.let_session_go(repo, session, stamp, (free_micros, true))
+    }
+
+    fn let_session_go(
+        &mut self,
+        repo: &Repository,
+        session: &str,
+        stamp: &Signature,
+        (free_micros, expired): (Option<i64>, bool),
+    ) -> Result<()> {
         let branches = self.branches_of(session);
         if branches.is_empty() {
             return Err(Error::not_found(format!("there is no session '{session}'")));
@@ -216,7 +245,7 @@ impl Transaction<'_> {
         let names = repo.names_of_session(session)?;
         let through = self.base_sequence() + 1;
         let (version, time_micros) = (VERSION, stamp.time.micros);
-        let stored = Stored { version, through, free_micros, time_micros };
+        let stored = Stored { version, through, free_micros, time_micros, expired };
         let shared = repo.shared_head()?;
         for (branch, _) in branches {
             self.remove_branch(&branch);
@@ -272,10 +301,12 @@ impl Repository {
         let (mut change, mut freed) = (self.begin(), 0_u64);
         for mut gone in in_grace {
             gone.come(now);
-            let ForgottenSession { session, time_micros, through, free_micros: None } = gone else {
+            if gone.free_micros.is_some() {
                 continue;
-            };
-            let stored = Stored { version: VERSION, through, free_micros: None, time_micros };
+            }
+            let ForgottenSession { session, time_micros, expired, through, .. } = gone;
+            let (version, free_micros) = (VERSION, None);
+            let stored = Stored { version, through, free_micros, time_micros, expired };
             change.note_forgotten(&session, &stored)?;
             freed += 1;
         }
@@ -285,13 +316,30 @@ impl Repository {
         Ok(())
     }
 
-    /// Returns whether a session was let go and has not come back.
+    /// Returns whether somebody let a session go, and it has not come back.
     #[must_use]
     pub fn is_forgotten(&self, session: &str) -> bool {
+        self.let_go(session).is_some_and(|gone| !gone.expired)
+    }
+
+    /// When a policy let a session go that has not come back, in microseconds since the Unix epoch.
+    #[must_use]
+    pub fn expired_at(&self, session: &str) -> Option<i64> {
+        self.let_go(session).filter(|gone| gone.expired).map(|gone| gone.time_micros)
+    }
+
+    /// How a session was let go, if it was and has not come back.
+    fn let_go(&self, session: &str) -> Option<ForgottenSession> {
         let refs = self.refs();
-        refs.value(&format!("{FORGOTTEN}{session}")).is_some()
-            && refs.value(&format!("{RETURNED}{session}")).is_none()
-            && !self.branches().iter().any(|(branch, _)| branch.session() == session)
+        let value = refs.value(&format!("{FORGOTTEN}{session}"))?;
+        if refs.value(&format!("{RETURNED}{session}")).is_some()
+            || self.branches().iter().any(|(branch, _)| branch.session() == session)
+        {
+            return None;
+        }
+        // One that cannot be read is one that somebody named.
+        let read = ForgottenSession::read(self.store(), session, value);
+        Some(read.unwrap_or_else(|_| ForgottenSession::of_all_time(session.to_owned())))
     }
 
     /// A session's name, and those that its newest turns have in their commits and that no branch

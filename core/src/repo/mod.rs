@@ -36,6 +36,7 @@ mod branch;
 mod divergence;
 mod filter;
 mod forgotten;
+mod forgotten_operations;
 mod grafts;
 mod history;
 mod links;
@@ -74,6 +75,7 @@ pub use branch::{
 pub use divergence::{BranchLine, Divergence};
 pub use filter::ContentFilter;
 pub use forgotten::ForgottenSession;
+pub(crate) use forgotten_operations::forgotten_through;
 pub use grafts::{GRAFTS_REF, Grafts};
 pub use history::{History, LogEntry};
 pub use links::links;

@@ -18,17 +18,25 @@ pub struct OperationEntry {
 
 impl Repository {
     /// Every operation that is kept, newest first. One object read for each. The last one has a
-    /// parent when a collection has dropped what was before it.
+    /// parent when what was before it was forgotten, or a collection has dropped it.
     pub fn operations(&self) -> impl Iterator<Item = Result<OperationEntry>> {
         let mut next = self.refs().operation;
+        let mut forgotten = Some(self.forgotten_operations());
+        let mut through = 0;
         std::iter::from_fn(move || {
             let id = next.take()?;
+            match forgotten.take() {
+                Some(Err(error)) => return Some(Err(error)),
+                Some(Ok(found)) => through = found,
+                None => {}
+            }
             let operation = self
                 .store()
                 .read_as(Kind::Operation, &id)
                 .and_then(|bytes| Operation::decode(&bytes))
                 .map_err(|error| error.at(id));
             match &operation {
+                Ok(operation) if operation.sequence <= through => return None,
                 Ok(operation) => next = operation.parents.first().copied(),
                 Err(error) if error.kind() == ErrorKind::Expired => return None,
                 Err(_) => {}

@@ -146,6 +146,12 @@ pub trait IoFile: Debug + Send + Sync {
     /// # Errors
     /// When the system refuses.
     fn map(&self) -> io::Result<Bytes>;
+
+    /// Returns whether a map costs no reading. Of a file whose bytes are made on reading, what is
+    /// needed is better read.
+    fn is_mappable(&self) -> bool {
+        true
+    }
 }
 
 /// Bytes that can be read at any place: a file, or what a decryption makes of one.
@@ -272,11 +278,11 @@ impl Drop for RealFile {
     }
 }
 
-impl IoFile for RealFile {
+impl ReadAt for File {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match self.0.read_at(rest, offset + filled as u64) {
+            match FileExt::read_at(self, rest, offset + filled as u64) {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -284,6 +290,16 @@ impl IoFile for RealFile {
             }
         }
         Ok(filled)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+}
+
+impl IoFile for RealFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        ReadAt::read_at(&self.0, buffer, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

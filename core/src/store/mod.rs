@@ -61,8 +61,10 @@
 //! ```
 
 mod dir;
+mod encryption;
 mod format;
 mod io;
+mod medium;
 mod pack;
 mod parity;
 mod read;
@@ -79,9 +81,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+pub use encryption::{STORE_KEY_BYTES, StoreKey, StoreKeys};
+pub(crate) use encryption::{decipher, encipher};
 pub use format::superblock::FORMAT_VERSION;
 pub use io::{Access, Identity, Io, IoFile, ReadAt, RealIo};
-pub use pack::{BundleDraft, BundleFile, BundleWritten, Outside, PackItem, Tier, Tombstone};
+pub use pack::{
+    BundleDraft, BundleFile, BundleWritten, Outside, PackItem, PackSize, Tier, Tombstone,
+};
 pub use parity::{
     Mended, Parity, ParityDamage, ParityShare, Protected, append_parity, repair_by_parity,
 };
@@ -95,6 +101,7 @@ pub use repair::known_losses::KNOWN_LOSSES_REF;
 pub(crate) use repair::known_losses::KnownLosses;
 pub use repair::salvage::{SalvageFate, SalvagedFile};
 pub use replace::collect::{Collection, FileReplacement, Replaced};
+pub use replace::encryption::EncryptionChange;
 
 use self::dir::failed;
 use self::format::id::StoreId;
@@ -123,12 +130,20 @@ const QUARANTINE_DIR: &str = "quarantine";
 /// The folder of the stat caches of captures. Its files may go at any time.
 pub(crate) const WORKSPACES_DIR: &str = "workspaces";
 
+/// The folder of the key of an encrypted store, wrapped for those who may open it: whoever opens the
+/// store for people reads and writes it, and nothing here does.
+pub const KEYS_DIR: &str = "keys";
+
 /// The log of failed hooks, a file that may go at any time. It holds no content.
 pub const HOOK_LOG: &str = "hook.log";
 
 /// A store on disk, open to read and write. Shared between threads by reference or `Arc`.
 pub struct Store {
     io: Arc<dyn Io>,
+    /// What is below `io`, which enciphers files if the store is encrypted.
+    disk: Arc<dyn Io>,
+    /// The keys of its files then.
+    keys: Option<StoreKeys>,
     dir: PathBuf,
     superblock: Superblock,
     durability: Durability,
@@ -167,6 +182,8 @@ pub struct OpenOptions {
     pub durability: Durability,
     /// The time that a commit waits for the ref lock, which others hold for microseconds.
     pub lock_timeout: Duration,
+    /// The keys of the store, if it is encrypted; of no meaning for one that is not.
+    pub keys: Option<StoreKeys>,
 }
 
 impl OpenOptions {
@@ -179,6 +196,7 @@ impl OpenOptions {
             block_cache_bytes: 16 << 20,
             durability: Durability::Full,
             lock_timeout: Duration::from_secs(10),
+            keys: None,
         }
     }
 }
@@ -280,7 +298,7 @@ impl Store {
         for dir in [parent.unwrap_or(Path::new(".")), dir] {
             io.sync_names(dir)?;
         }
-        superblock::create(io, dir, StoreId(new.id))
+        superblock::create(io, dir, StoreId(new.id), None)
     }
 
     /// Opens the store in `dir`. Writes nothing; what is damaged is in [`Store::findings`].
@@ -290,12 +308,17 @@ impl Store {
     ///
     /// # Errors
     /// `NotFound` when there is no store in `dir`, `Unsupported` when it has a newer format,
-    /// `Corrupt` when its superblock does not verify, `Io` when it cannot be read.
+    /// `Corrupt` when its superblock does not verify, `Encrypted` when its keys are not those of the
+    /// options, `Io` when it cannot be read.
     pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
         let superblock = Superblock::open(&*io, dir)?;
+        let disk = io;
+        let (io, keys) = encryption::below(&disk, &superblock, dir, &options)?;
         let (view, journal) = load::open(&*io, dir, &superblock)?;
         Ok(Self {
             io,
+            disk,
+            keys,
             dir: dir.to_owned(),
             superblock,
             durability: options.durability,
@@ -309,6 +332,12 @@ impl Store {
             journal: Mutex::new(journal),
             view,
         })
+    }
+
+    /// The keys of its files, if it is encrypted.
+    #[must_use]
+    pub fn keys(&self) -> Option<&StoreKeys> {
+        self.keys.as_ref()
     }
 
     /// Its directory, as it was named when it was opened.

@@ -48,7 +48,9 @@ fn recognise(shape: &JsonShape<'_>) -> bool {
     if shape.is_array {
         return shape.has("source") && (shape.has("action") || shape.has("observation"));
     }
+    // The last is what the resolver of issues writes: what it has done may stand behind the head.
     shape.has("instance_id") && (shape.has("history") || shape.has("test_result"))
+        || shape.has("issue") && shape.has("issue_type") && shape.has("instruction")
 }
 
 fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {

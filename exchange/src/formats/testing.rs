@@ -259,6 +259,7 @@ fn every_document_format_is_known_by_its_beginning() {
         (r#"{"environment": "e", "trajectory": [{"action": "l"#, "swe-agent"),
         (r#"{"instance_id": "i", "test_result": {"git_patch": "d"#, "openhands"),
         (r#"[{"id": 0, "timestamp": "t", "source": "agent", "action": "s"#, "openhands"),
+        (r#"{"issue": {"number": 7}, "issue_type": "issue", "instruction": "Fix"#, "openhands"),
         (r#"{"schema_version": "ATIF-v1.7", "session_id": "s"#, "atif"),
         (r#"{"version": 1, "agent": "lead", "sessionId": "s", "messages": ["#, "cline-sdk"),
         (r#"[{"role": "user", "content": [{"type": "text", "text": "<task>\nx"#, "cline"),

@@ -20,7 +20,7 @@ mod redacted;
 mod resume;
 pub(crate) mod rewind;
 pub(crate) mod source;
-mod taken_back;
+pub(crate) mod taken_back;
 pub(crate) mod transcript;
 mod turns;
 mod unread;

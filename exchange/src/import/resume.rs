@@ -337,17 +337,17 @@ fn candidates<'r>(
         if !line.has(&branch) {
             continue;
         }
-        let list = repo.context(&tip)?.list(repo.store(), SOURCE)?;
-        if list.is_empty() || is_document_below(repo, format, &tip)? {
-            continue;
-        }
         let of_session = matches!(line, Line::Session(_));
         if let Some(tip) = taken_back(repo, format, &tip)?.filter(|_| of_session) {
             let list = repo.context(&tip)?.list(repo.store(), SOURCE)?;
             let name = client_branch(repo, &branch)?;
             taken.push(candidate(repo, name, Some(branch.clone()), tip, list));
         }
-        candidates.push(candidate(repo, branch, None, tip, list));
+        // A branch may have gone back to before the first record.
+        let list = repo.context(&tip)?.list(repo.store(), SOURCE)?;
+        if !list.is_empty() && !is_document_below(repo, format, &tip)? {
+            candidates.push(candidate(repo, branch, None, tip, list));
+        }
     }
     // The session's main branch is tried first, so that it wins where several agree.
     candidates.sort_by_key(|candidate| candidate.branch.branch() != turntree::repo::MAIN_BRANCH);

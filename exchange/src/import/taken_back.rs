@@ -18,6 +18,36 @@ use turntree::repo::{BranchName, RESTORED_FROM, ROLLED_BACK_TO, Repository};
 use super::rewind::unique_branch;
 use crate::model::format::RecordFormat;
 
+/// The line with which a client goes on with what was taken back of its branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientLine {
+    /// The branch that it becomes.
+    pub branch: BranchName,
+    /// The newest of the turns that were taken back.
+    pub base: ObjectId,
+}
+
+/// Returns the line with which the client of `branch` goes on from turns of which `branch` went back;
+/// nothing when it has not, or a transcript has grown on it since.
+///
+/// # Errors
+/// Those of reading the history.
+pub fn client_line(repo: &Repository, branch: &BranchName) -> Result<Option<ClientLine>> {
+    let Some(tip) = repo.tip(branch) else { return Ok(None) };
+    let Some(base) = taken_back_of(repo, &tip, |_| true)? else { return Ok(None) };
+    Ok(Some(ClientLine { branch: client_branch(repo, branch)?, base }))
+}
+
+/// Returns whether `line` is called as one with which the client of `branch` goes on.
+#[must_use]
+pub fn is_client_line(line: &BranchName, branch: &BranchName) -> bool {
+    let rest = line.branch().strip_prefix(branch.branch());
+    let rest = rest.and_then(|rest| rest.strip_prefix('-')?.strip_prefix(CLIENT));
+    let is_number = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
+    line.session() == branch.session()
+        && rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(is_number))
+}
+
 /// The suffix of the client's line, behind the name of the branch.
 const CLIENT: &str = "client";
 
@@ -27,6 +57,15 @@ pub(crate) fn taken_back(
     repo: &Repository,
     format: RecordFormat,
     tip: &ObjectId,
+) -> Result<Option<ObjectId>> {
+    taken_back_of(repo, tip, |agent| agent == format.name)
+}
+
+/// The same for a transcript whose turns an agent of such a name has taken.
+fn taken_back_of(
+    repo: &Repository,
+    tip: &ObjectId,
+    is_its: impl Fn(&str) -> bool,
 ) -> Result<Option<ObjectId>> {
     let pieces = |id: &ObjectId| repo.context(id)?.count(repo.store(), SOURCE);
     for entry in repo.history(&[*tip], &[])?.first_parent() {
@@ -42,7 +81,7 @@ pub(crate) fn taken_back(
             let is_longer = pieces(before)? > pieces(&id)?;
             return Ok(is_longer.then_some(*before));
         }
-        if commit.trigger == Trigger::Turn && commit.author.agent == format.name {
+        if commit.trigger == Trigger::Turn && is_its(&commit.author.agent) {
             return Ok(None);
         }
     }

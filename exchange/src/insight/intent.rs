@@ -22,9 +22,11 @@
 //! assert_eq!(rollback_intent("how do I undo a commit?"), None);
 //! ```
 
+use super::language::Language;
 use super::phrases;
 
-/// Most steps that one message takes back; who asks for more gets these.
+/// Most steps that open-codesign reads from one message: it makes these of more. Here nobody goes
+/// back by another number than was asked for.
 pub const MAX_ROLLBACK_STEPS: u64 = 50;
 
 /// Longest message that is read without a slash at its beginning, in units of UTF-16.
@@ -41,7 +43,7 @@ const ARTICLES: [&str; 3] = ["the", "that", "my"];
 /// The target of a message that asks to go back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RollbackIntent {
-    /// So many steps, from 1 to [`MAX_ROLLBACK_STEPS`].
+    /// So many steps, from 1 on.
     Steps(u64),
     /// This turn, from 1 on.
     Turn(u64),
@@ -54,7 +56,7 @@ pub fn rollback_intent(message: &str) -> Option<RollbackIntent> {
     if let Some(rest) = after_command(message) {
         return command(rest);
     }
-    if phrases::takes_back(message) {
+    if phrases::takes_back(message).is_some() {
         return Some(RollbackIntent::Steps(1));
     }
     if message.encode_utf16().take(MAX_PLAIN_UNITS + 1).count() > MAX_PLAIN_UNITS {
@@ -70,6 +72,12 @@ pub fn rollback_intent(message: &str) -> Option<RollbackIntent> {
         return Some(RollbackIntent::Steps(1));
     }
     (0..words.len()).find_map(|at| last_steps(&words, at)).flatten()
+}
+
+/// Returns the language of a whole sentence that asks to go back; nothing for other messages.
+#[must_use]
+pub fn rollback_language(message: &str) -> Option<Language> {
+    phrases::takes_back(message.trim())
 }
 
 /// Returns the text behind the command, if the message begins with it.
@@ -133,10 +141,9 @@ fn is_negation(word: &str) -> bool {
         || word.ends_with("n\u{2019}t")
 }
 
-/// So many steps; more than can be are as many as can be.
+/// So many steps; more than can be counted are more than anything has.
 fn steps(number: &str) -> Option<RollbackIntent> {
-    let digits = digits(number)?;
-    let steps = digits.parse().unwrap_or(MAX_ROLLBACK_STEPS).min(MAX_ROLLBACK_STEPS);
+    let steps = digits(number)?.parse().unwrap_or(u64::MAX);
     (steps > 0).then_some(RollbackIntent::Steps(steps))
 }
 
@@ -172,7 +179,7 @@ mod tests {
             ("/rollback 3 4", None),
             ("/rollbacks", None),
             ("/rollback turn 99999999999999999999", None),
-            ("/rollback 99999999999999999999", Some(Steps(50))),
+            ("/rollback 99999999999999999999", Some(Steps(u64::MAX))),
             ("\trevert\nit ", Some(Steps(1))),
             ("undo my last", Some(Steps(1))),
             ("undo the last", Some(Steps(1))),
@@ -180,7 +187,7 @@ mod tests {
             ("undo the last edit", None),
             ("please undo the last 3 turns!", Some(Steps(3))),
             ("undo my last 2.", Some(Steps(2))),
-            ("undo last 51", Some(Steps(50))),
+            ("undo last 51", Some(Steps(51))),
             ("undo last 3rd", None),
             ("do not undo the last 3", None),
             ("Don't revert last 2", None),
@@ -316,7 +323,7 @@ mod tests {
         #[test]
         fn whatever_is_said_is_a_wish_within_bounds_or_none(message in ".*") {
             match rollback_intent(&message) {
-                Some(Steps(steps)) => prop_assert!((1..=MAX_ROLLBACK_STEPS).contains(&steps)),
+                Some(Steps(steps)) => prop_assert!(steps > 0),
                 Some(Turn(turn)) => prop_assert!(turn > 0),
                 None => {}
             }
@@ -341,8 +348,8 @@ mod tests {
         }
 
         #[test]
-        fn numbers_are_the_steps_up_to_the_most(steps in 1..2000_u64) {
-            let expected = Some(Steps(steps.min(MAX_ROLLBACK_STEPS)));
+        fn numbers_are_the_steps(steps in 1..2000_u64) {
+            let expected = Some(Steps(steps));
             prop_assert_eq!(rollback_intent(&format!("/rollback {steps}")), expected);
             prop_assert_eq!(rollback_intent(&format!("undo last {steps}")), expected);
             prop_assert_eq!(rollback_intent(&format!("/rollback to {steps}")), Some(Turn(steps)));

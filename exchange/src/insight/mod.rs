@@ -4,6 +4,7 @@ mod answers;
 pub(crate) mod compare;
 pub(crate) mod edit;
 pub(crate) mod intent;
+pub(crate) mod language;
 pub mod lessons;
 pub(crate) mod offload;
 pub(crate) mod origin;

@@ -46,6 +46,25 @@ pub enum UsageBy {
     Tool,
 }
 
+impl UsageBy {
+    /// Every kind of row.
+    pub const ALL: [Self; 6] =
+        [Self::Session, Self::Branch, Self::Agent, Self::Model, Self::Day, Self::Tool];
+
+    /// The name in commands and records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Branch => "branch",
+            Self::Agent => "agent",
+            Self::Model => "model",
+            Self::Day => "day",
+            Self::Tool => "tool",
+        }
+    }
+}
+
 /// How to ask.
 #[derive(Clone, Copy)]
 pub struct UsageQuery<'a> {

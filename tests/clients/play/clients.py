@@ -27,6 +27,8 @@ class Client:
     resumes = None
     before_compaction = []
     model_key = "nothing-to-keep"
+    # Prompts that ask to go back; a command only where a file makes it known.
+    wishes = ["undo that"]
 
     def __init__(self, place, port):
         self.place = place
@@ -77,6 +79,7 @@ class ClaudeCode(Client):
     forks = rewinds = compacts = tries = True
     resumes = "claude-code"
     tools = ["Write", "Edit", "Bash", "Read"]
+    wishes = ["undo that", "/rollback"]
 
     def write(self, name, text):
         return Call("Write", {"file_path": self.in_work(name), "content": text})
@@ -173,6 +176,7 @@ env_key = "STAND_IN_KEY"
 
 class GeminiCli(Client):
     hooks = "gemini"
+    wishes = ["undo that", "/rollback"]
     resumes = "gemini-cli"
     compacts = True
     settings = {

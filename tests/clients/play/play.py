@@ -20,6 +20,7 @@ WHOLE, ELSEWHERE = "Go on with all of it.", "Go on in a directory of its own."
 WAY = "Go on in the way"
 # A token that nobody has; none stands in this file.
 TOKEN = "ghp" + "_" + base64.b64encode(bytes(range(7, 34))).decode().replace("+", "A").replace("/", "B")
+UNWANTED = "Write what is not wanted."
 CARRIED, TAKEN_OVER = "Go on from the middle.", "Go on for the other one."
 
 
@@ -103,7 +104,7 @@ class Play:
         client = self.client
         self.place.turntree("init")
         if client.hooks:
-            self.place.turntree("hook", "install", client.hooks, "--user")
+            self.place.turntree("hook", "install", client.hooks, "--user", "--rollback")
         session = self.said(first_script(client), client.say, FIRST)
         self.requests += self.stand_in.requests
         self.ask("context", lambda: self.context_of(session))
@@ -130,6 +131,8 @@ class Play:
         if client.tries:
             self.ask("two-ways", lambda: self.tried(session))
         self.ask("rollback", lambda: checks.rollback(client, self.requests, name, "rm keep.txt"))
+        if client.hooks:
+            self.ask("said-back", lambda: self.said_back(session))
         return self.answers
 
     def rewound(self, session):
@@ -141,6 +144,20 @@ class Play:
     def forked(self, session):
         script = short_script(self.client, "forked.txt")
         return self.context_of(self.said(script, self.client.fork, FORKED, session))
+
+    def said_back(self, session):
+        """A prompt that asks to go back is answered by the hook: files are back, and the model hears nothing."""
+        before = listing(self.place.work)
+        for wish in self.client.wishes:
+            self.said(short_script(self.client, "unwanted.txt"), self.client.say, UNWANTED, session)
+            if "unwanted.txt" not in listing(self.place.work):
+                return "the file that is to go was not written"
+            self.said([], self.client.say, wish, session)
+            if self.stand_in.requests:
+                return f"the model was asked {wish!r}"
+            if listing(self.place.work) != before:
+                return f"after {wish!r} the files are {sorted(listing(self.place.work))}"
+        return None
 
     def carried(self, session):
         """A turn in the middle goes on as a session of its own, in the same agent."""

@@ -22,7 +22,9 @@ impl Log {
         let (refs, store) = (repo.refs(), repo.store());
         let (mut next, mut sequence) = (refs.operation, refs.sequence);
         let mut operations = BTreeMap::new();
-        while let Some(id) = next {
+        // What was forgotten may be there in part.
+        let forgotten = repo.forgotten_operations().unwrap();
+        while let Some(id) = next.filter(|_| sequence > forgotten || operations.is_empty()) {
             if store.tombstone(&id) == Some(Tombstone::Elided) && !operations.is_empty() {
                 break;
             }
@@ -58,6 +60,7 @@ impl Promise {
     pub(super) fn check_log(&self, repo: &Repository) {
         let log = Log::read(repo);
         let may_begin_late = self.redaction > Redaction::None
+            || self.forgot_operations
             || (self.collected && log.operations.len() >= MIN_OPERATIONS);
         assert!(log.first() == 1 || may_begin_late, "the log begins at {}", log.first());
         for (number, attempt) in self.attempts.iter().enumerate() {

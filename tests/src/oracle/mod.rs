@@ -32,7 +32,7 @@ use turntree::repo::Repository;
 use turntree::store::{Committed, Expected, FindingKind, Io, NewStore, Store, Thoroughness};
 use turntree::{ErrorKind, Result};
 
-pub use self::script::{Script, blob, options, pack, pack_as, set};
+pub use self::script::{KEY, Script, blob, options, pack, pack_as, set};
 pub use self::sessions::{PURPOSES, Sessions, Step};
 pub use self::turns::Turn;
 
@@ -57,6 +57,8 @@ pub struct Promise {
     pub expired: BTreeSet<String>,
     /// Whether a collection was tried, which may drop what no ref leads to.
     pub collected: bool,
+    /// Whether it was tried to forget operations.
+    pub forgot_operations: bool,
     /// What became of the one redaction there may be.
     pub redaction: Redaction,
     /// How often users opened the store.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use turntree::object::{Kind, Object, ObjectId, RefValue};
 use turntree::store::{
     Expected, FileReplacement, InventoryFile, Io, NewStore, OpenOptions, OperationDraft, PackItem,
-    RefUpdate, Replaced, Store, Tier,
+    RefUpdate, Replaced, Store, StoreKey, Tier,
 };
 
 use super::{Attempt, Promise, Target, Witness};
@@ -118,12 +118,15 @@ pub fn set(name: &str, expected: Expected, value: ObjectId) -> OperationDraft {
     }
 }
 
-/// Options with a seed of their own.
+/// The key of a store that is encrypted.
+pub const KEY: StoreKey = StoreKey::new([0x4b; 32]);
+
+/// Options with a seed of their own, and the key of a store that is encrypted.
 #[must_use]
 pub fn options(seed: u64) -> OpenOptions {
     let mut writer_seed = [0; 16];
     writer_seed[..8].copy_from_slice(&seed.to_le_bytes());
-    OpenOptions::new(writer_seed)
+    OpenOptions { keys: Some(KEY.into()), ..OpenOptions::new(writer_seed) }
 }
 
 /// Replaces those of some files that may be replaced by one hot pack that holds all of them.

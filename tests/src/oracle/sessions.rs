@@ -14,7 +14,7 @@ use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft, before_ref, 
 use turntree::store::{Expected, Io, NewStore, Store, Tier};
 
 use super::turns::{REDACTED, SECRET, tips};
-use super::{Attempt, DIR, Redaction, Target, Turn, Witness, options};
+use super::{Attempt, DIR, KEY, Redaction, Target, Turn, Witness, options};
 use crate::sim::{Random, SimDisk};
 use crate::stamp;
 
@@ -53,10 +53,14 @@ pub enum Step {
     Abandon,
     /// A collection.
     Collect(Purpose),
+    /// Every operation but the one that says so is forgotten.
+    ForgetOperations,
     /// A look for damage, and a repair of what there is, which is nothing.
     Repair,
     /// A redaction, which needs everybody else to be away.
     Redact,
+    /// The store is encrypted, or not any more; everybody else is away.
+    Encrypt,
     /// The process ends.
     Close,
 }
@@ -123,6 +127,9 @@ fn draw(random: &mut Random) -> Step {
         33 => Step::Repair,
         34 if random.below(8) == 0 => Step::Redact,
         35 => Step::Forget(branch),
+        36 if random.below(4) == 0 => Step::ForgetOperations,
+        37 => Step::Collect(Purpose::StrictGc),
+        38 if random.below(8) == 0 => Step::Encrypt,
         _ => Step::Close,
     }
 }
@@ -141,8 +148,9 @@ impl Run<'_> {
     fn take(&mut self, process: u32, step: Step) {
         self.second += 20;
         let disk = self.disk.process(process);
-        if step == Step::Close || step == Step::Redact {
-            let leaves = |other: &u32| step == Step::Redact || *other == process;
+        let is_alone = matches!(step, Step::Redact | Step::Encrypt);
+        if step == Step::Close || is_alone {
+            let leaves = |other: &u32| is_alone || *other == process;
             self.repos.retain(|other, _| !leaves(other));
         }
         if step == Step::Close || disk.is_stopped() {
@@ -164,7 +172,9 @@ impl Run<'_> {
         };
         let done = self.step(&repo, step);
         self.witness.note(done);
-        if !disk.is_stopped() {
+        if step == Step::Encrypt && !disk.is_stopped() {
+            // The handle is of the store as it was.
+        } else if !disk.is_stopped() {
             self.repos.insert(process, repo);
         } else if self.random.below(2) == 0 {
             self.stalled.push(repo);
@@ -212,8 +222,17 @@ impl Run<'_> {
                 change.write(Kind::Blob, text.into())?;
                 change.flush().map(drop)
             }
+            Step::ForgetOperations => {
+                let Some(newest) = repo.operations().next().transpose()? else { return Ok(()) };
+                self.witness.tell(|promise| promise.forgot_operations = true);
+                let mut change = repo.begin();
+                change.forget_operations(newest.operation.sequence)?;
+                let name = "refs/maintenance/operations";
+                self.finish(change, name, Some(Target::Forgotten));
+                Ok(())
+            }
             Step::Collect(purpose) => {
-                self.witness.tell(|promise| promise.begin_collection(repo))?;
+                self.witness.tell(|promise| promise.begin_collection(repo, purpose))?;
                 collect(repo, purpose, &stamp(self.second), &mut |_| {}).map(drop)
             }
             Step::Repair => {
@@ -232,6 +251,12 @@ impl Run<'_> {
                 redact(repo, &Pattern::literal(SECRET, REDACTED)?, &stamp(self.second))?;
                 self.witness.tell(|promise| promise.redaction = Redaction::Done);
                 Ok(())
+            }
+            Step::Encrypt => {
+                let target = if repo.store().keys().is_some() { None } else { Some(KEY) };
+                let mut seed = [0; 16];
+                seed[..8].copy_from_slice(&self.random.draw().to_le_bytes());
+                repo.store().change_encryption(target, seed).map(drop)
             }
             Step::Close => Ok(()),
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use turntree::ErrorKind;
-use turntree::maintenance::{PROTECTED_OPERATIONS, Policies};
+use turntree::maintenance::{PROTECTED_OPERATIONS, Policies, Purpose};
 use turntree::object::{Kind, ObjectId, ObjectSource, RefValue};
 use turntree::repo::Repository;
 
@@ -76,11 +76,15 @@ impl Promise {
 
     /// Notes that a collection begins, and which turns it may let expire: those of sessions with a
     /// policy that are neither among the newest of a branch, nor named, nor a point where branches
-    /// part, nor needed by an undo.
+    /// part, nor needed by an undo, which counts for nothing when it is strict.
     ///
     /// # Errors
     /// What reading the refs reports: then nothing may be collected.
-    pub fn begin_collection(&mut self, repo: &Repository) -> turntree::Result<()> {
+    pub fn begin_collection(
+        &mut self,
+        repo: &Repository,
+        purpose: Purpose,
+    ) -> turntree::Result<()> {
         repo.store().refresh()?;
         let policies = Policies::load(repo.store(), &repo.refs())?;
         let mut kept = BTreeSet::new();
@@ -93,7 +97,8 @@ impl Promise {
             let line = self.line(&message);
             kept.extend(line.into_iter().take(usize::try_from(last).unwrap()));
         }
-        for entry in repo.operations().take(PROTECTED_OPERATIONS) {
+        let spared = if purpose == Purpose::StrictGc { 0 } else { PROTECTED_OPERATIONS };
+        for entry in repo.operations().take(spared) {
             let changes = entry?.operation.changes.into_iter();
             for value in changes.flat_map(|change| [change.old, change.new]).flatten() {
                 if let RefValue::Object(id) = value

@@ -211,6 +211,24 @@ fn short_traces() -> Vec<(Trace, Plan)> {
     let forgets =
         [Step::Turn(0), Step::Forget(0), Step::Collect(Purpose::Gc), Step::Turn(0), Step::Repair];
     traces.push((after(32, &forgets.map(|step| (0, step))), plan(1, 60)));
+    let lets_go = [
+        Step::Delete(0),
+        Step::ForgetOperations,
+        Step::Turn(1),
+        Step::Collect(Purpose::StrictGc),
+        Step::Turn(0),
+        Step::Repair,
+    ];
+    traces.push((after(33, &lets_go.map(|step| (0, step))), plan(1, 60)));
+    let encrypted = [
+        Step::Encrypt,
+        Step::Turn(0),
+        Step::Collect(Purpose::Repack(Tier::Archive)),
+        Step::Turn(1),
+        Step::Encrypt,
+        Step::Turn(0),
+    ];
+    traces.push((after(34, &encrypted.map(|step| (0, step))), plan(1, 60)));
     traces
 }
 
@@ -387,7 +405,7 @@ fn go_on_after(disk: &SimDisk, witness: &Witness) {
     if witness.tell(|promise| promise.turns.is_empty()) {
         pack(other.store(), |_| true).unwrap();
     } else {
-        witness.tell(|promise| promise.begin_collection(&other)).unwrap();
+        witness.tell(|promise| promise.begin_collection(&other, Purpose::Gc)).unwrap();
         collect(&other, Purpose::Gc, &stamp, &mut |_| {}).unwrap();
     }
     commit_after(repo.store(), witness).unwrap();

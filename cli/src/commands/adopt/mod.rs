@@ -11,6 +11,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use clap::{Args, Subcommand};
 use turntree::Error;
@@ -227,18 +228,23 @@ impl Adopt {
         self.paths.iter().map(|path| named(path)).collect()
     }
 
-    /// Leaves out the sessions that were forgotten, unless they are asked for, and counts them.
+    /// Leaves out the sessions that were forgotten, unless they are asked for, and counts them; and those
+    /// that a policy let go, unless somebody has gone on in them since.
     fn leave_forgotten(&self, run: &Invocation, sessions: &mut Vec<FoundSession>) -> Result<u64> {
         if self.again || run.would_create()? {
             return Ok(0);
         }
         let (repo, mut names) = (run.open()?, BTreeSet::new());
         sessions.retain(|found| {
-            let is_forgotten = repo.is_forgotten(&found.session);
-            if is_forgotten {
+            let written = found.modified.duration_since(SystemTime::UNIX_EPOCH);
+            let written = written.map_or(0, |since| since.as_micros());
+            let is_since = |expired: i64| written > u128::try_from(expired).unwrap_or_default();
+            let is_left = repo.is_forgotten(&found.session)
+                || repo.expired_at(&found.session).is_some_and(|expired| !is_since(expired));
+            if is_left {
                 names.insert(found.session.clone());
             }
-            !is_forgotten
+            !is_left
         });
         Ok(names.len() as u64)
     }

@@ -1,47 +1,26 @@
-//! Encrypted files, in the format of age: keys and passphrases, writing, and reading at any place.
+//! Encrypted files, in the format of age: writing, and reading at any place.
 //!
 //! The content is cut into pieces of 64 KiB, each of which is authenticated, so a file is decrypted
 //! where it is read and a changed byte is an error there. No decrypted byte is written to a disk.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, ErrorKind as IoErrorKind, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::io::{self, BufReader, ErrorKind as IoErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use age::secrecy::SecretString;
 use age::stream::StreamReader;
-use age::{Decryptor, Encryptor, Identity, IdentityFile, Recipient, scrypt, x25519};
+use age::{Decryptor, Encryptor, Identity};
 use clap::Args;
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use turntree::Error;
 use turntree::store::ReadAt;
 
+use crate::program::age_keys::{
+    ask, identities_in, of_passphrase, passphrase_in, passphrase_of_environment,
+};
 use crate::view::error::{Failure, Result};
-
-/// The passphrase, for those who have no terminal.
-const PASSPHRASE: &str = "TURNTREE_PASSPHRASE";
 
 /// The first bytes of an encrypted file.
 const MAGIC: &[u8] = b"age-encryption.org/";
-
-/// The most work that a passphrase may be made to take: a minute or so, and 4 GiB are too much.
-const MAX_WORK_LOG: u8 = 20;
-
-/// To whom a file is encrypted.
-#[derive(Debug, Args)]
-pub(crate) struct Sealing {
-    /// Encrypt to this public key (age1...), or those in a file, one a line
-    #[arg(long, value_name = "KEY|FILE", conflicts_with_all = ["passphrase", "passphrase_file"])]
-    encrypt_to: Vec<String>,
-    /// Encrypt with a passphrase: that of TURNTREE_PASSPHRASE, or one that is asked for
-    #[arg(long, conflicts_with = "passphrase_file")]
-    passphrase: bool,
-    /// Encrypt with the passphrase in this file
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    passphrase_file: Option<PathBuf>,
-}
 
 /// Keys that open an encrypted file.
 #[derive(Debug, Args)]
@@ -52,34 +31,6 @@ pub(crate) struct Opening {
     /// Decrypt with the passphrase in this file, instead of TURNTREE_PASSPHRASE or asking for it
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     passphrase_file: Option<PathBuf>,
-}
-
-impl Sealing {
-    /// Returns whether anything is encrypted.
-    pub(crate) fn is_asked_for(&self) -> bool {
-        !self.encrypt_to.is_empty() || self.passphrase || self.passphrase_file.is_some()
-    }
-
-    /// Returns the encryptor; asks for a passphrase now, before any work is done.
-    pub(crate) fn encryptor(&self) -> Result<Encryptor> {
-        if self.encrypt_to.is_empty() {
-            let phrase = match &self.passphrase_file {
-                Some(file) => passphrase_in(file)?,
-                None => chosen_passphrase()?,
-            };
-            return Ok(Encryptor::with_user_passphrase(phrase));
-        }
-        let mut recipients = Vec::new();
-        for named in &self.encrypt_to {
-            match x25519::Recipient::from_str(named) {
-                Ok(recipient) => recipients.push(recipient),
-                Err(_) => recipients.extend(recipients_in(Path::new(named))?),
-            }
-        }
-        let recipients = recipients.iter().map(|recipient| recipient as &dyn Recipient);
-        Encryptor::with_recipients(recipients)
-            .map_err(|error| Error::invalid("encrypt").with_source(error).into())
-    }
 }
 
 /// Writes what `from` holds to `to`, encrypted.
@@ -131,97 +82,13 @@ impl Opening {
                     None => ask(&format!("Passphrase of {name}: "))?,
                 },
             };
-            let mut identity = scrypt::Identity::new(phrase);
-            identity.set_max_work_factor(MAX_WORK_LOG);
-            return Ok(vec![Box::new(identity)]);
+            return Ok(vec![Box::new(of_passphrase(phrase))]);
         }
         let mut identities = Vec::new();
         for path in &self.identity {
-            let bad = |error: &dyn fmt::Display| {
-                Error::invalid(format!("{}: expected age keys: {error}", path.display()))
-            };
-            let text = text_of(path)?;
-            let file = IdentityFile::from_buffer(text.as_bytes()).map_err(|error| bad(&error))?;
-            identities.extend(file.into_identities().map_err(|error| bad(&error))?);
+            identities.extend(identities_in(path)?);
         }
         Ok(identities)
-    }
-}
-
-fn recipients_in(path: &Path) -> Result<Vec<x25519::Recipient>> {
-    let shown = path.display();
-    if !path.exists() {
-        let message = format!("{shown}: expected a public key (age1...), or a file of them");
-        return Err(Error::invalid(message).into());
-    }
-    let text = text_of(path)?;
-    let lines = (1..).zip(text.lines().map(str::trim));
-    let keys = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    let keys = keys.map(|(number, line)| {
-        let bad = |error| Error::invalid(format!("{shown}, line {number}: {error}"));
-        Ok(x25519::Recipient::from_str(line).map_err(bad)?)
-    });
-    let keys: Vec<_> = keys.collect::<Result<_>>()?;
-    match keys.is_empty() {
-        true => Err(Error::invalid(format!("{shown} holds no public keys")).into()),
-        false => Ok(keys),
-    }
-}
-
-fn text_of(path: &Path) -> Result<String> {
-    let failed = |error| Error::io(format!("read {}", path.display()), error);
-    Ok(fs::read_to_string(path).map_err(failed)?)
-}
-
-/// The first line of a file.
-fn passphrase_in(path: &Path) -> Result<SecretString> {
-    let text = text_of(path)?;
-    match text.lines().next().filter(|line| !line.is_empty()) {
-        Some(line) => Ok(SecretString::from(line.to_owned())),
-        None => {
-            let message = format!("{} is empty: it must hold a passphrase", path.display());
-            Err(Error::invalid(message).into())
-        }
-    }
-}
-
-fn passphrase_of_environment() -> Option<SecretString> {
-    std::env::var(PASSPHRASE).ok().filter(|phrase| !phrase.is_empty()).map(SecretString::from)
-}
-
-/// A new passphrase, asked for twice.
-fn chosen_passphrase() -> Result<SecretString> {
-    use age::secrecy::ExposeSecret as _;
-    if let Some(phrase) = passphrase_of_environment() {
-        return Ok(phrase);
-    }
-    let phrase = ask("Passphrase: ")?;
-    match ask("The same again: ")?.expose_secret() == phrase.expose_secret() {
-        true => Ok(phrase),
-        false => Err(Error::invalid("the passphrases are not the same").into()),
-    }
-}
-
-/// Asks at the terminal, which does not show the answer.
-fn ask(question: &str) -> Result<SecretString> {
-    let failed = |error| Error::io("ask for a passphrase", error);
-    let terminal = File::options().read(true).write(true).open("/dev/tty").map_err(|_| {
-        let message = "a passphrase is needed, and there is no terminal to ask at";
-        Failure::hinted(Error::invalid(message), format!("use --passphrase-file or {PASSPHRASE}"))
-    })?;
-    let shown = tcgetattr(&terminal).map_err(|error| failed(error.into()))?;
-    let mut hidden = shown.clone();
-    hidden.local_modes.remove(LocalModes::ECHO);
-    (&terminal).write_all(question.as_bytes()).map_err(failed)?;
-    tcsetattr(&terminal, OptionalActions::Flush, &hidden).map_err(|e| failed(e.into()))?;
-    let mut line = String::new();
-    let read = BufReader::new(&terminal).read_line(&mut line);
-    tcsetattr(&terminal, OptionalActions::Flush, &shown).map_err(|e| failed(e.into()))?;
-    read.and_then(|_| (&terminal).write_all(b"\n")).map_err(failed)?;
-    let line = line.trim_end_matches(['\n', '\r']);
-    match line.is_empty() {
-        true => Err(Error::invalid("no passphrase was given").into()),
-        false => Ok(SecretString::from(line.to_owned())),
     }
 }
 
@@ -284,9 +151,14 @@ impl fmt::Debug for Sealed {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
+    use std::path::Path;
+
     use age::secrecy::ExposeSecret as _;
+    use age::x25519;
 
     use super::*;
+    use crate::program::age_keys::Sealing;
 
     /// A file that is encrypted to a key, and how to open it.
     fn sealed(text: &[u8]) -> (tempfile::TempDir, Vec<u8>, Opening) {
@@ -305,7 +177,7 @@ mod tests {
     fn read(folder: &Path, bytes: &[u8], opening: &Opening) -> Result<Vec<u8>> {
         let path = folder.join("sealed");
         fs::write(&path, bytes).unwrap();
-        let file = Arc::new(super::super::input::Plain(File::open(path).unwrap()));
+        let file = Arc::new(File::open(path).unwrap());
         let (file, encrypted) = open(file, "sealed", opening)?;
         assert!(encrypted);
         let failed = |error| Error::io("read", error);

@@ -1,8 +1,7 @@
 //! The bundle that a command reads: opened, restored by its parity, decrypted.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind as IoErrorKind};
-use std::os::unix::fs::FileExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use turntree::Error;
 use turntree::store::{
     Access, Io, IoFile, ParityDamage, Protected, ReadAt, RealIo, repair_by_parity,
 };
-use turntree::transfer::bundle::Bundle as BundleFile;
+use turntree::transfer::bundle::{Bundle as BundleFile, BundleLosses};
 
 use super::encryption::{self, Opening};
 use crate::program::invocation::{input_name, open_file};
@@ -37,9 +36,32 @@ pub(super) struct Opened {
     parity: Option<(u64, ParityDamage)>,
 }
 
+/// What was opened, whether it was encrypted, and the bytes of its parity with the damage it found.
+type OpenedAs<T> = (T, bool, Option<(u64, ParityDamage)>);
+
 impl Input {
     /// Opens the bundle; says on stderr what parity had to restore.
     pub(super) fn open(&self) -> Result<Opened> {
+        let (bundle, encrypted, parity) = self.open_as(true, &BundleFile::open)?;
+        Ok(Opened { bundle, encrypted, parity })
+    }
+
+    /// Opens what is whole of the bundle, and says what is not; on stderr only where `tells`.
+    pub(super) fn open_partial(
+        &self,
+        tells: bool,
+        max_bytes: Option<u64>,
+    ) -> Result<(Opened, BundleLosses)> {
+        let open = |bytes| BundleFile::open_partial(bytes, max_bytes);
+        let ((bundle, losses), encrypted, parity) = self.open_as(tells, &open)?;
+        Ok((Opened { bundle, encrypted, parity }, losses))
+    }
+
+    fn open_as<T>(
+        &self,
+        tells: bool,
+        open: &dyn Fn(Arc<dyn ReadAt>) -> turntree::Result<T>,
+    ) -> Result<OpenedAs<T>> {
         let name = input_name(&self.file);
         let file = if self.is_stdin() {
             // It is read at many places, and again while it is taken in.
@@ -50,13 +72,13 @@ impl Input {
         } else {
             open_file(&self.file)?
         };
-        let protected = Protected::open(Arc::new(Plain(file))).map_err(|error| error.at(&name))?;
+        let protected = Protected::open(Arc::new(file)).map_err(|error| error.at(&name))?;
         let damage = protected.damage().cloned();
-        if let Some(damage) = &damage {
+        if let Some(damage) = damage.as_ref().filter(|_| tells) {
             self.tell(&name, damage);
         }
         let parity = damage.map(|damage| (protected.parity_bytes(), damage));
-        let opened = self.decrypt(&protected, &name);
+        let opened = self.decrypt(&protected, &name, open);
         // Not even its head may be that of a bundle, but it has parity, so it was one.
         let lost = parity.as_ref().filter(|(_, damage)| !damage.can_restore);
         let (bundle, encrypted) = opened.map_err(|failure| match lost {
@@ -66,12 +88,17 @@ impl Input {
             }
             None => failure,
         })?;
-        Ok(Opened { bundle, encrypted, parity })
+        Ok((bundle, encrypted, parity))
     }
 
-    fn decrypt(&self, protected: &Protected, name: &str) -> Result<(BundleFile, bool)> {
+    fn decrypt<T>(
+        &self,
+        protected: &Protected,
+        name: &str,
+        open: &dyn Fn(Arc<dyn ReadAt>) -> turntree::Result<T>,
+    ) -> Result<(T, bool)> {
         let (bytes, encrypted) = encryption::open(protected.content(), name, &self.opening)?;
-        Ok((BundleFile::open(bytes).map_err(|error| error.at(name))?, encrypted))
+        Ok((open(bytes).map_err(|error| error.at(name))?, encrypted))
     }
 
     /// Repairs the file where it lies, and returns the damage that there was.
@@ -136,28 +163,5 @@ impl Opened {
             parity,
             manifest: self.bundle.manifest(),
         }
-    }
-}
-
-/// A file as it is.
-#[derive(Debug)]
-pub(super) struct Plain(pub(super) File);
-
-impl ReadAt for Plain {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut filled = 0;
-        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match self.0.read_at(rest, offset + filled as u64) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == IoErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(filled)
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
     }
 }

@@ -15,12 +15,12 @@ use turntree::object::{ObjectId, Time};
 use turntree::repo::{BranchName, Repository, SearchScope};
 use turntree::store::{BundleWritten, ParityShare, Tier, append_parity};
 use turntree::transfer::bundle::{
-    Bundle as BundleFile, BundlePlan, BundleRequest, BundledOperation, Held, Manifest,
-    Prerequisite, RefFate, UnbundleOptions, Unbundled, plan_bundle, plan_unbundle, unbundle,
+    Bundle as BundleFile, BundleLosses, BundlePlan, BundleRequest, BundledOperation, Held,
+    Manifest, Prerequisite, RefFate, UnbundleOptions, Unbundled, plan_bundle, plan_unbundle,
+    unbundle,
 };
 use turntree::{Error, ErrorKind};
 
-use self::encryption::Sealing;
 use self::input::Input;
 use self::temp_file::{Spool, save_checked};
 use super::Verb;
@@ -28,6 +28,7 @@ use crate::porcelain::branches::refuse_forgotten;
 use crate::porcelain::revision::resolve;
 use crate::porcelain::scrubbing::{Scrubbed, tips, wanted};
 use crate::porcelain::secrets::{Passage, SecretGate, refuse};
+use crate::program::age_keys::Sealing;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Result};
@@ -57,7 +58,8 @@ const NAME_CHARS: usize = 100;
   turntree bundle show nightly.bundle --operations
   turntree bundle verify nightly.bundle --repair
   turntree bundle unbundle nightly.bundle --dry-run
-  turntree bundle unbundle nightly.bundle --session from-home")]
+  turntree bundle unbundle nightly.bundle --session from-home
+  turntree bundle unbundle damaged.bundle --partial")]
 pub(crate) struct Bundle {
     #[command(subcommand)]
     action: BundleCommand,
@@ -149,6 +151,10 @@ struct Unbundle {
     /// Import sessions that 'turntree session forget' has removed
     #[arg(long)]
     again: bool,
+    /// Import what is whole of a bundle that is damaged beyond its parity: each branch up to the newest
+    /// turn that is whole. What is lost is named, and the exit code is 1 then
+    #[arg(long)]
+    partial: bool,
     /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_bytes: Option<u64>,
@@ -327,6 +333,35 @@ impl ShowBundle {
 
 impl Verify {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match self.verify(run) {
+            Err(failure)
+                if matches!(&failure, Failure::Library { error, .. }
+                    if error.kind() == ErrorKind::Corrupt) =>
+            {
+                self.tell_whole(run)?;
+                Err(failure)
+            }
+            verified => verified,
+        }
+    }
+
+    /// Prints what is whole of a damaged bundle, if anything can be told.
+    fn tell_whole(&self, run: &mut Invocation) -> Result<()> {
+        let Ok((opened, losses)) = self.input.open_partial(false, self.max_bytes) else {
+            return Ok(());
+        };
+        let shown = opened.shown();
+        if run.out.json {
+            let (repaired, lost) = (self.repair.then_some(false), Some((&losses).into()));
+            run.out.record(&json::BundleVerified { shown, repaired, missing: None, lost })?;
+            return Ok(());
+        }
+        writeln!(run.out, "whole are:")?;
+        describe(&mut run.out, &shown)?;
+        tell_lost(&mut run.out, &losses)
+    }
+
+    fn verify(&self, run: &mut Invocation) -> Result<Answer> {
         let repaired = self.repair.then(|| self.input.repair()).transpose()?;
         let opened = self.input.open()?;
         let bundle = &opened.bundle;
@@ -353,6 +388,7 @@ impl Verify {
                 shown,
                 repaired,
                 missing: missing.as_deref(),
+                lost: None,
             })?;
         } else {
             describe(&mut run.out, &shown)?;
@@ -382,7 +418,24 @@ impl Verify {
 
 impl Unbundle {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let bundle = self.input.open()?.bundle;
+        self.take_in(run).map_err(|failure| match failure {
+            Failure::Library { error, hint: None, .. }
+                if error.kind() == ErrorKind::Corrupt && !self.partial =>
+            {
+                Failure::hinted(error, "--partial takes in what is whole of a damaged bundle")
+            }
+            failure => failure,
+        })
+    }
+
+    fn take_in(&self, run: &mut Invocation) -> Result<Answer> {
+        let (bundle, losses) = match self.partial {
+            true => {
+                let (opened, losses) = self.input.open_partial(true, self.max_bytes)?;
+                (opened.bundle, losses)
+            }
+            false => (self.input.open()?.bundle, BundleLosses::default()),
+        };
         let (session, max_bytes) = (self.session.clone(), self.max_bytes);
         let options = UnbundleOptions { session, max_bytes };
         let repo = if self.dry_run { run.open()? } else { run.open_or_create()? };
@@ -400,12 +453,12 @@ impl Unbundle {
             unbundle(&repo, &bundle, &options, &stamp()?)?
         };
         drop(working);
-        self.report(&mut run.out, &done)?;
+        self.report(&mut run.out, &done, &losses)?;
         done.plan.check()?;
-        Ok(Answer::Yes)
+        Ok(if losses.is_none() { Answer::Yes } else { Answer::No })
     }
 
-    fn report(&self, out: &mut Output, done: &Unbundled) -> Result<()> {
+    fn report(&self, out: &mut Output, done: &Unbundled, losses: &BundleLosses) -> Result<()> {
         let plan = &done.plan;
         if out.json {
             let refs = plan.refs.iter().map(|planned| json::BundleRef {
@@ -430,6 +483,7 @@ impl Unbundle {
                 missing: &plan.missing,
                 operation: done.operation,
                 new_bytes: done.new_bytes,
+                lost: (!losses.is_none()).then(|| losses.into()),
             })?;
             return Ok(());
         }
@@ -472,7 +526,7 @@ impl Unbundle {
         if self.dry_run && !plan.is_empty() {
             writeln!(out, "nothing was done")?;
         }
-        Ok(())
+        tell_lost(out, losses)
     }
 }
 
@@ -493,6 +547,27 @@ fn every_session(repo: &Repository) -> Result<Vec<BundleRequest>> {
         return Err(Error::not_found("there is no session to bundle").into());
     }
     Ok(names.into_iter().map(BundleRequest::Session).collect())
+}
+
+/// Names what is lost, if anything is.
+fn tell_lost(out: &mut Output, losses: &BundleLosses) -> Result<()> {
+    for lost in &losses.refs {
+        let name = out.paint.paint(NAME, one_line(&lost.name, NAME_CHARS));
+        let turn = lost.turn;
+        match lost.whole {
+            Some(whole) if whole + 1 < turn => {
+                writeln!(out, "{name}  turns {} to {turn} are lost", whole + 1)?;
+            }
+            Some(_) => writeln!(out, "{name}  turn {turn} is lost")?,
+            None => writeln!(out, "{name}  is lost, with turn {turn}")?,
+        }
+    }
+    if !losses.is_none() {
+        let (objects, turns) = (losses.objects, count(losses.turns, "turn"));
+        let all = count(losses.of_objects, "object");
+        writeln!(out, "{objects} of {all} and {turns} are lost")?;
+    }
+    Ok(())
 }
 
 fn turns(manifest: &Manifest) -> u64 {

@@ -17,7 +17,9 @@ use super::Verb;
 use crate::hook::event::{self, Behaviour};
 use crate::hook::log;
 use crate::hook::program::{PLAIN, is_on_path, program, utf8};
-use crate::hook::settings::{Plan, has_local, install, path_of, shell_word, uninstall};
+use crate::hook::settings::{
+    Plan, ROLLBACK, has_local, install, path_of, rollback_command, shell_word, uninstall,
+};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
@@ -32,6 +34,7 @@ use crate::view::output::{FAINT, NAME, warn};
 #[command(after_long_help = "Examples:
   turntree hook install claude-code --dry-run
   turntree hook install claude-code --user --offload 20000 --spiral
+  turntree hook install claude-code --rollback
   turntree hook install git
   turntree hook uninstall claude-code --user
   turntree hook check
@@ -55,12 +58,23 @@ struct Flags {
     /// Offload outputs of tools with more characters than this (Claude Code)
     #[arg(long, value_name = "N")]
     offload: Option<u64>,
-    /// Warn the agent when it is in a loop
-    #[arg(long)]
-    spiral: bool,
+    /// What to do when the agent is in a loop: warn it, which is the default, or pause it and ask the
+    /// person
+    #[arg(
+        long,
+        value_enum,
+        value_name = "HOW",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "warn"
+    )]
+    spiral: Option<OnLoop>,
     /// Give the agent the lessons of its session
     #[arg(long)]
     lessons: bool,
+    /// Go back when a prompt asks for it, as '/rollback' and 'undo that' do: see 'rollback --said'
+    #[arg(long)]
+    rollback: bool,
     /// Files to store with an event: auto, or off for only those that tools name
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     workspace: Workspace,
@@ -68,8 +82,12 @@ struct Flags {
 
 impl Flags {
     fn is_any(&self) -> bool {
-        let Self { offload, spiral, lessons, workspace } = self;
-        offload.is_some() || *spiral || *lessons || *workspace != Workspace::default()
+        let Self { offload, spiral, lessons, rollback, workspace } = self;
+        offload.is_some()
+            || spiral.is_some()
+            || *lessons
+            || *rollback
+            || *workspace != Workspace::default()
     }
 }
 
@@ -78,6 +96,12 @@ enum Workspace {
     #[default]
     Auto,
     Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnLoop {
+    Warn,
+    Pause,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -174,8 +198,10 @@ impl Verb for Hook {
                 let behaviour = Behaviour {
                     dialect: self.dialect.map(Into::into),
                     offload: self.flags.offload,
-                    spiral: self.flags.spiral,
+                    spiral: self.flags.spiral.is_some(),
+                    pauses: self.flags.spiral == Some(OnLoop::Pause),
                     lessons: self.flags.lessons,
+                    rollback: self.flags.rollback,
                     workspace: self.flags.workspace == Workspace::Auto,
                     background: self.background,
                 };
@@ -218,6 +244,7 @@ impl Install {
         let plan = install(client, &path, &command);
         let steps = client.steps_to_trust(!self.place.user);
         self.place.carry_out(run, (client, &path), plan, "installed", steps)?;
+        self.place.arrange_command(run, (client, &path), self.flags.rollback)?;
         for other in self.place.others(client)? {
             if uninstall(&other, PLAIN).is_ok_and(|plan| !plan.is_done()) {
                 let other = other.display();
@@ -256,11 +283,16 @@ impl Install {
         if let Some(offload) = self.flags.offload {
             command += &format!(" --offload {offload}");
         }
-        if self.flags.spiral {
-            command += " --spiral";
+        match self.flags.spiral {
+            Some(OnLoop::Warn) => command += " --spiral",
+            Some(OnLoop::Pause) => command += " --spiral=pause",
+            None => {}
         }
         if self.flags.lessons {
             command += " --lessons";
+        }
+        if self.flags.rollback {
+            command += ROLLBACK;
         }
         if self.flags.workspace == Workspace::Off {
             command += " --workspace off";
@@ -288,6 +320,7 @@ impl Uninstall {
         for path in paths {
             let plan = uninstall(&path, &program);
             self.place.carry_out(run, (client, &path), plan, "uninstalled", &[])?;
+            self.place.arrange_command(run, (client, &path), false)?;
         }
         Ok(Answer::Yes)
     }
@@ -336,6 +369,29 @@ impl SettingsPlace {
             return Ok(Vec::new());
         }
         Ok(vec![path_of(client, &working_directory()?, self.shared)])
+    }
+
+    /// Makes the command `/rollback` known to a client when it `is_wanted`, or takes it away.
+    fn arrange_command(
+        &self,
+        run: &mut Invocation,
+        (client, settings): (Dialect, &Path),
+        is_wanted: bool,
+    ) -> Result<()> {
+        let done = if is_wanted { "installed" } else { "uninstalled" };
+        match rollback_command(client, settings, is_wanted) {
+            Ok(Some(plan)) if !plan.is_done() => {
+                self.carry_out(run, (client, settings), Ok(plan), done, &[])
+            }
+            Ok(None) if is_wanted && client.rollback_command().is_some() => {
+                warn(
+                    "there is another command called /rollback, which stays: 'undo that' goes back",
+                );
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn carry_out(

@@ -1,10 +1,12 @@
 //! `ollm`: snapshots as OLLM CLI takes them: by usage of the context, and of changes of mode.
 
+mod modes;
 mod snapshot;
 mod transition;
 
 use clap::{Args, Subcommand};
 
+use self::modes::ShowModes;
 use super::Verb;
 use crate::porcelain::snapshot::{NewSnapshot, SnapshotBasics};
 use crate::porcelain::thresholds::{ContextUsage, Thresholds, parse_usage};
@@ -21,7 +23,9 @@ pub(crate) use self::transition::{ModeSnapshot, Modes, snapshot_of_modes};
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree ollm snapshot 7000/8192 --state state.json
-  turntree ollm transition developer:debugger --task 'Fix the login'")]
+  turntree ollm transition developer:debugger --task 'Fix the login'
+  turntree ollm transition debugger:developer --restore
+  turntree ollm modes --replay")]
 pub(crate) struct Ollm {
     #[command(subcommand)]
     action: OllmCommand,
@@ -31,6 +35,7 @@ pub(crate) struct Ollm {
 enum OllmCommand {
     Snapshot(WhenDue),
     Transition(OfModes),
+    Modes(ShowModes),
 }
 
 /// Take a snapshot if usage of the context has crossed a threshold
@@ -59,20 +64,28 @@ struct OfModes {
     transition: Modes,
     #[command(flatten)]
     modes: ModeSnapshot,
+    /// Print the state in which the mode that begins was left, for the agent to go on with
+    #[arg(long)]
+    restore: bool,
     #[command(flatten)]
     basics: SnapshotBasics,
 }
 
 impl Verb for Ollm {
+    fn reads_only(&self) -> bool {
+        matches!(self.action, OllmCommand::Modes(_))
+    }
+
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
             OllmCommand::Snapshot(WhenDue { usage, thresholds, new }) => {
                 let target = new.open(run)?;
                 snapshot_when_due(run, *usage, thresholds, new, target)
             }
-            OllmCommand::Transition(OfModes { transition, modes, basics }) => {
+            OllmCommand::Modes(modes) => modes.run(run),
+            OllmCommand::Transition(OfModes { transition, modes, restore, basics }) => {
                 let target = basics.open(run, None)?;
-                snapshot_of_modes(run, transition, modes, basics, target)
+                snapshot_of_modes(run, transition, (modes, *restore), basics, target)
             }
         }
     }

@@ -19,11 +19,7 @@ pub(crate) fn snapshot_when_due(
     target: SnapshotTarget,
 ) -> Result<Answer> {
     let SnapshotTarget { repo, at, input } = target;
-    let messages = match repo.tip(&at.branch) {
-        Some(tip) => repo.context(&tip)?.message_count(repo.store())?,
-        None => 0,
-    };
-    let is_empty = messages == 0 && input.is_empty();
+    let is_empty = !input.has_user_message(&repo, &at.branch)?;
     let due = thresholds.check(usage, &repo, &at.branch, is_empty, &at.stamp)?;
     if due.level.is_none() {
         due.keep(&repo, &at.branch, &at.stamp)?;

@@ -7,9 +7,11 @@ use clap::Args;
 use turntree::context::{Builder, Context};
 use turntree::maintenance::{Policy, Scope, set_policy};
 use turntree::object::Trigger;
-use turntree::repo::{BranchName, SnapshotDraft};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::{Error, ErrorKind};
-use turntree_exchange::formats::ollm::{MODES_SUFFIX, Transition};
+use turntree_exchange::formats::ollm::{
+    MODES_SUFFIX, Transition, TransitionFacts, export_mode, past_transitions, state_snapshot,
+};
 
 use crate::porcelain::snapshot::{At, SnapshotBasics, SnapshotTarget};
 use crate::program::invocation::Invocation;
@@ -63,11 +65,31 @@ impl FromStr for Modes {
     }
 }
 
+/// The state in which a mode was left: as OLLM CLI stores it, and as it puts it into a prompt.
+struct LeftMode {
+    document: serde_json::Value,
+    text: String,
+}
+
+/// Finds the state in which a session has left a mode most lately.
+fn left_in(repo: &Repository, session: &str, mode: &str) -> Result<Option<LeftMode>> {
+    let (past, _) = past_transitions(repo, session)?;
+    let Some(left) = past.iter().rfind(|past| past.from == mode) else { return Ok(None) };
+    let (context, facts) =
+        (repo.context(&left.id)?, TransitionFacts::of(&left.id, &repo.commit(&left.id)?));
+    let mut document = Vec::new();
+    export_mode(repo.store(), &context, &facts, &mut document)?;
+    let document = serde_json::from_slice(&document)
+        .map_err(|_| Error::invalid("a transition that is no JSON"))?;
+    let text = state_snapshot(repo.store(), &context)?.to_xml();
+    Ok(Some(LeftMode { document, text }))
+}
+
 /// Takes the snapshot, on the session of transitions beside that of the branch.
 pub(crate) fn snapshot_of_modes(
     run: &mut Invocation,
     modes: &Modes,
-    besides: &ModeSnapshot,
+    (besides, restores): (&ModeSnapshot, bool),
     basics: &SnapshotBasics,
     target: SnapshotTarget,
 ) -> Result<Answer> {
@@ -93,21 +115,33 @@ pub(crate) fn snapshot_of_modes(
     let scope = Scope::Session(branch.session());
     let begins = change.tip(&branch).is_none() && repo.refs().value(&scope.ref_name()?).is_none();
     if begins {
-        let policy = Policy { keep_within: Some(KEPT_MICROS), ..Policy::default() };
+        let policy = Policy { keep_within: Some(KEPT_MICROS), strict: true, ..Policy::default() };
         set_policy(&mut change, scope, &policy)?;
     }
+    let left = if restores { left_in(&repo, origin.session(), &modes.to)? } else { None };
     let id = change.snapshot(&branch, draft)?;
     let turn = change.read_commit(&id)?.turn;
     change
         .commit(&stamp, "transition")
         .hint(ErrorKind::Conflict, "another process has added a transition: try again")?;
     if run.out.json {
-        run.out.record(&json::Moved::new(Some((id, turn)), &branch))?;
+        let moved = json::Moved::new(Some((id, turn)), &branch);
+        if restores {
+            let restored = left.map(|left| left.document);
+            run.out.record(&json::MovedBack { moved, restored })?;
+        } else {
+            run.out.record(&moved)?;
+        }
         return Ok(Answer::Yes);
     }
     let paint = run.out.paint;
     let (id, name) = (paint.paint(ID, id.short(ID_DIGITS)), paint.paint(NAME, &branch));
     let kept = if begins { ", where each is kept for an hour" } else { "" };
     writeln!(run.out, "{id} {title}, turn {turn} of {name}{kept}")?;
+    match left {
+        Some(left) => writeln!(run.out, "{}", left.text)?,
+        None if restores => writeln!(run.out, "{} has not been left yet", modes.to)?,
+        None => {}
+    }
     Ok(Answer::Yes)
 }

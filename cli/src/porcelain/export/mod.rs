@@ -1,5 +1,6 @@
 //! Exports: a transcript as it came in, the messages of a snapshot, pages and documents of others.
 
+mod compact;
 mod page;
 
 use std::io::Write;
@@ -23,6 +24,7 @@ use turntree_exchange::render::{
     export_openai,
 };
 
+use self::compact::CompactJson;
 use self::page::Prepared;
 use crate::porcelain::compat::Compat;
 use crate::porcelain::revision::resolve;
@@ -62,6 +64,9 @@ pub(crate) struct ExportRequest {
     /// Ids and sizes instead of contents and records, for json
     #[arg(long, hide_short_help = true)]
     no_content: bool,
+    /// Without line ends and indents, for formats that are one JSON document
+    #[arg(long)]
+    compact: bool,
     /// Intent to write, for ollm-intent; the newest by default
     #[arg(long, value_name = "ID", hide_short_help = true)]
     intent: Option<String>,
@@ -129,6 +134,7 @@ impl ExportRequest {
             branches: false,
             sweep: false,
             no_content: false,
+            compact: false,
             intent: None,
         }
     }
@@ -136,10 +142,23 @@ impl ExportRequest {
     /// That every option is for the format: one that does nothing would be taken for done.
     fn check_options(&self) -> turntree::Result<()> {
         use ExportFormat::{
-            Anthropic, Atif, Codesign, ContextChef, Json, Jsonl, OllmContext, OllmIntent, Openai,
-            SwarmSnapshot,
+            Anthropic, Atif, Codesign, ContextChef, Json, Jsonl, OllmContext, OllmIntent, OllmMode,
+            Openai, SwarmSnapshot,
         };
-        let options: [(&str, bool, &[ExportFormat]); 8] = [
+        let documents = [
+            SwarmSnapshot,
+            ContextChef,
+            OllmContext,
+            OllmMode,
+            OllmIntent,
+            Codesign,
+            Json,
+            Openai,
+            Anthropic,
+            Atif,
+        ];
+        let options: [(&str, bool, &[ExportFormat]); 9] = [
+            ("--compact", self.compact, &documents),
             ("--agent", self.agent != MAIN_AGENT, &[Jsonl, Openai, Anthropic, Atif]),
             ("--role", self.role.is_some(), &[Jsonl]),
             ("--snapshot-version", self.snapshot_version.is_some(), &[SwarmSnapshot]),
@@ -215,6 +234,13 @@ impl ExportRequest {
 
     /// Writes it.
     pub(crate) fn write(&self, subject: &Subject<'_>, out: &mut dyn Write) -> turntree::Result<()> {
+        match self.compact {
+            true => self.write_document(subject, &mut CompactJson::new(out)),
+            false => self.write_document(subject, out),
+        }
+    }
+
+    fn write_document(&self, subject: &Subject<'_>, out: &mut dyn Write) -> turntree::Result<()> {
         let (source, context, commit) = (subject.repo.store(), &subject.context, &subject.commit);
         match self.format {
             ExportFormat::Source => export_source(source, context, out)?,

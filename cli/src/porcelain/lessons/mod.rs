@@ -5,17 +5,17 @@ pub(crate) mod target;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::Error;
 use turntree::repo::Repository;
+use turntree::{Error, ErrorKind};
 use turntree_exchange::lessons::{Call, Lesson, Lessons, MergedLessons, learn, prompt, select};
 use turntree_exchange::{SPIRAL_WINDOW, find_spiral, steps};
 
 use self::fields::LessonFields;
 use self::target::{LessonBranch, LessonChange, LessonEdits, lessons_at};
 use super::revision::resolve;
-use crate::program::complete::revisions;
+use crate::program::complete::{lessons as complete_lessons, revisions};
 use crate::program::invocation::stamp;
-use crate::view::error::Result;
+use crate::view::error::{Hint, Result};
 use crate::view::{clock, json};
 
 /// Add a lesson
@@ -36,6 +36,9 @@ pub(crate) struct Add {
     /// Link it to the branch or snapshot that was given up
     #[arg(long, value_name = "REV", add = ArgValueCandidates::new(revisions))]
     pub(crate) branch: Option<String>,
+    /// Deprecate this lesson, which the new one contradicts; may be given several times
+    #[arg(long, value_name = "ID", add = ArgValueCandidates::new(complete_lessons))]
+    pub(crate) replaces: Vec<String>,
     /// Pin it: it never expires, and every prompt has it
     #[arg(long)]
     pub(crate) pin: bool,
@@ -63,8 +66,18 @@ impl Add {
                 None if self.spiral => lesson.turn_id,
                 None => change.tip.turn,
             };
-            let added = change.lessons.add(lesson)?;
             let mut merged = MergedLessons::default();
+            for id in &self.replaces {
+                let key = change.lessons.find(id).map_err(|error| error.at(format_args!("'{id}'")));
+                let key =
+                    key.hint(ErrorKind::NotFound, "'turntree lesson list --all' shows them")?;
+                if let Some(old) = change.lessons.get(&key).filter(|old| !old.deprecated).cloned() {
+                    change.lessons.set(&key, Lesson { deprecated: true, ..old })?;
+                    merged.deprecated.push(key);
+                }
+            }
+            let added = change.lessons.add(lesson)?;
+            merged.deprecated.retain(|key| *key != added.key);
             let list = if added.folded { &mut merged.changed } else { &mut merged.added };
             list.push(added.key);
             Ok(merged)

@@ -1,7 +1,7 @@
 //! The records of `bundle`.
 
 use serde::Serialize;
-use turntree::transfer::bundle::{Manifest, Prerequisite};
+use turntree::transfer::bundle::{BundleLosses, Manifest, Prerequisite};
 
 use super::ChangedRef;
 
@@ -73,6 +73,41 @@ pub(crate) struct BundleVerified<'a> {
     pub(crate) repaired: Option<bool>,
     /// Commits that the store lacks and would need; `null` when no store was asked.
     pub(crate) missing: Option<&'a [Prerequisite]>,
+    /// What is lost; only where something is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lost: Option<LostOfBundle>,
+}
+
+/// What of a bundle is lost.
+#[derive(Serialize)]
+pub(crate) struct LostOfBundle {
+    pub(crate) objects: u64,
+    /// The number of all objects.
+    pub(crate) of_objects: u64,
+    pub(crate) turns: u64,
+    /// The refs that lead to less than they did, or to nothing.
+    pub(crate) refs: Vec<LostBundleRef>,
+}
+
+/// A ref of a bundle whose turn is lost.
+#[derive(Serialize)]
+pub(crate) struct LostBundleRef {
+    pub(crate) name: String,
+    pub(crate) turn: u64,
+    /// The turn up to which all is whole; `null` when nothing is.
+    pub(crate) whole_turn: Option<u64>,
+}
+
+impl From<&BundleLosses> for LostOfBundle {
+    fn from(losses: &BundleLosses) -> Self {
+        let refs = losses.refs.iter().map(|lost| LostBundleRef {
+            name: lost.name.clone(),
+            turn: lost.turn,
+            whole_turn: lost.whole,
+        });
+        let BundleLosses { objects, of_objects, turns, .. } = *losses;
+        Self { objects, of_objects, turns, refs: refs.collect() }
+    }
 }
 
 /// What a session gets of what people call it.
@@ -104,6 +139,9 @@ pub(crate) struct UnbundlePlan<'a> {
     pub(crate) operation: Option<u64>,
     /// Bytes the store grew by.
     pub(crate) new_bytes: u64,
+    /// What is lost; only with `--partial`, and where something is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lost: Option<LostOfBundle>,
 }
 
 /// The fate of a ref of a bundle.

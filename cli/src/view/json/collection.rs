@@ -7,7 +7,7 @@ use turntree::maintenance::{self, CollectionPlan, StoreFilePlan};
 use turntree::object::Time;
 use turntree::store::Tier;
 
-use super::{SessionPlan, StoreBudget};
+use super::{ExpiredSession, OperationsForgotten, SessionPlan, StoreBudget};
 use crate::view::clock::rfc3339;
 use crate::view::render::collection::{Done, fate_name};
 
@@ -23,6 +23,8 @@ pub(crate) struct Collection {
     pub(crate) partial: bool,
     /// Each session with a policy.
     pub(crate) sessions: Vec<SessionPlan>,
+    /// Sessions that expire.
+    pub(crate) expired_sessions: Vec<ExpiredSession>,
     /// Warnings for people: budgets that cannot be met.
     pub(crate) notes: Vec<String>,
     pub(crate) files: Vec<CollectedFile>,
@@ -34,10 +36,19 @@ pub(crate) struct Collection {
     pub(crate) lost: Option<u64>,
     /// Unreachable objects in `live`, which stay because they may belong to these.
     pub(crate) kept_for_lost: Option<ObjectsSize>,
+    /// Operations that are forgotten with it, with `--now`; else `null`.
+    pub(crate) forgotten: Option<OperationsForgotten>,
     /// What the budget of the store means; `null` when it has none or is within it.
     pub(crate) budget: Option<StoreBudget>,
     #[serde(flatten)]
     pub(crate) done: Option<CollectionDone>,
+}
+
+impl From<&maintenance::ExpiredSession> for ExpiredSession {
+    fn from(expired: &maintenance::ExpiredSession) -> Self {
+        let session = expired.session.clone();
+        Self { session, time: rfc3339(expired.time), at_once: expired.at_once }
+    }
 }
 
 /// The outcome of a collection.
@@ -112,6 +123,8 @@ impl Collection {
             garbage: plan.map(|plan| plan.garbage.into()),
             lost: plan.map(|plan| plan.holes.lost),
             kept_for_lost: plan.map(|plan| plan.holes.spared.into()),
+            expired_sessions: Vec::new(),
+            forgotten: None,
             budget: None,
             done: done_record,
         }

@@ -33,6 +33,22 @@ pub(crate) struct ChangedRef {
     pub(crate) new: Option<String>,
 }
 
+/// `op forget`, and `gc --now` in its record.
+#[derive(Debug, Serialize)]
+pub(crate) struct OperationsForgotten {
+    pub(crate) dry_run: bool,
+    /// The number of operations that are forgotten.
+    pub(crate) operations: u64,
+    /// The number in the store of the newest of them; `null` when there is none.
+    pub(crate) through: Option<u64>,
+    /// Those of them that were in force: what undo gives up.
+    pub(crate) undoable: u64,
+    /// Bytes that a collection can free only then.
+    pub(crate) freeable_bytes: u64,
+    /// The operation that this is; `null` when nothing was done.
+    pub(crate) operation: Option<u64>,
+}
+
 /// `undo` and `redo`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Undo {

@@ -52,6 +52,10 @@ pub(crate) struct Policy {
     pub(crate) keep_within_micros: Option<i64>,
     pub(crate) thin: Vec<String>,
     pub(crate) budget_bytes: Option<u64>,
+    /// The age from which on the session goes.
+    pub(crate) expire_session_micros: Option<i64>,
+    /// True when no turn is spared for an undo.
+    pub(crate) strict: bool,
 }
 
 /// `retention set`.
@@ -66,6 +70,19 @@ pub(crate) struct RetentionSet {
     pub(crate) sessions: Option<Vec<SessionPlan>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) notes: Option<Vec<String>>,
+    /// Sessions that would expire, with `--dry-run`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) expired_sessions: Option<Vec<ExpiredSession>>,
+}
+
+/// A session that expires.
+#[derive(Serialize)]
+pub(crate) struct ExpiredSession {
+    pub(crate) session: String,
+    /// When its newest turn was made, or its branches were changed, whichever is later.
+    pub(crate) time: String,
+    /// True when it is freed by the same collection, and not a day later.
+    pub(crate) at_once: bool,
 }
 
 /// The effect of a policy on a session.
@@ -81,9 +98,9 @@ pub(crate) struct SessionPlan {
     /// The oldest and the newest turn that expire.
     pub(crate) first: Option<u64>,
     pub(crate) last: Option<u64>,
-    /// The number of turns between these that stay, by reason.
+    /// The number of turns that stay between these, or though no rule keeps them, by reason.
     pub(crate) protected: BTreeMap<&'static str, u64>,
-    /// Stored bytes of what stays, where they were measured.
+    /// Bytes of what stays as it will lie in a pack, where they were measured.
     pub(crate) bytes: Option<u64>,
 }
 

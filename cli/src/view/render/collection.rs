@@ -3,12 +3,16 @@
 use std::io::Write;
 
 use turntree::maintenance::{
-    Collected, CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
+    Collected, CollectionPlan, ExpiredSession, Fate, KnownLossesPlan, ObjectsSize, Purpose,
+    StoreFilePlan,
 };
 
+use turntree::object::Time;
+
 use super::{count, size};
+use crate::view::clock;
 use crate::view::error::Result;
-use crate::view::output::{ADDED, FAINT, Output, REMOVED, STRONG};
+use crate::view::output::{ADDED, FAINT, NAME, Output, REMOVED, STRONG};
 
 /// Digits of a file's name that people see.
 const FILE_DIGITS: usize = 8;
@@ -80,6 +84,17 @@ pub(crate) fn write_done(
         bytes => format!(", {} of it parity", size(*bytes)),
     };
     writeln!(out, "{after} of files now{parity}, {before} before ({percent}), after {steps}")?;
+    Ok(())
+}
+
+/// Writes which sessions expire.
+pub(crate) fn write_expired(out: &mut Output, expired: &[ExpiredSession], now: Time) -> Result<()> {
+    for ExpiredSession { session, time, at_once, .. } in expired {
+        let name = out.paint.paint(NAME, session);
+        let age = clock::relative(*time, now);
+        let free = if *at_once { "at once" } else { "with the first collection after a day" };
+        writeln!(out, "session {name} expires, its newest change was {age}; it is freed {free}")?;
+    }
     Ok(())
 }
 

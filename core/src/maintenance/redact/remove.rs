@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::pattern::Pattern;
 use super::search::{Search, hits_in};
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::collect::{gone, is_dropped, mark};
+use crate::maintenance::collect::{gone, mark};
 use crate::maintenance::layout::arrange;
 use crate::maintenance::mark::Marker;
+use crate::maintenance::plan_turns::is_dropped;
 use crate::maintenance::{Policies, RetentionPlan, Roots, plan_retention};
 use crate::object::{Kind, ObjectId, ObjectSource, Time};
 use crate::store::{

@@ -203,3 +203,8 @@ pub(in crate::store) fn decompress_block(
 fn failure(code: zstd_safe::ErrorCode) -> io::Error {
     io::Error::other(zstd_safe::get_error_name(code))
 }
+/// How long the zstd frame is that these bytes begin with, and what it says that it holds.
+pub(in crate::store) fn frame_sizes(bytes: &[u8]) -> Option<(usize, u64)> {
+    let raw_bytes = zstd_safe::get_frame_content_size(bytes).ok().flatten()?;
+    Some((zstd_safe::find_frame_compressed_size(bytes).ok()?, raw_bytes))
+}

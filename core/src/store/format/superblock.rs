@@ -3,6 +3,9 @@
 //! ```text
 //!  0        8      12     16     20      24        32          40         48        64       96
 //!  | magic  | ver  | hash | tree | zero  | compat  | ro-compat | incompat | store id | checksum |
+//!
+//!  96           104            112        144        encrypted stores only
+//!  | newest key | previous key | checksum |
 //! ```
 //!
 //! Specified in `format-spec/store.md`. Written once, by [`create`]; its existence is the existence
@@ -12,16 +15,17 @@
 
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::id::StoreId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::Checksum;
-use crate::store::SUPERBLOCK_FILE;
 use crate::store::dir::failed;
 use crate::store::io::{Access, Identity, Io, IoFile};
 use crate::store::repair::remains::check_not_lost;
+use crate::store::{JOURNAL_DIR, PACKS_DIR, SUPERBLOCK_FILE};
 
 /// The time that opening waits for the ref lock, if it needs it: others hold it for microseconds.
 pub(in crate::store) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,6 +48,17 @@ const AT_STORE_ID: usize = 48;
 const AT_CHECKSUM: usize = 64;
 const BYTES: usize = 96;
 
+/// The incompatible feature of a store whose files are enciphered.
+const ENCRYPTED: u64 = 1;
+
+/// Bytes behind the superblock of an encrypted store: two names of keys, and their checksum.
+const KEYS_BYTES: usize = 48;
+const KEYS_CONTEXT: &str = "turntree v1 superblock keys";
+
+/// The offset of a byte of an encrypted store: 1 when the name of this superblock is durable, and those
+/// of the files that were written anew under it.
+const AT_SETTLED: u64 = 4104;
+
 /// The offset of the epoch: a torn write of it cannot reach the block of the superblock itself.
 const AT_EPOCH: u64 = 4096;
 
@@ -56,6 +71,11 @@ pub(in crate::store) struct Superblock {
     identity: Identity,
     /// The identity of the store.
     pub(in crate::store) store: StoreId,
+    /// The names of the keys that its files are enciphered with, if they are.
+    pub(in crate::store) keys: Option<KeyNames>,
+    /// Whether its name is durable, and those of files that were written anew: it may have taken the
+    /// place of one that knew no key, or another.
+    is_settled: AtomicBool,
     /// Feature bits that a writer would have to know and this build does not.
     unknown_features: u64,
 }
@@ -75,8 +95,18 @@ impl Superblock {
             let found = format_args!("{read}");
             return Err(Error::corrupt(path.display(), format_args!("{BYTES} bytes"), found));
         }
-        let (store, unknown_features) = decode(&bytes).map_err(|e| e.at(path.display()))?;
-        Ok(Self { path, file, threads: Mutex::new(()), identity, store, unknown_features })
+        let found = decode(&bytes).map_err(|e| e.at(path.display()))?;
+        let Features { store, is_encrypted, unknown_features } = found;
+        let keys = match is_encrypted {
+            true => Some(read_keys(&*file, &path)?),
+            false => None,
+        };
+        let mut settled = [u8::from(keys.is_none())];
+        if keys.is_some() {
+            file.read_at(&mut settled, AT_SETTLED).map_err(failed("read", &path))?;
+        }
+        let (threads, is_settled) = (Mutex::new(()), AtomicBool::new(settled == [1]));
+        Ok(Self { path, file, threads, identity, store, keys, is_settled, unknown_features })
     }
 
     /// Fails unless this build knows every feature a writer must know.
@@ -85,6 +115,29 @@ impl Superblock {
             0 => Ok(()),
             bits => Err(unsupported(&self.path, "may only be read: it has features", bits)),
         }
+    }
+
+    /// Makes sure that a crash brings back neither a superblock that does not know the keys of the store
+    /// nor a file from before they were, before anything is acknowledged that builds on them: whoever
+    /// changed them may have died before the names were durable.
+    pub(in crate::store) fn settle(&self, io: &dyn Io, dir: &Path) -> Result<()> {
+        if self.is_settled.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        for folder in [dir, &dir.join(JOURNAL_DIR), &dir.join(PACKS_DIR)] {
+            match io.sync_dir(folder) {
+                // A copy of a store may have lost an empty folder.
+                Err(error) if error.kind() == IoErrorKind::NotFound => {}
+                synced => synced.map_err(failed("sync", folder))?,
+            }
+        }
+        let file = io.open_named(&self.path, Access::Write)?;
+        // Another one may have the name by now, of which nothing is known; nothing is committed here then.
+        if file.identity().map_err(failed("look at", &self.path))? == self.identity {
+            file.write_at(&[1], AT_SETTLED).map_err(failed("write", &self.path))?;
+        }
+        self.is_settled.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// The epoch: it changes when files are taken away, and is odd in the middle of that. What it was
@@ -146,14 +199,15 @@ impl Drop for RefLock<'_> {
 }
 
 /// Makes the superblock of a new store, durable, as the last step of making the store.
-pub(in crate::store) fn create(io: &dyn Io, dir: &Path, store: StoreId) -> Result<()> {
-    let path = dir.join(SUPERBLOCK_FILE);
-    let temporary = dir.join(format!("{SUPERBLOCK_FILE}-{store}.tmp"));
+pub(in crate::store) fn create(
+    io: &dyn Io,
+    dir: &Path,
+    store: StoreId,
+    keys: Option<KeyNames>,
+) -> Result<()> {
+    let (path, temporary) = (dir.join(SUPERBLOCK_FILE), temporary(dir, store));
     let failed = failed("create", &path);
-    io.remove_if_exists(&temporary)?;
-    let file = io.create(&temporary).map_err(&failed)?;
-    file.write_at(&encode(store), 0).map_err(&failed)?;
-    file.sync_data().map_err(&failed)?;
+    write_temporary(io, &temporary, store, keys)?;
     if let Err(source) = io.publish(&temporary, &path) {
         // What is left would only puzzle people; the first error is the one to report.
         let _ = io.remove(&temporary);
@@ -167,21 +221,112 @@ pub(in crate::store) fn create(io: &dyn Io, dir: &Path, store: StoreId) -> Resul
     io.sync_dir(dir).map_err(failed)
 }
 
-fn encode(store: StoreId) -> Vec<u8> {
+/// Puts another superblock in the place of this one, and holds its lock before anybody can have it.
+/// Whoever has the store open finds at its next commit that it was replaced, and has to open it again.
+///
+/// Only under the ref lock of the present one. `is_settled` says that the names of all other files are
+/// durable.
+pub(in crate::store) fn replace(
+    io: &dyn Io,
+    dir: &Path,
+    store: StoreId,
+    keys: Option<KeyNames>,
+    is_settled: bool,
+) -> Result<Arc<dyn IoFile>> {
+    let (path, temporary) = (dir.join(SUPERBLOCK_FILE), temporary(dir, store));
+    let failed = failed("replace", &path);
+    let file = write_temporary(io, &temporary, store, keys)?;
+    let replaced = file.lock(Duration::ZERO).and_then(|_| io.replace(&temporary, &path));
+    if let Err(source) = replaced {
+        let _ = io.remove(&temporary);
+        return Err(failed(source));
+    }
+    io.sync_names(dir)?;
+    if is_settled {
+        file.write_at(&[1], AT_SETTLED).map_err(failed)?;
+    }
+    Ok(file)
+}
+
+fn temporary(dir: &Path, store: StoreId) -> PathBuf {
+    dir.join(format!("{SUPERBLOCK_FILE}-{store}.tmp"))
+}
+
+fn write_temporary(
+    io: &dyn Io,
+    temporary: &Path,
+    store: StoreId,
+    keys: Option<KeyNames>,
+) -> Result<Arc<dyn IoFile>> {
+    let failed = failed("create", temporary);
+    io.remove_if_exists(temporary)?;
+    let file = io.create(temporary).map_err(&failed)?;
+    file.write_at(&encode(store, keys), 0).map_err(&failed)?;
+    file.sync_data().map_err(&failed)?;
+    Ok(file)
+}
+
+fn encode(store: StoreId, keys: Option<KeyNames>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(BYTES);
     bytes.extend_from_slice(&MAGIC);
     for word in [FORMAT_VERSION, HASH_BLAKE3_256, TREE_PARAMETERS, 0] {
         bytes.extend_from_slice(&word.to_le_bytes());
     }
-    bytes.extend_from_slice(&[0; 24]);
+    bytes.extend_from_slice(&[0; 16]);
+    let incompatible = if keys.is_some() { ENCRYPTED } else { 0 };
+    bytes.extend_from_slice(&incompatible.to_le_bytes());
     bytes.extend_from_slice(&store.0);
     let checksum = Checksum::new(CONTEXT).update(&bytes).finish();
     bytes.extend_from_slice(&checksum);
+    bytes.extend(keys.iter().flat_map(KeyNames::encode));
     bytes
 }
 
-/// The store's id, and the read-only feature bits that are set; this build knows none.
-fn decode(bytes: &[u8; BYTES]) -> Result<(StoreId, u64)> {
+/// The names of the keys of an encrypted store, read from behind its superblock.
+fn read_keys(file: &dyn IoFile, path: &Path) -> Result<KeyNames> {
+    let mut bytes = [0; KEYS_BYTES];
+    let read = file.read_at(&mut bytes, BYTES as u64).map_err(failed("read", path))?;
+    let found = bytes.get(..read).and_then(KeyNames::decode);
+    found.ok_or_else(|| Error::malformed(path.display(), "the names of the keys of the store"))
+}
+
+/// Which keys an encrypted store has: their names, which tell nothing about them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct KeyNames {
+    /// The key of what is written.
+    pub(in crate::store) newest: u64,
+    /// The key of other files, while a rotation goes on.
+    pub(in crate::store) previous: Option<u64>,
+}
+
+impl KeyNames {
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = self.newest.to_be_bytes().to_vec();
+        bytes.extend_from_slice(&self.previous.unwrap_or_default().to_be_bytes());
+        let checksum = Checksum::new(KEYS_CONTEXT).update(&bytes).finish();
+        bytes.extend_from_slice(&checksum);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (content, checksum) = bytes.split_last_chunk::<32>()?;
+        let whole = Checksum::new(KEYS_CONTEXT).update(content).finish() == *checksum;
+        let (newest, previous) = content.split_first_chunk::<8>()?;
+        let previous = u64::from_be_bytes(*previous.first_chunk()?);
+        let newest = u64::from_be_bytes(*newest);
+        whole.then_some(Self { newest, previous: Some(previous).filter(|name| *name != 0) })
+    }
+}
+
+/// The store's id, and its features.
+struct Features {
+    store: StoreId,
+    is_encrypted: bool,
+    /// Read-only features; this build knows none.
+    unknown_features: u64,
+}
+
+fn decode(bytes: &[u8; BYTES]) -> Result<Features> {
     if !bytes.starts_with(&MAGIC) {
         return Err(Error::malformed("byte 0", "the magic of a superblock"));
     }
@@ -206,15 +351,13 @@ fn decode(bytes: &[u8; BYTES]) -> Result<(StoreId, u64)> {
         }
     }
     let incompatible = word(bytes, AT_INCOMPATIBLE_FEATURES).map_or(0, u64::from_le_bytes);
-    if incompatible != 0 {
-        return Err(unsupported(
-            Path::new(SUPERBLOCK_FILE),
-            "cannot be read: it has",
-            incompatible,
-        ));
+    if incompatible & !ENCRYPTED != 0 {
+        let path = Path::new(SUPERBLOCK_FILE);
+        return Err(unsupported(path, "cannot be read: it has", incompatible & !ENCRYPTED));
     }
-    let read_only = word(bytes, AT_READ_ONLY_FEATURES).map_or(0, u64::from_le_bytes);
-    Ok((StoreId(word(bytes, AT_STORE_ID).unwrap_or_default()), read_only))
+    let unknown_features = word(bytes, AT_READ_ONLY_FEATURES).map_or(0, u64::from_le_bytes);
+    let store = StoreId(word(bytes, AT_STORE_ID).unwrap_or_default());
+    Ok(Features { store, is_encrypted: incompatible & ENCRYPTED != 0, unknown_features })
 }
 
 fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -245,7 +388,7 @@ mod tests {
     fn only_one_handle_has_the_lock_and_none_once_the_file_was_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path();
-        create(&RealIo, dir, STORE).unwrap();
+        create(&RealIo, dir, STORE, None).unwrap();
         let (first, second) = (opened(dir), opened(dir));
         let held = first.lock(&RealIo, Duration::ZERO).unwrap();
         assert_eq!(lock_error(&second), ErrorKind::Locked);
@@ -254,7 +397,7 @@ mod tests {
 
         RealIo.remove(&dir.join(SUPERBLOCK_FILE)).unwrap();
         assert_eq!(lock_error(&first), ErrorKind::NotFound, "removed");
-        create(&RealIo, dir, STORE).unwrap();
+        create(&RealIo, dir, STORE, None).unwrap();
         assert_eq!(lock_error(&first), ErrorKind::NotFound, "replaced");
         drop(opened(dir).lock(&RealIo, Duration::ZERO).unwrap());
     }
@@ -262,7 +405,7 @@ mod tests {
     #[test]
     fn the_epoch_is_odd_in_a_change_and_another_one_after_each() {
         let folder = tempfile::tempdir().unwrap();
-        create(&RealIo, folder.path(), STORE).unwrap();
+        create(&RealIo, folder.path(), STORE, None).unwrap();
         let (superblock, reader) = (opened(folder.path()), opened(folder.path()));
         assert_eq!(reader.epoch().unwrap(), 0);
         let mut seen = vec![0];
@@ -279,26 +422,51 @@ mod tests {
         }
         let different: std::collections::HashSet<u64> = seen.iter().copied().collect();
         assert_eq!(different.len(), seen.len(), "{seen:?}");
-        assert_eq!(
-            decode(
-                &std::fs::read(folder.path().join(SUPERBLOCK_FILE)).unwrap()[..BYTES]
-                    .try_into()
-                    .unwrap()
-            )
-            .unwrap(),
-            (STORE, 0)
-        );
+        assert_eq!(opened(folder.path()).store, STORE);
     }
 
     #[test]
     fn a_superblock_round_trips_and_every_flipped_bit_is_noticed() {
         let store = StoreId([7; 16]);
-        let bytes: [u8; BYTES] = encode(store).try_into().unwrap();
-        assert_eq!(decode(&bytes).unwrap(), (store, 0));
+        let bytes: [u8; BYTES] = encode(store, None).try_into().unwrap();
+        let found = decode(&bytes).unwrap();
+        assert_eq!((found.store, found.is_encrypted, found.unknown_features), (store, false, 0));
         for bit in 0..BYTES * 8 {
             let mut damaged = bytes;
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(decode(&damaged).is_err(), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn an_encrypted_store_names_its_keys_and_a_flipped_bit_in_them_is_noticed() {
+        for previous in [None, Some(5)] {
+            let folder = tempfile::tempdir().unwrap();
+            let names = KeyNames { newest: 7, previous };
+            create(&RealIo, folder.path(), STORE, Some(names)).unwrap();
+            assert_eq!(opened(folder.path()).keys, Some(names));
+            let path = folder.path().join(SUPERBLOCK_FILE);
+            let whole = std::fs::read(&path).unwrap();
+            for bit in 0..whole.len() * 8 {
+                let mut damaged = whole.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                std::fs::write(&path, damaged).unwrap();
+                assert!(Superblock::open(&RealIo, folder.path()).is_err(), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_superblock_that_takes_the_place_of_another_is_locked_before_anybody_can_have_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        create(&RealIo, dir, STORE, None).unwrap();
+        let first = opened(dir);
+        let names = KeyNames { newest: 7, previous: None };
+        let held = replace(&RealIo, dir, STORE, Some(names), true).unwrap();
+        assert_eq!(lock_error(&first), ErrorKind::NotFound, "replaced");
+        assert_eq!(lock_error(&opened(dir)), ErrorKind::Locked);
+        drop(held);
+        drop(opened(dir).lock(&RealIo, Duration::ZERO).unwrap());
     }
 }

@@ -18,40 +18,22 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, MAX_BLOB_BYTES, ObjectId};
 use crate::store::format::codec;
 use crate::store::format::segment::Digest;
-use crate::store::io::ReadAt;
+use crate::store::medium::Medium;
 
-/// The offsets of the frames.
-#[derive(Debug)]
-pub(super) enum Medium {
-    /// A pack, in memory.
-    Memory(Bytes),
+/// The file that frames lie in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Home {
+    /// A pack of the store.
+    Pack,
     /// A bundle, which belongs to somebody else and may change under the reader.
-    File(Arc<dyn ReadAt>),
-}
-
-impl Medium {
-    /// The `len` bytes from `offset` on; nothing when there are fewer.
-    fn get(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
-        match self {
-            Self::Memory(map) => {
-                let range =
-                    usize::try_from(offset).ok().and_then(|at| Some(at..at.checked_add(len)?));
-                Ok(range.filter(|range| range.end <= map.len()).map(|range| map.slice(range)))
-            }
-            Self::File(file) => {
-                let mut bytes = vec![0; len];
-                let read = file.read_at(&mut bytes, offset);
-                let read = read.map_err(bundle::unreadable)?;
-                Ok((read == len).then(|| bytes.into()))
-            }
-        }
-    }
+    Bundle,
 }
 
 /// The blocks of a pack, or of a bundle.
 #[derive(Debug)]
 pub(super) struct Frames {
     id: PackId,
+    home: Home,
     medium: Medium,
     salt: Salt,
     /// By number; `None` where a frame is damaged.
@@ -65,6 +47,7 @@ pub(super) struct Frames {
 impl Frames {
     pub(super) fn new(
         id: PackId,
+        home: Home,
         medium: Medium,
         salt: Salt,
         table: Vec<Option<BlockInfo>>,
@@ -78,7 +61,7 @@ impl Frames {
         };
         let objects = starts(|kind| matches!(kind, BlockKind::Objects(_)));
         let parts = starts(|kind| kind == BlockKind::Parts);
-        Self { id, medium, salt, table, objects, parts }
+        Self { id, home, medium, salt, table, objects, parts }
     }
 
     /// The blocks that are there, with their numbers.
@@ -261,7 +244,7 @@ impl Frames {
     }
 
     fn header(&self, info: &BlockInfo) -> Result<Option<(FrameHeader, Digest)>> {
-        let header = self.medium.get(info.offset, FRAME_HEADER_BYTES)?;
+        let header = self.get(info.offset, FRAME_HEADER_BYTES)?;
         Ok(header.and_then(|header| FrameHeader::decode(&header, info.offset, &self.salt)))
     }
 
@@ -273,7 +256,7 @@ impl Frames {
             self.damaged(number, info, "the frame that the table names", "other bytes")
         })?;
         let start = info.offset.saturating_add(FRAME_HEADER_BYTES as u64);
-        let stored = self.medium.get(start, info.stored_bytes as usize)?;
+        let stored = self.get(start, info.stored_bytes as usize)?;
         let stored = stored.ok_or_else(|| self.damaged(number, info, "a frame", "the end"))?;
         if stored_checksum(&stored) != header.stored {
             return Err(self.damaged(number, info, "what was stored", "other bytes"));
@@ -310,9 +293,16 @@ impl Frames {
     }
 
     fn name(&self) -> String {
-        match &self.medium {
-            Medium::Memory(_) => format!("packs/{}", self.id.file_name()),
-            Medium::File(_) => "the bundle".to_owned(),
+        match self.home {
+            Home::Pack => format!("packs/{}", self.id.file_name()),
+            Home::Bundle => "the bundle".to_owned(),
         }
+    }
+
+    fn get(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
+        self.medium.get(offset, len).map_err(|error| match self.home {
+            Home::Pack => Error::io(format!("read {}", self.name()), error),
+            Home::Bundle => bundle::unreadable(error),
+        })
     }
 }

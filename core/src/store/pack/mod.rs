@@ -36,6 +36,7 @@ mod hostile;
 mod index;
 mod layout;
 mod links;
+mod measure;
 mod packer;
 mod parity_file;
 mod rebuild;
@@ -55,18 +56,20 @@ pub use self::bundle::{BundleDraft, BundleFile, BundleWritten, Outside};
 pub(in crate::store) use self::cache::BlockCache;
 pub use self::draft::PackItem;
 pub(in crate::store) use self::draft::{PackDraft, PackWritten};
-use self::frames::{Frames, Medium};
+use self::frames::{Frames, Home};
 use self::index::Ids;
 use self::layout::{
     BlockInfo, FOOTER_BYTES, Footer, GONE_NOTE_BYTES, HEADER_BYTES, IdsInfo, PackHeader,
     TABLE_ENTRY_BYTES, decode_table, ids_checksum, table_checksum,
 };
+pub use self::measure::PackSize;
 pub(in crate::store) use self::parity_file::{ParityFile, Restored};
 pub(in crate::store) use self::rebuild::Rebuilt;
 use super::format::codec::Effort;
 use super::format::id::{StoreId, hex};
 use super::format::segment::Digest;
 use super::io::IoFile;
+use super::medium::Medium;
 use super::parity::ParityShare;
 use super::{Finding, FindingKind};
 use crate::error::{Error, Result};
@@ -129,6 +132,7 @@ impl Tier {
         let table_log = if archive { Some(22) } else { None };
         Parameters {
             block_bytes,
+            grows: archive,
             jobs,
             effort: Effort { level, long_distance: archive, table_log },
         }
@@ -140,6 +144,8 @@ impl Tier {
 struct Parameters {
     /// A block ends before it has more bytes, unless one object has.
     block_bytes: usize,
+    /// True if the first blocks of a kind end sooner, each by what lies in front of it.
+    grows: bool,
     /// Most blocks that are compressed at once: some 20 MiB for each, 50 in an archive.
     jobs: usize,
     effort: Effort,
@@ -224,17 +230,19 @@ pub(in crate::store) struct Pack {
 }
 
 impl Pack {
-    /// Maps a pack of the store and verifies header, ids, table and footer; the frames are verified
+    /// Opens a pack of the store and verifies header, ids, table and footer; the frames are verified
     /// when they are read. Costs as much as hashing some 36 bytes for each object.
     ///
     /// # Errors
-    /// `Corrupt` when it is not the pack that its name says, `Io` when it cannot be mapped.
+    /// `Corrupt` when it is not the pack that its name says, `Io` when it cannot be read.
     pub(in crate::store) fn open(
         file: &Arc<dyn IoFile>,
         id: PackId,
         store: StoreId,
     ) -> Result<Self> {
-        Self::in_memory(map(&**file, id)?, id, store)
+        let medium = Medium::of(file);
+        let failed = |source| Error::io(format!("map packs/{}", id.file_name()), source);
+        Self::over(medium.map_err(failed)?, id, store)
     }
 
     /// The store that a pack is of, when its header and its footer are whole.
@@ -253,29 +261,41 @@ impl Pack {
     }
 
     /// Opens a pack that lies in memory, as [`Pack::open`] does.
-    pub(in crate::store) fn in_memory(map: Bytes, id: PackId, store: StoreId) -> Result<Self> {
+    pub(in crate::store) fn in_memory(bytes: Bytes, id: PackId, store: StoreId) -> Result<Self> {
+        Self::over(Medium::Memory(bytes), id, store)
+    }
+
+    fn over(medium: Medium, id: PackId, store: StoreId) -> Result<Self> {
         let place = || format!("packs/{}", id.file_name());
-        let footer = Footer::decode(&map).filter(|(_, found)| *found == id);
-        let Some((footer, _)) = footer else {
+        let failed = |source| Error::io(format!("read {}", place()), source);
+        let get = |offset: u64, len: usize| medium.get(offset, len).map_err(failed);
+        let file_bytes = medium.size().map_err(failed)?;
+        let footer_at = file_bytes.saturating_sub(FOOTER_BYTES as u64);
+        let footer = get(footer_at, FOOTER_BYTES)?.and_then(|bytes| Footer::decode(&bytes));
+        let Some((footer, _)) = footer.filter(|(_, found)| *found == id) else {
             return Err(Error::malformed(place(), "the footer of that pack"));
         };
-        let header = PackHeader::decode(&map).filter(|(_, checksum)| *checksum == footer.header);
+        let header = get(0, HEADER_BYTES)?.and_then(|bytes| PackHeader::decode(&bytes));
         let agree = |header: &PackHeader| (header.salt, header.ids) == (footer.salt, footer.ids);
-        let Some((header, _)) = header.filter(|(header, _)| agree(header)) else {
+        let header = header.filter(|(header, sum)| *sum == footer.header && agree(header));
+        let Some((header, _)) = header else {
             return Err(Error::malformed(place(), "the header of that pack"));
         };
         if header.store != store {
             return Err(Error::corrupt(place(), "a pack of this store", "one of another store"));
         }
-        let ids = PackIds::read(&map, &footer.ids);
+        let front = footer.ids.end().filter(|end| *end as u64 <= footer_at);
+        let ids = front.map(|end| get(HEADER_BYTES as u64, end - HEADER_BYTES)).transpose()?;
+        let ids = ids.flatten().and_then(|ids| PackIds::open(ids, &footer.ids));
         let ids = ids.ok_or_else(|| Error::malformed(place(), "the ids of that pack"))?;
-        let Some(table) = read_table(&map, &footer) else {
+        let table = footer_at.checked_sub(footer.table_offset).and_then(|len| len.try_into().ok());
+        let table = table.map(|len| get(footer.table_offset, len)).transpose()?.flatten();
+        let Some(table) = table.and_then(|table| read_table(&table, &footer)) else {
             let place = format!("{} at {}", place(), footer.table_offset);
             return Err(Error::malformed(place, "a table of blocks"));
         };
         let table = table.into_iter().map(Some).collect();
-        let file_bytes = map.len() as u64;
-        let frames = Frames::new(id, Medium::Memory(map), footer.salt, table);
+        let frames = Frames::new(id, Home::Pack, medium, footer.salt, table);
         Ok(Self { id, tier: header.tier, footer, file_bytes, frames, ids })
     }
 
@@ -445,10 +465,14 @@ struct PackIds {
 }
 
 impl PackIds {
-    /// The ids in a pack, when they verify.
-    fn read(map: &Bytes, info: &IdsInfo) -> Option<Self> {
-        let end = info.end().filter(|end| *end <= map.len())?;
-        let mut rest = map.slice(HEADER_BYTES..end);
+    /// The ids in the bytes of a pack, when they verify.
+    fn read(pack: &Bytes, info: &IdsInfo) -> Option<Self> {
+        let end = info.end().filter(|end| *end <= pack.len())?;
+        Self::open(pack.slice(HEADER_BYTES..end), info)
+    }
+
+    /// The ids, from the bytes between header and frames, when they verify.
+    fn open(mut rest: Bytes, info: &IdsInfo) -> Option<Self> {
         if ids_checksum(&rest) != info.checksum {
             return None;
         }
@@ -469,9 +493,7 @@ impl PackIds {
 }
 
 /// The table of blocks that the footer describes, when it verifies.
-fn read_table(map: &[u8], footer: &Footer) -> Option<Vec<BlockInfo>> {
-    let start = usize::try_from(footer.table_offset).ok()?;
-    let table = map.get(start..map.len().checked_sub(FOOTER_BYTES)?)?;
+fn read_table(table: &[u8], footer: &Footer) -> Option<Vec<BlockInfo>> {
     let whole = Some(table.len()) == (footer.blocks as usize).checked_mul(TABLE_ENTRY_BYTES)
         && table_checksum(table) == footer.table;
     if whole { decode_table(table, &footer.totals()?) } else { None }

@@ -28,6 +28,13 @@ use crate::store::io::IoFile;
 /// another encoding, finds it as a base. On sessions with images a third less.
 const OWN_BLOCK_BYTES: usize = 192 << 10;
 
+/// What a block of an archive may have in any case, of contents and of what leads to them. Beyond that
+/// it ends before it has more than [`GROWTH`] times what lies in front of it in blocks of its kind, so
+/// that no damaged block costs all of a session.
+const FIRST_BLOB_BYTES: usize = 512 << 10;
+const FIRST_BYTES: usize = 64 << 10;
+const GROWTH: usize = 2;
+
 /// Bases that are kept decoded; others are read again.
 const BASES_BYTES: usize = 16 << 20;
 
@@ -74,10 +81,26 @@ struct Stream {
     placement: u32,
     /// The first object of that block.
     first: u32,
+    /// The kind of the last object, and the bytes in closed blocks of it.
+    last: Option<BlockKind>,
+    before: usize,
     builder: BlockBuilder,
 }
 
 impl Stream {
+    /// The most bytes of the block under construction, in a tier with large blocks.
+    fn most_bytes(&self, kind: BlockKind, parameters: &Parameters) -> usize {
+        if !parameters.grows {
+            return parameters.block_bytes;
+        }
+        let first = match kind {
+            BlockKind::Objects(Kind::Blob) => FIRST_BLOB_BYTES,
+            _ => FIRST_BYTES,
+        };
+        let before = if self.last == Some(kind) { self.before } else { 0 };
+        before.saturating_mul(GROWTH).max(first).min(parameters.block_bytes)
+    }
+
     fn is_full(&self, next_bytes: usize, block_bytes: usize) -> bool {
         let entries = self.builder.entries();
         let bytes = self.builder.raw_bytes() + next_bytes;
@@ -180,11 +203,14 @@ impl<'a> Packer<'a> {
         let other = open.kind.is_some_and(|open| open != kind) || open.placement != item.placement;
         if other
             || body.len() >= OWN_BLOCK_BYTES
-            || open.is_full(body.len(), self.parameters.block_bytes)
+            || open.is_full(body.len(), open.most_bytes(kind, &self.parameters))
         {
             self.close(Self::objects)?;
         }
         let open = &mut self.objects;
+        if open.last != Some(kind) {
+            (open.last, open.before) = (Some(kind), 0);
+        }
         (open.kind, open.placement) = (Some(kind), item.placement);
         open.builder.push(form, &body, object.len());
         if body.len() >= OWN_BLOCK_BYTES {
@@ -257,6 +283,7 @@ impl<'a> Packer<'a> {
         let (first, objects) = (open.first, builder.entries());
         let raw = builder.finish();
         open.first += objects;
+        open.before = open.before.saturating_add(raw.len());
         let base = self.resemblance.base(count(self.blocks.len()), &raw);
         self.enqueue(kind, first, objects, base, raw)
     }

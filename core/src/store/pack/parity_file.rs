@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::store::dir::failed;
 use crate::store::format::id::StoreId;
 use crate::store::io::{Access, Io, IoFile, ReadAt};
-use crate::store::parity::{Mended, Parity, ParityDamage, ParityShare, write_parity};
+use crate::store::parity::{Mended, Parity, ParityDamage, ParityShare, PastRefused, write_parity};
 
 /// Bytes that are copied at a time.
 const COPY_BYTES: usize = 1 << 20;
@@ -69,9 +69,9 @@ impl ParityFile {
         let open = |name: String| io.open_if_exists(&packs.join(name), Access::Read);
         let Some(file) = open(id.parity_name())? else { return Ok(None) };
         let Some(content) = open(id.file_name())? else { return Ok(None) };
-        let file: Arc<dyn ReadAt> = Arc::new(file);
+        let file: Arc<dyn ReadAt> = Arc::new(PastRefused(Arc::new(file)));
         let Some(parity) = Parity::alone(&file)? else { return Ok(None) };
-        let content: Arc<dyn ReadAt> = Arc::new(content);
+        let content: Arc<dyn ReadAt> = Arc::new(PastRefused(Arc::new(content)));
         let damage = parity.examine(&*content)?;
         Ok(Some(Self { id, parity, content, damage }))
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::block::Form;
-use super::frames::{Frames, Medium};
+use super::frames::{Frames, Home};
 use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, FRAME_MAGIC, Footer, FrameHeader, GONE_ENTRY_BYTES,
     HEADER_BYTES, PackHeader, Salt, stored_checksum,
@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
 use crate::store::format::id::StoreId;
 use crate::store::io::IoFile;
+use crate::store::medium::Medium;
 use crate::store::{Finding, FindingKind};
 
 /// The content of a pack, as its frames tell.
@@ -65,10 +66,8 @@ impl Rebuilt {
         let known = infos.iter().flatten().find_map(|info| PackIds::read(&map, info));
         let start = infos.into_iter().flatten().next().and_then(|info| info.end());
         let end = footer.and_then(|footer| usize::try_from(footer.table_offset).ok());
-        let mut scan = FrameScan { map: &map, salt: &salt, table: Vec::new(), gaps: Vec::new() };
-        scan.run(start.unwrap_or(HEADER_BYTES), end);
-        let FrameScan { table, gaps, .. } = scan;
-        let frames = Frames::new(id, Medium::Memory(map), salt, table);
+        let (table, gaps) = find_frames(&map, &salt, start.unwrap_or(HEADER_BYTES), end);
+        let frames = Frames::new(id, Home::Pack, Medium::Memory(map), salt, table);
         let (ids, gone, findings) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let mut rebuilt = Self { id, frames, known, ids, gone, findings };
         for (from, to) in gaps {
@@ -206,6 +205,19 @@ fn first_salt(map: &[u8]) -> Option<Salt> {
         let salt = frame.get(FRAME_MAGIC.len()..)?.first_chunk()?;
         FrameHeader::decode(frame, at as u64, salt).map(|_| *salt)
     })
+}
+
+/// The frames with this salt, by their numbers, and the ranges of the file without one, from `start` to
+/// `end`, if that is known.
+pub(super) fn find_frames(
+    map: &[u8],
+    salt: &Salt,
+    start: usize,
+    end: Option<usize>,
+) -> (Vec<Option<BlockInfo>>, Vec<(usize, usize)>) {
+    let mut scan = FrameScan { map, salt, table: Vec::new(), gaps: Vec::new() };
+    scan.run(start, end);
+    (scan.table, scan.gaps)
 }
 
 /// Looks for the frames of a pack.

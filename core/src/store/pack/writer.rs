@@ -48,7 +48,8 @@ impl PackDraft<'_> {
         written
     }
 
-    fn ids(&self) -> Result<Ids> {
+    /// Their index.
+    pub(super) fn ids(&self) -> Result<Ids> {
         let count = self.items.len() + self.gone.len();
         if count == 0 {
             return Err(Error::invalid("a pack of no objects"));

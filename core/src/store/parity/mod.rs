@@ -14,6 +14,8 @@
 //! damaged, so that all recovery shards serve to restore. No unit matters more than another one:
 //! there is no header that could be lost.
 //!
+//! A sector that the disk refuses to read is a damaged one.
+//!
 //! Nothing is believed: what was restored has the checksums of the shards, and whoever reads the
 //! content verifies it as if it had never been damaged. Specified in `format-spec/parity.md`.
 //!
@@ -41,6 +43,7 @@ mod code;
 mod mended;
 mod protected;
 mod read;
+mod refused;
 mod restore;
 mod shape;
 #[cfg(test)]
@@ -51,6 +54,7 @@ mod write;
 pub use self::mended::Mended;
 pub use self::protected::{Protected, repair_by_parity};
 pub use self::read::Parity;
+pub(in crate::store) use self::refused::PastRefused;
 pub use self::restore::ParityDamage;
 pub use self::shape::ParityShare;
 pub use self::write::append_parity;

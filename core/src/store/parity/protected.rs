@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Mended;
 use super::read::Parity;
+use super::refused::PastRefused;
 use super::restore::ParityDamage;
 use super::write::{rewrite_parity, survey};
 use crate::error::{Error, Result};
@@ -24,12 +25,13 @@ impl Protected {
     /// # Errors
     /// `Io` when it cannot be read.
     pub fn open(file: Arc<dyn ReadAt>) -> Result<Self> {
-        let Some(parity) = Parity::behind(&file)? else {
+        let past: Arc<dyn ReadAt> = Arc::new(PastRefused(Arc::clone(&file)));
+        let Some(parity) = Parity::behind(&past)? else {
             return Ok(Self { content: file, damage: None, parity_bytes: 0 });
         };
-        let damage = parity.examine(&*file)?;
+        let damage = parity.examine(&*past)?;
         let content = match damage.can_restore {
-            true => parity.mended(file, &damage)?,
+            true => parity.mended(past, &damage)?,
             false => Mended::new(file, parity.content_bytes(), Vec::new()),
         };
         let parity_bytes = parity.bytes();
@@ -63,7 +65,7 @@ impl Protected {
 /// `InvalidInput` when the file has no parity, `Corrupt` when it cannot restore the damage (nothing is
 /// written then), `Io` when the disk refuses.
 pub fn repair_by_parity(file: &Arc<dyn IoFile>) -> Result<ParityDamage> {
-    let reader: Arc<dyn ReadAt> = Arc::new(Arc::clone(file));
+    let reader: Arc<dyn ReadAt> = Arc::new(PastRefused(Arc::new(Arc::clone(file))));
     let parity = Parity::behind(&reader)?;
     let parity =
         parity.ok_or_else(|| Error::invalid("the file has no parity to repair it with"))?;

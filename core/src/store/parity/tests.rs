@@ -234,3 +234,39 @@ turntree_properties::properties! {
         let _ = mended(joined);
     }
 }
+
+/// A file on a disk that refuses some of its bytes.
+#[derive(Debug)]
+struct Refusing(Memory, Vec<std::ops::Range<u64>>);
+
+impl ReadAt for Refusing {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let end = offset + buffer.len() as u64;
+        match self.1.iter().any(|refused| refused.start < end && offset < refused.end) {
+            true => Err(io::Error::from_raw_os_error(5)),
+            false => self.0.read_at(buffer, offset),
+        }
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+}
+
+#[test]
+fn sectors_that_the_disk_refuses_are_restored() {
+    let content = noise(100_000);
+    let whole = protected(&content, 5);
+    let (first, last) = (51_200..53_248, whole.len() as u64 - 512..whole.len() as u64);
+    let file = Refusing(Memory(whole), vec![first.clone(), last]);
+    let protected = Protected::open(Arc::new(file)).unwrap();
+    let damage = protected.damage().unwrap();
+    assert_eq!((damage.damaged.len(), damage.can_restore), (4, true), "{damage:?}");
+    let mut found = vec![0; content.len()];
+    assert_eq!(protected.content().read_at(&mut found, 0).unwrap(), content.len());
+    assert_eq!(found, content);
+    // Without parity nothing passes for what it is not.
+    let bare = Refusing(Memory(content), vec![first]);
+    let bare = Protected::open(Arc::new(bare)).unwrap().content();
+    assert!(bare.read_at(&mut found, 0).is_err());
+}

@@ -50,7 +50,19 @@ pub(super) fn rewrite_parity(
     for group in 0..shape.groups() {
         writer.group(content, group)?;
     }
-    Ok(shape.units() * writer.unit_bytes())
+    Ok(shape.units() * unit_bytes(&shape))
+}
+
+impl ParityShare {
+    /// The bytes of the parity of a file of so many bytes; none where there can be none.
+    pub(in crate::store) fn parity_bytes(self, content_bytes: u64) -> u64 {
+        let shape = Shape::choose(content_bytes, self).ok();
+        shape.map_or(0, |shape| shape.units() * unit_bytes(&shape))
+    }
+}
+
+fn unit_bytes(shape: &Shape) -> u64 {
+    HEADER_BYTES as u64 + u64::from(shape.shard_bytes)
 }
 
 struct Writer<'a> {
@@ -63,10 +75,6 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn unit_bytes(&self) -> u64 {
-        HEADER_BYTES as u64 + u64::from(self.shape.shard_bytes)
-    }
-
     fn table(&self, table: &[u8]) -> Result<()> {
         let shard_bytes = self.shape.shard_bytes as usize;
         let recovery = usize::try_from(self.shape.table_recovery()).unwrap_or(usize::MAX);
@@ -97,7 +105,7 @@ impl Writer<'_> {
     fn unit(&self, place: Place, shard: &[u8]) -> Result<()> {
         let header = UnitHeader { shape: self.shape, content: self.content, place };
         let position = self.places.get(&place).copied().unwrap_or_default();
-        let offset = self.at + position * self.unit_bytes();
+        let offset = self.at + position * unit_bytes(&self.shape);
         let written = self.out.write_at(&header.encode(shard), offset);
         written.map_err(|error| Error::io("write parity", error))
     }

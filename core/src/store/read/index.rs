@@ -10,6 +10,7 @@
 //! Specified in `format-spec/journal.md`.
 
 use std::cmp::Reverse;
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,6 +22,7 @@ use crate::store::format::segment::{
     CHECKSUM_BYTES, FieldReader, HEADER_BYTES, Header, Location, RecordBuilder, RecordType,
     SegmentFile, StoredRecord, trailer_checksum,
 };
+use crate::store::medium::Medium;
 
 const FAN_OUT: usize = 256;
 const FAN_OUT_BYTES: usize = 4 * FAN_OUT;
@@ -30,7 +32,8 @@ const PLACE_BYTES: usize = 24;
 #[derive(Debug)]
 pub(in crate::store) struct Sealed {
     segment: Arc<SegmentFile>,
-    map: Bytes,
+    medium: Medium,
+    file_bytes: u64,
     fan_out: Bytes,
     ids: Bytes,
     places: Bytes,
@@ -38,11 +41,13 @@ pub(in crate::store) struct Sealed {
 }
 
 impl Sealed {
-    /// Maps the segment whose index record is at `offset`, and verifies the index.
+    /// Opens the segment whose index record is at `offset`, and verifies the index.
     pub(in crate::store) fn open(segment: Arc<SegmentFile>, offset: u64) -> Result<Self> {
-        let map = segment.file.map();
-        let map = map.map_err(|e| Error::io(format!("map {}", segment.place(0)), e))?;
-        let payload = index_payload(&map, &segment, offset).and_then(|(objects, payload)| {
+        let failed = |e| Error::io(format!("map {}", segment.place(0)), e);
+        let medium = Medium::of(&segment.file).map_err(failed)?;
+        let file_bytes = medium.size().map_err(failed)?;
+        let payload = index_payload(&medium, &segment, offset).map_err(failed)?;
+        let payload = payload.and_then(|(objects, payload)| {
             let ids = objects.checked_mul(ID_BYTES)?;
             let places = objects.checked_mul(PLACE_BYTES)?;
             let whole = FAN_OUT_BYTES.checked_add(ids)?.checked_add(places)?;
@@ -54,7 +59,8 @@ impl Sealed {
         let fan_out = payload.slice(..FAN_OUT_BYTES);
         let ids = payload.slice(FAN_OUT_BYTES..places);
         let filter = Filter::new(&ids);
-        Ok(Self { segment, map, fan_out, ids, places: payload.slice(places..), filter })
+        let places = payload.slice(places..);
+        Ok(Self { segment, medium, file_bytes, fan_out, ids, places, filter })
     }
 
     pub(in crate::store) fn segment(&self) -> &SegmentFile {
@@ -72,7 +78,7 @@ impl Sealed {
 
     /// Bytes of the file.
     pub(in crate::store) fn file_bytes(&self) -> u64 {
-        self.map.len() as u64
+        self.file_bytes
     }
 
     /// Returns the location of the object `id`.
@@ -108,11 +114,13 @@ impl Sealed {
         })
     }
 
-    /// The stored bytes of an object; not copied.
-    pub(in crate::store) fn bytes(&self, stored: &StoredRecord) -> Option<Bytes> {
-        let start = usize::try_from(stored.offset).ok()?;
-        let end = start.checked_add(stored.stored_bytes as usize)?;
-        (end <= self.map.len()).then(|| self.map.slice(start..end))
+    /// The stored bytes of an object; not copied where the file is mapped. Nothing when the file ends
+    /// before them.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(in crate::store) fn bytes(&self, stored: &StoredRecord) -> io::Result<Option<Bytes>> {
+        self.medium.get(stored.offset, stored.stored_bytes as usize)
     }
 
     /// The objects whose ids start with `prefix`, in order.
@@ -218,17 +226,23 @@ pub(in crate::store) fn build(mut objects: Vec<(ObjectId, Location)>) -> RecordB
 }
 
 /// The number of objects and the payload of the index record at `offset`, if it verifies.
-fn index_payload(map: &Bytes, segment: &SegmentFile, offset: u64) -> Option<(usize, Bytes)> {
-    let start = usize::try_from(offset).ok().filter(|start| *start <= map.len())?;
-    let record = map.slice(start..);
-    let header = Header::decode(&record, segment.id)?;
-    let end = usize::try_from(header.trailer_offset()).ok()?;
-    let content = record.get(..end)?;
-    let trailer = record.get(end..)?.first_chunk::<CHECKSUM_BYTES>()?;
-    let verifies = trailer_checksum().update(content).finish() == *trailer;
-    if header.record != RecordType::Index || !verifies {
-        return None;
-    }
-    let payload_end = HEADER_BYTES.checked_add(usize::try_from(header.payload_bytes).ok()?)?;
-    Some((header.objects as usize, record.slice(HEADER_BYTES..payload_end)))
+fn index_payload(
+    medium: &Medium,
+    segment: &SegmentFile,
+    offset: u64,
+) -> io::Result<Option<(usize, Bytes)>> {
+    let header = medium.get(offset, HEADER_BYTES)?;
+    let header = header.and_then(|header| Header::decode(&header, segment.id));
+    let Some(header) = header.filter(|header| header.record == RecordType::Index) else {
+        return Ok(None);
+    };
+    let Ok(bytes) = usize::try_from(header.record_bytes()) else { return Ok(None) };
+    let record = medium.get(offset, bytes)?;
+    Ok(record.and_then(|record| {
+        let (content, trailer) = record.split_last_chunk::<CHECKSUM_BYTES>()?;
+        let verifies = trailer_checksum().update(content).finish() == *trailer;
+        let end = HEADER_BYTES.checked_add(usize::try_from(header.payload_bytes).ok()?)?;
+        (verifies && end <= content.len())
+            .then(|| (header.objects as usize, record.slice(HEADER_BYTES..end)))
+    }))
 }

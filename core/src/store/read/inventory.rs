@@ -14,7 +14,8 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource};
 use crate::store::format::id::SegmentId;
 use crate::store::format::segment::{ENTRY_BYTES, Location, StoredRecord};
-use crate::store::pack::{PackLookup, Tier, Tombstone};
+use crate::store::pack::{PackDraft, PackItem, PackLookup, PackSize, ParityFile, Tier, Tombstone};
+use crate::store::parity::ParityShare;
 use crate::store::repair::known_losses;
 use crate::store::{JOURNAL_DIR, PACKS_DIR, Store, tombstone_error};
 
@@ -200,6 +201,36 @@ impl<'s> Inventory<'s> {
         };
         let with_entry = |stored: StoredRecord| u64::from(stored.stored_bytes) + ENTRY_BYTES as u64;
         Ok(stored.map(|stored| (stored.raw_bytes, with_entry(stored))))
+    }
+
+    /// The size of a pack with these items and gone ids in this tier, with the parity that packs of the
+    /// store have. Makes it in memory: takes the time of compressing the items, and their place.
+    ///
+    /// # Errors
+    /// `InvalidInput` when there is nothing to measure or an id is there twice, `Corrupt` when an item
+    /// does not verify.
+    pub fn pack_size(
+        &self,
+        items: &[PackItem],
+        gone: &[(ObjectId, Kind, Tombstone)],
+        tier: Tier,
+    ) -> Result<PackSize> {
+        let store = self.store.superblock.store;
+        let draft = PackDraft { store, salt: [0; 16], tier, items, gone, source: self };
+        let mut size = draft.measure()?;
+        size.bytes += self.parity_share(tier)?.map_or(0, |share| share.parity_bytes(size.bytes));
+        Ok(size)
+    }
+
+    /// The parity of a new pack that takes the place of all packs.
+    fn parity_share(&self, tier: Tier) -> Result<Option<ParityShare>> {
+        let (io, packs) = (&*self.store.io, self.store.dir.join(PACKS_DIR));
+        let mut share = None;
+        for pack in &self.files.packs {
+            let parity = ParityFile::find(io, &packs, pack.id())?;
+            share = share.max(parity.map(|parity| parity.share()));
+        }
+        Ok(self.store.pack_parity(tier, share))
     }
 
     /// The ids that a file answers for without having the object, and why: what a pack carries on.

@@ -200,7 +200,9 @@ impl ObjectPlace {
                 (stored.kind, unpack(segment, stored, bytes, id)?)
             }
             Self::Sealed(sealed, stored) => {
-                let bytes = sealed.bytes(stored).ok_or_else(|| short(sealed.segment(), stored))?;
+                let place = || format!("read {}", sealed.segment().place(stored.offset));
+                let bytes = sealed.bytes(stored).map_err(|error| Error::io(place(), error))?;
+                let bytes = bytes.ok_or_else(|| short(sealed.segment(), stored))?;
                 (stored.kind, unpack(sealed.segment(), stored, bytes, id)?)
             }
             Self::Packed(pack, kind, ordinal) => (*kind, pack.read(*ordinal, blocks)?),

@@ -11,13 +11,14 @@ use super::quarantine;
 use super::remains::file_of_store;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::dir::failed;
+use crate::store::encryption::EncryptedIo;
 use crate::store::format::id::{SegmentId, StoreId};
 use crate::store::format::manifest::{self, Manifest};
 use crate::store::format::segment::{SEGMENT_HEADER_BYTES, encode_segment_header};
 use crate::store::format::superblock::{self, Superblock};
 use crate::store::io::{Access, Io};
 use crate::store::pack::{Pack, PackId};
-use crate::store::{JOURNAL_DIR, PACKS_DIR, SUPERBLOCK_FILE, Store};
+use crate::store::{JOURNAL_DIR, PACKS_DIR, SUPERBLOCK_FILE, Store, StoreKeys};
 
 /// Offsets of the store id in a manifest and in a segment.
 const ID_IN_MANIFEST: usize = 24;
@@ -38,13 +39,16 @@ impl Store {
         }
     }
 
-    /// Makes the superblock of the store in `dir` again, from what its files say. A damaged one goes
-    /// into quarantine.
+    /// Makes the superblock of the store in `dir` again, from what its files say; those of an encrypted
+    /// store say it to who has its `keys`. A damaged one goes into quarantine.
     ///
     /// # Errors
     /// `Corrupt` when they do not say which store they are of, or are of several; `InvalidInput` when
     /// there is a good superblock; `Io` when it cannot be made. Nothing is changed then.
-    pub fn remake_superblock(io: &dyn Io, dir: &Path) -> Result<()> {
+    pub fn remake_superblock(io: &dyn Io, dir: &Path, keys: Option<StoreKeys>) -> Result<()> {
+        // Nothing that is enciphered is written here, so no seed is needed.
+        let deciphered = keys.map(|keys| EncryptedIo::new(io, keys, [0; 16]));
+        let io = deciphered.as_ref().map_or(io, |io| io as &dyn Io);
         let mut ids = stores_of_manifests(io, dir)?;
         ids.extend(stores_of_segments(io, dir)?);
         ids.extend(stores_of_packs(io, dir)?);
@@ -56,7 +60,7 @@ impl Store {
                 if Self::has_lost_superblock(io, dir)? {
                     quarantine::move_files(io, dir, &[path])?;
                 }
-                superblock::create(io, dir, id)
+                superblock::create(io, dir, id, keys.map(|keys| keys.names()))
             }
             [] => {
                 Err(Error::corrupt(dir.display(), "files that say which store they are of", "none"))

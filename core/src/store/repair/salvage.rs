@@ -247,15 +247,18 @@ impl Repair<'_> {
         let mut gone = salvage.gone.clone();
         gone.extend(given_up.iter().map(|(id, kind)| (*id, *kind, Tombstone::Elided)));
         if !salvage.sources.is_empty() || !gone.is_empty() {
+            // Compressed as an archive, what is saved takes ten times as long as it takes to be read;
+            // the next archive has it.
+            let tier = salvage.tier.unwrap_or(Tier::Compacted);
             let draft = PackDraft {
                 store: store.superblock.store,
                 salt: lock(&store.writer).new_salt(),
-                tier: salvage.tier.unwrap_or(Tier::Compacted),
+                tier: tier.min(Tier::Compacted),
                 items: &salvage.items(),
                 gone: &gone,
                 source: salvage,
             };
-            let parity = store.pack_parity(draft.tier, None);
+            let parity = store.pack_parity(draft.tier, tier.parity());
             packs.push(store.write_pack(&draft, parity)?.id);
         }
         if !packs.is_empty() || !salvage.moved.manifests.is_empty() || salvage.lists_unknown {

@@ -106,7 +106,12 @@ impl Store {
         self.superblock.check_writable()?;
         let collector = self.lock_collector()?;
         self.refresh()?;
-        self.io.create_dir_if_missing(&self.dir.join(PACKS_DIR))?;
+        for folder in [PACKS_DIR, JOURNAL_DIR] {
+            self.io.create_dir_if_missing(&self.dir.join(folder))?;
+        }
+        // The next manifest no longer says of a segment that is gone that it was replaced: none may
+        // come back then.
+        self.io.sync_names(&self.dir.join(JOURNAL_DIR))?;
         self.check_trusted()?;
         let idle = self.lock_idle_segments()?;
         if self.complete_refs()?.is_none() {
@@ -211,37 +216,6 @@ impl Store {
     /// usual share. The first choice stays.
     pub fn choose_pack_parity(&self, share: Option<ParityShare>) {
         let _ = self.pack_parity.set(share);
-    }
-
-    /// Gives each pack the parity that it would get if it were written now. Returns how many got
-    /// another one, or lost theirs.
-    ///
-    /// Costs two readings of each pack that gets one.
-    ///
-    /// # Errors
-    /// `Locked` while a collection goes on, unless the handle
-    /// [waits](Store::wait_for_collections), `Io` when the disk refuses.
-    pub fn complete_parity(&self) -> Result<u64> {
-        self.superblock.check_writable()?;
-        let _collector = self.lock_collector()?;
-        self.refresh()?;
-        let (folder, mut changed) = (self.dir.join(PACKS_DIR), 0);
-        let files = Arc::clone(&read(&self.view).files);
-        for pack in &files.packs {
-            let (id, bytes) = (pack.id(), pack.file_bytes());
-            let found = ParityFile::find(&*self.io, &folder, id)?;
-            let wanted = self.pack_parity(pack.tier(), found.as_ref().map(Parity::share));
-            match (wanted, found) {
-                (None, None) => continue,
-                (Some(share), Some(found)) if found.is_like(share, bytes) => continue,
-                (Some(share), _) => {
-                    ParityFile::write(&*self.io, &folder, id, share)?;
-                }
-                (None, Some(_)) => self.io.remove_if_exists(&folder.join(id.parity_name()))?,
-            }
-            changed += 1;
-        }
-        Ok(changed)
     }
 
     /// The parity of a new pack that replaces others with the share `before`.
@@ -416,6 +390,34 @@ impl<'s> Collection<'s> {
         }
         let message = format!("{}: too much is committed at once", store.dir.display());
         Err(Error::new(ErrorKind::Locked, message))
+    }
+
+    /// Gives each pack the parity that it would get if it were written now. Returns how many got
+    /// another one, or lost theirs.
+    ///
+    /// Costs two readings of each pack that gets one.
+    ///
+    /// # Errors
+    /// `Io` when the disk refuses.
+    pub fn complete_parity(&self) -> Result<u64> {
+        let (store, mut changed) = (self.store, 0);
+        let folder = store.dir.join(PACKS_DIR);
+        let files = Arc::clone(&read(&store.view).files);
+        for pack in &files.packs {
+            let (id, bytes) = (pack.id(), pack.file_bytes());
+            let found = ParityFile::find(&*store.io, &folder, id)?;
+            let wanted = store.pack_parity(pack.tier(), found.as_ref().map(Parity::share));
+            match (wanted, found) {
+                (None, None) => continue,
+                (Some(share), Some(found)) if found.is_like(share, bytes) => continue,
+                (Some(share), _) => {
+                    ParityFile::write(&*store.io, &folder, id, share)?;
+                }
+                (None, Some(_)) => store.io.remove_if_exists(&folder.join(id.parity_name()))?,
+            }
+            changed += 1;
+        }
+        Ok(changed)
     }
 
     fn check_room(&self, replacement: &FileReplacement, parity: Option<ParityShare>) -> Result<()> {

@@ -1,4 +1,5 @@
 //! Replacing: files give way to packs that hold what is kept of them, while others read and write.
 
 pub(super) mod collect;
+pub(super) mod encryption;
 pub(super) mod leftovers;

@@ -138,6 +138,7 @@ impl Store {
         check: &mut CommitCheck<'_>,
     ) -> Result<Outcome> {
         self.superblock.check_writable()?;
+        self.superblock.settle(&*self.disk, &self.dir)?;
         let mut writer = lock(&self.writer);
         for _ in 0..MAX_ATTEMPTS {
             self.check_complete()?;

@@ -16,14 +16,18 @@ use crate::store::{BundleFile, Outside, Protected, ReadAt, Tombstone};
 const HEAD_BYTES: usize = 32;
 
 /// A bundle holds more than this only if it is told that it may, unless its file is large itself.
-const PLAIN_BYTES: u64 = 1 << 30;
-const PLAIN_RATIO: u64 = 1000;
+pub(super) const PLAIN_BYTES: u64 = 1 << 30;
+pub(super) const PLAIN_RATIO: u64 = 1000;
 
 /// An open bundle. Its manifest is verified, and nothing else is yet.
 #[derive(Debug)]
 pub struct Bundle {
     pub(super) file: BundleFile,
-    manifest: Manifest,
+    pub(super) manifest: Manifest,
+    /// The ids outside that something in it names.
+    pub(super) outside: Vec<(ObjectId, Kind, Outside)>,
+    /// The objects that count, when it is what is left of a damaged one.
+    pub(super) kept: Option<HashSet<ObjectId>>,
 }
 
 /// The content of a bundle, once every byte of it is verified.
@@ -76,7 +80,8 @@ impl Bundle {
         if found != file.outside().len() {
             return Err(malformed("as many ids outside as it says"));
         }
-        Ok(Self { file, manifest })
+        let outside = file.outside().to_vec();
+        Ok(Self { file, manifest, outside, kept: None })
     }
 
     /// Returns its manifest.
@@ -115,11 +120,25 @@ impl Bundle {
     pub fn verify(&self, max_bytes: Option<u64>) -> Result<BundleContents> {
         self.check_size(max_bytes)?;
         let mut check = Verification::new(self)?;
-        self.file.visit(&mut |id, object| check.object(id, &object))?;
+        self.visit(&mut |id, object| check.object(id, &object))?;
         check.finish()
     }
 
-    /// Returns the operations on its refs that the store it was made from still had, oldest first.
+    /// Gives each object with its id, those that it names first.
+    pub(super) fn visit(
+        &self,
+        visit: &mut dyn FnMut(ObjectId, Object) -> Result<()>,
+    ) -> Result<()> {
+        match &self.kept {
+            None => self.file.visit(visit),
+            Some(kept) => self.file.salvage(u64::MAX, &mut |_, id, object| {
+                if kept.contains(&id) { visit(id, object) } else { Ok(()) }
+            }),
+        }
+    }
+
+    /// Returns the operations on its refs that the store it was made from still had, oldest first; none
+    /// when it is what is left of a damaged one.
     ///
     /// Memory: ten times what their bytes take, of which there are at most 16 MiB.
     ///
@@ -136,7 +155,10 @@ impl Bundle {
         contents: &BundleContents,
         visit: &mut dyn FnMut(BundledOperation),
     ) -> Result<u64> {
-        let outside = u32::try_from(self.file.outside().len()).unwrap_or(u32::MAX);
+        if self.kept.is_some() {
+            return Ok(0);
+        }
+        let outside = u32::try_from(self.outside.len()).unwrap_or(u32::MAX);
         let sessions = self.manifest.branch_sessions();
         let count = self.file.len().saturating_add(outside);
         let places = Places { ids: &contents.named, count, sessions };
@@ -169,9 +191,9 @@ struct Verification<'b> {
 impl<'b> Verification<'b> {
     fn new(bundle: &'b Bundle) -> Result<Self> {
         let manifest = &bundle.manifest;
-        let outside = bundle.file.outside().iter();
+        let outside = bundle.outside.iter();
         let outside: HashMap<_, _> = outside.map(|(id, kind, why)| (*id, (*kind, *why))).collect();
-        if outside.len() != bundle.file.outside().len() {
+        if outside.len() != bundle.outside.len() {
             return Err(refuse("each id outside once", "one twice"));
         }
         let grafts = manifest.grafts.iter();
@@ -183,7 +205,7 @@ impl<'b> Verification<'b> {
         if !rises || required.len() != manifest.prerequisites.len() {
             return Err(refuse("each graft and prerequisite once", "one twice"));
         }
-        let outside_at = (bundle.file.len()..).zip(bundle.file.outside());
+        let outside_at = (bundle.file.len()..).zip(&bundle.outside);
         let named = outside_at.filter(|(_, (_, kind, _))| is_named(*kind));
         let named = named.map(|(ordinal, (id, ..))| (ordinal, *id)).collect();
         Ok(Self {
@@ -332,7 +354,7 @@ impl BundleContents {
 }
 
 /// Returns true if operations speak of objects of this kind.
-const fn is_named(kind: Kind) -> bool {
+pub(super) const fn is_named(kind: Kind) -> bool {
     matches!(kind, Kind::Commit | Kind::Tag)
 }
 

@@ -1,7 +1,8 @@
 //! The manifest of a bundle: text in front that can be read without turntree.
 //!
 //! ```text
-//! turntree bundle 1
+//! turntree bundle 2
+//! # how to read the file, one line after another: recipe.txt
 //! { JSON, one value a line }
 //! (an empty line, and then what is not text)
 //! ```
@@ -16,7 +17,13 @@ use crate::repo::{BranchName, SessionLabels};
 
 /// The beginning of the first line of every bundle; the version follows.
 const MAGIC: &str = "turntree bundle ";
-const VERSION: &str = "1";
+
+/// The version that is written, and the one before, whose front has no recipe.
+const VERSION: &str = "2";
+const WITHOUT_RECIPE: &str = "1";
+
+/// How to read a bundle, for whoever has nothing else: lines that begin with `#`.
+const RECIPE: &str = include_str!("recipe.txt");
 
 /// The description of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,9 +166,8 @@ impl Manifest {
     /// # Errors
     /// `InvalidInput`, which no manifest ends in.
     pub(super) fn encode(&self) -> Result<String> {
-        let json = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::invalid("a manifest that is no JSON").with_source(error))?;
-        Ok(format!("{MAGIC}{VERSION}\n{json}\n\n"))
+        let json = self.json()?;
+        Ok(format!("{MAGIC}{VERSION}\n{RECIPE}{json}\n\n"))
     }
 
     /// The manifest that a file begins with.
@@ -170,16 +176,31 @@ impl Manifest {
     /// `Unsupported` for a later version, `Corrupt` for what no writer writes.
     pub(super) fn decode(front: &str) -> Result<Self> {
         let place = "the manifest of the bundle";
-        check_head(front.as_bytes())?;
-        let (_, json) = front.split_once('\n').unwrap_or_default();
+        let version = check_head(front.as_bytes())?;
+        let (_, mut json) = front.split_once('\n').unwrap_or_default();
+        let mut recipe = 0;
+        // Later writers may word it better.
+        while let Some((line, rest)) = json.split_once('\n')
+            && line.starts_with('#')
+        {
+            (json, recipe) = (rest, recipe + 1);
+        }
         let manifest: Self = serde_json::from_str(json).map_err(|error| {
-            let found = format_args!("line {} column {}", error.line() + 1, error.column());
+            let found =
+                format_args!("line {} column {}", error.line() + 1 + recipe, error.column());
             Error::corrupt(place, "what the format says", found)
         })?;
-        match manifest.encode()? == front {
+        let is_plain = json.strip_suffix("\n\n") == Some(&*manifest.json()?);
+        match is_plain && (version == VERSION) == (recipe > 0) {
             true => Ok(manifest),
             false => Err(Error::malformed(place, "a manifest in canonical form")),
         }
+    }
+
+    /// The manifest in its one form.
+    fn json(&self) -> Result<String> {
+        serde_json::to_string_pretty(self)
+            .map_err(|error| Error::invalid("a manifest that is no JSON").with_source(error))
     }
 
     /// The sessions of its branches.
@@ -213,23 +234,25 @@ impl Manifest {
     }
 }
 
-/// Refuses what does not begin as a bundle of this version.
+/// The version of a bundle that begins so.
 ///
 /// # Errors
-/// `InvalidInput` for something else, `Unsupported` for another version.
-pub(super) fn check_head(head: &[u8]) -> Result<()> {
+/// `InvalidInput` for something else, `Unsupported` for a later version.
+pub(super) fn check_head(head: &[u8]) -> Result<&'static str> {
     let line = head.strip_prefix(MAGIC.as_bytes());
     let line = line.ok_or_else(|| Error::invalid("this is no bundle of turntree"))?;
     let version: Vec<u8> = line.iter().copied().take_while(u8::is_ascii_digit).take(9).collect();
     let ends = line.get(version.len()) == Some(&b'\n');
-    match version == VERSION.as_bytes() {
-        true if ends => Ok(()),
-        _ if ends && !version.is_empty() => {
+    let known = [WITHOUT_RECIPE, VERSION].into_iter().find(|it| it.as_bytes() == version);
+    match known.filter(|_| ends) {
+        Some(known) => Ok(known),
+        None if ends && !version.is_empty() => {
             let version = String::from_utf8_lossy(&version);
-            let message = format!("a bundle of version {version}: this program reads {VERSION}");
+            let message =
+                format!("a bundle of version {version}: this program reads 1 to {VERSION}");
             Err(Error::new(ErrorKind::Unsupported, message))
         }
-        _ => Err(Error::corrupt("the first line of the bundle", "a version", "none")),
+        None => Err(Error::corrupt("the first line of the bundle", "a version", "none")),
     }
 }
 
@@ -286,13 +309,24 @@ mod tests {
         let front = sample().encode().unwrap();
         assert_eq!(Manifest::decode(&front).unwrap(), sample());
         assert_eq!(front.find("\n\n"), Some(front.len() - 2), "the first empty line ends it");
-        for at in 0..front.len() {
+        let json = front.find("\n{").unwrap();
+        assert!(front.is_ascii() && json < 2200, "{json} bytes of recipe");
+        for at in (0..front.len()).filter(|at| *at < 19 || *at >= json) {
             let mut bytes = front.clone().into_bytes();
             bytes[at] ^= 1;
             if let Ok(manifest) = String::from_utf8(bytes).map(|text| Manifest::decode(&text)) {
                 assert!(manifest.is_err() || manifest.unwrap() != sample(), "byte {at}");
             }
             assert!(Manifest::decode(&front[..at]).is_err());
+        }
+        // That of version 1, and with a recipe in other words.
+        let (old, other) = (front.replace(RECIPE, ""), front.replace(RECIPE, "# see elsewhere\n"));
+        let old = old.replacen('2', "1", 1);
+        for known in [&old, &other] {
+            assert_eq!(Manifest::decode(known).unwrap(), sample());
+        }
+        for [from, to] in [["2", "1"], [RECIPE, ""], ["\n#", "\n\n#"], ["\n{", "\n#{"]] {
+            assert!(Manifest::decode(&front.replacen(from, to, 1)).is_err(), "{to}");
         }
         let nested = format!("turntree bundle 1\n{}\n\n", "[".repeat(100_000));
         assert_eq!(Manifest::decode(&nested).unwrap_err().kind(), ErrorKind::Corrupt);
@@ -301,8 +335,9 @@ mod tests {
     #[test]
     fn other_files_and_later_versions_are_told_apart() {
         let kind = |head: &[u8]| check_head(head).map_err(|error| error.kind());
-        assert_eq!(kind(b"turntree bundle 1\n{"), Ok(()));
-        assert_eq!(kind(b"turntree bundle 2\n{"), Err(ErrorKind::Unsupported));
+        assert_eq!(kind(b"turntree bundle 1\n{"), Ok("1"));
+        assert_eq!(kind(b"turntree bundle 2\n#"), Ok("2"));
+        assert_eq!(kind(b"turntree bundle 3\n#"), Err(ErrorKind::Unsupported));
         assert_eq!(kind(b"turntree bundle 1"), Err(ErrorKind::Corrupt));
         assert_eq!(kind(b"turntree bundle 11111111111111\n"), Err(ErrorKind::Corrupt));
         assert_eq!(kind(b"PK\x03\x04"), Err(ErrorKind::InvalidInput));

@@ -13,6 +13,8 @@
 //!       objects that are new ── refs, one operation   plan_unbundle, unbundle
 //! ```
 //!
+//! What is whole in a damaged bundle is a bundle too: [`Bundle::open_partial`].
+//!
 //! A bundle says in its manifest what is in it, and what it requires: one that was made without what
 //! another commit leads to is an increment, and a store without that commit refuses it. Turns whose
 //! context was dropped travel as such, and so do grafts. The operations that made its refs what they
@@ -56,6 +58,7 @@ mod create;
 mod log;
 mod manifest;
 mod operations;
+mod partial;
 mod request;
 mod select;
 mod substitute;
@@ -66,6 +69,7 @@ pub use manifest::{
     BundledLabels, BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId,
 };
 pub use operations::{BundledChange, BundledOperation, Held};
+pub use partial::{BundleLosses, LostRef};
 pub use request::BundleRequest;
 pub use select::{BundlePlan, plan_bundle};
 pub use unbundle::{

@@ -74,7 +74,7 @@ impl Substitutes {
         }
         let (reached, trees) = (HashMap::new(), HashMap::new());
         let mut writer = Writer { repo, redactions, places, own_by_tree, reached, trees, found };
-        bundle.file.visit(&mut |id, object| writer.object(id, object))?;
+        bundle.visit(&mut |id, object| writer.object(id, object))?;
         let Writer { places, mut found, .. } = writer;
         found.written = places.written.into_objects();
         Ok(found)

@@ -174,9 +174,9 @@ pub fn unbundle(
     if plan.is_empty() {
         return Ok(Unbundled { plan, operation: None, new_bytes: 0 });
     }
-    let may_be_absent = bundle.file.outside().iter().filter(|(.., why)| *why != Outside::Required);
+    let may_be_absent = bundle.outside.iter().filter(|(.., why)| *why != Outside::Required);
     may_be_absent.for_each(|(id, ..)| change.allow_elided(*id));
-    bundle.file.visit(&mut |id, object| {
+    bundle.visit(&mut |id, object| {
         if plan.substitutes.leaves_out(&id) {
             return Ok(());
         }
@@ -261,7 +261,7 @@ impl Planner<'_> {
         }
         plan.grafts = self.grafts(&own, &plan.substitutes)?;
         let trees: HashSet<&ObjectId> = own.values().collect();
-        for (id, kind, why) in self.bundle.file.outside() {
+        for (id, kind, why) in &self.bundle.outside {
             if let Outside::Tombstone(gone) = why
                 && !trees.contains(id)
                 && store.tombstone(id).is_none()
@@ -343,7 +343,7 @@ impl Planner<'_> {
             }
         }
         if missing.is_empty() {
-            for (id, kind, why) in self.bundle.file.outside() {
+            for (id, kind, why) in &self.bundle.outside {
                 if *why == Outside::Required && !store.contains(id)? {
                     let message =
                         format!("the bundle requires {kind} {id}, which no prerequisite has");

@@ -6,21 +6,17 @@
 //! names of branches, and no content.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::folder::{MODE, open_folder, read};
+use super::folder::CacheFolder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ObjectId, RefValue};
 use crate::repo::BranchName;
 use crate::store::{RefTable, Store};
-use crate::workspace::disk::folder::Folder;
 use crate::workspace::disk::stat::{FileTime, STAT_BYTES, Stat};
-use crate::workspace::disk::temp_file::TempFile;
 
 const NAME: &str = "adopted";
 const VERSION: u32 = 2;
@@ -31,7 +27,7 @@ pub struct AdoptionCache {
     /// By path, and by the transcript in it for a database.
     files: BTreeMap<String, AdoptedFile>,
     /// The folder of the cache, and the clock of that file system when it was opened.
-    place: Option<(Folder, FileTime)>,
+    place: Option<(CacheFolder, FileTime)>,
     is_changed: bool,
 }
 
@@ -65,8 +61,8 @@ impl AdoptionCache {
     /// cannot be written to.
     #[must_use]
     pub fn open(store: &Store) -> Self {
-        let place = open_folder(store.dir()).and_then(|folder| {
-            let moment = FileTime::of_change(&Stat::from(&folder.touch()?));
+        let place = CacheFolder::open(store).and_then(|folder| {
+            let moment = folder.moment()?;
             Ok((folder, moment))
         });
         let Ok((folder, moment)) = place else { return Self::peek(store) };
@@ -77,7 +73,7 @@ impl AdoptionCache {
     /// Opens the cache of `store` for reading only.
     #[must_use]
     pub fn peek(store: &Store) -> Self {
-        let folder = Folder::open(&store.dir().join(crate::store::WORKSPACES_DIR));
+        let folder = CacheFolder::peek(store);
         let files = folder.map(|folder| stored(&folder)).unwrap_or_default();
         Self { files, place: None, is_changed: false }
     }
@@ -140,22 +136,16 @@ impl AdoptionCache {
         let failed = |error| Error::io("write which transcripts were adopted", error);
         let stored = StoredCache { version: VERSION, files: &self.files };
         let bytes = serde_json::to_vec(&stored).map_err(|error| failed(error.into()))?;
-        let name = OsStr::new(NAME);
-        let before = folder.find(name).map_err(failed)?;
-        let written = TempFile::file(folder, name, MODE).and_then(|(part, mut file)| {
-            file.write_all(&bytes).map_err(failed)?;
-            part.name(name, before.as_ref())
-        });
-        match written {
+        match folder.write(NAME, &[&bytes]) {
             // Another process keeps what it saw, which is as good.
             Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::Conflict) => Ok(()),
-            written => written,
+            written => written.map(drop),
         }
     }
 }
 
-fn stored(folder: &Folder) -> BTreeMap<String, AdoptedFile> {
-    let stored = read(folder, NAME).and_then(|bytes| serde_json::from_slice(&bytes).ok());
+fn stored(folder: &CacheFolder) -> BTreeMap<String, AdoptedFile> {
+    let stored = folder.read(NAME).and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let stored = stored.filter(|stored: &StoredCache<_>| stored.version == VERSION);
     stored.map(|stored| stored.files).unwrap_or_default()
 }

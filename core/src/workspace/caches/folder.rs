@@ -1,21 +1,27 @@
 //! The folder of the caches beside a store. Files in it may be deleted at any time, the oldest
-//! first.
+//! first. Those of an encrypted store are enciphered, their names too.
 
 use std::ffi::{CString, OsStr};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use bytes::Bytes;
 
-use crate::store::WORKSPACES_DIR;
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectId};
+use crate::store::{Store, StoreKeys, WORKSPACES_DIR, decipher, encipher};
 use crate::workspace::disk::folder::{EntryKind, Folder};
-use crate::workspace::disk::stat::Stat;
+use crate::workspace::disk::stat::{FileTime, Stat};
+use crate::workspace::disk::temp_file::TempFile;
 
 /// The prefix of names of notes.
 pub(in crate::workspace) const NOTES_PREFIX: &str = "notes-";
 
 /// Largest file that is read, in bytes: some ten million files.
 const MAX_BYTES: u64 = 1 << 30;
+
+/// Hex digits of a name.
+pub(super) const DIGITS: usize = 32;
 
 /// Only the owner of a store reads what is in it.
 pub(in crate::workspace) const MODE: u32 = 0o600;
@@ -34,24 +40,88 @@ pub(in crate::workspace) fn open_folder(store: &Path) -> io::Result<Folder> {
     }
 }
 
-/// The bytes of a file; nothing when there is none, or anything else.
-pub(in crate::workspace) fn read(folder: &Folder, name: &str) -> Option<Bytes> {
-    let mut file = folder.read(OsStr::new(name)).ok()?;
-    let stat = Stat::from(&rustix::fs::fstat(&file).ok()?);
-    if stat.kind() != EntryKind::File || stat.size > MAX_BYTES {
-        return None;
+/// The caches of one store.
+#[derive(Debug)]
+pub(in crate::workspace) struct CacheFolder {
+    folder: Folder,
+    keys: Option<StoreKeys>,
+}
+
+impl CacheFolder {
+    /// The caches of `store`; their folder is made if need be.
+    pub(in crate::workspace) fn open(store: &Store) -> io::Result<Self> {
+        Ok(Self { folder: open_folder(store.dir())?, keys: store.keys().copied() })
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(stat.size).ok()?);
-    file.read_to_end(&mut bytes).ok()?;
-    Some(bytes.into())
+
+    /// The caches of `store`, to be read; the folder is not made.
+    pub(in crate::workspace) fn peek(store: &Store) -> io::Result<Self> {
+        let folder = Folder::open(&store.dir().join(WORKSPACES_DIR))?;
+        Ok(Self { folder, keys: store.keys().copied() })
+    }
+
+    /// The name of the file of what is called `name`, which is behind `prefix`.
+    pub(in crate::workspace) fn file_name(&self, prefix: &str, name: &[u8]) -> String {
+        let digest = ObjectId::of(Kind::Blob, name);
+        let digest = match &self.keys {
+            Some(keys) => keys.keyed(digest.as_bytes()),
+            None => digest,
+        };
+        format!("{prefix}{}", digest.short(DIGITS))
+    }
+
+    /// The clock of the file system, now.
+    pub(in crate::workspace) fn moment(&self) -> io::Result<FileTime> {
+        Ok(FileTime::of_change(&Stat::from(&self.folder.touch()?)))
+    }
+
+    /// The bytes of a file; nothing when there is none, or anything else.
+    pub(in crate::workspace) fn read(&self, name: &str) -> Option<Bytes> {
+        let mut file = self.folder.read(OsStr::new(name)).ok()?;
+        let stat = Stat::from(&rustix::fs::fstat(&file).ok()?);
+        if stat.kind() != EntryKind::File || stat.size > MAX_BYTES {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(stat.size).ok()?);
+        file.read_to_end(&mut bytes).ok()?;
+        match &self.keys {
+            Some(keys) => decipher(keys, &bytes).map(Bytes::from),
+            None => Some(bytes.into()),
+        }
+    }
+
+    /// Gives the file `name` this content, in place of what was there; whether there was none. Of
+    /// several processes that do so at once one wins.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be written, `Locked` or `Conflict` when somebody else was faster.
+    pub(in crate::workspace) fn write(&self, name: &str, parts: &[&[u8]]) -> Result<bool> {
+        let failed = |error| Error::io("write a cache", error);
+        let name = OsStr::new(name);
+        let before = self.folder.find(name).map_err(failed)?;
+        let (part, mut file) = TempFile::file(&self.folder, name, MODE)?;
+        match &self.keys {
+            Some(keys) => {
+                let bytes = encipher(keys, &parts.concat()).map_err(failed)?;
+                file.write_all(&bytes).map_err(failed)?;
+            }
+            None => parts.iter().try_for_each(|part| file.write_all(part)).map_err(failed)?,
+        }
+        part.name(name, before.as_ref())?;
+        Ok(before.is_none())
+    }
+
+    /// Removes the oldest files that `is_one` is true of while there are more than `most`.
+    pub(in crate::workspace) fn bound(
+        &self,
+        most: usize,
+        is_one: &dyn Fn(&[u8]) -> bool,
+    ) -> io::Result<()> {
+        bound(&self.folder, most, is_one)
+    }
 }
 
 /// Removes the oldest files that `is_one` is true of while there are more than `most`.
-pub(in crate::workspace) fn bound(
-    folder: &Folder,
-    most: usize,
-    is_one: &dyn Fn(&[u8]) -> bool,
-) -> io::Result<()> {
+fn bound(folder: &Folder, most: usize, is_one: &dyn Fn(&[u8]) -> bool) -> io::Result<()> {
     let mut files = Vec::new();
     for (name, _) in folder.names()?.into_iter().filter(|(name, _)| is_one(name.as_bytes())) {
         // One that is gone by now needs no removing.

@@ -8,5 +8,5 @@ mod folder;
 mod notes;
 
 pub use self::adoptions::{AdoptionCache, FileMark};
-pub(super) use self::folder::{MODE, NOTES_PREFIX, bound, open_folder, read};
+pub(super) use self::folder::{CacheFolder, NOTES_PREFIX};
 pub use self::notes::{Claim, read_note, write_note};

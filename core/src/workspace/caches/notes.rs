@@ -4,27 +4,22 @@
 //! time. A reader verifies what it finds, and a note is worth nothing without the store.
 
 use std::ffi::OsStr;
-use std::io::Write;
 
 use bytes::Bytes;
 
-use super::folder::{MODE, NOTES_PREFIX, bound, open_folder, read};
+use super::folder::{CacheFolder, DIGITS, MODE, NOTES_PREFIX, open_folder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ID_BYTES, Kind, ObjectId};
 use crate::store::Store;
-use crate::workspace::disk::temp_file::TempFile;
 
 /// Files of notes that a store keeps; the oldest go.
 const MAX_FILES: usize = 64;
 
-/// Hex digits of a name.
-const DIGITS: usize = 32;
-
 /// Returns the note `name` of `store`; `None` when there is none or it is not whole.
 #[must_use]
 pub fn read_note(store: &Store, name: &str) -> Option<Bytes> {
-    let folder = open_folder(store.dir()).ok()?;
-    let bytes = read(&folder, &file_name(name))?;
+    let folder = CacheFolder::open(store).ok()?;
+    let bytes = folder.read(&folder.file_name(NOTES_PREFIX, name.as_bytes()))?;
     let (sum, rest) = bytes.split_first_chunk::<ID_BYTES>()?;
     (ObjectId::of(Kind::Blob, rest).as_bytes() == sum).then(|| bytes.slice(ID_BYTES..))
 }
@@ -36,29 +31,17 @@ pub fn read_note(store: &Store, name: &str) -> Option<Bytes> {
 /// `Io` when it cannot be written.
 pub fn write_note(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
     let failed = |error| Error::io("write notes", error);
-    let folder = open_folder(store.dir()).map_err(failed)?;
-    let name = file_name(name);
-    let name = OsStr::new(&name);
-    let before = folder.find(name).map_err(failed)?;
-    let written = TempFile::file(&folder, name, MODE).and_then(|(part, mut file)| {
-        let sum = ObjectId::of(Kind::Blob, bytes);
-        for part in [sum.as_bytes(), bytes] {
-            file.write_all(part).map_err(failed)?;
-        }
-        part.name(name, before.as_ref())
-    });
-    match written {
+    let folder = CacheFolder::open(store).map_err(failed)?;
+    let name = folder.file_name(NOTES_PREFIX, name.as_bytes());
+    match folder.write(&name, &[ObjectId::of(Kind::Blob, bytes).as_bytes(), bytes]) {
         // What another process knows is as good.
         Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::Conflict) => Ok(()),
         Err(error) => Err(error),
-        Ok(()) if before.is_some() => Ok(()),
-        Ok(()) => bound(&folder, MAX_FILES, &|name| name.starts_with(NOTES_PREFIX.as_bytes()))
+        Ok(false) => Ok(()),
+        Ok(true) => folder
+            .bound(MAX_FILES, &|name| name.starts_with(NOTES_PREFIX.as_bytes()))
             .map_err(failed),
     }
-}
-
-fn file_name(name: &str) -> String {
-    format!("{NOTES_PREFIX}{}", ObjectId::of(Kind::Blob, name.as_bytes()).short(DIGITS))
 }
 
 /// The right to do something in a store that only one process is to do at a time. It goes with the
@@ -81,7 +64,8 @@ impl Claim {
     #[must_use]
     pub fn take(dir: &std::path::Path, name: &str) -> Option<Self> {
         let folder = open_folder(dir).ok()?;
-        let name = file_name(name);
+        let digest = ObjectId::of(Kind::Blob, name.as_bytes()).short(DIGITS);
+        let name = format!("{NOTES_PREFIX}{digest}");
         let name = OsStr::new(&name);
         // Made by whoever comes first; where two are at once, one opens that of the other.
         let file = folder.create(name, MODE).or_else(|_| folder.read(name)).ok()?;

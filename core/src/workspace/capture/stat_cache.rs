@@ -4,8 +4,7 @@
 //! else. It is written whole under a name of its own and then renamed, never synced, and read only
 //! if it verifies. Two captures at once each keep what they saw, and the one that ends later stays.
 
-use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::{fmt, fs};
 
@@ -15,10 +14,8 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::store::{Store, WORKSPACES_DIR};
-use crate::workspace::caches::{MODE, NOTES_PREFIX, bound, open_folder, read};
-use crate::workspace::disk::folder::Folder;
-use crate::workspace::disk::stat::{FileTime, Stat};
-use crate::workspace::disk::temp_file::TempFile;
+use crate::workspace::caches::{CacheFolder, NOTES_PREFIX};
+use crate::workspace::disk::stat::FileTime;
 
 /// Files of directories that a store keeps; the oldest go.
 const MAX_FILES: usize = 16;
@@ -26,12 +23,9 @@ const MAX_FILES: usize = 16;
 /// About how many bytes of a cache a file takes.
 const BYTES_PER_FILE: u64 = 60;
 
-/// Hex digits of a file's name.
-const DIGITS: usize = 32;
-
 /// The table of an earlier capture of a directory, and the time at which this one began.
 pub struct StatCache {
-    folder: Folder,
+    folder: CacheFolder,
     name: String,
     /// The path of the directory, hashed.
     directory: ObjectId,
@@ -58,11 +52,11 @@ impl StatCache {
     pub fn open(store: &Store, dir: &Path) -> Result<Self> {
         let failed = |error| Error::io(format!("open the cache of {}", dir.display()), error);
         let path = fs::canonicalize(dir).map_err(failed)?;
-        let folder = open_folder(store.dir()).map_err(failed)?;
-        let moment = FileTime::of_change(&Stat::from(&folder.touch().map_err(failed)?));
-        let directory = ObjectId::of(Kind::Blob, path.as_os_str().as_encoded_bytes());
-        let name = directory.short(DIGITS);
-        let table = read(&folder, &name).and_then(|bytes| Table::decode(&bytes, &directory));
+        let folder = CacheFolder::open(store).map_err(failed)?;
+        let moment = folder.moment().map_err(failed)?;
+        let bytes = path.as_os_str().as_encoded_bytes();
+        let (directory, name) = (ObjectId::of(Kind::Blob, bytes), folder.file_name("", bytes));
+        let table = folder.read(&name).and_then(|bytes| Table::decode(&bytes, &directory));
         Ok(Self { folder, name, directory, moment, table })
     }
 
@@ -97,9 +91,10 @@ impl StatCache {
     #[must_use]
     pub fn known_files(store: &Store, dir: &Path) -> u64 {
         let Ok(path) = fs::canonicalize(dir) else { return 0 };
-        let directory = ObjectId::of(Kind::Blob, path.as_os_str().as_encoded_bytes());
-        let file = store.dir().join(WORKSPACES_DIR).join(directory.short(DIGITS));
-        fs::metadata(file).map_or(0, |found| found.len() / BYTES_PER_FILE)
+        let Ok(folder) = CacheFolder::peek(store) else { return 0 };
+        let name = folder.file_name("", path.as_os_str().as_encoded_bytes());
+        fs::metadata(store.dir().join(WORKSPACES_DIR).join(name))
+            .map_or(0, |found| found.len() / BYTES_PER_FILE)
     }
 
     /// Returns the table, if there is one.
@@ -113,19 +108,12 @@ impl StatCache {
     }
 
     fn write(&self, draft: &TableDraft, root: &ObjectId) -> Result<()> {
-        let failed = |error| Error::io("write the cache of a directory", error);
-        let name = OsStr::new(&self.name);
-        let before = self.folder.find(name).map_err(failed)?;
-        let (part, mut file) = TempFile::file(&self.folder, name, MODE)?;
         let [header, checksum] = draft.encode(root, &self.directory);
-        for bytes in [&header[..], draft.blocks(), &checksum[..]] {
-            file.write_all(bytes).map_err(failed)?;
-        }
-        part.name(name, before.as_ref())
+        self.folder.write(&self.name, &[&header[..], draft.blocks(), &checksum[..]]).map(drop)
     }
 
     /// Removes the oldest caches of directories while there are too many.
     fn bound(&self) -> io::Result<()> {
-        bound(&self.folder, MAX_FILES, &|name| !name.starts_with(NOTES_PREFIX.as_bytes()))
+        self.folder.bound(MAX_FILES, &|name| !name.starts_with(NOTES_PREFIX.as_bytes()))
     }
 }

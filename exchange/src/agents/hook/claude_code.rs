@@ -21,6 +21,17 @@ pub(super) const MOMENTS: &[(&str, EventKind)] = &[
     ("SessionEnd", EventKind::End),
 ];
 
+/// The file below the settings that makes the command `/rollback` known, for the hook to answer.
+pub(super) const ROLLBACK: (&str, &str) = (
+    "commands/rollback.md",
+    "---\n\
+     description: Go back to before the newest prompt, files and session (turntree)\n\
+     argument-hint: \"[N | to TURN]\"\n\
+     ---\n\
+     The hook of turntree answers this command before you see it, and it did not run. Change nothing, \
+     and say that 'turntree hook check' tells why.\n",
+);
+
 /// Tools that change no file.
 const HARMLESS: &[&str] = &[
     "AskUserQuestion",

@@ -2,6 +2,14 @@
 
 use serde_json::{Map, Value};
 
+/// What the agent is told when no hook answers the command.
+macro_rules! unanswered {
+    () => {
+        "(The hook of turntree answers this command before you see it, and it did not run. Change \
+         nothing, and say that 'turntree hook check' tells why.)"
+    };
+}
+
 use super::{Effect, EventKind, TouchedFile, named_file};
 
 /// The events of the client.
@@ -17,6 +25,26 @@ pub(super) const MOMENTS: &[(&str, EventKind)] = &[
 
 /// Events of which nothing is made, and that nobody else has.
 const OTHERS: &[&str] = &["BeforeModel", "AfterModel", "BeforeToolSelection"];
+
+/// The file below the settings that makes the command `/rollback` known, for the hook to answer. The
+/// client replaces the command by this prompt.
+pub(super) const ROLLBACK: (&str, &str) = (
+    "commands/rollback.toml",
+    concat!(
+        "description = \"Go back to before the newest prompt, files and session (turntree)\"\n",
+        "prompt = \"\"\"/rollback {{args}}\n\n",
+        unanswered!(),
+        "\"\"\"\n"
+    ),
+);
+
+/// What stands behind the command in the prompt.
+const UNANSWERED: &str = unanswered!();
+
+/// What a person said, without what the file of a command adds.
+pub(super) fn said(prompt: &str) -> &str {
+    prompt.strip_suffix(UNANSWERED).map_or(prompt, str::trim_end)
+}
 
 /// Tools that change no file.
 const HARMLESS: &[&str] = &[

@@ -88,6 +88,17 @@ impl Dialect {
         }
     }
 
+    /// Returns the file that makes the command `/rollback` known to the client: its path below the
+    /// directory of the settings, and its content. Nothing for a client that knows no such files.
+    #[must_use]
+    pub const fn rollback_command(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::ClaudeCode => Some(claude_code::ROLLBACK),
+            Self::Gemini => Some(gemini::ROLLBACK),
+            Self::Codex => None,
+        }
+    }
+
     /// The dialect called `name`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -182,6 +193,8 @@ pub struct HookEvent {
     pub cwd: Option<PathBuf>,
     /// The tool, before and after it runs.
     pub tool: Option<ToolEvent>,
+    /// What the user said, at a prompt.
+    pub prompt: Option<String>,
 }
 
 impl HookEvent {
@@ -221,7 +234,12 @@ impl HookEvent {
         };
         let tool = is_tool.then(|| tool(&event, dialect, moment));
         let cwd = path("cwd");
-        Ok(Self { dialect, name, moment, session, transcript, main, cwd, tool })
+        let is_prompt = moment == EventKind::Prompt;
+        let prompt = text(&event, "prompt").filter(|_| is_prompt).map(|prompt| match dialect {
+            Dialect::Gemini => gemini::said(prompt).to_owned(),
+            Dialect::ClaudeCode | Dialect::Codex => prompt.to_owned(),
+        });
+        Ok(Self { dialect, name, moment, session, transcript, main, cwd, tool, prompt })
     }
 
     /// The same without what is long: enough to do what is done at this moment once more.
@@ -279,6 +297,33 @@ impl HookEvent {
         specific.extend(output.map(|output| ("updatedToolOutput".to_owned(), output)));
         answer.insert("hookSpecificOutput".into(), specific.into());
         Some(Value::Object(answer).to_string())
+    }
+
+    /// Returns the answer that ends a prompt before the agent sees it: `reason` is shown to the user,
+    /// and the prompt is no part of the conversation. Nothing at any other moment.
+    #[must_use]
+    pub fn refusal(&self, reason: &str) -> Option<String> {
+        let decision = match self.dialect {
+            Dialect::ClaudeCode | Dialect::Codex => "block",
+            Dialect::Gemini => "deny",
+        };
+        let answer = json!({"decision": decision, "reason": reason});
+        (self.moment == EventKind::Prompt).then(|| answer.to_string())
+    }
+
+    /// Returns the answer that stops the agent, where the client stops at this moment; `question` is
+    /// shown to its user. Codex goes on, with the question in place of the output of the tool.
+    #[must_use]
+    pub fn stop(&self, question: &str) -> Option<String> {
+        let stops = match (self.dialect, self.moment) {
+            // After a tool that has failed it goes on whatever it is told.
+            (Dialect::ClaudeCode, EventKind::AfterTool) => self.name == "PostToolUse",
+            (Dialect::ClaudeCode, EventKind::BeforeTool) => true,
+            (Dialect::Codex | Dialect::Gemini, moment) => moment == EventKind::AfterTool,
+            (Dialect::ClaudeCode, _) => false,
+        };
+        let answer = json!({"continue": false, "stopReason": question});
+        stops.then(|| answer.to_string())
     }
 
     /// Returns the output of the tool with every text replaced for which `shorten` has another

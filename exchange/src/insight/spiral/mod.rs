@@ -8,7 +8,7 @@
 //! | verdict | means |
 //! |---|---|
 //! | none | no sign |
-//! | progress | the same call again and again, and each changed something |
+//! | progress | the same call, or the same file, again and again, and each time something new came of it |
 //! | suspected | a sign, and what it did to the files is not known or not the same |
 //! | confirmed | a sign, and the files are what they were |
 //!
@@ -264,9 +264,19 @@ fn same_file(steps: &[SpiralStep], window: usize) -> Option<Sign> {
     let ends = about.first().zip(about.last());
     let unmoved =
         ends.is_some_and(|(first, last)| first.files.is_some() && first.files == last.files);
-    let verdict = if unmoved { SpiralVerdict::Confirmed } else { SpiralVerdict::Suspected };
+    let verdict = match unmoved {
+        true => SpiralVerdict::Confirmed,
+        false if is_each_new(&about, path) => SpiralVerdict::Progress,
+        false => SpiralVerdict::Suspected,
+    };
     let (kind, path) = (SignKind::SameFile, Some(path.clone()));
     Some(Sign { kind, path, turns: turns(&about), verdict })
+}
+
+/// Returns whether every step made of the file what it was at none of the others: steady work.
+fn is_each_new(steps: &[&SpiralStep], path: &String) -> bool {
+    let made = steps.iter().map(|step| step.changed.get(path).copied().flatten());
+    made.collect::<Option<BTreeSet<_>>>().is_some_and(|made| made.len() == steps.len())
 }
 
 fn turns(steps: &[&SpiralStep]) -> Vec<u64> {
@@ -328,6 +338,18 @@ mod tests {
         assert_eq!((sign.kind, sign.path.as_deref()), (SignKind::SameFile, Some("a.rs")));
         assert_eq!(sign.turns, (41..=48).collect::<Vec<_>>());
         assert_eq!(found.rollback_to, Some(40));
+    }
+
+    #[test]
+    fn steady_writes_to_one_file_are_progress() {
+        let steps: Vec<SpiralStep> =
+            (1..=8).map(|turn| step(turn, "write", &turn.to_string(), &turn.to_string())).collect();
+        let found = find_spiral(&steps, SPIRAL_WINDOW);
+        assert_eq!((found.verdict, found.rollback_to), (SpiralVerdict::Progress, None));
+        // One that changes nothing among them is a sign again.
+        let mut steps = steps;
+        steps[6].changed.clear();
+        assert_eq!(find_spiral(&steps, SPIRAL_WINDOW).verdict, SpiralVerdict::Suspected);
     }
 
     #[test]

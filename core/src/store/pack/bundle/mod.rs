@@ -19,6 +19,7 @@
 //! Specified in `format-spec/bundle.md`.
 
 mod read;
+mod salvage;
 mod write;
 
 use std::io::{self, ErrorKind};

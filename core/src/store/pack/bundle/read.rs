@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::super::frames::{Frames, Medium};
+use super::super::frames::{Frames, Home};
 use super::super::layout::{
-    BlockKind, FRAME_HEADER_BYTES, TABLE_ENTRY_BYTES, decode_table, table_checksum,
+    BlockInfo, BlockKind, FRAME_HEADER_BYTES, TABLE_ENTRY_BYTES, decode_table, table_checksum,
 };
 use super::super::{BlockCache, PackId};
 use super::{
@@ -16,22 +16,23 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId};
 use crate::store::format::codec::{decompress_block, plausible_block};
 use crate::store::io::ReadAt;
+use crate::store::medium::Medium;
 
 /// Bytes of decoded blocks that are kept while reading: bases, and parts.
-const CACHE_BYTES: usize = 24 << 20;
+pub(super) const CACHE_BYTES: usize = 24 << 20;
 
 /// An open bundle.
 pub struct BundleFile {
-    footer: Footer,
-    name: ObjectId,
-    bytes: u64,
-    front: String,
-    outside: Vec<(ObjectId, Kind, Outside)>,
+    pub(super) footer: Footer,
+    pub(super) name: ObjectId,
+    pub(super) bytes: u64,
+    pub(super) front: String,
+    pub(super) outside: Vec<(ObjectId, Kind, Outside)>,
     /// As they are stored.
-    operations: Vec<u8>,
-    frames: Frames,
+    pub(super) operations: Vec<u8>,
+    pub(super) frames: Frames,
     /// First ordinal, objects and kind of each block of objects.
-    blocks: Vec<(u32, u32, Kind)>,
+    pub(super) blocks: Vec<(u32, u32, Kind)>,
 }
 
 impl BundleFile {
@@ -82,14 +83,10 @@ impl BundleFile {
         let whole = table_checksum(&table) == footer.table;
         let table = Some(table).filter(|_| whole).and_then(|table| decode_table(&table, &totals));
         let table = table.ok_or_else(|| malformed(totals.end, "a table of blocks"))?;
-        let blocks = table.iter().filter_map(|block| match block.kind {
-            BlockKind::Objects(kind) => Some((block.first, block.objects, kind)),
-            BlockKind::Tombstone | BlockKind::Parts => None,
-        });
-        let blocks = blocks.collect();
-        let table = table.into_iter().map(Some).collect();
+        let table: Vec<_> = table.into_iter().map(Some).collect();
+        let blocks = object_blocks(&table);
         let salt = salt(&footer.front);
-        let frames = Frames::new(PackId(name), Medium::File(file), salt, table);
+        let frames = Frames::new(PackId(name), Home::Bundle, Medium::File(file), salt, table);
         let name = ObjectId::from_bytes(name);
         Ok(Self { footer, name, bytes, front, outside, operations, frames, blocks })
     }
@@ -184,10 +181,16 @@ impl BundleFile {
 
     /// Resolves a link, if its target is known already.
     fn id_at(&self, ids: &[ObjectId], link: u32) -> Option<ObjectId> {
-        match link.checked_sub(self.footer.objects) {
-            None => ids.get(link as usize).copied(),
-            Some(outside) => self.outside.get(outside as usize).map(|(id, ..)| *id),
+        match link < self.footer.objects {
+            true => ids.get(link as usize).copied(),
+            false => self.outside_at(link),
         }
+    }
+
+    /// The id outside with this ordinal.
+    pub(super) fn outside_at(&self, link: u32) -> Option<ObjectId> {
+        let outside = link.checked_sub(self.footer.objects)?;
+        self.outside.get(outside as usize).map(|(id, ..)| *id)
     }
 
     fn other_size(&self) -> Error {
@@ -203,8 +206,17 @@ impl fmt::Debug for BundleFile {
     }
 }
 
+/// First ordinal, objects and kind of the blocks of objects, rising.
+pub(super) fn object_blocks(table: &[Option<BlockInfo>]) -> Vec<(u32, u32, Kind)> {
+    let blocks = table.iter().flatten().filter_map(|block| match block.kind {
+        BlockKind::Objects(kind) => Some((block.first, block.objects, kind)),
+        BlockKind::Tombstone | BlockKind::Parts => None,
+    });
+    blocks.collect()
+}
+
 /// Checks the claimed size of the operations, before anything is allocated.
-fn may_hold(stored_bytes: u32, raw_bytes: u64) -> bool {
+pub(super) fn may_hold(stored_bytes: u32, raw_bytes: u64) -> bool {
     let raw = u32::try_from(raw_bytes).is_ok_and(|raw| plausible_block(stored_bytes, raw));
     raw && raw_bytes <= MAX_OPERATIONS_BYTES
 }

@@ -85,11 +85,16 @@ pub(super) fn apply_document(
     let snapshot = read(&mut checker)?;
     let mut sections = Sections { sink, builder, bytes };
     snapshot.write(&checker, &mut sections)?;
+    // The type of a snapshot has the count among its metadata; the files have it beside them.
+    let inner = snapshot.metadata.iter().rfind(|(name, _)| name == "tokenCount");
+    let inner = inner
+        .map(|(_, part)| part)
+        .filter(|part| part.json.get().bytes().next().is_some_and(|byte| byte.is_ascii_digit()));
     let metadata = sections.facts(&[
         (ID, Some(&snapshot.id)),
         (SESSION, Some(&snapshot.session)),
         (TIMESTAMP, snapshot.timestamp.as_ref()),
-        (TOKENS, snapshot.tokens.as_ref()),
+        (TOKENS, snapshot.tokens.as_ref().or(inner)),
         (SUMMARY, snapshot.summary.as_ref()),
     ]);
     let mut records: Vec<_> =

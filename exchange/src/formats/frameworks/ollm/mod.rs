@@ -35,7 +35,10 @@ use super::OLLM_TOKENS as TOKENS;
 pub use export::{OllmCompat, SnapshotFacts, export_context};
 pub use folder::{OllmReport, folders_of, import_folder};
 pub use intent::export_intent;
-pub use mode::{MODES_SUFFIX, RECENT_MESSAGES, Transition, TransitionFacts, export_mode, latest};
+pub use mode::{
+    MODES_SUFFIX, PastTransition, RECENT_MESSAGES, Transition, TransitionFacts, export_mode,
+    latest, past_transitions,
+};
 pub use state_xml::{StateSnapshot, read_state_snapshot, state_snapshot};
 
 const CONTEXT_NAME: &str = "ollm-context";

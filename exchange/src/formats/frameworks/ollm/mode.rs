@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use turntree::context::{Builder, Context, MAIN_AGENT, MessageEntry, Role, agent_section};
 use turntree::error::{Error, Result};
-use turntree::object::{Commit, Kind as Object, ObjectId, ObjectSink, ObjectSource, Trigger};
+use turntree::object::{Commit, Kind as Object, ObjectId, ObjectSink, ObjectSource, Time, Trigger};
 use turntree::repo::Repository;
 use turntree::tree::Item;
 
@@ -245,6 +245,53 @@ pub fn latest(repo: &Repository, session: &str, from: &str, to: &str) -> Result<
         }
     }
     Ok(None)
+}
+
+/// A transition that a session has made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastTransition {
+    /// Its snapshot.
+    pub id: ObjectId,
+    /// The time of it.
+    pub time: Time,
+    /// The mode that ended.
+    pub from: String,
+    /// The mode that began.
+    pub to: String,
+    /// The work of the agent.
+    pub task: Option<String>,
+}
+
+/// Returns the transitions of `session` that are still there, oldest first, and the number of those
+/// that have expired.
+///
+/// # Errors
+/// As for reading commits.
+pub fn past_transitions(repo: &Repository, session: &str) -> Result<(Vec<PastTransition>, u64)> {
+    let branch = turntree::repo::BranchName::main(&format!("{session}{MODES_SUFFIX}"))?;
+    let (mut found, mut expired) = (Vec::new(), 0);
+    let Some(tip) = repo.tip(&branch) else { return Ok((found, expired)) };
+    let state = agent_section(MAIN_AGENT, "state")?;
+    for entry in repo.history(&[tip], &[])?.first_parent() {
+        let entry = entry?;
+        if repo.store().tombstone(&entry.commit.tree).is_some() {
+            expired += 1;
+            continue;
+        }
+        let context = repo.context(&entry.id)?;
+        let stored = StoredValues { source: repo.store(), context: &context };
+        let text = |name: &str| -> Result<Option<String>> {
+            let json = stored.entry(&state, name)?;
+            Ok(json.and_then(|json| serde_json::from_str(&json).ok()))
+        };
+        // What else is on the line is no transition.
+        if let (Some(from), Some(to)) = (text(FROM)?, text(TO)?) {
+            let (id, time, task) = (entry.id, entry.commit.time, text(TASK)?);
+            found.push(PastTransition { id, time, from, to, task });
+        }
+    }
+    found.reverse();
+    Ok((found, expired))
 }
 
 /// The facts of a file beside its context, as JSON.

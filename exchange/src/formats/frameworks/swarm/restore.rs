@@ -281,7 +281,7 @@ struct RestoreRun<'a> {
     configuration: &'a Configuration,
     preserve_prompts: bool,
     compat: SwarmCompat,
-    /// Recorded prompts of the agents that are no delegation instances.
+    /// Recorded prompts of the agents, by the names of the configuration.
     prompts: BTreeMap<String, Option<String>>,
     agents: Vec<RestoredAgent>,
     warnings: Vec<RestoreWarning>,
@@ -310,6 +310,10 @@ impl RestoreRun<'_> {
                 self.skip(name, true, delegator);
                 return Ok(());
             }
+        }
+        // An agent that only others delegate to is recorded by its instances alone.
+        if delegator.is_some() && !self.recorded.agents.iter().any(|(name, _)| name == base) {
+            self.prompts.entry(base.to_owned()).or_insert_with(|| facts.prompt.clone());
         }
         if facts.prompt != today.system_prompt {
             self.changed_prompts.push(name.to_owned());

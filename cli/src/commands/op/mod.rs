@@ -1,5 +1,7 @@
 //! `op`: the log of operations.
 
+mod forget;
+
 use std::collections::HashSet;
 use std::io::Write;
 
@@ -8,6 +10,7 @@ use turntree::ErrorKind;
 use turntree::object::Time;
 use turntree::repo::OperationEntry;
 
+use self::forget::Forget;
 use super::Verb;
 use super::undo::line;
 use crate::porcelain::undoing::adopted;
@@ -20,7 +23,7 @@ use crate::view::{clock, json};
 /// Columns of the name of an actor.
 const ACTOR_COLUMNS: usize = 20;
 
-/// List operations, or show one
+/// List operations, show one, or forget old ones
 ///
 /// An operation is one change of branches, tags, pins, policies and HEAD, with its author: every command
 /// that changes a ref is one. 'turntree undo' takes one back, and --at-op shows the store as it was
@@ -31,6 +34,7 @@ const ACTOR_COLUMNS: usize = 20;
   turntree op log --ref refs/heads/nightly/main
   turntree op show 41
   turntree log --at-op 41
+  turntree op forget --before 90d
   turntree op log --json | jq 'select(.in_force | not)'")]
 pub(crate) struct Op {
     #[command(subcommand)]
@@ -41,6 +45,7 @@ pub(crate) struct Op {
 enum OpCommand {
     Log(OpLog),
     Show(OpShow),
+    Forget(Forget),
 }
 
 /// List operations, newest first
@@ -64,7 +69,10 @@ struct OpShow {
 
 impl Verb for Op {
     fn reads_only(&self) -> bool {
-        true
+        match &self.action {
+            Some(OpCommand::Forget(forget)) => forget.reads_only(),
+            _ => true,
+        }
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
@@ -72,6 +80,7 @@ impl Verb for Op {
             None => OpLog { max_count: None, name: None }.run(run),
             Some(OpCommand::Log(log)) => log.run(run),
             Some(OpCommand::Show(show)) => show.run(run),
+            Some(OpCommand::Forget(forget)) => forget.run(run),
         }
     }
 }

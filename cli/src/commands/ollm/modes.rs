@@ -1,0 +1,96 @@
+//! `ollm modes`: which modes an agent has gone through, how often and for how long.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree_exchange::formats::ollm::{MODES_SUFFIX, PastTransition, past_transitions};
+
+use crate::porcelain::revision::known_branch_of;
+use crate::program::complete::sessions;
+use crate::program::invocation::Invocation;
+use crate::view::clock;
+use crate::view::error::{Answer, Result};
+use crate::view::json;
+use crate::view::output::{FAINT, ID, NAME};
+use crate::view::render::{ID_DIGITS, count, harmless};
+
+/// Show the changes of mode of a session: how often each was made, and the time in each mode
+///
+/// Changes that have expired are counted and no more.
+#[derive(Debug, Args)]
+pub(crate) struct ShowModes {
+    /// The session; that of HEAD by default
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
+    session: Option<String>,
+    /// Show each change, oldest first
+    #[arg(long)]
+    replay: bool,
+}
+
+impl ShowModes {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let branch = known_branch_of(&repo, self.session.as_deref(), None)?;
+        let session = branch.session().trim_end_matches(MODES_SUFFIX);
+        let (past, expired) = past_transitions(&repo, session)?;
+        let (counts, times) = (counts(&past), times(&past));
+        if run.out.json {
+            run.out.record(&json::ModesRecord::new(session, &past, expired, &counts, &times))?;
+            return Ok(Answer::Yes);
+        }
+        let paint = run.out.paint;
+        let expired = if expired > 0 { format!(", {expired} expired") } else { String::new() };
+        let name = paint.paint(NAME, session);
+        writeln!(run.out, "{name}: {}{expired}", count(past.len() as u64, "change"))?;
+        if self.replay {
+            for (index, change) in past.iter().enumerate() {
+                let next = past.get(index + 1);
+                let stayed = next.map(|next| next.time.micros - change.time.micros);
+                let stayed = stayed.map(|micros| format!(", for {}", clock::length(micros)));
+                let task = change.task.as_ref().map(|task| format!(": {}", harmless(task)));
+                writeln!(
+                    run.out,
+                    "{} {} {} to {}{}{}",
+                    paint.paint(ID, change.id.short(ID_DIGITS)),
+                    paint.paint(FAINT, clock::rfc3339(change.time)),
+                    harmless(&change.from),
+                    harmless(&change.to),
+                    stayed.unwrap_or_default(),
+                    task.unwrap_or_default(),
+                )?;
+            }
+            return Ok(Answer::Yes);
+        }
+        for ((from, to), made) in &counts {
+            writeln!(run.out, "{made:>4}  {} to {}", harmless(from), harmless(to))?;
+        }
+        for (mode, micros) in &times {
+            writeln!(run.out, "in {} for {}", harmless(mode), clock::length(*micros))?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+/// How often each change was made.
+fn counts(past: &[PastTransition]) -> BTreeMap<(String, String), u64> {
+    let mut counts = BTreeMap::new();
+    for change in past {
+        *counts.entry((change.from.clone(), change.to.clone())).or_default() += 1;
+    }
+    counts
+}
+
+/// The time in each mode that was entered and left, in microseconds.
+fn times(past: &[PastTransition]) -> BTreeMap<String, i64> {
+    let mut times = BTreeMap::new();
+    for pair in past.windows(2) {
+        if let [entered, left] = pair
+            && entered.to == left.from
+        {
+            *times.entry(entered.to.clone()).or_default() += left.time.micros - entered.time.micros;
+        }
+    }
+    times
+}

@@ -1,0 +1,212 @@
+//! Prompts that ask to go back, answered before the agent sees them; and the first one after that.
+//!
+//! ```text
+//! 1 <- 2 <- 3 <- 4 (back to 1)      main: what the person went back to
+//!           \
+//!            5 <- 6                 main-client: 5 has the files of 4, and the client's own memory
+//! ```
+//!
+//! No hook can cut the conversation of a client, so the next prompt goes on with what was taken back.
+//! It begins with the files as they are by then: whoever goes back to before it finds these.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use turntree::Result;
+use turntree::context::Builder;
+use turntree::object::Trigger;
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
+use turntree::workspace::{ChangeKind, RewindReport};
+use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent};
+use turntree_exchange::{RollbackIntent, client_line, is_client_line, rollback_intent};
+
+use super::turn::HookTurn;
+use crate::porcelain::rewind::{RewindRun, checked};
+use crate::porcelain::rollback::{RollbackRequest, prompts_at, question};
+use crate::program::here::workspace_of;
+use crate::program::live::HOOK;
+use crate::view::error::{Failure, Result as Outcome};
+use crate::view::render::{count, harmless};
+
+/// The longest time for a rollback; clients wait a little longer for it.
+pub(super) const BACK_TIME: Duration = Duration::from_secs(55);
+
+/// Files that are named.
+const MAX_NAMED: usize = 10;
+
+/// Returns what a prompt asks for when it asks to go back.
+pub(super) fn asked_back(event: &HookEvent) -> Option<RollbackIntent> {
+    rollback_intent(event.prompt.as_deref()?)
+}
+
+impl HookTurn<'_> {
+    /// Goes back, and returns what the client is told in place of the prompt. Whatever comes of it, the
+    /// agent does not see the prompt.
+    pub(super) fn go_back(&self) -> Option<String> {
+        let stopped =
+            "turntree: going back was stopped after a minute. 'turntree rollback' finishes it.";
+        self.watch.say_at_end(self.event.refusal(stopped));
+        let reason = match self.went_back() {
+            Ok(Some(reason)) => reason,
+            Ok(None) => {
+                "turntree: this session is not in the store, so nothing was done.".to_owned()
+            }
+            Err(failure) => told_failure(&failure),
+        };
+        self.event.refusal(&reason)
+    }
+
+    fn went_back(&self) -> Outcome<Option<String>> {
+        let (Some(taken), Some(intent)) = (self.take()?, self.back) else { return Ok(None) };
+        self.watch.doing("go back");
+        let repo = self.repo;
+        let branch = gone_back(repo, &taken.branch)?.unwrap_or(taken.branch);
+        let request = RollbackRequest {
+            branch: branch.clone(),
+            target: intent.into(),
+            only: &[],
+            keep_lessons: true,
+            audit: false,
+            dry_run: false,
+        };
+        let rewind = request.rewind(repo, |branch| {
+            let Some(tip) = repo.tip(branch) else { return Ok(None) };
+            let dir = workspace_of(repo, branch, &tip)?;
+            dir.map(|dir| checked(&dir, false)).transpose()
+        })?;
+        let planned = rewind.look(repo)?;
+        let done = rewind.apply(repo, planned)?;
+        Ok(Some(told(repo, self.event, &rewind, &done)?))
+    }
+
+    /// Returns whether the person goes on with another prompt.
+    pub(super) fn says_more(&self) -> bool {
+        self.event.moment == EventKind::Prompt && self.back.is_none() && self.onto.is_none()
+    }
+
+    /// Begins the line with which the client goes on after its branch went back, with the files of
+    /// that; returns it, with the branch that went back: the person is to know.
+    pub(super) fn go_on(
+        &self,
+        branch: &BranchName,
+        beside: Option<BranchName>,
+    ) -> Result<(BranchName, Option<BranchName>)> {
+        let repo = self.repo;
+        let (line, base, back) = match (gone_back(repo, branch)?, client_line(repo, branch)?) {
+            (Some(back), _) => (branch.clone(), repo.tip(branch), back),
+            (None, Some(line)) => (line.branch, Some(line.base), branch.clone()),
+            (None, None) => return Ok((branch.clone(), beside)),
+        };
+        let (Some(base), Some(tip)) = (base, repo.tip(&back)) else { return Ok((line, beside)) };
+        let mut change = repo.begin();
+        let mut builder = Builder::from(repo.context(&base)?);
+        builder.set_as_in(&mut change, "files", &repo.context(&tip)?)?;
+        let tree = builder.write(&mut change)?;
+        if repo.tip(&line).is_none() || repo.commit(&base)?.tree != tree {
+            change.move_branch(&line, Some(base));
+            let mut draft = SnapshotDraft::new(tree, "files after a rollback", &self.stamp);
+            draft.trigger = Trigger::Manual;
+            change.snapshot(&line, draft)?;
+            change.commit(&self.stamp, HOOK)?;
+        }
+        Ok((line, Some(back)))
+    }
+}
+
+/// The branch that went back and with which the client goes on as `line`, while nobody has asked for
+/// anything there since.
+fn gone_back(repo: &Repository, line: &BranchName) -> Result<Option<BranchName>> {
+    let Some(tip) = repo.tip(line) else { return Ok(None) };
+    for (branch, other) in repo.branches() {
+        if is_client_line(line, &branch) && prompts_at(repo, &other)? == prompts_at(repo, &tip)? {
+            return Ok(Some(branch));
+        }
+    }
+    Ok(None)
+}
+
+/// The answer after a rollback: where it went, what it wrote, and how to go on.
+fn told(
+    repo: &Repository,
+    event: &HookEvent,
+    rewind: &RewindRun,
+    done: &RewindReport,
+) -> Result<String> {
+    let (branch, turn) = (&rewind.restore.branch, repo.commit(&rewind.restore.from)?.turn);
+    let mut text = match &rewind.before_prompt {
+        Some(prompt) => format!(
+            "turntree went back to before prompt {} of {branch}: {}\n",
+            prompt.number,
+            harmless(&prompt.words)
+        ),
+        None => format!("turntree went back to turn {turn} of {branch}.\n"),
+    };
+    write_files(&mut text, done);
+    text += "'turntree undo' takes this back. ";
+    text += &match event.dialect {
+        Dialect::ClaudeCode => format!(
+            "This chat still remembers what was taken back: '/rewind' makes it forget, or go on \
+             with 'turntree resume {branch}'."
+        ),
+        Dialect::Codex | Dialect::Gemini => format!(
+            "This chat still remembers what was taken back: 'turntree resume {branch}' goes on \
+             without it."
+        ),
+    };
+    let question = question(event.prompt.as_deref());
+    let _ = write!(
+        text,
+        "\n{question} Say it in your next prompt; 'turntree lesson add --note TEXT' keeps it."
+    );
+    Ok(text)
+}
+
+fn write_files(text: &mut String, done: &RewindReport) {
+    let (Some(files), Some(arranged)) = (&done.plan.files, &done.arranged) else {
+        *text += "No file was touched: no snapshot names the directory of its files.\n";
+        return;
+    };
+    let failed = |path: &Path| arranged.failed.iter().any(|(failed, _)| failed == path);
+    let mut names: Vec<String> = Vec::new();
+    for file in files.files.iter().filter(|file| !failed(&file.path)) {
+        let what = if file.kind == ChangeKind::Delete { " (deleted)" } else { "" };
+        names.push(format!("{}{what}", harmless(&file.path.display().to_string())));
+    }
+    let more = names.len().saturating_sub(MAX_NAMED);
+    names.truncate(MAX_NAMED);
+    if more > 0 {
+        names.push(format!("and {more} more"));
+    }
+    let _ = match names.as_slice() {
+        [] => writeln!(text, "All files are as they were then."),
+        names => {
+            let written = count(arranged.written, "file");
+            let deleted = arranged.deleted;
+            writeln!(text, "Wrote {written}, deleted {deleted}: {}", names.join(", "))
+        }
+    };
+    for (path, error) in &arranged.failed {
+        let (path, error) = (path.display().to_string(), error.to_string());
+        let _ = writeln!(text, "Not brought back: {}: {}", harmless(&path), harmless(&error));
+    }
+    for file in files.left.iter().take(MAX_NAMED) {
+        let (path, why) = (file.path.display().to_string(), harmless(&file.reason));
+        let _ = writeln!(text, "Left alone: {}: {why}", harmless(&path));
+    }
+}
+
+fn told_failure(failure: &Failure) -> String {
+    let (what, hint) = match failure {
+        Failure::Library { error, hint, .. } => {
+            let hint = hint.as_ref().and_then(|hint| hint.for_commands());
+            (error.to_string(), hint.map(|hint| format!("; {hint}")).unwrap_or_default())
+        }
+        Failure::Output(error) => (error.to_string(), String::new()),
+    };
+    format!(
+        "turntree did not go back, and nothing was changed: {}{}",
+        harmless(&what),
+        harmless(&hint)
+    )
+}

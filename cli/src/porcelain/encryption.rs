@@ -1,0 +1,175 @@
+//! A store becomes encrypted, gets another key, or is plain again: keys are wrapped before the first
+//! file is written anew, and what is no longer needed of them goes after the last.
+
+use std::path::Path;
+
+use turntree::local::{open_repository, random_bytes};
+use turntree::store::{EncryptionChange, StoreKey, StoreKeys};
+use turntree::{Error, ErrorKind};
+
+use crate::program::age_keys::Sealing;
+use crate::program::store_keys::{
+    self, Holder, Unlocked, check_name, holders, new_key, own_public_key, remove_all, unwrap, wrap,
+};
+use crate::view::error::Result;
+use crate::view::output::note;
+
+/// Encrypts the store in `dir`, which is there and may have been encrypted in part before. Returns
+/// what was written anew and the name of the key.
+pub(crate) fn encrypt(
+    dir: &Path,
+    sealing: &Sealing,
+    dry_run: bool,
+) -> Result<(EncryptionChange, Option<String>)> {
+    let repo = match open_repository(dir) {
+        Err(error) if error.kind() == ErrorKind::Encrypted => return resume(dir, dry_run),
+        opened => opened?,
+    };
+    if dry_run {
+        // Any key does for counting: no file has one yet.
+        let plan = repo.store().plan_encryption(Some(StoreKey::new(Default::default())))?;
+        return Ok((plan, None));
+    }
+    // Of an attempt that wrapped a key and got no further: nothing was enciphered with it.
+    remove_all(dir)?;
+    let (key, passphrase) = (new_key()?, sealing.chosen_passphrase()?);
+    wrap(dir, &first_holders(sealing)?, &key.into(), passphrase.as_ref())?;
+    if passphrase.is_none() && unwrap(dir, false).is_err() {
+        note("none of your own keys opens this store from now on: those that are named do");
+    }
+    let change = repo.store().change_encryption(Some(key), random_bytes())?;
+    Ok((change, Some(key.name())))
+}
+
+/// Goes on with an encryption that did not come to its end.
+fn resume(dir: &Path, dry_run: bool) -> Result<(EncryptionChange, Option<String>)> {
+    let Unlocked { repo, keys, .. } = store_keys::unlock(dir, true)?;
+    let plan = repo.store().plan_encryption(Some(keys.newest))?;
+    if plan == EncryptionChange::default() && keys.previous.is_none() {
+        let message = format!("the store in {} is encrypted already", dir.display());
+        return Err(Error::invalid(message).into());
+    }
+    let name = Some(keys.newest.name());
+    if dry_run {
+        return Ok((plan, name));
+    }
+    Ok((repo.store().change_encryption(Some(keys.newest), random_bytes())?, name))
+}
+
+/// For whom the key of a new encryption is wrapped.
+fn first_holders(sealing: &Sealing) -> Result<Vec<Holder>> {
+    if sealing.passphrase || sealing.passphrase_file.is_some() {
+        return Ok(vec![Holder { name: "passphrase".into(), public: None }]);
+    }
+    if sealing.encrypt_to.is_empty() {
+        let (public, path, is_new) = own_public_key()?;
+        if is_new {
+            note(&format!(
+                "made your secret key in {}: keep a copy of it elsewhere",
+                path.display()
+            ));
+        }
+        return Ok(vec![Holder { name: "own".into(), public: Some(public) }]);
+    }
+    let public = sealing.recipients()?.into_iter();
+    let named = public.map(|public| {
+        let text = public.to_string();
+        Holder { name: text.chars().take(12).collect(), public: Some(public) }
+    });
+    Ok(named.collect())
+}
+
+/// Lets one more holder open the store.
+pub(crate) fn add_holder(dir: &Path, name: &str, sealing: &Sealing) -> Result<()> {
+    check_name(name)?;
+    let Unlocked { keys, .. } = encrypted(dir)?;
+    if holders(dir)?.iter().any(|holder| holder.name == name) {
+        return Err(Error::invalid(format!("there is a key '{name}' already")).into());
+    }
+    let passphrase = sealing.chosen_passphrase()?;
+    let public = match sealing.recipients()?.as_slice() {
+        [] if passphrase.is_some() => None,
+        [public] => Some(public.clone()),
+        [] => {
+            let message =
+                "whose key is it? expected --encrypt-to, --passphrase or --passphrase-file";
+            return Err(Error::invalid(message).into());
+        }
+        many => {
+            let message = format!("expected one public key for '{name}', found {}", many.len());
+            return Err(Error::invalid(message).into());
+        }
+    };
+    wrap(dir, &[Holder { name: name.to_owned(), public }], &keys, passphrase.as_ref())
+}
+
+/// Gives the store a new key, wrapped for those holders whom `stays` keeps, and writes every file
+/// anew.
+pub(crate) fn rotate(
+    dir: &Path,
+    sealing: &Sealing,
+    stays: impl Fn(&Holder) -> bool,
+) -> Result<(EncryptionChange, Option<String>)> {
+    let Unlocked { repo, keys, passphrase, .. } = encrypted(dir)?;
+    let (kept, gone): (Vec<Holder>, Vec<Holder>) = holders(dir)?.into_iter().partition(stays);
+    if kept.is_empty() {
+        let message = "the last key of a store stays: without it nobody could open the store";
+        return Err(Error::invalid(message).into());
+    }
+    let passphrase = match sealing.chosen_passphrase()? {
+        None => passphrase,
+        chosen => chosen,
+    };
+    let with_passphrase = kept.iter().filter(|holder| holder.public.is_none()).count();
+    if with_passphrase > 1 {
+        let message = format!(
+            "{with_passphrase} keys are passphrases, and all would become the same: remove all but one first, with 'turntree key rm --keep-key'"
+        );
+        return Err(Error::invalid(message).into());
+    }
+    let both = match keys.previous {
+        // What did not come to its end is done first, with the key it had.
+        Some(_) => keys,
+        None => StoreKeys { newest: new_key()?, previous: Some(keys.newest) },
+    };
+    wrap(dir, &kept, &both, passphrase.as_ref())?;
+    for holder in gone {
+        store_keys::remove(dir, &holder.name)?;
+    }
+    let change = repo.store().change_encryption(Some(both.newest), random_bytes())?;
+    wrap(dir, &kept, &both.newest.into(), passphrase.as_ref())?;
+    Ok((change, Some(both.newest.name())))
+}
+
+/// What [`rotate`] would write.
+pub(crate) fn plan_rotation(dir: &Path) -> Result<EncryptionChange> {
+    // No file has a key that nobody has drawn yet.
+    let no_key = StoreKey::new(Default::default());
+    Ok(encrypted(dir)?.repo.store().plan_encryption(Some(no_key))?)
+}
+
+/// Deciphers every file of the store.
+pub(crate) fn decrypt(dir: &Path, dry_run: bool) -> Result<(EncryptionChange, Option<String>)> {
+    let Unlocked { repo, .. } = encrypted(dir)?;
+    if dry_run {
+        return Ok((repo.store().plan_encryption(None)?, None));
+    }
+    let change = repo.store().change_encryption(None, random_bytes())?;
+    remove_all(dir)?;
+    Ok((change, None))
+}
+
+/// The store in `dir`, which must be encrypted.
+fn encrypted(dir: &Path) -> Result<Unlocked> {
+    match open_repository(dir) {
+        Err(error) if error.kind() == ErrorKind::Encrypted => store_keys::unlock(dir, true),
+        Err(error) => Err(error.into()),
+        Ok(_) => {
+            let message = format!("the store in {} is not encrypted", dir.display());
+            Err(crate::view::error::Failure::hinted(
+                Error::invalid(message),
+                "'turntree init --encrypt' encrypts it",
+            ))
+        }
+    }
+}

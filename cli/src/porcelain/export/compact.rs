@@ -1,0 +1,63 @@
+//! JSON without the white space between its tokens; every token stays as it is written.
+
+use std::io::{self, Write};
+
+/// Writes JSON on, without line ends and indents.
+pub(super) struct CompactJson<'o> {
+    out: &'o mut dyn Write,
+    in_text: bool,
+    is_escaped: bool,
+}
+
+impl<'o> CompactJson<'o> {
+    pub(super) fn new(out: &'o mut dyn Write) -> Self {
+        Self { out, in_text: false, is_escaped: false }
+    }
+
+    /// Returns whether the next byte stays.
+    fn keeps(&mut self, byte: u8) -> bool {
+        if !self.in_text {
+            self.in_text = byte == b'"';
+            return !byte.is_ascii_whitespace();
+        }
+        if self.is_escaped {
+            self.is_escaped = false;
+        } else if byte == b'\\' {
+            self.is_escaped = true;
+        } else {
+            self.in_text = byte != b'"';
+        }
+        true
+    }
+}
+
+impl Write for CompactJson<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let kept: Vec<u8> = bytes.iter().copied().filter(|byte| self.keeps(*byte)).collect();
+        self.out.write_all(&kept)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_space_between_tokens_goes() {
+        let text = "{\n  \"a b\" : [ 1.50, \"\\\" \\\\\" ,\ttrue ]\n}\n";
+        let expected = "{\"a b\":[1.50,\"\\\" \\\\\",true]}";
+        for size in 1..text.len() {
+            let mut out = Vec::new();
+            let mut compact = CompactJson::new(&mut out);
+            for part in text.as_bytes().chunks(size) {
+                compact.write_all(part).unwrap();
+            }
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{size}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Keys in the format of age: public ones, files of secret ones, passphrases and how they are asked for.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use age::secrecy::SecretString;
+use age::{Encryptor, Identity, IdentityFile, Recipient, scrypt, x25519};
+use clap::Args;
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use turntree::Error;
+
+use crate::view::error::{Failure, Result};
+
+/// The passphrase, for those who have no terminal.
+pub(crate) const PASSPHRASE: &str = "TURNTREE_PASSPHRASE";
+
+/// The most work that a passphrase may be made to take: a minute or so, and 4 GiB are too much.
+const MAX_WORK_LOG: u8 = 20;
+
+/// To whom a file is encrypted.
+#[derive(Debug, Args)]
+pub(crate) struct Sealing {
+    /// Encrypt to this public key (age1...), or those in a file, one a line
+    #[arg(long, value_name = "KEY|FILE", conflicts_with_all = ["passphrase", "passphrase_file"])]
+    pub(crate) encrypt_to: Vec<String>,
+    /// Encrypt with a passphrase: that of TURNTREE_PASSPHRASE, or one that is asked for
+    #[arg(long, conflicts_with = "passphrase_file")]
+    pub(crate) passphrase: bool,
+    /// Encrypt with the passphrase in this file
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) passphrase_file: Option<PathBuf>,
+}
+
+impl Sealing {
+    /// Returns whether anything is encrypted.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        !self.encrypt_to.is_empty() || self.passphrase || self.passphrase_file.is_some()
+    }
+
+    /// Returns the encryptor; asks for a passphrase now, before any work is done.
+    pub(crate) fn encryptor(&self) -> Result<Encryptor> {
+        if let Some(phrase) = self.chosen_passphrase()? {
+            return Ok(Encryptor::with_user_passphrase(phrase));
+        }
+        let recipients = self.recipients()?;
+        let recipients = recipients.iter().map(|recipient| recipient as &dyn Recipient);
+        Encryptor::with_recipients(recipients)
+            .map_err(|error| Error::invalid("encrypt").with_source(error).into())
+    }
+
+    /// The new passphrase, where one is to be the key.
+    pub(crate) fn chosen_passphrase(&self) -> Result<Option<SecretString>> {
+        match &self.passphrase_file {
+            Some(file) => passphrase_in(file).map(Some),
+            None if self.passphrase => chosen_passphrase().map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The public keys.
+    pub(crate) fn recipients(&self) -> Result<Vec<x25519::Recipient>> {
+        let mut recipients = Vec::new();
+        for named in &self.encrypt_to {
+            match x25519::Recipient::from_str(named) {
+                Ok(recipient) => recipients.push(recipient),
+                Err(_) => recipients.extend(recipients_in(Path::new(named))?),
+            }
+        }
+        Ok(recipients)
+    }
+}
+
+/// The way in by a passphrase.
+pub(crate) fn of_passphrase(phrase: SecretString) -> scrypt::Identity {
+    let mut identity = scrypt::Identity::new(phrase);
+    identity.set_max_work_factor(MAX_WORK_LOG);
+    identity
+}
+
+/// The secret keys in a file.
+pub(crate) fn identities_in(path: &Path) -> Result<Vec<Box<dyn Identity>>> {
+    let bad = |error: &dyn fmt::Display| {
+        Error::invalid(format!("{}: expected age keys: {error}", path.display()))
+    };
+    let text = text_of(path)?;
+    let file = IdentityFile::from_buffer(text.as_bytes()).map_err(|error| bad(&error))?;
+    Ok(file.into_identities().map_err(|error| bad(&error))?)
+}
+
+fn recipients_in(path: &Path) -> Result<Vec<x25519::Recipient>> {
+    let shown = path.display();
+    if !path.exists() {
+        let message = format!("{shown}: expected a public key (age1...), or a file of them");
+        return Err(Error::invalid(message).into());
+    }
+    let text = text_of(path)?;
+    let lines = (1..).zip(text.lines().map(str::trim));
+    let keys = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let keys = keys.map(|(number, line)| {
+        let bad = |error| Error::invalid(format!("{shown}, line {number}: {error}"));
+        Ok(x25519::Recipient::from_str(line).map_err(bad)?)
+    });
+    let keys: Vec<_> = keys.collect::<Result<_>>()?;
+    match keys.is_empty() {
+        true => Err(Error::invalid(format!("{shown} holds no public keys")).into()),
+        false => Ok(keys),
+    }
+}
+
+fn text_of(path: &Path) -> Result<String> {
+    let failed = |error| Error::io(format!("read {}", path.display()), error);
+    Ok(fs::read_to_string(path).map_err(failed)?)
+}
+
+/// The first line of a file.
+pub(crate) fn passphrase_in(path: &Path) -> Result<SecretString> {
+    let text = text_of(path)?;
+    match text.lines().next().filter(|line| !line.is_empty()) {
+        Some(line) => Ok(SecretString::from(line.to_owned())),
+        None => {
+            let message = format!("{} is empty: it must hold a passphrase", path.display());
+            Err(Error::invalid(message).into())
+        }
+    }
+}
+
+pub(crate) fn passphrase_of_environment() -> Option<SecretString> {
+    std::env::var(PASSPHRASE).ok().filter(|phrase| !phrase.is_empty()).map(SecretString::from)
+}
+
+/// A new passphrase, asked for twice.
+fn chosen_passphrase() -> Result<SecretString> {
+    use age::secrecy::ExposeSecret as _;
+    if let Some(phrase) = passphrase_of_environment() {
+        return Ok(phrase);
+    }
+    let phrase = ask("Passphrase: ")?;
+    match ask("The same again: ")?.expose_secret() == phrase.expose_secret() {
+        true => Ok(phrase),
+        false => Err(Error::invalid("the passphrases are not the same").into()),
+    }
+}
+
+/// Asks at the terminal, which does not show the answer.
+pub(crate) fn ask(question: &str) -> Result<SecretString> {
+    let failed = |error| Error::io("ask for a passphrase", error);
+    let terminal = File::options().read(true).write(true).open("/dev/tty").map_err(|_| {
+        let message = "a passphrase is needed, and there is no terminal to ask at";
+        Failure::hinted(Error::invalid(message), format!("use --passphrase-file or {PASSPHRASE}"))
+    })?;
+    let shown = tcgetattr(&terminal).map_err(|error| failed(error.into()))?;
+    let mut hidden = shown.clone();
+    hidden.local_modes.remove(LocalModes::ECHO);
+    (&terminal).write_all(question.as_bytes()).map_err(failed)?;
+    tcsetattr(&terminal, OptionalActions::Flush, &hidden).map_err(|e| failed(e.into()))?;
+    let mut line = String::new();
+    let read = BufReader::new(&terminal).read_line(&mut line);
+    tcsetattr(&terminal, OptionalActions::Flush, &shown).map_err(|e| failed(e.into()))?;
+    read.and_then(|_| (&terminal).write_all(b"\n")).map_err(failed)?;
+    let line = line.trim_end_matches(['\n', '\r']);
+    match line.is_empty() {
+        true => Err(Error::invalid("no passphrase was given").into()),
+        false => Ok(SecretString::from(line.to_owned())),
+    }
+}

@@ -1,0 +1,378 @@
+//! The key of an encrypted store, wrapped for each who may have it: `keys/NAME.age` in the store.
+//!
+//! A wrapped key is a file in the format of age that holds three lines at most, so that the program of
+//! age opens it too. Beside it, `NAME.pub` is the public key that it is wrapped for; one that is wrapped
+//! with a passphrase has none.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{ErrorKind as IoErrorKind, IsTerminal, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use age::secrecy::{ExposeSecret as _, SecretString};
+use age::{Decryptor, Encryptor, Identity, x25519};
+use etcetera::BaseStrategy;
+use turntree::local::{open_encrypted, open_repository};
+use turntree::repo::Repository;
+use turntree::store::{KEYS_DIR, STORE_KEY_BYTES, StoreKey, StoreKeys};
+use turntree::{Error, ErrorKind};
+
+use super::age_keys::{PASSPHRASE, ask, identities_in, of_passphrase, passphrase_of_environment};
+use crate::view::error::{Failure, Result};
+
+/// Files of secret keys, separated as in PATH.
+const IDENTITY: &str = "TURNTREE_IDENTITY";
+
+/// The user's own secret key, below the directory of settings.
+const OWN: &str = "turntree/identity.txt";
+
+/// The first line of what is wrapped.
+const TITLE: &str = "turntree store key, version 1";
+
+/// Most bytes of a file with a wrapped key.
+const MAX_BYTES: u64 = 64 << 10;
+
+/// Somebody who may open a store.
+pub(crate) struct Holder {
+    /// The name of the files.
+    pub(crate) name: String,
+    /// The public key; without one it is a passphrase.
+    pub(crate) public: Option<x25519::Recipient>,
+}
+
+/// How a store was opened, to be opened so again.
+pub(crate) struct Unlocked {
+    pub(crate) repo: Repository,
+    pub(crate) keys: StoreKeys,
+    /// The holder whose key did it.
+    pub(crate) holder: String,
+    pub(crate) passphrase: Option<SecretString>,
+}
+
+/// Returns whether the store in `dir` has wrapped keys.
+pub(crate) fn has_keys(dir: &Path) -> bool {
+    dir.join(KEYS_DIR).is_dir()
+}
+
+/// Opens the store in `dir`, with its key if it is encrypted. Where `may_ask`, a passphrase is asked for
+/// at the terminal.
+pub(crate) fn open(dir: &Path, may_ask: bool) -> Result<Repository> {
+    match open_repository(dir) {
+        Err(error) if error.kind() == ErrorKind::Encrypted => Ok(unlock(dir, may_ask)?.repo),
+        opened => Ok(opened?),
+    }
+}
+
+/// Opens an encrypted store.
+pub(crate) fn unlock(dir: &Path, may_ask: bool) -> Result<Unlocked> {
+    let Unwrapped { keys, holder, passphrase } = unwrap(dir, may_ask)?;
+    // A rotation that did not come to its end has wrapped both keys already, or still.
+    let single = |key: StoreKey| StoreKeys::from(key);
+    let candidates = [Some(keys), Some(single(keys.newest)), keys.previous.map(single)];
+    let mut refused = None;
+    for keys in candidates.into_iter().flatten() {
+        match open_encrypted(dir, keys) {
+            Err(error) if error.kind() == ErrorKind::Encrypted => refused = Some(error),
+            opened => return Ok(Unlocked { repo: opened?, keys, holder, passphrase }),
+        }
+    }
+    let none = || Error::new(ErrorKind::Encrypted, "no key was found");
+    Err(refused.unwrap_or_else(none).into())
+}
+
+/// What a wrapped key says, and who opened it.
+pub(crate) struct Unwrapped {
+    pub(crate) keys: StoreKeys,
+    holder: String,
+    passphrase: Option<SecretString>,
+}
+
+/// Unwraps the key of the store in `dir` with the identities of the environment, the user's own, or a
+/// passphrase.
+pub(crate) fn unwrap(dir: &Path, may_ask: bool) -> Result<Unwrapped> {
+    let wrapped = wrapped(dir)?;
+    let identities = identities()?;
+    for (holder, bytes) in &wrapped {
+        if let Some(text) = decrypt(bytes, &identities, false) {
+            let keys = parse(&text, holder)?;
+            return Ok(Unwrapped { keys, holder: holder.clone(), passphrase: None });
+        }
+    }
+    let with_passphrase = |(_, bytes): &&(String, Vec<u8>)| {
+        Decryptor::new(bytes.as_slice()).is_ok_and(|found| found.is_scrypt())
+    };
+    // A hook or a server is not to stop at a question: who answers one is at the terminal.
+    let may_ask = may_ask && std::io::stdin().is_terminal();
+    let mut with_passphrase = wrapped.iter().filter(with_passphrase).peekable();
+    if with_passphrase.peek().is_some() {
+        let phrase = match passphrase_of_environment() {
+            // Where nobody can be asked, the error below says what else there is.
+            None if may_ask => ask(&format!("Passphrase of the store {}: ", dir.display())).ok(),
+            phrase => phrase,
+        };
+        for (holder, bytes) in with_passphrase {
+            let Some(phrase) = &phrase else { break };
+            let identities: [Box<dyn Identity>; 1] = [Box::new(of_passphrase(phrase.clone()))];
+            if let Some(text) = decrypt(bytes, &identities, true) {
+                let (holder, passphrase) = (holder.clone(), Some(phrase.clone()));
+                return Ok(Unwrapped { keys: parse(&text, &holder)?, holder, passphrase });
+            }
+        }
+    }
+    let names: Vec<&str> = wrapped.iter().map(|(name, _)| name.as_str()).collect();
+    let message = format!(
+        "the store in {} is encrypted: its key is wrapped for {}, and none of the keys at hand opens it",
+        dir.display(),
+        names.join(", ")
+    );
+    let own = own_identity().map(|path| path.display().to_string()).unwrap_or_default();
+    let hint = format!(
+        "put the secret key into {own}, name its file in {IDENTITY}, or give the passphrase in {PASSPHRASE}"
+    );
+    Err(Failure::hinted(Error::new(ErrorKind::Encrypted, message), hint))
+}
+
+/// The path of the user's own secret key.
+pub(crate) fn own_identity() -> Result<PathBuf> {
+    let base = etcetera::choose_base_strategy()
+        .map_err(|error| Error::not_found("there is no home directory").with_source(error))?;
+    Ok(base.config_dir().join(OWN))
+}
+
+/// The user's own public key; a secret key is made if there is none. Tells whether it was.
+pub(crate) fn own_public_key() -> Result<(x25519::Recipient, PathBuf, bool)> {
+    let path = own_identity()?;
+    let failed = |error| Error::io(format!("write {}", path.display()), error);
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            let keys = text.lines().filter_map(|line| x25519::Identity::from_str(line.trim()).ok());
+            let key = keys.map(|key| key.to_public()).next().ok_or_else(|| {
+                Error::invalid(format!("{}: expected a line AGE-SECRET-KEY-1...", path.display()))
+            })?;
+            Ok((key, path, false))
+        }
+        Err(error) if error.kind() == IoErrorKind::NotFound => {
+            let key = x25519::Identity::generate();
+            let public = key.to_public();
+            let folder = path.parent().unwrap_or(Path::new("."));
+            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+            let secret = key.to_string();
+            let text = format!("# public key: {public}\n{}\n", secret.expose_secret());
+            write_durably(&path, text.as_bytes())?;
+            Ok((public, path, true))
+        }
+        Err(error) => Err(Error::io(format!("read {}", path.display()), error).into()),
+    }
+}
+
+/// A key that nobody can guess.
+pub(crate) fn new_key() -> Result<StoreKey> {
+    let mut bytes = [0; STORE_KEY_BYTES];
+    getrandom::getrandom(&mut bytes)
+        .map_err(|error| Error::io("draw a key", std::io::Error::other(error.to_string())))?;
+    Ok(StoreKey::new(bytes))
+}
+
+/// Who may open the store in `dir`, by name.
+pub(crate) fn holders(dir: &Path) -> Result<Vec<Holder>> {
+    let named = wrapped(dir)?.into_iter().map(|(name, _)| {
+        let path = public_path(dir, &name);
+        let public = match fs::read_to_string(&path) {
+            Ok(text) => Some(x25519::Recipient::from_str(text.trim()).map_err(|error| {
+                Error::invalid(format!("{}: expected a public key: {error}", path.display()))
+            })?),
+            Err(error) if error.kind() == IoErrorKind::NotFound => None,
+            Err(error) => return Err(Error::io(format!("read {}", path.display()), error).into()),
+        };
+        Ok(Holder { name, public })
+    });
+    named.collect()
+}
+
+/// Wraps the keys for each of the holders, in place of what is there for them.
+pub(crate) fn wrap(
+    dir: &Path,
+    holders: &[Holder],
+    keys: &StoreKeys,
+    passphrase: Option<&SecretString>,
+) -> Result<()> {
+    let folder = dir.join(KEYS_DIR);
+    match DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != IoErrorKind::AlreadyExists => {
+            return Err(Error::io(format!("make {}", folder.display()), error).into());
+        }
+        _ => {}
+    }
+    for holder in holders {
+        let encryptor = match (&holder.public, passphrase) {
+            (Some(public), _) => Encryptor::with_recipients(std::iter::once(public as _))
+                .map_err(|error| Error::invalid("wrap the key").with_source(error))?,
+            (None, Some(phrase)) => Encryptor::with_user_passphrase(phrase.clone()),
+            (None, None) => {
+                let message =
+                    format!("the key of '{}' is a passphrase, which is needed", holder.name);
+                let hint = format!("give it with --passphrase-file or in {PASSPHRASE}");
+                return Err(Failure::hinted(Error::invalid(message), hint));
+            }
+        };
+        let failed = |error| Error::io("wrap the key", error);
+        let mut bytes = Vec::new();
+        let mut sealed = encryptor.wrap_output(&mut bytes).map_err(failed)?;
+        sealed.write_all(text_of(keys).as_bytes()).map_err(failed)?;
+        sealed.finish().map_err(failed)?;
+        if let Some(public) = &holder.public {
+            write_durably(&public_path(dir, &holder.name), format!("{public}\n").as_bytes())?;
+        }
+        write_durably(&wrapped_path(dir, &holder.name), &bytes)?;
+    }
+    sync(&folder)?;
+    sync(dir)
+}
+
+/// Takes the wrapped key of a holder away.
+pub(crate) fn remove(dir: &Path, name: &str) -> Result<()> {
+    for path in [wrapped_path(dir, name), public_path(dir, name)] {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != IoErrorKind::NotFound => {
+                return Err(Error::io(format!("remove {}", path.display()), error).into());
+            }
+            _ => {}
+        }
+    }
+    sync(&dir.join(KEYS_DIR))
+}
+
+/// Takes away all wrapped keys, of a store that is not encrypted any more.
+pub(crate) fn remove_all(dir: &Path) -> Result<()> {
+    if !has_keys(dir) {
+        return Ok(());
+    }
+    for (name, _) in wrapped(dir)? {
+        remove(dir, &name)?;
+    }
+    // What else is in it stays.
+    let _ = fs::remove_dir(dir.join(KEYS_DIR));
+    sync(dir)
+}
+
+/// Fails unless this can be the name of a holder.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+    if (1..=64).contains(&name.len()) && name.chars().all(is_plain) && !name.starts_with(['.', '-'])
+    {
+        return Ok(());
+    }
+    let message =
+        format!("'{name}' cannot name a key: expected letters, digits, - _ . @, at most 64");
+    Err(Error::invalid(message).into())
+}
+
+fn wrapped_path(dir: &Path, name: &str) -> PathBuf {
+    dir.join(KEYS_DIR).join(format!("{name}.age"))
+}
+
+fn public_path(dir: &Path, name: &str) -> PathBuf {
+    dir.join(KEYS_DIR).join(format!("{name}.pub"))
+}
+
+/// The wrapped keys with the names of their holders, in order.
+fn wrapped(dir: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+    let folder = dir.join(KEYS_DIR);
+    let failed = |error| Error::io(format!("read {}", folder.display()), error);
+    let entries = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let Some(name) = name.strip_suffix(".age") else { continue };
+        let info = entry.metadata().map_err(failed)?;
+        if info.is_file() && info.len() <= MAX_BYTES {
+            found.push((name.to_owned(), fs::read(entry.path()).map_err(failed)?));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The secret keys that are at hand.
+fn identities() -> Result<Vec<Box<dyn Identity>>> {
+    let mut identities = Vec::new();
+    if let Some(named) = std::env::var_os(IDENTITY).filter(|named| !named.is_empty()) {
+        for path in std::env::split_paths(&named) {
+            identities.extend(identities_in(&path)?);
+        }
+    }
+    if let Some(path) = own_identity().ok().filter(|path| path.is_file()) {
+        identities.extend(identities_in(&path)?);
+    }
+    Ok(identities)
+}
+
+/// What is wrapped, if one of these opens it.
+fn decrypt(
+    bytes: &[u8],
+    identities: &[Box<dyn Identity>],
+    with_passphrase: bool,
+) -> Option<String> {
+    let decryptor = Decryptor::new(bytes).ok()?;
+    if decryptor.is_scrypt() != with_passphrase {
+        return None;
+    }
+    let mut stream = decryptor.decrypt(identities.iter().map(|identity| &**identity)).ok()?;
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut text).ok()?;
+    Some(text)
+}
+
+fn text_of(keys: &StoreKeys) -> String {
+    let line = |name: &str, key: &StoreKey| {
+        let digits: String = key.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{name} {digits}\n")
+    };
+    let previous = keys.previous.as_ref().map(|key| line("previous", key)).unwrap_or_default();
+    format!("{TITLE}\n{}{previous}", line("newest", &keys.newest))
+}
+
+fn parse(text: &str, holder: &str) -> Result<StoreKeys> {
+    let mut lines = text.lines();
+    let is_one = lines.next() == Some(TITLE);
+    let mut key_of = |name: &str| {
+        let digits = lines.next()?.strip_prefix(name)?.strip_prefix(' ')?;
+        let bytes: [u8; STORE_KEY_BYTES] =
+            *digits.parse::<turntree::object::ObjectId>().ok()?.as_bytes();
+        Some(StoreKey::new(bytes))
+    };
+    let (newest, previous) = (key_of("newest"), key_of("previous"));
+    match newest.filter(|_| is_one) {
+        Some(newest) => Ok(StoreKeys { newest, previous }),
+        None => {
+            let place = format!("{KEYS_DIR}/{holder}.age");
+            Err(Error::malformed(place, "the key of a store").into())
+        }
+    }
+}
+
+/// Writes a file for its owner alone; it has its name when it is durable.
+fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
+    let temporary = path.with_extension("tmp");
+    let failed = |error| Error::io(format!("write {}", path.display()), error);
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != IoErrorKind::NotFound => return Err(failed(error).into()),
+        _ => {}
+    }
+    let mut options = File::options();
+    let mut file =
+        options.write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)?;
+    fs::rename(&temporary, path).map_err(failed)?;
+    sync(path.parent().unwrap_or(Path::new(".")))
+}
+
+fn sync(folder: &Path) -> Result<()> {
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(synced.map_err(|error| Error::io(format!("sync {}", folder.display()), error))?)
+}

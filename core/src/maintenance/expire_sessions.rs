@@ -1,0 +1,127 @@
+//! Sessions that expire: those whose policy says how old their newest turn may be.
+//!
+//! An expired session is [forgotten](crate::repo::ForgottenSession), whole, by the next collection.
+//! Its content comes free [`GRACE_MICROS`] later, so an undo takes it back until then; under a strict
+//! policy at once. A tag or a pin on one of its turns keeps it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::collection_plan::Purpose;
+use super::policy::Policies;
+use crate::error::Result;
+use crate::object::{ObjectSource, Time};
+use crate::repo::{BranchName, Repository, Signature};
+use crate::store::RefTable;
+
+/// The time for which an undo brings back what was let go by a policy.
+pub const GRACE_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
+
+/// A session whose time is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExpiredSession {
+    /// Its name.
+    pub session: String,
+    /// When its newest turn was made, or its branches were changed, whichever is later.
+    pub time: Time,
+    /// True if its content comes free at once.
+    pub at_once: bool,
+}
+
+/// Finds the sessions that these policies let expire at the moment `now`, by name.
+///
+/// Reads the newest turn of each branch, and the operations when any of these is old enough.
+///
+/// # Errors
+/// Those of reading commits, operations, tags and pins.
+pub fn plan_expired_sessions(
+    repo: &Repository,
+    policies: &Policies,
+    now: Time,
+) -> Result<Vec<ExpiredSession>> {
+    let age_of = |session: &str| policies.of(session).and_then(|policy| policy.expire_session);
+    let mut newest: BTreeMap<String, Time> = BTreeMap::new();
+    for (branch, tip) in repo.branches() {
+        if age_of(branch.session()).is_none() {
+            continue;
+        }
+        let time = repo.commit(&tip)?.time;
+        let known = newest.entry(branch.session().to_owned()).or_insert(time);
+        if time.micros > known.micros {
+            *known = time;
+        }
+    }
+    let is_over = |session: &str, time: i64| {
+        age_of(session).is_some_and(|age| time < now.micros.saturating_sub(age))
+    };
+    newest.retain(|session, time| is_over(session, time.micros));
+    if newest.is_empty() {
+        return Ok(Vec::new());
+    }
+    let changed = changes(repo)?;
+    let kept = repo.kept_sessions(now.micros)?;
+    let mut expired = Vec::new();
+    for (session, mut time) in newest {
+        if let Some(changed) = changed.get(&session).filter(|changed| **changed > time.micros) {
+            time = Time { micros: *changed, ..time };
+        }
+        let names = repo.names_of_session(&session)?;
+        let is_kept = names.iter().any(|name| kept.contains_key(name));
+        if is_over(&session, time.micros) && !is_kept {
+            let at_once = policies.of(&session).is_some_and(|policy| policy.strict);
+            expired.push(ExpiredSession { session, time, at_once });
+        }
+    }
+    Ok(expired)
+}
+
+/// Lets expired sessions go, as one operation; returns them.
+///
+/// # Errors
+/// Those of finding them and of a commit; `Conflict` when one of them has changed meanwhile.
+pub(super) fn expire_sessions(
+    repo: &Repository,
+    purpose: Purpose,
+    stamp: &Signature,
+) -> Result<Vec<ExpiredSession>> {
+    let policies = policies_for(repo.store(), &repo.refs(), purpose)?;
+    let expired = plan_expired_sessions(repo, &policies, stamp.time)?;
+    if expired.is_empty() {
+        return Ok(expired);
+    }
+    let mut change = repo.begin();
+    for ExpiredSession { session, at_once, .. } in &expired {
+        let grace = stamp.time.micros.saturating_add(GRACE_MICROS);
+        change.expire_session(repo, session, stamp, (!at_once).then_some(grace))?;
+    }
+    let are = if expired.len() == 1 { "session" } else { "sessions" };
+    change.commit(stamp, &format!("expire {} {are}", expired.len()))?;
+    Ok(expired)
+}
+
+/// The policies by which a collection of this purpose goes.
+pub(super) fn policies_for(
+    source: &dyn ObjectSource,
+    refs: &RefTable,
+    purpose: Purpose,
+) -> Result<Policies> {
+    Ok(match purpose {
+        Purpose::Repack(_) => Policies::default(),
+        Purpose::Gc | Purpose::Step => Policies::load(source, refs)?,
+        Purpose::StrictGc => Policies::load(source, refs)?.strict(),
+    })
+}
+
+/// When the branches of each session were changed the last time, by the operations that are kept.
+fn changes(repo: &Repository) -> Result<HashMap<String, i64>> {
+    let mut changed = HashMap::new();
+    for entry in repo.operations() {
+        let operation = entry?.operation;
+        let branches = operation.changes.iter().filter_map(|it| BranchName::from_full(&it.name));
+        for branch in branches {
+            let known = changed.entry(branch.session().to_owned()).or_insert(i64::MIN);
+            *known = operation.time_micros.max(*known);
+        }
+    }
+    Ok(changed)
+}

@@ -1,0 +1,46 @@
+//! The choice of expired turns of which not even the commits stay.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::plan::RetentionPlan;
+use super::roots::Roots;
+use crate::object::ObjectId;
+
+/// Expired turns of a session whose commits are kept.
+pub const MAX_EXPIRED: usize = 500;
+
+/// As many more must have expired before any is forgotten: each time is an operation.
+const AT_ONCE: usize = 100;
+
+/// The commits to forget.
+pub(super) fn choose_forgotten(roots: &Roots, plan: &RetentionPlan) -> HashSet<ObjectId> {
+    let mut expired: BTreeMap<&str, Vec<(u64, ObjectId)>> = BTreeMap::new();
+    for turn in plan.elided.iter().chain(&plan.gone) {
+        expired.entry(&turn.session).or_default().push((turn.turn, turn.commit));
+    }
+    let chosen = expired.into_values().flat_map(|turns| choose_forgotten_of(roots, turns));
+    chosen.collect()
+}
+
+/// The commits to forget of one session whose `turns`, with their commits, have expired.
+pub(super) fn choose_forgotten_of(
+    roots: &Roots,
+    mut turns: Vec<(u64, ObjectId)>,
+) -> HashSet<ObjectId> {
+    if turns.len() < MAX_EXPIRED + AT_ONCE {
+        return HashSet::new();
+    }
+    let graph = &roots.graph;
+    let children = graph.child_counts();
+    let is_link = |id: &ObjectId| {
+        graph.find(id).is_some_and(|at| {
+            let parents = graph.commits().get(at).map_or(0, |commit| graph.parents(commit).len());
+            parents <= 1 && children.get(at).is_none_or(|children| *children <= 1)
+        })
+    };
+    turns.sort_unstable_by(|a, b| b.cmp(a));
+    let old = turns.iter().skip(MAX_EXPIRED).map(|(_, id)| *id);
+    let old = old.filter(|id| !roots.commits.contains_key(id) && is_link(id));
+    let old: HashSet<ObjectId> = old.collect();
+    if old.len() >= AT_ONCE { old } else { HashSet::new() }
+}

@@ -1,0 +1,60 @@
+//! Which turns expire in a store: its policies, with the sizes that budgets need.
+
+use super::collection_plan::Purpose;
+use super::expire_sessions::policies_for;
+use super::forget_choice::choose_forgotten;
+use super::packed_cost::PackedCost;
+use super::plan::RetentionPlan;
+use super::policy::Policies;
+use super::retention::plan_retention;
+use super::roots::Roots;
+use crate::error::Result;
+use crate::object::{ObjectId, Time};
+use crate::repo::Repository;
+use crate::store::Inventory;
+
+/// Plans what these policies would let expire at the moment `now`, with the sizes that budgets need.
+///
+/// # Errors
+/// Those of [`plan_collection`](super::plan_collection).
+pub fn plan_policies(repo: &Repository, policies: &Policies, now: Time) -> Result<RetentionPlan> {
+    let inventory = repo.store().inventory()?;
+    let roots = Roots::find(&inventory, inventory.refs(), now.micros)?;
+    measured(&inventory, &roots, policies, Purpose::Gc, now)
+}
+
+/// Plans the retention: only `gc` and its steps let turns expire.
+pub(super) fn plan_turns(
+    inventory: &Inventory<'_>,
+    roots: &Roots,
+    purpose: Purpose,
+    now: Time,
+) -> Result<RetentionPlan> {
+    let policies = policies_for(inventory, inventory.refs(), purpose)?;
+    let mut plan = measured(inventory, roots, &policies, purpose, now)?;
+    let forgotten = choose_forgotten(roots, &plan).len();
+    if forgotten > 0 && !policies.is_empty() {
+        plan.notes.push(format!(
+            "{forgotten} turns that expired long ago are forgotten: not even their commits stay"
+        ));
+    }
+    Ok(plan)
+}
+
+fn measured(
+    inventory: &Inventory<'_>,
+    roots: &Roots,
+    policies: &Policies,
+    purpose: Purpose,
+    now: Time,
+) -> Result<RetentionPlan> {
+    let is_gone = |tree: &ObjectId| is_dropped(inventory, tree);
+    let mut cost = PackedCost::new(inventory, roots, purpose);
+    plan_retention(roots, policies, now.micros, &is_gone, Some(&mut cost))
+}
+
+/// Tells a context that was dropped on purpose from a lost one, which is absent too and must not
+/// pass for something that expired.
+pub(super) fn is_dropped(inventory: &Inventory<'_>, tree: &ObjectId) -> bool {
+    inventory.find(tree).is_none() && inventory.tombstone(tree).is_some()
+}

@@ -1,0 +1,344 @@
+//! One enciphered file: what is read and written at its places.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::heads::{self, FileCipher, HEAD, HEAD_BYTES, Stretch};
+use super::{Nonces, StoreKey, StoreKeys};
+use crate::store::io::{Identity, IoFile};
+
+/// Zeros of so many bytes in the file are zeros; only whole ones are looked at, at multiples of it.
+const WORD_BYTES: usize = 8;
+/// The same, as a distance in a file.
+const WORD: u64 = WORD_BYTES as u64;
+
+/// A file, enciphered; or plain, when no head in it is whole, as in a store that was encrypted a
+/// moment ago.
+pub(in crate::store) struct EncryptedFile {
+    file: Arc<dyn IoFile>,
+    path: PathBuf,
+    keys: StoreKeys,
+    nonces: Arc<Nonces>,
+    /// Known as soon as there is a head: another process may be about to write it.
+    cipher: OnceLock<FileCipher>,
+}
+
+impl EncryptedFile {
+    pub(super) fn new(
+        file: Arc<dyn IoFile>,
+        path: &Path,
+        keys: StoreKeys,
+        nonces: Arc<Nonces>,
+    ) -> Self {
+        Self { file, path: path.to_owned(), keys, nonces, cipher: OnceLock::new() }
+    }
+
+    /// A file that is only read.
+    pub(in crate::store) fn of(file: Arc<dyn IoFile>, keys: StoreKeys) -> Self {
+        Self::new(file, Path::new(""), keys, Arc::default())
+    }
+
+    /// Returns true if the file says no cipher of its keys.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(in crate::store) fn is_plain(&self) -> io::Result<bool> {
+        Ok(self.cipher()?.is_none())
+    }
+
+    /// Returns true if the file is enciphered with `key`, or empty.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(in crate::store) fn is_of(&self, key: &StoreKey) -> io::Result<bool> {
+        Ok(match self.cipher()? {
+            Some(cipher) => cipher.is_of(key),
+            None => self.file.size()? == 0,
+        })
+    }
+
+    /// The cipher that the file says; nothing while it says none.
+    fn cipher(&self) -> io::Result<Option<&FileCipher>> {
+        if let Some(cipher) = self.cipher.get() {
+            return Ok(Some(cipher));
+        }
+        for place in heads::places(self.file.size()?) {
+            let mut head = [0; HEAD_BYTES];
+            self.file.read_at(&mut head, place)?;
+            if let Some(cipher) = FileCipher::of_head(&self.keys, &head) {
+                return Ok(Some(self.cipher.get_or_init(|| cipher)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The cipher to write with: an empty file gets one.
+    fn cipher_to_write(&self) -> io::Result<Option<&FileCipher>> {
+        match self.cipher()? {
+            None if self.file.size()? == 0 => {
+                let new = || FileCipher::new(&self.keys.newest, self.nonces.next(&self.path));
+                Ok(Some(self.cipher.get_or_init(new)))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// The bytes in the file of the content from `offset` on: at most `bytes`.
+    fn read_enciphered(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let mut content = vec![0; bytes];
+        let mut filled = 0;
+        while let Some(rest) = content.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            let at = offset + filled as u64;
+            let stretch = Stretch::at(at);
+            let room = usize::try_from(stretch.end() - at).unwrap_or(usize::MAX);
+            let wanted = rest.len().min(room);
+            let read =
+                self.file.read_at(rest.get_mut(..wanted).unwrap_or_default(), stretch.place(at))?;
+            filled += read;
+            if read < wanted {
+                break;
+            }
+        }
+        content.truncate(filled);
+        Ok(content)
+    }
+}
+
+impl IoFile for EncryptedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let Some(cipher) = self.cipher()? else { return self.file.read_at(buffer, offset) };
+        let start = offset - offset % WORD;
+        let Some(end) = offset.checked_add(buffer.len() as u64 + WORD) else { return Ok(0) };
+        let bytes = usize::try_from(end - end % WORD - start).unwrap_or(usize::MAX);
+        let mut content = self.read_enciphered(start, bytes)?;
+        decipher(cipher, &mut content, start)?;
+        let content = content
+            .get(usize::try_from(offset - start).unwrap_or(usize::MAX)..)
+            .unwrap_or_default();
+        let read = content.len().min(buffer.len());
+        if let (Some(room), Some(content)) = (buffer.get_mut(..read), content.get(..read)) {
+            room.copy_from_slice(content);
+        }
+        Ok(read)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let Some(cipher) = self.cipher_to_write()? else {
+            return self.file.write_at(bytes, offset);
+        };
+        let mut content = bytes.to_vec();
+        encipher(cipher, &mut content, offset)?;
+        // In one piece, heads included: what a disk does with a write, it does with this one.
+        let first = Stretch::at(offset);
+        let begins = |at: u64, stretch: &Stretch| at == stretch.start;
+        let place = first.place(offset) - if begins(offset, &first) { HEAD } else { 0 };
+        let mut piece = Vec::with_capacity(content.len() + 2 * HEAD_BYTES);
+        let (mut at, mut rest) = (offset, content.as_slice());
+        while !rest.is_empty() {
+            let stretch = Stretch::at(at);
+            if begins(at, &stretch) {
+                piece.extend_from_slice(cipher.head());
+            }
+            let room = usize::try_from(stretch.end() - at).unwrap_or(usize::MAX);
+            let (here, behind) = rest.split_at(room.min(rest.len()));
+            piece.extend_from_slice(here);
+            (at, rest) = (at + here.len() as u64, behind);
+        }
+        self.file.write_at(&piece, place)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        let size = self.file.size()?;
+        Ok(match self.cipher()? {
+            Some(_) => heads::content_bytes(size),
+            None => size,
+        })
+    }
+
+    fn lock(&self, timeout: Duration) -> io::Result<bool> {
+        self.file.lock(timeout)
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.file.unlock()
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        self.file.identity()
+    }
+
+    fn map(&self) -> io::Result<Bytes> {
+        if self.cipher()?.is_none() {
+            return self.file.map();
+        }
+        let bytes = usize::try_from(self.size()?).map_err(io::Error::other)?;
+        let mut content = vec![0; bytes];
+        let read = self.read_at(&mut content, 0)?;
+        content.truncate(read);
+        Ok(content.into())
+    }
+
+    fn is_mappable(&self) -> bool {
+        matches!(self.cipher(), Ok(None)) && self.file.is_mappable()
+    }
+}
+
+impl fmt::Debug for EncryptedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EncryptedFile").field(&self.file).finish()
+    }
+}
+
+/// Deciphers what lies at `offset`, a multiple of [`WORD`], but for words of zeros.
+fn decipher(cipher: &FileCipher, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    if !has_zeros(bytes) {
+        return cipher.apply(bytes, offset);
+    }
+    let is_zero = |word: &[u8]| *word == [0; WORD_BYTES];
+    let mut at = 0;
+    while at < bytes.len() {
+        let words = |from: usize| bytes.get(from..).unwrap_or_default().chunks(WORD_BYTES);
+        let zeros = words(at).take_while(|word| is_zero(word)).count() * WORD_BYTES;
+        let from = at + zeros;
+        let other: usize = words(from).take_while(|word| !is_zero(word)).map(<[u8]>::len).sum();
+        if let Some(bytes) = bytes.get_mut(from..from + other) {
+            cipher.apply(bytes, offset + from as u64)?;
+        }
+        at = from + other;
+    }
+    Ok(())
+}
+
+/// Enciphers what is to lie at `offset`. Whole words of zeros at its end stay zeros: they are written
+/// ahead of use, and something else will be written there.
+///
+/// # Errors
+/// When a word in it would become zeros, which happens once in 2^64: then it has to lie elsewhere.
+fn encipher(cipher: &FileCipher, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    let end = offset + bytes.len() as u64;
+    let used = match end % WORD {
+        0 => bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1),
+        _ => bytes.len(),
+    };
+    let used = (offset + used as u64).next_multiple_of(WORD).min(end) - offset;
+    let used = usize::try_from(used).unwrap_or(bytes.len()).min(bytes.len());
+    let Some(used) = bytes.get_mut(..used) else { return Ok(()) };
+    cipher.apply(used, offset)?;
+    let first = usize::try_from(offset.next_multiple_of(WORD) - offset).unwrap_or_default();
+    match has_zeros(used.get(first..).unwrap_or_default()) {
+        true => Err(io::Error::other("the cipher gave zeros here: write it elsewhere")),
+        false => Ok(()),
+    }
+}
+
+/// Returns true if a whole word is zeros.
+fn has_zeros(bytes: &[u8]) -> bool {
+    let (words, _) = bytes.as_chunks::<WORD_BYTES>();
+    words.contains(&[0; WORD_BYTES])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::io::{Access, Io, RealIo};
+
+    const KEY: StoreKey = StoreKey::new([7; 32]);
+
+    /// A new file, as the disk has it and deciphered.
+    fn new_file(folder: &Path) -> (Arc<dyn IoFile>, EncryptedFile) {
+        let path = folder.join("file");
+        let file = RealIo.create(&path).unwrap();
+        let nonces = Arc::new(Nonces::default());
+        (Arc::clone(&file), EncryptedFile::new(file, &path, KEY.into(), nonces))
+    }
+
+    fn all(file: &dyn IoFile) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(file.size().unwrap()).unwrap() + 1];
+        let read = file.read_at(&mut bytes, 0).unwrap();
+        bytes.truncate(read);
+        bytes
+    }
+
+    #[test]
+    fn zeros_ahead_are_zeros_until_something_else_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (disk, file) = new_file(folder.path());
+        file.write_at(&[[1; 24], [0; 24]].concat(), 0).unwrap();
+        assert_eq!(all(&*disk)[64 + 24..], [0; 24]);
+        file.write_at(&[2; 8], 24).unwrap();
+        assert_eq!(all(&file), [&[1; 24][..], &[2; 8], &[0; 16]].concat());
+        assert_ne!(all(&*disk)[64 + 24..64 + 32], [2; 8]);
+    }
+
+    #[test]
+    fn any_whole_head_is_enough() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, file) = new_file(folder.path());
+        file.write_at(&[9; 140_000], 0).unwrap();
+        let path = folder.path().join("file");
+        let whole = std::fs::read(&path).unwrap();
+        let places: Vec<usize> =
+            heads::places(whole.len() as u64).map(|at| usize::try_from(at).unwrap()).collect();
+        assert_eq!(places, [0, 4096, 65_536, 131_072]);
+        for kept in &places {
+            for copy in [0, 32] {
+                let mut damaged = whole.clone();
+                for place in &places {
+                    damaged[*place..place + 64].fill(0xff);
+                }
+                let copy = kept + copy;
+                damaged[copy..copy + 32].copy_from_slice(&whole[copy..copy + 32]);
+                std::fs::write(&path, damaged).unwrap();
+                let file = RealIo.open(&path, Access::Read).unwrap();
+                assert_eq!(all(&EncryptedFile::of(file, KEY.into())), [9; 140_000]);
+            }
+        }
+    }
+
+    #[test]
+    fn who_opens_a_file_before_it_is_written_reads_it_afterwards() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, file) = new_file(folder.path());
+        let path = folder.path().join("file");
+        let early = EncryptedFile::of(RealIo.open(&path, Access::Read).unwrap(), KEY.into());
+        assert_eq!((early.size().unwrap(), all(&early)), (0, vec![]));
+        file.write_at(b"later", 0).unwrap();
+        assert_eq!(all(&early), b"later");
+    }
+
+    turntree_properties::properties! {
+        fn what_is_written_in_any_pieces_is_read_in_any(
+            pieces in prop::collection::vec((1_usize..9000, 0_u8..3), 1..12),
+            reads in prop::collection::vec((0_usize..80_000, 0_usize..9000), 1..12),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let (disk, file) = new_file(folder.path());
+            let mut expected: Vec<u8> = Vec::new();
+            for (bytes, fill) in pieces {
+                let piece = vec![fill; bytes];
+                file.write_at(&piece, expected.len() as u64).unwrap();
+                expected.extend(piece);
+            }
+            prop_assert_eq!(all(&file), expected.clone());
+            prop_assert_eq!(file.map().unwrap(), expected.clone());
+            let again = EncryptedFile::of(disk, KEY.into());
+            for (from, len) in reads {
+                let mut buffer = vec![0; len];
+                let read = again.read_at(&mut buffer, from as u64).unwrap();
+                let end = expected.len().min(from + len);
+                prop_assert_eq!(&buffer[..read], expected.get(from..end).unwrap_or_default());
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Where the content of an enciphered file lies, the heads between it, and its cipher.
+//!
+//! ```text
+//!  0     64          4096  4160           65536 65600            131072
+//!  | head | content   | head | content     | head | content       | head | ...
+//! ```
+//!
+//! All heads of a file are the same, and each is twice the nonce with a mark: eight bytes that follow
+//! from the key and the nonce. One that is whole is enough, so no sector of a file decides about the
+//! others, but in a file of less than 4 KiB.
+
+use std::io::{self, ErrorKind};
+
+use chacha20::XChaCha20;
+use chacha20::cipher::{KeyIvInit as _, StreamCipher as _, StreamCipherSeek as _};
+
+use super::{StoreKey, StoreKeys};
+use crate::object::Checksum;
+
+/// Bytes of a head.
+pub(super) const HEAD_BYTES: usize = 64;
+/// The same, as a distance in a file.
+pub(super) const HEAD: u64 = HEAD_BYTES as u64;
+
+/// The place of the second head; the third and all behind it are at multiples of [`STRIDE`].
+const SECOND: u64 = 4096;
+const STRIDE: u64 = 65_536;
+
+/// Bytes of content behind the first head, and behind the first two.
+const FIRST_ROOM: u64 = SECOND - HEAD;
+const FRONT_ROOM: u64 = FIRST_ROOM + STRIDE - SECOND - HEAD;
+const ROOM: u64 = STRIDE - HEAD;
+
+const NONCE_BYTES: usize = 24;
+const MARK_BYTES: usize = 8;
+
+/// Random bytes of a file, which no other file has.
+pub(super) type Nonce = [u8; NONCE_BYTES];
+
+/// A stretch of content between two heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stretch {
+    /// Where its head lies in the file.
+    pub(super) head: u64,
+    /// The offset of its content.
+    pub(super) start: u64,
+    /// Bytes of content in it.
+    pub(super) room: u64,
+}
+
+impl Stretch {
+    /// The stretch that holds the content at `offset`.
+    pub(super) fn at(offset: u64) -> Self {
+        if offset < FIRST_ROOM {
+            return Self { head: 0, start: 0, room: FIRST_ROOM };
+        }
+        let Some(behind) = offset.checked_sub(FRONT_ROOM) else {
+            return Self { head: SECOND, start: FIRST_ROOM, room: FRONT_ROOM - FIRST_ROOM };
+        };
+        let number = behind / ROOM;
+        let head = STRIDE.saturating_add(number.saturating_mul(STRIDE));
+        Self { head, start: FRONT_ROOM + number * ROOM, room: ROOM }
+    }
+
+    /// The place in the file of the content at `offset`, which lies in it.
+    pub(super) fn place(&self, offset: u64) -> u64 {
+        (offset - self.start).saturating_add(self.head).saturating_add(HEAD)
+    }
+
+    /// Where it ends, in the content.
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.room
+    }
+}
+
+/// Bytes of content in a file of so many bytes.
+pub(super) fn content_bytes(file: u64) -> u64 {
+    let (head, start) = if file < SECOND {
+        (0, 0)
+    } else if file < STRIDE {
+        (SECOND, FIRST_ROOM)
+    } else {
+        let number = file / STRIDE - 1;
+        ((number + 1) * STRIDE, FRONT_ROOM + number * ROOM)
+    };
+    start + (file - head).saturating_sub(HEAD)
+}
+
+/// The places of heads in a file of so many bytes, the first ones first.
+pub(super) fn places(file: u64) -> impl Iterator<Item = u64> {
+    let far = (1..=file / STRIDE).map(|number| number * STRIDE);
+    [0, SECOND].into_iter().chain(far).take_while(move |place| place + HEAD <= file)
+}
+
+/// The cipher of one file.
+pub(super) struct FileCipher {
+    secret: [u8; 32],
+    nonce: Nonce,
+    head: [u8; HEAD_BYTES],
+}
+
+impl FileCipher {
+    pub(super) fn new(key: &StoreKey, nonce: Nonce) -> Self {
+        let secret = key.derived("turntree v1 file key");
+        let mut head = [0; HEAD_BYTES];
+        let copy = [&nonce[..], &mark(key, &nonce)[..]].concat();
+        for (byte, copied) in head.iter_mut().zip(copy.iter().cycle()) {
+            *byte = *copied;
+        }
+        Self { secret, nonce, head }
+    }
+
+    /// The cipher of a file with this head, if it is one of these keys.
+    pub(super) fn of_head(keys: &StoreKeys, head: &[u8]) -> Option<Self> {
+        head.chunks_exact(NONCE_BYTES + MARK_BYTES).find_map(|copy| {
+            let (nonce, found) = copy.split_first_chunk::<NONCE_BYTES>()?;
+            let key = keys.iter().find(|key| mark(key, nonce) == *found)?;
+            Some(Self::new(key, *nonce))
+        })
+    }
+
+    pub(super) fn head(&self) -> &[u8; HEAD_BYTES] {
+        &self.head
+    }
+
+    /// Returns true if the file is one of this key.
+    pub(super) fn is_of(&self, key: &StoreKey) -> bool {
+        self.secret == key.derived("turntree v1 file key")
+    }
+
+    /// Combines `bytes` with the keystream from `offset` on: enciphers, or deciphers.
+    ///
+    /// # Errors
+    /// When the file would have more than 256 GiB.
+    pub(super) fn apply(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut cipher = XChaCha20::new(&self.secret.into(), &self.nonce.into());
+        let too_long = || io::Error::new(ErrorKind::FileTooLarge, "an encrypted file of 256 GiB");
+        cipher.try_seek(offset).map_err(|_| too_long())?;
+        cipher.try_apply_keystream(bytes).map_err(|_| too_long())
+    }
+}
+
+fn mark(key: &StoreKey, nonce: &Nonce) -> [u8; MARK_BYTES] {
+    let digest =
+        Checksum::new("turntree v1 file mark").update(key.as_bytes()).update(nonce).finish();
+    digest.first_chunk().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_lies_between_heads_without_gaps() {
+        let mut at = 0;
+        let mut place = 0;
+        for stretch in 0..5 {
+            let found = Stretch::at(at);
+            assert_eq!((found.start, found.head), (at, place), "stretch {stretch}");
+            assert_eq!(found, Stretch::at(found.end() - 1));
+            assert_eq!(found.place(at), place + HEAD);
+            (at, place) = (found.end(), found.head + HEAD + found.room);
+        }
+        assert_eq!(place, 4 * STRIDE);
+        assert_eq!(
+            places(place + 64).collect::<Vec<_>>(),
+            [0, 4096, 65536, 131_072, 196_608, 262_144]
+        );
+    }
+
+    #[test]
+    fn the_size_of_a_file_tells_that_of_its_content() {
+        for content in [0, 1, 4031, 4032, 4033, 65_407, 65_408, 65_409, 130_880, 130_881, 1 << 40] {
+            let file = match content {
+                0 => 0,
+                _ => Stretch::at(content - 1).place(content - 1) + 1,
+            };
+            assert_eq!(content_bytes(file), content, "{content} in {file}");
+        }
+        assert_eq!([1, 63, 64, 65].map(content_bytes), [0, 0, 0, 1]);
+        assert_eq!([4096, 4100, 4160, 4161].map(content_bytes), [4032, 4032, 4032, 4033]);
+    }
+}

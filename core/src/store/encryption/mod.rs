@@ -1,0 +1,267 @@
+//! Encryption at rest: the files of a store, enciphered below everything that knows what they hold.
+//!
+//! ```text
+//! store ── Io ── EncryptedIo ── Io ── disk
+//!                    |
+//!        content at an offset ^ keystream of the file at that offset
+//! ```
+//!
+//! An [`EncryptedIo`] stands between the store and its disk. Whatever the store writes lies in a file
+//! byte by byte as it would otherwise, combined with a keystream (XChaCha20) that is the file's own:
+//! by the key of the store, and by a random nonce that stands in the file. So every rule of the
+//! formats holds as before, about torn writes, parity and what is read by itself; names of files tell
+//! nothing, since they are random or digests with a random salt in them; and ids, which would tell who
+//! has the same content, are never in the clear.
+//!
+//! What a stream cipher asks for is that no place of a file is ever written twice with different
+//! content. The store never does that, but for zeros that it writes ahead of use: these stay zeros in
+//! the file, and eight zeros in the file are read as zeros.
+//!
+//! It hides, and does not sign: who may write to the disk and knows what was there can change it. The
+//! superblock, locks and the wrapped keys are plain. Specified in `format-spec/encryption.md`.
+
+mod file;
+mod heads;
+
+use std::fmt;
+use std::io;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(in crate::store) use self::file::EncryptedFile;
+use self::heads::{FileCipher, HEAD_BYTES, Nonce};
+use super::format::superblock::{KeyNames, Superblock};
+use super::io::{Access, Identity, Io, IoFile};
+use super::replace::collect::COLLECTOR_FILE;
+use super::write::untracked;
+use super::{OpenOptions, SUPERBLOCK_FILE};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Checksum, ID_BYTES, ObjectId};
+
+/// Bytes of a key.
+pub const STORE_KEY_BYTES: usize = 32;
+
+/// The key of a store. Whoever has it reads everything; without it nobody does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct StoreKey([u8; STORE_KEY_BYTES]);
+
+impl StoreKey {
+    /// The key with these bytes, which must come from a source that nobody can guess.
+    #[must_use]
+    pub const fn new(bytes: [u8; STORE_KEY_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes: to be wrapped, and never to be shown.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; STORE_KEY_BYTES] {
+        &self.0
+    }
+
+    /// Returns sixteen hex digits that tell keys apart and nothing else about them.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{:016x}", self.number())
+    }
+
+    fn number(&self) -> u64 {
+        let digest = self.derived("turntree v1 key name");
+        // Zero is for no key.
+        u64::from_be_bytes(digest.first_chunk().copied().unwrap_or_default()).max(1)
+    }
+
+    fn derived(&self, context: &str) -> [u8; 32] {
+        Checksum::new(context).update(&self.0).finish()
+    }
+}
+
+impl fmt::Debug for StoreKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreKey({})", self.name())
+    }
+}
+
+/// The keys that a store is opened with: files are written with the first and read with either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreKeys {
+    /// The key of what is written.
+    pub newest: StoreKey,
+    /// The key of files from before a rotation that did not come to its end.
+    pub previous: Option<StoreKey>,
+}
+
+impl StoreKeys {
+    /// The names of the keys, as a superblock has them.
+    pub(in crate::store) fn names(&self) -> KeyNames {
+        let previous = self.previous.map(|key| key.number());
+        KeyNames { newest: self.newest.number(), previous }
+    }
+
+    /// A digest that tells nothing to who has no key.
+    pub(crate) fn keyed(&self, digest: &[u8; ID_BYTES]) -> ObjectId {
+        let context =
+            Checksum::new("turntree v1 hidden name").update(&self.newest.0).update(digest).finish();
+        ObjectId::from_bytes(context)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &StoreKey> {
+        std::iter::once(&self.newest).chain(&self.previous)
+    }
+}
+
+impl From<StoreKey> for StoreKeys {
+    fn from(newest: StoreKey) -> Self {
+        Self { newest, previous: None }
+    }
+}
+
+/// A disk whose files are enciphered, but for those that only say what a store is.
+#[derive(Debug)]
+pub(in crate::store) struct EncryptedIo<D> {
+    disk: D,
+    keys: StoreKeys,
+    nonces: Arc<Nonces>,
+}
+
+/// A source of nonces, each of which is given once: the seed is random, and names of files are.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Nonces {
+    seed: [u8; 16],
+    given: AtomicU64,
+}
+
+impl Nonces {
+    fn next(&self, file: &Path) -> Nonce {
+        let count = self.given.fetch_add(1, Ordering::Relaxed);
+        let digest = Checksum::new("turntree v1 file nonce")
+            .update(&self.seed)
+            .update(&count.to_le_bytes())
+            .update(file.as_os_str().as_encoded_bytes())
+            .finish();
+        digest.first_chunk().copied().unwrap_or_default()
+    }
+}
+
+/// Returns the disk as a store uses it, and its keys: enciphered when the superblock says so.
+///
+/// # Errors
+/// `Encrypted` when the options have no key then, or another one.
+pub(in crate::store) fn below(
+    disk: &Arc<dyn Io>,
+    superblock: &Superblock,
+    dir: &Path,
+    options: &OpenOptions,
+) -> Result<(Arc<dyn Io>, Option<StoreKeys>)> {
+    let Some(names) = &superblock.keys else { return Ok((Arc::clone(disk), None)) };
+    let refused = |found: &str| {
+        let message = format!("the store in {} is encrypted: {found}", dir.display());
+        Err(Error::new(ErrorKind::Encrypted, message))
+    };
+    match options.keys {
+        None => refused("its key is needed to open it"),
+        Some(keys) if keys.names() == *names => {
+            let io = EncryptedIo::new(Arc::clone(disk), keys, options.writer_seed);
+            Ok((Arc::new(io), Some(keys)))
+        }
+        Some(keys) => refused(&format!(
+            "expected key {:016x}{}, found key {}",
+            names.newest,
+            names.previous.map(|name| format!(" and {name:016x}")).unwrap_or_default(),
+            keys.newest.name()
+        )),
+    }
+}
+
+impl<D> EncryptedIo<D> {
+    /// The files of `disk`, with these keys. `seed` are random bytes, different for every handle.
+    pub(in crate::store) fn new(disk: D, keys: StoreKeys, seed: [u8; 16]) -> Self {
+        let nonces = Arc::new(Nonces { seed, given: AtomicU64::new(0) });
+        Self { disk, keys, nonces }
+    }
+
+    fn over(&self, path: &Path, file: Arc<dyn IoFile>) -> Arc<dyn IoFile> {
+        match is_plain(path) {
+            true => file,
+            false => {
+                let nonces = Arc::clone(&self.nonces);
+                Arc::new(EncryptedFile::new(file, path, self.keys, nonces))
+            }
+        }
+    }
+}
+
+/// Returns true of the files that say what a store is, or nothing at all.
+pub(in crate::store) fn is_plain(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with(SUPERBLOCK_FILE) || name == COLLECTOR_FILE || name == untracked::FILE_NAME
+}
+
+impl<D> Io for EncryptedIo<D>
+where
+    D: Deref<Target: Io> + fmt::Debug + Send + Sync,
+{
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn IoFile>> {
+        Ok(self.over(path, self.disk.open(path, access)?))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn IoFile>> {
+        Ok(self.over(path, self.disk.create(path)?))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.disk.list(dir)
+    }
+
+    fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.publish(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.link(from, to)
+    }
+
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.replace(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.disk.free_bytes(dir)
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        self.disk.identity(path)
+    }
+}
+
+/// Enciphers content that lies in a file in one piece, as that of a cache does. Its nonce follows from
+/// key and content, so it is no other content's.
+pub(crate) fn encipher(keys: &StoreKeys, content: &[u8]) -> io::Result<Vec<u8>> {
+    let key = &keys.newest;
+    let nonce = Checksum::new("turntree v1 content nonce").update(&key.0).update(content).finish();
+    let cipher = FileCipher::new(key, nonce.first_chunk().copied().unwrap_or_default());
+    let mut enciphered = content.to_vec();
+    cipher.apply(&mut enciphered, 0)?;
+    Ok([&cipher.head()[..], &enciphered[..]].concat())
+}
+
+/// Deciphers what [`encipher`] made; nothing when it is anything else.
+pub(crate) fn decipher(keys: &StoreKeys, bytes: &[u8]) -> Option<Vec<u8>> {
+    let (head, content) = bytes.split_first_chunk::<HEAD_BYTES>()?;
+    let mut content = content.to_vec();
+    FileCipher::of_head(keys, head)?.apply(&mut content, 0).ok()?;
+    Some(content)
+}

@@ -1,0 +1,77 @@
+//! The bytes of a file that nobody writes to any more: mapped where the disk has them as they are,
+//! and read where they are made on reading.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::io::{IoFile, ReadAt};
+
+/// Bytes to be had at any place.
+pub(in crate::store) enum Medium {
+    /// In memory, as a map is: nothing is copied.
+    Memory(Bytes),
+    /// To be read, piece by piece.
+    File(Arc<dyn ReadAt>),
+}
+
+impl Medium {
+    /// The bytes of a file: mapped, if that costs no reading.
+    ///
+    /// # Errors
+    /// When it cannot be mapped, or its size not be had.
+    pub(in crate::store) fn of(file: &Arc<dyn IoFile>) -> io::Result<Self> {
+        // A file of no bytes cannot be mapped.
+        Ok(match file.size()? {
+            0 => Self::Memory(Bytes::new()),
+            _ if file.is_mappable() => Self::Memory(file.map()?),
+            _ => Self::File(Arc::new(Arc::clone(file))),
+        })
+    }
+
+    /// The `len` bytes from `offset` on; nothing when there are fewer.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(in crate::store) fn get(&self, offset: u64, len: usize) -> io::Result<Option<Bytes>> {
+        match self {
+            Self::Memory(map) => {
+                let range =
+                    usize::try_from(offset).ok().and_then(|at| Some(at..at.checked_add(len)?));
+                Ok(range.filter(|range| range.end <= map.len()).map(|range| map.slice(range)))
+            }
+            Self::File(file) => {
+                // Before any memory is taken on the word of a file.
+                let size = file.size()?;
+                if offset.checked_add(len as u64).is_none_or(|end| end > size) {
+                    return Ok(None);
+                }
+                let mut bytes = vec![0; len];
+                let read = file.read_at(&mut bytes, offset)?;
+                Ok((read == len).then(|| bytes.into()))
+            }
+        }
+    }
+
+    /// The number of bytes.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(in crate::store) fn size(&self) -> io::Result<u64> {
+        match self {
+            Self::Memory(map) => Ok(map.len() as u64),
+            Self::File(file) => file.size(),
+        }
+    }
+}
+
+impl fmt::Debug for Medium {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(map) => write!(f, "Memory({} bytes)", map.len()),
+            Self::File(file) => f.debug_tuple("File").field(file).finish(),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Reads what is left of a damaged bundle.
+//!
+//! The salt of the frames is the checksum of the front, so who has that finds every good frame by
+//! itself, without the table and the footer, which a torn end takes away. The id of an object follows
+//! from what it names: with a lost block is lost what names something in it, directly or not, and
+//! nothing else.
+
+use std::sync::Arc;
+
+use super::super::frames::{Frames, Home};
+use super::super::layout::{BlockInfo, BlockKind};
+use super::super::rebuild::find_frames;
+use super::super::{BlockCache, PackId};
+use super::read::{BundleFile, CACHE_BYTES, may_hold, object_blocks};
+use super::{
+    Footer, MAX_FRONT_BYTES, OBJECTS_OF_ANY, OBJECTS_PER_BYTE, OUTSIDE_BYTES, front_checksum,
+    read_outside, salt,
+};
+use crate::error::{Error, Result};
+use crate::object::{Kind, Object, ObjectId};
+use crate::store::format::codec::frame_sizes;
+use crate::store::io::ReadAt;
+use crate::store::medium::Medium;
+
+/// Bytes that are read at once: as many as an encrypted file loses by one damaged byte.
+const PIECE_BYTES: usize = 64 << 10;
+
+impl BundleFile {
+    /// Opens a bundle whose end is lost or damaged, by its front and its frames. `counts` finds in the
+    /// text of the front how many objects there are, and how many ids outside. Memory holds the file.
+    ///
+    /// # Errors
+    /// `Corrupt` when the front is damaged, or no frame is whole; what `counts` fails with; `Io` when
+    /// it cannot be read.
+    pub fn open_damaged(
+        file: &Arc<dyn ReadAt>,
+        counts: &dyn Fn(&str) -> Result<(u32, u32)>,
+    ) -> Result<Self> {
+        let map = readable(&**file)?;
+        let bytes = map.len() as u64;
+        let end = map.windows(2).position(|pair| pair == b"\n\n").map_or(0, |at| at + 2);
+        let front = map.get(..end).map(<[u8]>::to_vec).unwrap_or_default();
+        let front = String::from_utf8(front).map_err(|_| damaged_front())?;
+        let (objects, outside) = counts(&front)?;
+        let ids_end = (outside as usize).saturating_mul(OUTSIDE_BYTES).saturating_add(end);
+        let told = map.get(ids_end..).ok_or_else(damaged_front)?;
+        let (stored, operations_bytes) = frame_sizes(told).ok_or_else(damaged_front)?;
+        let operations = told.get(..stored).map(<[u8]>::to_vec).unwrap_or_default();
+        let start = ids_end.saturating_add(stored);
+        let checksum = front_checksum(map.get(..start).ok_or_else(damaged_front)?);
+        let salt = salt(&checksum);
+        let (mut table, _) = find_frames(&map, &salt, start, None);
+        let most = OBJECTS_OF_ANY.saturating_add(bytes.saturating_mul(OBJECTS_PER_BYTE));
+        let stored_bytes = u32::try_from(stored).unwrap_or(u32::MAX);
+        let fits = u64::from(objects) <= most
+            && end as u64 <= MAX_FRONT_BYTES
+            && may_hold(stored_bytes, operations_bytes);
+        if !fits || table.iter().all(Option::is_none) {
+            return Err(damaged_front());
+        }
+        for block in &mut table {
+            *block = block.filter(|block| is_among(block, objects));
+        }
+        let ids = map.get(end..ids_end).unwrap_or_default();
+        let outside: Option<Vec<_>> = ids.chunks(OUTSIDE_BYTES).map(read_outside).collect();
+        let outside = outside.ok_or_else(damaged_front)?;
+        let blocks = object_blocks(&table);
+        let raw = table.iter().flatten().map(|block| u64::from(block.raw_bytes)).sum();
+        let footer = Footer {
+            objects,
+            outside: u32::try_from(outside.len()).unwrap_or(u32::MAX),
+            parts: 0,
+            blocks: u32::try_from(table.len()).unwrap_or(u32::MAX),
+            operations: stored_bytes,
+            front_bytes: end as u64,
+            raw_bytes: raw,
+            table_offset: 0,
+            operations_bytes,
+            front: checksum,
+            table: [0; 32],
+            frames: [0; 32],
+        };
+        let frames =
+            Frames::new(PackId(checksum), Home::Bundle, Medium::Memory(map.into()), salt, table);
+        let name = ObjectId::from_bytes(checksum);
+        Ok(Self { footer, name, bytes, front, outside, operations, frames, blocks })
+    }
+
+    /// Gives each object that can be read and whose id is known, with its ordinal; those that it names
+    /// come first. Gives no more than `limit` bytes.
+    ///
+    /// # Errors
+    /// `LimitExceeded`, and what `visit` fails with.
+    pub fn salvage(
+        &self,
+        limit: u64,
+        visit: &mut dyn FnMut(u32, ObjectId, Object) -> Result<()>,
+    ) -> Result<()> {
+        let cache = BlockCache::new(CACHE_BYTES);
+        let mut ids: Vec<Option<ObjectId>> = vec![None; self.footer.objects as usize];
+        let mut given = 0_u64;
+        for (first, objects, kind) in &self.blocks {
+            let number = self.frames.locate(*first).map(|(number, ..)| number);
+            let Ok(block) = self.frames.decode(number.unwrap_or(u32::MAX), &cache) else {
+                continue;
+            };
+            for ordinal in *first..first.saturating_add(*objects) {
+                let id_at = |link: u32| match ids.get(link as usize) {
+                    Some(known) => *known,
+                    None => self.outside_at(link),
+                };
+                let Ok(bytes) = self.frames.read_in(&block, ordinal, &cache, id_at) else {
+                    continue;
+                };
+                given = given.saturating_add(bytes.len() as u64);
+                if given > limit {
+                    return Err(Error::limit("bytes in the bundle", limit, given));
+                }
+                let bytes = block.detached(bytes);
+                let id = ObjectId::of(*kind, &bytes);
+                if let Some(place) = ids.get_mut(ordinal as usize) {
+                    *place = Some(id);
+                }
+                visit(ordinal, id, Object { kind: *kind, bytes })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The ordinals of all objects of these kinds, as far as the blocks are known.
+    pub fn ordinals_of(&self, wanted: impl Fn(Kind) -> bool) -> impl Iterator<Item = u32> {
+        let blocks = self.blocks.iter().filter(move |(.., kind)| wanted(*kind));
+        blocks.flat_map(|(first, objects, _)| *first..first.saturating_add(*objects))
+    }
+}
+
+/// Whether what a block says it holds can be among so many objects.
+fn is_among(block: &BlockInfo, objects: u32) -> bool {
+    let end = block.first.checked_add(block.objects);
+    match block.kind {
+        BlockKind::Objects(_) => end.is_some_and(|end| end <= objects),
+        BlockKind::Parts => true,
+        BlockKind::Tombstone => false,
+    }
+}
+
+/// The bytes of a file, zeros where it cannot be read.
+fn readable(file: &dyn ReadAt) -> Result<Vec<u8>> {
+    let bytes = file.size().map_err(|error| Error::io("read the bundle", error))?;
+    let mut map = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+    for (at, piece) in (0..).step_by(PIECE_BYTES).zip(map.chunks_mut(PIECE_BYTES)) {
+        if file.read_at(piece, at).is_err() {
+            piece.fill(0);
+        }
+    }
+    Ok(map)
+}
+
+fn damaged_front() -> Error {
+    Error::corrupt("the front of the bundle", "what was written", "damage, and nothing else tells")
+}

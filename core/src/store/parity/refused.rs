@@ -1,0 +1,49 @@
+//! Reads past sectors that the disk refuses: their bytes are zeros, and so pass for damaged ones.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::store::io::ReadAt;
+
+/// What a disk gives or refuses as one.
+const SECTOR_BYTES: u64 = 512;
+
+/// The number of the error of a disk that cannot read, on every Unix.
+const EIO: i32 = 5;
+
+/// A file of which sectors may be refused.
+#[derive(Debug)]
+pub(in crate::store) struct PastRefused(pub(in crate::store) Arc<dyn ReadAt>);
+
+impl ReadAt for PastRefused {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self.0.read_at(buffer, offset) {
+            Err(error) if is_refusal(&error) => {}
+            read => return read,
+        }
+        let left = self.0.size()?.saturating_sub(offset);
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        let (mut rest, mut at) = (buffer.get_mut(..len).unwrap_or_default(), offset);
+        while !rest.is_empty() {
+            let to_end = usize::try_from(SECTOR_BYTES - at % SECTOR_BYTES).unwrap_or(usize::MAX);
+            let (sector, others) = rest.split_at_mut(to_end.min(rest.len()));
+            match self.0.read_at(sector, at) {
+                Ok(read) if read == sector.len() => {}
+                Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(error) if is_refusal(&error) => sector.fill(0),
+                Err(error) => return Err(error),
+            }
+            at += sector.len() as u64;
+            rest = others;
+        }
+        Ok(len)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(EIO)
+}

@@ -1,0 +1,296 @@
+//! Opens what is left of a damaged bundle, as a bundle that says no more than that.
+//!
+//! ```text
+//! damaged file ── objects whose ids are known ── those whose links all are ── refs that lead to them
+//!                                                                                    |
+//!                    Bundle: a manifest of what these refs reach   <─────────────────┘
+//! ```
+//!
+//! An object that names something lost has no id, so whatever is left leads to nothing that is not:
+//! each branch is whole up to some turn, and lost from there on. A branch goes to the newest turn that
+//! is whole among those that it was at, as the operations tell, else to the newest of its session that
+//! is on no other branch. What was made is verified like any other bundle.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::check::{Bundle, PLAIN_BYTES, PLAIN_RATIO, is_named};
+use super::manifest::{BundledRef, Counts, Manifest, TextId};
+use super::operations::{Held, Places, decode};
+use super::select::SessionTally;
+use crate::error::{ErrorKind, Result};
+use crate::object::{Commit, Kind, Object, ObjectId};
+use crate::repo::{BranchName, links};
+use crate::store::{BundleFile, Outside, Protected, ReadAt, Tombstone};
+
+/// Stands for a commit or tag that is lost, where operations name it.
+const LOST: [u8; 32] = [0; 32];
+
+/// What of a bundle is not whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BundleLosses {
+    /// The number of objects that cannot be had back.
+    pub objects: u64,
+    /// The number of all objects.
+    pub of_objects: u64,
+    /// Turns that cannot be had back.
+    pub turns: u64,
+    /// The refs that lead to less than they did, or to nothing.
+    pub refs: Vec<LostRef>,
+}
+
+/// A ref of a bundle whose value is lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostRef {
+    /// Its full name.
+    pub name: String,
+    /// The turn that it led to.
+    pub turn: u64,
+    /// The turn that it leads to instead: all up to it is whole. `None` when there is none.
+    pub whole: Option<u64>,
+}
+
+impl BundleLosses {
+    /// Returns true if nothing is lost.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.objects == 0 && self.refs.is_empty()
+    }
+}
+
+impl Bundle {
+    /// Opens a bundle that may be damaged beyond what its parity restores: one with what is whole of it,
+    /// and what is not. One that is whole is opened as it is. Holds no more than `max_bytes` of objects,
+    /// as [`Bundle::verify`] does. Memory: 80 bytes for each object and 32 for each link, and the file
+    /// when its end is lost.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it is something else, `Unsupported` for a later version, `Corrupt` when not
+    /// even its manifest is whole, or what is left contradicts itself, `LimitExceeded` when it holds
+    /// more.
+    pub fn open_partial(
+        file: Arc<dyn ReadAt>,
+        max_bytes: Option<u64>,
+    ) -> Result<(Self, BundleLosses)> {
+        let opened = Self::open(Arc::clone(&file));
+        let whole = opened.and_then(|bundle| bundle.verify(max_bytes).map(|_| bundle));
+        match whole {
+            Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Io) => {}
+            whole => return Ok((whole?, BundleLosses::default())),
+        }
+        let content = Protected::open(file)?.content();
+        let file = BundleFile::open(Arc::clone(&content))
+            .or_else(|_| BundleFile::open_damaged(&content, &counts_in))?;
+        let manifest = Manifest::decode(file.front())?;
+        let plain = PLAIN_BYTES.max(file.file_bytes().saturating_mul(PLAIN_RATIO));
+        let left = Left::read(&file, &manifest, max_bytes.unwrap_or(plain))?;
+        let (manifest, losses, kept) = left.manifest(&file, &manifest);
+        let outside = file.outside().iter().filter(|(id, ..)| kept.contains(id));
+        let outside = outside.copied().collect();
+        let bundle = Self { file, manifest, outside, kept: Some(kept) };
+        bundle.verify(max_bytes)?;
+        Ok((bundle, losses))
+    }
+}
+
+/// Objects and ids outside, as the front says.
+fn counts_in(front: &str) -> Result<(u32, u32)> {
+    let manifest = Manifest::decode(front)?;
+    Ok((manifest.objects.sum(), manifest.outside))
+}
+
+impl Counts {
+    /// Objects of all kinds.
+    fn sum(self) -> u32 {
+        let structures = self.nodes.saturating_add(self.commits).saturating_add(self.tags);
+        self.blobs.saturating_add(structures)
+    }
+}
+
+/// The objects of a damaged bundle that lead to nothing that is lost.
+#[derive(Default)]
+struct Left {
+    kinds: HashMap<ObjectId, Kind>,
+    /// Those that name others, and what they name, in order.
+    linked: Vec<(ObjectId, Vec<ObjectId>)>,
+    commits: HashMap<ObjectId, Commit>,
+    /// Targets of tags.
+    tags: HashMap<ObjectId, ObjectId>,
+    outside: HashMap<ObjectId, (Kind, Outside)>,
+    /// What follows the forgotten commits.
+    grafts: BTreeMap<ObjectId, Option<ObjectId>>,
+    required: HashMap<ObjectId, u64>,
+    /// Commits and tags by ordinals, outside ones too; [`LOST`] for others.
+    named: HashMap<u32, ObjectId>,
+}
+
+impl Left {
+    fn read(file: &BundleFile, manifest: &Manifest, limit: u64) -> Result<Self> {
+        let outside = file.outside().iter().map(|(id, kind, why)| (*id, (*kind, *why)));
+        let grafts = manifest.grafts.iter();
+        let required = manifest.prerequisites.iter();
+        let lost = ObjectId::from_bytes(LOST);
+        let outside_at = (file.len()..).zip(file.outside());
+        let outside_at = outside_at.filter(|(_, (_, kind, _))| is_named(*kind));
+        let mut left = Self {
+            outside: outside.collect(),
+            grafts: grafts.map(|it| (it.forgotten.0, it.next.map(|next| next.0))).collect(),
+            required: required.map(|known| (known.commit.0, known.turn)).collect(),
+            named: file.ordinals_of(is_named).map(|ordinal| (ordinal, lost)).collect(),
+            ..Self::default()
+        };
+        left.named.extend(outside_at.map(|(ordinal, (id, ..))| (ordinal, *id)));
+        file.salvage(limit, &mut |ordinal, id, object| {
+            // What is not what its kind says is as good as lost.
+            if left.take(id, &object).is_ok_and(|taken| taken) && is_named(object.kind) {
+                left.named.insert(ordinal, id);
+            }
+            Ok(())
+        })?;
+        Ok(left)
+    }
+
+    /// Takes an object in, if all that it names is there; returns whether it is.
+    fn take(&mut self, id: ObjectId, object: &Object) -> Result<bool> {
+        let named = links(object)?;
+        let is_known = |id: &ObjectId, kind: Kind| match self.kinds.get(id) {
+            Some(found) => *found == kind,
+            None => self.outside.get(id).is_some_and(|(found, why)| {
+                let forgotten = *why == Outside::Forgotten;
+                let follows = || match self.grafts.get(id) {
+                    Some(Some(next)) => {
+                        self.commits.contains_key(next) || self.required.contains_key(next)
+                    }
+                    next => next.is_some(),
+                };
+                let gone =
+                    matches!(why, Outside::Tombstone(Tombstone::Elided | Tombstone::Redacted));
+                let of_commit = object.kind == Kind::Commit;
+                *found == kind && (of_commit || !gone && !forgotten) && (!forgotten || follows())
+            }),
+        };
+        let is_twice = self.kinds.contains_key(&id) || self.outside.contains_key(&id);
+        if is_twice || !named.iter().all(|link| is_known(&link.id, link.kind)) {
+            return Ok(false);
+        }
+        match object.kind {
+            Kind::Commit => drop(self.commits.insert(id, Commit::decode(&object.bytes)?)),
+            Kind::Tag => drop(named.first().map(|link| self.tags.insert(id, link.id))),
+            _ => {}
+        }
+        let named: Vec<ObjectId> = named.into_iter().map(|link| link.id).collect();
+        if !named.is_empty() {
+            self.linked.push((id, named));
+        }
+        self.kinds.insert(id, object.kind);
+        Ok(true)
+    }
+
+    /// What there is to take in, what is lost, and the objects and ids outside that belong to it.
+    fn manifest(
+        self,
+        file: &BundleFile,
+        whole: &Manifest,
+    ) -> (Manifest, BundleLosses, HashSet<ObjectId>) {
+        let (mut refs, mut lost) = (BTreeMap::new(), Vec::new());
+        let is_there = |id: &ObjectId| match self.kinds.get(id) {
+            Some(kind) => is_named(*kind),
+            None => self.required.contains_key(id),
+        };
+        for (name, value) in whole.refs.iter().filter(|(_, value)| is_there(&value.id.0)) {
+            refs.insert(name.clone(), value.clone());
+        }
+        let mut taken = self.reach(refs.values().map(|value| value.id.0));
+        let told = self.told(file, whole);
+        for (name, value) in whole.refs.iter().filter(|(_, value)| !is_there(&value.id.0)) {
+            let found = BranchName::from_full(name).and_then(|branch| {
+                let were = told.iter().rev().filter(|(known, _)| known == name);
+                let held = were.map(|(_, id)| *id).find(|id| self.commits.contains_key(id));
+                let newest = self.newest(branch.session(), value.turn, &taken);
+                let follows =
+                    |id: &ObjectId| held.is_none_or(|held| self.reach([*id]).contains(&held));
+                newest.filter(follows).or(held)
+            });
+            let found = found.and_then(|id| Some((id, self.commits.get(&id)?.turn)));
+            if let Some((id, turn)) = found {
+                let (kind, id) = (Kind::Commit.name().to_owned(), TextId(id));
+                taken.extend(self.reach([id.0]));
+                refs.insert(name.clone(), BundledRef { kind, id, turn });
+            }
+            let whole = found.map(|(_, turn)| turn);
+            lost.push(LostRef { name: name.clone(), turn: value.turn, whole });
+        }
+        let kept = taken.iter().filter_map(|id| self.kinds.get(id).copied());
+        let objects = Counts::of(kept);
+        let mut sessions = SessionTally::default();
+        for (_, commit) in self.commits.iter().filter(|(id, _)| taken.contains(*id)) {
+            let elided = matches!(self.outside.get(&commit.tree), Some((_, Outside::Tombstone(_))));
+            sessions.add(&commit.session, commit.turn, commit.time.micros, elided);
+        }
+        let linked = self.linked.iter().filter(|(id, _)| taken.contains(id));
+        let named: HashSet<ObjectId> = linked.flat_map(|(_, named)| named).copied().collect();
+        taken.retain(|id| self.kinds.contains_key(id) || named.contains(id));
+        let outside = self.outside.keys().filter(|id| taken.contains(*id)).count();
+        let mut manifest = Manifest {
+            sessions: sessions.finish(),
+            refs,
+            prerequisites: whole.prerequisites.clone(),
+            grafts: whole.grafts.clone(),
+            objects,
+            outside: u32::try_from(outside).unwrap_or(u32::MAX),
+            operations: 0,
+            labels: whole.labels.clone(),
+        };
+        manifest.grafts.retain(|graft| taken.contains(&graft.forgotten.0));
+        let named = manifest.branch_sessions();
+        manifest.labels.retain(|session, _| named.contains(session));
+        let of_objects = u64::from(whole.objects.sum());
+        let losses = BundleLosses {
+            objects: of_objects.saturating_sub(objects.sum().into()),
+            of_objects,
+            turns: whole.objects.commits.saturating_sub(objects.commits).into(),
+            refs: lost,
+        };
+        (manifest, losses, taken)
+    }
+
+    /// All that these objects lead to, and they, along grafts.
+    fn reach(&self, starts: impl IntoIterator<Item = ObjectId>) -> HashSet<ObjectId> {
+        let mut reached: HashSet<ObjectId> = starts.into_iter().collect();
+        for (id, named) in self.linked.iter().rev() {
+            if reached.contains(id) {
+                let next = named.iter().filter_map(|id| self.grafts.get(id).copied().flatten());
+                let next: Vec<ObjectId> = next.collect();
+                reached.extend(named.iter().copied().chain(next));
+            }
+        }
+        reached
+    }
+
+    /// What refs held, oldest first, as far as the operations can be read.
+    fn told(&self, file: &BundleFile, manifest: &Manifest) -> Vec<(String, ObjectId)> {
+        let count = file.len().saturating_add(manifest.outside);
+        let places = Places { ids: &self.named, count, sessions: manifest.branch_sessions() };
+        let mut told = Vec::new();
+        let read = file.operations().and_then(|bytes| {
+            decode(&bytes, &places, &mut |operation| {
+                for change in operation.changes {
+                    for held in [change.old, change.new] {
+                        if let Some(Held::Object(id)) = held {
+                            told.push((change.name.clone(), id));
+                        }
+                    }
+                }
+            })
+        });
+        if read.is_ok() { told } else { Vec::new() }
+    }
+
+    /// The newest turn of a session that is on no branch yet, and not behind `turn`; else the newest.
+    fn newest(&self, session: &str, turn: u64, taken: &HashSet<ObjectId>) -> Option<ObjectId> {
+        let own = self.commits.iter();
+        let own = own.filter(|(_, commit)| commit.session == session && commit.turn <= turn);
+        let newest = own.max_by_key(|(id, commit)| (!taken.contains(*id), commit.turn, **id));
+        newest.map(|(id, _)| *id)
+    }
+}

@@ -1,0 +1,186 @@
+//! An encrypted store at the command line: who opens it, who no longer does, and what is said.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use turntree_tests::claude_code;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+
+/// A folder with a store and a home.
+struct Desk {
+    root: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("session.jsonl"), claude_code(60)).unwrap();
+        fs::write(root.path().join("phrase"), "open sesame\n").unwrap();
+        Self { root }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// Runs the program as the user who lives in `home`.
+    fn ran_as(&self, home: &str, code: i32, words: &[&str], variables: &[(&str, &str)]) -> Output {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).current_dir(self.root.path()).env_clear().stdin(Stdio::null());
+        command.env("HOME", self.path(home)).env("TURNTREE_MAINTENANCE", "off");
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+        output
+    }
+
+    fn ran(&self, code: i32, words: &[&str]) -> Output {
+        self.ran_as("home", code, words, &[])
+    }
+
+    fn said(&self, code: i32, words: &[&str]) -> String {
+        String::from_utf8(self.ran(code, words).stderr).unwrap()
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        serde_json::from_slice(&self.ran(0, &[&["--json"], words].concat()).stdout).unwrap()
+    }
+
+    /// The public key of a user who has made one.
+    fn public_key(&self, home: &str) -> String {
+        let path = self.path(home).join(".config/turntree/identity.txt");
+        let text = fs::read_to_string(path).unwrap();
+        text.lines().next().unwrap().trim_start_matches("# public key: ").to_owned()
+    }
+
+    /// Fails if the session can be read in a file of the store.
+    fn expect_hidden(&self) {
+        let mut folders = vec![self.path(".turntree")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let bytes = fs::read(&path).unwrap();
+                for word in ["nightly", "refs/heads", "session.jsonl"] {
+                    let found = bytes.windows(word.len()).any(|part| part == word.as_bytes());
+                    assert!(!found, "{word} in {}", path.display());
+                }
+            }
+        }
+    }
+
+    fn expect_session(&self, home: &str, variables: &[(&str, &str)]) {
+        let words = ["export", "nightly", "--format", "source"];
+        let exported = self.ran_as(home, 0, &words, variables).stdout;
+        assert!(exported == fs::read(self.path("session.jsonl")).unwrap());
+    }
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+#[test]
+fn a_new_store_is_encrypted_to_a_key_that_is_made_and_opens_by_itself() {
+    let desk = Desk::new();
+    let said = desk.said(0, &["init", "--encrypt"]);
+    assert!(said.contains("identity.txt") && said.contains("keep a copy"), "{said}");
+    desk.ran(0, &["import", "session.jsonl", "--session", "nightly"]);
+    desk.expect_session("home", &[]);
+    desk.expect_hidden();
+    desk.ran(0, &["repack", "--archive"]);
+    desk.ran(0, &["fsck"]);
+    desk.expect_hidden();
+    let keys = desk.json(&["key", "ls"]);
+    assert_eq!(keys["encrypted"], true);
+    assert_eq!(keys["holders"][0]["public"], desk.public_key("home"));
+    assert_eq!(keys["holders"][0]["used"], true);
+
+    // Somebody else has no key, and is told what to do.
+    let said = desk.ran_as("elsewhere", 2, &["log"], &[]).stderr;
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("is encrypted") && said.contains("TURNTREE_IDENTITY"), "{said}");
+    let own = desk.path("home/.config/turntree/identity.txt");
+    desk.expect_session("elsewhere", &[("TURNTREE_IDENTITY", own.to_str().unwrap())]);
+    assert!(desk.said(2, &["init", "--encrypt"]).contains("encrypted already"));
+}
+
+#[test]
+fn a_store_that_is_there_is_encrypted_by_a_plan_and_is_plain_again() {
+    let desk = Desk::new();
+    desk.ran(0, &["init"]);
+    desk.ran(0, &["import", "session.jsonl", "--session", "nightly"]);
+    let plan = desk.json(&["init", "--encrypt", "--dry-run"]);
+    assert!(plan["files"].as_u64().unwrap() > 0 && plan["dry_run"] == true, "{plan}");
+    assert!(!desk.path(".turntree/keys").exists() && !desk.path("home/.config").exists());
+    let done = desk.json(&["init", "--encrypt", "--passphrase-file", "phrase"]);
+    assert_eq!((&done["files"], &done["bytes"]), (&plan["files"], &plan["bytes"]));
+    desk.expect_hidden();
+    assert!(
+        is_empty(&desk.path(".turntree/workspaces")) || !desk.path(".turntree/workspaces").exists()
+    );
+
+    assert!(desk.said(2, &["log"]).contains("is encrypted"));
+    let phrase = [("TURNTREE_PASSPHRASE", "open sesame")];
+    desk.expect_session("home", &phrase);
+    desk.ran_as("home", 2, &["log"], &[("TURNTREE_PASSPHRASE", "open barley")]);
+
+    desk.ran_as("home", 0, &["key", "decrypt"], &phrase);
+    desk.expect_session("home", &[]);
+    assert!(!desk.path(".turntree/keys").exists());
+    assert_eq!(desk.json(&["key", "ls"])["encrypted"], false);
+}
+
+#[test]
+fn a_holder_is_added_and_one_who_is_removed_cannot_open_what_comes_after() {
+    let desk = Desk::new();
+    desk.ran(0, &["init", "--encrypt"]);
+    desk.ran(0, &["import", "session.jsonl", "--session", "nightly"]);
+    // Another user has a key of his own, from a store of his own.
+    desk.ran_as("laptop", 0, &["--store", "other", "init", "--encrypt"], &[]);
+    let laptop = desk.public_key("laptop");
+    desk.ran(0, &["key", "add", "laptop", "--encrypt-to", &laptop]);
+    desk.expect_session("laptop", &[]);
+    desk.ran(0, &["key", "add", "words", "--passphrase-file", "phrase"]);
+    assert!(desk.said(2, &["key", "add", "laptop", "--encrypt-to", &laptop]).contains("already"));
+    assert!(desk.said(2, &["key", "add", "../x", "--encrypt-to", &laptop]).contains("cannot name"));
+    assert!(desk.said(2, &["key", "add", "nobody"]).contains("--encrypt-to"));
+
+    let before = desk.json(&["key", "ls"])["key"].clone();
+    // The passphrase has to be wrapped for again, and is not known here.
+    assert!(desk.said(2, &["key", "rm", "laptop"]).contains("passphrase"));
+    desk.expect_session("laptop", &[]);
+    desk.ran(0, &["key", "rm", "laptop", "--passphrase-file", "phrase"]);
+    assert_ne!(desk.json(&["key", "ls"])["key"], before);
+    desk.ran_as("laptop", 2, &["log"], &[]);
+    desk.expect_session("home", &[]);
+    desk.expect_session("laptop", &[("TURNTREE_PASSPHRASE", "open sesame")]);
+    assert_eq!(desk.json(&["key", "ls"])["holders"].as_array().unwrap().len(), 2);
+
+    desk.ran(6, &["key", "rm", "laptop"]);
+    desk.ran(0, &["key", "rm", "words"]);
+    assert!(desk.said(2, &["key", "rm", "own"]).contains("the last key"));
+    desk.expect_session("home", &[]);
+    desk.ran(0, &["fsck"]);
+}
+
+#[test]
+fn a_lost_superblock_and_hooks_of_a_store_without_its_key_end_as_they_should() {
+    let desk = Desk::new();
+    desk.ran(0, &["init", "--encrypt"]);
+    desk.ran(0, &["import", "session.jsonl", "--session", "nightly"]);
+    fs::remove_file(desk.path(".turntree/superblock")).unwrap();
+    desk.ran(4, &["log"]);
+    desk.ran_as("elsewhere", 2, &["repair"], &[]);
+    desk.ran(0, &["repair"]);
+    desk.expect_session("home", &[]);
+    // A hook never fails, and its log does not tell what is in the store.
+    desk.ran_as("elsewhere", 0, &["hook"], &[]);
+    desk.expect_hidden();
+}

@@ -1,0 +1,244 @@
+//! An encrypted store: nothing in its files is in the clear, and everything else is as it was.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use turntree::ErrorKind;
+use turntree::maintenance::{Loss, Pattern, Purpose, collect, fsck, redact, repair};
+use turntree::object::{ObjectId, RefValue};
+use turntree::repo::{BranchName, Repository};
+use turntree::store::{
+    Expected, OpenOptions, RealIo, Store, StoreKey, StoreKeys, Thoroughness, Tier,
+};
+use turntree_tests::{Sandbox, commit_note, new_store, stamp};
+
+const KEY: StoreKey = StoreKey::new([3; 32]);
+const OTHER: StoreKey = StoreKey::new([4; 32]);
+
+fn open_with(dir: &Path, keys: Option<StoreKeys>, seed: u8) -> turntree::Result<Repository> {
+    let options = OpenOptions { keys, ..OpenOptions::new([seed; 16]) };
+    Repository::open(Arc::new(RealIo), dir, options)
+}
+
+fn encrypted(dir: &Path, seed: u8) -> Repository {
+    open_with(dir, Some(KEY.into()), seed).unwrap()
+}
+
+/// Every file below a directory with its bytes.
+fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            let bytes = fs::read(&path).unwrap();
+            found.push((path, bytes));
+        }
+    }
+    found
+}
+
+/// Fails if any of these is in a file or in a name.
+fn expect_hidden(dir: &Path, secrets: &[&[u8]]) {
+    for (path, bytes) in files(dir) {
+        for secret in secrets {
+            let shown = String::from_utf8_lossy(secret).into_owned();
+            let in_bytes = bytes.windows(secret.len()).any(|part| part == *secret);
+            assert!(!in_bytes, "{shown} in {}", path.display());
+            assert!(!path.to_string_lossy().contains(&shown), "{shown}");
+        }
+    }
+}
+
+fn branch(session: &str) -> BranchName {
+    BranchName::new(session, "main").unwrap()
+}
+
+fn note(repo: &Repository, session: &str, text: &str, second: i64) -> ObjectId {
+    commit_note(repo, &branch(session), ("n", text), &stamp(second))
+}
+
+fn expect_whole(repo: &Repository) {
+    let report = fsck(repo.store(), Thoroughness::Full, stamp(99).time, &mut |_, _| {}).unwrap();
+    assert!(report.is_ok(), "{:#?}", report.findings);
+}
+
+#[test]
+fn contents_names_and_ids_are_nowhere_in_the_clear() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.store();
+    sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    let repo = encrypted(&dir, 3);
+    let mut ids = Vec::new();
+    for turn in 0..40 {
+        ids.push(note(&repo, "quarterly", &format!("a plain secret {turn}"), turn));
+    }
+    let secrets = |ids: &[ObjectId]| {
+        let mut secrets: Vec<Vec<u8>> =
+            vec![b"plain secret".to_vec(), b"quarterly".to_vec(), b"refs/".to_vec()];
+        secrets.extend(ids.iter().map(|id| id.as_bytes().to_vec()));
+        secrets
+    };
+    let all = secrets(&ids);
+    let all: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
+    expect_hidden(&dir, &all);
+    for (seed, tier) in (4..).zip(Tier::ALL) {
+        drop(
+            collect(&encrypted(&dir, seed), Purpose::Repack(tier), &stamp(100), &mut |_| {})
+                .unwrap(),
+        );
+        expect_hidden(&dir, &all);
+        let repo = encrypted(&dir, seed + 10);
+        expect_whole(&repo);
+        assert_eq!(repo.tip(&branch("quarterly")), ids.last().copied());
+    }
+}
+
+#[test]
+fn it_opens_with_its_key_alone() {
+    let sandbox = Sandbox::new();
+    note(&sandbox.repo, "s", "one", 1);
+    sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    for keys in [None, Some(OTHER.into()), Some(StoreKeys { newest: KEY, previous: Some(OTHER) })] {
+        let error = open_with(&sandbox.store(), keys, 2).map(drop).expect_err("no way in");
+        assert_eq!(error.kind(), ErrorKind::Encrypted, "{error}");
+        assert!(!error.to_string().contains("4b4b"), "{error}");
+    }
+    // Who has it open from before cannot commit beside those who know the key.
+    let mut change = sandbox.repo.begin();
+    change.set_ref("refs/heads/s/late", Expected::Any, None);
+    let tip = sandbox.repo.tip(&branch("s")).unwrap();
+    change.set_ref("refs/heads/s/late", Expected::Any, Some(RefValue::Object(tip)));
+    assert_eq!(change.commit(&stamp(2), "late").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(encrypted(&sandbox.store(), 3).tip(&branch("s")), Some(tip));
+}
+
+#[test]
+fn what_is_stored_has_the_ids_that_it_has_elsewhere_and_two_stores_have_nothing_in_common() {
+    let plain = Sandbox::new();
+    let tip = note(&plain.repo, "s", "the same in all of them", 1);
+    let mut pieces: HashSet<[u8; 16]> = HashSet::new();
+    for (seed, key) in [(2, KEY), (3, OTHER), (4, KEY)] {
+        let sandbox = Sandbox::new();
+        sandbox.repo.store().change_encryption(Some(key), [seed; 16]).unwrap();
+        let repo = open_with(&sandbox.store(), Some(key.into()), seed).unwrap();
+        assert_eq!(note(&repo, "s", "the same in all of them", 1), tip);
+        for (path, content) in files(&sandbox.store().join("journal")) {
+            // Zeros are written ahead of use.
+            let (parts, _) = content.as_chunks::<16>();
+            let own: HashSet<[u8; 16]> =
+                parts.iter().filter(|part| **part != [0; 16]).copied().collect();
+            assert!(own.is_disjoint(&pieces), "{}", path.display());
+            pieces.extend(own);
+        }
+    }
+}
+
+#[test]
+fn a_store_that_is_there_is_encrypted_changes_its_key_and_is_plain_again() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.store();
+    for turn in 0..20 {
+        note(&sandbox.repo, "s", &format!("note {turn}"), turn);
+    }
+    collect(&sandbox.repo, Purpose::Repack(Tier::Archive), &stamp(50), &mut |_| {}).unwrap();
+    let tip = note(&sandbox.repo, "s", "behind the pack", 60);
+    let plan = sandbox.repo.store().plan_encryption(Some(KEY)).unwrap();
+    assert!(plan.files >= 4 && plan.bytes > 1000, "{plan:?}");
+    let done = sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    assert_eq!(done, plan);
+
+    let repo = encrypted(&dir, 2);
+    expect_hidden(&dir, &[b"note 1", b"refs/heads"]);
+    assert_eq!(repo.tip(&branch("s")), Some(tip));
+    expect_whole(&repo);
+    assert_eq!(repo.store().plan_encryption(Some(KEY)).unwrap().files, 0);
+
+    repo.store().change_encryption(Some(OTHER), [10; 16]).unwrap();
+    assert_eq!(open_with(&dir, Some(KEY.into()), 3).err().unwrap().kind(), ErrorKind::Encrypted);
+    let repo = open_with(&dir, Some(OTHER.into()), 4).unwrap();
+    assert_eq!(repo.tip(&branch("s")), Some(tip));
+    expect_whole(&repo);
+
+    repo.store().change_encryption(None, [11; 16]).unwrap();
+    let repo = open_with(&dir, None, 5).unwrap();
+    assert_eq!(repo.tip(&branch("s")), Some(tip));
+    expect_whole(&repo);
+    note(&repo, "s", "and on", 70);
+}
+
+#[test]
+fn a_change_that_did_not_end_is_done_again_and_no_other_is_begun() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.store();
+    let tip = note(&sandbox.repo, "s", "one", 1);
+    sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    // A folder in the way of the copy of a segment.
+    let segment = fs::read_dir(dir.join("journal")).unwrap().next().unwrap().unwrap().path();
+    let way = PathBuf::from(format!("{}.tmp", segment.display()));
+    fs::create_dir(&way).unwrap();
+    let failed = encrypted(&dir, 2).store().change_encryption(Some(OTHER), [10; 16]);
+    assert_eq!(failed.unwrap_err().kind(), ErrorKind::Io);
+    fs::remove_dir(&way).unwrap();
+
+    let both = StoreKeys { newest: OTHER, previous: Some(KEY) };
+    let repo = open_with(&dir, Some(both), 3).unwrap();
+    assert_eq!(repo.tip(&branch("s")), Some(tip));
+    let third = repo.store().change_encryption(Some(StoreKey::new([5; 32])), [11; 16]);
+    assert_eq!(third.unwrap_err().kind(), ErrorKind::InvalidInput);
+    repo.store().change_encryption(Some(OTHER), [12; 16]).unwrap();
+    let repo = open_with(&dir, Some(OTHER.into()), 4).unwrap();
+    assert_eq!(repo.tip(&branch("s")), Some(tip));
+    expect_whole(&repo);
+}
+
+#[test]
+fn redaction_repair_and_lost_superblocks_work_in_it_as_ever() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.store();
+    sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    let repo = encrypted(&dir, 2);
+    for turn in 0..10 {
+        note(&repo, "s", &format!("hunter2 {turn}"), turn);
+    }
+    redact(&repo, &Pattern::literal("hunter2", "***").unwrap(), &stamp(40)).unwrap();
+    drop(repo);
+    let repo = encrypted(&dir, 3);
+    expect_whole(&repo);
+    collect(&repo, Purpose::Repack(Tier::Archive), &stamp(50), &mut |_| {}).unwrap();
+    let tip = repo.tip(&branch("s"));
+    drop(repo);
+
+    // A pack with a bad sector is restored by its parity, which is enciphered too.
+    let pack =
+        files(&dir).into_iter().find(|(path, _)| path.extension().is_some_and(|e| e == "pack"));
+    let (path, mut bytes) = pack.expect("a pack");
+    bytes[70] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let repaired = repair(encrypted(&dir, 4).store(), Loss::Refuse, &stamp(60), &mut |_, _| {});
+    assert!(repaired.is_ok(), "{repaired:?}");
+    let repo = encrypted(&dir, 5);
+    expect_whole(&repo);
+    assert_eq!(repo.tip(&branch("s")), tip);
+    drop(repo);
+
+    fs::remove_file(dir.join("superblock")).unwrap();
+    assert!(Store::has_lost_superblock(&RealIo, &dir).unwrap());
+    assert!(Store::remake_superblock(&RealIo, &dir, None).is_err(), "nothing says whose it is");
+    Store::remake_superblock(&RealIo, &dir, Some(KEY.into())).unwrap();
+    let repo = encrypted(&dir, 6);
+    expect_whole(&repo);
+    assert_eq!(repo.tip(&branch("s")), tip);
+}
+
+#[test]
+fn a_store_without_a_key_is_what_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("store");
+    drop(new_store(&dir));
+    assert!(open_with(&dir, Some(KEY.into()), 2).unwrap().store().keys().is_none());
+    assert_eq!(fs::metadata(dir.join("superblock")).unwrap().len(), 96);
+}

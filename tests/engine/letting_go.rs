@@ -1,0 +1,171 @@
+//! Sessions expire, operations are forgotten, and what only they held is freed.
+
+use turntree::ErrorKind;
+use turntree::maintenance::Policies;
+use turntree::maintenance::{
+    GRACE_MICROS, Policy, Purpose, Scope, auto, collect, fsck, plan_collection,
+    plan_collection_after, plan_expired_sessions, set_policy,
+};
+use turntree::object::ObjectSource;
+use turntree::repo::{BranchName, NewPin, Repository};
+use turntree::store::Thoroughness;
+use turntree_tests::{Sandbox, commit_note, stamp};
+
+const DAY: i64 = 24 * 60 * 60;
+
+fn branch(name: &str) -> BranchName {
+    name.parse().unwrap()
+}
+
+/// Turns of a session, a second apart, each with a text that nothing else has.
+fn turns(repo: &Repository, name: &str, first: i64, count: i64) {
+    for second in first..first + count {
+        let text = format!("{name} {second} ").repeat(40);
+        commit_note(repo, &branch(name), ("a", &text), &stamp(second));
+    }
+}
+
+fn policy(repo: &Repository, scope: Scope<'_>, policy: &Policy) {
+    let mut change = repo.begin();
+    set_policy(&mut change, scope, policy).unwrap();
+    change.commit(&stamp(0), "retention").unwrap();
+}
+
+fn expire(days: i64) -> Policy {
+    Policy { expire_session: Some(days * DAY * 1_000_000), ..Policy::default() }
+}
+
+fn gc(repo: &Repository, second: i64) {
+    collect(repo, Purpose::Gc, &stamp(second), &mut |_| {}).unwrap();
+    assert_whole(repo, second);
+}
+
+fn assert_whole(repo: &Repository, second: i64) {
+    let report =
+        fsck(repo.store(), Thoroughness::Full, stamp(second).time, &mut |_, _| {}).unwrap();
+    assert!(report.is_ok(), "{:#?}", report.findings);
+}
+
+fn sessions(repo: &Repository) -> Vec<String> {
+    repo.branches().iter().map(|(branch, _)| branch.session().to_owned()).collect()
+}
+
+#[test]
+fn sessions_expire_whole_and_an_undo_brings_them_back_for_a_day() {
+    let sandbox = Sandbox::new();
+    let repo = &sandbox.repo;
+    policy(repo, Scope::Default, &expire(30));
+    policy(repo, Scope::Session("kept"), &Policy::default());
+    for name in ["old", "pinned", "kept"] {
+        turns(repo, name, 1, 4);
+    }
+    let mut change = repo.begin();
+    change.pin(&repo.tip(&branch("pinned")).unwrap(), NewPin::default(), &stamp(9)).unwrap();
+    change.commit(&stamp(9), "pin").unwrap();
+    turns(repo, "new", 20 * DAY, 4);
+    gc(repo, 30 * DAY);
+    assert_eq!(sessions(repo), ["kept", "new", "old", "pinned"]);
+
+    let (late, tip) = (31 * DAY, repo.tip(&branch("old")).unwrap());
+    let policies = Policies::load(repo.store(), &repo.refs()).unwrap();
+    let plan = plan_expired_sessions(repo, &policies, stamp(late).time).unwrap();
+    assert_eq!(plan.iter().map(|it| &*it.session).collect::<Vec<_>>(), ["old"]);
+    gc(repo, late);
+    assert_eq!(sessions(repo), ["kept", "new", "pinned"]);
+    let entry = repo.undoable(None).unwrap().unwrap();
+    assert_eq!(entry.operation.reason, "expire 1 session");
+    repo.undo(&repo.plan_undo(entry).unwrap(), &stamp(late + 1), "undo").unwrap();
+    assert_eq!(repo.tip(&branch("old")), Some(tip));
+    // That was a change of its branches, so its time begins again.
+    gc(repo, late + 2);
+    assert!(sessions(repo).contains(&"old".to_owned()));
+
+    let later = late + 31 * DAY;
+    gc(repo, later);
+    assert_eq!(sessions(repo), ["kept", "pinned"]);
+    assert!(repo.store().contains(&tip).unwrap());
+    gc(repo, later + GRACE_MICROS / 1_000_000);
+    assert!(!repo.store().contains(&tip).unwrap());
+    // Nobody named it: whoever goes on in it has it again.
+    assert!(!repo.is_forgotten("old"));
+    assert_eq!(repo.expired_at("old"), Some(stamp(later).time.micros));
+    turns(repo, "old", later + 1, 1);
+    assert_eq!((repo.is_forgotten("old"), repo.expired_at("old")), (false, None));
+    let again = repo.tip(&branch("old")).unwrap();
+    gc(repo, later + 2 * DAY);
+    assert_eq!(repo.tip(&branch("old")), Some(again));
+    assert_whole(repo, later + 2 * DAY);
+}
+
+#[test]
+fn what_expires_strictly_is_freed_at_once() {
+    let sandbox = Sandbox::new();
+    let repo = &sandbox.repo;
+    let hour = Policy { expire_session: Some(3600 * 1_000_000), strict: true, ..Policy::default() };
+    policy(repo, Scope::Default, &hour);
+    turns(repo, "cache", 1, 4);
+    let tip = repo.tip(&branch("cache")).unwrap();
+    gc(repo, 3604);
+    assert_eq!(sessions(repo), ["cache"]);
+    gc(repo, 3605);
+    assert!(sessions(repo).is_empty());
+    assert!(!sandbox.reopened().store().contains(&tip).unwrap());
+    let entry = repo.undoable(None).unwrap().unwrap();
+    assert_eq!(repo.plan_undo(entry).unwrap_err().kind(), ErrorKind::NotFound);
+    // Whoever goes on begins anew.
+    turns(repo, "cache", 4000, 1);
+    gc(repo, 4001);
+    assert_eq!(sessions(repo), ["cache"]);
+}
+
+#[test]
+fn a_step_that_is_due_lets_sessions_expire_too() {
+    let sandbox = Sandbox::new();
+    let repo = &sandbox.repo;
+    policy(repo, Scope::Default, &expire(1));
+    turns(repo, "old", 1, 2);
+    collect(repo, Purpose::Step, &stamp(2 * DAY), &mut |_| {}).unwrap();
+    assert!(sessions(repo).is_empty());
+    assert!(!auto::is_due(repo).unwrap());
+}
+
+#[test]
+fn a_deleted_branch_is_freed_when_its_operations_are_forgotten() {
+    let sandbox = Sandbox::new();
+    let repo = &sandbox.repo;
+    turns(repo, "kept", 1, 5);
+    turns(repo, "gone", 10, 40);
+    let tip = repo.tip(&branch("gone")).unwrap();
+    let mut change = repo.begin();
+    change.delete_branch(&branch("gone"));
+    let deleted = change.commit(&stamp(60), "delete").unwrap().sequence;
+    turns(repo, "kept", 70, 1);
+    gc(repo, 80);
+    assert!(repo.store().contains(&tip).unwrap());
+
+    let now = stamp(80).time;
+    let before = plan_collection(repo, Purpose::Gc, now).unwrap().garbage;
+    let after = plan_collection_after(repo, Purpose::Gc, now, deleted).unwrap().garbage;
+    assert!(after.objects > before.objects + 100, "{before:?} {after:?}");
+    let mut change = repo.begin();
+    assert!(change.forget_operations(deleted + 7).is_err());
+    change.forget_operations(deleted).unwrap();
+    change.commit(&stamp(81), "op forget").unwrap();
+    // From then on the log begins after it.
+    let kept: Vec<u64> = repo.operations().map(|entry| entry.unwrap().operation.sequence).collect();
+    assert_eq!(kept, [deleted + 2, deleted + 1]);
+    let number = deleted.to_string();
+    assert_eq!(repo.find_operation(&number).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_whole(repo, 81);
+    gc(repo, 82);
+    let repo = sandbox.reopened();
+    assert!(!repo.store().contains(&tip).unwrap());
+    assert_eq!(repo.operations().count(), 2);
+    assert_whole(&repo, 83);
+    // Nothing brings them back, an undo least of all.
+    let forgetting = repo.operations().next().unwrap().unwrap();
+    assert_eq!(repo.plan_undo(forgetting).unwrap_err().kind(), ErrorKind::InvalidInput);
+    turns(&repo, "kept", 90, 3);
+    gc(&repo, 99);
+    assert_eq!(repo.operations().count(), 5);
+}

@@ -125,8 +125,10 @@ fn sources_are_written_anew_and_read_as_before() {
     let report: Value = serde_json::from_str(&machine.text(&into)).unwrap();
     let all = report["agents"].as_array().unwrap().iter();
     assert_eq!(all.map(|it| it["turns"].as_u64().unwrap()).sum::<u64>(), turns);
-    let again = machine.text(&["redact", SECRET, "--sources", "--dry-run", "--json"]);
-    let again: Value = serde_json::from_str(&again).unwrap();
+    // What the adoption keeps about files is there only when they are not too new to be relied on: so
+    // the exit code may say either.
+    let again = machine.run(&["redact", SECRET, "--sources", "--dry-run", "--json"]);
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!((&again["matches"], &again["sources"]), (&json!(0), &json!([])));
 }
 

@@ -13,8 +13,8 @@ use super::io::{IoFile, ReadAt};
 pub(in crate::store) enum Medium {
     /// In memory, as a map is: nothing is copied.
     Memory(Bytes),
-    /// To be read, piece by piece.
-    File(Arc<dyn ReadAt>),
+    /// To be read, piece by piece, and how many bytes there are.
+    File(Arc<dyn ReadAt>, u64),
 }
 
 impl Medium {
@@ -27,7 +27,7 @@ impl Medium {
         Ok(match file.size()? {
             0 => Self::Memory(Bytes::new()),
             _ if file.is_mappable() => Self::Memory(file.map()?),
-            _ => Self::File(Arc::new(Arc::clone(file))),
+            bytes => Self::File(Arc::new(Arc::clone(file)), bytes),
         })
     }
 
@@ -42,10 +42,9 @@ impl Medium {
                     usize::try_from(offset).ok().and_then(|at| Some(at..at.checked_add(len)?));
                 Ok(range.filter(|range| range.end <= map.len()).map(|range| map.slice(range)))
             }
-            Self::File(file) => {
+            Self::File(file, size) => {
                 // Before any memory is taken on the word of a file.
-                let size = file.size()?;
-                if offset.checked_add(len as u64).is_none_or(|end| end > size) {
+                if offset.checked_add(len as u64).is_none_or(|end| end > *size) {
                     return Ok(None);
                 }
                 let mut bytes = vec![0; len];
@@ -56,13 +55,10 @@ impl Medium {
     }
 
     /// The number of bytes.
-    ///
-    /// # Errors
-    /// When the disk refuses.
-    pub(in crate::store) fn size(&self) -> io::Result<u64> {
+    pub(in crate::store) fn size(&self) -> u64 {
         match self {
-            Self::Memory(map) => Ok(map.len() as u64),
-            Self::File(file) => file.size(),
+            Self::Memory(map) => map.len() as u64,
+            Self::File(_, bytes) => *bytes,
         }
     }
 }
@@ -71,7 +67,7 @@ impl fmt::Debug for Medium {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory(map) => write!(f, "Memory({} bytes)", map.len()),
-            Self::File(file) => f.debug_tuple("File").field(file).finish(),
+            Self::File(file, _) => f.debug_tuple("File").field(file).finish(),
         }
     }
 }

@@ -269,7 +269,7 @@ impl Pack {
         let place = || format!("packs/{}", id.file_name());
         let failed = |source| Error::io(format!("read {}", place()), source);
         let get = |offset: u64, len: usize| medium.get(offset, len).map_err(failed);
-        let file_bytes = medium.size().map_err(failed)?;
+        let file_bytes = medium.size();
         let footer_at = file_bytes.saturating_sub(FOOTER_BYTES as u64);
         let footer = get(footer_at, FOOTER_BYTES)?.and_then(|bytes| Footer::decode(&bytes));
         let Some((footer, _)) = footer.filter(|(_, found)| *found == id) else {

@@ -98,23 +98,33 @@ impl Store {
         }
     }
 
-    /// Objects that lie together. Those of a block share one piece of memory: the block itself, if they
-    /// are most of it.
+    /// Objects that lie together. Those of a block, or of a part of a segment, share one piece of memory:
+    /// the block itself, if they are most of it.
     fn read_unit(&self, kind: Kind, unit: &[Missing]) -> Result<Vec<(usize, Bytes)>> {
-        let Some((_, _, ObjectPlace::Packed(pack, _, first))) = unit.first() else {
-            return unit.iter().map(|missing| self.read_missing(kind, missing)).collect();
-        };
-        let block = pack.block(pack.block_of(*first).unwrap_or_default(), &self.blocks)?;
         let mut read = Vec::with_capacity(unit.len());
-        for (at, id, place) in unit {
-            let ObjectPlace::Packed(_, found, ordinal) = place else { continue };
-            let bytes = block.read(*ordinal, &self.blocks)?;
-            verify(*found, &bytes, id).map_err(|error| error.at(pack.place(*ordinal)))?;
-            let bytes = of_kind(kind, id, Object { kind: *found, bytes })?;
-            read.push((*at, *id, bytes));
-        }
+        let unit_bytes = match unit.first() {
+            Some((_, _, ObjectPlace::Packed(pack, _, first))) => {
+                let block = pack.block(pack.block_of(*first).unwrap_or_default(), &self.blocks)?;
+                for (at, id, place) in unit {
+                    let ObjectPlace::Packed(_, found, ordinal) = place else { continue };
+                    let bytes = block.read(*ordinal, &self.blocks)?;
+                    verify(*found, &bytes, id).map_err(|error| error.at(pack.place(*ordinal)))?;
+                    let bytes = of_kind(kind, id, Object { kind: *found, bytes })?;
+                    read.push((*at, *id, bytes));
+                }
+                block.raw_bytes()
+            }
+            _ => {
+                let span = ReadSpan::read(unit.iter().map(|(_, _, place)| place));
+                for (at, id, place) in unit {
+                    let object = place.read_from(span.as_ref(), id, &self.blocks)?;
+                    read.push((*at, *id, of_kind(kind, id, object)?));
+                }
+                span.map_or(0, |span| span.len())
+            }
+        };
         let len = read.iter().map(|(_, _, bytes)| bytes.len()).sum();
-        if len < block.raw_bytes() / 2 {
+        if len < unit_bytes / 2 {
             move_together(&mut read, len);
         }
         let keep = |(at, id, bytes): (usize, ObjectId, Bytes)| {
@@ -126,12 +136,6 @@ impl Store {
 
     fn read_each(&self, kind: Kind, unit: &[Missing]) -> Result<Vec<(usize, Bytes)>> {
         unit.iter().map(|(at, id, _)| Ok((*at, self.read_as(kind, id)?))).collect()
-    }
-
-    fn read_missing(&self, kind: Kind, (at, id, place): &Missing) -> Result<(usize, Bytes)> {
-        let object = place.read(id, &self.blocks)?;
-        self.cache.insert(*id, object.clone());
-        Ok((*at, of_kind(kind, id, object)?))
     }
 }
 

@@ -45,7 +45,7 @@ impl Sealed {
     pub(in crate::store) fn open(segment: Arc<SegmentFile>, offset: u64) -> Result<Self> {
         let failed = |e| Error::io(format!("map {}", segment.place(0)), e);
         let medium = Medium::of(&segment.file).map_err(failed)?;
-        let file_bytes = medium.size().map_err(failed)?;
+        let file_bytes = medium.size();
         let payload = index_payload(&medium, &segment, offset).map_err(failed)?;
         let payload = payload.and_then(|(objects, payload)| {
             let ids = objects.checked_mul(ID_BYTES)?;
@@ -114,13 +114,13 @@ impl Sealed {
         })
     }
 
-    /// The stored bytes of an object; not copied where the file is mapped. Nothing when the file ends
+    /// The `len` bytes from `offset` on; not copied where the file is mapped. Nothing when the file ends
     /// before them.
     ///
     /// # Errors
     /// When they cannot be read.
-    pub(in crate::store) fn bytes(&self, stored: &StoredRecord) -> io::Result<Option<Bytes>> {
-        self.medium.get(stored.offset, stored.stored_bytes as usize)
+    pub(in crate::store) fn bytes(&self, offset: u64, len: usize) -> io::Result<Option<Bytes>> {
+        self.medium.get(offset, len)
     }
 
     /// The objects whose ids start with `prefix`, in order.

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -193,17 +194,19 @@ impl ObjectPlace {
     ) -> Result<Object> {
         let (kind, bytes) = match self {
             Self::Active(Location { segment, stored }) => {
-                let bytes = match span.and_then(|span| span.bytes(stored)) {
-                    Some(bytes) => bytes,
-                    None => active_bytes(segment, stored)?,
-                };
-                (stored.kind, unpack(segment, stored, bytes, id)?)
+                let read = || segment_bytes(segment, stored.offset, stored.stored_bytes as usize);
+                (
+                    stored.kind,
+                    unpack(segment, stored, stored_bytes(span, segment, stored, read)?, id)?,
+                )
             }
             Self::Sealed(sealed, stored) => {
-                let place = || format!("read {}", sealed.segment().place(stored.offset));
-                let bytes = sealed.bytes(stored).map_err(|error| Error::io(place(), error))?;
-                let bytes = bytes.ok_or_else(|| short(sealed.segment(), stored))?;
-                (stored.kind, unpack(sealed.segment(), stored, bytes, id)?)
+                let (segment, len) = (sealed.segment(), stored.stored_bytes as usize);
+                let read = || sealed.bytes(stored.offset, len);
+                (
+                    stored.kind,
+                    unpack(segment, stored, stored_bytes(span, segment, stored, read)?, id)?,
+                )
             }
             Self::Packed(pack, kind, ordinal) => (*kind, pack.read(*ordinal, blocks)?),
         };
@@ -243,7 +246,7 @@ impl ObjectPlace {
     }
 }
 
-/// A part of a segment that may still grow, read at once.
+/// A part of a segment, read at once.
 #[derive(Debug)]
 pub(in crate::store) struct ReadSpan {
     start: u64,
@@ -256,18 +259,29 @@ impl ReadSpan {
     pub(in crate::store) fn read<'p>(
         places: impl Iterator<Item = &'p ObjectPlace> + Clone,
     ) -> Option<Self> {
-        let active = places.filter_map(|place| match place {
-            ObjectPlace::Active(location) => Some(location),
-            ObjectPlace::Sealed(..) | ObjectPlace::Packed(..) => None,
+        let first = places.clone().next()?;
+        let records = places.filter_map(|place| match place {
+            ObjectPlace::Active(Location { stored, .. }) | ObjectPlace::Sealed(_, stored) => {
+                Some(stored)
+            }
+            ObjectPlace::Packed(..) => None,
         });
-        let end = |at: &Location| at.stored.offset + u64::from(at.stored.stored_bytes);
-        let (first, end) = (active.clone().next()?, active.clone().map(end).max()?);
-        let asked: u64 = active.map(|at| u64::from(at.stored.stored_bytes)).sum();
-        let (start, segment) = (first.stored.offset, &first.segment);
+        let start = records.clone().next()?.offset;
+        let end = records.clone().map(|it| it.offset + u64::from(it.stored_bytes)).max()?;
+        let asked: u64 = records.map(|it| u64::from(it.stored_bytes)).sum();
         let len = end.checked_sub(start).filter(|len| *len <= 2 * asked)?;
-        let mut bytes = vec![0; usize::try_from(len).ok()?];
-        let read = segment.file.read_at(&mut bytes, start).ok()?;
-        (read == bytes.len()).then(|| Self { start, bytes: bytes.into() })
+        let len = usize::try_from(len).ok()?;
+        let bytes = match first {
+            ObjectPlace::Active(location) => segment_bytes(&location.segment, start, len),
+            ObjectPlace::Sealed(sealed, _) => sealed.bytes(start, len),
+            ObjectPlace::Packed(..) => Ok(None),
+        };
+        Some(Self { start, bytes: bytes.ok()?? })
+    }
+
+    /// Bytes that were read.
+    pub(in crate::store) fn len(&self) -> usize {
+        self.bytes.len()
     }
 
     fn bytes(&self, stored: &StoredRecord) -> Option<Bytes> {
@@ -299,20 +313,25 @@ fn unpack(
     })
 }
 
-/// The stored bytes in a segment that may still grow.
-fn active_bytes(segment: &SegmentFile, stored: &StoredRecord) -> Result<Bytes> {
-    // The size is not taken on trust: the batch lay wholly inside the file.
-    let mut bytes = vec![0; stored.stored_bytes as usize];
-    let read = segment
-        .file
-        .read_at(&mut bytes, stored.offset)
-        .map_err(|source| Error::io(format!("read {}", segment.place(stored.offset)), source))?;
-    if read < bytes.len() {
-        return Err(short(segment, stored));
+/// The stored bytes of an object: those in `span`, or else what `read` finds.
+fn stored_bytes(
+    span: Option<&ReadSpan>,
+    segment: &SegmentFile,
+    stored: &StoredRecord,
+    read: impl FnOnce() -> io::Result<Option<Bytes>>,
+) -> Result<Bytes> {
+    if let Some(bytes) = span.and_then(|span| span.bytes(stored)) {
+        return Ok(bytes);
     }
-    Ok(bytes.into())
+    let place = || segment.place(stored.offset);
+    let bytes = read().map_err(|source| Error::io(format!("read {}", place()), source))?;
+    bytes.ok_or_else(|| Error::corrupt(place(), "an object", "the end"))
 }
 
-fn short(segment: &SegmentFile, stored: &StoredRecord) -> Error {
-    Error::corrupt(segment.place(stored.offset), "an object", "the end")
+/// The `len` bytes from `offset` on in a segment that may still grow; nothing when it ends before. The
+/// size is not taken on trust: the batch with what lies there was wholly inside the file.
+fn segment_bytes(segment: &SegmentFile, offset: u64, len: usize) -> io::Result<Option<Bytes>> {
+    let mut bytes = vec![0; len];
+    let read = segment.file.read_at(&mut bytes, offset)?;
+    Ok((read == len).then(|| bytes.into()))
 }

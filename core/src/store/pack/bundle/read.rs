@@ -86,7 +86,8 @@ impl BundleFile {
         let table: Vec<_> = table.into_iter().map(Some).collect();
         let blocks = object_blocks(&table);
         let salt = salt(&footer.front);
-        let frames = Frames::new(PackId(name), Home::Bundle, Medium::File(file), salt, table);
+        let frames =
+            Frames::new(PackId(name), Home::Bundle, Medium::File(file, bytes), salt, table);
         let name = ObjectId::from_bytes(name);
         Ok(Self { footer, name, bytes, front, outside, operations, frames, blocks })
     }

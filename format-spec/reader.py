@@ -35,7 +35,7 @@ MAGIC = b"\x89TT%c\r\n\x1a\n"
 
 
 DAMAGE = OSError, LookupError, TypeError, ValueError, AttributeError  # what bad bytes end in
-DAMAGE += struct.error, cbor2.CBORError, zstandard.ZstdError
+DAMAGE += struct.error, cbor2.CBORError, zstandard.ZstdError, ArithmeticError, RecursionError
 
 
 def require(condition: object, message: str) -> None:

@@ -120,6 +120,19 @@ fn check(sandbox: &Sandbox, bytes: &[u8], place: &str) -> BTreeMap<String, u64> 
 }
 
 #[test]
+fn frames_that_are_there_twice_are_read_once() {
+    let sandbox = sample();
+    let bytes = bundled(&sandbox.repo);
+    // The footer of the copy says nothing of the whole.
+    let twice = [&bytes[..], &bytes].concat();
+    let turns = check(&sandbox, &twice, "twice");
+    assert_eq!(turns.values().sum::<u64>(), 24 + 14 + 6);
+    // A limit of what is there is enough, so nothing is read again.
+    let raw = Bundle::open(Arc::new(file(&bytes))).unwrap().raw_bytes();
+    Bundle::open_partial(Arc::new(file(&twice)), Some(raw)).unwrap();
+}
+
+#[test]
 fn whatever_block_is_damaged_each_branch_is_had_up_to_the_turn_that_needs_it() {
     let sandbox = sample();
     let whole = bundled(&sandbox.repo);

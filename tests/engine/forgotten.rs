@@ -11,7 +11,7 @@ use turntree::object::{ObjectId, ObjectSource, Time};
 use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft};
 use turntree::store::Thoroughness;
 use turntree_tests::sim::Random;
-use turntree_tests::{Sandbox, open_store, stamp};
+use turntree_tests::{Sandbox, commit_note, open_store, stamp};
 
 const DAY: i64 = 24 * 60 * 60;
 
@@ -109,6 +109,28 @@ fn pins_tags_rollbacks_and_operations_on_a_forgotten_session_hold_nothing() {
         let refused = repo.plan_undo(entry).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NotFound, "{refused}");
     }
+}
+
+#[test]
+fn a_pin_that_was_taken_off_may_outlive_its_turn_in_a_file_that_somebody_writes_to() {
+    let sandbox = with_sessions(&["a", "b"]);
+    let writing = open_store(&sandbox.store(), 2);
+    let tip = writing.tip(&branch("a")).unwrap();
+    let mut change = writing.begin();
+    let pin = NewPin { name: Some("p".into()), reason: "why".into(), ..NewPin::default() };
+    change.pin(&tip, pin, &stamp(300)).unwrap();
+    change.commit(&stamp(300), "pin").unwrap();
+    let mut change = writing.begin();
+    change.unpin("p").unwrap();
+    change.commit(&stamp(301), "unpin").unwrap();
+    let other = open_store(&sandbox.store(), 3);
+    forget(&other, "a", 302, 0);
+    drop(other);
+    // The pin lies in the segment of the one that made it.
+    gc(&sandbox, 4, 303);
+    gc(&sandbox, 5, 304);
+    drop(writing);
+    gc(&sandbox, 6, 305);
 }
 
 #[test]
@@ -262,6 +284,13 @@ fn a_budget_lets_the_oldest_sessions_go_and_none_that_is_kept() {
     let least = plan_store_budget(&repo, 1, now.time).unwrap();
     let going: Vec<&str> = least.going().map(|it| it.own.session.as_str()).collect();
     assert_eq!(going, ["middle", "oldest"]);
+
+    // A session that somebody goes on in meanwhile does not go.
+    commit_note(&repo, &branch("oldest"), ("a", "later"), &now);
+    let error = apply_store_budget(&repo, &plan, &now).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    let entry = repo.undoable(None).unwrap().unwrap();
+    repo.undo(&repo.plan_undo(entry).unwrap(), &now, "undo").unwrap();
 
     apply_store_budget(&repo, &plan, &now).unwrap().unwrap();
     let again = plan_store_budget(&repo, budget, now.time).unwrap();

@@ -4,7 +4,7 @@ use turntree::ErrorKind;
 use turntree::maintenance::Policies;
 use turntree::maintenance::{
     GRACE_MICROS, Policy, Purpose, Scope, auto, collect, fsck, plan_collection,
-    plan_collection_after, plan_expired_sessions, set_policy,
+    plan_collection_after, plan_expired_sessions, plan_expiring, set_policy,
 };
 use turntree::object::ObjectSource;
 use turntree::repo::{BranchName, NewPin, Repository};
@@ -116,6 +116,34 @@ fn what_expires_strictly_is_freed_at_once() {
     turns(repo, "cache", 4000, 1);
     gc(repo, 4001);
     assert_eq!(sessions(repo), ["cache"]);
+}
+
+#[test]
+fn what_came_in_lately_stays_when_its_operation_is_forgotten_with_all_others() {
+    let sandbox = Sandbox::new();
+    let repo = &sandbox.repo;
+    policy(repo, Scope::Default, &expire(30));
+    turns(repo, "old", 1, 2);
+    // Two months old, and taken in a moment ago: its branch is of today.
+    turns(repo, "imported", 1, 2);
+    let (tip, today) = (repo.tip(&branch("imported")).unwrap(), 60 * DAY);
+    for to in [None, Some(tip)] {
+        let mut change = repo.begin();
+        change.move_branch(&branch("imported"), to);
+        change.commit(&stamp(today), "import").unwrap();
+    }
+    let now = stamp(today + 1);
+    let expired = plan_expiring(repo, Purpose::GcNow, now.time).unwrap();
+    assert_eq!(expired.iter().map(|it| &*it.session).collect::<Vec<_>>(), ["old"]);
+    let planned = plan_collection(repo, Purpose::GcNow, now.time).unwrap().garbage;
+    let done = collect(repo, Purpose::GcNow, &now, &mut |_| {}).unwrap();
+    assert_eq!(sessions(repo), ["imported"]);
+    assert!(done.forgot_operations.is_some());
+    assert_eq!(repo.operations().count(), 1, "the one that forgot the others");
+    // What expires at once is in the plan; the operations that do it are new garbage.
+    let missing = done.freed.objects.abs_diff(planned.objects);
+    assert!(planned.objects > 4 && missing <= 2, "{planned:?}: {:?}", done.freed);
+    assert_whole(repo, today + 2);
 }
 
 #[test]

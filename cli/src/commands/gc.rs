@@ -3,11 +3,9 @@
 use clap::Args;
 use turntree::ErrorKind;
 use turntree::maintenance::{
-    ExpiredSession, Policies, Purpose, auto, collect, plan_collection_after, plan_expired_sessions,
-    planned_store_budget,
+    Purpose, auto, collect, plan_collection, plan_expiring, planned_store_budget,
 };
-use turntree::object::Time;
-use turntree::repo::{Repository, Signature};
+use turntree::repo::Signature;
 use turntree::store::{ParityShare, StoreSummary};
 
 use super::Verb;
@@ -71,29 +69,23 @@ impl Verb for Gc {
         if self.auto {
             return Self::run_quietly(run);
         }
-        let purpose = if self.strict || self.now { Purpose::StrictGc } else { Purpose::Gc };
-        let forgotten = if self.now { self.forget_operations(run)? } else { None };
+        let purpose = match (self.now, self.strict) {
+            (true, _) => Purpose::GcNow,
+            (false, true) => Purpose::StrictGc,
+            (false, false) => Purpose::Gc,
+        };
+        let forgotten = if self.now { self.plan_forgetting(run)? } else { None };
         let Self { dry_run, patience, .. } = *self;
         collect_or_plan(run, Wanted { purpose, dry_run, patience, parity: None, forgotten })
     }
 }
 
 impl Gc {
-    /// Forgets every operation, or plans to.
-    fn forget_operations(&self, run: &mut Invocation) -> Result<Option<json::OperationsForgotten>> {
+    /// The plan to forget every operation.
+    fn plan_forgetting(&self, run: &mut Invocation) -> Result<Option<Forgetting>> {
         let (repo, stamp) = (run.open()?, stamp()?);
         let Some(newest) = repo.operations().next().transpose()? else { return Ok(None) };
-        let plan = Forgetting::plan(&repo, &newest, stamp.time)?;
-        let mut operation = None;
-        if !self.dry_run {
-            let mut change = repo.begin();
-            change.forget_operations(newest.operation.sequence)?;
-            operation = Some(change.commit(&stamp, "gc --now")?.sequence);
-        }
-        if !run.out.json {
-            forgetting::write(&mut run.out, &plan, !self.dry_run)?;
-        }
-        Ok(Some(plan.record(operation)))
+        Forgetting::plan(&repo, &newest, Purpose::StrictGc, stamp.time).map(Some)
     }
 
     /// One step, if it is due. Whoever started this does not wait for an answer, so what goes wrong
@@ -113,17 +105,6 @@ impl Gc {
     }
 }
 
-/// The sessions that a collection would let expire.
-fn expiring(repo: &Repository, purpose: Purpose, now: Time) -> Result<Vec<ExpiredSession>> {
-    let policies = Policies::load(repo.store(), &repo.refs())?;
-    let policies = match purpose {
-        Purpose::Repack(_) => return Ok(Vec::new()),
-        Purpose::StrictGc => policies.strict(),
-        Purpose::Gc | Purpose::Step => policies,
-    };
-    Ok(plan_expired_sessions(repo, &policies, now)?)
-}
-
 /// What is wanted of a collection.
 pub(crate) struct Wanted {
     pub(crate) purpose: Purpose,
@@ -133,7 +114,7 @@ pub(crate) struct Wanted {
     /// The parity of packs, if it was chosen.
     pub(crate) parity: Option<Option<ParityShare>>,
     /// Operations that are forgotten with it.
-    pub(crate) forgotten: Option<json::OperationsForgotten>,
+    pub(crate) forgotten: Option<Forgetting>,
 }
 
 /// Does a collection, or prints what it would do.
@@ -144,21 +125,23 @@ pub(crate) fn collect_or_plan(run: &mut Invocation, wanted: Wanted) -> Result<An
         repo.store().choose_pack_parity(parity);
     }
     if dry_run {
-        let through = forgotten.as_ref().and_then(|forgotten| forgotten.through);
-        let plan = plan_collection_after(&repo, purpose, stamp.time, through.unwrap_or_default())?;
-        let expired = expiring(&repo, purpose, stamp.time)?;
-        let budget = match purpose {
-            Purpose::Gc | Purpose::StrictGc => planned_store_budget(&repo, stamp.time)?,
-            Purpose::Repack(_) | Purpose::Step => None,
+        let plan = plan_collection(&repo, purpose, stamp.time)?;
+        let expired = plan_expiring(&repo, purpose, stamp.time)?;
+        let budget = match purpose.is_gc() {
+            true => planned_store_budget(&repo, stamp.time)?,
+            false => None,
         };
         if run.out.json {
             let mut record = json::Collection::new(Some(&plan), None);
             record.budget = budget.map(|budget| store_budget::record(&budget, None));
-            record.forgotten = forgotten;
+            record.forgotten = forgotten.map(|forgotten| forgotten.record(None));
             record.expired_sessions = expired.iter().map(json::ExpiredSession::from).collect();
             run.out.record(&record)?;
         } else {
             collection::write_expired(&mut run.out, &expired, stamp.time)?;
+            if let Some(forgotten) = &forgotten {
+                forgetting::write(&mut run.out, forgotten, false)?;
+            }
             collection::write_plan(&mut run.out, &plan, purpose)?;
             if let Some(budget) = budget {
                 store_budget::write_sum(&mut run.out, &budget, None)?;
@@ -180,16 +163,20 @@ pub(crate) fn collect_or_plan(run: &mut Invocation, wanted: Wanted) -> Result<An
     let mut collected = collected.hint(ErrorKind::Locked, LOCKED)?;
     let enforced = collected.budget.take();
     let expired = std::mem::take(&mut collected.expired_sessions);
+    let operation = collected.forgot_operations;
     let StoreSummary { file_bytes: bytes_after, parity_bytes, .. } = repo.store().summary()?;
     let done = Done { collected, bytes_before, bytes_after, parity_bytes };
     if run.out.json {
         let mut record = json::Collection::new(first.as_ref(), Some(&done));
         record.budget = enforced.map(|done| store_budget::record(&done.plan, done.operation));
         record.expired_sessions = expired.iter().map(json::ExpiredSession::from).collect();
-        record.forgotten = forgotten;
+        record.forgotten = forgotten.map(|forgotten| forgotten.record(operation));
         run.out.record(&record)?;
     } else {
         collection::write_expired(&mut run.out, &expired, stamp.time)?;
+        if let Some(forgotten) = &forgotten {
+            forgetting::write(&mut run.out, forgotten, true)?;
+        }
         collection::write_done(&mut run.out, first.as_ref(), &done)?;
         if let Some(enforced) = enforced {
             store_budget::write_sum(&mut run.out, &enforced.plan, enforced.operation)?;

@@ -25,8 +25,13 @@ pub(crate) struct Forgetting {
 }
 
 impl Forgetting {
-    /// Plans to forget the operations up to `newest`.
-    pub(crate) fn plan(repo: &Repository, newest: &OperationEntry, now: Time) -> Result<Self> {
+    /// Plans to forget the operations up to `newest`, before a collection of this purpose.
+    pub(crate) fn plan(
+        repo: &Repository,
+        newest: &OperationEntry,
+        purpose: Purpose,
+        now: Time,
+    ) -> Result<Self> {
         let (through, undone) = (newest.operation.sequence, repo.undone_operations()?);
         let mut plan = Self { through: Some(through), ..Self::default() };
         for entry in repo.operations() {
@@ -36,8 +41,8 @@ impl Forgetting {
                 plan.undoable += u64::from(!undone.contains(&entry.id));
             }
         }
-        let without = plan_collection(repo, Purpose::Gc, now)?;
-        let with = plan_collection_after(repo, Purpose::Gc, now, through)?;
+        let without = plan_collection(repo, purpose, now)?;
+        let with = plan_collection_after(repo, purpose, now, through)?;
         let freed = |plan: &CollectionPlan| plan.garbage.bytes;
         plan.freeable_bytes = freed(&with).saturating_sub(freed(&without));
         Ok(plan)

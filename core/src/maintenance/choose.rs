@@ -25,7 +25,8 @@ pub(super) struct FileState {
 }
 
 /// The numbers of the files to rewrite, the tier to write, and whether there is more to do after it.
-/// Where a session `is_budgeted`, a collection packs what is not packed: a budget is about packs.
+/// Where a session `is_budgeted`, a collection packs what is not packed, with packs that are smaller: a
+/// budget is about packs.
 pub(super) fn choose(
     files: &[FileState],
     purpose: Purpose,
@@ -33,16 +34,20 @@ pub(super) fn choose(
 ) -> (Vec<usize>, Tier, bool) {
     let free = files.iter().enumerate().filter(|(_, file)| file.replaceable);
     match purpose {
-        Purpose::Gc | Purpose::StrictGc if is_budgeted => {
-            let tier = free.filter_map(|(_, file)| file.tier).max().unwrap_or(Tier::Compacted);
-            choose(files, Purpose::Repack(tier.max(Tier::Compacted)), false)
+        Purpose::Gc | Purpose::StrictGc | Purpose::GcNow if is_budgeted => {
+            let journal = free.clone().filter(|(_, file)| file.tier.is_none());
+            let small = SMALL_BYTES.max(journal.map(|(_, file)| file.live.bytes).sum());
+            let is_packed = |file: &FileState| file.is_stored_as(Tier::Compacted);
+            let wanted: Vec<_> =
+                free.filter(|(_, file)| !is_packed(file) || file.live.bytes <= small).collect();
+            match wanted.iter().all(|(_, file)| is_packed(file)) && wanted.len() <= 1 {
+                true => (Vec::new(), Tier::Compacted, false),
+                false => keep_tier(files, first_step(wanted.iter().copied())),
+            }
         }
-        Purpose::Gc | Purpose::StrictGc => {
+        Purpose::Gc | Purpose::StrictGc | Purpose::GcNow => {
             let wanted = free.filter(|(_, file)| file.garbage.objects > 0 || file.is_empty());
-            let (chosen, partial) = first_step(wanted);
-            let tiers = chosen.iter().filter_map(|number| files.get(*number)?.tier);
-            let tier = tiers.max().unwrap_or(Tier::Compacted).max(Tier::Compacted);
-            (chosen, tier, partial)
+            keep_tier(files, first_step(wanted))
         }
         Purpose::Repack(tier) => {
             let wanted: Vec<_> = free.filter(|(_, file)| !file.is_finished(tier)).collect();
@@ -71,6 +76,16 @@ impl FileState {
     fn is_finished(&self, tier: Tier) -> bool {
         self.is_stored_as(tier) && self.bytes >= MAX_STEP_BYTES / 2
     }
+}
+
+/// What is chosen, in the best tier that any of it has.
+fn keep_tier(
+    files: &[FileState],
+    (chosen, partial): (Vec<usize>, bool),
+) -> (Vec<usize>, Tier, bool) {
+    let tiers = chosen.iter().filter_map(|number| files.get(*number)?.tier);
+    let tier = tiers.max().unwrap_or(Tier::Compacted).max(Tier::Compacted);
+    (chosen, tier, partial)
 }
 
 /// As many files as one step takes, oldest first, and whether any are left.
@@ -154,6 +169,9 @@ mod tests {
         assert_eq!(choose(&files, Purpose::Gc, false).0, Vec::<usize>::new());
         assert_eq!(choose(&files, Purpose::Gc, true), (vec![0, 1], Tier::Archive, false));
         assert_eq!(choose(&files[1..], Purpose::Gc, true).0, Vec::<usize>::new());
+        let large = file(Some(Tier::Archive), 2 * SMALL_BYTES, 0);
+        let files = [file(None, 1000, 0), large];
+        assert_eq!(choose(&files, Purpose::Gc, true), (vec![0], Tier::Compacted, false));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::choose::{FileState, choose};
 use super::collection_plan::{
     CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
 };
-use super::expire_sessions::{ExpiredSession, expire_sessions};
+use super::expire_sessions::{ExpiredSession, expire_sessions, plan_expiring};
 use super::forget::forget_expired;
 use super::layout::arrange;
 use super::mark::Marker;
@@ -25,7 +25,7 @@ use super::plan_turns::plan_turns;
 use super::roots::{Forgotten, Reason, Roots};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, Time};
-use crate::repo::{Repository, Signature};
+use crate::repo::{ForgottenSession, Repository, Signature};
 use crate::store::{FileReplacement, Inventory, KnownLosses, PackItem, Replaced, Tombstone};
 
 /// Commits whose contexts are marked in one round.
@@ -47,6 +47,8 @@ pub struct Collected {
     pub replaced_bytes: u64,
     /// Sessions that expired; their content comes free a day later, or went with the garbage.
     pub expired_sessions: Vec<ExpiredSession>,
+    /// The operation that forgot those before it, by its sequence.
+    pub forgot_operations: Option<u64>,
     /// What was done for the budget of the store afterwards.
     pub budget: Option<EnforcedBudget>,
     /// Packs that stayed and got another parity.
@@ -59,7 +61,8 @@ pub struct Collected {
 /// # Errors
 /// `Corrupt` when something that must stay is missing: in a damaged store nobody can say what may go.
 pub fn plan_collection(repo: &Repository, purpose: Purpose, now: Time) -> Result<CollectionPlan> {
-    plan_collection_after(repo, purpose, now, 0)
+    let through = if purpose == Purpose::GcNow { u64::MAX } else { 0 };
+    plan_collection_after(repo, purpose, now, through)
 }
 
 /// [`plan_collection`], as if the operations up to the one with the sequence `through` had been
@@ -73,11 +76,19 @@ pub fn plan_collection_after(
     now: Time,
     through: u64,
 ) -> Result<CollectionPlan> {
-    match repo.store().collect() {
-        Ok(collection) => Survey::planned(collection.inventory(), purpose, now, through),
-        Err(error) if has_no_lock(&error) => {
-            Survey::planned(&repo.store().inventory()?, purpose, now, through)
+    let mut gone = Vec::new();
+    if purpose.lets_go() {
+        let expired = plan_expiring(repo, purpose, now)?.into_iter();
+        for expired in expired.filter(|expired| expired.at_once) {
+            gone.extend(repo.names_of_session(&expired.session)?);
         }
+    }
+    let gone: Vec<_> = gone.into_iter().map(ForgottenSession::of_all_time).collect();
+    let planned =
+        |inventory: &Inventory<'_>| Survey::planned(inventory, purpose, now, (through, gone));
+    match repo.store().collect() {
+        Ok(collection) => planned(collection.inventory()),
+        Err(error) if has_no_lock(&error) => planned(&repo.store().inventory()?),
         Err(error) => Err(error),
     }
 }
@@ -85,6 +96,14 @@ pub fn plan_collection_after(
 /// Returns true for a failure to get the right to replace files, not to find what they hold.
 fn has_no_lock(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::Unsupported | ErrorKind::Locked)
+}
+
+/// Forgets every operation; returns the one that says so, unless there was none.
+fn forget_operations(repo: &Repository, stamp: &Signature) -> Result<Option<u64>> {
+    let Some(newest) = repo.operations().next().transpose()? else { return Ok(None) };
+    let mut change = repo.begin();
+    change.forget_operations(newest.operation.sequence)?;
+    Ok(Some(change.commit(stamp, "forget all operations")?.sequence))
 }
 
 /// Collects, whatever the budget of the store is.
@@ -97,6 +116,10 @@ pub(super) fn run(
     let (mut collected, now) = (Collected::default(), stamp.time);
     if purpose.lets_go() {
         collected.expired_sessions = expire_sessions(repo, purpose, stamp)?;
+        if purpose == Purpose::GcNow {
+            // Not before: operations say when a session was changed the last time.
+            collected.forgot_operations = forget_operations(repo, stamp)?;
+        }
         repo.free_forgotten(stamp)?;
         forget_expired(repo, purpose, stamp)?;
     }
@@ -163,19 +186,25 @@ impl<'a> Survey<'a> {
         Self::with_roots(inventory, roots, purpose, now)
     }
 
-    /// The plan of a collection that has yet to note what may be freed.
+    /// The plan of a collection that has yet to note what may be freed: with operations up to `through`
+    /// and sessions that are `gone` by then.
     fn planned(
         inventory: &'a Inventory<'a>,
         purpose: Purpose,
         now: Time,
-        through: u64,
+        (through, gone): (u64, Vec<ForgottenSession>),
     ) -> Result<CollectionPlan> {
         let mut forgotten = Forgotten::load(inventory, inventory.refs())?;
         if purpose.lets_go() {
             forgotten.sessions.iter_mut().for_each(|gone| gone.come(now.micros));
         }
+        let mut refs = inventory.refs().clone();
+        let goes =
+            |name: &str| gone.iter().any(|it| ForgottenSession::of_ref(name) == Some(&*it.session));
+        refs.values.retain(|name, _| !goes(name));
+        forgotten.sessions.extend(gone);
         forgotten.through = forgotten.through.max(through);
-        let roots = Roots::find_without(inventory, inventory.refs(), now.micros, forgotten)?;
+        let roots = Roots::find_without(inventory, &refs, now.micros, forgotten)?;
         Ok(Self::with_roots(inventory, roots, purpose, now)?.plan)
     }
 

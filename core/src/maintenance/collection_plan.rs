@@ -13,6 +13,8 @@ pub enum Purpose {
     Gc,
     /// The same, as if every policy were strict.
     StrictGc,
+    /// The same, and every operation is forgotten first: no undo takes anything of before back.
+    GcNow,
     /// Store everything in this tier.
     Repack(Tier),
     /// A small collection of what is worth it now.
@@ -21,8 +23,14 @@ pub enum Purpose {
 
 impl Purpose {
     /// Returns true if turns expire and what was let go is freed.
-    pub(super) const fn lets_go(self) -> bool {
-        matches!(self, Self::Gc | Self::StrictGc | Self::Step)
+    pub(super) fn lets_go(self) -> bool {
+        self.is_gc() || self == Self::Step
+    }
+
+    /// Returns true for a collection of everything that may go.
+    #[must_use]
+    pub const fn is_gc(self) -> bool {
+        matches!(self, Self::Gc | Self::StrictGc | Self::GcNow)
     }
 }
 

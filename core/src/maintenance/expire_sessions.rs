@@ -8,10 +8,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::collection_plan::Purpose;
 use super::policy::Policies;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ObjectSource, Time};
 use crate::repo::{BranchName, Repository, Signature};
 use crate::store::RefTable;
+
+/// How often a plan is made anew when others changed what it lets go.
+pub(super) const MAX_ROUNDS: usize = 3;
 
 /// The time for which an undo brings back what was let go by a policy.
 pub const GRACE_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
@@ -75,6 +78,19 @@ pub fn plan_expired_sessions(
     Ok(expired)
 }
 
+/// Finds the sessions that a collection of this purpose would let expire at the moment `now`.
+///
+/// # Errors
+/// Those of [`plan_expired_sessions`] and of reading the policies.
+pub fn plan_expiring(
+    repo: &Repository,
+    purpose: Purpose,
+    now: Time,
+) -> Result<Vec<ExpiredSession>> {
+    let policies = policies_for(repo.store(), &repo.refs(), purpose)?;
+    plan_expired_sessions(repo, &policies, now)
+}
+
 /// Lets expired sessions go, as one operation; returns them.
 ///
 /// # Errors
@@ -84,19 +100,24 @@ pub(super) fn expire_sessions(
     purpose: Purpose,
     stamp: &Signature,
 ) -> Result<Vec<ExpiredSession>> {
-    let policies = policies_for(repo.store(), &repo.refs(), purpose)?;
-    let expired = plan_expired_sessions(repo, &policies, stamp.time)?;
-    if expired.is_empty() {
-        return Ok(expired);
+    for _ in 0..MAX_ROUNDS {
+        // Begun before anything is looked at: a turn that comes meanwhile is a conflict.
+        let mut change = repo.begin();
+        let expired = plan_expiring(repo, purpose, stamp.time)?;
+        if expired.is_empty() {
+            return Ok(expired);
+        }
+        for ExpiredSession { session, at_once, .. } in &expired {
+            let grace = stamp.time.micros.saturating_add(GRACE_MICROS);
+            change.expire_session(repo, session, stamp, (!at_once).then_some(grace))?;
+        }
+        let are = if expired.len() == 1 { "session" } else { "sessions" };
+        match change.commit(stamp, &format!("expire {} {are}", expired.len())) {
+            Err(error) if error.kind() == ErrorKind::Conflict => {}
+            done => return done.map(|_| expired),
+        }
     }
-    let mut change = repo.begin();
-    for ExpiredSession { session, at_once, .. } in &expired {
-        let grace = stamp.time.micros.saturating_add(GRACE_MICROS);
-        change.expire_session(repo, session, stamp, (!at_once).then_some(grace))?;
-    }
-    let are = if expired.len() == 1 { "session" } else { "sessions" };
-    change.commit(stamp, &format!("expire {} {are}", expired.len()))?;
-    Ok(expired)
+    Err(Error::new(ErrorKind::Conflict, "sessions that expire keep changing: run it again"))
 }
 
 /// The policies by which a collection of this purpose goes.
@@ -108,7 +129,7 @@ pub(super) fn policies_for(
     Ok(match purpose {
         Purpose::Repack(_) => Policies::default(),
         Purpose::Gc | Purpose::Step => Policies::load(source, refs)?,
-        Purpose::StrictGc => Policies::load(source, refs)?.strict(),
+        Purpose::StrictGc | Purpose::GcNow => Policies::load(source, refs)?.strict(),
     })
 }
 

@@ -98,7 +98,7 @@ pub use collection_plan::{
     CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
 };
 pub use evict::{Eviction, EvictionLimits, EvictionPlan, evict, plan_eviction};
-pub use expire_sessions::{ExpiredSession, GRACE_MICROS, plan_expired_sessions};
+pub use expire_sessions::{ExpiredSession, GRACE_MICROS, plan_expired_sessions, plan_expiring};
 pub use finding::{FsckFinding, FsckKind};
 pub use fit::{Cost, PricedTurn};
 pub use forget_choice::MAX_EXPIRED;

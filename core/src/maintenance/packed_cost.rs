@@ -13,7 +13,6 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::collection_plan::Purpose;
 use super::fit::{Cost, PricedTurn};
 use super::forget_choice::choose_forgotten_of;
 use super::layout::arrange;
@@ -22,13 +21,13 @@ use super::roots::{Reason, Roots};
 use crate::error::Result;
 use crate::object::{Kind, ObjectId, ObjectSource, Operation};
 use crate::repo::{BranchName, ForgottenSession};
-use crate::store::{Inventory, Tier, Tombstone};
+use crate::store::{Inventory, PackItem, ParityShare, Tier, Tombstone};
 
 /// Contexts that are met in one round.
 const TURNS_PER_ROUND: usize = 256;
 
-/// Most bytes of objects that are compressed to measure them. More count as they lie: almost all of
-/// them are packed.
+/// Most bytes of objects that are compressed as one pack to measure them. More are measured in parts
+/// of so many, and compacted: an archive of them takes minutes to make.
 pub(super) const MAX_RAW_BYTES: u64 = 256 << 20;
 
 /// Most bytes of objects of a session for which the last turn is found that fits: four or five
@@ -41,19 +40,42 @@ const TOLERANCE_PARTS: u64 = 50;
 /// A step lets turns go only when what lies there is over the budget by one part in so many.
 const SLACK_PARTS: u64 = 4;
 
-/// About what a gone id takes.
-const GONE_BYTES: u64 = 70;
+/// What an object or a gone id takes beside its bytes, at most.
+const ENTRY_BYTES: u64 = 70;
+
+/// What a pack takes beside its objects, about.
+const PACK_BYTES: u64 = 4096;
+
+/// Which sessions are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measure {
+    /// All: somebody asks what each takes.
+    All,
+    /// Those that may be over their budgets.
+    Doubtful,
+    /// Those that are far over their budgets as they lie: of what runs by itself.
+    FarOver,
+}
 
 /// Measures sessions of an inventory.
 pub(super) struct PackedCost<'a> {
     inventory: &'a Inventory<'a>,
     roots: &'a Roots,
-    /// True for what runs by itself, and looks closely only when much is to be gained.
-    is_step: bool,
+    measure: Measure,
     tier: Tier,
+    /// Known once a session is begun.
+    common: Option<Common>,
     session: Session,
     /// Own bytes and those on disk of every position, once they are asked for.
     sizes: HashMap<usize, (u64, u64)>,
+}
+
+/// What does not depend on the session.
+struct Common {
+    /// The parity that packs have.
+    parity: Option<ParityShare>,
+    /// The operations that are kept, and the names that each changes.
+    operations: Vec<(ObjectId, Vec<String>)>,
 }
 
 /// What does not depend on which turns stay.
@@ -80,19 +102,40 @@ struct SessionPack<'a> {
 }
 
 impl<'a> PackedCost<'a> {
-    pub(super) fn new(inventory: &'a Inventory<'a>, roots: &'a Roots, purpose: Purpose) -> Self {
+    pub(super) fn new(inventory: &'a Inventory<'a>, roots: &'a Roots, measure: Measure) -> Self {
         let tiers = inventory.files().iter().filter_map(|file| file.tier);
         Self {
             inventory,
             roots,
-            is_step: purpose == Purpose::Step,
+            measure,
             tier: tiers.max().unwrap_or(Tier::Compacted).max(Tier::Compacted),
+            common: None,
             session: Session::default(),
             sizes: HashMap::new(),
         }
     }
 
-    fn session(&self, name: &str) -> Result<Session> {
+    fn common(&mut self) -> Result<&Common> {
+        let common = match self.common.take() {
+            Some(common) => common,
+            None => {
+                let operations = self.roots.operations.iter().map(|id| {
+                    let bytes = self.inventory.read_as(Kind::Operation, id)?;
+                    let operation = Operation::decode(&bytes).map_err(|error| error.at(id))?;
+                    Ok((*id, operation.changes.into_iter().map(|change| change.name).collect()))
+                });
+                let operations = operations.collect::<Result<_>>()?;
+                Common { parity: self.inventory.parity_share(self.tier)?, operations }
+            }
+        };
+        Ok(self.common.insert(common))
+    }
+
+    fn parity_bytes(&mut self, bytes: u64) -> Result<u64> {
+        Ok(self.common()?.parity.map_or(0, |share| share.parity_bytes(bytes)))
+    }
+
+    fn session(&mut self, name: &str) -> Result<Session> {
         let (roots, graph) = (self.roots, &self.roots.graph);
         let is_own = |session: &str| session == name;
         let number = graph.sessions().iter().position(|session| is_own(session));
@@ -123,13 +166,9 @@ impl<'a> PackedCost<'a> {
                 _ => session.single.push(*id),
             }
         }
-        for id in &roots.operations {
-            let bytes = self.inventory.read_as(Kind::Operation, id)?;
-            let operation = Operation::decode(&bytes).map_err(|error| error.at(id))?;
-            if operation.changes.iter().any(|change| is_counted(&change.name)) {
-                session.single.push(*id);
-            }
-        }
+        let operations = &self.common()?.operations;
+        let own = operations.iter().filter(|(_, names)| names.iter().any(|it| is_counted(it)));
+        session.single.extend(own.map(|(id, _)| *id));
         Ok(session)
     }
 
@@ -180,6 +219,22 @@ impl<'a> PackedCost<'a> {
         Ok(sizes)
     }
 
+    /// The items in parts of at most [`MAX_RAW_BYTES`], or of one item.
+    fn parts<'i>(&mut self, items: &'i [PackItem]) -> Result<Vec<&'i [PackItem]>> {
+        let (mut parts, mut from, mut bytes) = (Vec::new(), 0, 0);
+        for (at, item) in items.iter().enumerate() {
+            let position = self.inventory.find(&item.id);
+            let own = position.map_or(Ok(0), |position| self.sizes(position).map(|it| it.0))?;
+            if bytes + own > MAX_RAW_BYTES && at > from {
+                parts.extend(items.get(from..at));
+                (from, bytes) = (at, 0);
+            }
+            bytes += own;
+        }
+        parts.extend(items.get(from..).filter(|rest| !rest.is_empty()));
+        Ok(parts)
+    }
+
     /// The own bytes of everything that was met, and those it takes on disk.
     fn sums(&mut self, marker: &Marker<'_>) -> Result<(u64, u64)> {
         let mut positions: Vec<u32> = marker.met().iter().map(|met| met.position).collect();
@@ -197,23 +252,36 @@ impl<'a> PackedCost<'a> {
 impl Cost for PackedCost<'_> {
     fn begin(&mut self, session: &str, kept: &[PricedTurn], budget: u64) -> Result<bool> {
         self.session = self.session(session)?;
-        let (raw, lies) = self.sums(&self.meet(kept)?.marker)?;
+        let marker = self.meet(kept)?.marker;
+        let (raw, lies) = self.sums(&marker)?;
         self.session.raw_bytes = raw;
-        Ok(!self.is_step || lies > budget.saturating_add(budget / SLACK_PARTS))
+        let most = raw + marker.met().len() as u64 * ENTRY_BYTES + PACK_BYTES;
+        let most = most + self.parity_bytes(most)?;
+        Ok(match self.measure {
+            Measure::All => true,
+            Measure::Doubtful => most > budget,
+            // One that takes long to measure is left to a collection that somebody waits for.
+            Measure::FarOver => {
+                raw <= MAX_RAW_BYTES && lies > budget.saturating_add(budget / SLACK_PARTS)
+            }
+        })
     }
 
     fn bytes(&mut self, kept: &[PricedTurn]) -> Result<u64> {
         let SessionPack { marker, gone, now_round } = self.meet(kept)?;
-        let (raw, lies) = self.sums(&marker)?;
-        if raw > MAX_RAW_BYTES {
-            return Ok(lies + gone.len() as u64 * GONE_BYTES);
-        }
+        let (raw, _) = self.sums(&marker)?;
+        let tier = if raw > MAX_RAW_BYTES { Tier::Compacted } else { self.tier };
         let files: Vec<usize> = (0..self.inventory.files().len()).collect();
-        let items = arrange(self.inventory, &marker, &files, now_round, self.tier);
-        if items.is_empty() && gone.is_empty() {
-            return Ok(0);
+        let items = arrange(self.inventory, &marker, &files, now_round, tier);
+        let (mut bytes, mut gone) = (0, gone.as_slice());
+        for part in self.parts(&items)? {
+            bytes += self.inventory.pack_size(part, gone, tier)?;
+            gone = &[];
         }
-        Ok(self.inventory.pack_size(&items, &gone, self.tier)?.bytes)
+        if !gone.is_empty() {
+            bytes += self.inventory.pack_size(&[], gone, tier)?;
+        }
+        Ok(bytes + self.parity_bytes(bytes)?)
     }
 
     fn weights(&mut self, kept: &[PricedTurn]) -> Result<Vec<u64>> {
@@ -227,7 +295,7 @@ impl Cost for PackedCost<'_> {
             counted = marker.met().len();
             let mut weight = 0;
             for position in added {
-                weight += self.sizes(position as usize)?.0 + GONE_BYTES;
+                weight += self.sizes(position as usize)?.0 + ENTRY_BYTES;
             }
             weights.push(weight);
         }

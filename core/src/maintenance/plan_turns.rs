@@ -3,7 +3,7 @@
 use super::collection_plan::Purpose;
 use super::expire_sessions::policies_for;
 use super::forget_choice::choose_forgotten;
-use super::packed_cost::PackedCost;
+use super::packed_cost::{Measure, PackedCost};
 use super::plan::RetentionPlan;
 use super::policy::Policies;
 use super::retention::plan_retention;
@@ -20,7 +20,7 @@ use crate::store::Inventory;
 pub fn plan_policies(repo: &Repository, policies: &Policies, now: Time) -> Result<RetentionPlan> {
     let inventory = repo.store().inventory()?;
     let roots = Roots::find(&inventory, inventory.refs(), now.micros)?;
-    measured(&inventory, &roots, policies, Purpose::Gc, now)
+    measured(&inventory, &roots, policies, Measure::All, now)
 }
 
 /// Plans the retention: only `gc` and its steps let turns expire.
@@ -31,7 +31,8 @@ pub(super) fn plan_turns(
     now: Time,
 ) -> Result<RetentionPlan> {
     let policies = policies_for(inventory, inventory.refs(), purpose)?;
-    let mut plan = measured(inventory, roots, &policies, purpose, now)?;
+    let measure = if purpose == Purpose::Step { Measure::FarOver } else { Measure::Doubtful };
+    let mut plan = measured(inventory, roots, &policies, measure, now)?;
     let forgotten = choose_forgotten(roots, &plan).len();
     if forgotten > 0 && !policies.is_empty() {
         plan.notes.push(format!(
@@ -45,11 +46,11 @@ fn measured(
     inventory: &Inventory<'_>,
     roots: &Roots,
     policies: &Policies,
-    purpose: Purpose,
+    measure: Measure,
     now: Time,
 ) -> Result<RetentionPlan> {
     let is_gone = |tree: &ObjectId| is_dropped(inventory, tree);
-    let mut cost = PackedCost::new(inventory, roots, purpose);
+    let mut cost = PackedCost::new(inventory, roots, measure);
     plan_retention(roots, policies, now.micros, &is_gone, Some(&mut cost))
 }
 

@@ -321,11 +321,13 @@ impl<'a> Planner<'a> {
         let Fitted { kept, bytes } = fit(&turns, fixed_count, budget, cost)?;
         if bytes > budget {
             let newest = cost.bytes(turns.get(..1).unwrap_or_default())?;
+            let turn = fixed.first().and_then(|(at, ..)| commits.get(*at)).map_or(0, |it| it.turn);
             self.notes.push(format!(
-                "session {name}: what must stay takes {} bytes, more than its budget of {}: {} of them are its newest turn, which holds the whole conversation",
+                "session {name}: what must stay takes {} bytes, more than its budget of {}: {} of them are turn {} with the commits and operations of the session",
                 Grouped(bytes),
                 Grouped(budget),
-                Grouped(newest)
+                Grouped(newest),
+                Grouped(turn)
             ));
         }
         for (at, ..) in fixed.iter().skip(kept) {

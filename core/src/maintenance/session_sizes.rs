@@ -77,16 +77,23 @@ pub(super) fn measure_packed_sessions(
     if items.is_empty() {
         return Ok(SessionSizes::default());
     }
-    let size = inventory.pack_size(&items, &[], tier)?;
-    let ids = items.iter().map(|item| item.id);
-    let of_items: HashMap<ObjectId, u64> = ids.zip(size.items.iter().copied()).collect();
+    let size = inventory.pack_item_sizes(&items, tier)?;
+    let parity = inventory.parity_share(tier)?.map_or(0, |share| share.parity_bytes(size.bytes));
+    let parts = size.items.iter().map(|bytes| bytes + part_of(parity, *bytes, size.bytes));
+    let of_items: HashMap<ObjectId, u64> = items.iter().map(|item| item.id).zip(parts).collect();
     let packed = |at: usize| {
         let entry = inventory.entry(at);
         Ok(entry.and_then(|entry| of_items.get(&entry.id).copied()).unwrap_or_default())
     };
     let mut sizes = survey.sizes(order, &groups, &packed)?;
-    sizes.rest.bytes += size.bytes.saturating_sub(of_items.values().sum());
+    sizes.rest.bytes += (size.bytes + parity).saturating_sub(of_items.values().sum());
     Ok(sizes)
+}
+
+/// The part of `sum` that falls to one with `own` of `all`.
+fn part_of(sum: u64, own: u64, all: u64) -> u64 {
+    let part = u128::from(sum) * u128::from(own) / u128::from(all.max(1));
+    u64::try_from(part).unwrap_or(sum)
 }
 
 /// Everything behind the roots, and whose it is.

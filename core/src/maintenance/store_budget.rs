@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 use super::budget_plan::{BudgetPlan, BudgetedSession, EnforcedBudget};
 use super::collect::{Collected, run};
 use super::collection_plan::{CollectionPlan, Purpose};
-use super::expire_sessions::GRACE_MICROS;
+use super::expire_sessions::{GRACE_MICROS, MAX_ROUNDS};
 use super::session_sizes::{SessionSizes, measure_packed_sessions};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Time};
 use crate::repo::{
     BranchName, HEAD, Repository, Signature, Transaction, decode_versioned, is_place,
@@ -136,7 +136,8 @@ pub fn plan_store_budget(repo: &Repository, budget_bytes: u64, now: Time) -> Res
 /// Lets the sessions of a plan go, as one operation; nothing when none goes.
 ///
 /// # Errors
-/// `InvalidInput` or `NotFound` when one was tagged, pinned or removed since, and those of a commit.
+/// `Conflict` when one went on since, `InvalidInput` or `NotFound` when one was tagged, pinned or removed
+/// since, and those of a commit.
 pub fn apply_store_budget(
     repo: &Repository,
     plan: &BudgetPlan,
@@ -146,6 +147,13 @@ pub fn apply_store_budget(
     let free_micros = stamp.time.micros.saturating_add(GRACE_MICROS);
     let mut gone = 0_u64;
     for session in plan.going() {
+        for (_, tip) in change.branches_of(&session.own.session) {
+            if repo.commit(&tip)?.time.micros > session.time.micros {
+                let message =
+                    format!("session {} went on meanwhile: plan again", session.own.session);
+                return Err(Error::new(ErrorKind::Conflict, message));
+            }
+        }
         change.expire_session(repo, &session.own.session, stamp, Some(free_micros))?;
         gone += 1;
     }
@@ -180,9 +188,17 @@ pub fn enforce_store_budget(
     // What is not packed takes several times more, and no session goes for that.
     run(repo, Purpose::Repack(Tier::Compacted), stamp, &mut |_| ())?;
     let Some(budget) = exceeded(repo)? else { return Ok(None) };
-    let plan = plan_store_budget(repo, budget, stamp.time)?;
-    let operation = apply_store_budget(repo, &plan, stamp)?.map(|done| done.sequence);
-    Ok(Some(EnforcedBudget { plan, operation }))
+    let mut round = 1;
+    loop {
+        let plan = plan_store_budget(repo, budget, stamp.time)?;
+        match apply_store_budget(repo, &plan, stamp) {
+            Err(error) if error.kind() == ErrorKind::Conflict && round < MAX_ROUNDS => round += 1,
+            done => {
+                let operation = done?.map(|done| done.sequence);
+                return Ok(Some(EnforcedBudget { plan, operation }));
+            }
+        }
+    }
 }
 
 /// The budget of the store, if its files take more.
@@ -192,7 +208,7 @@ fn exceeded(repo: &Repository) -> Result<Option<u64>> {
 }
 
 /// Collects, step by step until nothing is left to do; a [`Purpose::Step`] is one step. A
-/// [`Purpose::Gc`], strict or not, keeps the budget of the store afterwards, if it has one.
+/// [`Purpose::Gc`], or one like it, keeps the budget of the store afterwards, if it has one.
 ///
 /// `before_step` sees the plan of each step before it is applied.
 ///
@@ -209,10 +225,7 @@ pub fn collect(
 ) -> Result<Collected> {
     let collected = run(repo, purpose, stamp, before_step)?;
     // Afterwards: what is garbage is not to cost a session.
-    let budget = match purpose {
-        Purpose::Gc | Purpose::StrictGc => enforce_store_budget(repo, stamp)?,
-        Purpose::Repack(_) | Purpose::Step => None,
-    };
+    let budget = if purpose.is_gc() { enforce_store_budget(repo, stamp)? } else { None };
     Ok(Collected { budget, ..collected })
 }
 

@@ -46,7 +46,8 @@ const BESIDE: [&str; 7] =
 /// Tags on the way to a turn that are followed.
 const MAX_TAGS: usize = 16;
 
-const VERSION: u64 = 1;
+/// The newest version of the blob; one without what it brought is written as the first.
+const VERSION: u64 = 2;
 
 /// A session that was let go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +75,13 @@ struct Stored {
     time_micros: i64,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     expired: bool,
+}
+
+impl Stored {
+    fn new(through: u64, free_micros: Option<i64>, time_micros: i64, expired: bool) -> Self {
+        let version = if expired { VERSION } else { 1 };
+        Self { version, through, free_micros, time_micros, expired }
+    }
 }
 
 impl ForgottenSession {
@@ -244,8 +252,7 @@ impl Transaction<'_> {
         }
         let names = repo.names_of_session(session)?;
         let through = self.base_sequence() + 1;
-        let (version, time_micros) = (VERSION, stamp.time.micros);
-        let stored = Stored { version, through, free_micros, time_micros, expired };
+        let stored = Stored::new(through, free_micros, stamp.time.micros, expired);
         let shared = repo.shared_head()?;
         for (branch, _) in branches {
             self.remove_branch(&branch);
@@ -305,8 +312,7 @@ impl Repository {
                 continue;
             }
             let ForgottenSession { session, time_micros, expired, through, .. } = gone;
-            let (version, free_micros) = (VERSION, None);
-            let stored = Stored { version, through, free_micros, time_micros, expired };
+            let stored = Stored::new(through, None, time_micros, expired);
             change.note_forgotten(&session, &stored)?;
             freed += 1;
         }

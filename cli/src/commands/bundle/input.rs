@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use turntree::Error;
 use turntree::store::{
     Access, Io, IoFile, ParityDamage, Protected, ReadAt, RealIo, repair_by_parity,
 };
 use turntree::transfer::bundle::{Bundle as BundleFile, BundleLosses};
+use turntree::{Error, ErrorKind};
 
 use super::encryption::{self, Opening};
 use crate::program::invocation::{input_name, open_file};
-use crate::view::error::Result;
+use crate::view::error::{Failure, Result};
 use crate::view::json;
 use crate::view::output::warn;
 use crate::view::render::count;
@@ -82,11 +82,11 @@ impl Input {
         // Not even its head may be that of a bundle, but it has parity, so it was one.
         let lost = parity.as_ref().filter(|(_, damage)| !damage.can_restore);
         let (bundle, encrypted) = opened.map_err(|failure| match lost {
-            Some((_, damage)) => {
+            Some((_, damage)) if is_damage(&failure) => {
                 let found = format!("{} of {} shards damaged", damage.damaged.len(), damage.shards);
                 Error::corrupt(&name, "as much damage as its parity can restore", found).into()
             }
-            None => failure,
+            _ => failure,
         })?;
         Ok((bundle, encrypted, parity))
     }
@@ -137,6 +137,12 @@ impl Input {
             }
         }
     }
+}
+
+/// Returns true for what bytes that are not whole end in.
+fn is_damage(failure: &Failure) -> bool {
+    matches!(failure, Failure::Library { error, .. }
+        if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::InvalidInput))
 }
 
 impl Opened {

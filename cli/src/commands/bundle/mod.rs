@@ -420,12 +420,18 @@ impl Unbundle {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         self.take_in(run).map_err(|failure| match failure {
             Failure::Library { error, hint: None, .. }
-                if error.kind() == ErrorKind::Corrupt && !self.partial =>
+                if error.kind() == ErrorKind::Corrupt && !self.partial && self.is_damaged() =>
             {
                 Failure::hinted(error, "--partial takes in what is whole of a damaged bundle")
             }
             failure => failure,
         })
+    }
+
+    /// Returns true if it is the bundle that is damaged, and not the store that it goes into.
+    fn is_damaged(&self) -> bool {
+        let verified = self.input.open().map(|opened| opened.bundle.verify(self.max_bytes));
+        verified.is_err() || verified.is_ok_and(|verified| verified.is_err())
     }
 
     fn take_in(&self, run: &mut Invocation) -> Result<Answer> {

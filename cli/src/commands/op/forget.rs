@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::{ArgGroup, Args};
 use turntree::Error;
+use turntree::maintenance::Purpose;
 use turntree::object::Time;
 use turntree::repo::{OperationEntry, Repository};
 
@@ -51,7 +52,7 @@ impl Forget {
         let (repo, stamp) = (run.open()?, stamp()?);
         let newest = self.newest(&repo, stamp.time)?;
         let plan = match &newest {
-            Some(newest) => Forgetting::plan(&repo, newest, stamp.time)?,
+            Some(newest) => Forgetting::plan(&repo, newest, Purpose::Gc, stamp.time)?,
             None => Forgetting::default(),
         };
         let mut operation = None;

@@ -55,7 +55,8 @@ pub(super) fn rewrite_parity(
 
 impl ParityShare {
     /// The bytes of the parity of a file of so many bytes; none where there can be none.
-    pub(in crate::store) fn parity_bytes(self, content_bytes: u64) -> u64 {
+    #[must_use]
+    pub fn parity_bytes(self, content_bytes: u64) -> u64 {
         let shape = Shape::choose(content_bytes, self).ok();
         shape.map_or(0, |shape| shape.units() * unit_bytes(&shape))
     }

@@ -203,8 +203,8 @@ impl<'s> Inventory<'s> {
         Ok(stored.map(|stored| (stored.raw_bytes, with_entry(stored))))
     }
 
-    /// The size of a pack with these items and gone ids in this tier, with the parity that packs of the
-    /// store have. Makes it in memory: takes the time of compressing the items, and their place.
+    /// The bytes of a pack with these items and gone ids in this tier, without parity. Makes it in memory:
+    /// takes the time of compressing the items, and their place.
     ///
     /// # Errors
     /// `InvalidInput` when there is nothing to measure or an id is there twice, `Corrupt` when an item
@@ -214,16 +214,33 @@ impl<'s> Inventory<'s> {
         items: &[PackItem],
         gone: &[(ObjectId, Kind, Tombstone)],
         tier: Tier,
-    ) -> Result<PackSize> {
-        let store = self.store.superblock.store;
-        let draft = PackDraft { store, salt: [0; 16], tier, items, gone, source: self };
-        let mut size = draft.measure()?;
-        size.bytes += self.parity_share(tier)?.map_or(0, |share| share.parity_bytes(size.bytes));
-        Ok(size)
+    ) -> Result<u64> {
+        self.draft(items, gone, tier).measure()
     }
 
-    /// The parity of a new pack that takes the place of all packs.
-    fn parity_share(&self, tier: Tier) -> Result<Option<ParityShare>> {
+    /// The same, with the part of each item.
+    ///
+    /// # Errors
+    /// Those of [`Inventory::pack_size`].
+    pub fn pack_item_sizes(&self, items: &[PackItem], tier: Tier) -> Result<PackSize> {
+        self.draft(items, &[], tier).measure_items()
+    }
+
+    fn draft<'d>(
+        &'d self,
+        items: &'d [PackItem],
+        gone: &'d [(ObjectId, Kind, Tombstone)],
+        tier: Tier,
+    ) -> PackDraft<'d> {
+        let store = self.store.superblock.store;
+        PackDraft { store, salt: [0; 16], tier, items, gone, source: self }
+    }
+
+    /// The parity of a new pack that takes the place of all packs, if it has any.
+    ///
+    /// # Errors
+    /// `Io` when a file of parity cannot be read.
+    pub fn parity_share(&self, tier: Tier) -> Result<Option<ParityShare>> {
         let (io, packs) = (&*self.store.io, self.store.dir.join(PACKS_DIR));
         let mut share = None;
         for pack in &self.files.packs {

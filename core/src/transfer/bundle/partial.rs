@@ -208,18 +208,19 @@ impl Left {
                 let held = were.map(|(_, id)| *id).find(|id| self.commits.contains_key(id));
                 let newest = self.newest(branch.session(), value.turn, &taken);
                 let follows =
-                    |id: &ObjectId| held.is_none_or(|held| self.reach([*id]).contains(&held));
+                    |id: &ObjectId| held.is_none_or(|held| self.history(*id).contains(&held));
                 newest.filter(follows).or(held)
             });
             let found = found.and_then(|id| Some((id, self.commits.get(&id)?.turn)));
             if let Some((id, turn)) = found {
                 let (kind, id) = (Kind::Commit.name().to_owned(), TextId(id));
-                taken.extend(self.reach([id.0]));
+                taken.extend(self.history(id.0));
                 refs.insert(name.clone(), BundledRef { kind, id, turn });
             }
             let whole = found.map(|(_, turn)| turn);
             lost.push(LostRef { name: name.clone(), turn: value.turn, whole });
         }
+        let mut taken = self.reach(refs.values().map(|value| value.id.0));
         let kept = taken.iter().filter_map(|id| self.kinds.get(id).copied());
         let objects = Counts::of(kept);
         let mut sessions = SessionTally::default();
@@ -252,6 +253,19 @@ impl Left {
             refs: lost,
         };
         (manifest, losses, taken)
+    }
+
+    /// A commit and those before it, along grafts.
+    fn history(&self, id: ObjectId) -> HashSet<ObjectId> {
+        let (mut found, mut open) = (HashSet::new(), vec![id]);
+        while let Some(id) = open.pop() {
+            let next = self.grafts.get(&id).copied().flatten();
+            open.extend(next.filter(|next| found.insert(*next)));
+            let Some(commit) = self.commits.get(&id) else { continue };
+            found.insert(id);
+            open.extend(commit.parents.iter().filter(|parent| found.insert(**parent)));
+        }
+        found
     }
 
     /// All that these objects lead to, and they, along grafts.

@@ -61,6 +61,7 @@ impl BundleFile {
         for block in &mut table {
             *block = block.filter(|block| is_among(block, objects));
         }
+        drop_overlapping(&mut table);
         let ids = map.get(end..ids_end).unwrap_or_default();
         let outside: Option<Vec<_>> = ids.chunks(OUTSIDE_BYTES).map(read_outside).collect();
         let outside = outside.ok_or_else(damaged_front)?;
@@ -141,6 +142,23 @@ fn is_among(block: &BlockInfo, objects: u32) -> bool {
         BlockKind::Objects(_) => end.is_some_and(|end| end <= objects),
         BlockKind::Parts => true,
         BlockKind::Tombstone => false,
+    }
+}
+
+/// Drops blocks that hold what one before them holds: each object is read once, however many frames say
+/// that they have it.
+fn drop_overlapping(table: &mut [Option<BlockInfo>]) {
+    let has_objects = |block: &BlockInfo| matches!(block.kind, BlockKind::Objects(_));
+    let mut order: Vec<&mut Option<BlockInfo>> =
+        table.iter_mut().filter(|block| block.as_ref().is_some_and(has_objects)).collect();
+    order.sort_by_key(|block| block.as_ref().map(|block| block.first));
+    let mut end = 0;
+    for slot in order {
+        let Some(block) = slot else { continue };
+        match block.first >= end {
+            true => end = block.first.saturating_add(block.objects),
+            false => *slot = None,
+        }
     }
 }
 

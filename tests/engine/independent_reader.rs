@@ -16,39 +16,12 @@ use turntree::store::{
     Durability, Finding, FindingKind, NewStore, OpenOptions, RealIo, Tier, Tombstone,
 };
 use turntree_exchange::apply_state;
+use turntree_tests::independent_reader::{format_spec, read, reader, reader_runs};
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, claude_code, commit_turn, open_store, stamp};
 
 /// Damaged stores that are compared: each starts the reader once.
 const CASES: usize = 32;
-
-fn format_spec() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec")
-}
-
-/// Whether the reader can run here; says so when not.
-fn reader_runs() -> bool {
-    let imports = Command::new("python3").args(["-c", "import blake3, cbor2, zstandard"]).output();
-    let runs = imports.is_ok_and(|output| output.status.success());
-    if !runs {
-        println!("skipped: needs python3 with the packages blake3, cbor2 and zstandard");
-    }
-    runs
-}
-
-fn reader(store: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new("python3");
-    command.arg("-B").arg(format_spec().join("reader.py")).arg(store).args(arguments);
-    command.output().unwrap()
-}
-
-/// What the reader prints, when it ends well.
-fn read(store: &Path, arguments: &[&str]) -> Vec<u8> {
-    let Output { status, stdout, stderr } = reader(store, arguments);
-    assert!(status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&stderr));
-    assert_eq!(String::from_utf8_lossy(&stderr), "", "{arguments:?}");
-    stdout
-}
 
 fn lines(store: &Path, arguments: &[&str]) -> Vec<String> {
     String::from_utf8(read(store, arguments)).unwrap().lines().map(str::to_owned).collect()

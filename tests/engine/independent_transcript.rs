@@ -3,42 +3,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use turntree::maintenance::{Purpose, collect};
 use turntree::repo::BranchName;
 use turntree::store::{Io, ParityShare, RealIo, Tier, append_parity};
 use turntree::transfer::bundle::{BundleRequest, plan_bundle};
 use turntree_exchange::apply_state;
+use turntree_tests::independent_reader::{format_spec, read, reader, reader_runs};
 use turntree_tests::{Sandbox, claude_code, commit_turn, recorded_sessions, stamp};
-
-fn format_spec() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec")
-}
-
-/// Whether the reader can run here; says so when not.
-fn reader_runs() -> bool {
-    let imports = Command::new("python3").args(["-c", "import blake3, cbor2, zstandard"]).output();
-    let runs = imports.is_ok_and(|output| output.status.success());
-    if !runs {
-        println!("skipped: needs python3 with the packages blake3, cbor2 and zstandard");
-    }
-    runs
-}
-
-fn reader(from: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new("python3");
-    command.arg("-B").arg(format_spec().join("reader.py")).arg(from).args(words);
-    command.output().unwrap()
-}
-
-/// What the reader prints, when it ends well.
-fn read(from: &Path, words: &[&str]) -> Vec<u8> {
-    let Output { status, stdout, stderr } = reader(from, words);
-    let told = String::from_utf8_lossy(&stderr);
-    assert!(status.success() && told.is_empty(), "{words:?} of {}: {told}", from.display());
-    stdout
-}
 
 /// A bundle of a session, as a file.
 fn bundle(sandbox: &Sandbox, session: &str) -> PathBuf {

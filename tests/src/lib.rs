@@ -31,6 +31,7 @@ pub mod client;
 pub mod counting;
 pub mod every_command;
 pub mod git;
+pub mod independent_reader;
 pub mod model;
 pub mod mutants;
 pub mod ollm;

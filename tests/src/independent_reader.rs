@@ -1,0 +1,44 @@
+//! The reader that was written from the pages of `format-spec` alone, run as a person runs it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The folder of the pages and of the reader.
+#[must_use]
+pub fn format_spec() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec")
+}
+
+/// Whether the reader can run here; says so when not.
+#[must_use]
+pub fn reader_runs() -> bool {
+    let imports = Command::new("python3").args(["-c", "import blake3, cbor2, zstandard"]).output();
+    let runs = imports.is_ok_and(|output| output.status.success());
+    if !runs {
+        println!("skipped: needs python3 with the packages blake3, cbor2 and zstandard");
+    }
+    runs
+}
+
+/// Runs the reader on a store or a bundle.
+///
+/// # Panics
+/// When there is no Python.
+#[must_use]
+pub fn reader(from: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new("python3");
+    command.arg("-B").arg(format_spec().join("reader.py")).arg(from).args(words);
+    command.output().unwrap()
+}
+
+/// What the reader prints, when it ends well.
+///
+/// # Panics
+/// When it ends otherwise, or says that something is not whole.
+#[must_use]
+pub fn read(from: &Path, words: &[&str]) -> Vec<u8> {
+    let Output { status, stdout, stderr } = reader(from, words);
+    let told = String::from_utf8_lossy(&stderr);
+    assert!(status.success() && told.is_empty(), "{words:?} of {}: {told}", from.display());
+    stdout
+}

@@ -184,3 +184,64 @@ fn a_lost_superblock_and_hooks_of_a_store_without_its_key_end_as_they_should() {
     desk.ran_as("elsewhere", 0, &["hook"], &[]);
     desk.expect_hidden();
 }
+
+#[test]
+fn keys_are_changed_by_one_at_a_time() {
+    let desk = Desk::new();
+    desk.ran(0, &["init", "--encrypt"]);
+    desk.ran(0, &["import", "session.jsonl", "--session", "nightly"]);
+    let other = fs::File::open(desk.path(".turntree")).unwrap();
+    other.lock().unwrap();
+    let changes: [&[&str]; 4] = [
+        &["key", "rotate"],
+        &["key", "add", "x", "--passphrase-file", "phrase"],
+        &["key", "decrypt"],
+        &["init", "--encrypt"],
+    ];
+    for words in changes {
+        let said = desk.said(5, words);
+        assert!(said.contains("another command changes the keys"), "{words:?}: {said}");
+    }
+    // Everything else goes on meanwhile.
+    desk.expect_session("home", &[]);
+    drop(other);
+    desk.ran(0, &["key", "rotate"]);
+    desk.expect_session("home", &[]);
+}
+
+#[test]
+fn a_damaged_key_has_a_copy() {
+    let desk = Desk::new();
+    desk.ran(0, &["init", "--encrypt"]);
+    desk.ran(0, &["import", "session.jsonl", "--session", "nightly"]);
+    let keys = desk.path(".turntree/keys");
+    for name in ["own.age", "own.copy"] {
+        let whole = fs::read(keys.join(name)).unwrap();
+        for damaged in [b"".to_vec(), [&whole[..100], b"damage", &whole[106..]].concat()] {
+            fs::write(keys.join(name), damaged).unwrap();
+            desk.expect_session("home", &[]);
+            assert_eq!(desk.json(&["key", "ls"])["holders"].as_array().unwrap().len(), 1);
+        }
+        fs::remove_file(keys.join(name)).unwrap();
+        desk.expect_session("home", &[]);
+        fs::write(keys.join(name), whole).unwrap();
+    }
+    // A rotation writes both anew.
+    fs::remove_file(keys.join("own.copy")).unwrap();
+    desk.ran(0, &["key", "rotate"]);
+    assert_eq!(fs::read(keys.join("own.age")).unwrap(), fs::read(keys.join("own.copy")).unwrap());
+}
+
+#[test]
+fn what_is_missing_for_a_key_is_told_before_there_is_a_store() {
+    let desk = Desk::new();
+    desk.said(2, &["init", "--encrypt", "--encrypt-to", "nobody"]);
+    desk.said(70, &["init", "--encrypt", "--passphrase-file", "absent"]);
+    assert!(!desk.path(".turntree").exists());
+    desk.ran(0, &["init", "--encrypt"]);
+    let key = desk.public_key("home");
+    let said = desk.said(2, &["init", "--encrypt", "--encrypt-to", &key]);
+    assert!(said.contains("has its keys already"), "{said}");
+    let said = desk.said(2, &["key", "rotate", "--encrypt-to", &key]);
+    assert!(said.contains("keeps its holders"), "{said}");
+}

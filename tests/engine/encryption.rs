@@ -112,8 +112,41 @@ fn it_opens_with_its_key_alone() {
     change.set_ref("refs/heads/s/late", Expected::Any, None);
     let tip = sandbox.repo.tip(&branch("s")).unwrap();
     change.set_ref("refs/heads/s/late", Expected::Any, Some(RefValue::Object(tip)));
-    assert_eq!(change.commit(&stamp(2), "late").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(change.commit(&stamp(2), "late").unwrap_err().kind(), ErrorKind::Conflict);
     assert_eq!(encrypted(&sandbox.store(), 3).tip(&branch("s")), Some(tip));
+}
+
+#[test]
+fn what_a_handle_of_before_leaves_is_not_written_to_in_the_clear() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.store();
+    note(&sandbox.repo, "s", "before", 1);
+    for round in 0..3 {
+        // Each has no segment yet, and makes one when it commits.
+        let stale: Vec<Repository> = match round {
+            0 => (20..24).map(|seed| open_with(&dir, None, seed).unwrap()).collect(),
+            _ => Vec::new(),
+        };
+        if round == 0 {
+            sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+        }
+        for repo in &stale {
+            let mut change = repo.begin();
+            let tip = repo.tip(&branch("s")).unwrap();
+            change.set_ref("refs/heads/s/late", Expected::Any, Some(RefValue::Object(tip)));
+            assert_eq!(change.commit(&stamp(2), "late").unwrap_err().kind(), ErrorKind::Conflict);
+        }
+        drop(stale);
+        let repo = encrypted(&dir, 30 + round);
+        for second in 10..14 {
+            note(&repo, "s", &format!("a plain secret {round} {second}"), second);
+        }
+        expect_hidden(&dir, &[b"plain secret", b"refs/heads"]);
+    }
+    let repo = encrypted(&dir, 50);
+    collect(&repo, Purpose::Repack(Tier::Compacted), &stamp(100), &mut |_| {}).unwrap();
+    expect_hidden(&dir, &[b"plain secret", b"refs/heads"]);
+    expect_whole(&repo);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use turntree::store::EncryptionChange;
 
 use super::Verb;
 use crate::porcelain::broad_directory::expect_narrow;
-use crate::porcelain::encryption::encrypt;
+use crate::porcelain::encryption::{FirstHolders, encrypt};
 use crate::program::age_keys::Sealing;
 use crate::program::global::STORE_DIR;
 use crate::program::invocation::{Invocation, is_absent};
@@ -75,11 +75,14 @@ impl Verb for Init {
                 Error::not_found(format!("there is no store in {}", store.display())).into()
             );
         }
+        // What is missing for keys is told before anything is there.
+        let first =
+            (is_new && self.encrypt).then(|| FirstHolders::of(&self.sealing)).transpose()?;
         if is_new || !self.encrypt {
             create_repository(&store)?;
         }
         let done = match self.encrypt {
-            true => Some(encrypt(&store, &self.sealing, self.dry_run)?),
+            true => Some(encrypt(&store, &self.sealing, first, self.dry_run)?),
             false => None,
         };
         let store = store.display().to_string();

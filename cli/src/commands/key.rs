@@ -8,7 +8,7 @@ use turntree::local::open_repository;
 use turntree::store::EncryptionChange;
 
 use super::Verb;
-use crate::porcelain::encryption::{add_holder, decrypt, plan_rotation, rotate};
+use crate::porcelain::encryption::{add_holder, decrypt, plan_rotation, remove_holder, rotate};
 use crate::program::age_keys::Sealing;
 use crate::program::invocation::Invocation;
 use crate::program::store_keys::{self, Unlocked, holders};
@@ -100,8 +100,10 @@ impl Verb for KeyVerbs {
                 }
                 if *keep_key && known.len() > 1 {
                     if !dry_run {
-                        store_keys::remove(&dir, name)?;
+                        remove_holder(&dir, name)?;
                     }
+                    let verb = if *dry_run { "would open" } else { "opens" };
+                    note(&format!("'{name}' {verb} the store no longer, whose key stays"));
                     return Ok(Answer::Yes);
                 }
                 let done = match dry_run {
@@ -133,7 +135,7 @@ fn list(run: &mut Invocation) -> Result<()> {
         Err(error) => return Err(error.into()),
         Ok(_) => None,
     };
-    let Some(Unlocked { keys, holder: used, .. }) = opened else {
+    let Some(Unlocked { keys, holder: used, repo, .. }) = opened else {
         if run.out.json {
             run.out.record(&json::Keys { encrypted: false, key: None, holders: vec![] })?;
             return Ok(());
@@ -160,6 +162,11 @@ fn list(run: &mut Invocation) -> Result<()> {
         table.row(vec![Cell::styled(NAME, holder.name), public.into(), Cell::styled(FAINT, mark)]);
     }
     table.write(&mut run.out)?;
+    let EncryptionChange { files, .. } = repo.store().plan_encryption(Some(keys.newest))?;
+    if files > 0 {
+        let files = count(files, "file");
+        note(&format!("{files} are still as before: 'turntree init --encrypt' goes on with it"));
+    }
     Ok(())
 }
 

@@ -3,26 +3,43 @@
 
 use std::path::Path;
 
+use age::secrecy::SecretString;
 use turntree::local::{open_repository, random_bytes};
 use turntree::store::{EncryptionChange, StoreKey, StoreKeys};
 use turntree::{Error, ErrorKind};
 
 use crate::program::age_keys::Sealing;
 use crate::program::store_keys::{
-    self, Holder, Unlocked, check_name, holders, new_key, own_public_key, remove_all, unwrap, wrap,
+    self, Holder, KeyChange, Unlocked, check_name, holders, new_key, own_public_key, remove_all,
+    unwrap, wrap,
 };
-use crate::view::error::Result;
+use crate::view::error::{Failure, Result};
 use crate::view::output::note;
+
+/// Who will be able to open a store, known before anything is made.
+pub(crate) struct FirstHolders {
+    holders: Vec<Holder>,
+    passphrase: Option<SecretString>,
+}
+
+impl FirstHolders {
+    /// Asks for a passphrase if that is wanted, and makes the user's own key if it is needed.
+    pub(crate) fn of(sealing: &Sealing) -> Result<Self> {
+        Ok(Self { passphrase: sealing.chosen_passphrase()?, holders: first_holders(sealing)? })
+    }
+}
 
 /// Encrypts the store in `dir`, which is there and may have been encrypted in part before. Returns
 /// what was written anew and the name of the key.
 pub(crate) fn encrypt(
     dir: &Path,
     sealing: &Sealing,
+    first: Option<FirstHolders>,
     dry_run: bool,
 ) -> Result<(EncryptionChange, Option<String>)> {
+    let _change = KeyChange::begin(dir)?;
     let repo = match open_repository(dir) {
-        Err(error) if error.kind() == ErrorKind::Encrypted => return resume(dir, dry_run),
+        Err(error) if error.kind() == ErrorKind::Encrypted => return resume(dir, sealing, dry_run),
         opened => opened?,
     };
     if dry_run {
@@ -30,10 +47,14 @@ pub(crate) fn encrypt(
         let plan = repo.store().plan_encryption(Some(StoreKey::new(Default::default())))?;
         return Ok((plan, None));
     }
+    let FirstHolders { holders, passphrase } = match first {
+        Some(first) => first,
+        None => FirstHolders::of(sealing)?,
+    };
     // Of an attempt that wrapped a key and got no further: nothing was enciphered with it.
     remove_all(dir)?;
-    let (key, passphrase) = (new_key()?, sealing.chosen_passphrase()?);
-    wrap(dir, &first_holders(sealing)?, &key.into(), passphrase.as_ref())?;
+    let key = new_key()?;
+    wrap(dir, &holders, &key.into(), passphrase.as_ref())?;
     if passphrase.is_none() && unwrap(dir, false).is_err() {
         note("none of your own keys opens this store from now on: those that are named do");
     }
@@ -42,7 +63,16 @@ pub(crate) fn encrypt(
 }
 
 /// Goes on with an encryption that did not come to its end.
-fn resume(dir: &Path, dry_run: bool) -> Result<(EncryptionChange, Option<String>)> {
+fn resume(
+    dir: &Path,
+    sealing: &Sealing,
+    dry_run: bool,
+) -> Result<(EncryptionChange, Option<String>)> {
+    if sealing.is_asked_for() {
+        let message = format!("the store in {} has its keys already", dir.display());
+        let hint = "'turntree key add' lets one more open it";
+        return Err(Failure::hinted(Error::invalid(message), hint));
+    }
     let Unlocked { repo, keys, .. } = store_keys::unlock(dir, true)?;
     let plan = repo.store().plan_encryption(Some(keys.newest))?;
     if plan == EncryptionChange::default() && keys.previous.is_none() {
@@ -82,11 +112,12 @@ fn first_holders(sealing: &Sealing) -> Result<Vec<Holder>> {
 /// Lets one more holder open the store.
 pub(crate) fn add_holder(dir: &Path, name: &str, sealing: &Sealing) -> Result<()> {
     check_name(name)?;
+    let passphrase = sealing.chosen_passphrase()?;
+    let _change = KeyChange::begin(dir)?;
     let Unlocked { keys, .. } = encrypted(dir)?;
     if holders(dir)?.iter().any(|holder| holder.name == name) {
         return Err(Error::invalid(format!("there is a key '{name}' already")).into());
     }
-    let passphrase = sealing.chosen_passphrase()?;
     let public = match sealing.recipients()?.as_slice() {
         [] if passphrase.is_some() => None,
         [public] => Some(public.clone()),
@@ -103,6 +134,12 @@ pub(crate) fn add_holder(dir: &Path, name: &str, sealing: &Sealing) -> Result<()
     wrap(dir, &[Holder { name: name.to_owned(), public }], &keys, passphrase.as_ref())
 }
 
+/// Takes the wrapped key of a holder away, and lets the store keep its key.
+pub(crate) fn remove_holder(dir: &Path, name: &str) -> Result<()> {
+    let _change = KeyChange::begin(dir)?;
+    store_keys::remove(dir, name)
+}
+
 /// Gives the store a new key, wrapped for those holders whom `stays` keeps, and writes every file
 /// anew.
 pub(crate) fn rotate(
@@ -110,16 +147,19 @@ pub(crate) fn rotate(
     sealing: &Sealing,
     stays: impl Fn(&Holder) -> bool,
 ) -> Result<(EncryptionChange, Option<String>)> {
+    if !sealing.encrypt_to.is_empty() {
+        let message = "a rotation keeps its holders, and --encrypt-to names another one";
+        return Err(Failure::hinted(Error::invalid(message), "'turntree key add' adds one"));
+    }
+    let chosen = sealing.chosen_passphrase()?;
+    let _change = KeyChange::begin(dir)?;
     let Unlocked { repo, keys, passphrase, .. } = encrypted(dir)?;
     let (kept, gone): (Vec<Holder>, Vec<Holder>) = holders(dir)?.into_iter().partition(stays);
     if kept.is_empty() {
         let message = "the last key of a store stays: without it nobody could open the store";
         return Err(Error::invalid(message).into());
     }
-    let passphrase = match sealing.chosen_passphrase()? {
-        None => passphrase,
-        chosen => chosen,
-    };
+    let passphrase = chosen.or(passphrase);
     let with_passphrase = kept.iter().filter(|holder| holder.public.is_none()).count();
     if with_passphrase > 1 {
         let message = format!(
@@ -150,6 +190,12 @@ pub(crate) fn plan_rotation(dir: &Path) -> Result<EncryptionChange> {
 
 /// Deciphers every file of the store.
 pub(crate) fn decrypt(dir: &Path, dry_run: bool) -> Result<(EncryptionChange, Option<String>)> {
+    let _change = KeyChange::begin(dir)?;
+    if store_keys::has_keys(dir) && !dry_run && open_repository(dir).is_ok() {
+        // All but this was done before, or nothing was enciphered yet.
+        remove_all(dir)?;
+        return Ok((EncryptionChange::default(), None));
+    }
     let Unlocked { repo, .. } = encrypted(dir)?;
     if dry_run {
         return Ok((repo.store().plan_encryption(None)?, None));
@@ -166,10 +212,7 @@ fn encrypted(dir: &Path) -> Result<Unlocked> {
         Err(error) => Err(error.into()),
         Ok(_) => {
             let message = format!("the store in {} is not encrypted", dir.display());
-            Err(crate::view::error::Failure::hinted(
-                Error::invalid(message),
-                "'turntree init --encrypt' encrypts it",
-            ))
+            Err(Failure::hinted(Error::invalid(message), "'turntree init --encrypt' encrypts it"))
         }
     }
 }

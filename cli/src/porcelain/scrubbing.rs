@@ -14,7 +14,7 @@ use turntree::local::{create_repository, open_encrypted, random_bytes};
 use turntree::maintenance::{Pattern, redact};
 use turntree::object::{ObjectId, RefValue};
 use turntree::repo::{BranchName, Repository};
-use turntree::store::{Expected, Io, IoFile, RealIo, Tier};
+use turntree::store::{Expected, Io, IoFile, RealIo, Tier, enciphered};
 use turntree::transfer::bundle::{Bundle, BundleRequest, UnbundleOptions, plan_bundle, unbundle};
 use turntree_exchange::{SecretFinding, mask_of};
 
@@ -57,7 +57,10 @@ impl Scrubbed {
             let failed = |error| Error::io("make a file for the copy without secrets", error);
             let file = RealIo.create(&path).map_err(failed)?;
             RealIo.remove(&path).map_err(failed)?;
-            file
+            match repo.store().keys() {
+                Some(_) => enciphered(file, new_key()?, random_bytes()),
+                None => file,
+            }
         };
         plan_bundle(repo, wanted, &[])?.write(repo, Tier::Hot, &file)?;
         let bundle = Bundle::open(Arc::new(Arc::clone(&file)))?;

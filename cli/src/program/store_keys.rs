@@ -1,18 +1,20 @@
 //! The key of an encrypted store, wrapped for each who may have it: `keys/NAME.age` in the store.
 //!
 //! A wrapped key is a file in the format of age that holds three lines at most, so that the program of
-//! age opens it too. Beside it, `NAME.pub` is the public key that it is wrapped for; one that is wrapped
-//! with a passphrase has none.
+//! age opens it too. `NAME.copy` is the same again, since a store is lost with its wrapped keys. Beside
+//! them, `NAME.pub` is the public key that it is wrapped for; one that is wrapped with a passphrase has
+//! none.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{ErrorKind as IoErrorKind, IsTerminal, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use age::secrecy::{ExposeSecret as _, SecretString};
 use age::{Decryptor, Encryptor, Identity, x25519};
 use etcetera::BaseStrategy;
+use tempfile::NamedTempFile;
 use turntree::local::{open_encrypted, open_repository};
 use turntree::repo::Repository;
 use turntree::store::{KEYS_DIR, STORE_KEY_BYTES, StoreKey, StoreKeys};
@@ -29,6 +31,10 @@ const OWN: &str = "turntree/identity.txt";
 
 /// The first line of what is wrapped.
 const TITLE: &str = "turntree store key, version 1";
+
+/// The end of the name of a file with a wrapped key, and of its copy.
+const WRAPPED: &str = ".age";
+const COPY: &str = ".copy";
 
 /// Most bytes of a file with a wrapped key.
 const MAX_BYTES: u64 = 64 << 10;
@@ -48,6 +54,31 @@ pub(crate) struct Unlocked {
     /// The holder whose key did it.
     pub(crate) holder: String,
     pub(crate) passphrase: Option<SecretString>,
+}
+
+/// The right to change the keys of a store, which one process has at a time.
+pub(crate) struct KeyChange {
+    /// The lock ends with it.
+    _folder: File,
+}
+
+impl KeyChange {
+    /// Takes the right for the store in `dir`: before its key is unwrapped, so that nobody wraps one that
+    /// is not the store's any more.
+    pub(crate) fn begin(dir: &Path) -> Result<Self> {
+        let failed = |error| Error::io(format!("lock {}", dir.display()), error);
+        let folder = File::open(dir).map_err(failed)?;
+        match folder.try_lock() {
+            Ok(()) => Ok(Self { _folder: folder }),
+            Err(TryLockError::WouldBlock) => {
+                let message =
+                    format!("another command changes the keys of the store in {}", dir.display());
+                let error = Error::new(ErrorKind::Locked, message);
+                Err(Failure::hinted(error, "run it again when that has ended"))
+            }
+            Err(TryLockError::Error(error)) => Err(failed(error).into()),
+        }
+    }
 }
 
 /// Returns whether the store in `dir` has wrapped keys.
@@ -120,7 +151,8 @@ pub(crate) fn unwrap(dir: &Path, may_ask: bool) -> Result<Unwrapped> {
             }
         }
     }
-    let names: Vec<&str> = wrapped.iter().map(|(name, _)| name.as_str()).collect();
+    let mut names: Vec<&str> = wrapped.iter().map(|(name, _)| name.as_str()).collect();
+    names.dedup();
     let message = format!(
         "the store in {} is encrypted: its key is wrapped for {}, and none of the keys at hand opens it",
         dir.display(),
@@ -159,8 +191,11 @@ pub(crate) fn own_public_key() -> Result<(x25519::Recipient, PathBuf, bool)> {
             DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
             let secret = key.to_string();
             let text = format!("# public key: {public}\n{}\n", secret.expose_secret());
-            write_durably(&path, text.as_bytes())?;
-            Ok((public, path, true))
+            match write_new(&path, text.as_bytes())? {
+                true => Ok((public, path, true)),
+                // Another process was faster, and may have wrapped a key for its own already.
+                false => own_public_key(),
+            }
         }
         Err(error) => Err(Error::io(format!("read {}", path.display()), error).into()),
     }
@@ -176,7 +211,9 @@ pub(crate) fn new_key() -> Result<StoreKey> {
 
 /// Who may open the store in `dir`, by name.
 pub(crate) fn holders(dir: &Path) -> Result<Vec<Holder>> {
-    let named = wrapped(dir)?.into_iter().map(|(name, _)| {
+    let mut wrapped = wrapped(dir)?;
+    wrapped.dedup_by(|(a, _), (b, _)| a == b);
+    let named = wrapped.into_iter().map(|(name, _)| {
         let path = public_path(dir, &name);
         let public = match fs::read_to_string(&path) {
             Ok(text) => Some(x25519::Recipient::from_str(text.trim()).map_err(|error| {
@@ -224,7 +261,9 @@ pub(crate) fn wrap(
         if let Some(public) = &holder.public {
             write_durably(&public_path(dir, &holder.name), format!("{public}\n").as_bytes())?;
         }
-        write_durably(&wrapped_path(dir, &holder.name), &bytes)?;
+        for path in wrapped_paths(dir, &holder.name) {
+            write_durably(&path, &bytes)?;
+        }
     }
     sync(&folder)?;
     sync(dir)
@@ -232,7 +271,7 @@ pub(crate) fn wrap(
 
 /// Takes the wrapped key of a holder away.
 pub(crate) fn remove(dir: &Path, name: &str) -> Result<()> {
-    for path in [wrapped_path(dir, name), public_path(dir, name)] {
+    for path in wrapped_paths(dir, name).into_iter().chain([public_path(dir, name)]) {
         match fs::remove_file(&path) {
             Err(error) if error.kind() != IoErrorKind::NotFound => {
                 return Err(Error::io(format!("remove {}", path.display()), error).into());
@@ -268,15 +307,16 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Err(Error::invalid(message).into())
 }
 
-fn wrapped_path(dir: &Path, name: &str) -> PathBuf {
-    dir.join(KEYS_DIR).join(format!("{name}.age"))
+/// Where a wrapped key lies, twice.
+fn wrapped_paths(dir: &Path, name: &str) -> [PathBuf; 2] {
+    [WRAPPED, COPY].map(|end| dir.join(KEYS_DIR).join(format!("{name}{end}")))
 }
 
 fn public_path(dir: &Path, name: &str) -> PathBuf {
     dir.join(KEYS_DIR).join(format!("{name}.pub"))
 }
 
-/// The wrapped keys with the names of their holders, in order.
+/// The wrapped keys with the names of their holders, in order; each of two copies that differ.
 fn wrapped(dir: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     let folder = dir.join(KEYS_DIR);
     let failed = |error| Error::io(format!("read {}", folder.display()), error);
@@ -288,13 +328,18 @@ fn wrapped(dir: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     for entry in entries {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().into_string().unwrap_or_default();
-        let Some(name) = name.strip_suffix(".age") else { continue };
+        let name = name.strip_suffix(WRAPPED).or_else(|| name.strip_suffix(COPY));
+        let Some(name) = name else { continue };
         let info = entry.metadata().map_err(failed)?;
-        if info.is_file() && info.len() <= MAX_BYTES {
-            found.push((name.to_owned(), fs::read(entry.path()).map_err(failed)?));
+        if !info.is_file() || info.len() > MAX_BYTES {
+            continue;
         }
+        // Where one cannot be read, the other one says it.
+        let bytes = fs::read(entry.path()).unwrap_or_default();
+        found.push((name.to_owned(), bytes));
     }
     found.sort();
+    found.dedup();
     Ok(found)
 }
 
@@ -358,18 +403,28 @@ fn parse(text: &str, holder: &str) -> Result<StoreKeys> {
 
 /// Writes a file for its owner alone; it has its name when it is durable.
 fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
-    let temporary = path.with_extension("tmp");
     let failed = |error| Error::io(format!("write {}", path.display()), error);
-    match fs::remove_file(&temporary) {
-        Err(error) if error.kind() != IoErrorKind::NotFound => return Err(failed(error).into()),
-        _ => {}
-    }
-    let mut options = File::options();
-    let mut file =
-        options.write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)?;
-    fs::rename(&temporary, path).map_err(failed)?;
+    let temporary = temporary(path, bytes)?;
+    temporary.persist(path).map_err(|error| failed(error.error))?;
     sync(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// Writes a file that is not there yet; returns whether it was not.
+fn write_new(path: &Path, bytes: &[u8]) -> Result<bool> {
+    match temporary(path, bytes)?.persist_noclobber(path) {
+        Ok(_) => sync(path.parent().unwrap_or(Path::new("."))).map(|()| true),
+        Err(error) if error.error.kind() == IoErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(Error::io(format!("write {}", path.display()), error.error).into()),
+    }
+}
+
+/// A durable file beside `path`, for its owner alone, with a name that no other process gives.
+fn temporary(path: &Path, bytes: &[u8]) -> Result<NamedTempFile> {
+    let failed = |error| Error::io(format!("write {}", path.display()), error);
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = NamedTempFile::new_in(folder).map_err(failed)?;
+    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+    Ok(file)
 }
 
 fn sync(folder: &Path) -> Result<()> {

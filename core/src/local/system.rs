@@ -26,9 +26,14 @@ pub(super) fn home() -> Option<PathBuf> {
     std::env::home_dir()
 }
 
-/// Returns 16 bytes that nobody can guess: a keyed hash, whose keys the system gave this process.
+/// Returns 16 bytes that nobody can guess and no other call gives: those of the system, or else a keyed
+/// hash, whose keys the system gave this process.
 #[must_use]
 pub fn random_bytes() -> [u8; 16] {
+    let mut drawn = [0; 16];
+    if getrandom::getrandom(&mut drawn).is_ok() {
+        return drawn;
+    }
     let [high, low] =
         [RandomState::new(), RandomState::new()].map(|state| state.build_hasher().finish());
     let mut bytes = [0; 16];

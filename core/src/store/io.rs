@@ -147,6 +147,15 @@ pub trait IoFile: Debug + Send + Sync {
     /// When the system refuses.
     fn map(&self) -> io::Result<Bytes>;
 
+    /// Returns whether something may be written behind what is there: not to a file that lies as it did
+    /// before the key of its store changed.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    fn may_append(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
     /// Returns whether a map costs no reading. Of a file whose bytes are made on reading, what is
     /// needed is better read.
     fn is_mappable(&self) -> bool {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use super::heads::{self, FileCipher, HEAD, HEAD_BYTES, Stretch};
 use super::{Nonces, StoreKey, StoreKeys};
 use crate::store::io::{Identity, IoFile};
+use crate::store::parity::is_refusal;
 
 /// Zeros of so many bytes in the file are zeros; only whole ones are looked at, at multiples of it.
 const WORD_BYTES: usize = 8;
@@ -24,8 +25,8 @@ pub(in crate::store) struct EncryptedFile {
     path: PathBuf,
     keys: StoreKeys,
     nonces: Arc<Nonces>,
-    /// Known as soon as there is a head: another process may be about to write it.
-    cipher: OnceLock<FileCipher>,
+    /// Known as soon as there is a head, or something else in its place; nothing is a plain file.
+    cipher: OnceLock<Option<FileCipher>>,
 }
 
 impl EncryptedFile {
@@ -65,26 +66,41 @@ impl EncryptedFile {
     /// The cipher that the file says; nothing while it says none.
     fn cipher(&self) -> io::Result<Option<&FileCipher>> {
         if let Some(cipher) = self.cipher.get() {
-            return Ok(Some(cipher));
+            return Ok(cipher.as_ref());
         }
+        let mut is_written = false;
         for place in heads::places(self.file.size()?) {
             let mut head = [0; HEAD_BYTES];
-            self.file.read_at(&mut head, place)?;
+            match self.file.read_at(&mut head, place) {
+                // Any whole head is enough.
+                Err(error) if is_refusal(&error) => continue,
+                read => read?,
+            };
             if let Some(cipher) = FileCipher::of_head(&self.keys, &head) {
-                return Ok(Some(self.cipher.get_or_init(|| cipher)));
+                return Ok(self.cipher.get_or_init(|| Some(cipher)).as_ref());
             }
+            is_written |= head != [0; HEAD_BYTES];
         }
-        Ok(None)
+        // Without any byte another process may be about to write the head.
+        Ok(if is_written { self.cipher.get_or_init(|| None).as_ref() } else { None })
     }
 
     /// The cipher to write with: an empty file gets one.
-    fn cipher_to_write(&self) -> io::Result<Option<&FileCipher>> {
+    ///
+    /// # Errors
+    /// When the file is plain or has another key: nothing is added to what lies as it did before keys
+    /// changed.
+    fn cipher_to_write(&self) -> io::Result<&FileCipher> {
+        if self.file.size()? == 0 {
+            let new = || Some(FileCipher::new(&self.keys.newest, self.nonces.next(&self.path)));
+            self.cipher.get_or_init(new);
+        }
         match self.cipher()? {
-            None if self.file.size()? == 0 => {
-                let new = || FileCipher::new(&self.keys.newest, self.nonces.next(&self.path));
-                Ok(Some(self.cipher.get_or_init(new)))
-            }
-            found => Ok(found),
+            Some(cipher) if cipher.is_of(&self.keys.newest) => Ok(cipher),
+            _ => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "the file lies as it did before the key of the store changed",
+            )),
         }
     }
 
@@ -128,9 +144,7 @@ impl IoFile for EncryptedFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let Some(cipher) = self.cipher_to_write()? else {
-            return self.file.write_at(bytes, offset);
-        };
+        let cipher = self.cipher_to_write()?;
         let mut content = bytes.to_vec();
         encipher(cipher, &mut content, offset)?;
         // In one piece, heads included: what a disk does with a write, it does with this one.
@@ -154,6 +168,13 @@ impl IoFile for EncryptedFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    fn may_append(&self) -> io::Result<bool> {
+        Ok(match self.cipher()? {
+            Some(cipher) => cipher.is_of(&self.keys.newest),
+            None => self.file.size()? == 0,
+        })
     }
 
     fn size(&self) -> io::Result<u64> {
@@ -304,6 +325,31 @@ mod tests {
                 assert_eq!(all(&EncryptedFile::of(file, KEY.into())), [9; 140_000]);
             }
         }
+    }
+
+    #[test]
+    fn nothing_is_added_in_the_clear_or_with_a_former_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plain");
+        std::fs::write(&path, [7; 100]).unwrap();
+        let nonces = Arc::new(Nonces::default());
+        let open = || RealIo.open(&path, Access::Write).unwrap();
+        let keys = StoreKeys { newest: KEY, previous: Some(StoreKey::new([8; 32])) };
+        for refused in [true, false] {
+            let file = EncryptedFile::new(open(), &path, keys, Arc::clone(&nonces));
+            assert_eq!(file.may_append().unwrap(), !refused);
+            let written = file.write_at(b"secret", 100);
+            assert_eq!(written.is_err(), refused);
+            let has_secret = |bytes: &[u8]| bytes.windows(6).any(|found| found == b"secret");
+            assert!(!has_secret(&std::fs::read(&path).unwrap()));
+            std::fs::write(&path, []).unwrap();
+        }
+        let before = EncryptedFile::new(open(), &path, keys, nonces);
+        before.write_at(b"of the newest", 0).unwrap();
+        let rotated = StoreKeys { newest: StoreKey::new([9; 32]), previous: Some(KEY) };
+        let after = EncryptedFile::new(open(), &path, rotated, Arc::default());
+        assert_eq!(all(&after), b"of the newest");
+        assert!(!after.may_append().unwrap() && after.write_at(b"more", 13).is_err());
     }
 
     #[test]

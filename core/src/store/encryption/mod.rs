@@ -247,6 +247,14 @@ where
     }
 }
 
+/// A new file whose content is enciphered with a key: for what a store that is encrypted writes elsewhere
+/// for a moment. `seed` are random bytes that no other call was given.
+#[must_use]
+pub fn enciphered(file: Arc<dyn IoFile>, key: StoreKey, seed: [u8; 16]) -> Arc<dyn IoFile> {
+    let nonces = Arc::new(Nonces { seed, given: AtomicU64::new(0) });
+    Arc::new(EncryptedFile::new(file, Path::new(""), key.into(), nonces))
+}
+
 /// Enciphers content that lies in a file in one piece, as that of a cache does. Its nonce follows from
 /// key and content, so it is no other content's.
 pub(crate) fn encipher(keys: &StoreKeys, content: &[u8]) -> io::Result<Vec<u8>> {

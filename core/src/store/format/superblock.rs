@@ -8,10 +8,11 @@
 //!  | newest key | previous key | checksum |
 //! ```
 //!
-//! Specified in `format-spec/store.md`. Written once, by [`create`]; its existence is the existence
-//! of the store. Only one word in a block of its own behind it ever changes: the epoch, which
-//! changes whenever files are taken away. It tells whoever has the store open to look again, so it
-//! need not survive a crash.
+//! Specified in `format-spec/store.md`. Written by [`create`], and put in another's place by
+//! [`replace`] when keys change; its existence is the existence of the store. In a block of its own
+//! behind it two things change in place: the epoch, which changes whenever files are taken away and
+//! tells whoever has the store open to look again, so it need not survive a crash; and a byte that says
+//! that the names of files are durable.
 
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
@@ -176,11 +177,17 @@ impl Superblock {
         let lock = RefLock { file: &*self.file, _threads: threads };
         // Somebody may have deleted or replaced the file: then others lock another one, and this
         // lock excludes nobody.
-        if io.identity_if_exists(&self.path)? == Some(self.identity) {
-            return Ok(lock);
+        let path = self.path.display();
+        match io.identity_if_exists(&self.path)? {
+            Some(found) if found == self.identity => Ok(lock),
+            Some(_) => {
+                let message = format!(
+                    "{path} was replaced since it was opened, as when keys change: open the store again and try again"
+                );
+                Err(Error::new(ErrorKind::Conflict, message))
+            }
+            None => Err(Error::not_found(format!("{path} was removed since it was opened"))),
         }
-        let message = "was removed or replaced since it was opened";
-        Err(Error::not_found(format!("{} {message}", self.path.display())))
     }
 }
 
@@ -398,7 +405,7 @@ mod tests {
         RealIo.remove(&dir.join(SUPERBLOCK_FILE)).unwrap();
         assert_eq!(lock_error(&first), ErrorKind::NotFound, "removed");
         create(&RealIo, dir, STORE, None).unwrap();
-        assert_eq!(lock_error(&first), ErrorKind::NotFound, "replaced");
+        assert_eq!(lock_error(&first), ErrorKind::Conflict, "replaced");
         drop(opened(dir).lock(&RealIo, Duration::ZERO).unwrap());
     }
 
@@ -464,7 +471,7 @@ mod tests {
         let first = opened(dir);
         let names = KeyNames { newest: 7, previous: None };
         let held = replace(&RealIo, dir, STORE, Some(names), true).unwrap();
-        assert_eq!(lock_error(&first), ErrorKind::NotFound, "replaced");
+        assert_eq!(lock_error(&first), ErrorKind::Conflict, "replaced");
         assert_eq!(lock_error(&opened(dir)), ErrorKind::Locked);
         drop(held);
         drop(opened(dir).lock(&RealIo, Duration::ZERO).unwrap());

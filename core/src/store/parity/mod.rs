@@ -54,7 +54,7 @@ mod write;
 pub use self::mended::Mended;
 pub use self::protected::{Protected, repair_by_parity};
 pub use self::read::Parity;
-pub(in crate::store) use self::refused::PastRefused;
+pub(in crate::store) use self::refused::{PastRefused, is_refusal};
 pub use self::restore::ParityDamage;
 pub use self::shape::ParityShare;
 pub use self::write::append_parity;

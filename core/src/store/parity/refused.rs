@@ -44,6 +44,7 @@ impl ReadAt for PastRefused {
     }
 }
 
-fn is_refusal(error: &io::Error) -> bool {
+/// Returns true for the error of a disk that cannot read.
+pub(in crate::store) fn is_refusal(error: &io::Error) -> bool {
     error.raw_os_error() == Some(EIO)
 }

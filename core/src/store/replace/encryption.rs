@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::object::Checksum;
 use crate::store::dir::failed;
-use crate::store::encryption::{EncryptedFile, EncryptedIo};
+use crate::store::encryption::{EncryptedFile, EncryptedIo, is_plain};
 use crate::store::format::{manifest, superblock};
 use crate::store::io::{Access, Io, IoFile};
 use crate::store::{
@@ -127,8 +127,9 @@ impl<'a> Converter<'a> {
         );
         for folder in [JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR] {
             for name in self.io.list_or_empty(&self.dir.join(folder))? {
-                if !is_temporary(&name) {
-                    files.push(Path::new(folder).join(name));
+                let path = Path::new(folder).join(&name);
+                if !is_temporary(&name) && !is_plain(&path) {
+                    files.push(path);
                 }
             }
         }
@@ -197,7 +198,7 @@ impl<'a> Converter<'a> {
 
     /// Removes what lies as it was before: files without a name, caches, logs.
     fn remove_plain(&self) -> Result<()> {
-        for folder in ["", JOURNAL_DIR, PACKS_DIR, WORKSPACES_DIR] {
+        for folder in ["", JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, WORKSPACES_DIR] {
             let folder_path = self.dir.join(folder);
             for name in self.io.list_or_empty(&folder_path)? {
                 let is_log = folder.is_empty() && name.ends_with(".log");

@@ -181,6 +181,7 @@ fn lists_are_cut_and_sections_of_other_shapes_refuse() {
         on.put("kept", "", "v"),
         on.put("", "k", "v"),
         on.put("source", "k", "v"),
+        on.put("kept/deep", "k", "v"),
         on.put("files", "../k", "v"),
         on.push("agents/main/messages", "v"),
         on.push_message("a/b", Role::User, "json", "v"),

@@ -184,6 +184,7 @@ def test_wrong_arguments_are_exceptions_and_nothing_else(store: turntree.Store) 
         lambda: store.begin("task", expect="no id"),
         lambda: change.put("", "k", b""),
         lambda: change.put("s", "", b""),
+        lambda: change.put("s/t", "k", b""),
         lambda: change.put("s", "k" * 5000, b""),
         lambda: change.put("files", "../up", b""),
         lambda: change.push("agents/main/messages", b""),

@@ -11,7 +11,9 @@ use bytes::Bytes;
 
 use super::Repo;
 use super::turn::{FILES, check_file};
-use crate::context::{Builder, Context, FileMode, MessageEntry, Role, SOURCE, agent_section};
+use crate::context::{
+    Builder, Context, FileMode, MessageEntry, Role, SOURCE, agent_section, split,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, Trigger};
 use crate::repo::{BranchName, SnapshotDraft, Transaction};
@@ -370,6 +372,11 @@ fn check_section(section: &str) -> Result<()> {
     if section.is_empty() || section.len() > MAX_KEY_BYTES {
         let (len, limit) = (section.len(), MAX_KEY_BYTES);
         let message = format!("the name of a section has {len} bytes: expected 1 to {limit}");
+        return Err(Error::invalid(message));
+    }
+    if split(section) != (section, "") {
+        let message =
+            format!("'{section}' cannot name a section: only agents/NAME/PART has slashes");
         return Err(Error::invalid(message));
     }
     match section {

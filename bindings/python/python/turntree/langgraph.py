@@ -212,7 +212,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         writes.sort(key=lambda write: write[0])
         return CheckpointTuple(
             config=_config(thread, ns, id),
-            checkpoint={**checkpoint, "channel_values": values},
+            checkpoint={**checkpoint, "channel_values": values},  # type: ignore[typeddict-item]
             metadata=metadata,
             parent_config=_config(thread, ns, parent) if parent else None,
             pending_writes=[write for _, write in writes],

@@ -10,6 +10,7 @@ mod bundle_operations;
 mod bundle_partial;
 mod capture;
 mod capture_cache;
+mod change;
 mod checkout;
 mod checkout_hostile;
 mod concurrency;

@@ -5,6 +5,9 @@
 //! workspace back, [`Snapshot::checkout`] lays a snapshot out in another directory: both plan first,
 //! and [`Repo::undo`] takes back what was done.
 //!
+//! A [`Change`] is for programs that keep records of their own: it waits in memory, changes any
+//! sections of any branches, and goes on top of whatever is newest when it is committed.
+//!
 //! Everything below this module gets clock, randomness and disk as arguments; here they are those of
 //! the system. [`Repo::repository`] is the floor below, for what has no shorter way.
 //!
@@ -43,8 +46,10 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+mod change;
 mod checkout;
 mod formats;
+mod records;
 mod rewind;
 mod search;
 mod session;
@@ -55,8 +60,10 @@ mod turn;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use self::change::{BranchChange, Change};
 pub use self::checkout::{Checkout, CheckoutPlan};
 pub use self::formats::MessageFormats;
+pub use self::records::Scan;
 pub use self::rewind::{Rewind, RewindPlan};
 pub use self::search::Match;
 pub use self::session::{MergeOutcome, Session};

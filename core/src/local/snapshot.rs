@@ -52,6 +52,10 @@ impl Snapshot {
         Ok(Self { repo: repo.clone(), id, commit, context })
     }
 
+    pub(super) fn source(&self) -> &dyn ObjectSource {
+        self.repo.inner.store()
+    }
+
     /// Returns the id of its commit.
     #[must_use]
     pub fn id(&self) -> ObjectId {

@@ -15,7 +15,7 @@ use crate::workspace::{
 };
 
 /// The section of the workspace.
-const FILES: &str = "files";
+pub(super) const FILES: &str = "files";
 
 /// A turn that is being taken. Dropping it leaves the session as it was.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ impl<'r> Turn<'r> {
 }
 
 /// Refuses a path of a file that could not be laid out below a directory.
-fn check_file(path: &str) -> Result<()> {
+pub(super) fn check_file(path: &str) -> Result<()> {
     if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
         let message =
             format!("'{path}' is no path below a directory: expected names between single /");

@@ -1,6 +1,7 @@
 //! The map: items by key, in the order of the keys' bytes.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use bytes::Bytes;
 
@@ -122,6 +123,46 @@ impl Map {
             let entry = step().transpose();
             done = !matches!(entry, Some(Ok(_)));
             Some(entry?.map(|entry| (entry.key, entry.item)))
+        })
+    }
+
+    /// Keys under `key`, which need not be there itself. Reads O(log n) nodes.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt` when a node is missing or damaged.
+    pub fn rank(&self, source: &dyn ObjectSource, key: &[u8]) -> Result<u64> {
+        let mut cursor = Cursor::new(&self.root, 0);
+        cursor.seek_key(source, key)?;
+        Ok(cursor.position())
+    }
+
+    /// The positions of the keys that begin with `prefix`. Reads O(log n) nodes.
+    ///
+    /// # Errors
+    /// As [`Map::rank`].
+    pub fn prefix_positions(&self, source: &dyn ObjectSource, prefix: &[u8]) -> Result<Range<u64>> {
+        let end = after_prefix(prefix).map(|end| self.rank(source, &end)).transpose()?;
+        Ok(self.rank(source, prefix)?..end.unwrap_or_else(|| self.len()))
+    }
+
+    /// The keys at these positions in their order, as far as there are any, and their items. With
+    /// [`Map::rank`] this reads from any key backwards. Reads as [`Map::range`] does.
+    pub fn slice<'a>(
+        &self,
+        source: &'a dyn ObjectSource,
+        positions: Range<u64>,
+    ) -> impl Iterator<Item = Result<(Bytes, Item)>> + use<'a> {
+        let mut cursor = Cursor::new(&self.root, 0);
+        let mut left = Some(positions);
+        std::iter::from_fn(move || {
+            let positions = left.take()?;
+            let at = cursor.position().max(positions.start);
+            if at >= positions.end {
+                return None;
+            }
+            let entry = cursor.seek(source, at).and_then(|()| cursor.next(source)).transpose()?;
+            left = entry.is_ok().then_some(positions);
+            Some(entry.map(|entry| (entry.key, entry.item)))
         })
     }
 

@@ -226,11 +226,20 @@ turntree_properties::properties! {
         prop_assert_eq!(&read_map(&objects, &map), &model);
         let (from, to) = (key(from.min(to)), key(from.max(to)));
         prop_assert_eq!(map.get(&objects, &from).unwrap(), model.get(&from).cloned());
+        let rank = |key: &Bytes| model.range(..key.clone()).count() as u64;
+        prop_assert_eq!(map.rank(&objects, &from).unwrap(), rank(&from));
+        let places = rank(&from)..rank(&to);
+        let sliced: Vec<_> = map.slice(&objects, places).map(Result::unwrap).collect();
         let found: Vec<_> = map.range(&objects, &from, Some(&to)).map(Result::unwrap).collect();
         let inside = model.iter().filter(|(key, _)| (&from..&to).contains(key));
+        prop_assert_eq!(&sliced, &found);
         prop_assert_eq!(found, inside.map(|(k, i)| (k.clone(), i.clone())).collect::<Vec<_>>());
         let prefix = &from[..6];
         let found: Vec<_> = map.prefix(&objects, prefix).map(Result::unwrap).collect();
+        let places = map.prefix_positions(&objects, prefix).unwrap();
+        prop_assert_eq!(places.end - places.start, found.len() as u64);
+        let sliced: Vec<_> = map.slice(&objects, places).map(Result::unwrap).collect();
+        prop_assert_eq!(&sliced, &found);
         let inside = model.iter().filter(|(key, _)| key.starts_with(prefix));
         prop_assert_eq!(found, inside.map(|(k, i)| (k.clone(), i.clone())).collect::<Vec<_>>());
     }

@@ -1,0 +1,20 @@
+"""JSON as it is stored: short, and whatever text it has."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def to_json(value: Any) -> bytes:
+    """A value as JSON. Raises what ``json.dumps`` raises."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # Half of a surrogate pair, which UTF-8 has not.
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def from_json(stored: bytes) -> Any:
+    """The value of stored JSON."""
+    return json.loads(stored)

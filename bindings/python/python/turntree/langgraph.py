@@ -1,0 +1,667 @@
+"""LangGraph on turntree: ``TurntreeSaver`` keeps checkpoints, ``TurntreeStore`` long-term memory.
+
+A thread is a session, so ``turntree log``, ``diff`` and the page work on it. Everything that LangGraph
+keeps is in four sections of the newest snapshot:
+
+========================= ==== ====================================================================
+``langgraph-checkpoints`` map  ``<ns>/<id>``: a checkpoint without its values, metadata, parent
+``langgraph-writes``      map  ``<ns>/<id>/<task>/<idx>``: pending writes
+``langgraph-values``      map  ``<ns>/<version>/<channel>``: a value, or the places of its items
+``langgraph-items``       list items of lists, each one stored when it is new
+========================= ==== ====================================================================
+
+The channel ``messages`` of the root graph is also the conversation of the agent ``main``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import heapq
+import json
+import operator
+import random
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from os import PathLike
+from typing import Any
+
+from langchain_core import messages as lc
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+    writes_sort_key,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from turntree import Conflict, Snapshot, Store, Transaction
+from turntree._langgraph_items import (
+    ROLES,
+    SeenList,
+    message_of,
+    ranges_of,
+    record_of,
+    same_start,
+)
+from turntree._langgraph_store import TurntreeStore
+from turntree._names import parts_of, quote, session_name
+
+__all__ = ["TurntreeSaver", "TurntreeStore"]
+
+CHECKPOINTS = "langgraph-checkpoints"
+WRITES = "langgraph-writes"
+VALUES = "langgraph-values"
+ITEMS = "langgraph-items"
+CONVERSATION = "agents/main/messages"
+
+#: Threads whose newest lists are kept in memory.
+MAX_THREADS = 64
+#: Entries that a scan reads at once.
+PAGE = 64
+#: How often a change is made again when others are faster.
+MAX_ATTEMPTS = 1000
+
+_SCALARS = (int, float, bool, type(None))
+
+
+class _Thread:
+    """What is known of a thread since its newest snapshot."""
+
+    def __init__(self, tip: str | None, items: int) -> None:
+        self.tip = tip
+        self.items = items
+        self.lists: dict[tuple[str, str], SeenList] = {}
+        #: Places of the items that the conversation shows; None before it was looked at.
+        self.shown: list[int] | None = None if tip else []
+
+
+class TurntreeSaver(BaseCheckpointSaver[str]):
+    """Keeps checkpoints in the turntree store at ``store``, which is made if nothing is there.
+
+    A value that is a list is kept item by item, so a step costs what is new in it. Threads and processes
+    may use one store at once. Every call is durable when it returns.
+
+    With a ``serde`` of your own, such as one that encrypts, values are opaque: the thread has no
+    conversation to show. Encryption of the whole store keeps both.
+    """
+
+    def __init__(
+        self, store: Store | str | PathLike[str], *, serde: SerializerProtocol | None = None
+    ) -> None:
+        super().__init__(serde=serde)
+        self.store = store if isinstance(store, Store) else Store(store, actor="langgraph")
+        self._threads: OrderedDict[str, _Thread] = OrderedDict()
+        self._locks: dict[str, threading.RLock] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> TurntreeSaver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> TurntreeSaver:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """Closes the store."""
+        self.store.close()
+
+    # Reading.
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        thread, ns = _thread_of(config), config["configurable"].get("checkpoint_ns", "")
+        wanted = get_checkpoint_id(config)
+        with self._locked(thread):
+            snapshot = self.store.newest(session_name(thread))
+            if snapshot is None:
+                return None
+            if wanted:
+                found = snapshot.get(CHECKPOINTS, _key(ns, wanted))
+                record = (wanted, found) if found is not None else None
+            else:
+                newest = snapshot.scan(CHECKPOINTS, _key(ns, ""), reverse=True, limit=1)
+                record = (newest[0][0].rpartition("/")[2], newest[0][1]) if newest else None
+            if record is None:
+                return None
+            state = self._state(thread, snapshot)
+            return self._tuple(snapshot, thread, ns, *record, state=state)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        if limit is not None and limit <= 0:
+            return
+        wanted = get_checkpoint_id(config) if config else None
+        threads = [_thread_of(config)] if config else self._thread_ids()
+        ns = config["configurable"].get("checkpoint_ns") if config else None
+        below = get_checkpoint_id(before) if before else None
+        records = (self._records(thread, ns, below, wanted) for thread in threads)
+        newest_first = heapq.merge(*records, key=lambda found: found[0], reverse=True)
+        left = limit
+        for id, snapshot, thread, found_ns, record in newest_first:
+            if filter:
+                metadata = self._parts(record)[1]
+                if any(metadata.get(key) != value for key, value in filter.items()):
+                    continue
+            yield self._tuple(snapshot, thread, found_ns, id, record)
+            if left is not None:
+                left -= 1
+                if left == 0:
+                    return
+
+    def _thread_ids(self) -> Sequence[str]:
+        return [parts[0] for name in self.store.sessions() if len(parts := parts_of(name)) == 1]
+
+    def _records(
+        self, thread: str, ns: str | None, below: str | None, wanted: str | None
+    ) -> Iterator[tuple[str, Snapshot, str, str, bytes]]:
+        """The checkpoints of a thread, newest first."""
+        snapshot = self.store.newest(session_name(thread))
+        if snapshot is None:
+            return iter(())
+        namespaces = _namespaces(snapshot) if ns is None else [ns]
+        of_each = (_records_in(snapshot, thread, ns, below, wanted) for ns in namespaces)
+        return heapq.merge(*of_each, key=lambda found: found[0], reverse=True)
+
+    def _parts(self, record: bytes) -> tuple[Any, Any, str | None]:
+        """The checkpoint, the metadata and the parent that a record has."""
+        head, _, body = record.partition(b"\n")
+        kind, length, metadata_kind, parent = json.loads(head)
+        checkpoint = self.serde.loads_typed((kind, body[:length]))
+        return checkpoint, self.serde.loads_typed((metadata_kind, body[length:])), parent
+
+    def _tuple(
+        self,
+        snapshot: Snapshot,
+        thread: str,
+        ns: str,
+        id: str,
+        record: bytes,
+        state: _Thread | None = None,
+    ) -> CheckpointTuple:
+        checkpoint, metadata, parent = self._parts(record)
+        values = {}
+        for channel, version in checkpoint["channel_versions"].items():
+            stored = snapshot.get(VALUES, _value_key(ns, channel, version))
+            if stored is not None:
+                values[channel] = self._value(snapshot, ns, channel, stored, state)
+        writes = []
+        for key, stored in snapshot.scan(WRITES, _key(ns, id) + "/"):
+            head, _, body = stored.partition(b"\n")
+            task, channel, path, kind = json.loads(head)
+            order = writes_sort_key(path, task, int(key.rpartition("/")[2]))
+            writes.append((order, (task, channel, self.serde.loads_typed((kind, body)))))
+        writes.sort(key=lambda write: write[0])
+        return CheckpointTuple(
+            config=_config(thread, ns, id),
+            checkpoint={**checkpoint, "channel_values": values},  # type: ignore[typeddict-item]
+            metadata=metadata,
+            parent_config=_config(thread, ns, parent) if parent else None,
+            pending_writes=[write for _, write in writes],
+        )
+
+    def _value(
+        self, snapshot: Snapshot, ns: str, channel: str, stored: bytes, state: _Thread | None
+    ) -> Any:
+        kind, _, body = stored.partition(b"\0")
+        if kind != b"list":
+            return self.serde.loads_typed((kind.decode(), body))
+        places = [place for start, stop in json.loads(body) for place in range(start, stop)]
+        known = state.lists.get((ns, channel)) if state else None
+        same = same_start(known.places, places, operator.eq) if known else 0
+        same = known.same_items(same) if known else 0
+        if known is not None and same == len(places):
+            # What is known goes on from there, or ends there too.
+            return known.objects[:same]
+        found = known.first(same) if known else SeenList()
+        for start, stop in ranges_of(places[same:]):
+            for place, item in zip(range(start, stop), snapshot.list(ITEMS, start, stop)):
+                value = self._item(item)
+                if state is None:
+                    found.objects.append(value)
+                else:
+                    found.add(value, place)
+        if state is not None:
+            state.lists[ns, channel] = found
+        return list(found.objects)
+
+    # Writing.
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        thread, ns = _thread_of(config), config["configurable"].get("checkpoint_ns", "")
+        bare: dict[str, Any] = {**checkpoint}
+        values = bare.pop("channel_values")
+        kind, body = self.serde.dumps_typed(bare)
+        merged = get_checkpoint_metadata(config, metadata)
+        metadata_kind, metadata_body = self.serde.dumps_typed(merged)
+        parent = config["configurable"].get("checkpoint_id")
+        head = json.dumps([kind, len(body), metadata_kind, parent]).encode()
+        record = head + b"\n" + body + metadata_body
+
+        def fill(change: Transaction, state: _Thread) -> None:
+            title = f"step {merged.get('step', '?')} ({merged.get('source', 'checkpoint')})"
+            for channel, version in new_versions.items():
+                key = _value_key(ns, channel, version)
+                if channel not in values:
+                    change.remove(VALUES, key)
+                    continue
+                change.put(VALUES, key, self._stored(change, state, ns, channel, values[channel]))
+                if (ns, channel) == ("", "messages"):
+                    title += self._show(change, state, values[channel])
+            change.put(CHECKPOINTS, _key(ns, checkpoint["id"]), record)
+            change.title(f"{ns}: {title}" if ns else title)
+
+        self._commit(thread, fill)
+        return _config(thread, ns, checkpoint["id"])
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        thread, ns = _thread_of(config), config["configurable"].get("checkpoint_ns", "")
+        below = _key(ns, config["configurable"]["checkpoint_id"])
+        entries = []
+        for at, (channel, value) in enumerate(writes):
+            idx = WRITES_IDX_MAP.get(channel, at)
+            kind, body = self.serde.dumps_typed(value)
+            head = json.dumps([task_id, channel, task_path, kind]).encode()
+            entries.append((idx, f"{below}/{quote(task_id)}/{idx}", head + b"\n" + body))
+
+        def fill(change: Transaction, _: _Thread) -> None:
+            for idx, key, content in entries:
+                # The first write of a task counts, and the last word of an error or an interrupt.
+                (change.put_new if idx >= 0 else change.put)(WRITES, key, content)
+            change.title("writes " + ", ".join(sorted({channel for channel, _ in writes})))
+
+        self._commit(thread, fill)
+
+    def _commit(self, thread: str, fill: Callable[[Transaction, _Thread], None]) -> None:
+        """Commits what ``fill`` does to a thread, again when another process was faster."""
+        name = session_name(thread)
+        with self._locked(thread):
+            for _ in range(MAX_ATTEMPTS):
+                state = self._state(thread, None)
+                change = self.store.begin(name, "checkpoint", expect=state.tip)
+                try:
+                    fill(change, state)
+                    state.tip = change.commit()
+                    return
+                except Conflict:
+                    self._threads.pop(thread, None)
+                except BaseException:
+                    self._threads.pop(thread, None)
+                    raise
+            raise Conflict(f"others are always faster on thread {thread}")
+
+    def _stored(
+        self, change: Transaction, state: _Thread, ns: str, channel: str, value: Any
+    ) -> bytes:
+        """A value as it is stored: whole, or the places of its items."""
+        if type(value) is not list or not value or isinstance(value[0], _SCALARS):
+            state.lists.pop((ns, channel), None)
+            kind, body = self.serde.dumps_typed(value)
+            return kind.encode() + b"\0" + body
+        known = state.lists.get((ns, channel)) or SeenList()
+        same = known.same_items(same_start(known.objects, value))
+        moved = {id(known.objects[at]): at for at in range(same, len(known.objects))}
+        now = known.first(same)
+        for item in value[same:]:
+            at = moved.get(id(item))
+            if at is not None and known.is_same(at):
+                now.add(item, known.places[at])
+            else:
+                change.push(ITEMS, self._packed(item))
+                now.add(item, state.items)
+                state.items += 1
+        state.lists[ns, channel] = now
+        return b"list\0" + json.dumps(now.ranges, separators=(",", ":")).encode()
+
+    def _packed(self, item: Any) -> bytes:
+        """An item as bytes. A message is what a conversation shows, if nothing of it is lost so."""
+        kind, body = self.serde.dumps_typed(item)
+        if isinstance(item, lc.BaseMessage) and isinstance(self.serde, JsonPlusSerializer):
+            try:
+                record = record_of(item)
+                if self.serde.dumps_typed(message_of(record)) == (kind, body):
+                    return record
+            except Exception:  # Then it has something that JSON has not.
+                pass
+        return kind.encode() + b"\0" + body
+
+    def _item(self, stored: bytes) -> Any:
+        if stored.startswith(b"{"):
+            return message_of(stored)
+        kind, _, body = stored.partition(b"\0")
+        return self.serde.loads_typed((kind.decode(), body))
+
+    def _show(self, change: Transaction, state: _Thread, value: Any) -> str:
+        """Makes the conversation of the session these messages. Returns words for a title."""
+        known = state.lists.get(("", "messages"))
+        is_readable = isinstance(self.serde, JsonPlusSerializer)
+        if known is None or not is_readable or not known.has_only_messages:
+            return ""
+        if state.shown is None:
+            state.shown = self._shown(state, known)
+        same = same_start(state.shown, known.places, operator.eq)
+        if same < len(state.shown):
+            change.cut(CONVERSATION, same)
+        for item in value[same:]:
+            record = record_of(item, default=str)
+            change.push_message(ROLES.get(item.type, "other"), record, format="openai-chat")
+        state.shown = list(known.places)
+        if same == len(value):
+            return ""
+        text = " ".join(str(value[-1].text).split())
+        return f": {ROLES.get(value[-1].type, value[-1].type)}: {text[:60]}"
+
+    def _shown(self, state: _Thread, known: SeenList) -> builtins.list[int]:
+        """The places of what the conversation shows, as far as it goes along with this list."""
+        if state.tip is None:
+            return []
+        records = self.store.snapshot(state.tip).list(CONVERSATION)
+        shown = []
+        for record, item, place in zip(records, known.objects, known.places):
+            if record != record_of(item, default=str):
+                break
+            shown.append(place)
+        # What else it shows has no place, and goes.
+        return shown + [-1] * (len(records) - len(shown))
+
+    # Whole threads.
+
+    def delete_thread(self, thread_id: str) -> None:
+        with self._locked(thread_id):
+            self._threads.pop(thread_id, None)
+            self.store.delete(session_name(thread_id))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copies a thread, with all that its checkpoints need. Nothing of it is copied on the disk."""
+        source, target = session_name(source_thread_id), session_name(target_thread_id)
+        tip = self.store.tip(source)
+        if tip is None or source == target:
+            return
+        with self._locked(target_thread_id):
+            self._threads.pop(target_thread_id, None)
+            change = self.store.begin(target, f"copy of {source_thread_id}", expect=None)
+            change.go_on_from(tip)
+            try:
+                change.commit()
+                return
+            except Conflict:
+                self._copy_into(self.store.snapshot(tip), target_thread_id)
+
+    def _copy_into(self, source: Snapshot, thread: str) -> None:
+        """Copies checkpoints into a thread that has some already."""
+
+        def fill(change: Transaction, state: _Thread) -> None:
+            moved = state.items
+            for item in source.list(ITEMS):
+                change.push(ITEMS, item)
+                state.items += 1
+            for section in (CHECKPOINTS, WRITES):
+                for key, content in source.scan(section):
+                    change.put(section, key, content)
+            for key, content in source.scan(VALUES):
+                change.put(VALUES, key, _shifted(content, lambda place: place + moved))
+
+        self._commit(thread, fill)
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        runs = set(run_ids)
+        threads = self._thread_ids() if runs else []
+        for thread in threads:
+            doomed = {
+                _key(ns, id)
+                for id, _, _, ns, record in self._records(thread, None, None, None)
+                if self._parts(record)[1].get("run_id") in runs
+            }
+            if doomed:
+                self._keep(thread, lambda key, doomed=doomed: key not in doomed)  # type: ignore[misc]
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Drops all checkpoints but the newest of each namespace, and those that its delta channels
+        are read from; or, with the strategy ``delete``, the threads."""
+        if strategy not in ("keep_latest", "delete"):
+            raise ValueError(f"unknown strategy: {strategy}")
+        for thread in thread_ids:
+            if strategy == "delete":
+                self.delete_thread(thread)
+                continue
+            snapshot = self.store.newest(session_name(thread))
+            if snapshot is None:
+                continue
+            kept = {key for ns in _namespaces(snapshot) for key in self._needed(snapshot, ns)}
+            self._keep(thread, kept.__contains__)
+
+    def _needed(self, snapshot: Snapshot, ns: str) -> Iterator[str]:
+        """The newest checkpoint of a namespace, and its ancestors as far as a channel without a value of
+        its own goes back to find one."""
+        newest = snapshot.keys(CHECKPOINTS, _key(ns, ""), reverse=True, limit=1)
+        key: str | None = newest[0] if newest else None
+        open_channels: set[str] | None = None
+        while key is not None:
+            record = snapshot.get(CHECKPOINTS, key)
+            if record is None:
+                return
+            yield key
+            checkpoint, metadata, parent = self._parts(record)
+            if open_channels is None:
+                open_channels = set(metadata.get("counters_since_delta_snapshot") or ())
+            versions = checkpoint["channel_versions"]
+            open_channels = {
+                channel
+                for channel in open_channels
+                if channel not in versions
+                or snapshot.get(VALUES, _value_key(ns, channel, versions[channel])) is None
+            }
+            key = _key(ns, parent) if parent and open_channels else None
+
+    def _keep(self, thread: str, keeps: Callable[[str], bool]) -> None:
+        """Leaves the checkpoints whose keys are kept, with all that is theirs, as a history of its own:
+        what is dropped comes free with a collection, once no undo can want it."""
+
+        def fill(change: Transaction, state: _Thread) -> None:
+            if state.tip is None:
+                return
+            snapshot = self.store.snapshot(state.tip)
+            records = [found for found in snapshot.scan(CHECKPOINTS) if keeps(found[0])]
+            change.start_over()
+            change.title(f"{len(records)} checkpoints kept")
+            self._carry(change, snapshot, records)
+
+        with self._locked(thread):
+            self._commit(thread, fill)
+            self._threads.pop(thread, None)
+
+    def _carry(
+        self, change: Transaction, snapshot: Snapshot, records: Iterable[tuple[str, bytes]]
+    ) -> None:
+        values: dict[str, bytes] = {}
+        for key, record in records:
+            change.put(CHECKPOINTS, key, record)
+            for write, content in snapshot.scan(WRITES, key + "/"):
+                change.put(WRITES, write, content)
+            ns = _ns_of(key)
+            for channel, version in self._parts(record)[0]["channel_versions"].items():
+                name = _value_key(ns, channel, version)
+                stored = snapshot.get(VALUES, name)
+                if stored is not None:
+                    values[name] = stored
+        used = sorted({place for stored in values.values() for place in _places(stored)})
+        place_of = {place: at for at, place in enumerate(used)}
+        for start, stop in ranges_of(used):
+            for item in snapshot.list(ITEMS, start, stop):
+                change.push(ITEMS, item)
+        for name, stored in values.items():
+            change.put(VALUES, name, _shifted(stored, place_of.__getitem__))
+        for message in snapshot.messages():
+            change.push_message(message.role, message.record, format=message.format)
+
+    # What is known of threads.
+
+    def _locked(self, thread: str) -> threading.RLock:
+        with self._lock:
+            return self._locks.setdefault(thread, threading.RLock())
+
+    def _state(self, thread: str, snapshot: Snapshot | None) -> _Thread:
+        """What is known of a thread, at a snapshot or at where it was last seen."""
+        state = self._threads.get(thread)
+        if state is not None and snapshot is not None and state.tip != snapshot.id:
+            # The items are those of before, and others after them, unless history was rewritten.
+            state = None
+        if state is None:
+            if snapshot is None:
+                snapshot = self.store.newest(session_name(thread))
+            items = snapshot.count(ITEMS) if snapshot else 0
+            state = self._threads[thread] = _Thread(snapshot.id if snapshot else None, items)
+        self._threads.move_to_end(thread)
+        while len(self._threads) > MAX_THREADS:
+            self._threads.popitem(last=False)
+        return state
+
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        if current is None:
+            number = 0
+        else:
+            number = current if isinstance(current, int) else int(str(current).split(".")[0])
+        # Random, so that two forks of one checkpoint never have the same version for two values.
+        return f"{number + 1:032}.{random.random():016}"
+
+    # The same for asyncio, on threads.
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return await asyncio.to_thread(self.get_tuple, config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        found = self.list(config, filter=filter, before=before, limit=limit)
+        while (item := await asyncio.to_thread(next, found, None)) is not None:
+            yield item
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await asyncio.to_thread(self.delete_thread, thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        await asyncio.to_thread(self.delete_for_runs, run_ids)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        await asyncio.to_thread(lambda: self.prune(thread_ids, strategy=strategy))
+
+
+def _thread_of(config: RunnableConfig) -> str:
+    return str(config["configurable"]["thread_id"])
+
+
+def _config(thread: str, ns: str, id: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": id}}
+
+
+_PLAIN_NS = frozenset("-_.:|=,")
+
+
+def _key(ns: str, id: str) -> str:
+    return f"{quote(ns, _PLAIN_NS)}/{quote(id)}"
+
+
+def _ns_of(key: str) -> str:
+    return parts_of(key.partition("/")[0])[0]
+
+
+def _value_key(ns: str, channel: str, version: str | int | float) -> str:
+    # By version, so that what a step changes lies together.
+    return f"{quote(ns, _PLAIN_NS)}/{quote(str(version))}/{quote(channel, _PLAIN_NS)}"
+
+
+def _namespaces(snapshot: Snapshot) -> list[str]:
+    """The namespaces that have a checkpoint. Looks once for each."""
+    found: list[str] = []
+    after: str | None = None
+    while keys := snapshot.keys(CHECKPOINTS, after=after, limit=1):
+        found.append(_ns_of(keys[0]))
+        # The key behind all of this namespace: 0 follows the slash.
+        after = keys[0].partition("/")[0] + "0"
+    return found
+
+
+def _records_in(
+    snapshot: Snapshot, thread: str, ns: str, below: str | None, wanted: str | None
+) -> Iterator[tuple[str, Snapshot, str, str, bytes]]:
+    if wanted:
+        record = snapshot.get(CHECKPOINTS, _key(ns, wanted))
+        if record is not None and (below is None or wanted < below):
+            yield wanted, snapshot, thread, ns, record
+        return
+    after = _key(ns, below) if below else None
+    while page := snapshot.scan(CHECKPOINTS, _key(ns, ""), after=after, reverse=True, limit=PAGE):
+        for key, record in page:
+            yield parts_of(key.rpartition("/")[2])[0], snapshot, thread, ns, record
+        after = page[-1][0]
+
+
+def _places(stored: bytes) -> Iterator[int]:
+    kind, _, body = stored.partition(b"\0")
+    if kind == b"list":
+        for start, stop in json.loads(body):
+            yield from range(start, stop)
+
+
+def _shifted(stored: bytes, place_of: Callable[[int], int]) -> bytes:
+    """A stored value whose items have moved."""
+    if not stored.startswith(b"list\0"):
+        return stored
+    places = ranges_of(place_of(place) for place in _places(stored))
+    return b"list\0" + json.dumps(places, separators=(",", ":")).encode()

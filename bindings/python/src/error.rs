@@ -1,0 +1,121 @@
+//! Errors of the store as Python exceptions: one class a kind, all of them `turntree.Error`.
+
+use std::error::Error as _;
+
+use pyo3::exceptions::{
+    PyException, PyLookupError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError,
+};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple, PyType};
+use turntree::{Error, ErrorKind};
+
+/// A class for each kind: its name, the kind as `Error.kind` says it, and what it means.
+const CLASSES: [(ErrorKind, &str, &str, &str); 12] = [
+    (ErrorKind::NotFound, "NotFound", "not-found", "What was named does not exist."),
+    (ErrorKind::Expired, "Expired", "expired", "The snapshot was dropped by retention."),
+    (ErrorKind::Redacted, "Redacted", "redacted", "The content was erased on purpose."),
+    (ErrorKind::Ambiguous, "Ambiguous", "ambiguous", "An abbreviation names more than one thing."),
+    (
+        ErrorKind::Conflict,
+        "Conflict",
+        "conflict",
+        "Somebody else was faster: read again, and retry.",
+    ),
+    (ErrorKind::Corrupt, "Corrupt", "corrupt", "Stored bytes do not verify."),
+    (ErrorKind::Locked, "Locked", "locked", "Another process holds what is needed."),
+    (ErrorKind::Unsupported, "Unsupported", "unsupported", "This build cannot do that."),
+    (ErrorKind::LimitExceeded, "LimitExceeded", "limit-exceeded", "A stated limit is exceeded."),
+    (
+        ErrorKind::InvalidInput,
+        "InvalidInput",
+        "invalid-input",
+        "An argument is not what was asked for, or a store or transaction is closed.",
+    ),
+    (
+        ErrorKind::Encrypted,
+        "Encrypted",
+        "encrypted",
+        "The store is encrypted, with another key or none given.",
+    ),
+    (ErrorKind::Io, "StoreIOError", "io", "The operating system refused."),
+];
+
+static BASE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+static BY_KIND: PyOnceLock<Vec<(ErrorKind, Py<PyType>)>> = PyOnceLock::new();
+
+/// Makes the classes and adds them to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let exception = py.get_type::<PyException>();
+    let base =
+        new_class(py, "Error", "internal", "The base of every error of turntree.", &[&exception])?;
+    module.add("Error", base.clone_ref(py))?;
+    let mut classes = Vec::new();
+    for (kind, name, text, doc) in CLASSES {
+        let beside = match kind {
+            ErrorKind::NotFound | ErrorKind::Expired | ErrorKind::Redacted => {
+                Some(py.get_type::<PyLookupError>())
+            }
+            ErrorKind::InvalidInput | ErrorKind::Ambiguous | ErrorKind::LimitExceeded => {
+                Some(py.get_type::<PyValueError>())
+            }
+            ErrorKind::Encrypted => Some(py.get_type::<PyPermissionError>()),
+            ErrorKind::Io => Some(py.get_type::<PyOSError>()),
+            _ => None,
+        };
+        let mut bases = vec![base.bind(py)];
+        bases.extend(&beside);
+        let class = new_class(py, name, text, doc, &bases)?;
+        module.add(name, class.clone_ref(py))?;
+        classes.push((kind, class));
+    }
+    let _ = BASE.set(py, base);
+    let _ = BY_KIND.set(py, classes);
+    Ok(())
+}
+
+fn new_class(
+    py: Python<'_>,
+    name: &str,
+    kind: &str,
+    doc: &str,
+    bases: &[&Bound<'_, PyType>],
+) -> PyResult<Py<PyType>> {
+    let members = PyDict::new(py);
+    members.set_item("kind", kind)?;
+    members.set_item("__doc__", doc)?;
+    members.set_item("__module__", "turntree")?;
+    let class = py.get_type::<PyType>().call1((name, PyTuple::new(py, bases)?, members))?;
+    Ok(class.cast_into::<PyType>()?.unbind())
+}
+
+/// The exception of an error, which says its causes too.
+pub(crate) fn raised(error: &Error) -> PyErr {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    of_kind(error.kind(), text)
+}
+
+/// An exception of this kind.
+pub(crate) fn of_kind(kind: ErrorKind, text: String) -> PyErr {
+    Python::attach(|py| {
+        let found = BY_KIND.get(py).and_then(|all| all.iter().find(|(known, _)| *known == kind));
+        match found.map(|(_, class)| class).or_else(|| BASE.get(py)) {
+            Some(class) => PyErr::from_type(class.bind(py).clone(), text),
+            None => PyRuntimeError::new_err(text),
+        }
+    })
+}
+
+/// An exception for what should never happen.
+pub(crate) fn internal(text: String) -> PyErr {
+    Python::attach(|py| match BASE.get(py) {
+        Some(class) => PyErr::from_type(class.bind(py).clone(), text),
+        None => PyRuntimeError::new_err(text),
+    })
+}

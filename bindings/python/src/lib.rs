@@ -1,0 +1,27 @@
+//! The Python package `turntree`: its primitives, thin over the front door of the library.
+//!
+//! Adapters for frameworks are Python files over these. Bytes go in and out as `bytes`; whatever
+//! reads, writes or hashes lets other threads of Python run; errors are exceptions by their kind.
+
+mod error;
+mod process;
+mod snapshot;
+mod store;
+mod transaction;
+
+use pyo3::prelude::*;
+
+/// The primitives of turntree.
+#[pymodule(gil_used = false)]
+fn _turntree(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    process::remember();
+    error::add_to(module)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<store::Store>()?;
+    module.add_class::<store::Log>()?;
+    module.add_class::<store::MergeOutcome>()?;
+    module.add_class::<snapshot::Snapshot>()?;
+    module.add_class::<snapshot::Message>()?;
+    module.add_class::<transaction::Transaction>()?;
+    Ok(())
+}

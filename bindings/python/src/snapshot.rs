@@ -1,0 +1,214 @@
+//! A snapshot to read: entries, records, messages, and where it stands in history.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use turntree::local::{self, Scan};
+
+use crate::process::detached;
+
+/// What an agent knew at a turn.
+#[pyclass(frozen, module = "turntree")]
+pub(crate) struct Snapshot {
+    pub(crate) inner: local::Snapshot,
+}
+
+/// A message of a conversation.
+#[pyclass(frozen, module = "turntree", get_all)]
+pub(crate) struct Message {
+    /// ``system``, ``user``, ``assistant``, ``tool`` or ``other``.
+    role: String,
+    /// The format of the record.
+    format: String,
+    /// The branch that a merge took it from; None for a message of the branch itself.
+    origin: Option<String>,
+    /// The record, byte for byte.
+    record: Py<PyBytes>,
+}
+
+#[pymethods]
+impl Snapshot {
+    /// The id of its commit: 64 hex digits.
+    #[getter]
+    fn id(&self) -> String {
+        self.inner.id().to_string()
+    }
+
+    /// The number of its turn, from 1.
+    #[getter]
+    fn turn(&self) -> u64 {
+        self.inner.turn()
+    }
+
+    /// Its title.
+    #[getter]
+    fn title(&self) -> &str {
+        self.inner.title()
+    }
+
+    /// The session that it was made in.
+    #[getter]
+    fn session(&self) -> &str {
+        &self.inner.commit().session
+    }
+
+    /// The ids of the snapshots that it goes on from.
+    #[getter]
+    fn parents(&self) -> Vec<String> {
+        self.inner.commit().parents.iter().map(ToString::to_string).collect()
+    }
+
+    /// When it was made, in microseconds since 1970, UTC.
+    #[getter]
+    fn time_micros(&self) -> i64 {
+        self.inner.commit().time.micros
+    }
+
+    /// The agent that made it.
+    #[getter]
+    fn author(&self) -> &str {
+        &self.inner.commit().author.agent
+    }
+
+    /// Facts that were recorded about it.
+    #[getter]
+    fn metadata(&self) -> BTreeMap<String, String> {
+        self.inner.commit().metadata.clone()
+    }
+
+    /// Its sections by name, with their shapes.
+    fn sections(&self, py: Python<'_>) -> PyResult<BTreeMap<String, &'static str>> {
+        let sections = detached(py, || self.inner.sections())?;
+        Ok(sections.into_iter().map(|(name, section)| (name, section.shape.name())).collect())
+    }
+
+    /// How many entries or records a section has; 0 when it is not there.
+    fn count(&self, py: Python<'_>, section: &str) -> PyResult<u64> {
+        detached(py, || self.inner.count(section))
+    }
+
+    /// An entry of a map section; None when it is not there.
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        section: &str,
+        key: &str,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let found = detached(py, || self.inner.get(section, key))?;
+        Ok(found.map(|content| PyBytes::new(py, &content)))
+    }
+
+    /// The entry or blob at a path, such as ``scratchpad/plan``; raises ``NotFound``.
+    #[pyo3(signature = (path))]
+    fn read<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &detached(py, || self.inner.read_entry(path))?))
+    }
+
+    /// Entries of a map section in order of keys, or the other way round. ``after`` is the key that they
+    /// come after in that direction; it need not be there. Costs what is returned.
+    #[pyo3(signature = (section, prefix="", *, after=None, reverse=false, limit=None))]
+    fn scan<'py>(
+        &self,
+        py: Python<'py>,
+        section: &str,
+        prefix: &str,
+        after: Option<String>,
+        reverse: bool,
+        limit: Option<u64>,
+    ) -> PyResult<Vec<(String, Bound<'py, PyBytes>)>> {
+        let scan = Scan { prefix: prefix.to_owned(), after, backwards: reverse, limit };
+        let found = detached(py, || self.inner.scan(section, &scan))?;
+        let bytes = |(key, content): (String, Bytes)| (key, PyBytes::new(py, &content));
+        Ok(found.into_iter().map(bytes).collect())
+    }
+
+    /// The keys that ``scan`` finds.
+    #[pyo3(signature = (section, prefix="", *, after=None, reverse=false, limit=None))]
+    fn keys(
+        &self,
+        py: Python<'_>,
+        section: &str,
+        prefix: &str,
+        after: Option<String>,
+        reverse: bool,
+        limit: Option<u64>,
+    ) -> PyResult<Vec<String>> {
+        let scan = Scan { prefix: prefix.to_owned(), after, backwards: reverse, limit };
+        detached(py, || self.inner.scan_keys(section, &scan))
+    }
+
+    /// The records of a list section at these places, as far as there are any.
+    #[pyo3(signature = (section, start=0, stop=None))]
+    fn list<'py>(
+        &self,
+        py: Python<'py>,
+        section: &str,
+        start: u64,
+        stop: Option<u64>,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let found = detached(py, || self.inner.list(section, start..stop.unwrap_or(u64::MAX)))?;
+        Ok(found.iter().map(|content| PyBytes::new(py, content)).collect())
+    }
+
+    /// The agents that have a conversation or state.
+    fn agents(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        detached(py, || self.inner.agents())
+    }
+
+    /// The conversation of an agent, oldest message first.
+    #[pyo3(signature = (agent="main"))]
+    fn messages(&self, py: Python<'_>, agent: &str) -> PyResult<Vec<Message>> {
+        let found =
+            detached(py, || self.inner.messages(agent)?.collect::<turntree::Result<Vec<_>>>())?;
+        let message = |message: local::Message| Message {
+            role: message.role.name().to_owned(),
+            format: message.format,
+            origin: message.origin,
+            record: PyBytes::new(py, &message.record).unbind(),
+        };
+        Ok(found.into_iter().map(message).collect())
+    }
+
+    /// What changed from an older snapshot to this one: paths of entries, and how.
+    pub(crate) fn changes_since(
+        &self,
+        py: Python<'_>,
+        older: &Self,
+    ) -> PyResult<Vec<(String, &'static str)>> {
+        let found = detached(py, || self.inner.changes_since(&older.inner))?;
+        let kind = |change: &local::EntryChange| match (change.before, change.after) {
+            (false, _) => "added",
+            (true, false) => "removed",
+            (true, true) => "changed",
+        };
+        Ok(found
+            .into_iter()
+            .map(|change| {
+                let kind = kind(&change);
+                (change.path, kind)
+            })
+            .collect())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<turntree.Snapshot {} turn {}>", self.inner.id(), self.inner.turn())
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.inner.id() == other.inner.id()
+    }
+
+    fn __hash__(&self) -> u64 {
+        let bytes = self.inner.id();
+        bytes.as_bytes().first_chunk().copied().map_or(0, u64::from_le_bytes)
+    }
+}
+
+#[pymethods]
+impl Message {
+    fn __repr__(&self) -> String {
+        format!("<turntree.Message of {}>", self.role)
+    }
+}

@@ -1,0 +1,211 @@
+//! A change of branches that waits in memory until it is committed.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use pyo3::prelude::*;
+use turntree::context::Role;
+use turntree::local::{BranchChange, Change};
+use turntree::object::ObjectId;
+use turntree::repo::BranchName;
+use turntree::{Error, ErrorKind};
+
+use crate::error::{of_kind, raised};
+use crate::store::{Expect, Shared};
+
+/// A change of a branch that waits in memory. Leaving its ``with`` block commits it; an exception drops
+/// it. A branch that would stay the same gets no snapshot.
+#[pyclass(frozen, module = "turntree")]
+pub(crate) struct Transaction {
+    store: Arc<Shared>,
+    /// `None` once it was committed or dropped; shared by the branches of one change.
+    change: Arc<Mutex<Option<Change>>>,
+    branch: BranchName,
+    message: String,
+}
+
+impl Transaction {
+    pub(crate) fn begin(
+        store: Arc<Shared>,
+        change: Change,
+        branch: BranchName,
+        message: String,
+        expect: Expect,
+    ) -> PyResult<Self> {
+        let change = Arc::new(Mutex::new(Some(change)));
+        let begun = Self { store, change, branch, message };
+        begun.expecting(expect)?;
+        Ok(begun)
+    }
+
+    fn expecting(&self, expect: Expect) -> PyResult<()> {
+        if let Expect::Tip(tip) = expect {
+            let tip = tip.as_deref().map(str::parse::<ObjectId>).transpose();
+            let tip = tip.map_err(|error| raised(&error))?;
+            self.edit(|on| {
+                on.expect(tip);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Change>> {
+        self.change.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn edit(&self, edit: impl FnOnce(&mut BranchChange) -> turntree::Result<()>) -> PyResult<()> {
+        let mut change = self.lock();
+        let change = change.as_mut().ok_or_else(finished)?;
+        edit(change.on(&self.branch)).map_err(|error| raised(&error))
+    }
+}
+
+fn finished() -> PyErr {
+    of_kind(ErrorKind::InvalidInput, "the transaction is finished: begin another one".to_owned())
+}
+
+#[pymethods]
+impl Transaction {
+    /// The branch, with its session.
+    #[getter]
+    fn branch(&self) -> String {
+        self.branch.to_string()
+    }
+
+    /// The part of the same change that is about another branch. All parts commit together.
+    #[pyo3(signature = (branch, *, expect=Expect::Any))]
+    fn on(&self, branch: &str, expect: Expect) -> PyResult<Self> {
+        let branch = branch.parse().map_err(|error: Error| raised(&error))?;
+        let (store, change) = (Arc::clone(&self.store), Arc::clone(&self.change));
+        let other = Self { store, change, branch, message: self.message.clone() };
+        other.edit(|_| Ok(()))?;
+        other.expecting(expect)?;
+        Ok(other)
+    }
+
+    /// Sets an entry of a map section; a new section begins with it.
+    fn put(&self, section: &str, key: &str, content: &[u8]) -> PyResult<()> {
+        self.edit(|on| on.put(section, key, Bytes::copy_from_slice(content)))
+    }
+
+    /// Sets an entry unless it is there when the change is committed.
+    fn put_new(&self, section: &str, key: &str, content: &[u8]) -> PyResult<()> {
+        self.edit(|on| on.put_new(section, key, Bytes::copy_from_slice(content)))
+    }
+
+    /// Removes an entry of a map section, if it is there.
+    fn remove(&self, section: &str, key: &str) -> PyResult<()> {
+        self.edit(|on| on.remove(section, key))
+    }
+
+    /// Appends a record to a list section; a new section begins with it.
+    fn push(&self, section: &str, record: &[u8]) -> PyResult<()> {
+        self.edit(|on| on.push(section, Bytes::copy_from_slice(record)))
+    }
+
+    /// Appends a record in a format to the conversation of an agent.
+    #[pyo3(signature = (role, record, *, agent="main", format="json"))]
+    fn push_message(&self, role: &str, record: &[u8], agent: &str, format: &str) -> PyResult<()> {
+        self.edit(|on| {
+            on.push_message(agent, Role::from_name(role), format, Bytes::copy_from_slice(record))
+        })
+    }
+
+    /// Cuts a list section back to its first so many records.
+    fn cut(&self, section: &str, count: u64) -> PyResult<()> {
+        self.edit(|on| on.cut(section, count))
+    }
+
+    /// Makes a section one blob, whatever it was.
+    fn set_blob(&self, section: &str, content: &[u8]) -> PyResult<()> {
+        self.edit(|on| on.set_blob(section, Bytes::copy_from_slice(content)))
+    }
+
+    /// Removes a section, if it is there.
+    fn drop_section(&self, section: &str) -> PyResult<()> {
+        self.edit(|on| on.drop_section(section))
+    }
+
+    /// Records a fact about the snapshot.
+    fn note(&self, name: &str, value: &str) -> PyResult<()> {
+        self.edit(|on| {
+            on.with(name, value);
+            Ok(())
+        })
+    }
+
+    /// Gives the snapshot a title in the place of the message.
+    fn title(&self, title: &str) -> PyResult<()> {
+        self.edit(|on| {
+            on.titled(title);
+            Ok(())
+        })
+    }
+
+    /// Makes the branch go on from a snapshot of any session, which is not copied.
+    fn go_on_from(&self, py: Python<'_>, revision: &str) -> PyResult<()> {
+        let at = self.store.resolve(py, revision)?;
+        self.edit(|on| {
+            on.go_on_from(at);
+            Ok(())
+        })
+    }
+
+    /// Makes the branch begin anew, without its history and its sections.
+    fn start_over(&self) -> PyResult<()> {
+        self.edit(|on| {
+            on.start_over();
+            Ok(())
+        })
+    }
+
+    /// Deletes the branch.
+    fn delete(&self) -> PyResult<()> {
+        self.edit(|on| {
+            on.delete();
+            Ok(())
+        })
+    }
+
+    /// Makes the change durable as one operation. Returns where the branch is now.
+    #[pyo3(signature = (message=None))]
+    fn commit(&self, py: Python<'_>, message: Option<&str>) -> PyResult<Option<String>> {
+        // Checked first, so that a change of a store that was closed is not lost silently.
+        self.store.repo()?;
+        let change = self.lock().take().ok_or_else(finished)?;
+        let message = message.unwrap_or(&self.message);
+        let tips = self.store.commit(py, &change, message)?;
+        let own = tips.into_iter().find(|(branch, _)| *branch == self.branch);
+        Ok(own.and_then(|(_, tip)| tip).map(|tip| tip.to_string()))
+    }
+
+    /// Drops the change.
+    fn rollback(&self) {
+        drop(self.lock().take());
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (kind, _value, _traceback))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        if !kind.is_none() {
+            self.rollback();
+        } else if self.lock().is_some() {
+            self.commit(py, None)?;
+        }
+        Ok(false)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<turntree.Transaction on {}>", self.branch)
+    }
+}

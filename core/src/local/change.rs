@@ -1,0 +1,400 @@
+//! A change that waits in memory: any sections of one branch or several, committed as one operation.
+//!
+//! A [`Turn`](super::Turn) begins at the newest snapshot and holds to it. A change looks at the store
+//! only when it is committed, so it can be made again when somebody else was faster: adding a record
+//! or setting an entry means the same on top of any snapshot. What depends on what was read says so
+//! with [`BranchChange::expect`].
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::Repo;
+use super::turn::{FILES, check_file};
+use crate::context::{
+    Builder, Context, FileMode, MessageEntry, Role, SOURCE, agent_section, split,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, ObjectId, ObjectSink, Trigger};
+use crate::repo::{BranchName, SnapshotDraft, Transaction};
+use crate::tree::{Item, MAX_KEY_BYTES};
+
+/// How often a change is made again on top of what others did meanwhile.
+const MAX_ATTEMPTS: usize = 1000;
+
+/// A change of branches that was not made yet. Dropping it leaves the store as it was.
+#[derive(Debug, Clone)]
+pub struct Change {
+    repo: Repo,
+    branches: BTreeMap<BranchName, BranchChange>,
+}
+
+/// What a change does to one branch.
+#[derive(Debug, Clone, Default)]
+pub struct BranchChange {
+    expected: Option<Option<ObjectId>>,
+    base: Base,
+    edits: Vec<Edit>,
+    title: Option<String>,
+    metadata: BTreeMap<String, String>,
+}
+
+/// What a branch goes on from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Base {
+    #[default]
+    Newest,
+    At(ObjectId),
+    Nothing,
+    Gone,
+}
+
+#[derive(Debug, Clone)]
+enum Edit {
+    Put { section: String, key: String, content: Bytes, only_new: bool },
+    Remove { section: String, key: String },
+    Push { section: String, content: Bytes },
+    Message { agent: String, role: Role, media: String, record: Bytes },
+    Cut { section: String, len: u64 },
+    Blob { section: String, content: Bytes },
+    Drop { section: String },
+}
+
+impl Repo {
+    /// Begins a change that waits in memory until it is committed.
+    #[must_use]
+    pub fn change(&self) -> Change {
+        Change { repo: self.clone(), branches: BTreeMap::new() }
+    }
+
+    /// Sees what other handles and processes have committed since.
+    ///
+    /// # Errors
+    /// `Io` when the journal cannot be read, `Locked` when collections follow one another too fast.
+    pub fn refresh(&self) -> Result<()> {
+        self.inner.store().refresh()
+    }
+}
+
+impl Change {
+    /// The part of the change that is about `branch`.
+    pub fn on(&mut self, branch: &BranchName) -> &mut BranchChange {
+        self.branches.entry(branch.clone()).or_default()
+    }
+
+    /// Returns true if nothing would be done.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.branches.values().all(BranchChange::is_empty)
+    }
+
+    /// Makes the change durable as one operation, with a snapshot of this title on each branch that it
+    /// alters; a branch that would stay the same gets none. Returns where each branch is now. Costs
+    /// what changed, and one sync; where somebody else was faster, it is made again on top of that.
+    ///
+    /// # Errors
+    /// `Conflict` when a branch is not where it was expected, `InvalidInput` for a section of another
+    /// shape, a bad key or path, `Expired` when the newest snapshot of a branch was dropped, `Io` when
+    /// the disk refuses. Nothing has changed then.
+    pub fn commit(&self, title: &str) -> Result<Vec<(BranchName, Option<ObjectId>)>> {
+        let mut attempt = 1;
+        loop {
+            match self.attempt(title) {
+                // What others did is seen first: the handle may not have looked for long.
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < MAX_ATTEMPTS => {
+                    if attempt > 1 && self.is_bound() {
+                        return Err(error);
+                    }
+                    self.repo.refresh()?;
+                    attempt += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn is_bound(&self) -> bool {
+        self.branches.values().any(|change| change.expected.is_some())
+    }
+
+    fn attempt(&self, title: &str) -> Result<Vec<(BranchName, Option<ObjectId>)>> {
+        let mut transaction = self.repo.inner.begin();
+        let mut moved = false;
+        for (branch, change) in &self.branches {
+            moved |= change.make(&self.repo, &mut transaction, branch, title)?;
+        }
+        let tips = self.branches.keys();
+        let tips = tips.map(|branch| (branch.clone(), transaction.tip(branch))).collect();
+        if moved {
+            transaction.commit(&self.repo.stamp(), title)?;
+        }
+        Ok(tips)
+    }
+}
+
+impl BranchChange {
+    /// Commits only if the newest snapshot is this one, `None` for a branch that is not there.
+    pub fn expect(&mut self, tip: Option<ObjectId>) -> &mut Self {
+        self.expected = Some(tip);
+        self
+    }
+
+    /// Makes the branch go on from a snapshot of any session, which is not copied. What the branch had
+    /// stays where other branches lead to it, and for an undo.
+    pub fn go_on_from(&mut self, snapshot: ObjectId) -> &mut Self {
+        self.base = Base::At(snapshot);
+        self
+    }
+
+    /// Makes the branch begin anew, without the history and the sections that it has.
+    pub fn start_over(&mut self) -> &mut Self {
+        self.base = Base::Nothing;
+        self
+    }
+
+    /// Deletes the branch; what only it led to goes with a collection, once no undo can want it.
+    pub fn delete(&mut self) -> &mut Self {
+        self.base = Base::Gone;
+        self
+    }
+
+    /// Gives the snapshot of this branch a title of its own.
+    pub fn titled(&mut self, title: impl Into<String>) -> &mut Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// Records a fact about the snapshot.
+    pub fn with(&mut self, name: impl Into<String>, value: impl Into<String>) -> &mut Self {
+        self.metadata.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets an entry of a map section; a new section begins with it.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a section or key that cannot be.
+    pub fn put(&mut self, section: &str, key: &str, content: impl Into<Bytes>) -> Result<()> {
+        self.set(section, key, content.into(), false)
+    }
+
+    /// Sets an entry of a map section unless it is there when the change is committed.
+    ///
+    /// # Errors
+    /// As for [`BranchChange::put`].
+    pub fn put_new(&mut self, section: &str, key: &str, content: impl Into<Bytes>) -> Result<()> {
+        self.set(section, key, content.into(), true)
+    }
+
+    fn set(&mut self, section: &str, key: &str, content: Bytes, only_new: bool) -> Result<()> {
+        check_entry(section, key)?;
+        let (section, key) = (section.to_owned(), key.to_owned());
+        self.edits.push(Edit::Put { section, key, content, only_new });
+        Ok(())
+    }
+
+    /// Removes an entry of a map section, if it is there.
+    ///
+    /// # Errors
+    /// As for [`BranchChange::put`].
+    pub fn remove(&mut self, section: &str, key: &str) -> Result<()> {
+        check_entry(section, key)?;
+        self.edits.push(Edit::Remove { section: section.to_owned(), key: key.to_owned() });
+        Ok(())
+    }
+
+    /// Appends a record to a list section; a new section begins with it.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a section that cannot be, and for a conversation: its records have a role.
+    pub fn push(&mut self, section: &str, content: impl Into<Bytes>) -> Result<()> {
+        check_section(section)?;
+        if is_conversation(section) {
+            let message = format!("{section} is a conversation: its records are messages");
+            return Err(Error::invalid(message));
+        }
+        self.edits.push(Edit::Push { section: section.to_owned(), content: content.into() });
+        Ok(())
+    }
+
+    /// Appends a record in the format `media` to the conversation of `agent`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that no agent can have.
+    pub fn push_message(
+        &mut self,
+        agent: &str,
+        role: Role,
+        media: &str,
+        record: impl Into<Bytes>,
+    ) -> Result<()> {
+        agent_section(agent, "messages")?;
+        let (agent, media, record) = (agent.to_owned(), media.to_owned(), record.into());
+        self.edits.push(Edit::Message { agent, role, media, record });
+        Ok(())
+    }
+
+    /// Cuts a list section back to its first `len` records. A shorter list stays as it is.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a section that cannot be.
+    pub fn cut(&mut self, section: &str, len: u64) -> Result<()> {
+        check_section(section)?;
+        self.edits.push(Edit::Cut { section: section.to_owned(), len });
+        Ok(())
+    }
+
+    /// Makes a section one blob, whatever it was.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a section that cannot be.
+    pub fn set_blob(&mut self, section: &str, content: impl Into<Bytes>) -> Result<()> {
+        check_section(section)?;
+        self.edits.push(Edit::Blob { section: section.to_owned(), content: content.into() });
+        Ok(())
+    }
+
+    /// Removes a section, if it is there.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a section that cannot be.
+    pub fn drop_section(&mut self, section: &str) -> Result<()> {
+        check_section(section)?;
+        self.edits.push(Edit::Drop { section: section.to_owned() });
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.base == Base::Newest && self.edits.is_empty()
+    }
+
+    /// Stages what this does to `branch`. Returns whether the branch moves.
+    fn make(
+        &self,
+        repo: &Repo,
+        change: &mut Transaction<'_>,
+        branch: &BranchName,
+        title: &str,
+    ) -> Result<bool> {
+        let tip = change.tip(branch);
+        if self.expected.is_some_and(|expected| expected != tip) {
+            let message = format!("branch {branch} is not where it was expected");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        let base = match self.base {
+            Base::Newest => tip,
+            Base::At(id) => Some(repo.inner.peel(&id)?),
+            Base::Nothing | Base::Gone => None,
+        };
+        if self.base == Base::Gone {
+            if tip.is_some() {
+                change.delete_branch(branch);
+            }
+            return Ok(tip.is_some());
+        }
+        if base != tip {
+            change.move_branch(branch, base);
+        }
+        if self.edits.is_empty() && self.base != Base::Nothing {
+            return Ok(base != tip);
+        }
+        let before = base.map(|id| change.read_commit(&id)).transpose()?.map(|commit| commit.tree);
+        let mut builder = Builder::from(match &base {
+            Some(id) => repo.inner.context(id)?,
+            None => Context::default(),
+        });
+        self.edits.iter().try_for_each(|edit| edit.apply(change, &mut builder))?;
+        let tree = builder.write(change)?;
+        if before == Some(tree) {
+            return Ok(base != tip);
+        }
+        let title = self.title.as_deref().unwrap_or(title);
+        let mut draft = SnapshotDraft::new(tree, title, &repo.stamp());
+        draft.trigger = Trigger::Turn;
+        draft.metadata.clone_from(&self.metadata);
+        change.snapshot(branch, draft)?;
+        Ok(true)
+    }
+}
+
+impl Edit {
+    fn apply(&self, change: &mut Transaction<'_>, builder: &mut Builder) -> Result<()> {
+        match self {
+            Self::Put { section, key, content, only_new } => {
+                if *only_new && builder.has_entry(change, section, key)? {
+                    return Ok(());
+                }
+                put(change, builder, section, key, Some(content.clone()))
+            }
+            Self::Remove { section, key } => put(change, builder, section, key, None),
+            Self::Push { section, content } => {
+                let blob = change.write(Kind::Blob, content.clone())?;
+                builder.push(change, section, Item::new(Kind::Blob, blob))
+            }
+            Self::Message { agent, role, media, record } => {
+                let blob = change.write(Kind::Blob, record.clone())?;
+                let entry = MessageEntry::new(blob, *role, media.clone());
+                builder.push_message(change, agent, &entry)
+            }
+            Self::Cut { section, len } => {
+                let end = builder.list_len(change, section)?;
+                match *len < end {
+                    true => builder.splice(change, section, *len..end, Vec::new()),
+                    false => Ok(()),
+                }
+            }
+            Self::Blob { section, content } => {
+                let blob = change.write(Kind::Blob, content.clone())?;
+                builder.set_blob(change, section, blob)
+            }
+            Self::Drop { section } => builder.clear(change, section),
+        }
+    }
+}
+
+/// Sets or removes an entry; that of the workspace is a file.
+fn put(
+    change: &mut Transaction<'_>,
+    builder: &mut Builder,
+    section: &str,
+    key: &str,
+    content: Option<Bytes>,
+) -> Result<()> {
+    if section == FILES {
+        let file = content.map(|content| (FileMode::Regular, content));
+        return builder.set_file(change, key, file);
+    }
+    builder.set_entry(change, section, key, content)
+}
+
+/// Refuses a name that no section can have, and sections whose entries are more than bytes.
+fn check_section(section: &str) -> Result<()> {
+    if section.is_empty() || section.len() > MAX_KEY_BYTES {
+        let (len, limit) = (section.len(), MAX_KEY_BYTES);
+        let message = format!("the name of a section has {len} bytes: expected 1 to {limit}");
+        return Err(Error::invalid(message));
+    }
+    if split(section) != (section, "") {
+        let message =
+            format!("'{section}' cannot name a section: only agents/NAME/PART has slashes");
+        return Err(Error::invalid(message));
+    }
+    match section {
+        SOURCE => Err(Error::invalid("source holds an imported transcript: import writes it")),
+        _ => Ok(()),
+    }
+}
+
+fn check_entry(section: &str, key: &str) -> Result<()> {
+    check_section(section)?;
+    if key.is_empty() || key.len() > MAX_KEY_BYTES {
+        let (len, limit) = (key.len(), MAX_KEY_BYTES);
+        let message = format!("a key of {section} has {len} bytes: expected 1 to {limit}");
+        return Err(Error::invalid(message));
+    }
+    if section == FILES { check_file(key) } else { Ok(()) }
+}
+
+fn is_conversation(section: &str) -> bool {
+    section.starts_with("agents/") && section.ends_with("/messages")
+}

@@ -1,0 +1,192 @@
+//! Changes of records that wait in memory: what a framework that keeps its own records relies on.
+
+use std::thread;
+
+use tempfile::{TempDir, tempdir};
+use turntree::ErrorKind;
+use turntree::context::Role;
+use turntree::local::{Repo, Scan};
+use turntree::repo::BranchName;
+
+fn repo() -> (TempDir, Repo) {
+    let folder = tempdir().unwrap();
+    let repo = Repo::create(folder.path().join("store")).unwrap();
+    (folder, repo)
+}
+
+fn branch(name: &str) -> BranchName {
+    name.parse().unwrap()
+}
+
+fn put(repo: &Repo, name: &str, key: &str, content: &'static str) {
+    let mut change = repo.change();
+    change.on(&branch(name)).put("kept", key, content).unwrap();
+    change.commit("put").unwrap();
+}
+
+#[test]
+fn one_operation_changes_several_branches_and_one_undo_takes_it_back() {
+    let (_folder, repo) = repo();
+    let mut change = repo.change();
+    let on = change.on(&branch("a"));
+    on.put("kept", "k", "v").unwrap();
+    on.push("log", "one").unwrap();
+    on.push_message("main", Role::User, "json", r#"{"role":"user","content":"hi"}"#).unwrap();
+    change.on(&branch("b")).put("kept", "x", "y").unwrap();
+    change.commit("both").unwrap();
+    let a = repo.snapshot("a").unwrap();
+    assert_eq!(a.get("kept", "k").unwrap().unwrap(), "v");
+    assert_eq!(a.list("log", 0..9).unwrap(), ["one"]);
+    assert_eq!(a.messages("main").unwrap().count(), 1);
+    assert!(repo.snapshot("b").is_ok());
+    repo.undo().unwrap();
+    assert!(repo.snapshot("a").is_err() && repo.snapshot("b").is_err());
+}
+
+#[test]
+fn scans_go_both_ways_from_any_key() {
+    let (_folder, repo) = repo();
+    let mut change = repo.change();
+    let keys: Vec<String> = (0..500).map(|n| format!("c/{n:04}")).collect();
+    for key in &keys {
+        change.on(&branch("a")).put("kept", key, key.clone()).unwrap();
+    }
+    change.on(&branch("a")).put("kept", "b", "under").unwrap();
+    change.on(&branch("a")).put("kept", "d", "over").unwrap();
+    change.commit("many").unwrap();
+    let a = repo.snapshot("a").unwrap();
+    let scan = |after: Option<&str>, backwards, limit| {
+        let after = after.map(str::to_owned);
+        let scan = Scan { prefix: "c/".into(), after, backwards, limit };
+        let found = a.scan("kept", &scan).unwrap();
+        assert!(found.iter().all(|(key, content)| *content == key.as_bytes()));
+        assert_eq!(a.scan_keys("kept", &scan).unwrap().len(), found.len());
+        found.into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+    };
+    assert_eq!(scan(None, false, None), keys);
+    assert_eq!(scan(None, true, Some(2)), ["c/0499", "c/0498"]);
+    assert_eq!(scan(Some("c/0002"), true, None), ["c/0001", "c/0000"]);
+    assert_eq!(scan(Some("c/0002x"), false, Some(1)), ["c/0003"]);
+    assert_eq!(scan(Some("c/0002"), false, Some(1)), ["c/0003"]);
+    assert_eq!(scan(Some("z"), false, None), [""; 0]);
+    assert_eq!(scan(Some("a"), true, None), [""; 0]);
+    assert!(a.scan("none", &Scan::default()).unwrap().is_empty());
+    assert_eq!(a.get("kept", "none").unwrap(), None);
+}
+
+#[test]
+fn what_does_not_depend_on_the_newest_snapshot_never_loses_a_race() {
+    let (folder, _) = repo();
+    let open = || Repo::open(folder.path().join("store")).unwrap();
+    let write = |writer: usize| {
+        let repo = open();
+        for n in 0..20 {
+            let mut change = repo.change();
+            let on = change.on(&branch("a"));
+            on.push("log", format!("{writer} {n}")).unwrap();
+            on.put_new("kept", "first", format!("{writer}")).unwrap();
+            change.commit("append").unwrap();
+        }
+    };
+    thread::scope(|threads| (0..4).for_each(|writer| drop(threads.spawn(move || write(writer)))));
+    let a = open().snapshot("a").unwrap();
+    let log = a.list("log", 0..u64::MAX).unwrap();
+    for writer in 0..4 {
+        let own = log.iter().filter(|line| line.starts_with(format!("{writer} ").as_bytes()));
+        let expected: Vec<_> = (0..20).map(|n| format!("{writer} {n}")).collect();
+        assert!(own.eq(&expected), "each writer's own order holds");
+    }
+    let first = a.get("kept", "first").unwrap().unwrap();
+    assert_eq!(first[..], log[0][..1], "who came first stays");
+}
+
+#[test]
+fn what_was_expected_is_held_to() {
+    let (folder, repo) = repo();
+    put(&repo, "a", "k", "1");
+    let tip = repo.snapshot("a").unwrap().id();
+    put(&Repo::open(folder.path().join("store")).unwrap(), "a", "k", "2");
+    for expected in [Some(tip), None] {
+        let mut change = repo.change();
+        change.on(&branch("a")).expect(expected).put("kept", "k", "3").unwrap();
+        assert_eq!(change.commit("late").unwrap_err().kind(), ErrorKind::Conflict);
+    }
+    assert_eq!(repo.snapshot("a").unwrap().get("kept", "k").unwrap().unwrap(), "2");
+}
+
+#[test]
+fn branches_go_on_from_elsewhere_begin_anew_and_end() {
+    let (_folder, repo) = repo();
+    put(&repo, "a", "k", "1");
+    let a = repo.snapshot("a").unwrap().id();
+    let mut change = repo.change();
+    change.on(&branch("b")).go_on_from(a);
+    let tips = change.commit("copy").unwrap();
+    assert_eq!(tips, [(branch("b"), Some(a))]);
+    put(&repo, "b", "k", "2");
+
+    let mut change = repo.change();
+    change.on(&branch("a")).start_over().put("kept", "other", "3").unwrap();
+    change.on(&branch("b")).delete();
+    change.on(&branch("c")).delete();
+    change.commit("clean").unwrap();
+    let anew = repo.snapshot("a").unwrap();
+    assert_eq!((anew.turn(), anew.commit().parents.len()), (1, 0));
+    assert_eq!(anew.get("kept", "k").unwrap(), None);
+    assert!(repo.snapshot("b").is_err());
+}
+
+#[test]
+fn what_changes_nothing_makes_no_snapshot() {
+    let (_folder, repo) = repo();
+    put(&repo, "a", "k", "1");
+    let tip = repo.snapshot("a").unwrap().id();
+    put(&repo, "a", "k", "1");
+    let mut change = repo.change();
+    assert!(change.is_empty());
+    change.on(&branch("a")).put_new("kept", "k", "2").unwrap();
+    assert!(!change.is_empty());
+    change.commit("nothing").unwrap();
+    assert_eq!(repo.snapshot("a").unwrap().id(), tip);
+}
+
+#[test]
+fn lists_are_cut_and_sections_of_other_shapes_refuse() {
+    let (_folder, repo) = repo();
+    let mut change = repo.change();
+    let on = change.on(&branch("a"));
+    ["1", "2", "3"].into_iter().for_each(|record| on.push("log", record).unwrap());
+    on.set_blob("note", "x").unwrap();
+    change.commit("first").unwrap();
+    let mut change = repo.change();
+    let on = change.on(&branch("a"));
+    on.cut("log", 1).unwrap();
+    on.push("log", "4").unwrap();
+    on.drop_section("note").unwrap();
+    on.titled("second").with("why", "test");
+    change.commit("unused").unwrap();
+    let a = repo.snapshot("a").unwrap();
+    assert_eq!(a.list("log", 0..9).unwrap(), ["1", "4"]);
+    assert_eq!(a.list("log", 1..2).unwrap(), ["4"]);
+    let sections: Vec<String> = a.sections().unwrap().into_iter().map(|(name, _)| name).collect();
+    assert_eq!((sections, a.count("log").unwrap(), a.title()), (vec!["log".into()], 2, "second"));
+    assert_eq!(a.commit().metadata["why"], "test");
+
+    let mut change = repo.change();
+    change.on(&branch("a")).put("log", "k", "v").unwrap();
+    assert_eq!(change.commit("wrong").unwrap_err().kind(), ErrorKind::InvalidInput);
+    let mut change = repo.change();
+    let on = change.on(&branch("a"));
+    let refused = [
+        on.put("kept", "", "v"),
+        on.put("", "k", "v"),
+        on.put("source", "k", "v"),
+        on.put("kept/deep", "k", "v"),
+        on.put("files", "../k", "v"),
+        on.push("agents/main/messages", "v"),
+        on.push_message("a/b", Role::User, "json", "v"),
+    ];
+    for refused in refused {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+}

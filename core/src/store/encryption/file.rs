@@ -18,6 +18,9 @@ const WORD_BYTES: usize = 8;
 /// The same, as a distance in a file.
 const WORD: u64 = WORD_BYTES as u64;
 
+/// So many bytes are deciphered where they are wanted: one more call for each end costs less than a copy.
+const IN_PLACE_BYTES: usize = 8 << 10;
+
 /// A file, enciphered; or plain, when no head in it is whole, as in a store that was encrypted a
 /// moment ago.
 pub(in crate::store) struct EncryptedFile {
@@ -104,11 +107,10 @@ impl EncryptedFile {
         }
     }
 
-    /// The bytes in the file of the content from `offset` on: at most `bytes`.
-    fn read_enciphered(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
-        let mut content = vec![0; bytes];
+    /// Reads the content from `offset` on as it lies in the file; returns how many bytes.
+    fn read_enciphered(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut filled = 0;
-        while let Some(rest) = content.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             let at = offset + filled as u64;
             let stretch = Stretch::at(at);
             let room = usize::try_from(stretch.end() - at).unwrap_or(usize::MAX);
@@ -120,18 +122,17 @@ impl EncryptedFile {
                 break;
             }
         }
-        content.truncate(filled);
-        Ok(content)
+        Ok(filled)
     }
-}
 
-impl IoFile for EncryptedFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let Some(cipher) = self.cipher()? else { return self.file.read_at(buffer, offset) };
+    /// Reads whole words around what is asked for, and copies that.
+    fn read_words(&self, cipher: &FileCipher, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let start = offset - offset % WORD;
         let Some(end) = offset.checked_add(buffer.len() as u64 + WORD) else { return Ok(0) };
         let bytes = usize::try_from(end - end % WORD - start).unwrap_or(usize::MAX);
-        let mut content = self.read_enciphered(start, bytes)?;
+        let mut content = vec![0; bytes];
+        let filled = self.read_enciphered(&mut content, start)?;
+        content.truncate(filled);
         decipher(cipher, &mut content, start)?;
         let content = content
             .get(usize::try_from(offset - start).unwrap_or(usize::MAX)..)
@@ -141,6 +142,42 @@ impl IoFile for EncryptedFile {
             room.copy_from_slice(content);
         }
         Ok(read)
+    }
+
+    /// Reads words where they are wanted, and copies only a part of a word at each end.
+    fn read_in_place(
+        &self,
+        cipher: &FileCipher,
+        buffer: &mut [u8],
+        offset: u64,
+    ) -> io::Result<usize> {
+        let before = usize::try_from(offset.next_multiple_of(WORD) - offset).unwrap_or_default();
+        let (head, rest) = buffer.split_at_mut(before);
+        let (words, tail) = rest.split_at_mut(rest.len() - rest.len() % WORD_BYTES);
+        let mut read = self.read_words(cipher, head, offset)?;
+        if read < head.len() {
+            return Ok(read);
+        }
+        let start = offset + read as u64;
+        let filled = self.read_enciphered(words, start)?;
+        decipher(cipher, words.get_mut(..filled).unwrap_or_default(), start)?;
+        read += filled;
+        if filled == words.len() && !tail.is_empty() {
+            read += self.read_words(cipher, tail, start + filled as u64)?;
+        }
+        Ok(read)
+    }
+}
+
+impl IoFile for EncryptedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self.cipher()? {
+            None => self.file.read_at(buffer, offset),
+            Some(cipher) if buffer.len() < IN_PLACE_BYTES => {
+                self.read_words(cipher, buffer, offset)
+            }
+            Some(cipher) => self.read_in_place(cipher, buffer, offset),
+        }
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -366,7 +403,7 @@ mod tests {
     turntree_properties::properties! {
         fn what_is_written_in_any_pieces_is_read_in_any(
             pieces in prop::collection::vec((1_usize..9000, 0_u8..3), 1..12),
-            reads in prop::collection::vec((0_usize..80_000, 0_usize..9000), 1..12),
+            reads in prop::collection::vec((0_usize..80_000, 0_usize..30_000), 1..12),
         ) {
             let folder = tempfile::tempdir().unwrap();
             let (disk, file) = new_file(folder.path());

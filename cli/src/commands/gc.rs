@@ -74,7 +74,7 @@ impl Verb for Gc {
             (false, true) => Purpose::StrictGc,
             (false, false) => Purpose::Gc,
         };
-        let forgotten = if self.now { self.plan_forgetting(run)? } else { None };
+        let forgotten = if self.now { Self::plan_forgetting(run)? } else { None };
         let Self { dry_run, patience, .. } = *self;
         collect_or_plan(run, Wanted { purpose, dry_run, patience, parity: None, forgotten })
     }
@@ -82,7 +82,7 @@ impl Verb for Gc {
 
 impl Gc {
     /// The plan to forget every operation.
-    fn plan_forgetting(&self, run: &mut Invocation) -> Result<Option<Forgetting>> {
+    fn plan_forgetting(run: &mut Invocation) -> Result<Option<Forgetting>> {
         let (repo, stamp) = (run.open()?, stamp()?);
         let Some(newest) = repo.operations().next().transpose()? else { return Ok(None) };
         Forgetting::plan(&repo, &newest, Purpose::StrictGc, stamp.time).map(Some)

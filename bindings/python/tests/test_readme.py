@@ -19,6 +19,7 @@ SAYS = [
     "",
     "[{'type': 'user', 'uuid': '1', 'message': {'role': 'user', 'content': 'hi'}}]\n",
     "'branch_id': 'politer'",
+    "1\n",
     "['session/s1/agent.json']\n",
 ]
 
@@ -28,6 +29,7 @@ FRAMEWORKS = [
     "langgraph.checkpoint.sqlite",
     "claude_agent_sdk",
     "agents",
+    "pydantic_ai.conversation_store",
     "strands",
 ]
 

@@ -20,6 +20,7 @@ SAYS = [
     "[{'type': 'user', 'uuid': '1', 'message': {'role': 'user', 'content': 'hi'}}]\n",
     "'branch_id': 'politer'",
     "1\n",
+    "1\n",
     "['session/s1/agent.json']\n",
 ]
 
@@ -30,6 +31,7 @@ FRAMEWORKS = [
     "claude_agent_sdk",
     "agents",
     "pydantic_ai.conversation_store",
+    "google.adk.sessions",
     "strands",
 ]
 

@@ -29,7 +29,9 @@ def test_both_work_on_one_store_at_once(store: turntree.Store) -> None:
     run(store, "fork", "--at", "task", "other")
     assert store.branches("task") == ["task/main", "task/other"]
     with store.begin("task/other", "another") as turn:
-        turn.push_message("assistant", b'{"role":"assistant","content":"So."}', format="openai-chat")
+        turn.push_message(
+            "assistant", b'{"role":"assistant","content":"So."}', format="openai-chat"
+        )
     found = run(store, "diff", "task", "task/other")
     assert "+  1  assistant  So." in found
     assert turntree.__version__ in subprocess.check_output([PROGRAM, "--version"], text=True)

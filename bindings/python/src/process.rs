@@ -34,7 +34,8 @@ pub(crate) fn detached<T: Send>(
     }
 }
 
-fn in_this_process<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+/// Does `work` with threads that this process has.
+pub(crate) fn in_this_process<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     if LOADED_IN.get() == Some(&std::process::id()) {
         return work();
     }

@@ -16,7 +16,7 @@ use turntree::store::Tier;
 use turntree::{Error, ErrorKind};
 
 use crate::error::{of_kind, raised};
-use crate::process::detached;
+use crate::process::{detached, in_this_process};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
@@ -114,7 +114,8 @@ impl Shared {
         }
         let work = move || {
             // What fails here is tried again after the next commit; the store is as it was.
-            let _ = auto::step(repo.repository(), &stamp("maintenance"));
+            let step = || auto::step(repo.repository(), &stamp("maintenance"));
+            let _ = in_this_process(step);
         };
         state.maintenance = std::thread::Builder::new().spawn(work).ok();
     }

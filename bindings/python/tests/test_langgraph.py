@@ -129,7 +129,7 @@ def test_every_state_of_a_random_walk_is_that_of_the_memory_saver(saver: Turntre
         assert texts(graphs[0].get_state(ours)) == texts(graphs[1].get_state(theirs))
     histories = [[texts(s) for s in graph.get_state_history(of("t"))] for graph in graphs]
     assert histories[0] == histories[1]
-    saver._threads.clear()
+    saver._forget_all()
     assert [texts(s) for s in graphs[0].get_state_history(of("t"))] == histories[1]
 
 
@@ -146,7 +146,7 @@ def test_a_thread_is_a_session_whose_messages_are_messages(path: Path) -> None:
         graph.invoke({"messages": said}, of("support chat"))
         first = graph.get_state(of("support chat")).config
         graph.invoke({"messages": [HumanMessage("more")]}, of("support chat"))
-        saver._threads.clear()
+        saver._forget_all()
         found = graph.get_state(of("support chat")).values["messages"]
         assert found[:4] == said
         assert found[3].artifact == {"b": b"bytes"}, "what JSON has not stays what it is"
@@ -184,7 +184,7 @@ def test_what_a_node_changes_in_place_is_stored(saver: TurntreeSaver) -> None:
     graph = chat(saver, meddle)
     graph.invoke({"messages": [HumanMessage("one")]}, of("t"))
     graph.invoke({"messages": [HumanMessage("two")]}, of("t"))
-    saver._threads.clear()
+    saver._forget_all()
     found = graph.get_state(of("t")).values["messages"]
     assert (found[0].content, found[0].additional_kwargs) == ("edited 3", {"seen": 3})
 
@@ -211,7 +211,7 @@ def test_lists_of_anything_and_other_values_come_back(saver: TurntreeSaver) -> N
     graph = builder.compile(checkpointer=saver)
     for _ in range(3):
         graph.invoke({"numbers": [7]}, of("t"))
-    saver._threads.clear()
+    saver._forget_all()
     expected = {"numbers": [7, 1, 7, 3, 7, 5], "records": [{"n": [1, b"x", None]}] * 3, "note": "ü"}
     assert graph.get_state(of("t")).values == expected
 
@@ -266,7 +266,7 @@ def test_a_copy_costs_nothing_and_goes_its_own_way(saver: TurntreeSaver) -> None
     graph.invoke({"messages": [HumanMessage("other")]}, of("u"))
     saver.copy_thread("copy", "u")
     assert len(list(saver.list(of("u")))) == 9
-    saver._threads.clear()
+    saver._forget_all()
     assert sorted(len(texts(s)) for s in graph.get_state_history(of("u")))[-1] == 4
     saver.copy_thread("never was", "v")
     assert saver.get_tuple(of("v")) is None
@@ -303,6 +303,23 @@ def test_two_savers_and_many_threads_on_one_store_lose_nothing(path: Path) -> No
     assert savers[0].store.snapshot("shared").count("langgraph-writes") == 20
     for saver in savers:
         saver.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_goes_on(saver: TurntreeSaver) -> None:
+    graph = chat(saver)
+    graph.invoke({"messages": [HumanMessage("one")]}, of("t"))
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            graph.invoke({"messages": [HumanMessage("two")]}, of("t"))
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert texts(graph.get_state(of("t")))[2:] == ["two", "you said two"]
 
 
 def test_threads_of_any_name_and_errors_as_exceptions(saver: TurntreeSaver) -> None:

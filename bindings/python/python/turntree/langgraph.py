@@ -20,6 +20,7 @@ import builtins
 import heapq
 import json
 import operator
+import os
 import random
 import threading
 from collections import OrderedDict
@@ -99,9 +100,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
     ) -> None:
         super().__init__(serde=serde)
         self.store = store if isinstance(store, Store) else Store(store, actor="langgraph")
-        self._threads: OrderedDict[str, _Thread] = OrderedDict()
-        self._locks: dict[str, threading.RLock] = {}
-        self._lock = threading.Lock()
+        self._forget_all()
 
     def __enter__(self) -> TurntreeSaver:
         return self
@@ -314,9 +313,9 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
                     state.tip = change.commit()
                     return
                 except Conflict:
-                    self._threads.pop(thread, None)
+                    self._forget(thread)
                 except BaseException:
-                    self._threads.pop(thread, None)
+                    self._forget(thread)
                     raise
             raise Conflict(f"others are always faster on thread {thread}")
 
@@ -398,7 +397,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
 
     def delete_thread(self, thread_id: str) -> None:
         with self._locked(thread_id):
-            self._threads.pop(thread_id, None)
+            self._forget(thread_id)
             self.store.delete(session_name(thread_id))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -408,7 +407,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         if tip is None or source == target:
             return
         with self._locked(target_thread_id):
-            self._threads.pop(target_thread_id, None)
+            self._forget(target_thread_id)
             change = self.store.begin(target, f"copy of {source_thread_id}", expect=None)
             change.go_on_from(tip)
             try:
@@ -498,7 +497,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
 
         with self._locked(thread):
             self._commit(thread, fill)
-            self._threads.pop(thread, None)
+            self._forget(thread)
 
     def _carry(
         self, change: Transaction, snapshot: Snapshot, records: Iterable[tuple[str, bytes]]
@@ -527,24 +526,36 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
     # What is known of threads.
 
     def _locked(self, thread: str) -> threading.RLock:
-        with self._lock:
-            return self._locks.setdefault(thread, threading.RLock())
+        """The lock of a thread, and of some others."""
+        if self._process != os.getpid():
+            # Who held them in the process that this one is a fork of is not here to let them go.
+            self._forget_all()
+        return self._locks[hash(thread) % len(self._locks)]
+
+    def _forget_all(self) -> None:
+        self._threads: OrderedDict[str, _Thread] = OrderedDict()
+        self._locks = [threading.RLock() for _ in range(MAX_THREADS)]
+        self._lock = threading.Lock()
+        self._process = os.getpid()
 
     def _state(self, thread: str, snapshot: Snapshot | None) -> _Thread:
         """What is known of a thread, at a snapshot or at where it was last seen."""
         state = self._threads.get(thread)
-        if state is not None and snapshot is not None and state.tip != snapshot.id:
-            # The items are those of before, and others after them, unless history was rewritten.
-            state = None
-        if state is None:
+        if state is None or (snapshot is not None and state.tip != snapshot.id):
             if snapshot is None:
                 snapshot = self.store.newest(session_name(thread))
             items = snapshot.count(ITEMS) if snapshot else 0
-            state = self._threads[thread] = _Thread(snapshot.id if snapshot else None, items)
-        self._threads.move_to_end(thread)
-        while len(self._threads) > MAX_THREADS:
-            self._threads.popitem(last=False)
+            state = _Thread(snapshot.id if snapshot else None, items)
+        with self._lock:
+            self._threads[thread] = state
+            self._threads.move_to_end(thread)
+            while len(self._threads) > MAX_THREADS:
+                self._threads.popitem(last=False)
         return state
+
+    def _forget(self, thread: str) -> None:
+        with self._lock:
+            self._threads.pop(thread, None)
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         if current is None:

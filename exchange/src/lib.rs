@@ -45,10 +45,12 @@ pub use import::follow::{
     FollowOptions, Followed, TurnFiles, followed_branch, followed_bytes, holds_call,
 };
 pub use import::gap_limit::{MAX_GAP_BYTES, MAX_GAP_PIECES};
-pub use import::taken_back::{ClientLine, client_line, is_client_line};
+pub use import::taken_back::{ClientLine, WentBack, client_line, went_back};
 pub use insight::compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
 pub use insight::edit::{Cut, EditedConversation, EditedMessage, edit_conversation, uncompacted};
-pub use insight::intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent, rollback_language};
+pub use insight::intent::{
+    MAX_ROLLBACK_STEPS, RollbackIntent, asks_back, rollback_intent, rollback_language,
+};
 pub use insight::language::Language;
 pub use insight::lessons;
 pub use insight::offload::{OffloadOptions, Placeholder, Tail, offload};

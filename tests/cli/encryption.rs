@@ -182,6 +182,8 @@ fn a_lost_superblock_and_hooks_of_a_store_without_its_key_end_as_they_should() {
     desk.expect_session("home", &[]);
     // A hook never fails, and its log does not tell what is in the store.
     desk.ran_as("elsewhere", 0, &["hook"], &[]);
+    let said = String::from_utf8(desk.ran(0, &["hook", "log"]).stdout).unwrap();
+    assert!(said.contains("- -: read the event: "), "{said}");
     desk.expect_hidden();
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
@@ -288,16 +289,18 @@ fn circles_of_calls_that_fail_are_told() {
 
 #[test]
 fn a_loop_pauses_the_agent_once_and_asks_the_person() {
-    let client = Client::new(PROGRAM, "s-1.jsonl");
+    let mut client = Client::new(PROGRAM, "s-1.jsonl");
     let again = |turn: usize| {
         let call = claude_code(2).lines().skip(1).collect::<Vec<_>>().join("\n");
         let call = call.replace("msg-1", &format!("msg-{turn}"));
         call.replace("call-1", &format!("call-{turn}")) + "\n"
     };
-    let write = |turns: usize| {
+    let write_to = |path: &Path, turns: usize| {
         let text = claude_code(1) + &(1..turns).map(again).collect::<String>();
-        fs::write(&client.transcript, text).unwrap();
+        fs::write(path, text).unwrap();
     };
+    let transcript = client.transcript.clone();
+    let write = |turns: usize| write_to(&transcript, turns);
     let flags = ["--spiral=pause", "--rollback", "--workspace", "off"];
     let bash = || json!({"tool_name": "Bash", "tool_input": {"command": "false"}});
     write(3);
@@ -316,4 +319,11 @@ fn a_loop_pauses_the_agent_once_and_asks_the_person() {
     write(8);
     assert_eq!(client.event(&flags, "PostToolUse", bash()), None);
     assert_eq!(client.event(&flags, "PreToolUse", bash()), None);
+    // That of another agent, on a branch of its own, is another one.
+    text(&client.command(&["fork", "plan", "s-1^{turn:1}"]).output().unwrap());
+    client.branch = Some("s-1/plan");
+    client.transcript = client.root.path().join("plan.jsonl");
+    write_to(&client.transcript, 5);
+    let paused = client.event(&flags, "PreToolUse", bash()).unwrap();
+    assert_eq!(paused["continue"], false);
 }

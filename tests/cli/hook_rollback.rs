@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::{Value, json};
+use turntree::object::ObjectId;
 use turntree::repo::BranchName;
-use turntree_tests::client::{Client, files};
+use turntree_exchange::is_prompt;
+use turntree_tests::client::{Client, files, line};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 const FLAGS: &[&str] = &["--rollback"];
@@ -80,9 +82,37 @@ impl Chat {
         reason
     }
 
+    /// What a person runs in the directory of the project.
+    fn run(&self, arguments: &[&str]) -> String {
+        let mut command = self.client.command(arguments);
+        let output = command.env_remove("TURNTREE_BRANCH").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Another agent has its say from now on, on a branch of its own.
+    fn turn_to(&mut self, branch: &'static str, transcript: &str) {
+        self.client.branch = Some(branch);
+        self.client.transcript = self.client.root.path().join(transcript);
+        let known = fs::read(&self.client.transcript).unwrap_or_default();
+        fs::write(&self.client.transcript, known).unwrap();
+        self.event("SessionStart", json!({"source": "startup"}));
+    }
+
+    fn tip(&self, branch: &str) -> ObjectId {
+        self.client.repo().tip(&branch.parse().unwrap()).unwrap()
+    }
+
+    /// The prompts on the line of a branch, those that were taken back included.
+    fn prompts(&self, branch: &str) -> u64 {
+        let repo = self.client.repo();
+        repo.prompts(Some(&is_prompt)).unwrap().count(&self.tip(branch)).unwrap()
+    }
+
     fn files(&self) -> BTreeMap<String, String> {
         let entries =
             fs::read_dir(self.client.project()).unwrap().map(|entry| entry.unwrap().path());
+        let entries = entries.filter(|path| path.is_file());
         let named =
             |path: &std::path::Path| path.file_name().unwrap().to_string_lossy().into_owned();
         entries.map(|path| (named(&path), fs::read_to_string(&path).unwrap())).collect()
@@ -151,13 +181,164 @@ fn what_is_asked_afterwards_begins_with_the_files_that_came_back() {
 }
 
 #[test]
+fn the_branch_of_another_agent_is_let_alone_whatever_it_is_called() {
+    let mut chat = Chat::new();
+    chat.ask("one", "index.html", "one");
+    chat.run(&["fork", "api", "s-1"]);
+    chat.run(&["fork", "api-client", "s-1/api"]);
+    chat.turn_to("s-1/api", "server.jsonl");
+    chat.ask("The server", "server.txt", "served");
+    let api = chat.tip("s-1/api");
+    chat.turn_to("s-1/api-client", "browser.jsonl");
+    chat.ask("The browser", "browser.txt", "shown");
+    let reason = chat.back("undo that");
+    assert!(reason.contains("of s-1/api-client: The browser"), "{reason}");
+    assert_eq!(chat.tip("s-1/api"), api);
+    assert!(chat.files().contains_key("server.txt") && !chat.files().contains_key("browser.txt"));
+
+    // Nor when the other one went back to where this one begins.
+    chat.run(&["fork", "web", "s-1"]);
+    chat.run(&["fork", "web-client", "s-1/web"]);
+    chat.run(&["rollback", "--session", "s-1", "--branch", "web"]);
+    let web = chat.tip("s-1/web");
+    chat.turn_to("s-1/web-client", "web.jsonl");
+    let reason = chat.back("undo that");
+    assert!(reason.contains("of s-1/web-client: one"), "{reason}");
+    assert_eq!(chat.tip("s-1/web"), web);
+}
+
+#[test]
+fn an_agent_with_a_branch_of_its_own_goes_on_beside_what_was_taken_back() {
+    let mut chat = Chat::new();
+    chat.ask("one", "index.html", "one");
+    chat.run(&["fork", "plan", "s-1"]);
+    chat.turn_to("s-1/plan", "plan.jsonl");
+    chat.ask("two", "a.txt", "2");
+    chat.ask("three", "a.txt", "3");
+    let reason = chat.back("/rollback 2");
+    assert!(reason.contains("before prompt 2 of s-1/plan: two"), "{reason}");
+    assert_eq!(chat.files(), these(&[("index.html", "one")]));
+    let back = chat.tip("s-1/plan");
+
+    let told = chat.ask("four", "b.txt", "4").unwrap();
+    let told = told["systemMessage"].as_str().unwrap();
+    assert!(told.contains("s-1/plan was rolled back") && told.contains("as s-1/plan-client"));
+    assert_eq!(chat.ask("five", "b.txt", "5"), None, "told once");
+    assert_eq!(chat.tip("s-1/plan"), back, "nothing is played again");
+    assert_eq!((chat.prompts("s-1/plan"), chat.prompts("s-1/plan-client")), (3, 5));
+    let now = these(&[("index.html", "one"), ("b.txt", "5")]);
+    assert_eq!(files(&chat.client.repo(), &chat.tip("s-1/plan-client")), now);
+
+    // Going back once more is of what this agent did, and so is what follows that.
+    let reason = chat.back("undo that");
+    assert!(reason.contains("of s-1/plan-client: five"), "{reason}");
+    chat.ask("six", "c.txt", "6");
+    let now = these(&[("index.html", "one"), ("b.txt", "4"), ("c.txt", "6")]);
+    assert_eq!(files(&chat.client.repo(), &chat.tip("s-1/plan-client-client")), now);
+    assert_eq!(chat.prompts("s-1/plan-client-client"), 6);
+
+    // Another agent remembers nothing of it: it is on the branch that it was told.
+    chat.turn_to("s-1/plan", "another.jsonl");
+    assert_eq!(chat.ask("seven", "d.txt", "7"), None);
+    let repo = chat.client.repo();
+    let turns = line(&repo, &chat.tip("s-1/plan"));
+    assert!(turns.contains(&back) && chat.prompts("s-1/plan") == 4);
+    assert_eq!(repo.branches().len(), 4, "{:?}", repo.branches());
+}
+
+#[test]
+fn what_a_command_took_back_is_not_played_again_by_the_next_event() {
+    let mut chat = Chat::new();
+    chat.ask("one", "a.txt", "1");
+    chat.run(&["fork", "plan", "s-1"]);
+    chat.ask("two", "a.txt", "2");
+    chat.ask("three", "a.txt", "3");
+    // Twice, and the client has all of it.
+    chat.run(&["rollback"]);
+    chat.run(&["rollback"]);
+    assert_eq!(chat.files()["a.txt"], "1");
+    let back = chat.tip("s-1/main");
+    chat.ask("four", "b.txt", "4");
+    assert_eq!((chat.tip("s-1/main"), chat.prompts("s-1/main-client")), (back, 4));
+
+    // A branch to which an agent came by itself, and that has nothing of it now.
+    chat.turn_to("s-1/plan", "plan.jsonl");
+    chat.ask("five", "c.txt", "5");
+    chat.run(&["rollback", "--session", "s-1", "--branch", "plan"]);
+    let back = chat.tip("s-1/plan");
+    // The agent is at work, and nobody says anything.
+    let said = json!([{"type": "text", "text": "and more"}]);
+    let message = json!({"role": "assistant", "id": "m-more", "content": said});
+    chat.record(json!({"type": "assistant", "message": message}));
+    chat.event("Stop", json!({}));
+    assert_eq!((chat.tip("s-1/plan"), chat.prompts("s-1/plan-client")), (back, 2));
+}
+
+#[test]
+fn the_files_of_a_worktree_go_back_on_whatever_line_its_agent_is() {
+    let mut chat = Chat::new();
+    chat.ask("one", "index.html", "one");
+    chat.run(&["fork", "plan", "--worktree", "../plan"]);
+    chat.client.place = "plan";
+    chat.client.transcript = chat.client.root.path().join("plan.jsonl");
+    fs::write(&chat.client.transcript, "").unwrap();
+    chat.ask("two", "index.html", "two");
+    let reason = chat.back("undo that");
+    assert!(reason.contains("of s-1/plan: two"), "{reason}");
+    assert_eq!(chat.files(), these(&[("index.html", "one")]));
+    chat.ask("three", "index.html", "three");
+    let reason = chat.back("undo that");
+    assert!(reason.contains("of s-1/plan-client: three"), "{reason}");
+    assert_eq!(chat.files(), these(&[("index.html", "one")]));
+}
+
+#[test]
+fn a_prompt_that_cannot_go_back_is_kept_from_the_agent_too() {
+    let mut chat = Chat::new();
+    chat.ask("one", "a.txt", "1");
+    let superblock = chat.client.store().join("superblock");
+    fs::write(&superblock, "no superblock").unwrap();
+    let said = |prompt: &str| {
+        let event = chat.client.payload("UserPromptSubmit", json!({"prompt": prompt}));
+        let output = chat.client.give(FLAGS, event.to_string().as_bytes());
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let told: Value = serde_json::from_str(&said("undo that")).unwrap();
+    assert_eq!(told["decision"], "block", "{told}");
+    let reason = told["reason"].as_str().unwrap();
+    assert!(reason.contains("nothing was changed") && reason.contains("superblock"), "{reason}");
+    assert_eq!((said("go on"), chat.files()["a.txt"].as_str()), (String::new(), "1"));
+}
+
+#[test]
+fn what_a_rollback_did_not_come_to_write_is_written_by_the_command_that_it_names() {
+    let mut chat = Chat::new();
+    chat.ask("one", "a.txt", "1");
+    chat.ask("two", "a.txt", "2");
+    chat.back("undo that");
+    // As if it had been stopped before the file.
+    chat.client.write("a.txt", "2");
+    chat.run(&["restore", "s-1/main", "--session", "s-1", "--branch", "main"]);
+    assert_eq!(chat.files()["a.txt"], "1");
+    let before = chat.prompts("s-1/main");
+    assert!(chat.back("undo that").contains("prompt 1"), "it is no step");
+    assert_eq!(before, 2);
+}
+
+#[test]
 fn no_more_is_taken_back_than_there_is_and_others_are_not_listened_to() {
     let mut chat = Chat::new();
     chat.ask("one", "a.txt", "1");
     let reason = chat.back("/rollback 150");
     assert!(reason.contains("nothing was changed") && reason.contains("has 1 prompt"), "{reason}");
     assert_eq!(chat.files()["a.txt"], "1");
-    for said in ["how do I undo a commit?", "undo the last commit", "please do not undo that"] {
+    for said in [
+        "how do I undo a commit?",
+        "undo the last commit",
+        "please do not undo that",
+        "revert the last 3 commits",
+    ] {
         assert_eq!(chat.client.event(FLAGS, "UserPromptSubmit", json!({"prompt": said})), None);
     }
     let quiet = chat.client.event(&[], "UserPromptSubmit", json!({"prompt": "undo that"}));

@@ -20,6 +20,10 @@ pub struct Client {
     pub root: tempfile::TempDir,
     /// The transcript of its agent.
     pub transcript: PathBuf,
+    /// The branch that its agent was told to work on.
+    pub branch: Option<&'static str>,
+    /// The name of the directory that its agent works in.
+    pub place: &'static str,
 }
 
 impl Client {
@@ -30,12 +34,12 @@ impl Client {
         fs::create_dir(root.path().join("project")).unwrap();
         fs::create_dir(root.path().join("home")).unwrap();
         let transcript = root.path().join(transcript);
-        Self { program, root, transcript }
+        Self { program, root, transcript, branch: None, place: "project" }
     }
 
     /// The directory that its agent works in.
     pub fn project(&self) -> PathBuf {
-        self.root.path().join("project")
+        self.root.path().join(self.place)
     }
 
     /// Its store.
@@ -54,7 +58,8 @@ impl Client {
             .env_clear()
             .env("HOME", self.root.path().join("home"))
             .envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_MAINTENANCE", "off")])
-            .env("TURNTREE_ACTOR", "somebody");
+            .env("TURNTREE_ACTOR", "somebody")
+            .envs(self.branch.map(|branch| ("TURNTREE_BRANCH", branch)));
         command
     }
 

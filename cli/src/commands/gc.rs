@@ -13,6 +13,7 @@ use crate::porcelain::forgetting::{self, Forgetting};
 use crate::porcelain::patience::Patience;
 use crate::porcelain::store_budget;
 use crate::program::invocation::{Invocation, stamp};
+use crate::program::store_keys::has_keys;
 use crate::program::store_log::append;
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::json;
@@ -22,6 +23,9 @@ use crate::view::render::size;
 
 /// The log of maintenance that ran in the background, in the store.
 pub(super) const LOG_FILE: &str = "maintenance.log";
+
+/// Stands for a message in the log of an encrypted store: a message may name what is in it.
+const HIDDEN: &str = "something went wrong; the store is encrypted, so the log does not say what";
 
 /// The actor of what runs by itself.
 const MAINTENANCE: &str = "maintenance";
@@ -98,8 +102,9 @@ impl Gc {
             Ok(auto::step(&repo, &stamp)?)
         });
         if let Err(failure) = done {
+            let message = if has_keys(&dir) { HIDDEN.to_owned() } else { failure.message() };
             // There is nobody left to tell that this cannot be written either.
-            let _ = append(&dir.join(LOG_FILE), &failure.message());
+            let _ = append(&dir.join(LOG_FILE), &message);
         }
         Ok(Answer::Yes)
     }

@@ -75,7 +75,6 @@ pub(super) fn learned(
 
 /// A loop that the newest turn is in.
 pub(super) struct Circle {
-    session: String,
     /// The first and the last turn that show it.
     first: u64,
     last: u64,
@@ -105,8 +104,7 @@ pub(super) fn circle(
     let Some((first, last)) = ends.filter(|(_, last)| **last == newest.turn) else {
         return Ok(None);
     };
-    let (session, back) = (newest.session, found.rollback_to);
-    Ok(Some(Circle { session, first: *first, last: *last, back }))
+    Ok(Some(Circle { first: *first, last: *last, back: found.rollback_to }))
 }
 
 impl Circle {
@@ -125,15 +123,16 @@ impl Circle {
         )
     }
 
-    /// Stops the agent and asks the person, once for each loop: whoever lets the agent go on knows of it.
-    /// A person who can go back in the chat is told how.
+    /// Stops the agent and asks the person, once for each loop of its `branch`: whoever lets the agent go
+    /// on knows of it. A person who can go back in the chat is told how.
     pub(super) fn stop(
         &self,
         repo: &Repository,
         event: &HookEvent,
+        branch: &BranchName,
         in_chat: bool,
     ) -> Result<Option<String>> {
-        let name = format!("paused {}", self.session);
+        let name = format!("paused {branch}");
         let known = read_note(repo.store(), &name);
         let known = known.and_then(|last| std::str::from_utf8(&last).ok()?.parse().ok());
         if known.is_some_and(|last: u64| self.first <= last) {

@@ -16,10 +16,10 @@ use std::time::Duration;
 use turntree::Result;
 use turntree::context::Builder;
 use turntree::object::Trigger;
-use turntree::repo::{BranchName, Repository, SnapshotDraft};
+use turntree::repo::{BranchName, SnapshotDraft};
 use turntree::workspace::{ChangeKind, RewindReport};
 use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent};
-use turntree_exchange::{RollbackIntent, client_line, is_client_line, rollback_intent};
+use turntree_exchange::{Followed, RollbackIntent, asks_back, client_line, went_back};
 
 use super::turn::HookTurn;
 use crate::porcelain::rewind::{RewindRun, checked};
@@ -37,16 +37,25 @@ const MAX_NAMED: usize = 10;
 
 /// Returns what a prompt asks for when it asks to go back.
 pub(super) fn asked_back(event: &HookEvent) -> Option<RollbackIntent> {
-    rollback_intent(event.prompt.as_deref()?)
+    asks_back(event.prompt.as_deref()?)
+}
+
+/// Says that going back did not come so far as to change anything, when it is stopped.
+pub(super) fn stopped(event: &HookEvent) -> Option<String> {
+    event.refusal(
+        "turntree: going back was stopped, and nothing was changed. 'turntree hook log' says why.",
+    )
+}
+
+/// Says why there was no going back.
+pub(super) fn refusal(event: &HookEvent, failure: &Failure) -> Option<String> {
+    event.refusal(&told_failure(failure))
 }
 
 impl HookTurn<'_> {
     /// Goes back, and returns what the client is told in place of the prompt. Whatever comes of it, the
     /// agent does not see the prompt.
     pub(super) fn go_back(&self) -> Option<String> {
-        let stopped =
-            "turntree: going back was stopped after a minute. 'turntree rollback' finishes it.";
-        self.watch.say_at_end(self.event.refusal(stopped));
         let reason = match self.went_back() {
             Ok(Some(reason)) => reason,
             Ok(None) => {
@@ -61,7 +70,7 @@ impl HookTurn<'_> {
         let (Some(taken), Some(intent)) = (self.take()?, self.back) else { return Ok(None) };
         self.watch.doing("go back");
         let repo = self.repo;
-        let branch = gone_back(repo, &taken.branch)?.unwrap_or(taken.branch);
+        let branch = self.gone_back(&taken.branch)?.unwrap_or(taken.branch);
         let request = RollbackRequest {
             branch: branch.clone(),
             target: intent.into(),
@@ -72,17 +81,49 @@ impl HookTurn<'_> {
         };
         let rewind = request.rewind(repo, |branch| {
             let Some(tip) = repo.tip(branch) else { return Ok(None) };
-            let dir = workspace_of(repo, branch, &tip)?;
+            // The directory of an agent is that of its branch, on whatever line it goes on.
+            let dir = workspace_of(repo, self.onto.as_ref().unwrap_or(branch), &tip)?;
             dir.map(|dir| checked(&dir, false)).transpose()
         })?;
+        let turn = repo.commit(&rewind.restore.from)?.turn;
         let planned = rewind.look(repo)?;
+        // The branch is back before its files are.
+        self.watch.say_at_end(self.event.refusal(&format!(
+            "turntree: going back was stopped on its way: 'turntree restore {branch} --session {} \
+             --branch {}' writes the rest of the files.",
+            branch.session(),
+            branch.branch(),
+        )));
         let done = rewind.apply(repo, planned)?;
-        Ok(Some(told(repo, self.event, &rewind, &done)?))
+        Ok(Some(told(self.event, &rewind, turn, &done)))
     }
 
     /// Returns whether the person goes on with another prompt.
     pub(super) fn says_more(&self) -> bool {
-        self.event.moment == EventKind::Prompt && self.back.is_none() && self.onto.is_none()
+        self.event.moment == EventKind::Prompt && self.back.is_none()
+    }
+
+    /// Returns whether the client still has what was taken back of `branch`. Where several agents may
+    /// come and go, its transcript tells.
+    fn remembers(&self, branch: &BranchName, followed: Option<&Followed>) -> bool {
+        self.onto.as_ref() != Some(branch) || followed.is_some_and(|followed| followed.was_longer)
+    }
+
+    /// The branch that went back and with which the client goes on as `line`, while nobody has asked
+    /// for anything there since. That of an agent which was told its branch is no line of another one.
+    fn gone_back(&self, line: &BranchName) -> Result<Option<BranchName>> {
+        if self.onto.as_ref() == Some(line) {
+            return Ok(None);
+        }
+        let repo = self.repo;
+        let Some(back) = went_back(repo, line)?.filter(|back| !back.has_turns) else {
+            return Ok(None);
+        };
+        let (Some(own), Some(other)) = (repo.tip(line), repo.tip(&back.branch)) else {
+            return Ok(None);
+        };
+        let is_silent = prompts_at(repo, &own)? == prompts_at(repo, &other)?;
+        Ok(is_silent.then_some(back.branch))
     }
 
     /// Begins the line with which the client goes on after its branch went back, with the files of
@@ -90,10 +131,12 @@ impl HookTurn<'_> {
     pub(super) fn go_on(
         &self,
         branch: &BranchName,
-        beside: Option<BranchName>,
+        followed: Option<&Followed>,
     ) -> Result<(BranchName, Option<BranchName>)> {
         let repo = self.repo;
-        let (line, base, back) = match (gone_back(repo, branch)?, client_line(repo, branch)?) {
+        let beside = followed.and_then(|followed| followed.beside.clone());
+        let line = client_line(repo, branch)?.filter(|_| self.remembers(branch, followed));
+        let (line, base, back) = match (self.gone_back(branch)?, line) {
             (Some(back), _) => (branch.clone(), repo.tip(branch), back),
             (None, Some(line)) => (line.branch, Some(line.base), branch.clone()),
             (None, None) => return Ok((branch.clone(), beside)),
@@ -114,26 +157,9 @@ impl HookTurn<'_> {
     }
 }
 
-/// The branch that went back and with which the client goes on as `line`, while nobody has asked for
-/// anything there since.
-fn gone_back(repo: &Repository, line: &BranchName) -> Result<Option<BranchName>> {
-    let Some(tip) = repo.tip(line) else { return Ok(None) };
-    for (branch, other) in repo.branches() {
-        if is_client_line(line, &branch) && prompts_at(repo, &other)? == prompts_at(repo, &tip)? {
-            return Ok(Some(branch));
-        }
-    }
-    Ok(None)
-}
-
 /// The answer after a rollback: where it went, what it wrote, and how to go on.
-fn told(
-    repo: &Repository,
-    event: &HookEvent,
-    rewind: &RewindRun,
-    done: &RewindReport,
-) -> Result<String> {
-    let (branch, turn) = (&rewind.restore.branch, repo.commit(&rewind.restore.from)?.turn);
+fn told(event: &HookEvent, rewind: &RewindRun, turn: u64, done: &RewindReport) -> String {
+    let branch = &rewind.restore.branch;
     let mut text = match &rewind.before_prompt {
         Some(prompt) => format!(
             "turntree went back to before prompt {} of {branch}: {}\n",
@@ -159,7 +185,7 @@ fn told(
         text,
         "\n{question} Say it in your next prompt; 'turntree lesson add --note TEXT' keeps it."
     );
-    Ok(text)
+    text
 }
 
 fn write_files(text: &mut String, done: &RewindReport) {

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use turntree::repo::{BranchName, Repository, Signature};
 use turntree::workspace::Claim;
+use turntree_exchange::RollbackIntent;
 use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent, MAX_EVENT_BYTES};
 use turntree_exchange::agents::session_name;
 
 use super::advice::{READ_BACK, circle, learned, shorten, told_beside};
-use super::back::{BACK_TIME, asked_back};
+use super::back::{BACK_TIME, asked_back, refusal, stopped};
 use super::files::HookFiles;
 use super::steps::Taken;
 use super::turn::{HookTurn, kind_of};
@@ -62,19 +63,22 @@ pub(crate) fn take(run: &mut Invocation, behaviour: Behaviour) {
     // The message of a panic may have content in it, so only its place is kept.
     panic::set_hook(Box::new(move |info| {
         noted.note(&format!("panic at {}", place(info.location())));
+        noted.say_last_word();
         std::process::exit(Exit::Success as i32);
     }));
-    match answer(run, behaviour, &watch) {
+    match heard(run, behaviour, &watch) {
         Ok(Some(answer)) => {
             // Who does not listen has what it wants.
             let _ = writeln!(io::stdout(), "{answer}");
         }
-        Err(Failure::Library { error, .. }) => watch.note(&kind_of(&error)),
-        Ok(None) | Err(Failure::Output(_)) => {}
+        Ok(None) => {}
+        Err(failure) => note(&watch, &failure),
     }
 }
 
-fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<Option<String>> {
+/// Reads an event, and returns what is answered. A prompt that asks to go back is kept from the agent
+/// whatever comes of it.
+fn heard(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<Option<String>> {
     let began = Instant::now();
     let mut bytes = Vec::new();
     let read = io::stdin().take(MAX_EVENT_BYTES as u64 + 1).read_to_end(&mut bytes);
@@ -91,21 +95,47 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
         None => time_for(event.moment),
     };
     watch.expect(event.dialect.name(), event.name, began + time);
+    if back.is_none() {
+        return answer(run, behaviour, &event, back, watch);
+    }
+    watch.say_at_end(stopped(&event));
+    let answered = answer(run, behaviour, &event, back, watch);
+    Ok(answered.unwrap_or_else(|failure| {
+        note(watch, &failure);
+        refusal(&event, &failure)
+    }))
+}
+
+/// Writes into the log what went wrong.
+fn note(watch: &Watch, failure: &Failure) {
+    if let Failure::Library { error, .. } = failure {
+        watch.note(&kind_of(error));
+    }
+}
+
+fn answer(
+    run: &mut Invocation,
+    behaviour: Behaviour,
+    event: &HookEvent,
+    back: Option<RollbackIntent>,
+    watch: &Watch,
+) -> Result<Option<String>> {
     let stamp = Signature { actor: format!("hook/{}", event.dialect.name()), ..stamp()? };
     let is_settled = behaviour.background && ending::is_end(event.moment);
     let settled = is_settled.then_some(stamp.time);
-    let Some(_claim) = claim(run, &event, behaviour, watch)? else { return Ok(None) };
+    let Some(_claim) = claim(run, event, behaviour, watch)? else { return Ok(None) };
     watch.doing("open the store");
     run.keep_quiet();
     // What works behind the back makes no store where one was taken away.
     let repo = if behaviour.background { run.open()? } else { run.open_or_create()? };
     let dir = repo.store().dir().to_owned();
-    watch.arm(&dir, rest(&event, behaviour));
+    // A rollback is not left to a process that nobody hears.
+    watch.arm(&dir, rest(event, behaviour).filter(|_| back.is_none()));
     if !behaviour.background {
-        calls::note(repo.store(), &event)?;
+        calls::note(repo.store(), event)?;
     }
 
-    let worktree = worktree_of(&repo, &event);
+    let worktree = worktree_of(&repo, event);
     let onto = match &worktree {
         _ if has_own_branch() => Some(repo.head()?.branch),
         Some((_, branch)) => branch.clone(),
@@ -113,10 +143,10 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     };
     let (looks, has_time) = (behaviour.workspace, behaviour.background);
     let root = worktree.map(|(dir, _)| dir);
-    let files = HookFiles::new(&event, looks, has_time, onto.is_some(), root);
+    let files = HookFiles::new(event, looks, has_time, onto.is_some(), root);
     let turn = HookTurn {
         repo: &repo,
-        event: &event,
+        event,
         files: &files,
         stamp: stamp.clone(),
         onto,
@@ -149,17 +179,19 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     }
     watch.doing("put away a long output");
     let output = match behaviour.offload {
-        Some(threshold) => shorten(&repo, &event, threshold, &stamp)?,
+        Some(threshold) => shorten(&repo, event, threshold, &stamp)?,
         None => None,
     };
     watch.doing("look for circles");
-    let circle = match tip.filter(|_| behaviour.spiral) {
-        Some(tip) => circle(&repo, &event, &tip)?,
+    // Before a call an agent can be stopped, and told nothing.
+    let looks = behaviour.pauses || event.moment != EventKind::BeforeTool;
+    let circle = match tip.filter(|_| behaviour.spiral && looks) {
+        Some(tip) => circle(&repo, event, &tip)?,
         None => None,
     };
     let circle = match circle {
         Some(circle) if behaviour.pauses && event.stop("").is_some() => {
-            if let Some(stopped) = circle.stop(&repo, &event, behaviour.rollback)? {
+            if let Some(stopped) = circle.stop(&repo, event, &branch, behaviour.rollback)? {
                 return Ok(Some(stopped));
             }
             None
@@ -168,7 +200,7 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     };
     watch.doing("tell lessons");
     let learned = match tip.filter(|_| behaviour.lessons) {
-        Some(tip) => learned(&repo, &event, &tip)?,
+        Some(tip) => learned(&repo, event, &tip)?,
         None => None,
     };
     let advice = [learned, circle, output.is_some().then(|| READ_BACK.to_owned())];

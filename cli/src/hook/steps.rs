@@ -48,10 +48,9 @@ impl HookTurn<'_> {
         let branch = followed.as_ref().map_or(main, |followed| followed.branch.clone());
         let of_agent = event.main.as_deref();
         self.watch.doing("go on after a rollback");
-        let beside = followed.as_ref().and_then(|it| it.beside.clone());
         let (branch, beside) = match of_agent.is_none() && self.says_more() {
-            true => self.again(|| self.go_on(&branch, beside.clone()))?,
-            false => (branch, beside),
+            true => self.again(|| self.go_on(&branch, followed.as_ref()))?,
+            false => (branch, followed.as_ref().and_then(|it| it.beside.clone())),
         };
         self.watch.doing("look at the workspace");
         // Files that no turn of the transcript has yet.

@@ -60,9 +60,7 @@ impl Watch {
         }
         self.note("took too long");
         self.hand_over();
-        if let Some(word) = self.look(|state| state.last_word.take()) {
-            let _ = writeln!(std::io::stdout(), "{word}");
-        }
+        self.say_last_word();
         // The main thread waits for something that may never come.
         std::process::exit(0);
     }
@@ -89,6 +87,13 @@ impl Watch {
             state.dir = Some(dir.to_owned());
             state.rest = rest;
         });
+    }
+
+    /// Tells the client what it is told when this process ends before its work does.
+    pub(super) fn say_last_word(&self) {
+        if let Some(word) = self.look(|state| state.last_word.take()) {
+            let _ = writeln!(std::io::stdout(), "{word}");
+        }
     }
 
     /// The client is told this when the time is up.

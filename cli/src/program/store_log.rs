@@ -7,19 +7,14 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use turntree::Error;
 
-use super::store_keys::has_keys;
 use crate::view::clock;
 use crate::view::error::Result;
 
 /// Bytes of a log after which its older half goes.
 pub(crate) const MAX_LOG_BYTES: usize = 64 << 10;
 
-/// Stands for a message in the log of an encrypted store: a message may name what is in it.
-const HIDDEN: &str = "something went wrong; the store is encrypted, so the log does not say what";
-
-/// Adds a line with the time to a log, whose older half goes when it gets too long.
+/// Adds a line with the time to a log, which is never encrypted and whose older half goes when it gets too long.
 pub(crate) fn append(log: &Path, message: &str) -> Result<()> {
-    let message = if log.parent().is_some_and(has_keys) { HIDDEN } else { message };
     let failed = |error| Error::io(format!("write {}", log.display()), error);
     let line = format!("{} {}\n", clock::rfc3339(clock::now()?), message.replace('\n', " "));
     // A store may come from others: a link in its place is not followed, a pipe not waited for.

@@ -29,7 +29,7 @@ use turntree::repo::{BranchName, Repository, Signature, Transaction};
 use super::captures::Captures;
 use super::finish::imported_tip;
 use super::redacted::redacted;
-use super::resume::{Line, Relation, ResumePoint, describe, find_resume_point};
+use super::resume::{KnownFile, Line, Relation, ResumePoint, describe, find_resume_point};
 use super::rewind::begins;
 use super::source::entries;
 use super::transcript::TranscriptImport;
@@ -58,8 +58,8 @@ pub type TurnFiles<'f> = dyn FnMut(&mut Transaction<'_>, &Context, &mut Builder)
 pub struct FollowOptions<'a> {
     /// The session it becomes, or continues.
     pub session: String,
-    /// The branch of that session on which it goes in, whatever its records are; without one it is
-    /// the branch that knows it.
+    /// The branch of that session on which it goes in, whatever its records are, or beside it after a
+    /// rollback; without one it is the branch that knows it.
     pub onto: Option<BranchName>,
     /// The author and time. Records without a time get this one.
     pub stamp: Signature,
@@ -82,6 +82,8 @@ pub struct Followed {
     pub branch: BranchName,
     /// The branch that went back, when this one begins now: it is what the client goes on with.
     pub beside: Option<BranchName>,
+    /// True if the file has turns that were taken back of the branch, and nothing else since.
+    pub was_longer: bool,
     /// Its newest commit.
     pub head: ObjectId,
     /// True if the branch moved.
@@ -205,6 +207,8 @@ struct Progress<'r> {
     branch: BranchName,
     /// The branch that this one was taken back of, when it begins now.
     beside: Option<BranchName>,
+    /// The file has turns that were taken back of the branch.
+    was_longer: bool,
     /// The old tip of the branch.
     tip: Option<ObjectId>,
     /// Bytes of the file that the source has; nothing when that has more than the file.
@@ -215,7 +219,10 @@ struct Progress<'r> {
 impl<'r, R: Read + Seek> Follower<'r, '_, R> {
     /// Goes on from the notes of the last time; nothing when they are not of this branch and file.
     fn resume(&mut self, notes: Notes) -> Result<Option<Progress<'r>>> {
-        let is_there = self.options.onto.as_ref().is_none_or(|branch| *branch == notes.branch);
+        let is_there = match &self.options.onto {
+            Some(branch) => Line::Branch(branch).has(self.repo, &notes.branch)?,
+            None => true,
+        };
         let is_known = notes.session == self.options.session && notes.format == self.format.name;
         let is_known = is_known && is_there;
         let new = self.end.checked_sub(notes.offset).filter(|new| *new <= MAX_NEW_BYTES);
@@ -253,7 +260,8 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             run.apply(piece, events)?;
         }
         let (branch, beside, tip) = (notes.branch, None, Some(notes.head));
-        Ok(Some(Progress { run, branch, beside, tip, offset: Some(self.end), was_quick: true }))
+        let (was_longer, offset, was_quick) = (false, Some(self.end), true);
+        Ok(Some(Progress { run, branch, beside, was_longer, tip, offset, was_quick }))
     }
 
     /// Returns true if the file has at `offset`, and before, what the source ends with.
@@ -371,9 +379,11 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let relation = find_resume_point(repo, line, format, &mut pieces, |piece| {
             write_piece(&mut staging, format.side_paths, piece)
         })?;
-        let (mut point, is_known) = match relation {
-            Relation::Resumed(point) => (*point, false),
-            Relation::Known(branch, head) => (whole_source(repo, branch, head)?, true),
+        let (mut point, is_known, was_longer) = match relation {
+            Relation::Resumed(point) => (*point, false, false),
+            Relation::Known(KnownFile { branch, head, was_longer }) => {
+                (whole_source(repo, branch, head)?, true, was_longer)
+            }
         };
         let (branch, tip) = (point.branch.clone(), staging.tip(&point.branch));
         let beside = point.beside.clone();
@@ -403,12 +413,13 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         run.end()?;
         // A branch may have more than the file.
         let offset = (!is_known || run.known_bytes == self.end).then_some(self.end);
-        Ok(Some(Progress { run, branch, beside, tip, offset, was_quick: false }))
+        let was_quick = false;
+        Ok(Some(Progress { run, branch, beside, was_longer, tip, offset, was_quick }))
     }
 
     /// Commits the last turn as far as it goes, and makes all of it durable.
     fn finish(mut self, progress: Progress<'r>) -> Result<Followed> {
-        let Progress { mut run, branch, beside, tip, offset, was_quick } = progress;
+        let Progress { mut run, branch, beside, was_longer, tip, offset, was_quick } = progress;
         let writer = &mut run.writer;
         if let Some(moment) = self.options.settled {
             writer.captures.reach_until(moment);
@@ -441,7 +452,8 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             let (session, format) = (self.options.session, self.format.name.to_owned());
             Notes { session, format, branch: branch.clone(), head, offset, open, parser }.encode()
         });
-        Ok(Followed { branch, beside, head, moved, new_bytes, files: tree, was_quick, notes })
+        let files = tree;
+        Ok(Followed { branch, beside, was_longer, head, moved, new_bytes, files, was_quick, notes })
     }
 
     /// Returns true if the transcript has the call after which files are told, if they are told

@@ -14,7 +14,7 @@ use turntree::tree::List;
 
 use super::rewind::{begins, free_name};
 use super::source::entries;
-use super::taken_back::{client_branch, taken_back};
+use super::taken_back::{client_branch, is_line_of, taken_back};
 use crate::import::source::source_kind;
 use crate::model::format::RecordFormat;
 use crate::text::piece::Piece;
@@ -22,9 +22,17 @@ use crate::text::piece::Piece;
 /// The relation of a file to a session.
 pub(crate) enum Relation {
     /// Every record is known: the branch has it, and nothing is to be done.
-    Known(BranchName, ObjectId),
+    Known(KnownFile),
     /// Something follows that the branch does not have.
     Resumed(Box<ResumePoint>),
+}
+
+/// The branch that knows every record of a file.
+pub(crate) struct KnownFile {
+    pub(crate) branch: BranchName,
+    pub(crate) head: ObjectId,
+    /// The file has turns that were taken back of the branch.
+    pub(crate) was_longer: bool,
 }
 
 /// The point where a file resumes, and the pieces that were read to find it.
@@ -60,15 +68,15 @@ pub(crate) struct ResumePoint {
 pub(crate) enum Line<'a> {
     /// Whichever branch of the session knows it.
     Session(&'a str),
-    /// This branch: a transcript that it does not know goes on top of it.
+    /// This branch, or a line of its client: a transcript that they do not know goes on top of it.
     Branch(&'a BranchName),
 }
 
 impl Line<'_> {
-    fn has(self, branch: &BranchName) -> bool {
+    pub(super) fn has(self, repo: &Repository, branch: &BranchName) -> Result<bool> {
         match self {
-            Line::Session(session) => branch.session() == session,
-            Line::Branch(name) => branch == name,
+            Line::Session(session) => Ok(branch.session() == session),
+            Line::Branch(name) => Ok(branch == name || is_line_of(repo, branch, name)?),
         }
     }
 }
@@ -161,7 +169,9 @@ impl Candidate<'_> {
     fn known(&self, repo: &Repository) -> Result<Relation> {
         let branch = self.beside.as_ref().unwrap_or(&self.branch);
         let tip = if self.beside.is_some() { repo.tip(branch) } else { None };
-        Ok(Relation::Known(branch.clone(), tip.unwrap_or(self.tip)))
+        let was_longer = self.beside.is_some() && self.common > 0;
+        let (branch, head) = (branch.clone(), tip.unwrap_or(self.tip));
+        Ok(Relation::Known(KnownFile { branch, head, was_longer }))
     }
 
     /// Returns true if the file has every record of this branch.
@@ -334,11 +344,10 @@ fn candidates<'r>(
 ) -> Result<Vec<Candidate<'r>>> {
     let (mut candidates, mut taken) = (Vec::new(), Vec::new());
     for (branch, tip) in repo.branches() {
-        if !line.has(&branch) {
+        if !line.has(repo, &branch)? {
             continue;
         }
-        let of_session = matches!(line, Line::Session(_));
-        if let Some(tip) = taken_back(repo, format, &tip)?.filter(|_| of_session) {
+        for tip in taken_back(repo, format, &tip)? {
             let list = repo.context(&tip)?.list(repo.store(), SOURCE)?;
             let name = client_branch(repo, &branch)?;
             taken.push(candidate(repo, name, Some(branch.clone()), tip, list));

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use turntree::context::{Context, MAIN_AGENT, SOURCE};
 use turntree::error::{ErrorKind, Result};
-use turntree::object::{Commit, ObjectId, Trigger};
+use turntree::object::{Commit, ObjectId, ObjectSource, Trigger};
 use turntree::repo::{BranchName, Transaction};
 use turntree::tree::List;
 
@@ -173,9 +173,10 @@ fn context_of(change: &Transaction<'_>, commit: &Commit) -> Result<Option<Contex
     }
 }
 
-/// Returns true if `source` begins with `part`: records name themselves, so the last one tells.
-fn is_beginning(change: &Transaction<'_>, part: &List, source: &List) -> Result<bool> {
+/// Returns true if `source` begins with `part`, which has something: records name themselves, so the
+/// last one tells.
+pub(super) fn is_beginning(objects: &dyn ObjectSource, part: &List, source: &List) -> Result<bool> {
     let Some(last) = part.len().checked_sub(1) else { return Ok(false) };
-    let (here, there) = (part.get(change, last)?, source.get(change, last)?);
+    let (here, there) = (part.get(objects, last)?, source.get(objects, last)?);
     Ok(here.map(|item| item.link.id) == there.map(|item| item.link.id))
 }

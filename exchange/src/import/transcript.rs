@@ -29,7 +29,7 @@ use super::finish::{finish_import, imported_tip};
 use super::fork::{ForkStep, Forking};
 use super::gap_limit::GapLimit;
 use super::redacted::redacted;
-use super::resume::{Line, Relation, ResumePoint, find_resume_point};
+use super::resume::{KnownFile, Line, Relation, ResumePoint, find_resume_point};
 use super::source::{SourceReader, write_piece};
 use super::turns::TurnWriter;
 use super::unread::Unread;
@@ -69,7 +69,7 @@ pub(crate) fn import_transcript(
         })?;
     let point = match relation {
         Relation::Resumed(point) => *point,
-        Relation::Known(branch, head) => {
+        Relation::Known(KnownFile { branch, head, .. }) => {
             drop(pieces);
             let report =
                 ImportReport { input_bytes, ..ImportReport::unchanged(branch, head, format.name) };

@@ -14,6 +14,10 @@
 //! one not behind a `not`: to take back what was not meant to be is worse than to be told again. The
 //! rules are those proposed for open-codesign, except that a negation is none of its business there.
 //!
+//! A hook hears all that a person says, and acts on it unasked. So [`asks_back`] takes a wish without a
+//! slash for one only when it is the whole message, politeness aside: `revert the last 3 commits` and
+//! `why did you undo the last 2?` are for the agent.
+//!
 //! ```
 //! use turntree_exchange::{RollbackIntent, rollback_intent};
 //!
@@ -39,6 +43,10 @@ const ONE_STEP: [&[&str]; 6] =
     [&[], &["that"], &["it"], &["this"], &["my", "last"], &["the", "last"]];
 /// Words that may stand between a verb and `last N`.
 const ARTICLES: [&str; 3] = ["the", "that", "my"];
+/// What a step may be called behind its number.
+const STEPS: [&str; 6] = ["prompt", "turn", "step", "message", "request", "change"];
+/// Marks of a question.
+const QUESTION: [char; 3] = ['?', '\u{ff1f}', '\u{61f}'];
 
 /// The target of a message that asks to go back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,14 +72,54 @@ pub fn rollback_intent(message: &str) -> Option<RollbackIntent> {
     }
     let message = message.to_ascii_lowercase();
     let words: Vec<&str> = message.split_whitespace().collect();
-    let is_one_step = |words: &[&str]| match words.split_first() {
-        Some((verb, rest)) => VERBS.contains(verb) && ONE_STEP.contains(&rest),
-        None => false,
-    };
     if is_one_step(&words) {
         return Some(RollbackIntent::Steps(1));
     }
     (0..words.len()).find_map(|at| last_steps(&words, at)).flatten()
+}
+
+/// Returns the wish in `message` when that asks for nothing else, and is no question: what
+/// [`rollback_intent`] finds in a part of other messages is none.
+#[must_use]
+pub fn asks_back(message: &str) -> Option<RollbackIntent> {
+    let wish = rollback_intent(message)?;
+    let message = message.trim();
+    if after_command(message).is_some() {
+        return Some(wish);
+    }
+    let is_wish = |said: &str| {
+        let words: Vec<&str> = said.split_whitespace().collect();
+        (is_one_step(&words) || is_last_steps(&words)).then_some(())
+    };
+    let is_whole =
+        phrases::takes_back(message).is_some() || phrases::find_bare(message, is_wish).is_some();
+    let asks = message.trim_end_matches(|c: char| c == '!' || c.is_whitespace());
+    (is_whole && !asks.ends_with(QUESTION)).then_some(wish)
+}
+
+/// Returns whether words are a verb, and what may stand behind it for one step.
+fn is_one_step(words: &[&str]) -> bool {
+    match words.split_first() {
+        Some((verb, rest)) => VERBS.contains(verb) && ONE_STEP.contains(&rest),
+        None => false,
+    }
+}
+
+/// Returns whether words are a verb, `last N` and at most what a step is called.
+fn is_last_steps(words: &[&str]) -> bool {
+    let Some((verb, rest)) = words.split_first() else { return false };
+    let rest = match rest.split_first() {
+        Some((article, rest)) if ARTICLES.contains(article) => rest,
+        _ => rest,
+    };
+    let is_named = match rest {
+        ["last", number] => digits(number).is_some(),
+        ["last", number, name] => {
+            digits(number).is_some() && STEPS.contains(&name.strip_suffix('s').unwrap_or(name))
+        }
+        _ => false,
+    };
+    VERBS.contains(verb) && is_named
 }
 
 /// Returns the language of a whole sentence that asks to go back; nothing for other messages.
@@ -319,7 +367,65 @@ mod tests {
         assert_eq!(rollback_intent(&format!("/rollback{}7", " ".repeat(100))), Some(Steps(7)));
     }
 
+    #[test]
+    fn a_hook_takes_only_whole_messages_for_wishes() {
+        for (message, steps) in [
+            ("undo", 1),
+            ("undo that", 1),
+            ("/rollback 2", 2),
+            ("/rollback 2?", 0),
+            ("revert the last 3", 3),
+            ("please undo the last 3 turns!", 3),
+            ("No, undo my last 2 prompts, thanks.", 2),
+            ("ok, UNDO last 1 change", 1),
+            ("bitte undo last 2", 2),
+            ("can you revert the last 4 steps please", 4),
+            ("Bitte mach rückgängig, was du getan hast.", 1),
+            ("请撤销你刚才的修改", 1),
+            ("revert the last 3 commits", 0),
+            ("undo last 5 migrations in db/", 0),
+            ("undo the last 2 turns of the screw in the CAD model", 0),
+            ("undo the last 2 changes in main.rs", 0),
+            ("how do I undo the last 2 commits?", 0),
+            ("how do I undo the last 2", 0),
+            ("why did you revert the last 3?", 0),
+            ("did you undo last 3", 0),
+            ("I will undo last 2", 0),
+            ("undo the last 3?", 0),
+            ("undo last 2 turns?!", 0),
+            ("please revert the last 3 turns ?", 0),
+            ("undo that\u{ff1f}", 0),
+            ("(undo last 3)", 0),
+            ("explain 'undo last 3'", 0),
+            ("undo last 3rd", 0),
+            ("do not undo the last 3", 0),
+            ("don't undo that", 0),
+            ("mach das nicht rückgängig", 0),
+            ("不要撤销", 0),
+        ] {
+            let expected = (steps > 0).then_some(Steps(steps));
+            assert_eq!(asks_back(message), expected, "{message:?}");
+        }
+    }
+
     turntree_properties::properties! {
+        #[test]
+        fn a_hook_reads_no_wish_that_is_none(
+            words in prop::collection::vec(
+                prop::sample::select(vec![
+                    "please", "undo", "revert", "last", "the", "that", "7", "commits", "turns", "why",
+                    "?",
+                ]),
+                0..6,
+            ),
+        ) {
+            let said = words.join(" ");
+            let heard = asks_back(&said);
+            prop_assert!(heard.is_none() || heard == rollback_intent(&said));
+            let strange = ["commits", "why", "?"];
+            prop_assert!(heard.is_none() || !words.iter().any(|word| strange.contains(word)));
+        }
+
         #[test]
         fn whatever_is_said_is_a_wish_within_bounds_or_none(message in ".*") {
             match rollback_intent(&message) {

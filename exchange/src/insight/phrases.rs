@@ -434,6 +434,15 @@ const SENTENCES: &[(Language, &[&str])] = &[
 /// Returns the language in which `message` as a whole asks to take back the last prompt; nothing when
 /// it does not.
 pub(super) fn takes_back(message: &str) -> Option<Language> {
+    find_bare(message, |said| {
+        let found = SENTENCES.iter().find(|(_, sentences)| sentences.contains(&said));
+        found.map(|(language, _)| *language)
+    })
+}
+
+/// Returns what `find` finds in a short message, in small letters and without the mark at its end, and
+/// with less and less of the politeness around it.
+pub(super) fn find_bare<T>(message: &str, find: impl Fn(&str) -> Option<T>) -> Option<T> {
     if message.len() > MAX_BYTES {
         return None;
     }
@@ -441,18 +450,14 @@ pub(super) fn takes_back(message: &str) -> Option<Language> {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut said = ended(&message);
     loop {
-        let found = SENTENCES.iter().find(|(_, sentences)| sentences.contains(&said));
-        if let Some((language, _)) = found {
-            return Some(*language);
+        if let Some(found) = find(said) {
+            return Some(found);
         }
         let shorter = BEFORE
             .iter()
             .find_map(|word| after(said, word))
             .or_else(|| BEHIND.iter().find_map(|word| before(said, word)));
-        match shorter {
-            Some(shorter) => said = ended(shorter),
-            None => return None,
-        }
+        said = ended(shorter?);
     }
 }
 

@@ -33,7 +33,7 @@ impl ShowModes {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let branch = known_branch_of(&repo, self.session.as_deref(), None)?;
-        let session = branch.session().trim_end_matches(MODES_SUFFIX);
+        let session = session_of(branch.session());
         let (past, expired) = past_transitions(&repo, session)?;
         let (counts, times) = (counts(&past), times(&past));
         if run.out.json {
@@ -47,7 +47,7 @@ impl ShowModes {
         if self.replay {
             for (index, change) in past.iter().enumerate() {
                 let next = past.get(index + 1);
-                let stayed = next.map(|next| next.time.micros - change.time.micros);
+                let stayed = next.map(|next| micros_between(change, next));
                 let stayed = stayed.map(|micros| format!(", for {}", clock::length(micros)));
                 let task = change.task.as_ref().map(|task| format!(": {}", harmless(task)));
                 writeln!(
@@ -89,8 +89,48 @@ fn times(past: &[PastTransition]) -> BTreeMap<String, i64> {
         if let [entered, left] = pair
             && entered.to == left.from
         {
-            *times.entry(entered.to.clone()).or_default() += left.time.micros - entered.time.micros;
+            let time: &mut i64 = times.entry(entered.to.clone()).or_default();
+            *time = time.saturating_add(micros_between(entered, left));
         }
     }
     times
+}
+
+/// The time between two changes, whatever times others gave them.
+fn micros_between(change: &PastTransition, next: &PastTransition) -> i64 {
+    next.time.micros.saturating_sub(change.time.micros)
+}
+
+/// The session whose modes a session has, or it is meant itself.
+fn session_of(named: &str) -> &str {
+    named.strip_suffix(MODES_SUFFIX).unwrap_or(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use turntree::object::{Kind, ObjectId, Time};
+
+    use super::*;
+
+    fn change(from: &str, to: &str, micros: i64) -> PastTransition {
+        let time = Time { micros, ..Time::default() };
+        let id = ObjectId::of(Kind::Blob, to.as_bytes());
+        PastTransition { id, time, from: from.to_owned(), to: to.to_owned(), task: None }
+    }
+
+    #[test]
+    fn only_the_last_suffix_is_that_of_modes() {
+        for (named, session) in [("a", "a"), ("a.modes", "a"), ("a.modes.modes", "a.modes")] {
+            assert_eq!(session_of(named), session);
+        }
+    }
+
+    #[test]
+    fn times_of_others_may_be_any() {
+        let past = [change("a", "b", i64::MIN), change("b", "a", i64::MAX)];
+        assert_eq!(times(&past), BTreeMap::from([("b".to_owned(), i64::MAX)]));
+        let past = [&past[..], &past[..]].concat();
+        let times = times(&past);
+        assert_eq!((times["b"], times["a"]), (i64::MAX, i64::MIN));
+    }
 }

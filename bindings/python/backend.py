@@ -28,6 +28,9 @@ PROFILE = os.environ.get("TURNTREE_PROFILE", "wheel")
 #: What maturin puts beside the package: programs, in a folder of that name.
 SCRIPTS = HERE / "turntree.data" / "scripts"
 
+# Maturin wants it to be there for metadata, too.
+SCRIPTS.mkdir(parents=True, exist_ok=True)
+
 
 def build_wheel(folder: str, settings: Any = None, metadata: str | None = None) -> str:
     bring_program()
@@ -44,7 +47,6 @@ def with_profile(settings: Any) -> dict[str, Any]:
 
 
 def bring_program() -> None:
-    SCRIPTS.mkdir(parents=True, exist_ok=True)
     given = os.environ.get("TURNTREE_PROGRAM")
     if given == "none":
         (SCRIPTS / "turntree").unlink(missing_ok=True)

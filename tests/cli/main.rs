@@ -22,6 +22,7 @@ mod reclaiming;
 mod redacting;
 mod resume;
 mod rollback_intent;
+mod salvage;
 mod secret_modes;
 mod secrets;
 mod serve;

@@ -269,7 +269,7 @@ fn a_thousand_turns_cost_at_most_15_kilobytes() {
 fn forged(repo: &Repository, good: &BundleFile, operations: &[u8]) -> Arc<dyn IoFile> {
     let mut items = Vec::new();
     good.visit(&mut |id, object| {
-        items.push(PackItem { id, kind: object.kind, placement: 0 });
+        items.push(PackItem { id, kind: object.kind, placement: 0, cohort: 0 });
         Ok(())
     })
     .unwrap();

@@ -34,6 +34,7 @@ fn lose(disk: &SimDisk, ids: &[ObjectId]) {
         id: entry.id,
         kind: entry.kind,
         placement: 0,
+        cohort: 0,
     };
     let mut items: Vec<_> = chosen.map(item).collect();
     items.sort_by_key(|item| item.kind);

@@ -1,5 +1,6 @@
 //! The engine: one file a module or job of `core`.
 
+mod archive_blocks;
 mod archive_parity;
 mod bisect;
 mod blame;

@@ -224,7 +224,7 @@ fn store_again(repo: &Repository, from: Option<Tier>, tier: Tier) {
     let entries = (0..inventory.positions()).filter_map(|position| {
         let entry = inventory.entry(position)?;
         let stays = files.contains(&entry.file) && inventory.find(&entry.id) == Some(position);
-        stays.then_some(PackItem { id: entry.id, kind: entry.kind, placement: 0 })
+        stays.then_some(PackItem { id: entry.id, kind: entry.kind, placement: 0, cohort: 0 })
     });
     let items = entries.collect();
     let gone = files.iter().flat_map(|file| inventory.tombstones_in(*file)).collect();

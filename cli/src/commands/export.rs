@@ -12,12 +12,14 @@ use turntree_exchange::{SecretFinding, masked};
 
 use super::Verb;
 use crate::porcelain::export::{ExportRequest, Subject};
+use crate::porcelain::lost_turns::{LostTurn, naming_turn};
 use crate::porcelain::scrubbing::{Scrubbed, tips};
 use crate::porcelain::secrets::{Passage, SecretGate, refuse};
 use crate::program::invocation::Invocation;
-use crate::view::error::{Answer, Hint, Result};
+use crate::view::error::{Answer, Exit, Hint, Result};
 use crate::view::json;
-use crate::view::render::size;
+use crate::view::output::warn;
+use crate::view::render::{ID_DIGITS, size};
 
 /// Export a session
 ///
@@ -34,6 +36,7 @@ use crate::view::render::size;
 #[command(after_long_help = "Examples:
   turntree export nightly --format source -o nightly.jsonl
   turntree export nightly~10 --format jsonl | jq -r .type
+  turntree export nightly --format source --partial -o whole.jsonl
   turntree export HEAD --format jsonl --agent reviewer@main
   turntree export nightly --format markdown --scrub -o nightly.md
   turntree export nightly --format html -o nightly.html
@@ -50,6 +53,10 @@ pub(crate) struct Export {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
+    /// Write the newest turn that is whole, when damage has taken the one that is asked for. What is
+    /// written is named, and the exit code is 1 then
+    #[arg(long, hide_short_help = true)]
+    partial: bool,
     /// Replace the file if it is there
     #[arg(long, requires = "output")]
     force: bool,
@@ -64,8 +71,46 @@ impl Verb for Export {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let subject = self.request.subject(&repo)?;
-        let text = match self.text(&repo, &subject)? {
+        let done = self.export(run, &repo, &self.request);
+        let [revision] = self.request.revisions() else {
+            return done;
+        };
+        let is_damage = done.as_ref().is_err_and(|failure| failure.exit() == Exit::Corrupt);
+        match LostTurn::of(&repo, revision).filter(|_| self.partial && is_damage) {
+            Some(lost) => self.export_whole(run, &repo, &lost, done),
+            None => naming_turn(&repo, revision, done),
+        }
+    }
+}
+
+impl Export {
+    /// Exports the newest whole turn in the place of one that is lost; else the error stays.
+    fn export_whole(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        lost: &LostTurn,
+        done: Result<Answer>,
+    ) -> Result<Answer> {
+        let Some(whole) = lost.newest_whole(repo)? else {
+            return done.hint(ErrorKind::Corrupt, "no turn of this session is whole");
+        };
+        if self.export(run, repo, &self.request.of_commit(&whole.id))? == Answer::No {
+            return Ok(Answer::No);
+        }
+        let (session, turn, id) = (&lost.session, whole.turn, whole.id.short(ID_DIGITS));
+        warn(&format!("this is turn {turn} of {session} ({id}): what came after it is not whole"));
+        Ok(Answer::No)
+    }
+
+    fn export(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        request: &ExportRequest,
+    ) -> Result<Answer> {
+        let subject = request.subject(repo)?;
+        let text = match self.text(repo, request, &subject)? {
             Outgoing::Text(text) => text,
             Outgoing::Refused(found) => {
                 refuse(&mut run.out, &found, self.output.is_some())?;
@@ -95,20 +140,17 @@ impl Verb for Export {
         }
         Ok(Answer::Yes)
     }
-}
 
-/// What an export has made.
-enum Outgoing {
-    Text(Vec<u8>),
-    Refused(Vec<SecretFinding>),
-}
-
-impl Export {
     /// The text as it may go out.
-    fn text(&self, repo: &Repository, subject: &Subject<'_>) -> Result<Outgoing> {
+    fn text(
+        &self,
+        repo: &Repository,
+        request: &ExportRequest,
+        subject: &Subject<'_>,
+    ) -> Result<Outgoing> {
         let mut text = Vec::new();
-        self.request.write(subject, &mut text)?;
-        let wanted = self.request.wanted(repo)?;
+        request.write(subject, &mut text)?;
+        let wanted = request.wanted(repo)?;
         let scope = SearchScope { starts: tips(repo, &wanted), hide: Vec::new() };
         let found = match self.gate.check_bytes(repo, &text, &[scope])? {
             Passage::Free => return Ok(Outgoing::Text(text)),
@@ -116,13 +158,19 @@ impl Export {
             Passage::Masked(found) => found,
         };
         let copy = Scrubbed::of(repo, &wanted, &[], &found)?;
-        let request = self.request.of_copy(repo, &copy)?;
+        let request = request.of_copy(repo, &copy)?;
         text.clear();
         request.write(&request.subject(copy.repo())?, &mut text)?;
         // Some formats put together what stands apart in the store.
         let masked = masked(&text, &|secret| found.iter().any(|it| it.value == secret.value))?;
         Ok(Outgoing::Text(masked.unwrap_or(text)))
     }
+}
+
+/// What an export has made.
+enum Outgoing {
+    Text(Vec<u8>),
+    Refused(Vec<SecretFinding>),
 }
 
 /// A pipe or a device, which is written to as it is.

@@ -6,22 +6,22 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use clap::Args;
-use turntree::maintenance::{FsckFinding, FsckKind, FsckReport, fsck};
+use turntree::maintenance::{FsckFinding, FsckKind, FsckReport, SessionDamage, fsck};
 use turntree::store::Thoroughness;
 
 use super::Verb;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result, read_or_not};
-use crate::view::output::{FAINT, Output, REMOVED, STRONG, warn};
+use crate::view::output::{FAINT, NAME, Output, REMOVED, STRONG, warn};
 use crate::view::progress::Meter;
-use crate::view::render::{count, size};
+use crate::view::render::{count, harmless, size};
 use crate::view::{clock, json};
 
 /// Verify every file and object of the store
 ///
 /// Reads every byte of the store, verifies every object by its hash, and follows every reference.
 /// Other processes may read and write at the same time. The exit code is 1 when something is
-/// damaged or lost; notes, such as a batch that a killed process did not finish, are no damage.
+/// damaged or lost, and each session with lost turns is named with the newest that is whole; notes, such as a batch that a killed process did not finish, are no damage.
 /// Warns when users other than the owner may read or change the store.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -55,6 +55,7 @@ impl Fsck {
             return Ok(out.record(&record(report))?);
         }
         write_findings(out, &report.findings)?;
+        write_sessions(out, &report.sessions)?;
         self.write_summary(out, report)
     }
 
@@ -114,6 +115,31 @@ pub(super) fn write_findings(out: &mut Output, findings: &[FsckFinding]) -> Resu
     Ok(())
 }
 
+/// One line for each session with lost turns.
+pub(super) fn write_sessions(out: &mut Output, sessions: &[SessionDamage]) -> Result<()> {
+    let label = out.paint.paint(REMOVED, format!("{:<10}", "session"));
+    for damage in sessions {
+        let name = out.paint.paint(NAME, harmless(&damage.session));
+        let mut lost: Vec<String> = damage.lost.iter().map(run_of_turns).collect();
+        if damage.lost_commits {
+            lost.push("turns whose commits are gone".to_owned());
+        }
+        let whole = match damage.newest_whole {
+            Some(whole) => format!("newest whole: {whole}"),
+            None => "no turn is whole".to_owned(),
+        };
+        writeln!(out, "{label} {name}: lost: {}; {whole}", lost.join(", "))?;
+    }
+    Ok(())
+}
+
+fn run_of_turns((first, last): &(u64, u64)) -> String {
+    match first == last {
+        true => format!("turn {first}"),
+        false => format!("turns {first} to {last}"),
+    }
+}
+
 fn record(report: &FsckReport) -> json::Fsck {
     json::Fsck {
         ok: report.is_ok(),
@@ -123,6 +149,7 @@ fn record(report: &FsckReport) -> json::Fsck {
         findings: report.findings.iter().map(finding_record).collect(),
         operations: report.operations,
         expired: report.elided,
+        sessions: report.sessions.iter().map(json::DamagedSession::from).collect(),
     }
 }
 

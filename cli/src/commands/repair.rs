@@ -7,7 +7,7 @@ use turntree::maintenance::{FsckReport, Loss, RefRepair, RepairPlan, plan_repair
 use turntree::store::{RealIo, SalvageFate, SalvagedFile, Store};
 
 use super::Verb;
-use super::fsck::{finding_record, write_findings};
+use super::fsck::{finding_record, write_findings, write_sessions};
 use super::undo;
 use crate::porcelain::patience::Patience;
 use crate::program::invocation::{Invocation, stamp};
@@ -99,6 +99,7 @@ impl Repair {
         }
         self.write_plan(out, plan)?;
         write_findings(out, report.map_or(&plan.lost, |report| &report.findings))?;
+        write_sessions(out, report.map_or(&[], |report| &report.sessions))?;
         self.write_end(out, plan, remade, ok)
     }
 

@@ -13,6 +13,7 @@ use super::ls;
 use crate::hook::git::has_script;
 use crate::porcelain::entries::{entry_at, list, overview};
 use crate::porcelain::git_commits::{GitCommit, commits_of_turn};
+use crate::porcelain::lost_turns::naming_turn;
 use crate::porcelain::place::resolve_place;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
@@ -45,7 +46,13 @@ impl Verb for Show {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let revision = resolve_place(&repo, &self.revision)?;
+        naming_turn(&repo, &self.revision, self.show(run, &repo))
+    }
+}
+
+impl Show {
+    fn show(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
+        let revision = resolve_place(repo, &self.revision)?;
         let id = revision.commit;
         let commit = repo.commit(&id)?;
         let context = repo.context(&id)?;
@@ -54,8 +61,8 @@ impl Verb for Show {
                 let record = overview(&id, &commit, &context, repo.store())?;
                 run.out.record(&record)?;
             }
-            None => write_overview(&mut run.out, &repo, &id, &commit, &context)?,
-            Some(path) => show_path(&mut run.out, &repo, id, &context, &path)?,
+            None => write_overview(&mut run.out, repo, &id, &commit, &context)?,
+            Some(path) => show_path(&mut run.out, repo, id, &context, &path)?,
         }
         Ok(Answer::Yes)
     }

@@ -167,6 +167,10 @@ fn write_files(out: &mut Output, found: &Found) -> Result<()> {
             ]);
         }
     }
+    if found.parity_bytes > 0 {
+        let bytes = size(found.parity_bytes);
+        table.row(vec!["parity".to_owned(), String::new(), bytes, String::new(), String::new()]);
+    }
     table.write(out)?;
     Ok(())
 }

@@ -22,6 +22,7 @@ pub(crate) mod git_program;
 pub(crate) mod history;
 pub(crate) mod import_report;
 pub(crate) mod lessons;
+pub(crate) mod lost_turns;
 pub(crate) mod merge;
 pub(crate) mod merge_files;
 pub(crate) mod offloading;

@@ -53,7 +53,9 @@ pub(crate) use self::bundles::{
 };
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, FoundRuns, Strategy, Tokens};
-pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
+pub(crate) use self::damage::{
+    DamagedSession, Fsck, FsckFinding, Repair, RepairedFile, RepairedRef,
+};
 pub(crate) use self::forgetting::{Forgetting, ForgottenSession};
 pub(crate) use self::git::{GitBranch, GitExported, GitImported, GitNote, GitRef, GitTag};
 pub(crate) use self::hooks::{HookCheck, HookLog, HookSettings};

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::budget_plan::EnforcedBudget;
 use super::choose::{FileState, choose};
+use super::cohorts::Cohorts;
 use super::collection_plan::{
     CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
 };
@@ -134,7 +135,7 @@ pub(super) fn run(
             return Ok(collected);
         }
         before_step(&survey.plan);
-        let replacement = survey.replacement();
+        let replacement = survey.replacement()?;
         let Survey { plan, mut marker, chosen, .. } = survey;
         let inventory = collection.inventory();
         let mut arrived = |ids: &[ObjectId]| {
@@ -145,7 +146,7 @@ pub(super) fn run(
                 file.is_some_and(|file| chosen.contains(&file))
             };
             let needed = added.into_iter().filter(|(id, _)| lost(id));
-            Ok(needed.map(|(id, kind)| PackItem { id, kind, placement: 0 }).collect())
+            Ok(needed.map(|(id, kind)| PackItem { id, kind, placement: 0, cohort: 0 }).collect())
         };
         let Replaced { written_bytes, freed_bytes, .. } =
             collection.replace(&replacement, &mut arrived)?;
@@ -247,19 +248,12 @@ impl<'a> Survey<'a> {
         Ok(Self { inventory, roots, marker, plan, chosen, now_round, gone })
     }
 
-    fn replacement(&self) -> FileReplacement {
-        FileReplacement {
-            files: self.chosen.clone(),
-            items: arrange(
-                self.inventory,
-                &self.marker,
-                &self.chosen,
-                self.now_round,
-                self.plan.tier,
-            ),
-            gone: self.gone.clone(),
-            tier: self.plan.tier,
-        }
+    fn replacement(&self) -> Result<FileReplacement> {
+        let (inventory, files, tier) = (self.inventory, self.chosen.clone(), self.plan.tier);
+        let kept = self.plan.retention.kept.iter().copied();
+        let cohorts = Cohorts::find(inventory, &self.roots, kept, tier)?;
+        let items = arrange(inventory, &self.marker, &files, self.now_round, tier, &cohorts);
+        Ok(FileReplacement { files, items, gone: self.gone.clone(), tier })
     }
 }
 

@@ -17,6 +17,8 @@ use std::collections::HashSet;
 
 use super::finding::{FsckFinding, FsckKind};
 use super::reach::Reach;
+use super::whole_turns::{SessionDamage, WholeTurns};
+use super::wholeness::Wholeness;
 use crate::error::Result;
 use crate::object::Time;
 use crate::store::{Detached, Examination, Finding, FindingKind, Progress, Store, Thoroughness};
@@ -43,6 +45,8 @@ pub struct FsckReport {
     pub bytes: u64,
     /// Damage and notes.
     pub findings: Vec<FsckFinding>,
+    /// The sessions with turns that are lost, by name.
+    pub sessions: Vec<SessionDamage>,
 }
 
 impl FsckReport {
@@ -87,6 +91,11 @@ pub(super) fn report(examination: &Examination<'_>, reach: &Reach<'_>) -> FsckRe
     findings.sort_by_key(|finding| !finding.kind.is_damage());
     let mut known = HashSet::new();
     findings.retain(|finding| known.insert((finding.place.clone(), finding.message.clone())));
+    let is_lost = findings.iter().any(|finding| finding.kind == FsckKind::Lost);
+    let sessions = match is_lost {
+        true => WholeTurns::find(reach, &Wholeness::find(reach)).damage(),
+        false => Vec::new(),
+    };
     FsckReport {
         objects: examination.inventory.positions() as u64,
         commits: reach.commits,
@@ -94,6 +103,7 @@ pub(super) fn report(examination: &Examination<'_>, reach: &Reach<'_>) -> FsckRe
         operations: reach.operations,
         bytes: examination.bytes,
         findings,
+        sessions,
     }
 }
 

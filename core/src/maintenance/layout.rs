@@ -4,12 +4,15 @@
 //! commits | operations | tags | nodes now, then | values now | lists now | payloads of before
 //! ```
 //!
+//! In an archive the objects of a kind lie by cohort first.
+//!
 //! Objects of the newest contexts lie together, in their order, so that restoring one reads the
 //! file from front to back and nothing else. Older versions lie behind, those of one key together,
 //! newest first.
 
 use std::collections::HashMap;
 
+use super::cohorts::Cohorts;
 use super::mark::{Marker, Met};
 use crate::object::Kind;
 use crate::store::{Inventory, PackItem, Tier};
@@ -27,6 +30,17 @@ enum Lane {
     Before,
 }
 
+impl Lane {
+    /// The first one with objects of the same kind.
+    fn of_kind(self) -> Self {
+        match self {
+            Self::NodesNow | Self::NodesBefore => Self::NodesNow,
+            Self::ValuesNow | Self::ListsNow | Self::Before => Self::ValuesNow,
+            other => other,
+        }
+    }
+}
+
 /// The items of a pack with what was met and lies in the `files` of the inventory.
 ///
 /// The rounds of the marker up to `now` are those of the newest contexts.
@@ -36,23 +50,27 @@ pub(super) fn arrange(
     files: &[usize],
     now: u32,
     tier: Tier,
+    cohorts: &Cohorts,
 ) -> Vec<PackItem> {
     let mut first_of_group: HashMap<u64, usize> = HashMap::new();
-    let mut chosen: Vec<(Lane, usize, usize, &Met)> = Vec::new();
+    let mut chosen: Vec<(u32, Lane, usize, usize, &Met)> = Vec::new();
     for (order, met) in marker.met().iter().enumerate() {
         let first = *first_of_group.entry(met.group).or_insert(order);
         let placement = placement(met, now, first == order);
         let file = inventory.file_of(met.position as usize);
         if file.is_some_and(|file| files.contains(&file)) {
-            chosen.push((placement, if met.versioned { first } else { order }, order, met));
+            let cohort = cohorts.of(met.position);
+            chosen.push((cohort, placement, if met.versioned { first } else { order }, order, met));
         }
     }
-    chosen.sort_unstable_by_key(|(placement, first, order, _)| (*placement, *first, *order));
-    let item = |(placement, _, _, met): (Lane, usize, usize, &Met)| {
+    chosen.sort_unstable_by_key(|(cohort, placement, first, order, _)| {
+        (placement.of_kind(), *cohort, *placement, *first, *order)
+    });
+    let item = |(cohort, placement, _, _, met): (u32, Lane, usize, usize, &Met)| {
         let entry = inventory.entry(met.position as usize)?;
         // In an archive, what is now and what was before share the large blocks.
         let placement = if tier == Tier::Archive { 0 } else { placement as u32 };
-        Some(PackItem { id: entry.id, kind: entry.kind, placement })
+        Some(PackItem { id: entry.id, kind: entry.kind, placement, cohort })
     };
     chosen.into_iter().filter_map(item).collect()
 }

@@ -80,6 +80,11 @@ impl<'a> Marker<'a> {
         &self.met
     }
 
+    /// The positions of everything that was met.
+    pub(super) fn into_live(self) -> Bits {
+        self.live
+    }
+
     /// The name of a section; empty for what is in none.
     pub(super) fn section(&self, number: u32) -> &str {
         self.sections.name(number)

@@ -58,6 +58,7 @@ mod accept_loss;
 pub mod auto;
 mod budget_plan;
 mod choose;
+mod cohorts;
 mod collect;
 mod collection_plan;
 mod evict;
@@ -90,6 +91,7 @@ mod tally;
 mod tests;
 mod usage;
 mod walk;
+mod whole_turns;
 mod wholeness;
 
 pub use budget_plan::{BudgetPlan, BudgetedSession, EnforcedBudget, SessionSize};
@@ -120,3 +122,4 @@ pub use store_budget::{
     set_store_budget, store_budget,
 };
 pub use usage::{LargeObject, SessionStats, Stats, StorageUsage};
+pub use whole_turns::{SessionDamage, newest_whole_turn};

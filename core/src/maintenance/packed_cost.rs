@@ -13,6 +13,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::cohorts::Cohorts;
 use super::fit::{Cost, PricedTurn};
 use super::forget_choice::choose_forgotten_of;
 use super::layout::arrange;
@@ -272,7 +273,9 @@ impl Cost for PackedCost<'_> {
         let (raw, _) = self.sums(&marker)?;
         let tier = if raw > MAX_RAW_BYTES { Tier::Compacted } else { self.tier };
         let files: Vec<usize> = (0..self.inventory.files().len()).collect();
-        let items = arrange(self.inventory, &marker, &files, now_round, tier);
+        let kept = kept.iter().map(|turn| turn.commit);
+        let cohorts = Cohorts::find(self.inventory, self.roots, kept, tier)?;
+        let items = arrange(self.inventory, &marker, &files, now_round, tier, &cohorts);
         let (mut bytes, mut gone) = (0, gone.as_slice());
         for part in self.parts(&items)? {
             bytes += self.inventory.pack_size(part, gone, tier)?;

@@ -144,6 +144,11 @@ impl<'a> Reach<'a> {
         self.unreadable.contains(id)
     }
 
+    /// Returns true if an object must be there and is not, and that was not accepted.
+    pub(super) fn is_missing(&self, id: &ObjectId) -> bool {
+        self.lost.contains_key(id) && !self.is_hole(id)
+    }
+
     /// The moment it was followed at.
     pub(super) fn now(&self) -> i64 {
         self.now

@@ -7,7 +7,7 @@
 //! | a segment | what verifies goes into a pack |
 //! | the newest manifest | a new one from an older one, the packs that hold more, and the journal |
 //! | operations that the store lost sight of | the manifest's refs include them, or an operation follows them too |
-//! | what refs lead to | with [`Loss::Accept`], the newest value that is whole, as an operation |
+//! | what refs lead to | with [`Loss::Accept`], the newest value that is whole, as an operation; of a branch without one, the newest whole turn that nothing else leads to |
 //! | what is lost all the same | with [`Loss::Accept`], it is written down, with what may belong to it |
 //!
 //! Nothing is deleted: a damaged file that is not restored goes to `quarantine/` in the store. Refs never move back unless
@@ -22,10 +22,11 @@ use super::fsck::{FsckReport, report};
 use super::reach::Reach;
 use super::rejoin;
 use super::repair_commit::commit;
+use super::whole_turns::WholeTurns;
 use super::wholeness::{Wholeness, newest_whole};
 use crate::error::Result;
 use crate::object::{Kind, Object, ObjectId, Operation, RefChange, RefValue};
-use crate::repo::Signature;
+use crate::repo::{BranchName, Signature};
 use crate::store::{
     Detached, Examination, Expected, KNOWN_LOSSES_REF, Progress, RefUpdate, SalvagedFile, Store,
 };
@@ -249,6 +250,7 @@ fn plan_refs(
     plan.operations =
         gone.filter(|(_, kind)| **kind == Kind::Operation).map(|(id, _)| *id).collect();
     let (history, whole) = (history(examination), Wholeness::find(reach));
+    let turns = WholeTurns::find(reach, &whole);
     for (name, value) in &examination.inventory.refs().values {
         let RefValue::Object(old) = value else { continue };
         if is_saved(old) || whole.contains(old) {
@@ -263,6 +265,9 @@ fn plan_refs(
         });
         let new =
             [*old].into_iter().chain(earlier).find_map(|start| newest_whole(reach, &whole, start));
+        // A line whose newest turns came in together has no earlier value.
+        let adrift = || turns.newest_adrift(BranchName::from_full(name)?.session());
+        let new = new.or_else(adrift);
         plan.refs.push(RefRepair { name: name.clone(), old: *old, new });
     }
     plan

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::budget_plan::SessionSize;
+use super::cohorts::Cohorts;
 use super::collection_plan::{ObjectsSize, Purpose};
 use super::layout::arrange;
 use super::mark::Marker;
@@ -73,7 +74,9 @@ pub(super) fn measure_packed_sessions(
     let tiers = inventory.files().iter().filter_map(|file| file.tier);
     let tier = tiers.max().unwrap_or(Tier::Compacted).max(Tier::Compacted);
     let files: Vec<usize> = (0..inventory.files().len()).collect();
-    let items = arrange(&inventory, &survey.marker, &files, 0, tier);
+    let kept = survey.kept.iter().copied();
+    let cohorts = Cohorts::find(&inventory, &survey.all, kept, tier)?;
+    let items = arrange(&inventory, &survey.marker, &files, 0, tier, &cohorts);
     if items.is_empty() {
         return Ok(SessionSizes::default());
     }

@@ -48,5 +48,6 @@ pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stat
         let named = commit.and_then(|commit| graph.sessions().get(commit.session));
         tally.change(named.map_or("", String::as_str), |stats| stats.pins += 1);
     }
-    Ok(tally.finish(&marker, plan.files, session))
+    let parity_bytes = repo.store().summary()?.parity_bytes;
+    Ok(Stats { parity_bytes, ..tally.finish(&marker, plan.files, session) })
 }

@@ -323,6 +323,7 @@ impl<'a> Tally<'a> {
             expiring: ObjectsSize::default(),
             garbage: ObjectsSize::default(),
             files,
+            parity_bytes: 0,
             largest: self.largest(),
         };
         for (position, owner) in self.owners.iter().enumerate() {

@@ -19,8 +19,10 @@ pub struct Stats {
     pub expiring: ObjectsSize,
     /// Unreachable objects, and second copies: the next collection frees them.
     pub garbage: ObjectsSize,
-    /// Every file.
+    /// Every file with objects.
     pub files: Vec<StoreFilePlan>,
+    /// Bytes of the parity of packs.
+    pub parity_bytes: u64,
     /// The largest objects of these sessions, the largest first.
     pub largest: Vec<LargeObject>,
 }

@@ -156,8 +156,9 @@ pub fn pack_as(
     let entries = (0..inventory.positions()).filter_map(|position| inventory.entry(position));
     let mut seen = HashSet::new();
     let chosen = entries.filter(|entry| files.contains(&entry.file) && seen.insert(entry.id));
-    let mut items: Vec<PackItem> =
-        chosen.map(|entry| PackItem { id: entry.id, kind: entry.kind, placement: 0 }).collect();
+    let mut items: Vec<PackItem> = chosen
+        .map(|entry| PackItem { id: entry.id, kind: entry.kind, placement: 0, cohort: 0 })
+        .collect();
     items.sort_by_key(|item| item.kind);
     let gone = Vec::new();
     let replacement = FileReplacement { files, items, gone, tier };

@@ -20,6 +20,7 @@ use self::filter::{Filter, Wanted};
 use self::order::GraphLine;
 use super::Verb;
 use crate::porcelain::history::{Walk, gone};
+use crate::porcelain::lost_turns::LOST_TURNS;
 use crate::porcelain::place::part;
 use crate::porcelain::prices::Prices;
 use crate::porcelain::revision::of_git_commit;
@@ -27,7 +28,7 @@ use crate::porcelain::search::{Occurring, warn_of_gaps};
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::Invocation;
 use crate::view::clock;
-use crate::view::error::{Answer, Failure, Result};
+use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::output::{FAINT, ID, NAME, Output, Palette, REMOVED, STRONG, Width};
 use crate::view::render::graph::{Graph, GraphRow};
 use crate::view::render::spending::short_spending;
@@ -139,14 +140,20 @@ impl Verb for Log {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
+        self.log(run, &repo).hint(ErrorKind::Corrupt, LOST_TURNS)
+    }
+}
+
+impl Log {
+    fn log(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
         let named = self.commit.as_deref().map(of_git_commit).transpose()?;
         let words: Vec<String> = self.revision.iter().cloned().chain(named).collect();
-        let (revisions, mut paths) = part(&repo, &words)?;
+        let (revisions, mut paths) = part(repo, &words)?;
         paths.extend(self.path.iter().cloned());
         let walk = match (revisions.first(), &self.session) {
-            (None, Some(session)) => Walk::of_session(&repo, session)?,
-            (None, None) if self.all => Walk::all(&repo)?,
-            (revision, _) => Walk::range(&repo, revision.map_or(HEAD, String::as_str))?,
+            (None, Some(session)) => Walk::of_session(repo, session)?,
+            (None, None) if self.all => Walk::all(repo)?,
+            (revision, _) => Walk::range(repo, revision.map_or(HEAD, String::as_str))?,
         };
         let occurring = self.occurring.as_deref().map(Occurring::new).transpose()?;
         let count = |text: &[u8]| occurring.as_ref().map_or(0, |occurring| occurring.count(text));
@@ -160,7 +167,7 @@ impl Verb for Log {
         let touches = is_wanted.then(|| repo.touches(touching));
         let prompts = self.prompts.then(|| repo.prompts(Some(&is_prompt))).transpose()?;
         let mut wanted = Wanted { filter: &self.filter, touches, prompts };
-        self.write(run, &repo, walk, &mut wanted)?;
+        self.write(run, repo, walk, &mut wanted)?;
         if let Some(touches) = wanted.touches.filter(|_| !run.out.json) {
             warn_of_gaps(touches.gaps());
         }

@@ -178,6 +178,16 @@ impl ExportRequest {
         Ok(())
     }
 
+    /// The revisions that are asked for.
+    pub(crate) fn revisions(&self) -> &[String] {
+        &self.revisions
+    }
+
+    /// The same export of one snapshot.
+    pub(crate) fn of_commit(&self, id: &ObjectId) -> Self {
+        Self { revisions: vec![id.to_string()], ..self.clone() }
+    }
+
     /// What it is about: for formats that show other branches, too, whole sessions.
     ///
     /// # Errors

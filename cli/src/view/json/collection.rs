@@ -172,6 +172,8 @@ pub(crate) struct Stats {
     /// Unreachable objects.
     pub(crate) garbage: ObjectsSize,
     pub(crate) files: Vec<CollectedFile>,
+    /// Bytes of the parity of packs.
+    pub(crate) parity_bytes: u64,
     /// Largest first.
     pub(crate) largest: Vec<LargeObject>,
 }
@@ -246,6 +248,7 @@ impl From<&maintenance::Stats> for Stats {
             expiring: stats.expiring.into(),
             garbage: stats.garbage.into(),
             files: stats.files.iter().map(CollectedFile::from).collect(),
+            parity_bytes: stats.parity_bytes,
             largest: largest.collect(),
         }
     }

@@ -1,8 +1,9 @@
 //! The records of `fsck` and `repair`.
 
 use serde::Serialize;
+use turntree::maintenance::SessionDamage;
 
-use super::ChangedRef;
+use super::{AvailableTurn, ChangedRef};
 
 /// `fsck`.
 #[derive(Serialize)]
@@ -17,6 +18,39 @@ pub(crate) struct Fsck {
     pub(crate) operations: u64,
     /// Snapshots whose content was dropped by retention or redacted.
     pub(crate) expired: u64,
+    /// Sessions with lost turns.
+    pub(crate) sessions: Vec<DamagedSession>,
+}
+
+/// A session with lost turns.
+#[derive(Serialize)]
+pub(crate) struct DamagedSession {
+    pub(crate) session: String,
+    pub(crate) lost: Vec<LostTurns>,
+    /// True when commits are lost, too, and with them the numbers of their turns.
+    pub(crate) lost_commits: bool,
+    pub(crate) newest_whole: Option<AvailableTurn>,
+}
+
+/// Turns that follow each other.
+#[derive(Serialize)]
+pub(crate) struct LostTurns {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+impl From<&SessionDamage> for DamagedSession {
+    fn from(damage: &SessionDamage) -> Self {
+        let lost = damage.lost.iter().map(|(first, last)| LostTurns { first: *first, last: *last });
+        Self {
+            session: damage.session.clone(),
+            lost: lost.collect(),
+            lost_commits: damage.lost_commits,
+            newest_whole: damage
+                .newest_whole
+                .map(|turn| AvailableTurn { turn: turn.turn, id: turn.id.to_string() }),
+        }
+    }
 }
 
 /// One finding of `fsck` or `repair`.

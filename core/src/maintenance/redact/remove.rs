@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::pattern::Pattern;
 use super::search::{Search, hits_in};
 use crate::error::{Error, ErrorKind, Result};
+use crate::maintenance::cohorts::Cohorts;
 use crate::maintenance::collect::{gone, mark};
 use crate::maintenance::layout::arrange;
 use crate::maintenance::mark::Marker;
@@ -61,12 +62,13 @@ impl<'a> Removal<'a> {
         pattern: &Pattern,
     ) -> Result<Replaced> {
         let gone = self.tombstones()?;
-        let Self { search, mut marker, now_round, .. } = self;
+        let Self { search, mut marker, now_round, roots, retention } = self;
         let inventory = search.inventory;
         let files = replaceable(inventory);
         let tiers = inventory.files().iter().filter_map(|file| file.tier);
         let tier = tiers.max().unwrap_or(Tier::Compacted).max(Tier::Compacted);
-        let items = arrange(inventory, &marker, &files, now_round, tier);
+        let cohorts = Cohorts::find(inventory, &roots, retention.kept, tier)?;
+        let items = arrange(inventory, &marker, &files, now_round, tier, &cohorts);
         let replacement = FileReplacement { files, items, gone, tier };
         let mut arrived = |ids: &[ObjectId]| {
             check_arrivals(store, ids, pattern)?;
@@ -75,7 +77,7 @@ impl<'a> Removal<'a> {
             if needed.iter().any(|(id, _)| search.is_tainted(id)) {
                 return Err(written_meanwhile());
             }
-            let item = |(id, kind)| PackItem { id, kind, placement: 0 };
+            let item = |(id, kind)| PackItem { id, kind, placement: 0, cohort: 0 };
             Ok(needed.into_iter().map(item).collect())
         };
         collection.replace(&replacement, &mut arrived)

@@ -14,6 +14,9 @@ pub struct PackItem {
     pub kind: Kind,
     /// Objects of different lanes do not share a block.
     pub placement: u32,
+    /// Objects of different cohorts do not share a block either, nor a base when there is much of them:
+    /// damage to those of one leaves those of the others whole.
+    pub cohort: u32,
 }
 
 /// A pack to be.

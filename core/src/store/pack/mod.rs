@@ -133,6 +133,7 @@ impl Tier {
         Parameters {
             block_bytes,
             grows: archive,
+            max_dependent: if archive { Some(32 << 20) } else { None },
             jobs,
             effort: Effort { level, long_distance: archive, table_log },
         }
@@ -146,6 +147,8 @@ struct Parameters {
     block_bytes: usize,
     /// True if the first blocks of a kind end sooner, each by what lies in front of it.
     grows: bool,
+    /// Most bytes of blocks that cannot be read without another one, if that is limited.
+    max_dependent: Option<usize>,
     /// Most blocks that are compressed at once: some 20 MiB for each, 50 in an archive.
     jobs: usize,
     effort: Effort,

@@ -30,10 +30,14 @@ const OWN_BLOCK_BYTES: usize = 192 << 10;
 
 /// What a block of an archive may have in any case, of contents and of what leads to them. Beyond that
 /// it ends before it has more than [`GROWTH`] times what lies in front of it in blocks of its kind, so
-/// that no damaged block costs all of a session.
-const FIRST_BLOB_BYTES: usize = 512 << 10;
-const FIRST_BYTES: usize = 64 << 10;
+/// that no damaged block costs all of a session. In a bundle, which has no cohorts, it is half of that.
+const FIRST_BLOB_BYTES: usize = 1 << 20;
+const FIRST_BYTES: usize = 128 << 10;
 const GROWTH: usize = 2;
+
+/// Contents of a cohort may have those in front of it as a base as long as these are fewer bytes: a
+/// small archive would be a sixth larger without.
+const APART_BYTES: usize = 1 << 20;
 
 /// Bases that are kept decoded; others are read again.
 const BASES_BYTES: usize = 16 << 20;
@@ -54,7 +58,8 @@ pub(super) struct Packer<'a> {
     objects: Stream,
     parts: Stream,
     known_parts: HashMap<ObjectId, u32>,
-    resemblance: Resemblance,
+    /// Of each cohort.
+    resemblance: HashMap<u32, Resemblance>,
     raw_bytes: u64,
     /// True if a link may only lead to ids that a reader knows by then: of objects in front, or
     /// gone.
@@ -79,17 +84,20 @@ struct Stream {
     /// The kind of the block under construction.
     kind: Option<BlockKind>,
     placement: u32,
+    cohort: u32,
     /// The first object of that block.
     first: u32,
-    /// The kind of the last object, and the bytes in closed blocks of it.
+    /// The kind of the last object, and the bytes in closed blocks of it, of all cohorts and of those
+    /// in front of this one.
     last: Option<BlockKind>,
     before: usize,
+    before_cohort: usize,
     builder: BlockBuilder,
 }
 
 impl Stream {
     /// The most bytes of the block under construction, in a tier with large blocks.
-    fn most_bytes(&self, kind: BlockKind, parameters: &Parameters) -> usize {
+    fn most_bytes(&self, kind: BlockKind, parameters: &Parameters, is_bundle: bool) -> usize {
         if !parameters.grows {
             return parameters.block_bytes;
         }
@@ -98,6 +106,7 @@ impl Stream {
             _ => FIRST_BYTES,
         };
         let before = if self.last == Some(kind) { self.before } else { 0 };
+        let first = if is_bundle { first / 2 } else { first };
         before.saturating_mul(GROWTH).max(first).min(parameters.block_bytes)
     }
 
@@ -130,7 +139,7 @@ impl<'a> Packer<'a> {
             objects: Stream::default(),
             parts: Stream::default(),
             known_parts: HashMap::new(),
-            resemblance: Resemblance::default(),
+            resemblance: HashMap::new(),
             raw_bytes: 0,
             in_order: false,
         }
@@ -195,23 +204,27 @@ impl<'a> Packer<'a> {
         self.raw_bytes += object.len() as u64;
         let large = item.kind == Kind::Blob && object.len() >= chunk::MIN_CUT_BYTES;
         let (form, body) = if large {
-            (Form::Parts, self.cut(&object)?.into())
+            (Form::Parts, self.cut(&object, item.cohort)?.into())
         } else {
             self.encode(item.kind, &object)
         };
         let open = &self.objects;
-        let other = open.kind.is_some_and(|open| open != kind) || open.placement != item.placement;
+        let place = (item.placement, item.cohort);
+        let other =
+            open.kind.is_some_and(|open| open != kind) || (open.placement, open.cohort) != place;
         if other
             || body.len() >= OWN_BLOCK_BYTES
-            || open.is_full(body.len(), open.most_bytes(kind, &self.parameters))
+            || open.is_full(body.len(), open.most_bytes(kind, &self.parameters, self.in_order))
         {
             self.close(Self::objects)?;
         }
         let open = &mut self.objects;
         if open.last != Some(kind) {
-            (open.last, open.before) = (Some(kind), 0);
+            (open.last, open.before, open.before_cohort) = (Some(kind), 0, 0);
+        } else if open.cohort != item.cohort {
+            open.before_cohort = open.before;
         }
-        (open.kind, open.placement) = (Some(kind), item.placement);
+        (open.kind, open.placement, open.cohort) = (Some(kind), item.placement, item.cohort);
         open.builder.push(form, &body, object.len());
         if body.len() >= OWN_BLOCK_BYTES {
             self.close(Self::objects)?;
@@ -231,8 +244,8 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Adds the parts of a large blob; returns what stands for it.
-    fn cut(&mut self, blob: &[u8]) -> Result<Vec<u8>> {
+    /// Adds the parts of a large blob of a cohort; returns what stands for it.
+    fn cut(&mut self, blob: &[u8], cohort: u32) -> Result<Vec<u8>> {
         let mut numbers = Vec::new();
         for part in chunk::parts(blob) {
             let id = ObjectId::of(Kind::Blob, part);
@@ -242,7 +255,7 @@ impl<'a> Packer<'a> {
             }
             let open = &mut self.parts;
             let number = open.first + open.builder.entries();
-            open.kind = Some(BlockKind::Parts);
+            (open.kind, open.cohort) = (Some(BlockKind::Parts), cohort);
             open.builder.push(Form::Verbatim, part, part.len());
             // Each is a block of its own: the parts of one blob resemble those of another, one by one.
             self.close(Self::parts)?;
@@ -284,7 +297,12 @@ impl<'a> Packer<'a> {
         let raw = builder.finish();
         open.first += objects;
         open.before = open.before.saturating_add(raw.len());
-        let base = self.resemblance.base(count(self.blocks.len()), &raw);
+        let joins = kind == BlockKind::Objects(Kind::Blob)
+            && (1..APART_BYTES).contains(&open.before_cohort);
+        let cohort = if joins { 0 } else { open.cohort };
+        let most = self.parameters.max_dependent;
+        let earlier = self.resemblance.entry(cohort).or_insert_with(|| Resemblance::new(most));
+        let base = earlier.base(count(self.blocks.len()), &raw);
         self.enqueue(kind, first, objects, base, raw)
     }
 

@@ -4,6 +4,8 @@
 //! before has its highest bits zero, about one in 4 KiB. Versions of a file, forks of a session,
 //! images that come again and messages that quote files find each other by this, whatever they are
 //! called. A base may have a base, and no more, so reading an object takes three blocks at most.
+//! Where that is asked for, blocks of so many bytes only have a block behind them, so that damage to
+//! one does not take all that resembles it along.
 
 use std::collections::HashMap;
 
@@ -26,13 +28,24 @@ pub(super) struct Resemblance {
     holders: HashMap<u64, Vec<u32>>,
     /// For each block by its number, how many blocks stand behind it.
     bases: HashMap<u32, usize>,
+    /// The base of each block that has one.
+    base_of: HashMap<u32, u32>,
+    /// For each base, the bytes of the blocks that cannot be read without it.
+    dependent: HashMap<u32, usize>,
+    /// The most that these may be, if that is limited.
+    max_dependent: Option<usize>,
 }
 
 impl Resemblance {
+    /// Nothing is known yet. Blocks of at most so many bytes cannot be read without another one.
+    pub(super) fn new(max_dependent: Option<usize>) -> Self {
+        Self { max_dependent, ..Self::default() }
+    }
+
     /// The best base for the block with this number and these bytes.
     pub(super) fn base(&mut self, number: u32, raw: &[u8]) -> Option<u32> {
         let features = features(raw);
-        let base = self.most_alike(&features);
+        let base = self.most_alike(&features, raw.len());
         let bases = base.and_then(|base| self.bases.get(&base)).map_or(0, |bases| bases + 1);
         if bases < MAX_BASES {
             self.bases.insert(number, bases);
@@ -43,12 +56,23 @@ impl Resemblance {
                 }
             }
         }
+        if let Some(base) = base {
+            self.base_of.insert(number, base);
+            for needed in self.needed(base) {
+                *self.dependent.entry(needed).or_default() += raw.len();
+            }
+        }
         base
+    }
+
+    /// The blocks that one with this base needs.
+    fn needed(&self, base: u32) -> Vec<u32> {
+        std::iter::successors(Some(base), |at| self.base_of.get(at).copied()).collect()
     }
 
     /// The block that has most of these features; of two that have about as many, the one that is
     /// cheaper to read.
-    fn most_alike(&self, features: &[u64]) -> Option<u32> {
+    fn most_alike(&self, features: &[u64], bytes: usize) -> Option<u32> {
         let mut common: HashMap<u32, usize> = HashMap::new();
         for holder in features.iter().filter_map(|feature| self.holders.get(feature)).flatten() {
             *common.entry(*holder).or_default() += 1;
@@ -57,7 +81,13 @@ impl Resemblance {
             let cheap = self.bases.get(number) == Some(&0);
             (if cheap { count + count / 4 } else { count }, u32::MAX - number)
         };
-        let common = common.into_iter().filter(|(_, count)| count * MIN_SHARE >= features.len());
+        let has_room = |needed: &u32| {
+            let dependent = self.dependent.get(needed).copied().unwrap_or_default();
+            self.max_dependent.is_none_or(|most| dependent.saturating_add(bytes) <= most)
+        };
+        let is_free = |number: &u32| self.needed(*number).iter().all(has_room);
+        let common = common.into_iter().filter(|(number, _)| is_free(number));
+        let common = common.filter(|(_, count)| count * MIN_SHARE >= features.len());
         common.max_by_key(|(number, count)| worth(number, *count)).map(|(number, _)| number)
     }
 }

@@ -28,7 +28,7 @@ impl Sample {
     pub(super) fn push(&mut self, kind: Kind, bytes: Vec<u8>, placement: u32) {
         if !self.objects.contains(&ObjectId::of(kind, &bytes)).unwrap() {
             let id = self.objects.write(kind, bytes.into()).unwrap();
-            self.items.push(PackItem { id, kind, placement });
+            self.items.push(PackItem { id, kind, placement, cohort: 0 });
         }
     }
 

@@ -549,7 +549,7 @@ impl Salvage {
         found.sort_unstable_by_key(|(id, source)| (source.kind(), source.position(), **id));
         found
             .iter()
-            .map(|(id, source)| PackItem { id: **id, kind: source.kind(), placement: 0 })
+            .map(|(id, source)| PackItem { id: **id, kind: source.kind(), placement: 0, cohort: 0 })
             .collect()
     }
 

@@ -45,7 +45,12 @@ fn packed(dir: &Path) -> PathBuf {
     let store = open(dir, 3);
     let collection = store.collect().unwrap();
     let files = (0..collection.inventory().files().len()).collect();
-    let items = objects.iter().map(|(id, _)| PackItem { id: *id, kind: Kind::Blob, placement: 0 });
+    let items = objects.iter().map(|(id, _)| PackItem {
+        id: *id,
+        kind: Kind::Blob,
+        placement: 0,
+        cohort: 0,
+    });
     let items = items.collect();
     let replacement = FileReplacement { files, items, gone: Vec::new(), tier: Tier::Hot };
     collection.replace(&replacement, &mut |_| Ok(Vec::new())).unwrap();

@@ -112,7 +112,7 @@ impl<'a> Closure<'a> {
     pub(super) fn finish(self) -> ClosureItems {
         let kinds = Kind::ALL.into_iter().zip(self.taken);
         let items = kinds.flat_map(|(kind, ids)| {
-            ids.into_iter().map(move |id| PackItem { id, kind, placement: 0 })
+            ids.into_iter().map(move |id| PackItem { id, kind, placement: 0, cohort: 0 })
         });
         ClosureItems { items: items.collect(), outside: self.outside }
     }

@@ -1,0 +1,76 @@
+//! Turns that are lost: which one an error of damage is about, and the newest that is whole instead.
+
+use turntree::maintenance::newest_whole_turn;
+use turntree::object::ObjectId;
+use turntree::repo::{AvailableTurn, Repository, Resolver};
+use turntree::{Error, ErrorKind};
+
+use super::revision::resolve;
+use crate::view::advice::Advice;
+use crate::view::clock;
+use crate::view::error::{Failure, Result};
+use crate::view::progress::Meter;
+
+/// What to do about damage.
+pub(crate) const LOST_TURNS: &str = "'turntree repair' brings back what it can, 'turntree fsck' says which turns are \
+                    lost, and 'turntree export --partial' writes the newest one that is whole";
+
+/// A turn that damage may have taken.
+#[derive(Debug)]
+pub(crate) struct LostTurn {
+    pub(crate) session: String,
+    commit: ObjectId,
+    /// Its number, if its commit can be read.
+    turn: Option<u64>,
+}
+
+impl LostTurn {
+    /// The turn that a revision leads to; nothing when nobody can say.
+    pub(crate) fn of(repo: &Repository, revision: &str) -> Option<Self> {
+        let found = resolve(repo, revision).ok();
+        let found = found.and_then(|at| Some((at.commit, repo.commit(&at.commit).ok()?)));
+        if let Some((commit, known)) = found {
+            return Some(Self { session: known.session, commit, turn: Some(known.turn) });
+        }
+        let branch = match revision {
+            "HEAD" | "@" => repo.head().ok()?.branch,
+            name => Resolver::new(repo).branch(name).ok()?,
+        };
+        let commit = repo.tip(&branch)?;
+        Some(Self { session: branch.session().to_owned(), commit, turn: None })
+    }
+
+    /// Finds the newest turn that is whole, on its line if that can be followed, else in its session.
+    /// Reads the whole store.
+    ///
+    /// # Errors
+    /// Those of an examination.
+    pub(crate) fn newest_whole(&self, repo: &Repository) -> Result<Option<AvailableTurn>> {
+        let mut meter = Meter::new("checking");
+        let mut progress = |done, all| meter.show(done, all);
+        let (session, start) = (&self.session, self.commit);
+        Ok(newest_whole_turn(repo.store(), session, start, clock::now()?, &mut progress)?)
+    }
+
+    fn name(&self) -> String {
+        match self.turn {
+            Some(turn) => format!("turn {turn} of {}", self.session),
+            None => format!("the newest turn of {}", self.session),
+        }
+    }
+}
+
+/// Names the turn of `revision` in an error of damage, and says what to do about it.
+pub(crate) fn naming_turn<T>(repo: &Repository, revision: &str, done: Result<T>) -> Result<T> {
+    done.map_err(|failure| match failure {
+        Failure::Library { error, hint, .. } if error.kind() == ErrorKind::Corrupt => {
+            let hint = hint.unwrap_or_else(|| Advice::from(LOST_TURNS));
+            let Some(lost) = LostTurn::of(repo, revision) else {
+                return Failure::hinted(error, hint);
+            };
+            let message = format!("{} cannot be had whole", lost.name());
+            Failure::hinted(Error::new(ErrorKind::Corrupt, message).with_source(error), hint)
+        }
+        other => other,
+    })
+}

@@ -1,0 +1,82 @@
+//! Cohorts: which objects the older half of the turns of their session needs.
+//!
+//! ```text
+//! session a   turn 1  2  3 | 4  5  6        older: all that turns 1 to 3 of a and 1 to 2 of b need
+//! session b   turn 1  2    | 3  4           newer: everything else
+//! ```
+//!
+//! In an archive the two share no block, so one bad block costs a session its newer turns, or leaves
+//! what these alone have. Both cohorts hold many sessions, so blocks are as large as ever.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::mark::{Bits, Marker};
+use super::roots::Roots;
+use crate::error::Result;
+use crate::object::ObjectId;
+use crate::store::{Inventory, Tier};
+
+/// The cohort of what an older half needs, and that of everything else.
+const OLDER: u32 = 0;
+const NEWER: u32 = 1;
+
+/// The cohort of each object.
+#[derive(Debug)]
+pub(super) struct Cohorts {
+    /// Positions of what older halves need; nothing when all are of one cohort.
+    older: Option<Bits>,
+}
+
+impl Cohorts {
+    /// Divides the objects of a pack of this tier by the turns that keep their content. Only an archive
+    /// is divided: others are written again before long. Reads every node of the older halves.
+    ///
+    /// # Errors
+    /// `Corrupt` when something of a turn is missing or does not verify.
+    pub(super) fn find(
+        inventory: &Inventory<'_>,
+        roots: &Roots,
+        kept: impl IntoIterator<Item = ObjectId>,
+        tier: Tier,
+    ) -> Result<Self> {
+        if tier != Tier::Archive {
+            return Ok(Self { older: None });
+        }
+        let (commits, trees) = older_half(roots, kept);
+        let mut marker = Marker::new(inventory, Arc::clone(&roots.holes));
+        marker.begin_round();
+        marker.meet(commits)?;
+        marker.meet_contexts(&trees)?;
+        Ok(Self { older: Some(marker.into_live()) })
+    }
+
+    /// The cohort of what lies at a position.
+    pub(super) fn of(&self, position: u32) -> u32 {
+        match &self.older {
+            Some(older) if !older.contains(position as usize) => NEWER,
+            _ => OLDER,
+        }
+    }
+}
+
+/// The older half of the turns of each session, that in the middle included: commits and contexts.
+fn older_half(
+    roots: &Roots,
+    kept: impl IntoIterator<Item = ObjectId>,
+) -> (Vec<ObjectId>, Vec<ObjectId>) {
+    let graph = &roots.graph;
+    let mut sessions: HashMap<usize, Vec<(u64, ObjectId, ObjectId)>> = HashMap::new();
+    for id in kept {
+        if let Some(commit) = graph.find(&id).and_then(|at| graph.commits().get(at)) {
+            let turns = sessions.entry(commit.session).or_default();
+            turns.push((commit.turn, commit.id, commit.tree));
+        }
+    }
+    let older = sessions.into_values().flat_map(|mut turns| {
+        turns.sort_unstable();
+        turns.truncate(turns.len().div_ceil(2));
+        turns
+    });
+    older.map(|(_, commit, tree)| (commit, tree)).unzip()
+}

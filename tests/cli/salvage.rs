@@ -1,0 +1,148 @@
+//! A store that is damaged beyond its parity: what is lost is named by turn, what is whole comes out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use turntree_tests::claude_code;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+
+/// What each frame of a pack begins with.
+const FRAME: &[u8] = b"\x89TTB\r\n\x1a\n";
+
+const BLOB: u8 = 0;
+const COMMIT: u8 = 2;
+
+/// A store with one session in an archive without parity.
+struct Archive {
+    root: tempfile::TempDir,
+    transcript: String,
+}
+
+impl Archive {
+    fn new() -> Self {
+        let archive = Self { root: tempfile::tempdir().unwrap(), transcript: claude_code(300) };
+        fs::write(archive.path("s.jsonl"), &archive.transcript).unwrap();
+        archive.ran(0, &["init"]);
+        archive.ran(0, &["import", "s.jsonl", "--session", "s"]);
+        archive
+    }
+
+    fn packed(self) -> Self {
+        self.ran(0, &["repack", "--archive", "--parity", "0"]);
+        self
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn ran(&self, code: i32, words: &[&str]) -> Output {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).current_dir(self.root.path()).env_clear().stdin(Stdio::null());
+        command.env("HOME", self.path("home")).env("TURNTREE_MAINTENANCE", "off");
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+        output
+    }
+
+    fn json(&self, code: i32, words: &[&str]) -> Value {
+        serde_json::from_slice(&self.ran(code, &[&["--json"], words].concat()).stdout).unwrap()
+    }
+
+    /// Damages the last block with objects of a kind: that of the newer turns.
+    fn damage_last_of(&self, kind: u8) {
+        let packs = fs::read_dir(self.path(".turntree/packs")).unwrap();
+        let pack = packs.map(|entry| entry.unwrap().path()).find(|path| is_pack(path)).unwrap();
+        let mut bytes = fs::read(&pack).unwrap();
+        let is_it = |at: &usize| bytes[*at..].starts_with(FRAME) && bytes[at + 28] == kind;
+        let block = (0..bytes.len() - 120).rfind(is_it).unwrap();
+        bytes[block + 130] ^= 1;
+        fs::remove_file(&pack).unwrap();
+        fs::write(&pack, bytes).unwrap();
+    }
+
+    /// The newest turn that is whole, as `fsck` says.
+    fn newest_whole(&self) -> u64 {
+        let report = self.json(1, &["fsck"]);
+        let sessions = report["sessions"].as_array().unwrap();
+        assert_eq!((sessions.len(), &sessions[0]["session"]), (1, &Value::from("s")), "{report}");
+        sessions[0]["newest_whole"]["turn"].as_u64().unwrap()
+    }
+
+    /// Exports what is whole, and checks that it is the transcript up to that turn.
+    fn assert_exported(&self, whole: u64) {
+        let done = self.ran(1, &["export", "s", "--format", "source", "--partial"]);
+        let (text, said) =
+            (String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr));
+        assert!(!text.is_empty() && text.len() < self.transcript.len());
+        assert!(self.transcript.starts_with(&text), "it is the transcript, as far as it goes");
+        let said = said.unwrap();
+        assert!(said.contains(&format!("turn {whole} of s (")), "{said}");
+        let wrote = ["export", "s", "--format", "jsonl", "--partial", "-o", "whole.jsonl"];
+        let record = self.json(1, &wrote);
+        let shown = self.json(0, &["show", record["commit"].as_str().unwrap()]);
+        assert_eq!(shown["turn"].as_u64(), Some(whole));
+    }
+}
+
+fn is_pack(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "pack")
+}
+
+#[test]
+fn an_export_of_a_lost_turn_names_it_and_partial_writes_the_newest_whole_one() {
+    let archive = Archive::new().packed();
+    let newest = archive.json(0, &["show", "s"])["turn"].as_u64().unwrap();
+    archive.damage_last_of(BLOB);
+    let whole = archive.newest_whole();
+    assert!((newest / 2..newest).contains(&whole), "{whole} of {newest}");
+    let refused = archive.ran(4, &["export", "s", "--format", "source"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.starts_with(&format!("error: turn {newest} of s cannot be had whole")), "{said}");
+    assert!(said.contains("'turntree export --partial'"), "{said}");
+    assert!(refused.stdout.is_empty());
+    archive.assert_exported(whole);
+    let told = String::from_utf8(archive.ran(1, &["fsck"]).stdout).unwrap();
+    let lost = format!("s: lost: turns {} to {newest}; newest whole: turn {whole} (", whole + 1);
+    assert!(told.contains(&lost), "{told}");
+}
+
+#[test]
+fn a_session_whose_newest_commits_are_lost_is_exported_up_to_them() {
+    let archive = Archive::new().packed();
+    archive.damage_last_of(COMMIT);
+    let whole = archive.newest_whole();
+    for words in [&["show", "s"][..], &["export", "s", "--format", "jsonl"]] {
+        let said = String::from_utf8(archive.ran(4, words).stderr).unwrap();
+        assert!(said.starts_with("error: the newest turn of s cannot be had whole"), "{said}");
+    }
+    let said = String::from_utf8(archive.ran(4, &["log", "s"]).stderr).unwrap();
+    assert!(said.contains("'turntree fsck' says which turns are lost"), "{said}");
+    archive.assert_exported(whole);
+}
+
+#[test]
+fn partial_changes_nothing_while_nothing_is_lost() {
+    let archive = Archive::new();
+    let done = archive.ran(0, &["export", "s", "--format", "source", "--partial"]);
+    assert_eq!(String::from_utf8(done.stdout).unwrap(), archive.transcript);
+    assert!(done.stderr.is_empty());
+}
+
+#[test]
+fn stats_tell_the_bytes_of_parity() {
+    let archive = Archive::new();
+    assert_eq!(archive.json(0, &["stats"])["parity_bytes"], 0);
+    archive.ran(0, &["repack", "--archive"]);
+    let packs = fs::read_dir(archive.path(".turntree/packs")).unwrap();
+    let files = packs.map(|entry| entry.unwrap().path()).filter(|path| !is_pack(path));
+    let bytes: u64 = files.map(|path| fs::metadata(path).unwrap().len()).sum();
+    assert_ne!(bytes, 0);
+    assert_eq!(archive.json(0, &["stats"])["parity_bytes"], bytes);
+    let told = String::from_utf8(archive.ran(0, &["stats"]).stdout).unwrap();
+    assert!(told.lines().any(|line| line.starts_with("parity ")), "{told}");
+}

@@ -138,7 +138,7 @@ fn superblock_replaced(site: &mut Site<'_>) {
     fs::rename(&superblock, &kept).expect("a rename");
     // The same bytes, but another file: whoever opens it has another lock.
     fs::copy(&kept, &superblock).expect("a copy");
-    refused(site, &writer, &[ErrorKind::NotFound]);
+    refused(site, &writer, &[ErrorKind::Conflict]);
     drop(writer);
     let _ = site.snapshot().expect(&[0]);
     fs::remove_file(&kept).expect("it goes");
@@ -163,7 +163,7 @@ fn directory_replaced(site: &mut Site<'_>) {
     let away = site.dir.with_file_name("away");
     fs::rename(&site.dir, &away).expect("a rename");
     let other = Site::new(site.effort, &site.dir);
-    refused(site, &writer, &[ErrorKind::NotFound]);
+    refused(site, &writer, &[ErrorKind::Conflict, ErrorKind::NotFound]);
     read_all(&reader);
     drop((writer, reader, other));
     let untouched = super::invariants::files(&site.dir.join("journal"));

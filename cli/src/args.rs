@@ -40,6 +40,8 @@ Environment:
   TURNTREE_PAGER        the pager, before PAGER and less
   TURNTREE_MAINTENANCE  off: never start 'gc --auto' after a change
   TURNTREE_IDENTITY     files of secret keys that open an encrypted store, beside your own
+  TURNTREE_IDENTITY_COMMAND
+                        a shell command that prints one, such as that of a key store
   TURNTREE_PASSPHRASE   the passphrase of an encrypted store or bundle
   NO_COLOR              no colour";
 

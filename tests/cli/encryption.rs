@@ -112,6 +112,37 @@ fn a_new_store_is_encrypted_to_a_key_that_is_made_and_opens_by_itself() {
 }
 
 #[test]
+fn the_key_may_be_in_a_key_store_whose_program_prints_it() {
+    let desk = Desk::new();
+    let own = desk.path("home/.config/turntree/identity.txt");
+    desk.ran(0, &["init", "--encrypt"]);
+    desk.ran(0, &["import", "session.jsonl", "--session", "nightly"]);
+    // The user moves the key into the key store, which is asked from there on.
+    let kept = desk.path("key store");
+    fs::rename(&own, &kept).unwrap();
+    let printed = format!("cat '{}'", kept.display());
+    desk.expect_session("home", &[("TURNTREE_IDENTITY_COMMAND", printed.as_str())]);
+
+    let refused = |command: &str| {
+        let variables = [("TURNTREE_IDENTITY_COMMAND", command)];
+        let output = desk.ran_as("home", 6, &["log"], &variables);
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for command in ["exit 3", "true", "no-such-program-anywhere"] {
+        let said = refused(command);
+        assert!(said.contains("TURNTREE_IDENTITY_COMMAND printed no key"), "{said}");
+    }
+    let output = desk.ran_as("home", 2, &["log"], &[("TURNTREE_IDENTITY_COMMAND", "echo key")]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("expected age keys"));
+
+    // Another store is encrypted to the same key, and no other is made.
+    let variables = [("TURNTREE_IDENTITY_COMMAND", printed.as_str())];
+    desk.ran_as("home", 0, &["--store", "second", "init", "--encrypt"], &variables);
+    desk.ran_as("home", 0, &["--store", "second", "key", "ls"], &variables);
+    assert!(!own.exists());
+}
+
+#[test]
 fn a_store_that_is_there_is_encrypted_by_a_plan_and_is_plain_again() {
     let desk = Desk::new();
     desk.ran(0, &["init"]);

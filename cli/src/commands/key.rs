@@ -21,9 +21,10 @@ use crate::view::render::{count, size};
 /// List, add and remove the keys of an encrypted store
 ///
 /// 'turntree init --encrypt' encrypts a store: its files, names and ids are unreadable without its key,
-/// which is wrapped for each holder: an age key or a passphrase. The store opens with the secret
-/// key in turntree/identity.txt among the settings of the user, with the files that TURNTREE_IDENTITY names, or with the
-/// passphrase in TURNTREE_PASSPHRASE or asked for. Without a key nobody opens it again.
+/// which is wrapped for each holder: an age key or a passphrase. The store opens with the secret key in
+/// turntree/identity.txt among the settings of the user, with the files that TURNTREE_IDENTITY names, with
+/// what the command in TURNTREE_IDENTITY_COMMAND prints, or with the passphrase in TURNTREE_PASSPHRASE or
+/// asked for. Without a key nobody opens it again.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree init --encrypt

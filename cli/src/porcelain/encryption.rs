@@ -9,9 +9,9 @@ use turntree::store::{EncryptionChange, StoreKey, StoreKeys};
 use turntree::{Error, ErrorKind};
 
 use crate::program::age_keys::Sealing;
+use crate::program::identity::{OwnKey, own_public_key};
 use crate::program::store_keys::{
-    self, Holder, KeyChange, Unlocked, check_name, holders, new_key, own_public_key, remove_all,
-    unwrap, wrap,
+    self, Holder, KeyChange, Unlocked, check_name, holders, new_key, remove_all, unwrap, wrap,
 };
 use crate::view::error::{Failure, Result};
 use crate::view::output::note;
@@ -92,8 +92,8 @@ fn first_holders(sealing: &Sealing) -> Result<Vec<Holder>> {
         return Ok(vec![Holder { name: "passphrase".into(), public: None }]);
     }
     if sealing.encrypt_to.is_empty() {
-        let (public, path, is_new) = own_public_key()?;
-        if is_new {
+        let OwnKey { public, made } = own_public_key()?;
+        if let Some(path) = made {
             note(&format!(
                 "made your secret key in {}: keep a copy of it elsewhere",
                 path.display()

@@ -82,10 +82,16 @@ pub(crate) fn of_passphrase(phrase: SecretString) -> scrypt::Identity {
 
 /// The secret keys in a file.
 pub(crate) fn identities_in(path: &Path) -> Result<Vec<Box<dyn Identity>>> {
-    let bad = |error: &dyn fmt::Display| {
-        Error::invalid(format!("{}: expected age keys: {error}", path.display()))
-    };
-    let text = text_of(path)?;
+    parse_identities(&text_of(path)?, &path.display())
+}
+
+/// The secret keys in a text, which stands in `place`.
+pub(crate) fn parse_identities(
+    text: &str,
+    place: &dyn fmt::Display,
+) -> Result<Vec<Box<dyn Identity>>> {
+    let bad =
+        |error: &dyn fmt::Display| Error::invalid(format!("{place}: expected age keys: {error}"));
     let file = IdentityFile::from_buffer(text.as_bytes()).map_err(|error| bad(&error))?;
     Ok(file.into_identities().map_err(|error| bad(&error))?)
 }

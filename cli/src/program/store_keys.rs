@@ -11,23 +11,19 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use age::secrecy::{ExposeSecret as _, SecretString};
+use age::secrecy::SecretString;
 use age::{Decryptor, Encryptor, Identity, x25519};
-use etcetera::BaseStrategy;
-use tempfile::NamedTempFile;
 use turntree::local::{open_encrypted, open_repository};
 use turntree::repo::Repository;
 use turntree::store::{KEYS_DIR, STORE_KEY_BYTES, StoreKey, StoreKeys};
 use turntree::{Error, ErrorKind};
 
-use super::age_keys::{PASSPHRASE, ask, identities_in, of_passphrase, passphrase_of_environment};
+use super::age_keys::{PASSPHRASE, ask, of_passphrase, passphrase_of_environment};
+use super::identity::{
+    IDENTITY, IDENTITY_COMMAND, identities_of_command, identities_of_files, own_identity,
+};
+use super::private_file::{sync, write_durably};
 use crate::view::error::{Failure, Result};
-
-/// Files of secret keys, separated as in PATH.
-const IDENTITY: &str = "TURNTREE_IDENTITY";
-
-/// The user's own secret key, below the directory of settings.
-const OWN: &str = "turntree/identity.txt";
 
 /// The first line of what is wrapped.
 const TITLE: &str = "turntree store key, version 1";
@@ -123,11 +119,14 @@ pub(crate) struct Unwrapped {
 /// passphrase.
 pub(crate) fn unwrap(dir: &Path, may_ask: bool) -> Result<Unwrapped> {
     let wrapped = wrapped(dir)?;
-    let identities = identities()?;
-    for (holder, bytes) in &wrapped {
-        if let Some(text) = decrypt(bytes, &identities, false) {
-            let keys = parse(&text, holder)?;
-            return Ok(Unwrapped { keys, holder: holder.clone(), passphrase: None });
+    // A key store may ask its user, so it is asked when nothing else opens the store.
+    for identities in [identities_of_files as fn() -> _, identities_of_command] {
+        let identities = identities()?;
+        for (holder, bytes) in &wrapped {
+            if let Some(text) = decrypt(bytes, &identities, false) {
+                let keys = parse(&text, holder)?;
+                return Ok(Unwrapped { keys, holder: holder.clone(), passphrase: None });
+            }
         }
     }
     let with_passphrase = |(_, bytes): &&(String, Vec<u8>)| {
@@ -160,45 +159,9 @@ pub(crate) fn unwrap(dir: &Path, may_ask: bool) -> Result<Unwrapped> {
     );
     let own = own_identity().map(|path| path.display().to_string()).unwrap_or_default();
     let hint = format!(
-        "put the secret key into {own}, name its file in {IDENTITY}, or give the passphrase in {PASSPHRASE}"
+        "put the secret key into {own}, name its file in {IDENTITY} or what prints it in {IDENTITY_COMMAND}, or give the passphrase in {PASSPHRASE}"
     );
     Err(Failure::hinted(Error::new(ErrorKind::Encrypted, message), hint))
-}
-
-/// The path of the user's own secret key.
-pub(crate) fn own_identity() -> Result<PathBuf> {
-    let base = etcetera::choose_base_strategy()
-        .map_err(|error| Error::not_found("there is no home directory").with_source(error))?;
-    Ok(base.config_dir().join(OWN))
-}
-
-/// The user's own public key; a secret key is made if there is none. Tells whether it was.
-pub(crate) fn own_public_key() -> Result<(x25519::Recipient, PathBuf, bool)> {
-    let path = own_identity()?;
-    let failed = |error| Error::io(format!("write {}", path.display()), error);
-    match fs::read_to_string(&path) {
-        Ok(text) => {
-            let keys = text.lines().filter_map(|line| x25519::Identity::from_str(line.trim()).ok());
-            let key = keys.map(|key| key.to_public()).next().ok_or_else(|| {
-                Error::invalid(format!("{}: expected a line AGE-SECRET-KEY-1...", path.display()))
-            })?;
-            Ok((key, path, false))
-        }
-        Err(error) if error.kind() == IoErrorKind::NotFound => {
-            let key = x25519::Identity::generate();
-            let public = key.to_public();
-            let folder = path.parent().unwrap_or(Path::new("."));
-            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-            let secret = key.to_string();
-            let text = format!("# public key: {public}\n{}\n", secret.expose_secret());
-            match write_new(&path, text.as_bytes())? {
-                true => Ok((public, path, true)),
-                // Another process was faster, and may have wrapped a key for its own already.
-                false => own_public_key(),
-            }
-        }
-        Err(error) => Err(Error::io(format!("read {}", path.display()), error).into()),
-    }
 }
 
 /// A key that nobody can guess.
@@ -343,20 +306,6 @@ fn wrapped(dir: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(found)
 }
 
-/// The secret keys that are at hand.
-fn identities() -> Result<Vec<Box<dyn Identity>>> {
-    let mut identities = Vec::new();
-    if let Some(named) = std::env::var_os(IDENTITY).filter(|named| !named.is_empty()) {
-        for path in std::env::split_paths(&named) {
-            identities.extend(identities_in(&path)?);
-        }
-    }
-    if let Some(path) = own_identity().ok().filter(|path| path.is_file()) {
-        identities.extend(identities_in(&path)?);
-    }
-    Ok(identities)
-}
-
 /// What is wrapped, if one of these opens it.
 fn decrypt(
     bytes: &[u8],
@@ -399,35 +348,4 @@ fn parse(text: &str, holder: &str) -> Result<StoreKeys> {
             Err(Error::malformed(place, "the key of a store").into())
         }
     }
-}
-
-/// Writes a file for its owner alone; it has its name when it is durable.
-fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
-    let failed = |error| Error::io(format!("write {}", path.display()), error);
-    let temporary = temporary(path, bytes)?;
-    temporary.persist(path).map_err(|error| failed(error.error))?;
-    sync(path.parent().unwrap_or(Path::new(".")))
-}
-
-/// Writes a file that is not there yet; returns whether it was not.
-fn write_new(path: &Path, bytes: &[u8]) -> Result<bool> {
-    match temporary(path, bytes)?.persist_noclobber(path) {
-        Ok(_) => sync(path.parent().unwrap_or(Path::new("."))).map(|()| true),
-        Err(error) if error.error.kind() == IoErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(Error::io(format!("write {}", path.display()), error.error).into()),
-    }
-}
-
-/// A durable file beside `path`, for its owner alone, with a name that no other process gives.
-fn temporary(path: &Path, bytes: &[u8]) -> Result<NamedTempFile> {
-    let failed = |error| Error::io(format!("write {}", path.display()), error);
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = NamedTempFile::new_in(folder).map_err(failed)?;
-    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
-    Ok(file)
-}
-
-fn sync(folder: &Path) -> Result<()> {
-    let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    Ok(synced.map_err(|error| Error::io(format!("sync {}", folder.display()), error))?)
 }

@@ -1,0 +1,116 @@
+//! The user's own secret keys: in a file, in those that the environment names, or in a key store of the
+//! system, whose own program prints them.
+
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind as IoErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+
+use age::secrecy::ExposeSecret as _;
+use age::{Identity, x25519};
+use etcetera::BaseStrategy;
+use turntree::Error;
+
+use super::age_keys::{identities_in, parse_identities};
+use super::private_file::write_new;
+use crate::view::error::{Failure, Result};
+
+/// Files of secret keys, separated as in PATH.
+pub(crate) const IDENTITY: &str = "TURNTREE_IDENTITY";
+
+/// A command of the shell that prints secret keys.
+pub(crate) const IDENTITY_COMMAND: &str = "TURNTREE_IDENTITY_COMMAND";
+
+/// The user's own secret key, below the directory of settings.
+const OWN: &str = "turntree/identity.txt";
+
+/// The user's own public key.
+pub(crate) struct OwnKey {
+    pub(crate) public: x25519::Recipient,
+    /// The file of the secret key, if it was made just now.
+    pub(crate) made: Option<PathBuf>,
+}
+
+/// The path of the user's own secret key.
+pub(crate) fn own_identity() -> Result<PathBuf> {
+    let base = etcetera::choose_base_strategy()
+        .map_err(|error| Error::not_found("there is no home directory").with_source(error))?;
+    Ok(base.config_dir().join(OWN))
+}
+
+/// The user's own public key, of the command or the file; a secret key is made in the file if there is
+/// neither.
+pub(crate) fn own_public_key() -> Result<OwnKey> {
+    let existing = |text: &str, place: &dyn std::fmt::Display| {
+        let keys = text.lines().filter_map(|line| x25519::Identity::from_str(line.trim()).ok());
+        let public = keys.map(|key| key.to_public()).next().ok_or_else(|| {
+            Error::invalid(format!("{place}: expected a line AGE-SECRET-KEY-1..."))
+        })?;
+        Ok(OwnKey { public, made: None })
+    };
+    if let Some(text) = printed_by_command()? {
+        return existing(&text, &IDENTITY_COMMAND);
+    }
+    let path = own_identity()?;
+    match fs::read_to_string(&path) {
+        Ok(text) => existing(&text, &path.display()),
+        Err(error) if error.kind() == IoErrorKind::NotFound => match new_identity(&path)? {
+            Some(public) => Ok(OwnKey { public, made: Some(path) }),
+            // Another process was faster, and may have wrapped a key for its own already.
+            None => own_public_key(),
+        },
+        Err(error) => Err(Error::io(format!("read {}", path.display()), error).into()),
+    }
+}
+
+/// Makes a secret key, unless there is one meanwhile.
+fn new_identity(path: &Path) -> Result<Option<x25519::Recipient>> {
+    let failed = |error| Error::io(format!("write {}", path.display()), error);
+    let key = x25519::Identity::generate();
+    let public = key.to_public();
+    let folder = path.parent().unwrap_or(Path::new("."));
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    let secret = key.to_string();
+    let text = format!("# public key: {public}\n{}\n", secret.expose_secret());
+    Ok(write_new(path, text.as_bytes())?.then_some(public))
+}
+
+/// The secret keys in the files that the environment names, and the user's own.
+pub(crate) fn identities_of_files() -> Result<Vec<Box<dyn Identity>>> {
+    let mut identities = Vec::new();
+    if let Some(named) = std::env::var_os(IDENTITY).filter(|named| !named.is_empty()) {
+        for path in std::env::split_paths(&named) {
+            identities.extend(identities_in(&path)?);
+        }
+    }
+    if let Some(path) = own_identity().ok().filter(|path| path.is_file()) {
+        identities.extend(identities_in(&path)?);
+    }
+    Ok(identities)
+}
+
+/// The secret keys that the command prints, if there is one.
+pub(crate) fn identities_of_command() -> Result<Vec<Box<dyn Identity>>> {
+    let Some(text) = printed_by_command()? else { return Ok(Vec::new()) };
+    parse_identities(&text, &IDENTITY_COMMAND)
+}
+
+/// What the command prints. What it asks or complains of reaches the terminal.
+fn printed_by_command() -> Result<Option<String>> {
+    let line = std::env::var_os(IDENTITY_COMMAND).filter(|line| !line.is_empty());
+    let Some(line) = line else { return Ok(None) };
+    let mut command = Command::new("sh");
+    // The input of a hook is the hook's.
+    command.arg("-c").arg(line).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output =
+        command.output().map_err(|error| Error::io(format!("run {IDENTITY_COMMAND}"), error))?;
+    let text = String::from_utf8(output.stdout).unwrap_or_default();
+    if !output.status.success() || text.trim().is_empty() {
+        let error =
+            Error::not_found(format!("{IDENTITY_COMMAND} printed no key: {}", output.status));
+        return Err(Failure::hinted(error, "it must print AGE-SECRET-KEY-1..., and end with 0"));
+    }
+    Ok(Some(text))
+}

@@ -290,6 +290,15 @@ fn the_files_of_a_worktree_go_back_on_whatever_line_its_agent_is() {
     let reason = chat.back("undo that");
     assert!(reason.contains("of s-1/plan-client: three"), "{reason}");
     assert_eq!(chat.files(), these(&[("index.html", "one")]));
+
+    // A person who goes back by a command does so in the same directory.
+    chat.ask("four", "index.html", "four");
+    let line =
+        chat.client.repo().branches().into_iter().map(|(branch, _)| branch.branch().to_owned());
+    let line = line.max_by_key(String::len).unwrap();
+    assert_eq!(line, "plan-client-client");
+    chat.run(&["rollback", "--session", "s-1", "--branch", &line]);
+    assert_eq!(chat.files(), these(&[("index.html", "one")]));
 }
 
 #[test]

@@ -81,8 +81,7 @@ impl HookTurn<'_> {
         };
         let rewind = request.rewind(repo, |branch| {
             let Some(tip) = repo.tip(branch) else { return Ok(None) };
-            // The directory of an agent is that of its branch, on whatever line it goes on.
-            let dir = workspace_of(repo, self.onto.as_ref().unwrap_or(branch), &tip)?;
+            let dir = workspace_of(repo, branch, &tip)?;
             dir.map(|dir| checked(&dir, false)).transpose()
         })?;
         let turn = repo.commit(&rewind.restore.from)?.turn;

@@ -20,7 +20,7 @@ use turntree::Error;
 use turntree::object::{Kind, ObjectId, Time};
 use turntree::repo::{BranchName, NewestBranch, Repository, WORKSPACE};
 use turntree::workspace::read_note;
-use turntree_exchange::{followed_branch, origin};
+use turntree_exchange::{followed_branch, is_line_of, origin};
 
 use super::global::STORE_DIR;
 use super::live::{LiveSession, client_session};
@@ -179,7 +179,7 @@ pub(crate) fn worktree_around(repo: &Repository, dir: &Path) -> Option<(PathBuf,
 
 /// The workspace of a branch at a snapshot: the directory that the newest one with a workspace came from,
 /// but for worktrees of other branches, which a branch that has moved on to one of these does not take
-/// over.
+/// over. The line with which a client goes on after a rollback is in the worktree of its branch.
 pub(crate) fn workspace_of(
     repo: &Repository,
     branch: &BranchName,
@@ -189,7 +189,11 @@ pub(crate) fn workspace_of(
         let Some(dir) = entry?.commit.metadata.remove(WORKSPACE).map(PathBuf::from) else {
             continue;
         };
-        if repo.worktree_at(&place_key(&dir)).is_none_or(|of| of == *branch) {
+        let is_its = match repo.worktree_at(&place_key(&dir)) {
+            Some(of) => of == *branch || is_line_of(repo, branch, &of)?,
+            None => true,
+        };
+        if is_its {
             return Ok(Some(dir));
         }
     }

@@ -75,11 +75,10 @@ pub fn went_back(repo: &Repository, line: &BranchName) -> Result<Option<WentBack
 
 /// Returns whether `line` is one with which the client of `branch` goes on, or the client of such a
 /// line.
-pub(crate) fn is_line_of(
-    repo: &Repository,
-    line: &BranchName,
-    branch: &BranchName,
-) -> Result<bool> {
+///
+/// # Errors
+/// Those of reading the history.
+pub fn is_line_of(repo: &Repository, line: &BranchName, branch: &BranchName) -> Result<bool> {
     let is_longer = |line: &BranchName| line.branch().len() > branch.branch().len();
     let mut above = Some(line.clone());
     // Each name is shorter than the one before.

@@ -302,6 +302,23 @@ fn the_files_of_a_worktree_go_back_on_whatever_line_its_agent_is() {
 }
 
 #[test]
+fn a_rollback_that_is_taken_back_leaves_the_client_on_the_line_that_it_has_begun() {
+    let mut chat = Chat::new();
+    chat.ask("one", "a.txt", "1");
+    chat.ask("two", "a.txt", "2");
+    let two = chat.tip("s-1/main");
+    chat.back("undo that");
+    let listed = chat.run(&["--json", "op", "log"]);
+    let newest: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    let rollback = newest["id"].as_str().unwrap().to_owned();
+    chat.ask("three", "b.txt", "3");
+    chat.run(&["undo", &rollback]);
+    assert_eq!(chat.tip("s-1/main"), two);
+    chat.ask("four", "c.txt", "4");
+    assert_eq!((chat.tip("s-1/main"), chat.prompts("s-1/main-client")), (two, 4));
+}
+
+#[test]
 fn a_prompt_that_cannot_go_back_is_kept_from_the_agent_too() {
     let mut chat = Chat::new();
     chat.ask("one", "a.txt", "1");

@@ -41,7 +41,7 @@ pub(crate) struct TakeSnapshot {
     thresholds: Thresholds,
     /// The old spelling of 'turntree ollm transition'
     #[arg(long, value_name = "FROM:TO",
-        conflicts_with_all = ["workspace", "usage", "check", "pin", "trigger", "tool", "touches",
+        conflicts_with_all = ["workspace", "usage", "check", "meta", "pin", "trigger", "tool", "touches",
             "append", "append_message", "append_to", "set", "unset", "expect", "retry"])]
     transition: Option<Modes>,
     #[command(flatten)]

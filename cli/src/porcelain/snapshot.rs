@@ -33,6 +33,9 @@ use crate::view::render::ID_DIGITS;
 const TOOL: &str = "tool";
 const TOUCHES: &str = "touches";
 
+/// The prefix of facts that turntree does not read.
+const OWN_PREFIX: &str = "x-";
+
 /// What to do when another process was faster.
 const RACE: &str =
     "another process has added a snapshot to this branch: --retry puts this one on top";
@@ -87,6 +90,9 @@ pub(crate) struct NewSnapshot {
     /// Record that a check passed or failed, as in tests=passed; 'compare' shows the newest of each
     #[arg(long, value_name = "NAME=RESULT", value_parser = check)]
     pub(crate) check: Vec<(String, &'static str)>,
+    /// A fact of your own, as in x-run=812, which 'log --meta' finds; may be given several times
+    #[arg(long, value_name = "x-NAME=VALUE", value_parser = own_fact, hide_short_help = true)]
+    pub(crate) meta: Vec<(String, String)>,
     /// Pin it, so that retention never drops it
     #[arg(long)]
     pub(crate) pin: bool,
@@ -302,6 +308,7 @@ impl NewSnapshot {
         for (name, result) in &self.check {
             draft.metadata.insert(format!("{CHECK_PREFIX}{name}"), (*result).to_owned());
         }
+        draft.metadata.extend(self.meta.iter().cloned());
         let id = change.snapshot(branch, draft)?;
         let turn = change.read_commit(&id)?.turn;
         let new_pin = NewPin { reason: message, ..NewPin::default() };
@@ -382,6 +389,14 @@ fn check(text: &str) -> Result<(String, &'static str), turntree::Error> {
     let parsed = parts.and_then(|(name, text)| Some((name.to_owned(), result(text)?)));
     parsed.ok_or_else(|| {
         turntree::Error::invalid(format!("'{text}': expected NAME={PASSED} or NAME={FAILED}"))
+    })
+}
+
+fn own_fact(text: &str) -> Result<(String, String), turntree::Error> {
+    let is_own = |name: &str| name.len() > OWN_PREFIX.len() && name.starts_with(OWN_PREFIX);
+    let fact = text.split_once('=').filter(|(name, _)| is_own(name));
+    fact.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or_else(|| {
+        turntree::Error::invalid(format!("'{text}': expected {OWN_PREFIX}NAME=VALUE"))
     })
 }
 

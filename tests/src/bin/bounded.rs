@@ -1,7 +1,8 @@
 //! Plays the ten policies of the audit, and prints what each says and what the disk holds then.
 
 use clap::Parser;
-use turntree_tests::bounded::{Before, play, ten_policies};
+use turntree::maintenance::Policy;
+use turntree_tests::bounded::{Before, Bounded, BoundedCase, play, ten_policies};
 
 /// Takes long sessions through policies, and prints a table.
 #[derive(Debug, Parser)]
@@ -16,24 +17,40 @@ struct Arguments {
 
 fn main() {
     let Arguments { scale, only } = Arguments::parse();
-    println!("| policy | turns | says, bytes | before gc | after gc | kept turns, of the rules |");
-    println!("|---|---|---|---|---|---|");
+    println!(
+        "| policy | turns | says, bytes | before gc | after gc | kept turns, of the rules | with one turn more |"
+    );
+    println!("|---|---|---|---|---|---|---|");
     for case in ten_policies(scale).into_iter().filter(|case| case.name.contains(&only)) {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let found = play(&folder.path().join("store"), &case, Before::Steps);
+        let found = played(&case);
         let budget = case.policy.as_ref().and_then(|policy| policy.budget_bytes);
+        let is_over = found.said_bytes > budget;
         let says = match (budget, found.said_bytes) {
-            (Some(budget), Some(said)) if said > budget => {
-                format!("{budget}, and that {said} must stay")
-            }
+            (Some(budget), Some(said)) if is_over => format!("{budget}, and that {said} must stay"),
             (Some(budget), _) => budget.to_string(),
             _ => String::new(),
         };
         let (kept, promised) = (found.kept.len(), case.promised().len());
         let rules = if budget.is_some() { String::new() } else { format!(", {promised}") };
+        let more = match budget {
+            Some(_) if !is_over => played(&with_last(&case, kept + 1)).bytes.to_string(),
+            _ => String::new(),
+        };
         println!(
-            "| {} | {} | {says} | {} | {} | {kept}{rules} |",
+            "| {} | {} | {says} | {} | {} | {kept}{rules} | {more} |",
             case.name, case.turns, found.bytes_before, found.bytes
         );
     }
+}
+
+fn played(case: &BoundedCase) -> Bounded {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    play(&folder.path().join("store"), case, Before::Steps)
+}
+
+/// The same session with its newest turns instead of a budget: what a budget would have to hold.
+fn with_last(case: &BoundedCase, turns: usize) -> BoundedCase {
+    let keep_last = u64::try_from(turns).ok();
+    let policy = Policy { keep_last, strict: true, ..Policy::default() };
+    BoundedCase { policy: Some(policy), ..case.clone() }
 }

@@ -19,7 +19,7 @@ const WORD_BYTES: usize = 8;
 const WORD: u64 = WORD_BYTES as u64;
 
 /// So many bytes are deciphered where they are wanted: one more call for each end costs less than a copy.
-const IN_PLACE_BYTES: usize = 8 << 10;
+const IN_PLACE_BYTES: usize = 32 << 10;
 
 /// A file, enciphered; or plain, when no head in it is whole, as in a store that was encrypted a
 /// moment ago.

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::view::{ObjectPlace, ReadSpan};
+use super::view::{ObjectPlace, ReadAhead};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, verify};
 use crate::store::{Store, read};
@@ -82,7 +82,7 @@ impl Store {
             }
             _ => None,
         };
-        let span = ReadSpan::read(unit.iter().map(|(_, _, place)| place));
+        let ahead = ReadAhead::of(unit.iter().map(|(_, _, place)| place));
         for (at, id, place) in unit {
             let object = match (&block, place) {
                 (Some(block), ObjectPlace::Packed(pack, kind, ordinal)) => {
@@ -91,7 +91,7 @@ impl Store {
                         Ok(Object { kind: *kind, bytes })
                     })
                 }
-                _ => place.read_from(span.as_ref(), id, &self.blocks),
+                _ => place.read_from(&ahead, id, &self.blocks),
             };
             // There may be another copy.
             visit(*at, object.or_else(|error| self.read_stored(id)?.ok_or(error)));
@@ -115,12 +115,12 @@ impl Store {
                 block.raw_bytes()
             }
             _ => {
-                let span = ReadSpan::read(unit.iter().map(|(_, _, place)| place));
+                let ahead = ReadAhead::of(unit.iter().map(|(_, _, place)| place));
                 for (at, id, place) in unit {
-                    let object = place.read_from(span.as_ref(), id, &self.blocks)?;
+                    let object = place.read_from(&ahead, id, &self.blocks)?;
                     read.push((*at, *id, of_kind(kind, id, object)?));
                 }
-                span.map_or(0, |span| span.len())
+                ahead.len()
             }
         };
         let len = read.iter().map(|(_, _, bytes)| bytes.len()).sum();

@@ -3,6 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -182,13 +183,13 @@ impl View {
 impl ObjectPlace {
     /// The object `id`, which lies here, verified.
     pub(in crate::store) fn read(&self, id: &ObjectId, blocks: &BlockCache) -> Result<Object> {
-        self.read_from(None, id, blocks)
+        self.read_from(&ReadAhead::default(), id, blocks)
     }
 
-    /// The same, perhaps from a stretch that was read before.
+    /// The same, perhaps from what was read before.
     pub(in crate::store) fn read_from(
         &self,
-        span: Option<&ReadSpan>,
+        ahead: &ReadAhead,
         id: &ObjectId,
         blocks: &BlockCache,
     ) -> Result<Object> {
@@ -197,7 +198,7 @@ impl ObjectPlace {
                 let read = || segment_bytes(segment, stored.offset, stored.stored_bytes as usize);
                 (
                     stored.kind,
-                    unpack(segment, stored, stored_bytes(span, segment, stored, read)?, id)?,
+                    unpack(segment, stored, stored_bytes(ahead, segment, stored, read)?, id)?,
                 )
             }
             Self::Sealed(sealed, stored) => {
@@ -205,13 +206,21 @@ impl ObjectPlace {
                 let read = || sealed.bytes(stored.offset, len);
                 (
                     stored.kind,
-                    unpack(segment, stored, stored_bytes(span, segment, stored, read)?, id)?,
+                    unpack(segment, stored, stored_bytes(ahead, segment, stored, read)?, id)?,
                 )
             }
             Self::Packed(pack, kind, ordinal) => (*kind, pack.read(*ordinal, blocks)?),
         };
         verify(kind, &bytes, id).map_err(|error| error.at(self.name()))?;
         Ok(Object { kind, bytes })
+    }
+
+    /// Where it lies in a segment.
+    fn stored(&self) -> Option<&StoredRecord> {
+        match self {
+            Self::Active(Location { stored, .. }) | Self::Sealed(_, stored) => Some(stored),
+            Self::Packed(..) => None,
+        }
     }
 
     /// File and offset, for errors.
@@ -246,48 +255,57 @@ impl ObjectPlace {
     }
 }
 
-/// A part of a segment, read at once.
-#[derive(Debug)]
-pub(in crate::store) struct ReadSpan {
-    start: u64,
-    bytes: Bytes,
+/// Parts of a segment that were read before anything in them was asked for.
+#[derive(Debug, Default)]
+pub(in crate::store) struct ReadAhead {
+    /// The offset of each part and its bytes, in rising order.
+    parts: Vec<(u64, Bytes)>,
 }
 
-impl ReadSpan {
-    /// The part with all of `places`, which are sorted and of one file, if at least half of it is
-    /// asked for. Nothing when it cannot be read: each place alone says why.
-    pub(in crate::store) fn read<'p>(
-        places: impl Iterator<Item = &'p ObjectPlace> + Clone,
-    ) -> Option<Self> {
-        let first = places.clone().next()?;
-        let records = places.filter_map(|place| match place {
-            ObjectPlace::Active(Location { stored, .. }) | ObjectPlace::Sealed(_, stored) => {
-                Some(stored)
+impl ReadAhead {
+    /// Reads `places`, which are sorted and of one file: those that lie close together at once. What
+    /// cannot be read is missing; its place alone says why.
+    pub(in crate::store) fn of<'p>(places: impl Iterator<Item = &'p ObjectPlace>) -> Self {
+        let mut ahead = Self::default();
+        let mut run: Option<(&ObjectPlace, Range<u64>)> = None;
+        for place in places {
+            let Some(stored) = place.stored() else { continue };
+            let end = stored.offset + u64::from(stored.stored_bytes);
+            match &mut run {
+                Some((_, bytes)) if stored.offset <= bytes.end.saturating_add(GAP_BYTES) => {
+                    bytes.end = bytes.end.max(end);
+                }
+                _ => {
+                    ahead.read(run.replace((place, stored.offset..end)));
+                }
             }
-            ObjectPlace::Packed(..) => None,
-        });
-        let start = records.clone().next()?.offset;
-        let end = records.clone().map(|it| it.offset + u64::from(it.stored_bytes)).max()?;
-        let asked: u64 = records.map(|it| u64::from(it.stored_bytes)).sum();
-        let len = end.checked_sub(start).filter(|len| *len <= 2 * asked)?;
-        let len = usize::try_from(len).ok()?;
-        let bytes = match first {
-            ObjectPlace::Active(location) => segment_bytes(&location.segment, start, len),
-            ObjectPlace::Sealed(sealed, _) => sealed.bytes(start, len),
+        }
+        ahead.read(run);
+        ahead
+    }
+
+    fn read(&mut self, run: Option<(&ObjectPlace, Range<u64>)>) {
+        let Some((place, range)) = run else { return };
+        let Ok(len) = usize::try_from(range.end - range.start) else { return };
+        let bytes = match place {
+            ObjectPlace::Active(location) => segment_bytes(&location.segment, range.start, len),
+            ObjectPlace::Sealed(sealed, _) => sealed.bytes(range.start, len),
             ObjectPlace::Packed(..) => Ok(None),
         };
-        Some(Self { start, bytes: bytes.ok()?? })
+        self.parts.extend(bytes.ok().flatten().map(|bytes| (range.start, bytes)));
     }
 
     /// Bytes that were read.
     pub(in crate::store) fn len(&self) -> usize {
-        self.bytes.len()
+        self.parts.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 
     fn bytes(&self, stored: &StoredRecord) -> Option<Bytes> {
-        let start = usize::try_from(stored.offset.checked_sub(self.start)?).ok()?;
-        let end = start.checked_add(stored.stored_bytes as usize)?;
-        (end <= self.bytes.len()).then(|| self.bytes.slice(start..end))
+        let behind = self.parts.partition_point(|(start, _)| *start <= stored.offset);
+        let (start, bytes) = self.parts.get(behind.checked_sub(1)?)?;
+        let from = usize::try_from(stored.offset - start).ok()?;
+        let end = from.checked_add(stored.stored_bytes as usize)?;
+        (end <= bytes.len()).then(|| bytes.slice(from..end))
     }
 }
 
@@ -301,6 +319,9 @@ pub(in crate::store) enum FileId {
 /// Bytes of a segment that are one unit of reading.
 const UNIT_BYTES: u64 = 128 << 10;
 
+/// So many bytes in between are read too: that takes no longer than one more call.
+const GAP_BYTES: u64 = 2 << 10;
+
 fn unpack(
     segment: &SegmentFile,
     stored: &StoredRecord,
@@ -313,14 +334,14 @@ fn unpack(
     })
 }
 
-/// The stored bytes of an object: those in `span`, or else what `read` finds.
+/// The stored bytes of an object: those in `ahead`, or else what `read` finds.
 fn stored_bytes(
-    span: Option<&ReadSpan>,
+    ahead: &ReadAhead,
     segment: &SegmentFile,
     stored: &StoredRecord,
     read: impl FnOnce() -> io::Result<Option<Bytes>>,
 ) -> Result<Bytes> {
-    if let Some(bytes) = span.and_then(|span| span.bytes(stored)) {
+    if let Some(bytes) = ahead.bytes(stored) {
         return Ok(bytes);
     }
     let place = || segment.place(stored.offset);

@@ -26,7 +26,7 @@ use crate::store::format::segment::{
 use crate::store::{Finding, FindingKind, Location};
 
 /// Read at once where records are small: more than most directories, little enough to be cheap.
-const WINDOW_BYTES: usize = 8 << 10;
+const WINDOW_BYTES: usize = 2 << 10;
 /// Read at once where everything is looked at.
 const SEARCH_BYTES: usize = 64 << 10;
 /// The bytes of a clean end.

@@ -33,7 +33,7 @@ pub(crate) struct Ollm {
 
 #[derive(Debug, Subcommand)]
 enum OllmCommand {
-    Snapshot(WhenDue),
+    Snapshot(Box<WhenDue>),
     Transition(OfModes),
     Modes(ShowModes),
 }
@@ -78,7 +78,8 @@ impl Verb for Ollm {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
-            OllmCommand::Snapshot(WhenDue { usage, thresholds, new }) => {
+            OllmCommand::Snapshot(due) => {
+                let WhenDue { usage, thresholds, new } = &**due;
                 let target = new.open(run)?;
                 snapshot_when_due(run, *usage, thresholds, new, target)
             }

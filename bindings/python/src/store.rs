@@ -8,15 +8,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use turntree::local::{Change, Repo};
+use turntree::local::{Change, Repo, random_bytes};
 use turntree::maintenance::{Policy, Purpose, Scope, auto, collect, remove_policy, set_policy};
 use turntree::object::{ObjectId, Time};
-use turntree::repo::{BranchName, MergeKind, Signature};
-use turntree::store::Tier;
+use turntree::repo::{BranchName, MergeKind, Repository, Signature};
+use turntree::store::{OpenOptions, RealIo, Tier};
 use turntree::{Error, ErrorKind};
 
 use crate::error::{of_kind, raised};
-use crate::process::{detached, in_this_process};
+use crate::process::{BETWEEN_SIGNALS, detached, in_this_process, interruptibly, patiently};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
@@ -67,7 +67,20 @@ impl Shared {
     }
 
     fn open(&self) -> turntree::Result<Repo> {
-        Ok(Repo::open(&self.path)?.acting_as(self.actor.clone()))
+        let options =
+            OpenOptions { lock_timeout: BETWEEN_SIGNALS, ..OpenOptions::new(random_bytes()) };
+        let opened = Repository::open(Arc::new(RealIo), &self.path, options)?;
+        Ok(Repo::from(opened).acting_as(self.actor.clone()))
+    }
+
+    fn open_or_create(&self) -> turntree::Result<Repo> {
+        match self.open() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                drop(Repo::open_or_create(&self.path)?);
+                self.open()
+            }
+            opened => opened,
+        }
     }
 
     /// The handle of this process. One that came with a fork is left alone, since its locks are its
@@ -97,7 +110,7 @@ impl Shared {
         change: &Change,
         message: &str,
     ) -> PyResult<Vec<(BranchName, Option<ObjectId>)>> {
-        let tips = detached(py, || change.commit(message))?;
+        let tips = patiently(py, || change.commit(message))?;
         self.maintain();
         Ok(tips)
     }
@@ -186,7 +199,7 @@ impl Store {
             state: Mutex::new(state),
         };
         let repo = detached(py, || match create {
-            true => Ok(Repo::open_or_create(&shared.path)?.acting_as(shared.actor.clone())),
+            true => shared.open_or_create(),
             false => shared.open(),
         })?;
         shared.lock().repo = Some(repo);
@@ -308,7 +321,7 @@ impl Store {
         let at = self.shared.resolve(py, revision)?;
         let mut change = repo.change();
         change.on(&name).expect(None).go_on_from(at);
-        detached(py, || change.commit(&format!("fork {name}")))?;
+        patiently(py, || change.commit(&format!("fork {name}")))?;
         Ok(at.to_string())
     }
 
@@ -328,7 +341,7 @@ impl Store {
     /// Merges the newest snapshot of one branch into another one.
     fn merge(&self, py: Python<'_>, into: &str, theirs: &str) -> PyResult<MergeOutcome> {
         let repo = self.repo()?;
-        let outcome = detached(py, || {
+        let outcome = patiently(py, || {
             repo.refresh()?;
             repo.session(into)?.merge(&repo.session(theirs)?)
         })?;
@@ -344,7 +357,7 @@ impl Store {
     /// Takes back the newest operation of this store's actor. Returns what it was.
     fn undo(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let repo = self.repo()?;
-        detached(py, || {
+        patiently(py, || {
             repo.refresh()?;
             repo.undo()
         })
@@ -353,7 +366,7 @@ impl Store {
     /// Repeats the newest operation that was undone. Returns what it was.
     fn redo(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let repo = self.repo()?;
-        detached(py, || {
+        patiently(py, || {
             repo.refresh()?;
             repo.redo()
         })
@@ -364,7 +377,7 @@ impl Store {
     fn delete(&self, py: Python<'_>, session: &str) -> PyResult<bool> {
         let repo = self.repo()?;
         branch_name(session)?;
-        detached(py, || {
+        patiently(py, || {
             repo.refresh()?;
             let branches = repo.session(session)?.branches();
             let mut change = repo.change();
@@ -392,7 +405,7 @@ impl Store {
         let scope = session.map_or(Scope::Default, Scope::Session);
         let keep_within = seconds.map(micros).transpose()?;
         let rules = Policy { keep_last: turns, keep_within, budget_bytes, ..Policy::default() };
-        detached(py, || {
+        patiently(py, || {
             let mut change = repo.repository().begin();
             match rules == Policy::default() {
                 true => remove_policy(&mut change, scope)?,
@@ -403,12 +416,13 @@ impl Store {
     }
 
     /// Applies retention and frees what nothing leads to; with ``repack``, also compresses everything
-    /// anew. Others read and write meanwhile.
+    /// anew. Others read and write meanwhile. A signal such as Ctrl-C ends the wait for it; what was begun
+    /// goes on to its end, or stops with the process and harms nothing.
     #[pyo3(signature = (*, repack=false))]
     fn collect<'py>(&self, py: Python<'py>, repack: bool) -> PyResult<Bound<'py, PyDict>> {
-        let repo = self.repo()?;
-        let done = detached(py, || {
-            let stamp = stamp(&self.shared.actor);
+        let (repo, actor) = (self.repo()?, self.shared.actor.clone());
+        let done = interruptibly(py, move || {
+            let stamp = stamp(&actor);
             let mut done = collect(repo.repository(), Purpose::Gc, &stamp, &mut |_| ())?;
             if repack {
                 let purpose = Purpose::Repack(Tier::Compacted);

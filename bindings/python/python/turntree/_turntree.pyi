@@ -148,7 +148,8 @@ class Store:
         effect with collections."""
     def collect(self, *, repack: bool = False) -> dict[str, int]:
         """Applies retention and frees what nothing leads to; with ``repack``, also compresses everything
-        anew. Others read and write meanwhile."""
+        anew. Others read and write meanwhile. A signal such as Ctrl-C ends the wait for it; what was begun
+        goes on to its end, or stops with the process and harms nothing."""
 
 @final
 class Snapshot:

@@ -8,11 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use turntree::local::{Change, Repo, random_bytes};
+use turntree::local::{Change, Repo, open_with, random_bytes};
 use turntree::maintenance::{Policy, Purpose, Scope, auto, collect, remove_policy, set_policy};
 use turntree::object::{ObjectId, Time};
-use turntree::repo::{BranchName, MergeKind, Repository, Signature};
-use turntree::store::{OpenOptions, RealIo, Tier};
+use turntree::repo::{BranchName, MergeKind, Signature};
+use turntree::store::{OpenOptions, StoreKeys, Tier};
 use turntree::{Error, ErrorKind};
 
 use crate::error::{of_kind, raised};
@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     path: PathBuf,
     actor: String,
     maintains: bool,
+    /// What opens it, if it is encrypted.
+    keys: Option<StoreKeys>,
     state: Mutex<State>,
 }
 
@@ -69,7 +71,7 @@ impl Shared {
     fn open(&self) -> turntree::Result<Repo> {
         let options =
             OpenOptions { lock_timeout: BETWEEN_SIGNALS, ..OpenOptions::new(random_bytes()) };
-        let opened = Repository::open(Arc::new(RealIo), &self.path, options)?;
+        let opened = open_with(&self.path, self.keys, options)?;
         Ok(Repo::from(opened).acting_as(self.actor.clone()))
     }
 
@@ -160,14 +162,26 @@ fn tip(repo: &Repo, branch: &BranchName) -> turntree::Result<Option<ObjectId>> {
     Ok(repo.repository().tip(branch))
 }
 
+fn keys_of(text: &[u8]) -> PyResult<StoreKeys> {
+    let keys = std::str::from_utf8(text).ok().and_then(StoreKeys::from_text);
+    keys.ok_or_else(|| {
+        let text = "the key is none of a store: expected what was unwrapped of keys/NAME.age";
+        of_kind(ErrorKind::InvalidInput, text.to_owned())
+    })
+}
+
 fn branch_name(name: &str) -> PyResult<BranchName> {
     name.parse().map_err(|error: Error| raised(&error))
 }
 
 /// The store in a directory, which is made if nothing is there.
 ///
-/// ``actor`` is named as the author of snapshots. With ``maintain``, what the journal has too much of is packed now and then, on a
-/// thread of its own. After a fork of the process the child opens the store anew by itself.
+/// ``actor`` is named as the author of snapshots. With ``maintain``, what the journal has too much of
+/// is packed now and then, on a thread of its own. After a fork of the process the child opens the store
+/// anew by itself.
+///
+/// An encrypted store is opened with its ``key``, which ``turntree.keys`` unwraps; without it, and with
+/// another one, ``Encrypted`` is raised.
 #[pyclass(frozen, module = "turntree", weakref)]
 pub(crate) struct Store {
     shared: Arc<Shared>,
@@ -182,13 +196,16 @@ impl Store {
 #[pymethods]
 impl Store {
     #[new]
-    #[pyo3(signature = (path, *, actor="python", create=true, maintain=true))]
+    #[pyo3(signature = (
+        path, *, actor="python", create=true, maintain=true, key=None
+    ))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
         actor: &str,
         create: bool,
         maintain: bool,
+        key: Option<&[u8]>,
     ) -> PyResult<Self> {
         let state = State { process: std::process::id(), repo: None, maintenance: None };
         let shared = Shared {
@@ -196,6 +213,7 @@ impl Store {
             path: std::path::absolute(&path).unwrap_or(path),
             actor: actor.to_owned(),
             maintains: maintain,
+            keys: key.map(keys_of).transpose()?,
             state: Mutex::new(state),
         };
         let repo = detached(py, || match create {

@@ -77,8 +77,12 @@ class StoreIOError(Error, OSError):
 class Store:
     """The store in a directory, which is made if nothing is there.
 
-    ``actor`` is named as the author of snapshots. With ``maintain``, what the journal has too much of is packed now and then, on a
-    thread of its own. After a fork of the process the child opens the store anew by itself."""
+    ``actor`` is named as the author of snapshots. With ``maintain``, what the journal has too much of
+    is packed now and then, on a thread of its own. After a fork of the process the child opens the store
+    anew by itself.
+
+    An encrypted store is opened with its ``key``, which ``turntree.keys`` unwraps; without it, and with
+    another one, ``Encrypted`` is raised."""
 
     def __new__(
         cls,
@@ -87,6 +91,7 @@ class Store:
         actor: str = "python",
         create: bool = True,
         maintain: bool = True,
+        key: bytes | None = None,
     ) -> Self: ...
     @property
     def path(self) -> os.PathLike[str]:
@@ -102,7 +107,7 @@ class Store:
         _kind: type[BaseException] | None,
         _value: BaseException | None,
         _traceback: TracebackType | None,
-    ) -> bool: ...
+    ) -> Literal[False]: ...
     def sessions(self) -> list[str]:
         """The sessions that have a snapshot, in order of names."""
     def branches(self, session: str | None = None) -> list[str]:
@@ -271,6 +276,15 @@ class Transaction:
         """The part of the same change that is about another branch. All parts commit together."""
     def put(self, section: str, key: str, content: bytes) -> None:
         """Sets an entry of a map section; a new section begins with it."""
+    def put_file(
+        self,
+        path: str,
+        content: bytes,
+        *,
+        mode: Literal["regular", "executable", "link"] = "regular",
+    ) -> None:
+        """Sets a file of the workspace, which is an entry of the section ``files``. The content of a link is
+        its target."""
     def put_new(self, section: str, key: str, content: bytes) -> None:
         """Sets an entry unless it is there when the change is committed."""
     def remove(self, section: str, key: str) -> None:
@@ -307,4 +321,4 @@ class Transaction:
         kind: type[BaseException] | None,
         _value: BaseException | None,
         _traceback: TracebackType | None,
-    ) -> bool: ...
+    ) -> Literal[False]: ...

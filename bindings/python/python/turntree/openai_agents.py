@@ -1,4 +1,5 @@
-"""The OpenAI Agents SDK on turntree: ``TurntreeSession`` keeps the items of a conversation.
+"""The OpenAI Agents SDK on turntree: ``TurntreeSession`` keeps the items of a conversation,
+``TurntreeSnapshot`` the workspace of a sandbox.
 
     session = TurntreeSession("customer 7", "agents.turntree")
     result = await Runner.run(agent, "hello", session=session)
@@ -21,8 +22,9 @@ from agents.memory.session_settings import SessionSettings, resolve_session_limi
 from turntree import Conflict, Snapshot, Store, Transaction
 from turntree._json import from_json, to_json
 from turntree._names import parts_of, quote, session_name
+from turntree._openai_workspace import TurntreeSnapshot, TurntreeSnapshotSpec
 
-__all__ = ["TurntreeSession"]
+__all__ = ["TurntreeSession", "TurntreeSnapshot", "TurntreeSnapshotSpec"]
 
 ITEMS = "agents/main/messages"
 MAIN = "main"

@@ -151,12 +151,15 @@ HEAD = [
 ]
 
 
-def main() -> None:
-    turns = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    names = sys.argv[2:] or list(SAVERS)
+def table(turns: int, names: list[str]) -> None:
     print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD))
     for name in names:
         print("| " + " | ".join(measure(name, turns)) + " |", flush=True)
+
+
+def main() -> None:
+    turns = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    table(turns, sys.argv[2:] or list(SAVERS))
 
 
 if __name__ == "__main__":

@@ -96,9 +96,10 @@ fn is_early(error: &Error, until: Instant) -> bool {
 }
 
 /// What work gave, or what it panicked with.
-type Caught<T> = thread::Result<Result<T>>;
+pub(crate) type Caught<T> = thread::Result<Result<T>>;
 
-fn caught<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Caught<T> {
+/// Does `work` with threads that this process has, and catches its panics.
+pub(crate) fn caught<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Caught<T> {
     catch_unwind(AssertUnwindSafe(|| in_this_process(work)))
 }
 

@@ -16,12 +16,17 @@ use turntree::store::{OpenOptions, StoreKeys, Tier};
 use turntree::{Error, ErrorKind};
 
 use crate::error::{of_kind, raised};
-use crate::process::{BETWEEN_SIGNALS, detached, in_this_process, interruptibly, patiently};
+use crate::process::{
+    BETWEEN_SIGNALS, caught, detached, in_this_process, interruptibly, patiently,
+};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
 /// Snapshots that a walk through history reads at once.
 const LOG_PAGE: usize = 64;
+
+/// Bytes of the journal from which closing a store packs it: half of what is worth it meanwhile.
+const CLOSING_BYTES: u64 = auto::DUE_BYTES / 2;
 
 const MICROS_PER_SECOND: f64 = 1e6;
 
@@ -115,6 +120,18 @@ impl Shared {
         let tips = patiently(py, || change.commit(message))?;
         self.maintain();
         Ok(tips)
+    }
+
+    /// Gives the handle back, and packs the journal if it has enough for that: what this handle wrote
+    /// could not be packed while it was open.
+    fn leave(&self, repo: Repo) -> turntree::Result<()> {
+        let is_worth_it = repo.repository().store().summary()?.journal_bytes >= CLOSING_BYTES;
+        drop(repo);
+        if self.maintains && is_worth_it {
+            let repo = self.open()?;
+            collect(repo.repository(), Purpose::Step, &stamp("maintenance"), &mut |_| ())?;
+        }
+        Ok(())
     }
 
     /// Packs on a thread of its own what the journal has too much of.
@@ -236,7 +253,8 @@ impl Store {
         self.shared.lock().repo.is_none()
     }
 
-    /// Closes the store. Everything that was committed is durable already.
+    /// Closes the store. Everything that was committed is durable already. With ``maintain``, a journal of
+    /// 4 MiB and more is packed now, which takes some tenths of a second.
     fn close(&self, py: Python<'_>) {
         let mut state = self.shared.lock();
         let (repo, thread) = (state.repo.take(), state.maintenance.take());
@@ -250,7 +268,10 @@ impl Store {
             if let Some(thread) = thread {
                 let _ = thread.join();
             }
-            drop(repo);
+            if let Some(repo) = repo {
+                // What fails here is tried again by others; the store is as it was.
+                let _ = caught(|| self.shared.leave(repo));
+            }
         });
     }
 

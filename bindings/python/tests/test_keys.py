@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="the package is not
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place for settings where no key is yet."""
-    for name in ("TURNTREE_IDENTITY", "TURNTREE_PASSPHRASE"):
+    for name in ("TURNTREE_IDENTITY", "TURNTREE_IDENTITY_COMMAND", "TURNTREE_PASSPHRASE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
     return tmp_path / "settings"
@@ -49,10 +49,16 @@ def write_and_read(path: Path, key: bytes) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_the_own_key_opens_a_store_as_it_does_for_the_program(path: Path, home: Path) -> None:
+def test_the_own_key_opens_a_store_as_it_does_for_the_program(
+    path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     encrypted(path)
     write_and_read(path, keys.unwrap(path))
-    write_and_read(path, keys.unwrap(path, identity=home / "turntree" / "identity.txt"))
+    own = home / "turntree" / "identity.txt"
+    write_and_read(path, keys.unwrap(path, identity=own))
+    moved = own.rename(home / "moved.txt")
+    monkeypatch.setenv("TURNTREE_IDENTITY_COMMAND", f"cat '{moved}'")
+    write_and_read(path, keys.unwrap(path))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -9,6 +9,9 @@ use turntree::local::{self, Scan};
 
 use crate::process::detached;
 
+/// Entries or records that are read before a signal such as Ctrl-C is looked for.
+const PAGE: u64 = 4096;
+
 /// What an agent knew at a turn.
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct Snapshot {
@@ -119,7 +122,8 @@ impl Snapshot {
         limit: Option<u64>,
     ) -> PyResult<Vec<(String, Bound<'py, PyBytes>)>> {
         let scan = Scan { prefix: prefix.to_owned(), after, backwards: reverse, limit };
-        let found = detached(py, || self.inner.scan(section, &scan))?;
+        let read = |page: &Scan| self.inner.scan(section, page);
+        let found = paged(py, scan, read, |(key, _)| key)?;
         let bytes = |(key, content): (String, Bytes)| (key, PyBytes::new(py, &content));
         Ok(found.into_iter().map(bytes).collect())
     }
@@ -136,7 +140,7 @@ impl Snapshot {
         limit: Option<u64>,
     ) -> PyResult<Vec<String>> {
         let scan = Scan { prefix: prefix.to_owned(), after, backwards: reverse, limit };
-        detached(py, || self.inner.scan_keys(section, &scan))
+        paged(py, scan, |page| self.inner.scan_keys(section, page), |key| key)
     }
 
     /// The records of a list section at these places, as far as there are any.
@@ -148,8 +152,18 @@ impl Snapshot {
         start: u64,
         stop: Option<u64>,
     ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        let found = detached(py, || self.inner.list(section, start..stop.unwrap_or(u64::MAX)))?;
-        Ok(found.iter().map(|content| PyBytes::new(py, content)).collect())
+        let (mut records, mut at, stop) = (Vec::new(), start, stop.unwrap_or(u64::MAX));
+        while at < stop {
+            let end = stop.min(at.saturating_add(PAGE));
+            let found = detached(py, || self.inner.list(section, at..end))?;
+            records.extend(found.iter().map(|content| PyBytes::new(py, content)));
+            if (found.len() as u64) < PAGE {
+                break;
+            }
+            at = end;
+            signals(py)?;
+        }
+        Ok(records)
     }
 
     /// The agents that have a conversation or state.
@@ -160,8 +174,18 @@ impl Snapshot {
     /// The conversation of an agent, oldest message first.
     #[pyo3(signature = (agent="main"))]
     fn messages(&self, py: Python<'_>, agent: &str) -> PyResult<Vec<Message>> {
-        let found =
-            detached(py, || self.inner.messages(agent)?.collect::<turntree::Result<Vec<_>>>())?;
+        let found = detached(py, || {
+            let mut found = Vec::new();
+            for message in self.inner.messages(agent)? {
+                found.push(message?);
+                if (found.len() as u64).is_multiple_of(PAGE)
+                    && let Err(signal) = Python::attach(signals)
+                {
+                    return Ok(Err(signal));
+                }
+            }
+            Ok(Ok(found))
+        })??;
         let message = |message: local::Message| Message {
             role: message.role.name().to_owned(),
             format: message.format,
@@ -203,6 +227,33 @@ impl Snapshot {
     fn __hash__(&self) -> u64 {
         let bytes = self.inner.id();
         bytes.as_bytes().first_chunk().copied().map_or(0, u64::from_le_bytes)
+    }
+}
+
+/// Runs the handlers of signals that came, such as Ctrl-C, which may raise.
+fn signals(py: Python<'_>) -> PyResult<()> {
+    py.check_signals()
+}
+
+/// Reads what a scan is for, a page at a time.
+fn paged<T: Send>(
+    py: Python<'_>,
+    mut scan: Scan,
+    read: impl Fn(&Scan) -> turntree::Result<Vec<T>> + Sync,
+    key_of: impl Fn(&T) -> &String,
+) -> PyResult<Vec<T>> {
+    let (mut found, mut left) = (Vec::new(), scan.limit.unwrap_or(u64::MAX));
+    loop {
+        scan.limit = Some(left.min(PAGE));
+        let page = detached(py, || read(&scan))?;
+        let count = page.len() as u64;
+        left = left.saturating_sub(count);
+        found.extend(page);
+        if count < PAGE || left == 0 {
+            return Ok(found);
+        }
+        scan.after = found.last().map(|last| key_of(last).clone());
+        signals(py)?;
     }
 }
 

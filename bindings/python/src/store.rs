@@ -8,20 +8,25 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use turntree::local::{Change, Repo};
+use turntree::local::{Change, Repo, open_with, random_bytes};
 use turntree::maintenance::{Policy, Purpose, Scope, auto, collect, remove_policy, set_policy};
 use turntree::object::{ObjectId, Time};
 use turntree::repo::{BranchName, MergeKind, Signature};
-use turntree::store::Tier;
+use turntree::store::{OpenOptions, StoreKeys, Tier};
 use turntree::{Error, ErrorKind};
 
 use crate::error::{of_kind, raised};
-use crate::process::{detached, in_this_process};
+use crate::process::{
+    BETWEEN_SIGNALS, caught, detached, in_this_process, interruptibly, patiently,
+};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
 /// Snapshots that a walk through history reads at once.
 const LOG_PAGE: usize = 64;
+
+/// Bytes of the journal from which closing a store packs it: half of what is worth it meanwhile.
+const CLOSING_BYTES: u64 = auto::DUE_BYTES / 2;
 
 const MICROS_PER_SECOND: f64 = 1e6;
 
@@ -50,6 +55,8 @@ pub(crate) struct Shared {
     path: PathBuf,
     actor: String,
     maintains: bool,
+    /// What opens it, if it is encrypted.
+    keys: Option<StoreKeys>,
     state: Mutex<State>,
 }
 
@@ -67,7 +74,20 @@ impl Shared {
     }
 
     fn open(&self) -> turntree::Result<Repo> {
-        Ok(Repo::open(&self.path)?.acting_as(self.actor.clone()))
+        let options =
+            OpenOptions { lock_timeout: BETWEEN_SIGNALS, ..OpenOptions::new(random_bytes()) };
+        let opened = open_with(&self.path, self.keys, options)?;
+        Ok(Repo::from(opened).acting_as(self.actor.clone()))
+    }
+
+    fn open_or_create(&self) -> turntree::Result<Repo> {
+        match self.open() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                drop(Repo::open_or_create(&self.path)?);
+                self.open()
+            }
+            opened => opened,
+        }
     }
 
     /// The handle of this process. One that came with a fork is left alone, since its locks are its
@@ -97,9 +117,21 @@ impl Shared {
         change: &Change,
         message: &str,
     ) -> PyResult<Vec<(BranchName, Option<ObjectId>)>> {
-        let tips = detached(py, || change.commit(message))?;
+        let tips = patiently(py, || change.commit(message))?;
         self.maintain();
         Ok(tips)
+    }
+
+    /// Gives the handle back, and packs the journal if it has enough for that: what this handle wrote
+    /// could not be packed while it was open.
+    fn leave(&self, repo: Repo) -> turntree::Result<()> {
+        let is_worth_it = repo.repository().store().summary()?.journal_bytes >= CLOSING_BYTES;
+        drop(repo);
+        if self.maintains && is_worth_it {
+            let repo = self.open()?;
+            collect(repo.repository(), Purpose::Step, &stamp("maintenance"), &mut |_| ())?;
+        }
+        Ok(())
     }
 
     /// Packs on a thread of its own what the journal has too much of.
@@ -147,14 +179,26 @@ fn tip(repo: &Repo, branch: &BranchName) -> turntree::Result<Option<ObjectId>> {
     Ok(repo.repository().tip(branch))
 }
 
+fn keys_of(text: &[u8]) -> PyResult<StoreKeys> {
+    let keys = std::str::from_utf8(text).ok().and_then(StoreKeys::from_text);
+    keys.ok_or_else(|| {
+        let text = "the key is none of a store: expected what was unwrapped of keys/NAME.age";
+        of_kind(ErrorKind::InvalidInput, text.to_owned())
+    })
+}
+
 fn branch_name(name: &str) -> PyResult<BranchName> {
     name.parse().map_err(|error: Error| raised(&error))
 }
 
 /// The store in a directory, which is made if nothing is there.
 ///
-/// ``actor`` is named as the author of snapshots. With ``maintain``, what the journal has too much of is packed now and then, on a
-/// thread of its own. After a fork of the process the child opens the store anew by itself.
+/// ``actor`` is named as the author of snapshots. With ``maintain``, what the journal has too much of
+/// is packed now and then, on a thread of its own. After a fork of the process the child opens the store
+/// anew by itself.
+///
+/// An encrypted store is opened with its ``key``, which ``turntree.keys`` unwraps; without it, and with
+/// another one, ``Encrypted`` is raised.
 #[pyclass(frozen, module = "turntree", weakref)]
 pub(crate) struct Store {
     shared: Arc<Shared>,
@@ -169,13 +213,16 @@ impl Store {
 #[pymethods]
 impl Store {
     #[new]
-    #[pyo3(signature = (path, *, actor="python", create=true, maintain=true))]
+    #[pyo3(signature = (
+        path, *, actor="python", create=true, maintain=true, key=None
+    ))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
         actor: &str,
         create: bool,
         maintain: bool,
+        key: Option<&[u8]>,
     ) -> PyResult<Self> {
         let state = State { process: std::process::id(), repo: None, maintenance: None };
         let shared = Shared {
@@ -183,10 +230,11 @@ impl Store {
             path: std::path::absolute(&path).unwrap_or(path),
             actor: actor.to_owned(),
             maintains: maintain,
+            keys: key.map(keys_of).transpose()?,
             state: Mutex::new(state),
         };
         let repo = detached(py, || match create {
-            true => Ok(Repo::open_or_create(&shared.path)?.acting_as(shared.actor.clone())),
+            true => shared.open_or_create(),
             false => shared.open(),
         })?;
         shared.lock().repo = Some(repo);
@@ -205,7 +253,8 @@ impl Store {
         self.shared.lock().repo.is_none()
     }
 
-    /// Closes the store. Everything that was committed is durable already.
+    /// Closes the store. Everything that was committed is durable already. With ``maintain``, a journal of
+    /// 4 MiB and more is packed now, which takes some tenths of a second.
     fn close(&self, py: Python<'_>) {
         let mut state = self.shared.lock();
         let (repo, thread) = (state.repo.take(), state.maintenance.take());
@@ -219,7 +268,10 @@ impl Store {
             if let Some(thread) = thread {
                 let _ = thread.join();
             }
-            drop(repo);
+            if let Some(repo) = repo {
+                // What fails here is tried again by others; the store is as it was.
+                let _ = caught(|| self.shared.leave(repo));
+            }
         });
     }
 
@@ -308,7 +360,7 @@ impl Store {
         let at = self.shared.resolve(py, revision)?;
         let mut change = repo.change();
         change.on(&name).expect(None).go_on_from(at);
-        detached(py, || change.commit(&format!("fork {name}")))?;
+        patiently(py, || change.commit(&format!("fork {name}")))?;
         Ok(at.to_string())
     }
 
@@ -328,7 +380,7 @@ impl Store {
     /// Merges the newest snapshot of one branch into another one.
     fn merge(&self, py: Python<'_>, into: &str, theirs: &str) -> PyResult<MergeOutcome> {
         let repo = self.repo()?;
-        let outcome = detached(py, || {
+        let outcome = patiently(py, || {
             repo.refresh()?;
             repo.session(into)?.merge(&repo.session(theirs)?)
         })?;
@@ -344,7 +396,7 @@ impl Store {
     /// Takes back the newest operation of this store's actor. Returns what it was.
     fn undo(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let repo = self.repo()?;
-        detached(py, || {
+        patiently(py, || {
             repo.refresh()?;
             repo.undo()
         })
@@ -353,7 +405,7 @@ impl Store {
     /// Repeats the newest operation that was undone. Returns what it was.
     fn redo(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let repo = self.repo()?;
-        detached(py, || {
+        patiently(py, || {
             repo.refresh()?;
             repo.redo()
         })
@@ -364,7 +416,7 @@ impl Store {
     fn delete(&self, py: Python<'_>, session: &str) -> PyResult<bool> {
         let repo = self.repo()?;
         branch_name(session)?;
-        detached(py, || {
+        patiently(py, || {
             repo.refresh()?;
             let branches = repo.session(session)?.branches();
             let mut change = repo.change();
@@ -392,7 +444,7 @@ impl Store {
         let scope = session.map_or(Scope::Default, Scope::Session);
         let keep_within = seconds.map(micros).transpose()?;
         let rules = Policy { keep_last: turns, keep_within, budget_bytes, ..Policy::default() };
-        detached(py, || {
+        patiently(py, || {
             let mut change = repo.repository().begin();
             match rules == Policy::default() {
                 true => remove_policy(&mut change, scope)?,
@@ -403,12 +455,13 @@ impl Store {
     }
 
     /// Applies retention and frees what nothing leads to; with ``repack``, also compresses everything
-    /// anew. Others read and write meanwhile.
+    /// anew. Others read and write meanwhile. A signal such as Ctrl-C ends the wait for it; what was begun
+    /// goes on to its end, or stops with the process and harms nothing.
     #[pyo3(signature = (*, repack=false))]
     fn collect<'py>(&self, py: Python<'py>, repack: bool) -> PyResult<Bound<'py, PyDict>> {
-        let repo = self.repo()?;
-        let done = detached(py, || {
-            let stamp = stamp(&self.shared.actor);
+        let (repo, actor) = (self.repo()?, self.shared.actor.clone());
+        let done = interruptibly(py, move || {
+            let stamp = stamp(&actor);
             let mut done = collect(repo.repository(), Purpose::Gc, &stamp, &mut |_| ())?;
             if repack {
                 let purpose = Purpose::Repack(Tier::Compacted);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use pyo3::prelude::*;
-use turntree::context::Role;
+use turntree::context::{FileMode, Role};
 use turntree::local::{BranchChange, Change};
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
@@ -87,6 +87,22 @@ impl Transaction {
     /// Sets an entry of a map section; a new section begins with it.
     fn put(&self, section: &str, key: &str, content: &[u8]) -> PyResult<()> {
         self.edit(|on| on.put(section, key, Bytes::copy_from_slice(content)))
+    }
+
+    /// Sets a file of the workspace, which is an entry of the section ``files``. The content of a link is
+    /// its target.
+    #[pyo3(signature = (path, content, *, mode="regular"))]
+    fn put_file(&self, path: &str, content: &[u8], mode: &str) -> PyResult<()> {
+        let mode = match mode {
+            "regular" => FileMode::Regular,
+            "executable" => FileMode::Executable,
+            "link" => FileMode::Symlink,
+            _ => {
+                let text = format!("no mode '{mode}': expected regular, executable or link");
+                return Err(of_kind(ErrorKind::InvalidInput, text));
+            }
+        };
+        self.edit(|on| on.put_file(path, mode, Bytes::copy_from_slice(content)))
     }
 
     /// Sets an entry unless it is there when the change is committed.

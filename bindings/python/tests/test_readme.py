@@ -18,7 +18,9 @@ SAYS = [
     "['user', 'assistant']\n",
     "",
     "[{'type': 'user', 'uuid': '1', 'message': {'role': 'user', 'content': 'hi'}}]\n",
+    "",
     "'branch_id': 'politer'",
+    "done\n",
     "1\n",
     "1\n",
     "['session/s1/agent.json']\n",
@@ -29,7 +31,9 @@ FRAMEWORKS = [
     "langgraph",
     "langgraph.checkpoint.sqlite",
     "claude_agent_sdk",
+    "claude_agent_sdk",
     "agents",
+    "agents.sandbox",
     "pydantic_ai.conversation_store",
     "google.adk.sessions",
     "strands",
@@ -80,3 +84,40 @@ def test_threads_of_the_sqlite_saver_come_over_whole(tmp_path: Path) -> None:
     with TurntreeSaver(tmp_path / "agents.turntree") as new:
         assert states(new) == expected and len(expected) == 9
         assert len(new.store.snapshot("a").messages()) == 4
+
+
+def test_transcripts_of_the_s3_store_come_over_whole(tmp_path: Path) -> None:
+    pytest.importorskip("claude_agent_sdk")
+    import asyncio
+    import json
+
+    from turntree.claude import TurntreeSessionStore
+
+    def entries(kind: str, start: int) -> list[Any]:
+        texts = [f"{kind} {number}\u2028\n" for number in range(start, start + 3)]
+        return [{"type": "user", "uuid": text, "message": {"content": text}} for text in texts]
+
+    # As its keys and objects are: the time in milliseconds, then what tells two writers apart.
+    parts = {
+        "p/s1/part-1700000000001-ffffff.jsonl": entries("first", 0),
+        "p/s1/part-1700000000002-000000.jsonl": entries("first", 3),
+        "p/s1/subagents/agent-1/part-1700000000001-aaaaaa.jsonl": entries("below", 0),
+        "p/s2/part-1700000000001-aaaaaa.jsonl": entries("second", 0),
+    }
+    for name, content in parts.items():
+        path = tmp_path / "transcripts" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(map(json.dumps, content)) + "\n")
+    for _ in range(2):
+        run(EXAMPLES[4], tmp_path)
+
+    async def loaded(session: str, **more: str) -> Any:
+        store = TurntreeSessionStore(tmp_path / "agents.turntree")
+        try:
+            return await store.load({"project_key": "p", "session_id": session, **more})  # type: ignore[typeddict-item]
+        finally:
+            store.close()
+
+    assert asyncio.run(loaded("s1")) == entries("first", 0) + entries("first", 3)
+    assert asyncio.run(loaded("s1", subpath="subagents/agent-1")) == entries("below", 0)
+    assert asyncio.run(loaded("s2")) == entries("second", 0)

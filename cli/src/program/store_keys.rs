@@ -25,9 +25,6 @@ use super::identity::{
 use super::private_file::{sync, write_durably};
 use crate::view::error::{Failure, Result};
 
-/// The first line of what is wrapped.
-const TITLE: &str = "turntree store key, version 1";
-
 /// The end of the name of a file with a wrapped key, and of its copy.
 const WRAPPED: &str = ".age";
 const COPY: &str = ".copy";
@@ -94,18 +91,7 @@ pub(crate) fn open(dir: &Path, may_ask: bool) -> Result<Repository> {
 /// Opens an encrypted store.
 pub(crate) fn unlock(dir: &Path, may_ask: bool) -> Result<Unlocked> {
     let Unwrapped { keys, holder, passphrase } = unwrap(dir, may_ask)?;
-    // A rotation that did not come to its end has wrapped both keys already, or still.
-    let single = |key: StoreKey| StoreKeys::from(key);
-    let candidates = [Some(keys), Some(single(keys.newest)), keys.previous.map(single)];
-    let mut refused = None;
-    for keys in candidates.into_iter().flatten() {
-        match open_encrypted(dir, keys) {
-            Err(error) if error.kind() == ErrorKind::Encrypted => refused = Some(error),
-            opened => return Ok(Unlocked { repo: opened?, keys, holder, passphrase }),
-        }
-    }
-    let none = || Error::new(ErrorKind::Encrypted, "no key was found");
-    Err(refused.unwrap_or_else(none).into())
+    Ok(Unlocked { repo: open_encrypted(dir, keys)?, keys, holder, passphrase })
 }
 
 /// What a wrapped key says, and who opened it.
@@ -219,7 +205,7 @@ pub(crate) fn wrap(
         let failed = |error| Error::io("wrap the key", error);
         let mut bytes = Vec::new();
         let mut sealed = encryptor.wrap_output(&mut bytes).map_err(failed)?;
-        sealed.write_all(text_of(keys).as_bytes()).map_err(failed)?;
+        sealed.write_all(keys.to_text().as_bytes()).map_err(failed)?;
         sealed.finish().map_err(failed)?;
         if let Some(public) = &holder.public {
             write_durably(&public_path(dir, &holder.name), format!("{public}\n").as_bytes())?;
@@ -322,30 +308,9 @@ fn decrypt(
     Some(text)
 }
 
-fn text_of(keys: &StoreKeys) -> String {
-    let line = |name: &str, key: &StoreKey| {
-        let digits: String = key.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{name} {digits}\n")
-    };
-    let previous = keys.previous.as_ref().map(|key| line("previous", key)).unwrap_or_default();
-    format!("{TITLE}\n{}{previous}", line("newest", &keys.newest))
-}
-
 fn parse(text: &str, holder: &str) -> Result<StoreKeys> {
-    let mut lines = text.lines();
-    let is_one = lines.next() == Some(TITLE);
-    let mut key_of = |name: &str| {
-        let digits = lines.next()?.strip_prefix(name)?.strip_prefix(' ')?;
-        let bytes: [u8; STORE_KEY_BYTES] =
-            *digits.parse::<turntree::object::ObjectId>().ok()?.as_bytes();
-        Some(StoreKey::new(bytes))
-    };
-    let (newest, previous) = (key_of("newest"), key_of("previous"));
-    match newest.filter(|_| is_one) {
-        Some(newest) => Ok(StoreKeys { newest, previous }),
-        None => {
-            let place = format!("{KEYS_DIR}/{holder}.age");
-            Err(Error::malformed(place, "the key of a store").into())
-        }
-    }
+    StoreKeys::from_text(text).ok_or_else(|| {
+        let place = format!("{KEYS_DIR}/{holder}.age");
+        Error::malformed(place, "the key of a store").into()
+    })
 }

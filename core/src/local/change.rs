@@ -52,6 +52,7 @@ enum Base {
 #[derive(Debug, Clone)]
 enum Edit {
     Put { section: String, key: String, content: Bytes, only_new: bool },
+    File { path: String, mode: FileMode, content: Bytes },
     Remove { section: String, key: String },
     Push { section: String, content: Bytes },
     Message { agent: String, role: Role, media: String, record: Bytes },
@@ -193,6 +194,22 @@ impl BranchChange {
         Ok(())
     }
 
+    /// Sets a file of the workspace, which [`BranchChange::put`] sets as an ordinary one. The content of a
+    /// link is its target.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a path that could not be laid out below a directory.
+    pub fn put_file(
+        &mut self,
+        path: &str,
+        mode: FileMode,
+        content: impl Into<Bytes>,
+    ) -> Result<()> {
+        check_entry(FILES, path)?;
+        self.edits.push(Edit::File { path: path.to_owned(), mode, content: content.into() });
+        Ok(())
+    }
+
     /// Removes an entry of a map section, if it is there.
     ///
     /// # Errors
@@ -325,6 +342,9 @@ impl Edit {
                     return Ok(());
                 }
                 put(change, builder, section, key, Some(content.clone()))
+            }
+            Self::File { path, mode, content } => {
+                builder.set_file(change, path, Some((*mode, content.clone())))
             }
             Self::Remove { section, key } => put(change, builder, section, key, None),
             Self::Push { section, content } => {

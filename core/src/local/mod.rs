@@ -68,7 +68,9 @@ pub use self::rewind::{Rewind, RewindPlan};
 pub use self::search::Match;
 pub use self::session::{MergeOutcome, Session};
 pub use self::snapshot::{EntryChange, Message, Snapshot};
-pub use self::system::{create_repository, open_encrypted, open_repository, random_bytes};
+pub use self::system::{
+    create_repository, open_encrypted, open_repository, open_with, random_bytes,
+};
 pub use self::turn::Turn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repo::{BranchName, OperationEntry, Repository, Signature};

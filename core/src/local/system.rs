@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::Time;
 use crate::repo::Repository;
 use crate::store::{NewStore, OpenOptions, RealIo, StoreKeys};
@@ -57,8 +57,24 @@ pub fn open_repository(dir: &Path) -> Result<Repository> {
 /// # Errors
 /// Those of [`open_repository`], and `Encrypted` when the keys are others.
 pub fn open_encrypted(dir: &Path, keys: StoreKeys) -> Result<Repository> {
-    let options = OpenOptions { keys: Some(keys), ..OpenOptions::new(random_bytes()) };
-    Repository::open(Arc::new(RealIo), dir, options)
+    open_with(dir, Some(keys), OpenOptions::new(random_bytes()))
+}
+
+/// Opens the repository in the directory `dir` on the real disk, with these keys if it is encrypted.
+///
+/// # Errors
+/// Those of [`open_repository`], and `Encrypted` when the keys are others.
+pub fn open_with(dir: &Path, keys: Option<StoreKeys>, options: OpenOptions) -> Result<Repository> {
+    let open = |keys| Repository::open(Arc::new(RealIo), dir, OpenOptions { keys, ..options });
+    let Some(keys) = keys else { return open(None) };
+    let mut refused = None;
+    for keys in keys.candidates() {
+        match open(Some(keys)) {
+            Err(error) if error.kind() == ErrorKind::Encrypted => refused = Some(error),
+            opened => return opened,
+        }
+    }
+    Err(refused.unwrap_or_else(|| Error::new(ErrorKind::Encrypted, "no key was found")))
 }
 
 /// Creates a repository in the directory `dir` on the real disk, with the folders above it.

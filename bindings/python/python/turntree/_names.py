@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from functools import lru_cache
 from urllib.parse import unquote
 
 #: Stands between the parts of a session's name.
@@ -12,12 +15,21 @@ _PLAIN = frozenset("-_.@=,()")
 
 def quote(text: str, plain: frozenset[str] = _PLAIN) -> str:
     """Writes ``text`` so that it can be a part of a session's name or of a key."""
+    if _has_only(plain)(text):
+        return text  # As ids are, of which a turn has many.
     return "".join(
         char
         if char.isalnum() or char in plain
         else "".join(f"%{byte:02X}" for byte in char.encode())
         for char in text
     )
+
+
+@lru_cache
+def _has_only(plain: frozenset[str]) -> Callable[[str], object]:
+    """Matches letters and digits of any script and what is plain."""
+    others = "".join(map(re.escape, sorted(plain | {"_"})))
+    return re.compile(rf"[\w{others}]*").fullmatch
 
 
 def session_name(*parts: str) -> str:

@@ -77,8 +77,12 @@ class StoreIOError(Error, OSError):
 class Store:
     """The store in a directory, which is made if nothing is there.
 
-    ``actor`` is named as the author of snapshots. With ``maintain``, what the journal has too much of is packed now and then, on a
-    thread of its own. After a fork of the process the child opens the store anew by itself."""
+    ``actor`` is named as the author of snapshots. With ``maintain``, what the journal has too much of
+    is packed now and then, on a thread of its own. After a fork of the process the child opens the store
+    anew by itself.
+
+    An encrypted store is opened with its ``key``, which ``turntree.keys`` unwraps; without it, and with
+    another one, ``Encrypted`` is raised."""
 
     def __new__(
         cls,
@@ -87,6 +91,7 @@ class Store:
         actor: str = "python",
         create: bool = True,
         maintain: bool = True,
+        key: bytes | None = None,
     ) -> Self: ...
     @property
     def path(self) -> os.PathLike[str]:
@@ -95,14 +100,15 @@ class Store:
     def closed(self) -> bool:
         """Whether it was closed."""
     def close(self) -> None:
-        """Closes the store. Everything that was committed is durable already."""
+        """Closes the store. Everything that was committed is durable already. With ``maintain``, a journal of
+        4 MiB and more is packed now, which takes some tenths of a second."""
     def __enter__(self) -> Self: ...
     def __exit__(
         self,
         _kind: type[BaseException] | None,
         _value: BaseException | None,
         _traceback: TracebackType | None,
-    ) -> bool: ...
+    ) -> Literal[False]: ...
     def sessions(self) -> list[str]:
         """The sessions that have a snapshot, in order of names."""
     def branches(self, session: str | None = None) -> list[str]:
@@ -148,7 +154,8 @@ class Store:
         effect with collections."""
     def collect(self, *, repack: bool = False) -> dict[str, int]:
         """Applies retention and frees what nothing leads to; with ``repack``, also compresses everything
-        anew. Others read and write meanwhile."""
+        anew. Others read and write meanwhile. A signal such as Ctrl-C ends the wait for it; what was begun
+        goes on to its end, or stops with the process and harms nothing."""
 
 @final
 class Snapshot:
@@ -270,6 +277,15 @@ class Transaction:
         """The part of the same change that is about another branch. All parts commit together."""
     def put(self, section: str, key: str, content: bytes) -> None:
         """Sets an entry of a map section; a new section begins with it."""
+    def put_file(
+        self,
+        path: str,
+        content: bytes,
+        *,
+        mode: Literal["regular", "executable", "link"] = "regular",
+    ) -> None:
+        """Sets a file of the workspace, which is an entry of the section ``files``. The content of a link is
+        its target."""
     def put_new(self, section: str, key: str, content: bytes) -> None:
         """Sets an entry unless it is there when the change is committed."""
     def remove(self, section: str, key: str) -> None:
@@ -306,4 +322,4 @@ class Transaction:
         kind: type[BaseException] | None,
         _value: BaseException | None,
         _traceback: TracebackType | None,
-    ) -> bool: ...
+    ) -> Literal[False]: ...

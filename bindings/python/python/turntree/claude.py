@@ -32,7 +32,7 @@ from claude_agent_sdk.types import (
 )
 
 from turntree import Conflict, Snapshot, Store, Transaction
-from turntree._json import from_json, to_json
+from turntree._json import all_from_json, from_json, to_json
 from turntree._names import parts_of, quote, session_name
 
 __all__ = ["TurntreeSessionStore"]
@@ -71,7 +71,7 @@ class TurntreeSessionStore(SessionStore):
             section = _section(key.get("subpath"))
             if snapshot is None or not snapshot.count(section):
                 return None
-            return [from_json(entry) for entry in snapshot.list(section)]
+            return all_from_json(snapshot.list(section))
 
         return await anyio.to_thread.run_sync(read)
 

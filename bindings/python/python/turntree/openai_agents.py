@@ -1,4 +1,5 @@
-"""The OpenAI Agents SDK on turntree: ``TurntreeSession`` keeps the items of a conversation.
+"""The OpenAI Agents SDK on turntree: ``TurntreeSession`` keeps the items of a conversation,
+``TurntreeSnapshot`` the workspace of a sandbox.
 
     session = TurntreeSession("customer 7", "agents.turntree")
     result = await Runner.run(agent, "hello", session=session)
@@ -19,10 +20,11 @@ from agents.memory.session import SessionABC
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 
 from turntree import Conflict, Snapshot, Store, Transaction
-from turntree._json import from_json, to_json
+from turntree._json import all_from_json, from_json, to_json
 from turntree._names import parts_of, quote, session_name
+from turntree._openai_workspace import TurntreeSnapshot, TurntreeSnapshotSpec
 
-__all__ = ["TurntreeSession"]
+__all__ = ["TurntreeSession", "TurntreeSnapshot", "TurntreeSnapshotSpec"]
 
 ITEMS = "agents/main/messages"
 MAIN = "main"
@@ -62,7 +64,7 @@ class TurntreeSession(SessionABC):
             count = snapshot.count(ITEMS)
             # Less than none means all, as it does to the SDK's own sessions.
             start = 0 if limit is None or limit < 0 else max(0, count - limit)
-            return [from_json(item) for item in snapshot.list(ITEMS, start)]
+            return all_from_json(snapshot.list(ITEMS, start))
 
         return await self._in_order(read)
 

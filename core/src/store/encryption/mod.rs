@@ -43,6 +43,9 @@ use crate::object::{Checksum, ID_BYTES, ObjectId};
 /// Bytes of a key.
 pub const STORE_KEY_BYTES: usize = 32;
 
+/// The first line of keys as they are wrapped.
+const TITLE: &str = "turntree store key, version 1";
+
 /// The key of a store. Whoever has it reads everything; without it nobody does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct StoreKey([u8; STORE_KEY_BYTES]);
@@ -93,6 +96,39 @@ pub struct StoreKeys {
 }
 
 impl StoreKeys {
+    /// The text of the keys, as it is wrapped for each who may have them: to be shown to nobody else.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let line = |name: &str, key: &StoreKey| {
+            let digits: String = key.0.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{name} {digits}\n")
+        };
+        let previous = self.previous.as_ref().map(|key| line("previous", key)).unwrap_or_default();
+        format!("{TITLE}\n{}{previous}", line("newest", &self.newest))
+    }
+
+    /// The keys in such a text; `None` when it is no text of keys.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        if lines.next() != Some(TITLE) {
+            return None;
+        }
+        let mut key_of = |name: &str| {
+            let digits = lines.next()?.strip_prefix(name)?.strip_prefix(' ')?;
+            Some(StoreKey::new(*digits.parse::<ObjectId>().ok()?.as_bytes()))
+        };
+        let (newest, previous) = (key_of("newest"), key_of("previous"));
+        newest.map(|newest| Self { newest, previous })
+    }
+
+    /// Each of the keys that a store may have: a rotation that did not come to its end has wrapped both
+    /// already, or still.
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = Self> {
+        let single = [Some(self.newest), self.previous].into_iter().flatten().map(Self::from);
+        std::iter::once(*self).chain(single)
+    }
+
     /// The names of the keys, as a superblock has them.
     pub(in crate::store) fn names(&self) -> KeyNames {
         let previous = self.previous.map(|key| key.number());

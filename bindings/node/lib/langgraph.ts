@@ -271,7 +271,8 @@ export class TurntreeSaver extends BaseCheckpointSaver<string> implements AsyncD
   #load(kind: string, body: Buffer): Promise<unknown> {
     if (this.#isReadable && kind === "msgpack") return Promise.resolve(fromMsgpack(body));
     if (this.#isReadable && kind === "null") return Promise.resolve(null);
-    return this.serde.loadsTyped(kind, body);
+    // As a plain array of bytes, which is what bytes themselves are given back as.
+    return this.serde.loadsTyped(kind, new Uint8Array(body));
   }
 
   // Writing.

@@ -103,7 +103,7 @@ export interface SaverOptions {
  * Keeps checkpoints in a turntree store. A value that is a list is kept item by item, so a step costs what is
  * new in it. Processes may use one store at once. Every call is durable when its promise is fulfilled.
  */
-export class TurntreeSaver extends BaseCheckpointSaver<string> implements AsyncDisposable {
+export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposable {
   readonly #isReadable: boolean;
   readonly #threads = new Map<string, Thread>();
   readonly #turns = new Turns();
@@ -607,10 +607,12 @@ export class TurntreeSaver extends BaseCheckpointSaver<string> implements AsyncD
     return state;
   }
 
-  override getNextVersion(current: string | number | undefined): string {
+  override getNextVersion(current: number | string | undefined): number {
     const number = current === undefined ? 0 : Number.parseInt(String(current), 10);
     // Random, so that two forks of one checkpoint never have the same version for two values.
-    return `${String(number + 1).padStart(32, "0")}.${Math.random().toFixed(16).padEnd(16, "0")}`;
+    const version = `${String(number + 1).padStart(32, "0")}.${Math.random().toFixed(16)}`;
+    // Text as in Python, which compares no number with it; `compile` is typed for numbers alone.
+    return version as unknown as number;
   }
 }
 

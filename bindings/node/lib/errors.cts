@@ -91,5 +91,7 @@ export function errorOf(thrown: unknown): unknown {
   if (!(thrown instanceof Error)) return thrown;
   const at = thrown.message.indexOf("\n");
   const Class = at < 0 ? undefined : CLASSES[thrown.message.slice(0, at)];
-  return Class ? new Class(thrown.message.slice(at + 1)) : thrown;
+  if (Class) return new Class(thrown.message.slice(at + 1));
+  // A panic, which has no kind.
+  return "code" in thrown && thrown.code === "GenericFailure" ? new TurntreeError(thrown.message) : thrown;
 }

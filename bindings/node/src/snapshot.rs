@@ -47,47 +47,47 @@ pub struct PathChange {
 
 #[napi]
 impl Snapshot {
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn id(&self) -> String {
         self.inner.id().to_string()
     }
 
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn turn(&self) -> f64 {
         self.inner.turn() as f64
     }
 
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn title(&self) -> String {
         self.inner.title().to_owned()
     }
 
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn session(&self) -> String {
         self.inner.commit().session.clone()
     }
 
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn parents(&self) -> Vec<String> {
         self.inner.commit().parents.iter().map(ToString::to_string).collect()
     }
 
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn time_micros(&self) -> i64 {
         self.inner.commit().time.micros
     }
 
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn author(&self) -> String {
         self.inner.commit().author.agent.clone()
     }
 
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn metadata(&self) -> BTreeMap<String, String> {
         self.inner.commit().metadata.clone()
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn sections(&self) -> Promise<HashMap<String, &'static str>> {
         let inner = self.inner.clone();
         promise(move || {
@@ -96,26 +96,26 @@ impl Snapshot {
         })
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn count(&self, section: String) -> Promise<u64, f64> {
         let inner = self.inner.clone();
         promise_of(move || inner.count(&section), |count| count as f64)
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn get(&self, section: String, key: String) -> Promise<Option<Vec<u8>>, Option<Buffer>> {
         let inner = self.inner.clone();
         let read = move || Ok(inner.get(&section, &key)?.map(|content| content.to_vec()));
         promise_of(read, |found| found.map(buffer))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn read(&self, path: String) -> Promise<Vec<u8>, Buffer> {
         let inner = self.inner.clone();
         promise_of(move || Ok(inner.read_entry(&path)?.to_vec()), buffer)
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn scan(
         &self,
         section: String,
@@ -137,7 +137,7 @@ impl Snapshot {
         })
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn keys(
         &self,
         section: String,
@@ -150,7 +150,7 @@ impl Snapshot {
         promise(move || inner.scan_keys(&section, &scan))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn list(
         &self,
         section: String,
@@ -165,20 +165,20 @@ impl Snapshot {
         promise_of(read, |found: Vec<Vec<u8>>| found.into_iter().map(buffer).collect())
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn agents(&self) -> Promise<Vec<String>> {
         let inner = self.inner.clone();
         promise(move || inner.agents())
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn messages(&self, agent: String) -> Promise<Vec<local::Message>, Vec<Message>> {
         let inner = self.inner.clone();
         let read = move || inner.messages(&agent)?.collect();
         promise_of(read, |found: Vec<local::Message>| found.into_iter().map(message).collect())
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn changes_since(&self, older: &Snapshot) -> Promise<Vec<PathChange>> {
         let (inner, older) = (self.inner.clone(), older.inner.clone());
         promise(move || changes(&older, &inner))

@@ -131,12 +131,12 @@ pub struct LogPage {
 
 #[napi]
 impl LogPage {
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn snapshots(&self) -> Vec<Snapshot> {
         self.found.iter().map(|inner| Snapshot { inner: inner.clone() }).collect()
     }
 
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn next(&self) -> Option<String> {
         self.next.map(|id| id.to_string())
     }
@@ -168,7 +168,7 @@ impl Store {
 
 #[napi]
 impl Store {
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn open(
         path: String,
         actor: String,
@@ -189,17 +189,17 @@ impl Store {
         promise_of(open, |shared| Self { shared })
     }
 
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn path(&self) -> String {
         self.shared.path.display().to_string()
     }
 
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn closed(&self) -> bool {
         self.shared.lock().repo.is_none()
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn close(&self) -> Promise<()> {
         let mut state = self.shared.lock();
         let (repo, thread) = (state.repo.take(), state.maintenance.take());
@@ -213,14 +213,14 @@ impl Store {
         })
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn sessions(&self) -> Result<Promise<Vec<String>>> {
         self.fresh(|repo| {
             Ok(repo.sessions().iter().map(|session| session.name().to_owned()).collect())
         })
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn branches(&self, session: Option<String>) -> Result<Promise<Vec<String>>> {
         self.fresh(move |repo| {
             let all = repo.repository().branches().into_iter().map(|(branch, _)| branch);
@@ -230,20 +230,20 @@ impl Store {
         })
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn tip(&self, branch: String) -> Result<Promise<Option<String>>> {
         let branch = branch_name(&branch).map_err(raised)?;
         self.fresh(move |repo| Ok(repo.repository().tip(&branch).map(|id| id.to_string())))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn snapshot(&self, revision: String) -> Result<Promise<local::Snapshot, Snapshot>> {
         let repo = self.repo()?;
         let read = move || snapshot(&repo, &revision);
         Ok(promise_of(read, |inner| Snapshot { inner }))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn newest(
         &self,
         branch: String,
@@ -257,13 +257,13 @@ impl Store {
         Ok(promise_of(read, |found: Option<_>| found.map(|inner| Snapshot { inner })))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn begin(&self, branch: String, message: String) -> Result<Transaction> {
         let (change, branch) = (self.repo()?.change(), branch_name(&branch).map_err(raised)?);
         Ok(Transaction::begin(Arc::clone(&self.shared), change, branch, message))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn fork(&self, branch: String, revision: String) -> Result<Promise<String>> {
         let (repo, name) = (self.repo()?, branch_name(&branch).map_err(raised)?);
         Ok(promise(move || {
@@ -276,7 +276,7 @@ impl Store {
     }
 
     /// At most `limit` snapshots from a revision back. Those that expired are passed over.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn log_page(&self, revision: String, limit: u32) -> Result<Promise<LogPage>> {
         let repo = self.repo()?;
         Ok(promise(move || {
@@ -295,13 +295,13 @@ impl Store {
         }))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn diff(&self, old: String, new: String) -> Result<Promise<Vec<PathChange>>> {
         let repo = self.repo()?;
         Ok(promise(move || changes(&snapshot(&repo, &old)?, &snapshot(&repo, &new)?)))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn merge(&self, into: String, theirs: String) -> Result<Promise<MergeOutcome>> {
         self.fresh(move |repo| {
             let outcome = repo.session(&into)?.merge(&repo.session(&theirs)?)?;
@@ -315,17 +315,17 @@ impl Store {
         })
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn undo(&self) -> Result<Promise<Option<String>>> {
         self.fresh(Repo::undo)
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn redo(&self) -> Result<Promise<Option<String>>> {
         self.fresh(Repo::redo)
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn delete(&self, session: String) -> Result<Promise<bool>> {
         branch_name(&session).map_err(raised)?;
         self.fresh(move |repo| {
@@ -339,7 +339,7 @@ impl Store {
         })
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn retain(
         &self,
         session: Option<String>,
@@ -362,7 +362,7 @@ impl Store {
         }))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn collect(&self, repack: bool) -> Result<Promise<CollectReport>> {
         let (repo, stamp) = (self.repo()?, stamp(&self.shared.actor));
         Ok(promise(move || {

@@ -66,12 +66,12 @@ fn finished() -> Error {
 
 #[napi]
 impl Transaction {
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn branch(&self) -> String {
         self.branch.to_string()
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn on(&self, branch: String) -> Result<Self> {
         let branch = branch.parse().map_err(raised)?;
         let (store, change) = (Arc::clone(&self.store), Arc::clone(&self.change));
@@ -80,7 +80,7 @@ impl Transaction {
         Ok(other)
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn expect(&self, tip: Option<String>) -> Result<()> {
         let tip = tip.map(|tip| tip.parse::<ObjectId>()).transpose().map_err(raised)?;
         self.edit(|on| {
@@ -89,27 +89,27 @@ impl Transaction {
         })
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn put(&self, section: String, key: String, content: &[u8]) -> Result<()> {
         self.edit(|on| on.put(&section, &key, copied(content)?))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn put_new(&self, section: String, key: String, content: &[u8]) -> Result<()> {
         self.edit(|on| on.put_new(&section, &key, copied(content)?))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn remove(&self, section: String, key: String) -> Result<()> {
         self.edit(|on| on.remove(&section, &key))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn push(&self, section: String, record: &[u8]) -> Result<()> {
         self.edit(|on| on.push(&section, copied(record)?))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn push_message(
         &self,
         role: String,
@@ -121,22 +121,22 @@ impl Transaction {
         self.edit(|on| on.push_message(&agent, Role::from_name(&role), &format, record))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn cut(&self, section: String, count: f64) -> Result<()> {
         self.edit(|on| on.cut(&section, whole(count)))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn set_blob(&self, section: String, content: &[u8]) -> Result<()> {
         self.edit(|on| on.set_blob(&section, copied(content)?))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn drop_section(&self, section: String) -> Result<()> {
         self.edit(|on| on.drop_section(&section))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn note(&self, name: String, value: String) -> Result<()> {
         self.edit(|on| {
             on.with(&name, &value);
@@ -144,7 +144,7 @@ impl Transaction {
         })
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn title(&self, title: String) -> Result<()> {
         self.edit(|on| {
             on.titled(&title);
@@ -152,7 +152,7 @@ impl Transaction {
         })
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn go_on_from(&self, revision: String) -> Result<Promise<()>> {
         self.edit(|_| Ok(()))?;
         let (store, change) = (Arc::clone(&self.store), Arc::clone(&self.change));
@@ -166,7 +166,7 @@ impl Transaction {
         }))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn start_over(&self) -> Result<()> {
         self.edit(|on| {
             on.start_over();
@@ -174,7 +174,7 @@ impl Transaction {
         })
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn delete(&self) -> Result<()> {
         self.edit(|on| {
             on.delete();
@@ -182,7 +182,7 @@ impl Transaction {
         })
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn commit(&self, message: Option<String>) -> Result<Promise<Option<String>>> {
         // Checked first, so that a change of a store that was closed is not lost silently.
         let repo = self.store.repo().map_err(raised)?;
@@ -198,7 +198,7 @@ impl Transaction {
         }))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn rollback(&self) {
         drop(lock(&self.change).take());
     }

@@ -28,9 +28,9 @@ export type Range = [start: number, stop: number];
 
 /** A list as it was last seen: its objects, how they looked then, and their places among the items. */
 export class SeenList {
-  readonly objects: unknown[] = [];
-  readonly places: number[] = [];
-  readonly #looks: unknown[] = [];
+  objects: unknown[] = [];
+  places: number[] = [];
+  #looks: unknown[] = [];
   hasOnlyMessages = true;
 
   add(value: unknown, place: number): void {
@@ -52,7 +52,11 @@ export class SeenList {
   /** The first so many items, as another list. */
   first(count: number): SeenList {
     const part = new SeenList();
-    for (let at = 0; at < count; at += 1) part.take(this, at);
+    part.objects = this.objects.slice(0, count);
+    part.places = this.places.slice(0, count);
+    part.#looks = this.#looks.slice(0, count);
+    const isWhole = count === this.objects.length;
+    part.hasOnlyMessages = isWhole ? this.hasOnlyMessages : part.objects.every(isBaseMessage);
     return part;
   }
 
@@ -61,7 +65,7 @@ export class SeenList {
     const look = this.#looks[at];
     if (look === UNKNOWN) return false;
     const value = this.objects[at];
-    return isEqual(isBaseMessage(value) ? fieldsOf(value) : value, look);
+    return isBaseMessage(value) ? isUnchanged(value, look as Fields) : isEqual(value, look);
   }
 
   /** How many of the first so many nobody has changed in place, up to one that somebody has. */
@@ -93,6 +97,19 @@ export function rangesOf(places: Iterable<number>): Range[] {
     else ranges.push([place, place + 1]);
   }
   return ranges;
+}
+
+/** Whether a message still has the fields that it had. A turn asks this of every message, three times. */
+function isUnchanged(message: BaseMessage, look: Fields): boolean {
+  const kwargs = message.lc_kwargs as Fields;
+  let count = 0;
+  for (const key in kwargs) {
+    const value = key in message ? (message as unknown as Fields)[key] : kwargs[key];
+    if (value === undefined) continue;
+    if (!isEqual(value, look[key])) return false;
+    count += 1;
+  }
+  return count === Object.keys(look).length;
 }
 
 /** What a message is made of, as LangChain's own serializer takes it. */
@@ -143,12 +160,14 @@ function isEqual(value: unknown, look: unknown): boolean {
       value.every((item, at) => isEqual(item, look[at]))
     );
   }
-  const [keys, other] = [Object.keys(value), look as Fields];
-  return (
-    isPlain(value) &&
-    keys.length === Object.keys(other).length &&
-    keys.every((key) => Object.hasOwn(other, key) && isEqual((value as Fields)[key], other[key]))
-  );
+  if (!isPlain(value)) return false;
+  let count = 0;
+  for (const key in value) {
+    const is = Object.hasOwn(look, key) && isEqual((value as Fields)[key], (look as Fields)[key]);
+    if (!is) return false;
+    count += 1;
+  }
+  return count === Object.keys(look).length;
 }
 
 /** Whether JSON gives a value back as it is. */

@@ -20,6 +20,10 @@ clients *ARGS:
     cargo build --locked -p turntree-cli
     python3 tests/clients/play/main.py {{ARGS}}
 
+# The npm package, packed and installed, with the suites of the frameworks' owners.
+node *ARGS:
+    bindings/node/check {{ARGS}}
+
 # The criterion benches.
 bench *ARGS:
     cargo bench -p turntree-benches {{ARGS}}

@@ -71,7 +71,7 @@ pub(crate) struct NewSnapshot {
     #[command(flatten)]
     pub(crate) basics: SnapshotBasics,
     #[command(flatten)]
-    pub(crate) edits: EditOptions,
+    pub(crate) edits: Box<EditOptions>,
     /// Capture the files of this directory as the section files
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) workspace: Option<PathBuf>,

@@ -33,7 +33,7 @@ pub(crate) struct Ollm {
 
 #[derive(Debug, Subcommand)]
 enum OllmCommand {
-    Snapshot(Box<WhenDue>),
+    Snapshot(WhenDue),
     Transition(OfModes),
     Modes(ShowModes),
 }
@@ -78,8 +78,7 @@ impl Verb for Ollm {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
-            OllmCommand::Snapshot(due) => {
-                let WhenDue { usage, thresholds, new } = &**due;
+            OllmCommand::Snapshot(WhenDue { usage, thresholds, new }) => {
                 let target = new.open(run)?;
                 snapshot_when_due(run, *usage, thresholds, new, target)
             }

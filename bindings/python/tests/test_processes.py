@@ -140,8 +140,18 @@ def test_an_interrupt_ends_long_reading(store: turntree.Store) -> None:
         for number in range(9000):
             change.put("kept", f"{number:05}", b"")
     snapshot = store.snapshot("task")
-    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    ended = threading.Event()
+
+    def interrupt() -> None:
+        # Again, since an interrupt that comes while Python finalizes an object is swallowed there.
+        while not ended.wait(1):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    interrupts = threading.Thread(target=interrupt)
+    interrupts.start()
     with pytest.raises(KeyboardInterrupt):
-        forever(lambda: snapshot.scan("kept"))
-    timer.join()
+        try:
+            forever(lambda: snapshot.scan("kept"))
+        finally:
+            ended.set()
+    interrupts.join()

@@ -143,6 +143,40 @@ fn the_key_may_be_in_a_key_store_whose_program_prints_it() {
 }
 
 #[test]
+fn a_key_that_a_rotation_left_wrapped_is_not_taken_for_the_new_one() {
+    let desk = Desk::new();
+    desk.ran(0, &["init", "--encrypt"]);
+    desk.ran(0, &["import", "session.jsonl", "--session", "nightly"]);
+    let text = fs::read_to_string(desk.path("home/.config/turntree/identity.txt")).unwrap();
+    let own: age::x25519::Identity = text.lines().nth(1).unwrap().parse().unwrap();
+    // As a rotation leaves it that was killed after its last file, and as one before its first.
+    for present in ["newest", "previous"] {
+        let before = desk.json(&["key", "ls"])["key"].clone();
+        let wrapped = fs::read(desk.path(".turntree/keys/own.age")).unwrap();
+        let text = String::from_utf8(age::decrypt(&own, &wrapped).unwrap()).unwrap();
+        let (title, key) = text.trim_end().split_once("\nnewest ").unwrap();
+        let other = "7".repeat(key.len());
+        let [newest, previous] = if present == "newest" { [key, &other] } else { [&other, key] };
+        let both = format!("{title}\nnewest {newest}\nprevious {previous}\n");
+        let both = age::encrypt(&own.to_public(), both.as_bytes()).unwrap();
+        for name in ["own.age", "own.copy"] {
+            fs::write(desk.path(".turntree/keys").join(name), &both).unwrap();
+        }
+        desk.expect_session("home", &[]);
+        assert_eq!(desk.json(&["key", "ls"])["key"], before, "{present}");
+        desk.ran(0, &["key", "rotate"]);
+        let wrapped = fs::read(desk.path(".turntree/keys/own.age")).unwrap();
+        let now = String::from_utf8(age::decrypt(&own, &wrapped).unwrap()).unwrap();
+        assert!(
+            !now.contains(key) && !now.contains(&other),
+            "{present}: whoever knows these reads on"
+        );
+    }
+    desk.expect_session("home", &[]);
+    desk.expect_hidden();
+}
+
+#[test]
 fn a_store_that_is_there_is_encrypted_by_a_plan_and_is_plain_again() {
     let desk = Desk::new();
     desk.ran(0, &["init"]);

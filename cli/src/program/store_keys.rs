@@ -91,7 +91,10 @@ pub(crate) fn open(dir: &Path, may_ask: bool) -> Result<Repository> {
 /// Opens an encrypted store.
 pub(crate) fn unlock(dir: &Path, may_ask: bool) -> Result<Unlocked> {
     let Unwrapped { keys, holder, passphrase } = unwrap(dir, may_ask)?;
-    Ok(Unlocked { repo: open_encrypted(dir, keys)?, keys, holder, passphrase })
+    let repo = open_encrypted(dir, keys)?;
+    // A rotation that did not come to its end has wrapped more than the store has: others may know that.
+    let keys = repo.store().keys().copied().unwrap_or(keys);
+    Ok(Unlocked { repo, keys, holder, passphrase })
 }
 
 /// What a wrapped key says, and who opened it.

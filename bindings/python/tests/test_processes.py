@@ -80,6 +80,14 @@ def test_nothing_acknowledged_is_lost_when_a_writer_is_killed(path: Path) -> Non
     program(path, "fsck")
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Interrupts as Python handles them, also where whoever started the tests has them ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @contextmanager
 def interrupted(held: Path) -> Iterator[None]:
     """Holds the lock of a store, and interrupts this process while it waits for that."""
@@ -99,6 +107,7 @@ def forever(call: Callable[[], object]) -> None:
         call()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_wait_for_a_lock(path: Path, store: turntree.Store) -> None:
     with store.begin("task") as change:
         change.put("kept", "a", b"1")
@@ -135,6 +144,7 @@ def test_what_has_many_pages_is_read_whole(store: turntree.Store) -> None:
     assert [message.record for message in snapshot.messages()] == records
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_long_reading(store: turntree.Store) -> None:
     with store.begin("task") as change:
         for number in range(9000):

@@ -107,7 +107,9 @@ fn it_opens_with_its_key_alone() {
         assert_eq!(error.kind(), ErrorKind::Encrypted, "{error}");
         assert!(!error.to_string().contains("4b4b"), "{error}");
     }
-    // Who has it open from before cannot commit beside those who know the key.
+    // Who has it open from before cannot commit beside those who know the key, nor read the past for ever.
+    let error = sandbox.repo.store().refresh().expect_err("the keys have changed");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     let mut change = sandbox.repo.begin();
     change.set_ref("refs/heads/s/late", Expected::Any, None);
     let tip = sandbox.repo.tip(&branch("s")).unwrap();

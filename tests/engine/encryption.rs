@@ -152,6 +152,26 @@ fn what_a_handle_of_before_leaves_is_not_written_to_in_the_clear() {
 }
 
 #[test]
+fn a_new_segment_that_a_crash_left_incomplete_is_no_damage() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.store();
+    sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    let tip = note(&encrypted(&dir, 2), "s", "acknowledged", 1);
+    let journal = dir.join("journal");
+    let [(_, segment)] = &files(&journal)[..] else { panic!("one segment") };
+    // Its second head alone was written, and its length was not.
+    let head = &segment[4096..4160];
+    for bytes in [4160, 4161, 8192, 62_225, 65_535, 65_536] {
+        let mut incomplete = [&[0; 4096][..], head].concat();
+        incomplete.resize(bytes, 0);
+        fs::write(journal.join(format!("{:032x}.seg", bytes)), incomplete).unwrap();
+        let repo = encrypted(&dir, 3);
+        expect_whole(&repo);
+        assert_eq!(repo.tip(&branch("s")), Some(tip));
+    }
+}
+
+#[test]
 fn what_is_stored_has_the_ids_that_it_has_elsewhere_and_two_stores_have_nothing_in_common() {
     let plain = Sandbox::new();
     let tip = note(&plain.repo, "s", "the same in all of them", 1);

@@ -107,7 +107,9 @@ fn it_opens_with_its_key_alone() {
         assert_eq!(error.kind(), ErrorKind::Encrypted, "{error}");
         assert!(!error.to_string().contains("4b4b"), "{error}");
     }
-    // Who has it open from before cannot commit beside those who know the key.
+    // Who has it open from before cannot commit beside those who know the key, nor read the past for ever.
+    let error = sandbox.repo.store().refresh().expect_err("the keys have changed");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     let mut change = sandbox.repo.begin();
     change.set_ref("refs/heads/s/late", Expected::Any, None);
     let tip = sandbox.repo.tip(&branch("s")).unwrap();
@@ -147,6 +149,26 @@ fn what_a_handle_of_before_leaves_is_not_written_to_in_the_clear() {
     collect(&repo, Purpose::Repack(Tier::Compacted), &stamp(100), &mut |_| {}).unwrap();
     expect_hidden(&dir, &[b"plain secret", b"refs/heads"]);
     expect_whole(&repo);
+}
+
+#[test]
+fn a_new_segment_that_a_crash_left_incomplete_is_no_damage() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.store();
+    sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    let tip = note(&encrypted(&dir, 2), "s", "acknowledged", 1);
+    let journal = dir.join("journal");
+    let [(_, segment)] = &files(&journal)[..] else { panic!("one segment") };
+    // Its second head alone was written, and its length was not.
+    let head = &segment[4096..4160];
+    for bytes in [4160, 4161, 8192, 62_225, 65_535, 65_536] {
+        let mut incomplete = [&[0; 4096][..], head].concat();
+        incomplete.resize(bytes, 0);
+        fs::write(journal.join(format!("{:032x}.seg", bytes)), incomplete).unwrap();
+        let repo = encrypted(&dir, 3);
+        expect_whole(&repo);
+        assert_eq!(repo.tip(&branch("s")), Some(tip));
+    }
 }
 
 #[test]

@@ -175,11 +175,17 @@ impl Superblock {
             return Err(Error::new(ErrorKind::Locked, message));
         }
         let lock = RefLock { file: &*self.file, _threads: threads };
-        // Somebody may have deleted or replaced the file: then others lock another one, and this
-        // lock excludes nobody.
+        // Otherwise others lock another file, and this lock excludes nobody.
+        self.check_name(io)?;
+        Ok(lock)
+    }
+
+    /// Fails unless this is still the superblock of the store: somebody may have deleted or replaced
+    /// the file.
+    pub(in crate::store) fn check_name(&self, io: &dyn Io) -> Result<()> {
         let path = self.path.display();
         match io.identity_if_exists(&self.path)? {
-            Some(found) if found == self.identity => Ok(lock),
+            Some(found) if found == self.identity => Ok(()),
             Some(_) => {
                 let message = format!(
                     "{path} was replaced since it was opened, as when keys change: open the store again and try again"
@@ -229,7 +235,8 @@ pub(in crate::store) fn create(
 }
 
 /// Puts another superblock in the place of this one, and holds its lock before anybody can have it.
-/// Whoever has the store open finds at its next commit that it was replaced, and has to open it again.
+/// Whoever has the store open finds at its next commit or refresh that it was replaced, and has to open
+/// it again.
 ///
 /// Only under the ref lock of the present one. `is_settled` says that the names of all other files are
 /// durable.
@@ -242,11 +249,20 @@ pub(in crate::store) fn replace(
 ) -> Result<Arc<dyn IoFile>> {
     let (path, temporary) = (dir.join(SUPERBLOCK_FILE), temporary(dir, store));
     let failed = failed("replace", &path);
+    let former = io.open_if_exists(&path, Access::Write)?;
     let file = write_temporary(io, &temporary, store, keys)?;
     let replaced = file.lock(Duration::ZERO).and_then(|_| io.replace(&temporary, &path));
     if let Err(source) = replaced {
         let _ = io.remove(&temporary);
         return Err(failed(source));
+    }
+    // Readers of the former one look at the epoch only. One that misses this learns it when it commits.
+    let mut epoch = [0; 8];
+    if let Some(former) = former
+        && former.read_at(&mut epoch, AT_EPOCH).is_ok()
+    {
+        let next = u64::from_le_bytes(epoch).wrapping_add(2);
+        let _ = former.write_at(&next.to_le_bytes(), AT_EPOCH);
     }
     io.sync_names(dir)?;
     if is_settled {
@@ -472,6 +488,7 @@ mod tests {
         let names = KeyNames { newest: 7, previous: None };
         let held = replace(&RealIo, dir, STORE, Some(names), true).unwrap();
         assert_eq!(lock_error(&first), ErrorKind::Conflict, "replaced");
+        assert_ne!(first.epoch().unwrap(), 0, "what a reader looks at");
         assert_eq!(lock_error(&opened(dir)), ErrorKind::Locked);
         drop(held);
         drop(opened(dir).lock(&RealIo, Duration::ZERO).unwrap());

@@ -30,10 +30,14 @@ const OWN_BLOCK_BYTES: usize = 192 << 10;
 
 /// What a block of an archive may have in any case, of contents and of what leads to them. Beyond that
 /// it ends before it has more than [`GROWTH`] times what lies in front of it in blocks of its kind, so
-/// that no damaged block costs all of a session. In a bundle, which has no cohorts, it is half of that.
-const FIRST_BLOB_BYTES: usize = 1 << 20;
+/// that no damaged block costs all of a session.
+const FIRST_BLOB_BYTES: usize = 4 << 20;
 const FIRST_BYTES: usize = 128 << 10;
 const GROWTH: usize = 2;
+
+/// The same in a bundle, where no cohorts keep the halves of a session apart.
+const FIRST_BLOB_BYTES_OF_BUNDLE: usize = 512 << 10;
+const FIRST_BYTES_OF_BUNDLE: usize = 64 << 10;
 
 /// Contents of a cohort may have those in front of it as a base as long as these are fewer bytes: a
 /// small archive would be a sixth larger without.
@@ -101,12 +105,13 @@ impl Stream {
         if !parameters.grows {
             return parameters.block_bytes;
         }
-        let first = match kind {
-            BlockKind::Objects(Kind::Blob) => FIRST_BLOB_BYTES,
-            _ => FIRST_BYTES,
+        let first = match (kind, is_bundle) {
+            (BlockKind::Objects(Kind::Blob), false) => FIRST_BLOB_BYTES,
+            (BlockKind::Objects(Kind::Blob), true) => FIRST_BLOB_BYTES_OF_BUNDLE,
+            (_, false) => FIRST_BYTES,
+            (_, true) => FIRST_BYTES_OF_BUNDLE,
         };
         let before = if self.last == Some(kind) { self.before } else { 0 };
-        let first = if is_bundle { first / 2 } else { first };
         before.saturating_mul(GROWTH).max(first).min(parameters.block_bytes)
     }
 

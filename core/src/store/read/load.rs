@@ -82,7 +82,8 @@ impl Store {
     /// active segment; after a collection, opening the files it made.
     ///
     /// # Errors
-    /// `Io` when the journal cannot be read, `Locked` when collections follow one another too fast.
+    /// `Io` when the journal cannot be read, `Locked` when collections follow one another too fast,
+    /// `Conflict` when the keys of the store have changed: it has to be opened again.
     pub fn refresh(&self) -> Result<()> {
         for _ in 0..MAX_ATTEMPTS {
             if self.superblock.epoch()? != read(&self.view).epoch {
@@ -119,6 +120,7 @@ impl Store {
 
     /// Sees what the newest manifest lists, and opens what is not `known`.
     fn see_newest(&self, known: &dyn Fn() -> Arc<OpenFiles>) -> Result<()> {
+        self.superblock.check_name(&*self.io)?;
         for _ in 0..MAX_ATTEMPTS {
             let known = known();
             let loaded = load(&*self.io, &self.dir, &self.superblock, &known)?;

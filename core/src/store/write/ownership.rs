@@ -271,6 +271,9 @@ impl Store {
         let mut bytes = encode_segment_header(id, self.superblock.store);
         bytes.resize(NEW_SEGMENT_BYTES, 0);
         let path = dir.join(id.file_name());
+        // Whoever made or replaced the superblock may have died just before its name was durable. After a
+        // crash, what is enciphered must not lie beside one that does not know the key.
+        self.sync_names(&self.dir)?;
         file.write_at(&bytes, 0).map_err(failed("create", &path))?;
         match self.durability {
             Durability::Full => file.sync_data().map_err(failed("create", &path))?,
@@ -279,14 +282,11 @@ impl Store {
         self.sync_names(dir)
     }
 
-    /// Makes the names of the journal durable, and that of the superblock: whoever made the store
-    /// may have died just before it was.
-    fn sync_names(&self, journal: &Path) -> Result<()> {
-        for dir in [journal, &self.dir] {
-            if self.durability == Durability::Full {
-                self.io.sync_names(dir)?;
-            }
+    /// Makes the names in a directory durable.
+    fn sync_names(&self, dir: &Path) -> Result<()> {
+        match self.durability {
+            Durability::Full => self.io.sync_names(dir),
+            Durability::None => Ok(()),
         }
-        Ok(())
     }
 }

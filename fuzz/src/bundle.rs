@@ -64,7 +64,7 @@ fn take_in(repo: &Repository, bytes: Vec<u8>) -> Result<()> {
     let file = disk.create(&path).expect("a file");
     file.write_at(&bytes, 0).expect("room in memory");
     let bundle = Bundle::open(Arc::new(file))?;
-    let options = UnbundleOptions { session: None, max_bytes: Some(MAX_BYTES) };
+    let options = UnbundleOptions { max_bytes: Some(MAX_BYTES), ..UnbundleOptions::default() };
     unbundle(repo, &bundle, &options, &stamp(90)).map(drop)
 }
 

@@ -137,7 +137,7 @@ turntree_properties::properties! {
         let (ours, theirs) = (RandomHistory::new(&ours), RandomHistory::new(&theirs));
         let (target, source) = (&ours.sandbox.repo, &theirs.sandbox.repo);
         let before = seen(target);
-        let options = UnbundleOptions { session: Some(name.to_owned()), max_bytes: None };
+        let options = UnbundleOptions { session: Some(name.to_owned()), ..UnbundleOptions::default() };
         let bytes = bundle(source, &session("s"), &[]);
         let done = unbundle(target, &open(&bytes).unwrap(), &options, &stamp(100)).unwrap();
         let after = seen(target);

@@ -19,6 +19,7 @@
 //! | [`client`] | a client whose events run hooks |
 //! | [`server_process`] | servers that are talked to in lines |
 //! | [`schema`] | JSON against a schema |
+//! | [`remote`] | buckets, with the trouble that networks make |
 //! | [`sources`] | which file of a crate uses which, by its text |
 //! | [`workspace_fixture`] | a directory beside a store, and snapshots of it |
 //! | [`Sandbox`] | a store of its own for a test |
@@ -38,6 +39,7 @@ pub mod ollm;
 pub mod oracle;
 pub mod proof;
 pub mod random_history;
+pub mod remote;
 pub mod sample;
 mod sandbox;
 pub mod schedule;

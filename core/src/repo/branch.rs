@@ -17,6 +17,9 @@ pub const DEFAULT_SESSION: &str = "default";
 /// Most bytes of a session, branch or tag name.
 pub const MAX_NAME_BYTES: usize = 255;
 
+/// Most bytes of the name of a remote.
+const MAX_REMOTE_BYTES: usize = 64;
+
 const BRANCHES: &str = "refs/heads/";
 const TAGS: &str = "refs/tags/";
 const PINS: &str = "refs/pins/";
@@ -133,8 +136,28 @@ pub fn check_full_name(full: &str) -> Result<()> {
     }
     let name = full.strip_prefix("refs/").and_then(|rest| rest.split_once('/'));
     match name {
+        Some(("remotes" | "remote-heads", name)) => {
+            // What a remote has may have any name that it could have here.
+            let (remote, name) = name.split_once('/').unwrap_or((name, ""));
+            check_remote_name(remote)?;
+            check_name("ref", name)
+        }
         Some((kind, name)) if !kind.is_empty() => check_name("ref", name),
         _ => Err(bad_name("ref", full, "HEAD or refs/<kind>/<name>")),
+    }
+}
+
+/// Refuses a name that no remote has.
+///
+/// # Errors
+/// `InvalidInput`, with what was expected.
+pub fn check_remote_name(name: &str) -> Result<()> {
+    check_name("remote", name)?;
+    match name.contains('/') || name.len() > MAX_REMOTE_BYTES {
+        true => {
+            Err(bad_name("remote", name, &format!("no '/', and up to {MAX_REMOTE_BYTES} bytes")))
+        }
+        false => Ok(()),
     }
 }
 

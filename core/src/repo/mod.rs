@@ -49,6 +49,7 @@ mod place;
 mod prompts;
 mod provenance;
 mod redactions;
+mod remote_refs;
 mod resolve;
 mod revision;
 mod rollback;
@@ -69,8 +70,8 @@ pub use adoption::Adoption;
 pub use availability::{Availability, AvailableTurn};
 pub use bisect::{Bisect, BisectNote, BisectStatus, BisectVerdict, Candidate, SkipReason};
 pub use branch::{
-    BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, pin_name,
-    pin_ref, tag_name, tag_ref,
+    BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name,
+    check_remote_name, pin_name, pin_ref, tag_name, tag_ref,
 };
 pub use divergence::{BranchLine, Divergence};
 pub use filter::ContentFilter;
@@ -85,6 +86,9 @@ pub use pin::{NewPin, Pin};
 pub use place::{ChooseBranch, is_place, is_worktree};
 pub use prompts::{IsPrompt, PROMPT, PROMPTS, Prompts};
 pub use redactions::{REDACTIONS_REF, Redactions};
+pub use remote_refs::{
+    REMOTES_REF, RemoteEntry, remote_branch, remote_branch_ref, remote_head_ref,
+};
 pub use resolve::Resolution;
 pub use revision::{FindSession, ParseTime, Range, Resolver, Revision};
 pub(crate) use rollback::audit_record;

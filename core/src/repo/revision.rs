@@ -3,7 +3,8 @@
 //! ```text
 //! revision = start step* [":" path]
 //! start    = "HEAD" | "@" | full ref | tag | session "/" branch | branch of HEAD's session
-//!          | session | id | at least 4 digits of an id | "turn:" number | "prompt:" number
+//!          | session | remote "/" session ["/" branch] | remote "/" branch of HEAD's session
+//!          | id | at least 4 digits of an id | "turn:" number | "prompt:" number
 //!          | what the caller finds a session by
 //! step     = "~" [n]           n first parents back
 //!          | "^" [n]           the n-th parent
@@ -18,13 +19,23 @@
 //!
 //! A start is tried in the order above, so a branch named like an id wins over the id.
 
-use super::{BranchName, HEAD, IsPrompt, Repository, tag_ref};
+use super::{BranchName, HEAD, IsPrompt, Repository, remote_branch_ref, tag_ref};
 use crate::context::{MAIN_AGENT, Selection, agent_section};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, ObjectId, ObjectSource, RefValue};
 
 /// Most candidates an ambiguous abbreviation lists.
 const MAX_CANDIDATES: usize = 8;
+
+/// The refs that `text` may mean by the name of a remote and what was there: a branch of HEAD's session,
+/// a session, a session and a branch.
+fn remote_candidates(text: &str, head: Option<&BranchName>) -> Vec<String> {
+    let Some((remote, rest)) = text.split_once('/') else { return Vec::new() };
+    let of_session = head.and_then(|head| BranchName::new(head.session(), rest).ok());
+    let branches = [rest.parse().ok(), of_session];
+    let branches = branches.into_iter().flatten();
+    branches.filter_map(|branch| remote_branch_ref(remote, &branch).ok()).collect()
+}
 
 /// The commit that a revision names, and the ref it was named by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -199,10 +210,14 @@ impl<'r> Resolver<'r> {
             Some(text.to_owned()),
             tag_ref(text).ok(),
             text.contains('/').then(|| text.parse::<BranchName>().ok()).flatten().map(|b| b.full()),
-            head.and_then(|head| BranchName::new(head.session(), text).ok()).map(|b| b.full()),
+            head.as_ref()
+                .and_then(|head| BranchName::new(head.session(), text).ok())
+                .map(|branch| branch.full()),
             BranchName::main(text).ok().map(|branch| branch.full()),
         ];
-        let named = candidates.into_iter().flatten().find(|name| refs.value(name).is_some());
+        let candidates = candidates.into_iter().flatten();
+        let candidates = candidates.chain(remote_candidates(text, head.as_ref()));
+        let named = candidates.into_iter().find(|name| refs.value(name).is_some());
         if named.is_some() || BranchName::main(text).is_err() {
             return Ok(named);
         }

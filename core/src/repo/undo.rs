@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::adoption::{are_one, first_of};
 use super::forgotten::FORGOTTEN;
+use super::remote_refs::{REMOTE_BRANCHES, REMOTE_HEADS};
 use super::rollback::BEFORE;
 use super::vfs::PAYLOADS_REF;
 use super::watch::WATCHES;
@@ -352,7 +353,7 @@ fn moved_files(operation: &Operation) -> Option<MovedFiles> {
 fn reversed(operation: &Operation) -> Vec<RefChange> {
     let changes = operation.changes.iter();
     let real = changes.filter(|change| change.old != change.new);
-    let kept = [MAINTENANCE, BEFORE, WATCHES, CAPTURES, FORGOTTEN];
+    let kept = [MAINTENANCE, BEFORE, WATCHES, CAPTURES, FORGOTTEN, REMOTE_BRANCHES, REMOTE_HEADS];
     let own = real.filter(|change| !kept.iter().any(|kind| change.name.starts_with(kind)));
     own.map(|RefChange { name, old, new }| RefChange {
         name: name.clone(),

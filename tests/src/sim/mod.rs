@@ -453,7 +453,11 @@ impl Io for SimDisk {
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {
         let state = self.look()?;
-        let inode = state.names.file(path).ok_or(ErrorKind::NotFound)?;
-        Ok(Identity { device: 0, inode })
+        let node = state.names.live.get(path).ok_or(ErrorKind::NotFound)?;
+        if node.is_some() && path.as_os_str().as_encoded_bytes().ends_with(b"/.") {
+            return Err(ErrorKind::NotADirectory.into());
+        }
+        // Directories are told from files, not from each other.
+        Ok(Identity { device: 0, inode: node.unwrap_or(0) })
     }
 }

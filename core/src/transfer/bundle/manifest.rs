@@ -270,7 +270,7 @@ impl<'de> Deserialize<'de> for TextId {
 }
 
 /// A moment in UTC, to the second, as RFC 3339 has it.
-pub(super) fn utc(micros: i64) -> String {
+pub(in crate::transfer) fn utc(micros: i64) -> String {
     let seconds = micros.div_euclid(1_000_000);
     let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     // Days of a calendar whose years begin in March, so that the leap day comes last; from the

@@ -65,6 +65,7 @@ mod substitute;
 mod unbundle;
 
 pub use check::{Bundle, BundleContents};
+pub(super) use manifest::utc;
 pub use manifest::{
     BundledLabels, BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId,
 };

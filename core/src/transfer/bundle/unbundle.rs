@@ -22,6 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use crate::repo::{
     BranchName, GRAFTS_REF, Grafts, MAIN_BRANCH, Repository, SessionLabels, Signature, Transaction,
+    remote_branch_ref,
 };
 use crate::store::{Expected, FileReplacement, Outside, Tier, Tombstone};
 
@@ -35,6 +36,9 @@ pub struct UnbundleOptions {
     pub session: Option<String>,
     /// Most bytes of objects, see [`Bundle::verify`].
     pub max_bytes: Option<u64>,
+    /// The remote that it comes from: then its branches tell where they are there, tags and pins come in
+    /// unless there is one of that name, and nothing may stand for what was redacted here.
+    pub remote: Option<String>,
 }
 
 /// The plan of taking a bundle in.
@@ -247,6 +251,10 @@ impl Planner<'_> {
         let own = self.own_commits()?;
         plan.substitutes = Substitutes::find(self.repo, self.bundle, &self.contents, &own)?;
         plan.redacted = plan.substitutes.redacted();
+        if plan.redacted > 0 && options.remote.is_some() {
+            let message = "it has what was redacted in this store, so its turns cannot come in as they are: redact it there too";
+            return Err(Error::new(ErrorKind::Redacted, message));
+        }
         plan.substitutes.apply(&mut self.contents);
         let kept = self.contents.ids().filter(|id| !plan.substitutes.leaves_out(id));
         for id in kept.chain(plan.substitutes.written.iter().map(|(id, _)| id)) {
@@ -383,6 +391,9 @@ impl Planner<'_> {
         options: &UnbundleOptions,
         taken: &HashSet<String>,
     ) -> Result<PlannedRef> {
+        if let Some(remote) = &options.remote {
+            return self.plan_remote_ref(remote, name, id, turn);
+        }
         let first = match (&options.session, BranchName::from_full(name)) {
             (Some(session), Some(branch)) => BranchName::new(session, branch.branch())?.full(),
             _ => name.to_owned(),
@@ -402,6 +413,34 @@ impl Planner<'_> {
             }
         }
         Err(Error::new(ErrorKind::Conflict, format!("{first}: every name for it is taken")))
+    }
+
+    /// The plan for a ref of a remote, which the store follows wherever it went.
+    fn plan_remote_ref(
+        &self,
+        remote: &str,
+        name: &str,
+        id: &ObjectId,
+        turn: u64,
+    ) -> Result<PlannedRef> {
+        let branch = BranchName::from_full(name);
+        let becomes = match &branch {
+            Some(branch) => remote_branch_ref(remote, branch)?,
+            None => name.to_owned(),
+        };
+        let before = match self.repo.refs().value(&becomes) {
+            Some(RefValue::Object(id)) => Some(*id),
+            Some(RefValue::Symbolic(_)) | None => None,
+        };
+        let fate = match (before, &branch) {
+            (None, _) => RefFate::New,
+            (Some(_), None) => RefFate::Known,
+            (Some(before), Some(_)) => {
+                self.fate(name, id, Some(&before))?.unwrap_or(RefFate::Forward)
+            }
+        };
+        let (name, id) = (name.to_owned(), *id);
+        Ok(PlannedRef { name, becomes, fate, id, turn, before })
     }
 
     /// Returns the fate of a ref that holds `before` in the store; `None` when that is another

@@ -168,7 +168,8 @@ mod tests {
             assert_eq!(Key::new(key).unwrap().as_str(), key);
         }
         let long = ["a".repeat(MAX_PART_BYTES + 1), vec!["a"; MAX_KEY_BYTES].join("/")];
-        let bad = ["", "/", "a/", "/a", "a//b", ".", "a/..", "../a", ".a", "a b", "a\\b", "a\0", "ü"];
+        let bad =
+            ["", "/", "a/", "/a", "a//b", ".", "a/..", "../a", ".a", "a b", "a\\b", "a\0", "ü"];
         for key in bad.into_iter().chain(long.iter().map(String::as_str)) {
             assert_eq!(Key::new(key).unwrap_err().kind(), ErrorKind::InvalidInput, "{key}");
         }

@@ -1,0 +1,159 @@
+//! What a store knows of remotes: where they are, and what they had when it last looked.
+//!
+//! ```text
+//! refs/maintenance/remotes                     {"version":1,"remotes":{"origin":{"url":...,"id":...}}}
+//! refs/remotes/<remote>/<session>/<branch>     where a branch was there
+//! refs/remote-heads/<remote>/<session>         the head that said so, as bytes of the protocol
+//! ```
+//!
+//! The engine does not reach them: URLs are texts to it. An undo leaves all of these as they are, since
+//! it does not change what is elsewhere.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::branch::check_remote_name;
+use super::{BranchName, Repository, Transaction, decode_versioned};
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
+use crate::store::Expected;
+
+/// The ref of the remotes.
+pub const REMOTES_REF: &str = "refs/maintenance/remotes";
+
+/// The prefix of refs that say where branches were on remotes.
+pub(super) const REMOTE_BRANCHES: &str = "refs/remotes/";
+
+/// The prefix of refs that hold heads of remotes.
+pub(super) const REMOTE_HEADS: &str = "refs/remote-heads/";
+
+const VERSION: u64 = 1;
+const WHAT: &str = "the list of remotes";
+
+/// Most bytes of a URL.
+const MAX_URL_BYTES: usize = 2048;
+
+/// A remote of a store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoteEntry {
+    /// Where it is, without secrets.
+    pub url: String,
+    /// Its id as hex digits, by which another remote in its place is told from it.
+    pub id: String,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredRemotes {
+    version: u64,
+    remotes: BTreeMap<String, RemoteEntry>,
+}
+
+/// The full name of the ref that says where a branch was on a remote.
+///
+/// # Errors
+/// `InvalidInput` for a name that no remote has.
+pub fn remote_branch_ref(remote: &str, branch: &BranchName) -> Result<String> {
+    check_remote_name(remote)?;
+    Ok(format!("{REMOTE_BRANCHES}{remote}/{branch}"))
+}
+
+/// The remote and the branch whose place on it a ref says, if it does.
+#[must_use]
+pub fn remote_branch(full: &str) -> Option<(&str, BranchName)> {
+    let (remote, branch) = full.strip_prefix(REMOTE_BRANCHES)?.split_once('/')?;
+    check_remote_name(remote).ok()?;
+    Some((remote, branch.parse().ok()?))
+}
+
+/// The full name of the ref that holds the head of a session on a remote.
+///
+/// # Errors
+/// `InvalidInput` for a name that no remote or session has.
+pub fn remote_head_ref(remote: &str, session: &str) -> Result<String> {
+    check_remote_name(remote)?;
+    BranchName::main(session)?;
+    Ok(format!("{REMOTE_HEADS}{remote}/{session}"))
+}
+
+impl Repository {
+    /// Returns the remotes, by their names.
+    ///
+    /// # Errors
+    /// `Corrupt` for a list that cannot be read, `Unsupported` for one of a later version.
+    pub fn remotes(&self) -> Result<BTreeMap<String, RemoteEntry>> {
+        let Some(RefValue::Object(id)) = self.refs().value(REMOTES_REF).cloned() else {
+            return Ok(BTreeMap::new());
+        };
+        let bytes = self.store().read_as(Kind::Blob, &id)?;
+        Ok(decode_versioned::<StoredRemotes>(WHAT, VERSION, &bytes)?.remotes)
+    }
+
+    /// Returns where the branches of a session, or of all, were on a remote when it was last seen, in
+    /// order of names.
+    #[must_use]
+    pub fn remote_branches(
+        &self,
+        remote: &str,
+        session: Option<&str>,
+    ) -> Vec<(BranchName, ObjectId)> {
+        let prefix = match session {
+            Some(session) => format!("{REMOTE_BRANCHES}{remote}/{session}/"),
+            None => format!("{REMOTE_BRANCHES}{remote}/"),
+        };
+        let refs = self.refs();
+        let from = refs.values.range(prefix.clone()..);
+        let own = from.take_while(|(name, _)| name.starts_with(&prefix));
+        let own = own.filter_map(|(name, value)| match value {
+            RefValue::Object(id) => Some((remote_branch(name)?.1, *id)),
+            RefValue::Symbolic(_) => None,
+        });
+        own.collect()
+    }
+
+    /// Returns the sessions that a remote had when it was last seen.
+    #[must_use]
+    pub fn remote_sessions(&self, remote: &str) -> Vec<String> {
+        let prefix = format!("{REMOTE_HEADS}{remote}/");
+        let refs = self.refs();
+        let names = refs.values.range(prefix.clone()..).map(|(name, _)| name);
+        names.map_while(|name| name.strip_prefix(&prefix)).map(str::to_owned).collect()
+    }
+}
+
+impl Transaction<'_> {
+    /// Stages the list of remotes. What is known of one that is not in it any more goes with it.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name or a URL that no remote has.
+    pub fn set_remotes(&mut self, remotes: &BTreeMap<String, RemoteEntry>) -> Result<()> {
+        for (name, RemoteEntry { url, .. }) in remotes {
+            check_remote_name(name)?;
+            if url.is_empty() || url.len() > MAX_URL_BYTES || url.contains(char::is_control) {
+                let message = format!("the URL of {name}: expected 1 to {MAX_URL_BYTES} bytes");
+                return Err(Error::invalid(message));
+            }
+        }
+        let known = |name: &str| {
+            let rest = name.strip_prefix(REMOTE_BRANCHES).or(name.strip_prefix(REMOTE_HEADS))?;
+            rest.split('/').next().map(|remote| remotes.contains_key(remote))
+        };
+        let refs = self.repo().refs();
+        let gone = refs.values.iter().filter(|(name, _)| known(name) == Some(false));
+        for (name, value) in gone {
+            self.set_ref(name, Expected::Value(value.clone()), None);
+        }
+        let stored = StoredRemotes { version: VERSION, remotes: remotes.clone() };
+        let bytes = serde_json::to_vec(&stored)
+            .map_err(|error| Error::invalid(format!("{WHAT} is no JSON")).with_source(error))?;
+        let blob = self.write(Kind::Blob, bytes.into())?;
+        let expected = match self.begun_with(REMOTES_REF) {
+            Some(value) => Expected::Value(value.clone()),
+            None => Expected::Absent,
+        };
+        self.set_ref(REMOTES_REF, expected, Some(RefValue::Object(blob)));
+        Ok(())
+    }
+}

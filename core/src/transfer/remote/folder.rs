@@ -1,0 +1,495 @@
+//! A folder as a bucket: a disk that is carried around, or one of the network.
+//!
+//! ```text
+//! <folder>/.lock               makes it a remote; orders what is compared and swapped
+//! <folder>/.incoming/<salt>-n  files that are being written, locked by their writers
+//! <folder>/<key>               the objects
+//! ```
+//!
+//! A file gets its name when it is whole and durable, and is never written to again: a reader that has
+//! it open reads one state, and a crash leaves the old or the new one. What was answered is durable;
+//! a state that a reader saw may be gone after a crash of the machine if its writer had no answer yet.
+//! Files and folders belong to their owner alone, as those of a store do.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustix::io::Errno;
+
+use super::bucket::{Bucket, Got, Key, Listed, Page, Put, Version};
+use crate::error::{Error, ErrorKind as Kind, Result};
+use crate::object::Checksum;
+use crate::store::{Access, Io, IoFile, ReadAt};
+
+/// Most bytes of what is changed by compare-and-swap: its version is a hash of all its bytes. Of what is
+/// larger, and so immutable, the size and the ends are hashed, since a reading of a range cannot read
+/// everything.
+pub const MAX_CHANGEABLE_BYTES: usize = 1 << 20;
+
+/// Hashed bytes at each end of what is larger.
+const END_BYTES: u64 = 64 << 10;
+
+/// Bytes that are copied at once.
+const COPY_BYTES: usize = 1 << 20;
+
+/// Longest wait for the lock, which is held for a comparison and a rename.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+const LOCK: &str = ".lock";
+const INCOMING: &str = ".incoming";
+
+/// A folder whose files are the objects of a remote.
+///
+/// The version of an object is a hash of its bytes. It comes back when the bytes do, which those of a
+/// mutable object never do: a random push id is among them.
+#[derive(Debug)]
+pub struct FolderBucket {
+    io: Arc<dyn Io>,
+    root: PathBuf,
+    /// Begins the names of this handle's files, so that no other handle has the same.
+    salt: [u8; 16],
+    files: AtomicU64,
+    is_swept: AtomicBool,
+    /// Folders whose names are known to be durable.
+    durable: Mutex<BTreeSet<PathBuf>>,
+}
+
+impl FolderBucket {
+    /// Opens a folder that is a remote. `salt` is random, and used once.
+    ///
+    /// # Errors
+    /// `NotFound` when it is none, as when its disk is not there; `Io` when it cannot be read.
+    pub fn open(io: Arc<dyn Io>, root: impl Into<PathBuf>, salt: [u8; 16]) -> Result<Self> {
+        let bucket = Self::new(io, root.into(), salt);
+        match bucket.io.identity(&bucket.root.join(LOCK)) {
+            Ok(_) => Ok(bucket),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(bucket.absent(Kind::NotFound)),
+            Err(error) => Err(failed("look at", &bucket.root.join(LOCK))(error)),
+        }
+    }
+
+    /// Makes a folder a remote, if it is none yet, and opens it; the folder above must be there.
+    ///
+    /// # Errors
+    /// `Io` when that cannot be done.
+    pub fn create(io: Arc<dyn Io>, root: impl Into<PathBuf>, salt: [u8; 16]) -> Result<Self> {
+        let bucket = Self::new(io, root.into(), salt);
+        let Self { io, root, .. } = &bucket;
+        let made = unless(ErrorKind::AlreadyExists, io.create_dir(root));
+        if made.map_err(failed("create", root))?.is_some() {
+            let above = root.parent().filter(|above| !above.as_os_str().is_empty());
+            let above = above.unwrap_or_else(|| Path::new("."));
+            io.sync_dir(above).map_err(failed("sync", above))?;
+        }
+        let lock = root.join(LOCK);
+        unless(ErrorKind::AlreadyExists, io.create(&lock)).map_err(failed("create", &lock))?;
+        io.sync_dir(root).map_err(failed("sync", root))?;
+        Ok(bucket)
+    }
+
+    fn new(io: Arc<dyn Io>, root: PathBuf, salt: [u8; 16]) -> Self {
+        let (files, is_swept, durable) =
+            (AtomicU64::new(0), AtomicBool::new(false), Mutex::default());
+        Self { io, root, salt, files, is_swept, durable }
+    }
+
+    fn absent(&self, kind: Kind) -> Error {
+        let root = self.root.display();
+        Error::new(kind, format!("{root} is no folder of a remote: is its disk there?"))
+    }
+
+    fn path(&self, key: &Key) -> PathBuf {
+        self.root.join(key.as_str())
+    }
+
+    /// The folders on the way to a path below the root, topmost first, without the root.
+    fn folders<'a>(&self, path: &'a Path) -> Vec<&'a Path> {
+        let above = path.ancestors().skip(1);
+        let mut folders: Vec<&Path> = above.take_while(|folder| **folder != *self.root).collect();
+        folders.reverse();
+        folders
+    }
+
+    /// Tells a folder from a link to one, which would lead out of here; `None` when nothing is there.
+    fn is_folder(&self, path: &Path) -> Result<Option<bool>> {
+        let looked = unless(ErrorKind::NotFound, self.io.identity(path));
+        let Some(found) = looked.map_err(failed("look at", path))? else { return Ok(None) };
+        // A dot behind a link is the folder that it leads to, behind a file it is nothing.
+        match self.io.identity(&path.join(".")) {
+            Ok(within) => Ok(Some(within == found)),
+            Err(error) if error.kind() == ErrorKind::NotADirectory || is_no_file(&error) => {
+                Ok(Some(false))
+            }
+            Err(error) => Err(failed("look at", path)(error)),
+        }
+    }
+
+    /// Opens the file of an object, if there is one.
+    fn open_object(&self, key: &Key) -> Result<Option<Arc<dyn IoFile>>> {
+        let path = self.path(key);
+        for folder in self.folders(&path) {
+            match self.is_folder(folder)? {
+                Some(true) => {}
+                Some(false) => return Err(not_a_folder(folder)),
+                None => return self.missing(),
+            }
+        }
+        let opened = unless(ErrorKind::NotFound, self.io.open(&path, Access::Read));
+        match opened.map_err(failed("open", &path))? {
+            Some(file) => Ok(Some(file)),
+            None => self.missing(),
+        }
+    }
+
+    /// Nothing is missing in a folder that is not there.
+    fn missing<T>(&self) -> Result<Option<T>> {
+        match self.io.identity(&self.root.join(LOCK)) {
+            Ok(_) => Ok(None),
+            Err(error) => Err(self.absent(Kind::Io).with_source(error)),
+        }
+    }
+
+    /// Makes the folders of a path, with durable names.
+    fn make_folders(&self, path: &Path) -> Result<()> {
+        for folder in self.folders(path) {
+            let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+            if durable.contains(folder) {
+                continue;
+            }
+            let made = unless(ErrorKind::AlreadyExists, self.io.create_dir(folder));
+            made.map_err(failed("create", folder))?;
+            if self.is_folder(folder)? != Some(true) {
+                return Err(not_a_folder(folder));
+            }
+            // Also when another one has made it, perhaps a moment ago.
+            self.sync_names_of(folder)?;
+            durable.insert(folder.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Makes the name of a path durable.
+    fn sync_names_of(&self, path: &Path) -> Result<()> {
+        let folder = path.parent().unwrap_or(&self.root);
+        self.io.sync_dir(folder).map_err(failed("sync", folder))
+    }
+
+    /// Writes a file that has no name yet that counts, whole and durable.
+    fn write(&self, from: &dyn ReadAt) -> Result<Incoming<'_>> {
+        let incoming = self.root.join(INCOMING);
+        if self.io.identity(&self.root.join(LOCK)).is_err() {
+            return Err(self.absent(Kind::Io));
+        }
+        let made = unless(ErrorKind::AlreadyExists, self.io.create_dir(&incoming));
+        made.map_err(failed("create", &incoming))?;
+        if self.is_folder(&incoming)? != Some(true) {
+            return Err(not_a_folder(&incoming));
+        }
+        if !self.is_swept.swap(true, Ordering::Relaxed) {
+            self.sweep(&incoming);
+        }
+        let file = self.create_incoming(&incoming)?;
+        copy(from, &*file.file, &file.path)?;
+        file.file.sync_data().map_err(failed("sync", &file.path))?;
+        Ok(file)
+    }
+
+    fn create_incoming(&self, incoming: &Path) -> Result<Incoming<'_>> {
+        loop {
+            let number = self.files.fetch_add(1, Ordering::Relaxed);
+            let path = incoming.join(format!("{:032x}-{number}", u128::from_be_bytes(self.salt)));
+            let made = unless(ErrorKind::AlreadyExists, self.io.create(&path));
+            let Some(file) = made.map_err(failed("create", &path))? else { continue };
+            let file = Incoming { io: &*self.io, path, file };
+            // Another handle may have swept it away before it was locked.
+            if file.lock()? && self.io.identity(&file.path).is_ok() {
+                return Ok(file);
+            }
+        }
+    }
+
+    /// Removes what killed writers have left: nobody has it locked. What cannot be removed hurts nobody.
+    fn sweep(&self, incoming: &Path) {
+        for name in self.io.list(incoming).unwrap_or_default() {
+            let path = incoming.join(name);
+            let Ok(file) = self.io.open(&path, Access::Write) else { continue };
+            if file.lock(Duration::ZERO).is_ok_and(|is_locked| is_locked) {
+                let _ = self.io.remove(&path);
+            }
+        }
+    }
+
+    /// Takes the lock that orders what is compared and swapped; it ends with what is returned.
+    fn lock(&self) -> Result<Arc<dyn IoFile>> {
+        let path = self.root.join(LOCK);
+        let file = self.io.open(&path, Access::Write).map_err(failed("open", &path))?;
+        let message = || format!("{}: others kept it for {LOCK_TIMEOUT:?}", path.display());
+        if !file.lock(LOCK_TIMEOUT).map_err(failed("lock", &path))? {
+            return Err(Error::new(Kind::Locked, message()));
+        }
+        // Otherwise others lock another file, and this lock excludes nobody.
+        let named = self.io.identity(&path).map_err(failed("look at", &path))?;
+        if named != file.identity().map_err(failed("look at", &path))? {
+            let message = format!("{} was replaced since it was opened", path.display());
+            return Err(Error::new(Kind::Io, message));
+        }
+        Ok(file)
+    }
+
+    /// Writes an object if what is there is what was seen.
+    fn put(&self, key: &Key, bytes: &Bytes, seen: Option<&Version>) -> Result<Put> {
+        if bytes.len() > MAX_CHANGEABLE_BYTES {
+            let limit = MAX_CHANGEABLE_BYTES as u64;
+            return Err(Error::limit("bytes of a mutable object", limit, bytes.len() as u64));
+        }
+        let path = self.path(key);
+        let incoming = self.write(&Memory(bytes))?;
+        self.make_folders(&path)?;
+        let lock = self.lock()?;
+        let there = self.open_object(key)?.map(|file| version(&*file, key)).transpose()?;
+        if there.as_ref() != seen {
+            return Ok(Put::Lost);
+        }
+        let named = match seen {
+            // A lock that the file system only pretends to have still makes nobody overwrite.
+            None => self.io.link(&incoming.path, &path),
+            Some(_) => self.io.replace(&incoming.path, &path),
+        };
+        drop(lock);
+        match named {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(Put::Lost),
+            Err(error) if is_refusal(&error) => return Err(failed("name", &path)(error)),
+            Err(_) => return Ok(Put::Unknown),
+        }
+        match self.sync_names_of(&path) {
+            Ok(()) => Ok(Put::Done(version_of(bytes.len() as u64, bytes, &[]))),
+            Err(_) => Ok(Put::Unknown),
+        }
+    }
+
+    /// Collects the keys below a folder that begin with a prefix.
+    fn walk(&self, folder: &str, prefix: &str, keys: &mut BTreeSet<Key>) -> Result<()> {
+        let path = self.root.join(folder);
+        let names =
+            unless(ErrorKind::NotFound, self.io.list(&path)).map_err(failed("list", &path))?;
+        for name in names.unwrap_or_default() {
+            let inner = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            // What else people and systems leave in folders is no object.
+            let Ok(key) = Key::new(inner) else { continue };
+            let could_hold = prefix.starts_with(&format!("{key}/"));
+            let is_asked = key.as_str().starts_with(prefix);
+            if !could_hold && !is_asked {
+                continue;
+            }
+            match self.is_folder(&self.path(&key))? {
+                Some(true) => self.walk(key.as_str(), prefix, keys)?,
+                Some(false) if is_asked => drop(keys.insert(key)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What a listing says of an object; nothing of one that is gone since, and of what is no file.
+    fn look(&self, key: Key) -> Result<Option<Listed>> {
+        let path = self.path(&key);
+        let file = match self.io.open(&path, Access::Read) {
+            Ok(file) => file,
+            Err(error) if is_no_file(&error) => return Ok(None),
+            Err(error) => return Err(failed("open", &path)(error)),
+        };
+        let size = file.size().map_err(failed("read", &path))?;
+        let version = version(&*file, &key)?;
+        Ok(Some(Listed { key, size, version }))
+    }
+}
+
+impl Bucket for FolderBucket {
+    fn get(&self, key: &Key, range: Option<Range<u64>>, unless: Option<&Version>) -> Result<Got> {
+        let Some(file) = self.open_object(key)? else { return Ok(Got::Missing) };
+        let version = version(&*file, key)?;
+        if unless == Some(&version) {
+            return Ok(Got::Same);
+        }
+        let size = file.size().map_err(failed_on(key))?;
+        let range = range.unwrap_or(0..size);
+        let bytes = read(&*file, range.start.min(size)..range.end.min(size), key)?;
+        Ok(Got::Bytes { bytes: bytes.into(), version, size })
+    }
+
+    fn put_new(&self, key: &Key, bytes: Bytes) -> Result<Put> {
+        self.put(key, &bytes, None)
+    }
+
+    fn put_over(&self, key: &Key, bytes: Bytes, seen: &Version) -> Result<Put> {
+        self.put(key, &bytes, Some(seen))
+    }
+
+    fn upload(&self, key: &Key, from: &dyn ReadAt) -> Result<()> {
+        let path = self.path(key);
+        let incoming = self.write(from)?;
+        self.make_folders(&path)?;
+        self.io.replace(&incoming.path, &path).map_err(failed("name", &path))?;
+        self.sync_names_of(&path)
+    }
+
+    /// Everything in one page: a second one would walk through the folders again.
+    fn list(&self, prefix: &str, after: Option<&Key>) -> Result<Page> {
+        self.missing::<()>()?;
+        let mut keys = BTreeSet::new();
+        self.walk("", prefix, &mut keys)?;
+        let asked = keys.into_iter().filter(|key| after.is_none_or(|after| key > after));
+        let looked = asked.filter_map(|key| self.look(key).transpose());
+        Ok(Page { objects: looked.collect::<Result<_>>()?, has_more: false })
+    }
+
+    fn delete(&self, keys: &[Key]) -> Result<()> {
+        // Under the lock: else what was compared could go before it is replaced, and would be back.
+        let lock = self.lock()?;
+        let mut folders = BTreeSet::new();
+        for key in keys {
+            let path = self.path(key);
+            let way = self.folders(&path);
+            let is_there = |folder: &&Path| self.is_folder(folder).map(|is| is == Some(true));
+            if !way.iter().map(is_there).collect::<Result<Vec<_>>>()?.contains(&false) {
+                let removed = unless(ErrorKind::NotFound, self.io.remove(&path));
+                removed.map_err(failed("remove", &path))?;
+                folders.extend(path.parent().map(Path::to_owned));
+            }
+        }
+        drop(lock);
+        folders.iter().try_for_each(|dir| self.io.sync_dir(dir).map_err(failed("sync", dir)))
+    }
+}
+
+/// A file that is being written, until it has its name or is given up.
+struct Incoming<'a> {
+    io: &'a dyn Io,
+    path: PathBuf,
+    file: Arc<dyn IoFile>,
+}
+
+impl Incoming<'_> {
+    fn lock(&self) -> Result<bool> {
+        self.file.lock(Duration::ZERO).map_err(failed("lock", &self.path))
+    }
+}
+
+impl Drop for Incoming<'_> {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed when others sweep.
+        let _ = self.io.remove(&self.path);
+    }
+}
+
+/// Bytes that are written.
+#[derive(Debug)]
+struct Memory<'a>(&'a [u8]);
+
+impl ReadAt for Memory<'_> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(self.0.len());
+        let mut rest = self.0.get(start..).unwrap_or_default();
+        io::Read::read(&mut rest, buffer)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+}
+
+fn copy(from: &dyn ReadAt, to: &dyn IoFile, path: &Path) -> Result<()> {
+    let source = |error| Error::io("read what is uploaded", error);
+    let size = from.size().map_err(source)?;
+    let most = usize::try_from(size).unwrap_or(COPY_BYTES).min(COPY_BYTES);
+    let (mut buffer, mut at) = (vec![0; most], 0);
+    while at < size {
+        let read = from.read_at(&mut buffer, at).map_err(source)?;
+        let bytes = buffer.get(..read).filter(|bytes| !bytes.is_empty());
+        let bytes = bytes.ok_or_else(|| source(ErrorKind::UnexpectedEof.into()))?;
+        to.write_at(bytes, at).map_err(failed("write", path))?;
+        at += read as u64;
+    }
+    Ok(())
+}
+
+/// Reads a range of a file that nobody writes to.
+fn read(file: &dyn IoFile, range: Range<u64>, key: &Key) -> Result<Vec<u8>> {
+    let bytes = usize::try_from(range.end.saturating_sub(range.start));
+    let mut bytes = vec![0; bytes.map_err(|_| Error::invalid(format!("{key}: too long a range")))?];
+    if file.read_at(&mut bytes, range.start).map_err(failed_on(key))? < bytes.len() {
+        return Err(failed_on(key)(ErrorKind::UnexpectedEof.into()));
+    }
+    Ok(bytes)
+}
+
+fn version(file: &dyn IoFile, key: &Key) -> Result<Version> {
+    let size = file.size().map_err(failed_on(key))?;
+    if size <= MAX_CHANGEABLE_BYTES as u64 {
+        return Ok(version_of(size, &read(file, 0..size, key)?, &[]));
+    }
+    let (head, tail) = (read(file, 0..END_BYTES, key)?, read(file, size - END_BYTES..size, key)?);
+    Ok(version_of(size, &head, &tail))
+}
+
+fn version_of(size: u64, head: &[u8], tail: &[u8]) -> Version {
+    let mut checksum = Checksum::new("turntree v1 version of an object in a folder");
+    let hash = checksum.update(&size.to_le_bytes()).update(head).update(tail).finish();
+    Version(hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Turns one kind of error into the absence of an answer.
+fn unless<T>(absent: ErrorKind, answer: io::Result<T>) -> io::Result<Option<T>> {
+    match answer {
+        Err(source) if source.kind() == absent => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+/// Tells what was certainly not done from what may have been.
+fn is_refusal(error: &io::Error) -> bool {
+    let refusals = [
+        ErrorKind::PermissionDenied,
+        ErrorKind::NotFound,
+        ErrorKind::NotADirectory,
+        ErrorKind::IsADirectory,
+        ErrorKind::ReadOnlyFilesystem,
+        ErrorKind::StorageFull,
+        ErrorKind::QuotaExceeded,
+        ErrorKind::Unsupported,
+        ErrorKind::TooManyLinks,
+    ];
+    refusals.contains(&error.kind())
+}
+
+/// Tells a link, a pipe or nothing at all from a file that cannot be read.
+fn is_no_file(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput)
+        || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+fn not_a_folder(path: &Path) -> Error {
+    Error::new(Kind::Io, format!("{} is no folder", path.display()))
+}
+
+fn failed(action: &str, path: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| Error::io(format!("{action} {}", path.display()), source)
+}
+
+fn failed_on(key: &Key) -> impl Fn(io::Error) -> Error + use<'_> {
+    move |source| Error::io(format!("read {key}"), source)
+}
+
+impl fmt::Debug for Incoming<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.fmt(f)
+    }
+}

@@ -1,0 +1,92 @@
+//! Branches of the store go to where the remote has them: made, moved on, or merged.
+
+use super::Remote;
+use super::line::Line;
+use crate::context::{MessagePolicy, ReadToolUse, Selection};
+use crate::error::Result;
+use crate::object::{ObjectId, RefValue};
+use crate::repo::{BranchName, MergeKind, MergeRequest, remote_branch_ref};
+use crate::store::Expected;
+
+/// A branch that follows one of a remote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Followed {
+    /// The branch.
+    pub branch: BranchName,
+    /// How it came to where it is.
+    pub how: HowFollowed,
+    /// The snapshot that it is at now.
+    pub id: ObjectId,
+    /// Paths that both sides changed to something else; both are kept until somebody decides.
+    pub conflicts: Vec<String>,
+}
+
+/// How a branch came to where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HowFollowed {
+    /// There was none of this name.
+    Made,
+    /// It had nothing of its own, and moved on.
+    Forward,
+    /// Both had turns of their own, and it has all of them now.
+    Merged,
+}
+
+impl Remote<'_> {
+    /// Brings the branches of a session to where the remote had them when it was last seen, each in an
+    /// operation. Those that are there already, or have gone on, are left out.
+    ///
+    /// # Errors
+    /// `Conflict` when somebody moved a branch meanwhile; those of a merge.
+    pub fn follow(
+        &self,
+        session: &str,
+        messages: &MessagePolicy,
+        tools: ReadToolUse<'_>,
+    ) -> Result<Vec<Followed>> {
+        let mut followed = Vec::new();
+        for (branch, there) in self.repo.remote_branches(self.name, Some(session)) {
+            let here = self.repo.tip(&branch);
+            let line = match here {
+                None => Line::Behind,
+                Some(here) => self.line(&here, &there)?,
+            };
+            let mut change = self.repo.begin();
+            let how = match (line, here) {
+                (Line::Behind, here) => {
+                    let expected = match here {
+                        Some(here) => Expected::Value(RefValue::Object(here)),
+                        None => Expected::Absent,
+                    };
+                    change.set_ref(&branch.full(), expected, Some(RefValue::Object(there)));
+                    if here.is_some() { HowFollowed::Forward } else { HowFollowed::Made }
+                }
+                (Line::Apart, _) => HowFollowed::Merged,
+                (Line::New | Line::Ahead | Line::Same, _) => continue,
+            };
+            let (mut id, mut conflicts) = (there, Vec::new());
+            if how == HowFollowed::Merged {
+                let label = remote_branch_ref(self.name, &branch)?;
+                let request = MergeRequest {
+                    into: branch.clone(),
+                    theirs: there,
+                    label: label.trim_start_matches("refs/remotes/").to_owned(),
+                    messages: messages.clone(),
+                    only: Selection::default(),
+                    tools,
+                    message: None,
+                };
+                let merged = change.merge(&request, self.stamp)?;
+                if merged.kind == MergeKind::UpToDate {
+                    continue;
+                }
+                id = merged.commit;
+                let found = merged.report.map(|report| report.conflicts).unwrap_or_default();
+                conflicts = found.into_iter().map(|conflict| conflict.path).collect();
+            }
+            change.commit(self.stamp, &format!("follow {} on {branch}", self.name))?;
+            followed.push(Followed { branch, how, id, conflicts });
+        }
+        Ok(followed)
+    }
+}

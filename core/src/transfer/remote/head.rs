@@ -1,0 +1,299 @@
+//! The two documents of a remote that change: its root, and the head of each session.
+//!
+//! ```text
+//! turntree                        {"version":1,"remote":"5f...","made":"2026-11-24T04:20:00Z"}
+//! heads/<session>                 which remote, which session, generation, push; refs; bundles
+//! bundles/<session>/<g>-<salt>    what the push with generation g brought, see transfer/bundle
+//! ```
+//!
+//! Both are JSON, so that a person finds their way through a bucket; the order of fields is fixed. All
+//! of it may come from somebody hostile: nothing is allocated by what is declared, names are checked
+//! before they are used, and what a head names counts only when it has been read and verified.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::bucket::Key;
+use super::folder::MAX_CHANGEABLE_BYTES;
+use super::hex::Hex;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Checksum, ObjectId};
+use crate::repo::{BranchName, pin_name, tag_name};
+use crate::transfer::bundle::{BundledRef, TextId};
+
+/// Most bytes of a head: some 5,000 branches.
+pub(super) const MAX_HEAD_BYTES: u64 = MAX_CHANGEABLE_BYTES as u64;
+
+/// Most bytes of a root.
+pub(super) const MAX_ROOT_BYTES: u64 = 64 << 10;
+
+/// Bytes of the name of a session in a key; of longer ones the beginning stands there, and a hash.
+const MAX_SHOWN_BYTES: usize = 120;
+
+const VERSION: u64 = 1;
+
+/// Names a remote for good, whatever it is called and wherever it is copied to.
+pub type RemoteId = Hex<16>;
+
+/// The root of a remote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Root {
+    version: u64,
+    /// Its id, drawn when it was made.
+    pub remote: RemoteId,
+    /// When it was made, in UTC.
+    pub made: String,
+}
+
+/// What a remote has of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    version: u64,
+    /// The remote.
+    pub remote: RemoteId,
+    /// The session.
+    pub session: String,
+    /// How many pushes there were, this one included.
+    pub generation: u64,
+    /// Drawn for this push: whoever lost the answer finds out by it whether it was written.
+    pub push: Hex<16>,
+    /// The hash of the head before this one; none in the first generation.
+    pub before: Option<Hex<32>>,
+    /// Branches of the session, and tags and pins on their turns, by their full names.
+    pub refs: BTreeMap<String, BundledRef>,
+    /// The bundles that have everything of these refs: each builds on those in front of it.
+    pub bundles: Vec<PushedBundle>,
+    /// Who pushed.
+    pub by: String,
+    /// When, in UTC, by the clock of that machine.
+    pub at: String,
+}
+
+/// A bundle of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PushedBundle {
+    /// The last part of its key, which is never used again.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Their hash.
+    pub hash: Hex<32>,
+    /// The turns that it leads to: whoever has these needs it no more.
+    pub tips: Vec<TextId>,
+}
+
+impl Root {
+    pub(super) const fn new(remote: RemoteId, made: String) -> Self {
+        Self { version: VERSION, remote, made }
+    }
+
+    /// The key of the root.
+    pub(super) fn key() -> Result<Key> {
+        Key::new("turntree")
+    }
+
+    pub(super) fn encode(&self) -> Result<Vec<u8>> {
+        encode(self)
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
+        decode("the root of the remote", MAX_ROOT_BYTES, bytes)
+    }
+}
+
+impl Head {
+    /// The head of a session that was never pushed: generation 0, which is nowhere written.
+    pub(super) const fn first(remote: RemoteId, session: String) -> Self {
+        Self {
+            version: VERSION,
+            remote,
+            session,
+            generation: 0,
+            push: Hex([0; 16]),
+            before: None,
+            refs: BTreeMap::new(),
+            bundles: Vec::new(),
+            by: String::new(),
+            at: String::new(),
+        }
+    }
+
+    /// The key of the head of a session.
+    pub(super) fn key(session: &str) -> Result<Key> {
+        Key::new(format!("heads/{}", part_of(session)))
+    }
+
+    /// The key of one of its bundles.
+    pub(super) fn bundle_key(&self, name: &str) -> Result<Key> {
+        Key::new(format!("bundles/{}/{name}", part_of(&self.session)))
+    }
+
+    /// The branches, in order of names.
+    pub fn branches(&self) -> impl Iterator<Item = (BranchName, ObjectId)> {
+        self.refs
+            .iter()
+            .filter_map(|(name, value)| Some((BranchName::from_full(name)?, value.id.0)))
+    }
+
+    pub(super) fn encode(&self) -> Result<Vec<u8>> {
+        encode(self)
+    }
+
+    /// The head in these bytes, if it can be that of this session on this remote.
+    ///
+    /// # Errors
+    /// `Corrupt`, or `Unsupported` for a later version.
+    pub(super) fn decode(bytes: &[u8], remote: &RemoteId, session: &str) -> Result<Self> {
+        let place = format!("the head of {session} on the remote");
+        let head: Self = decode(&place, MAX_HEAD_BYTES, bytes)?;
+        head.check(remote, session).map_err(|expected| Error::malformed(&place, expected))?;
+        Ok(head)
+    }
+
+    /// The session that a head says it is of, to be checked.
+    pub(super) fn session_in(bytes: &[u8]) -> Result<String> {
+        let head: Self = decode("a head on the remote", MAX_HEAD_BYTES, bytes)?;
+        Ok(head.session)
+    }
+
+    fn check(&self, remote: &RemoteId, session: &str) -> std::result::Result<(), &'static str> {
+        if self.remote != *remote || self.session != session {
+            return Err("this session of this remote, and no other one");
+        }
+        if (self.generation == 1) != self.before.is_none() || self.generation == 0 {
+            return Err("a head before it, but for the first");
+        }
+        let is_own = |name: &String| match BranchName::from_full(name) {
+            Some(branch) => branch.session() == session,
+            None => tag_name(name).is_some() || pin_name(name).is_some(),
+        };
+        if !self.refs.keys().all(is_own) {
+            return Err("branches of the session, tags and pins");
+        }
+        let names: BTreeSet<&str> = self.bundles.iter().map(|bundle| &*bundle.name).collect();
+        let is_part = |name: &&str| !name.contains('/') && self.bundle_key(name).is_ok();
+        if names.len() != self.bundles.len() || !names.iter().all(is_part) {
+            return Err("each bundle once, by its name");
+        }
+        Ok(())
+    }
+}
+
+/// The hash of a document or a bundle.
+pub(super) fn hash(bytes: &[u8]) -> Hex<32> {
+    let mut checksum = checksum();
+    checksum.update(bytes);
+    Hex(checksum.finish())
+}
+
+/// Begins such a hash.
+pub(super) fn checksum() -> Checksum {
+    Checksum::new("turntree v1 remote")
+}
+
+/// The name of a session as a part of a key: percent-coded, and of a long one the beginning with a hash.
+fn part_of(session: &str) -> String {
+    let mut part = String::new();
+    for (at, byte) in session.bytes().enumerate() {
+        let is_plain =
+            byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || byte == b'.' && at > 0;
+        let coded = if is_plain { (byte as char).to_string() } else { format!("%{byte:02X}") };
+        if part.len() + coded.len() > MAX_SHOWN_BYTES {
+            return format!("{part}%-{}", hash(session.as_bytes()));
+        }
+        part.push_str(&coded);
+    }
+    part
+}
+
+fn encode<T: Serialize>(document: &T) -> Result<Vec<u8>> {
+    let json = serde_json::to_vec(document);
+    json.map_err(|error| Error::invalid("a document that is no JSON").with_source(error))
+}
+
+/// The field that is read first: a later version may have other fields.
+#[derive(Deserialize)]
+struct DocumentVersion {
+    version: u64,
+}
+
+fn decode<T: for<'de> Deserialize<'de>>(place: &str, limit: u64, bytes: &[u8]) -> Result<T> {
+    if bytes.len() as u64 > limit {
+        return Err(Error::limit(format!("bytes of {place}"), limit, bytes.len() as u64));
+    }
+    // The cause would quote bytes that may be anything.
+    let not_json = |_| Error::malformed(place, "JSON with its fields");
+    let DocumentVersion { version } = serde_json::from_slice(bytes).map_err(not_json)?;
+    if version > VERSION {
+        let message =
+            format!("{place} has version {version}: this program knows versions up to {VERSION}");
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    serde_json::from_slice(bytes).map_err(not_json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Kind;
+
+    const REMOTE: RemoteId = Hex([7; 16]);
+
+    fn sample() -> Head {
+        let id = TextId(ObjectId::of(Kind::Commit, b"x"));
+        let mut head = Head::first(REMOTE, "task".into());
+        (head.generation, head.before) = (2, Some(hash(b"before")));
+        let value = BundledRef { kind: "commit".into(), id, turn: 3 };
+        head.refs.insert("refs/heads/task/main".into(), value);
+        let (name, hash) = ("2-00ff".to_owned(), hash(b"a bundle"));
+        head.bundles.push(PushedBundle { name, bytes: 12, hash, tips: vec![id] });
+        head
+    }
+
+    #[test]
+    fn a_head_round_trips_and_no_other_one_is_taken_for_it() {
+        let bytes = sample().encode().unwrap();
+        assert_eq!(Head::decode(&bytes, &REMOTE, "task").unwrap(), sample());
+        for (remote, session) in [(Hex([8; 16]), "task"), (REMOTE, "other")] {
+            let error = Head::decode(&bytes, &remote, session).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+        }
+        let text = String::from_utf8(bytes).unwrap();
+        for [from, to] in [
+            ["refs/heads/task/main", "refs/heads/other/main"],
+            ["refs/heads/task/main", "refs/maintenance/redactions"],
+            ["2-00ff", "../2-00ff"],
+            ["2-00ff", ""],
+            ["\"generation\":2", "\"generation\":0"],
+            ["\"generation\":2", "\"generation\":1"],
+            ["\"generation\":2", "\"generation\":-2"],
+            ["\"bytes\":12", "\"bytes\":1e99"],
+            ["\"by\"", "\"extra\":1,\"by\""],
+        ] {
+            let changed = text.replace(from, to);
+            assert_ne!(changed, text, "{from}");
+            let error = Head::decode(changed.as_bytes(), &REMOTE, "task").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{to}");
+        }
+        let later = text.replace("\"version\":1", "\"version\":2");
+        let error = Head::decode(later.as_bytes(), &REMOTE, "task").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(Head::decode("[".repeat(100_000).as_bytes(), &REMOTE, "task").is_err());
+    }
+
+    #[test]
+    fn sessions_have_keys_of_their_own_whatever_they_are_called() {
+        let long = "ä".repeat(127);
+        let names = ["task", "Task", ".task", "a.b", "a%2Eb", "ä b", &long, &long[..252], "-x"];
+        let keys: BTreeSet<_> =
+            names.iter().map(|name| Head::key(name).unwrap().as_str().to_lowercase()).collect();
+        // Where file systems do not tell letters apart, two of them may be one.
+        assert!(keys.len() >= names.len() - 1, "{keys:?}");
+        assert_eq!(Head::key("ä b").unwrap().as_str(), "heads/%C3%A4%20b");
+        assert!(sample().bundle_key("2-00ff").unwrap().as_str().starts_with("bundles/task/"));
+    }
+}

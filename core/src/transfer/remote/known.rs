@@ -1,0 +1,123 @@
+//! What a store remembers of a remote: the head of each session that it saw last.
+//!
+//! It is written in the same operation as the refs of the remote, so both are of one moment. By it a push
+//! needs no reading, and a remote that goes back in time, or tells two stories, is noticed.
+
+use serde::{Deserialize, Serialize};
+
+use super::bucket::Version;
+use super::head::{Head, hash};
+use super::hex::Hex;
+use super::{Remote, gone_back};
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
+use crate::repo::{
+    BranchName, Repository, Transaction, decode_versioned, remote_branch_ref, remote_head_ref,
+};
+use crate::store::Expected;
+
+const VERSION: u64 = 1;
+const WHAT: &str = "what is known of the head of a remote";
+
+/// A head that was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct KnownHead {
+    pub(super) head: Head,
+    /// The state in which the bucket had it.
+    pub(super) version: Version,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredHead {
+    version: u64,
+    state: String,
+    head: Head,
+}
+
+impl KnownHead {
+    /// The hash of its bytes, which the next head names.
+    pub(super) fn hash(&self) -> Result<Hex<32>> {
+        Ok(hash(&self.head.encode()?))
+    }
+
+    /// The head of a session that was seen last, if one was.
+    pub(super) fn load(repo: &Repository, remote: &str, session: &str) -> Result<Option<Self>> {
+        let name = remote_head_ref(remote, session)?;
+        let Some(RefValue::Object(id)) = repo.refs().value(&name).cloned() else { return Ok(None) };
+        let bytes = repo.store().read_as(Kind::Blob, &id)?;
+        let stored: StoredHead = decode_versioned(WHAT, VERSION, &bytes)?;
+        Ok(Some(Self { head: stored.head, version: Version(stored.state) }))
+    }
+
+    /// Refuses a head that cannot have come after the one that is known.
+    ///
+    /// # Errors
+    /// `Corrupt`: it is an older one, another one of the same generation, or builds on another one.
+    pub(super) fn check_after(&self, next: &Head) -> Result<()> {
+        let (known, found) = (self.head.generation, next.generation);
+        let place = &next.session;
+        if found < known {
+            let expected =
+                format_args!("generation {known} or a later one, which was there before");
+            return Err(gone_back(place, expected, format_args!("generation {found}")));
+        }
+        if found == known && *next != self.head {
+            return Err(gone_back(
+                place,
+                "the head that was there before",
+                "another one of its time",
+            ));
+        }
+        if found == known + 1 && next.before != Some(self.hash()?) {
+            return Err(gone_back(
+                place,
+                "a head that goes on from the one before",
+                "another history",
+            ));
+        }
+        Ok(())
+    }
+
+    fn encode(&self) -> Result<Vec<u8>> {
+        let Self { head, version } = self.clone();
+        let stored = StoredHead { version: VERSION, state: version.0, head };
+        let json = serde_json::to_vec(&stored);
+        json.map_err(|error| Error::invalid(format!("{WHAT} is no JSON")).with_source(error))
+    }
+
+    /// Stages it, and that the branches on the remote are where it says.
+    ///
+    /// # Errors
+    /// `NotFound` when the store has not what a branch is at.
+    pub(super) fn stage(
+        &self,
+        repo: &Repository,
+        remote: &Remote<'_>,
+        change: &mut Transaction<'_>,
+    ) -> Result<()> {
+        let refs = repo.refs();
+        let expected = |name: &str| match refs.value(name) {
+            Some(value) => Expected::Value(value.clone()),
+            None => Expected::Absent,
+        };
+        for (branch, id) in self.head.branches() {
+            let name = remote_branch_ref(remote.name, &branch)?;
+            let value = RefValue::Object(id);
+            if refs.value(&name) != Some(&value) {
+                change.set_ref(&name, expected(&name), Some(value));
+            }
+        }
+        let there: Vec<(BranchName, ObjectId)> = self.head.branches().collect();
+        for (branch, _) in repo.remote_branches(remote.name, Some(&self.head.session)) {
+            if !there.iter().any(|(known, _)| *known == branch) {
+                let name = remote_branch_ref(remote.name, &branch)?;
+                change.set_ref(&name, expected(&name), None);
+            }
+        }
+        let name = remote_head_ref(remote.name, &self.head.session)?;
+        let blob = change.write(Kind::Blob, self.encode()?.into())?;
+        change.set_ref(&name, expected(&name), Some(RefValue::Object(blob)));
+        Ok(())
+    }
+}

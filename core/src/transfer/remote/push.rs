@@ -1,0 +1,384 @@
+//! Branches of a session go to a remote: one bundle, and one compare-and-swap of the head.
+//!
+//! ```text
+//! what the head that is known lacks -> a bundle, uploaded under a name that nobody has
+//!                                   -> the head, written over the one that is known
+//!            lost, or no answer?    -> read the head: is it this push, or has it gone on?
+//! ```
+//!
+//! Nobody relies on an object because it lies in the bucket: a head that was swapped in lists it. So a
+//! push that dies leaves a bundle that no head ever lists.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::bucket::{Put, Version};
+use super::head::{Head, MAX_HEAD_BYTES, PushedBundle, checksum};
+use super::hex::Hex;
+use super::known::KnownHead;
+use super::line::Line;
+use super::{Remote, lost};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{ObjectId, ObjectSource};
+use crate::repo::BranchName;
+use crate::store::{IoFile, ReadAt, Tier};
+use crate::transfer::bundle::{BundlePlan, BundleRequest, TextId, plan_bundle, utc};
+
+/// Times that a push begins again because others pushed to the session meanwhile.
+const MAX_RACES: u32 = 16;
+
+/// Times that the same head is written again because nobody answered.
+const MAX_WRITES: u32 = 4;
+
+/// Bundles of a session, before the newest ones are made one.
+const MAX_BUNDLES: usize = 7;
+
+/// A bundle of so many turns is made with the effort of an archive, since it stays.
+const LARGE_TURNS: u64 = 64;
+
+/// Bytes that are hashed at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What a push does beside pushing.
+#[derive(Clone, Copy)]
+pub struct PushOptions<'a> {
+    /// The branches; all of the session without any.
+    pub branches: Option<&'a [BranchName]>,
+    /// Looks at what would go out, and may refuse: the branches as they stand, and the bundle.
+    pub check: &'a dyn Fn(&[PushedBranch], &BundlePlan) -> Result<()>,
+}
+
+impl std::fmt::Debug for PushOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PushOptions").field("branches", &self.branches).finish_non_exhaustive()
+    }
+}
+
+/// The outcome of a push.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pushed {
+    /// Every branch that was asked for.
+    pub branches: Vec<PushedBranch>,
+    /// Bytes of the bundle; zero when there was nothing to push.
+    pub bytes: u64,
+    /// The generation of the head now.
+    pub generation: u64,
+}
+
+/// A branch, here and on the remote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PushedBranch {
+    /// The branch.
+    pub branch: BranchName,
+    /// The turn that it is at here.
+    pub id: ObjectId,
+    /// The turn that it was at on the remote.
+    pub before: Option<ObjectId>,
+    /// How the two stand to each other, before the push.
+    pub line: Line,
+}
+
+impl Remote<'_> {
+    /// Pushes branches of a session. After a success they are on the remote, and whoever fetches gets
+    /// them. Costs two requests and a bundle of what is new when nobody else pushed to the session.
+    ///
+    /// # Errors
+    /// `NotFound` for a branch that is not here; `Conflict` when a branch here and on the remote both have
+    /// turns that the other one lacks; `Corrupt` when the remote has gone back in time or is damaged;
+    /// `Io` when it does not answer: then it is as before, or has the push already, and the next push finds
+    /// out which.
+    pub fn push(&self, session: &str, options: PushOptions<'_>) -> Result<Pushed> {
+        let mut looked = false;
+        for _ in 0..MAX_RACES {
+            let mut known = KnownHead::load(self.repo, self.name, session)?;
+            if known.is_none() {
+                self.check_id()?;
+                if let Some(found) = self.look(session, None)? {
+                    self.take(&found)?;
+                    known = Some(found);
+                }
+                looked = true;
+            }
+            let base = match &known {
+                Some(known) => known.head.clone(),
+                None => Head::first(self.id, session.to_owned()),
+            };
+            let branches = self.lines(&base, session, options.branches)?;
+            refuse_apart(self.name, &branches)?;
+            if !branches.iter().any(|branch| branch.line.is_pushed()) {
+                let news = if looked { None } else { self.look(session, known.as_ref())? };
+                let Some(found) = news else {
+                    return Ok(Pushed { branches, bytes: 0, generation: base.generation });
+                };
+                self.take(&found)?;
+                looked = true;
+                continue;
+            }
+            let draft = self.draft(&base, &branches)?;
+            (options.check)(&branches, &draft.plan)?;
+            let (next, bytes) = self.upload(&base, known.as_ref(), draft, &branches)?;
+            match self.swap(known.as_ref(), &next)? {
+                Swap::Done(version) => {
+                    let (generation, head) = (next.generation, next);
+                    self.record(&KnownHead { head, version }, &format!("push to {}", self.name))?;
+                    return Ok(Pushed { branches, bytes, generation });
+                }
+                Swap::Moved(found) => {
+                    self.clear_away(&next, &found)?;
+                    self.take(&found)?;
+                    looked = true;
+                }
+            }
+        }
+        let message = format!("others pushed to {session} again and again: push again later");
+        Err(Error::new(ErrorKind::Conflict, message))
+    }
+
+    /// How the branches that are wanted stand to those of a head.
+    fn lines(
+        &self,
+        base: &Head,
+        session: &str,
+        wanted: Option<&[BranchName]>,
+    ) -> Result<Vec<PushedBranch>> {
+        let own = match wanted {
+            Some(wanted) => wanted.to_vec(),
+            None => {
+                let all = self.repo.branches().into_iter().map(|(branch, _)| branch);
+                all.filter(|branch| branch.session() == session).collect()
+            }
+        };
+        if own.is_empty() {
+            return Err(Error::not_found(format!("there is no session '{session}'")));
+        }
+        let line = |branch: BranchName| {
+            let id = self.repo.tip(&branch);
+            let id = id.ok_or_else(|| Error::not_found(format!("there is no branch {branch}")))?;
+            let before = base.refs.get(&branch.full()).map(|value| value.id.0);
+            let line = match before {
+                None => Line::New,
+                Some(there) => self.line(&id, &there)?,
+            };
+            Ok(PushedBranch { branch, id, before, line })
+        };
+        own.into_iter().map(line).collect()
+    }
+
+    /// What is to be written: what is new, with the newest bundles when there are too many of them.
+    fn draft(&self, base: &Head, branches: &[PushedBranch]) -> Result<Draft> {
+        if let Some(kept) = folded(&base.bundles)
+            && let Some(plan) = self.fold(base, branches, kept)
+        {
+            return Ok(Draft { plan, kept });
+        }
+        let moved = || branches.iter().filter(|branch| branch.line.is_pushed());
+        let wanted: Vec<_> =
+            moved().map(|moved| BundleRequest::Branch(moved.branch.clone())).collect();
+        let mut without: Vec<ObjectId> = moved().filter_map(|moved| moved.before).collect();
+        if moved().any(|moved| moved.line == Line::New) {
+            without.extend(base.branches().map(|(_, id)| id));
+        }
+        without.sort_unstable();
+        without.dedup();
+        let is_here = |id: &ObjectId| self.repo.store().contains(id).unwrap_or(false);
+        without.retain(is_here);
+        let plan = plan_bundle(self.repo, &wanted, &without)?;
+        Ok(Draft { plan, kept: base.bundles.len() })
+    }
+
+    /// The bundle that takes the place of all but the first `kept` ones; nothing when this store has not
+    /// all that these have.
+    fn fold(&self, base: &Head, branches: &[PushedBranch], kept: usize) -> Option<BundlePlan> {
+        let mut wanted: Vec<BranchName> = Vec::new();
+        for (branch, id) in base.branches() {
+            let own = branches.iter().find(|own| own.branch == branch);
+            let is_here = own.is_some_and(|own| own.line != Line::Behind)
+                || self.repo.tip(&branch) == Some(id);
+            wanted.push(is_here.then_some(branch)?);
+        }
+        let new = branches.iter().filter(|own| own.line == Line::New);
+        wanted.extend(new.map(|own| own.branch.clone()));
+        let wanted: Vec<_> = wanted.into_iter().map(BundleRequest::Branch).collect();
+        let front = base.bundles.get(..kept)?;
+        let mut without: Vec<ObjectId> =
+            front.iter().flat_map(|bundle| bundle.tips.iter().map(|tip| tip.0)).collect();
+        without.sort_unstable();
+        without.dedup();
+        let plan = plan_bundle(self.repo, &wanted, &without).ok()?;
+        // The remote may have turns whole that retention has dropped here.
+        let is_whole = plan.manifest.sessions.iter().all(|session| session.elided == 0);
+        (is_whole && plan.manifest.grafts.is_empty()).then_some(plan)
+    }
+
+    /// Writes and uploads a bundle; returns the head that lists it, which is not written yet.
+    fn upload(
+        &self,
+        base: &Head,
+        known: Option<&KnownHead>,
+        draft: Draft,
+        branches: &[PushedBranch],
+    ) -> Result<(Head, u64)> {
+        let Draft { plan, kept } = draft;
+        let file = (self.spool)()?;
+        let turns: u64 = plan.manifest.sessions.iter().map(|session| session.turns).sum();
+        let tier = if turns >= LARGE_TURNS { Tier::Archive } else { Tier::Compacted };
+        plan.write(self.repo, tier, &file)?;
+        let (bytes, hash) = measured(&file)?;
+        let generation = base.generation + 1;
+        let name = format!("{generation}-{}", Hex((self.random)()));
+        let mut next = base.clone();
+        next.bundles.truncate(kept);
+        let tips = branches.iter().filter(|own| own.line.is_pushed());
+        let mut tips: Vec<TextId> = tips.map(|own| TextId(own.id)).collect();
+        if kept < base.bundles.len() {
+            tips.extend(base.branches().map(|(_, id)| TextId(id)));
+        }
+        tips.sort_unstable();
+        tips.dedup();
+        next.bundles.push(PushedBundle { name: name.clone(), bytes, hash, tips });
+        next.refs.extend(plan.manifest.refs.clone());
+        next.generation = generation;
+        next.before = known.map(KnownHead::hash).transpose()?;
+        next.push = Hex((self.random)());
+        next.by.clone_from(&self.stamp.actor);
+        next.at = utc(self.stamp.time.micros);
+        if next.encode()?.len() as u64 > MAX_HEAD_BYTES {
+            let message = format!("{} has too many branches for one head", next.session);
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        self.bucket.upload(&next.bundle_key(&name)?, &file)?;
+        Ok((next, bytes))
+    }
+
+    /// Writes a head over the one that is known.
+    fn swap(&self, known: Option<&KnownHead>, next: &Head) -> Result<Swap> {
+        let (key, bytes) = (Head::key(&next.session)?, Bytes::from(next.encode()?));
+        for _ in 0..MAX_WRITES {
+            let put = match known {
+                Some(known) => self.bucket.put_over(&key, bytes.clone(), &known.version)?,
+                None => self.bucket.put_new(&key, bytes.clone())?,
+            };
+            if let Put::Done(version) = put {
+                return Ok(Swap::Done(version));
+            }
+            // This very write may have been done twice, or its answer lost.
+            match self.read_head(&key)? {
+                Some(found) if found.head.push == next.push => {
+                    return Ok(Swap::Done(found.version));
+                }
+                Some(found) => match known {
+                    Some(known) if found.head.push == known.head.push => {}
+                    Some(known) => {
+                        known.check_after(&found.head)?;
+                        return Ok(Swap::Moved(Box::new(found)));
+                    }
+                    None => return Ok(Swap::Moved(Box::new(found))),
+                },
+                None if known.is_none() => {}
+                None => return Err(lost(&next.session)),
+            }
+        }
+        let message = format!(
+            "the remote does not say whether it took the push of {}: push again to find out",
+            next.session
+        );
+        Err(Error::new(ErrorKind::Io, message))
+    }
+
+    /// Deletes the bundle of a push that lost, unless somebody has gone on from it: the head that it was
+    /// for is gone, so nothing can list it any more.
+    fn clear_away(&self, next: &Head, found: &KnownHead) -> Result<()> {
+        let Some(own) = next.bundles.last() else { return Ok(()) };
+        if found.head.bundles.iter().all(|bundle| bundle.name != own.name) {
+            self.bucket.delete(&[next.bundle_key(&own.name)?])?;
+        }
+        Ok(())
+    }
+}
+
+/// What is to be written, and how many bundles stay in front of it.
+struct Draft {
+    plan: BundlePlan,
+    kept: usize,
+}
+
+/// What came of writing a head.
+enum Swap {
+    /// It is there.
+    Done(Version),
+    /// Another one is there.
+    Moved(Box<KnownHead>),
+}
+
+/// How many bundles stay when the newest ones are made one: all that are at least twice as large as what
+/// lies behind them, so that each byte is written again some log n times. Nothing while there are few.
+fn folded(bundles: &[PushedBundle]) -> Option<usize> {
+    if bundles.len() < MAX_BUNDLES {
+        return None;
+    }
+    let mut kept = bundles.len() - MAX_BUNDLES / 2;
+    let mut behind: u64 =
+        bundles.get(kept..)?.iter().fold(0, |sum, bundle| bundle.bytes.saturating_add(sum));
+    while let Some(last) = kept.checked_sub(1).and_then(|at| bundles.get(at)) {
+        if last.bytes >= behind.saturating_mul(2) {
+            break;
+        }
+        behind = behind.saturating_add(last.bytes);
+        kept -= 1;
+    }
+    Some(kept)
+}
+
+fn refuse_apart(remote: &str, branches: &[PushedBranch]) -> Result<()> {
+    let apart = branches.iter().filter(|branch| branch.line == Line::Apart);
+    let apart: Vec<String> = apart.map(|apart| apart.branch.to_string()).collect();
+    if apart.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "{} went on here and on {remote}: fetch and merge, and push then",
+        apart.join(", ")
+    );
+    Err(Error::new(ErrorKind::Conflict, message))
+}
+
+/// The bytes of a file and their hash.
+fn measured(file: &Arc<dyn IoFile>) -> Result<(u64, Hex<32>)> {
+    let failed = |error| Error::io("read the bundle that was written", error);
+    let (mut hash, mut at) = (checksum(), 0);
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let read = ReadAt::read_at(file, &mut piece, at).map_err(failed)?;
+        hash.update(piece.get(..read).unwrap_or_default());
+        at += read as u64;
+        if read < piece.len() {
+            return Ok((at, Hex(hash.finish())));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bundles_are_made_one_so_that_few_are_left_and_each_byte_is_written_some_times_only() {
+        let bundle = |bytes| PushedBundle {
+            name: String::new(),
+            bytes,
+            hash: Hex([0; 32]),
+            tips: Vec::new(),
+        };
+        let (mut bundles, mut written) = (Vec::<PushedBundle>::new(), 0);
+        for _ in 0..10_000 {
+            let kept = folded(&bundles).unwrap_or(bundles.len());
+            let merged = 10 + bundles.drain(kept..).map(|bundle| bundle.bytes).sum::<u64>();
+            written += merged;
+            bundles.push(bundle(merged));
+            assert!(bundles.len() <= MAX_BUNDLES);
+        }
+        assert_eq!(bundles.iter().map(|bundle| bundle.bytes).sum::<u64>(), 100_000);
+        assert!(written < 100_000 * 16, "{written}");
+    }
+}

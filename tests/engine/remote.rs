@@ -1,0 +1,322 @@
+//! Remotes as their users meet them: what is pushed comes to others, and nothing else does.
+
+use std::sync::Mutex;
+
+use turntree::ErrorKind;
+use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, set_policy};
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Repository};
+use turntree::store::Thoroughness;
+use turntree::transfer::remote::{Bucket, Got, Key, Line};
+use turntree_tests::remote::{Fault, Machine, MemoryBucket, MemoryClient, ORIGIN, Verb};
+use turntree_tests::stamp;
+
+fn branch(name: &str) -> BranchName {
+    BranchName::new("s", name).unwrap()
+}
+
+fn machines<const N: usize>(bucket: &MemoryBucket) -> [Machine<MemoryClient>; N] {
+    let machines: [_; N] =
+        std::array::from_fn(|number| Machine::new(number as u64 + 1, bucket.client()));
+    machines[0].make();
+    machines
+}
+
+fn assert_whole(repo: &Repository) {
+    let report = fsck(repo.store(), Thoroughness::Full, stamp(9).time, &mut |_, _| {}).unwrap();
+    assert!(report.is_ok(), "{report:?}");
+}
+
+/// Where a branch was on the remote, as a machine knows it.
+fn there(machine: &Machine<MemoryClient>, name: &str) -> Option<ObjectId> {
+    let all = machine.repo.remote_branches(ORIGIN, Some("s"));
+    all.into_iter().find(|(known, _)| *known == branch(name)).map(|(_, id)| id)
+}
+
+#[test]
+fn what_one_machine_pushes_another_one_goes_on_with() {
+    let bucket = MemoryBucket::new(1);
+    let [a, b] = machines(&bucket);
+    for turn in 0..20 {
+        a.turn(&branch("main"), &format!("turn {turn}"));
+        let pushed = a.push("s").unwrap();
+        assert_eq!(pushed.generation, turn + 1);
+    }
+    assert!(b.fetch("other").unwrap().is_none());
+    let fetched = b.fetch("s").unwrap().unwrap();
+    let tip = a.repo.tip(&branch("main")).unwrap();
+    assert_eq!(fetched.moved.len(), 1);
+    assert_eq!(there(&b, "main"), Some(tip));
+    assert_eq!(b.repo.tip(&branch("main")), None, "branches of its own are its own");
+    for (revision, back) in [("origin/s", 0), ("origin/s/main", 0), ("origin/s~3", 3)] {
+        let found = b.repo.resolve(revision).unwrap().commit;
+        assert_eq!(found, a.repo.resolve(&format!("s~{back}")).unwrap().commit, "{revision}");
+    }
+    b.follow("s").unwrap();
+    let next = b.turn(&branch("main"), "of the other machine");
+    assert_eq!(b.push("s").unwrap().branches[0].line, Line::Ahead);
+    a.fetch("s").unwrap();
+    assert_eq!(there(&a, "main"), Some(next));
+    a.follow("s").unwrap();
+    assert_eq!(a.repo.tip(&branch("main")), Some(next));
+    for machine in [&a, &b] {
+        assert_whole(&machine.repo);
+    }
+}
+
+#[test]
+fn a_push_of_a_turn_takes_two_requests_and_one_of_nothing_one() {
+    let bucket = MemoryBucket::new(1);
+    let [a, b] = machines(&bucket);
+    let main = branch("main");
+    for turn in 0..300 {
+        a.turn(&main, &format!("turn {turn}"));
+        let before = a.bucket.requests();
+        let pushed = a.push("s").unwrap();
+        let cost = a.bucket.requests() - before;
+        // The first one looks whether this is the remote, and whether the session is there.
+        assert_eq!(cost.total(), if turn == 0 { 4 } else { 2 }, "turn {turn}");
+        assert!(pushed.bytes > 0);
+    }
+    let before = a.bucket.requests();
+    assert_eq!(a.push("s").unwrap().bytes, 0);
+    assert_eq!((a.bucket.requests() - before).total(), 1);
+    let before = b.bucket.requests();
+    b.fetch("s").unwrap();
+    let cost = b.bucket.requests() - before;
+    assert!(cost.total() <= 9, "{cost:?}");
+    let before = b.bucket.requests();
+    b.fetch_all().unwrap();
+    assert_eq!((b.bucket.requests() - before).total(), 1);
+    assert_whole(&b.repo);
+}
+
+#[test]
+fn both_went_on_so_the_second_one_merges_and_nothing_is_lost() {
+    let bucket = MemoryBucket::new(1);
+    let [a, b] = machines(&bucket);
+    let main = branch("main");
+    a.turn(&main, "shared");
+    a.push("s").unwrap();
+    b.fetch("s").unwrap();
+    b.follow("s").unwrap();
+    let (of_a, of_b) = (a.turn(&main, "of a"), b.turn(&main, "of b"));
+    b.push("s").unwrap();
+    let refused = a.push("s").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    assert_eq!(there(&a, "main"), Some(of_b), "it knows now what is there");
+    a.follow("s").unwrap();
+    a.push("s").unwrap();
+    b.fetch("s").unwrap();
+    for id in [of_a, of_b] {
+        assert!(b.knows(&main, &id));
+    }
+    // Branches of one session do not stand in each other's way.
+    a.turn(&branch("plan-a"), "a plan");
+    b.turn(&branch("plan-b"), "another plan");
+    b.follow("s").unwrap();
+    a.push("s").unwrap();
+    b.push("s").unwrap();
+    a.fetch("s").unwrap();
+    assert!(there(&a, "plan-a").is_some() && there(&a, "plan-b").is_some());
+    let (bundles, head) = bucket_keys(&bucket);
+    assert!(head.iter().all(|name| bundles.contains(name)), "{head:?}");
+}
+
+/// The bundles that lie there, and those that the head lists.
+fn bucket_keys(bucket: &MemoryBucket) -> (Vec<String>, Vec<String>) {
+    let name = |key: &Key| key.as_str().rsplit('/').next().unwrap().to_owned();
+    let objects = bucket.objects();
+    let bundles = objects.keys().filter(|key| key.as_str().starts_with("bundles/"));
+    let head = &objects[&Key::new("heads/s").unwrap()];
+    let head: serde_json::Value = serde_json::from_slice(head).unwrap();
+    let listed = head["bundles"].as_array().unwrap().iter();
+    let listed = listed.map(|bundle| bundle["name"].as_str().unwrap().to_owned());
+    (bundles.map(name).collect(), listed.collect())
+}
+
+#[test]
+fn a_remote_that_goes_back_in_time_or_tells_another_story_is_noticed() {
+    let bucket = MemoryBucket::new(1);
+    let [a, b, c] = machines(&bucket);
+    let main = branch("main");
+    a.turn(&main, "one");
+    a.push("s").unwrap();
+    let early = bucket.save();
+    a.turn(&main, "two");
+    a.push("s").unwrap();
+    b.fetch("s").unwrap();
+    let known = there(&b, "main");
+    bucket.restore(&early);
+    let check = |machine: &Machine<MemoryClient>, story: &str| {
+        for error in
+            [machine.fetch("s").map(drop).unwrap_err(), machine.fetch_all().map(drop).unwrap_err()]
+        {
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{story}: {error}");
+        }
+        assert_eq!(there(machine, "main"), known, "{story}");
+    };
+    check(&b, "an older head");
+    b.follow("s").unwrap();
+    b.turn(&main, "of b");
+    assert_eq!(b.push("s").unwrap_err().kind(), ErrorKind::Corrupt);
+    // Somebody who never saw the later one goes on from the old one.
+    c.fetch("s").unwrap();
+    c.follow("s").unwrap();
+    c.turn(&main, "of c");
+    c.push("s").unwrap();
+    check(&b, "another head of the same generation");
+    c.turn(&main, "of c, too");
+    c.push("s").unwrap();
+    check(&b, "a head that goes on from another one");
+    let head = Key::new("heads/s").unwrap();
+    bucket.remove(&head);
+    check(&b, "the session is gone");
+    assert_whole(&b.repo);
+    // A remote that was emptied, and another one in its place.
+    for key in bucket.objects().keys() {
+        bucket.remove(key);
+    }
+    check(&b, "everything is gone");
+    let other = BranchName::main("other").unwrap();
+    b.turn(&other, "of a session that was never pushed");
+    for bytes in
+        [None, Some(r#"{"version":1,"remote":"00000000000000000000000000000000","made":""}"#)]
+    {
+        if let Some(bytes) = bytes {
+            bucket.tamper(&Key::new("turntree").unwrap(), bytes.into());
+        }
+        assert_eq!(b.push("other").unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+}
+
+#[test]
+fn what_was_damaged_or_forged_on_the_remote_is_refused_and_changes_nothing() {
+    let bucket = MemoryBucket::new(1);
+    let [a] = machines(&bucket);
+    let main = branch("main");
+    for turn in 0..3 {
+        a.turn(&main, &format!("turn {turn}"));
+        a.push("s").unwrap();
+    }
+    let good = bucket.save();
+    let root = Key::new("turntree").unwrap();
+    for (key, bytes) in bucket.objects().into_iter().filter(|(key, _)| *key != root) {
+        for at in (0..bytes.len()).step_by(97).chain([bytes.len() - 1]) {
+            let mut bad = bytes.to_vec();
+            bad[at] ^= 0x20;
+            bucket.tamper(&key, bad.into());
+            let [b] = machines(&bucket);
+            let tip = a.repo.tip(&main);
+            match b.fetch("s") {
+                // What says who pushed and when is not secured without a key, nor is it content.
+                Ok(_) => assert_eq!(there(&b, "main"), tip, "{key} at {at}"),
+                Err(error) => {
+                    let kinds =
+                        [ErrorKind::Corrupt, ErrorKind::Unsupported, ErrorKind::LimitExceeded];
+                    assert!(kinds.contains(&error.kind()), "{key} at {at}: {error}");
+                }
+            }
+            assert_whole(&b.repo);
+            bucket.restore(&good);
+        }
+        bucket.tamper(&key, bytes.slice(..bytes.len() / 2));
+        let [b] = machines(&bucket);
+        assert_eq!(b.fetch("s").unwrap_err().kind(), ErrorKind::Corrupt, "{key} cut");
+        bucket.restore(&good);
+        if key.as_str() != "heads/s" {
+            bucket.remove(&key);
+            let [b] = machines(&bucket);
+            let error = b.fetch("s").unwrap_err();
+            assert!([ErrorKind::NotFound, ErrorKind::Corrupt].contains(&error.kind()), "{error}");
+            bucket.restore(&good);
+        }
+    }
+    let [b] = machines(&bucket);
+    b.fetch("s").unwrap();
+    assert!(matches!(
+        b.bucket.get(&Key::new("heads/s").unwrap(), None, None),
+        Ok(Got::Bytes { .. })
+    ));
+}
+
+#[test]
+fn an_undo_does_not_change_what_is_known_of_a_remote() {
+    let bucket = MemoryBucket::new(1);
+    let [a, b] = machines(&bucket);
+    let main = branch("main");
+    a.turn(&main, "one");
+    a.push("s").unwrap();
+    b.turn(&BranchName::main("own").unwrap(), "its own");
+    b.fetch("s").unwrap();
+    let own = BranchName::main("own").unwrap();
+    let entry = b.repo.undoable(None).unwrap().unwrap();
+    b.repo.undo(&b.repo.plan_undo(entry).unwrap(), &stamp(1), "undo").unwrap();
+    assert_eq!(b.repo.tip(&own), None, "what the machine itself did last");
+    assert_eq!(there(&b, "main"), a.repo.tip(&main));
+    a.turn(&main, "two");
+    assert_eq!(a.push("s").unwrap().generation, 2);
+}
+
+#[test]
+fn what_expired_here_stays_whole_on_the_remote() {
+    let bucket = MemoryBucket::new(1);
+    let [a, b] = machines(&bucket);
+    let main = branch("main");
+    let mut turns = Vec::new();
+    for turn in 0..4 {
+        turns.push(a.turn(&main, &format!("turn {turn}")));
+        a.push("s").unwrap();
+    }
+    let mut change = a.repo.begin();
+    let policy = Policy { keep_last: Some(1), ..Policy::default() };
+    set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
+    change.commit(&stamp(1), "policy").unwrap();
+    // More operations than undo holds on to, and bundles that are made one again and again.
+    for turn in 0..40 {
+        a.turn(&branch("other"), &format!("later {turn}"));
+        let other = BranchName::main("elsewhere").unwrap();
+        a.turn(&other, "of another session");
+        collect(&a.repo, Purpose::Gc, &stamp(1), &mut |_| {}).unwrap();
+        a.push("s").unwrap();
+    }
+    let expired = a.repo.commit(&turns[1]).unwrap().tree;
+    assert!(a.repo.store().tombstone(&expired).is_some(), "it expired here");
+    b.fetch("s").unwrap();
+    for id in &turns {
+        assert!(b.repo.context(id).is_ok(), "{id}");
+    }
+    assert_whole(&b.repo);
+}
+
+#[test]
+fn a_push_whose_answer_was_lost_and_that_others_went_on_from_is_there() {
+    let bucket = MemoryBucket::new(1);
+    let [a, b, c] = machines(&bucket);
+    let main = branch("main");
+    a.turn(&main, "one");
+    a.push("s").unwrap();
+    let two = a.turn(&main, "two");
+    let own = a.bucket.number();
+    bucket.choose(move |call| {
+        (call.client == own && call.verb == Verb::PutOver).then_some(Fault::AnswerLost)
+    });
+    // Before it asks what became of it, somebody has gone on from it.
+    let other = Mutex::new(Some(b));
+    a.bucket.before_each(move |call| {
+        if call.verb == Verb::Get
+            && let Some(b) = other.lock().unwrap().take()
+        {
+            b.fetch("s").unwrap();
+            b.follow("s").unwrap();
+            b.turn(&main, "three");
+            b.push("s").unwrap();
+        }
+    });
+    a.push("s").unwrap();
+    a.bucket.unhook();
+    bucket.choose(|_| None);
+    c.fetch("s").unwrap();
+    assert!(c.knows(&branch("main"), &two));
+    assert_whole(&c.repo);
+}

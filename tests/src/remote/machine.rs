@@ -1,0 +1,161 @@
+//! A machine with a store of its own, and what it does with a remote.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use turntree::context::MessagePolicy;
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Repository};
+use turntree::store::{Io, IoFile, NewStore, OpenOptions};
+use turntree::transfer::remote::{
+    Bucket, Fetched, Followed, Hex, Line, PushOptions, Pushed, Remote, RemoteId, make_remote,
+};
+use turntree::{Error, Result};
+use turntree_exchange::formats::tool_use;
+
+use crate::sim::SimDisk;
+use crate::{commit_note, stamp};
+
+/// The remote of the tests.
+pub const REMOTE: RemoteId = Hex([7; 16]);
+
+/// What every machine calls it.
+pub const ORIGIN: &str = "origin";
+
+/// A store on a disk of its own, and its way to a bucket.
+#[derive(Debug)]
+pub struct Machine<B> {
+    /// The store.
+    pub repo: Repository,
+    /// The way to the bucket.
+    pub bucket: B,
+    disk: SimDisk,
+    spool: SimDisk,
+    number: u64,
+    drawn: AtomicU64,
+}
+
+/// Where every store lies.
+const DIR: &str = "/disk/store";
+
+impl<B: Bucket> Machine<B> {
+    /// A machine with an empty store; what it draws follows from `number`.
+    ///
+    /// # Panics
+    /// When the store cannot be made.
+    #[must_use]
+    pub fn new(number: u64, bucket: B) -> Self {
+        let (disk, seed) = (SimDisk::new(Path::new("/disk")), number.to_le_bytes().repeat(2));
+        let seed: [u8; 16] = seed.try_into().unwrap_or_default();
+        let (new, options) = (NewStore { id: seed }, OpenOptions::new(seed));
+        let io = Arc::new(disk.clone());
+        let repo = Repository::init(io, Path::new(DIR), &new, options).expect("a new store");
+        let spool = SimDisk::new(Path::new("/spool"));
+        Self { repo, bucket, disk, spool, number, drawn: AtomicU64::new(0) }
+    }
+
+    /// The same machine after its process died, with another way to the bucket.
+    ///
+    /// # Panics
+    /// When the store does not open.
+    #[must_use]
+    pub fn again(self, bucket: B) -> Self {
+        let Self { repo, disk, spool, number, drawn, .. } = self;
+        drop(repo);
+        let mut seed = [0xff; 16];
+        seed[..8].copy_from_slice(&drawn.load(Ordering::Relaxed).to_le_bytes());
+        let (io, options) = (Arc::new(disk.clone()), OpenOptions::new(seed));
+        let repo = Repository::open(io, Path::new(DIR), options).expect("the store opens");
+        Self { repo, bucket, disk, spool, number, drawn }
+    }
+
+    /// A new turn on a branch.
+    pub fn turn(&self, branch: &BranchName, text: &str) -> ObjectId {
+        let second = i64::try_from(self.drawn.fetch_add(1, Ordering::Relaxed)).unwrap_or_default();
+        let key = format!("{}-{second}", self.number);
+        commit_note(&self.repo, branch, (&key, text), &stamp(second))
+    }
+
+    /// Does something with the remote.
+    ///
+    /// # Errors
+    /// Those of what is done.
+    pub fn with<T>(&self, work: impl FnOnce(&Remote<'_>) -> Result<T>) -> Result<T> {
+        let draw = || {
+            let drawn = self.drawn.fetch_add(1, Ordering::Relaxed);
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&self.number.to_be_bytes());
+            bytes[8..].copy_from_slice(&drawn.to_be_bytes());
+            bytes
+        };
+        let spool = || -> Result<Arc<dyn IoFile>> {
+            let path = format!("/spool/{}", Hex(draw()));
+            self.spool.create(Path::new(&path)).map_err(|error| Error::io("spool", error))
+        };
+        work(&Remote {
+            repo: &self.repo,
+            name: ORIGIN,
+            id: REMOTE,
+            bucket: &self.bucket,
+            stamp: &stamp(1),
+            random: &draw,
+            spool: &spool,
+        })
+    }
+
+    /// Makes the remote, until the bucket says that it is there.
+    ///
+    /// # Panics
+    /// When it never does.
+    pub fn make(&self) {
+        let made = (0..100).find_map(|_| make_remote(&self.bucket, REMOTE, &stamp(1)).ok());
+        assert_eq!(made, Some(REMOTE), "the remote is made");
+    }
+
+    /// Pushes all branches of a session.
+    ///
+    /// # Errors
+    /// Those of a push.
+    pub fn push(&self, session: &str) -> Result<Pushed> {
+        let options = PushOptions { branches: None, check: &|_, _| Ok(()) };
+        self.with(|remote| remote.push(session, options))
+    }
+
+    /// Fetches a session.
+    ///
+    /// # Errors
+    /// Those of fetching.
+    pub fn fetch(&self, session: &str) -> Result<Option<Fetched>> {
+        self.with(|remote| remote.fetch(session))
+    }
+
+    /// Fetches everything.
+    ///
+    /// # Errors
+    /// Those of fetching.
+    pub fn fetch_all(&self) -> Result<Vec<Fetched>> {
+        let mut all = Vec::new();
+        self.with(|remote| remote.fetch_all(&mut |fetched| all.push(fetched.clone())))?;
+        Ok(all)
+    }
+
+    /// Brings the branches of a session to where the remote has them.
+    ///
+    /// # Errors
+    /// Those of a merge.
+    pub fn follow(&self, session: &str) -> Result<Vec<Followed>> {
+        self.with(|remote| remote.follow(session, &MessagePolicy::Append, &tool_use))
+    }
+
+    /// True if the remote, as this machine knows it, has a turn on a branch.
+    #[must_use]
+    pub fn knows(&self, branch: &BranchName, id: &ObjectId) -> bool {
+        let there = self.repo.remote_branches(ORIGIN, Some(branch.session()));
+        let there = there.into_iter().find(|(name, _)| name == branch);
+        there.is_some_and(|(_, there)| {
+            self.with(|remote| remote.line(id, &there))
+                .is_ok_and(|line| matches!(line, Line::Same | Line::Behind))
+        })
+    }
+}

@@ -91,6 +91,7 @@ const SHORT: [(&str, &[(&str, &str)]); 5] = [
         &[
             ("export", "Export a session"),
             ("bundle", "Create, verify and import single-file bundles"),
+            ("sync", "Fetch from other machines, merge, and push"),
             ("mcp", "Serve the store to an agent"),
         ],
     ),

@@ -20,6 +20,7 @@ mod parity;
 mod permissions;
 mod reclaiming;
 mod redacting;
+mod remote;
 mod resume;
 mod rollback_intent;
 mod salvage;

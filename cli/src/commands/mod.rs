@@ -41,6 +41,7 @@ mod outline;
 mod pin;
 mod pins;
 mod redact;
+mod remote;
 mod repack;
 mod repair;
 mod resolve;
@@ -158,6 +159,13 @@ verbs! {
         Export(export::Export),
         Bundle(bundle::Bundle),
         Git(git::Git),
+    }
+    "Other machines" {
+        Clone(remote::CloneRemote),
+        Remote(remote::RemoteVerbs),
+        Fetch(remote::Fetch),
+        Push(remote::Push),
+        Sync(remote::Sync),
     }
     "Lessons and long outputs" {
         Lesson(lesson::LessonCommand),

@@ -64,7 +64,7 @@ impl Scrubbed {
         };
         plan_bundle(repo, wanted, &[])?.write(repo, Tier::Hot, &file)?;
         let bundle = Bundle::open(Arc::new(Arc::clone(&file)))?;
-        let options = UnbundleOptions { session: None, max_bytes: Some(u64::MAX) };
+        let options = UnbundleOptions { max_bytes: Some(u64::MAX), ..UnbundleOptions::default() };
         unbundle(&copy, &bundle, &options, &stamp)?;
 
         let mut named: Vec<ObjectId> = others.to_vec();

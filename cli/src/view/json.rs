@@ -21,6 +21,7 @@ mod operations;
 mod outline;
 mod payloads;
 mod redaction;
+mod remotes;
 mod restoration;
 mod resume;
 mod retention;
@@ -71,6 +72,10 @@ pub(crate) use self::payloads::{
     Evicted, EvictedPayload, Eviction, Offloaded, Payload, Payloads, StoredPayload,
 };
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, RedactionSource, Rewritten};
+pub(crate) use self::remotes::{
+    Cloned, Fetched, Pushed, RemoteBranch, RemoteChecked, RemoteRecord, RemoteRemoved, Remotes,
+    Synced,
+};
 pub(crate) use self::restoration::{
     Intent, LEAVE, Restoration, RestoredPrompt, WorkspaceChanges, action, reason,
 };

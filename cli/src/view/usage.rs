@@ -17,10 +17,11 @@ const WORDS: &[(&[&str], &str)] = &[
          'turntree retention' what is kept",
     ),
     (
-        &["clone", "push", "pull", "fetch", "remote", "share"],
+        &["share", "copy"],
         "'turntree bundle create FILE REV' writes one file, 'turntree bundle unbundle FILE' reads \
          it elsewhere; 'turntree git export DIR' writes a git repository",
     ),
+    (&["pull"], "'turntree sync' fetches, merges and pushes, 'turntree fetch' looks only"),
     (&["cost", "tokens", "price", "spend"], "'turntree usage' sums up tokens and what they cost"),
     (&["list", "branches"], "'turntree sessions' lists sessions, 'turntree branch' branches"),
     (
@@ -205,7 +206,7 @@ mod tests {
 
     #[test]
     fn words_and_options_of_git_are_known() {
-        for word in ["search", "commit", "config", "clone", "cost", "checkout", "history", "Push"] {
+        for word in ["search", "commit", "config", "share", "cost", "checkout", "history", "Pull"] {
             assert!(word_here(word).is_some(), "{word}");
         }
         assert_eq!(word_here("nothing-known"), None);

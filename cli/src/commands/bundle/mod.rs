@@ -2,7 +2,6 @@
 
 mod encryption;
 mod input;
-mod temp_file;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,12 +21,12 @@ use turntree::transfer::bundle::{
 use turntree::{Error, ErrorKind};
 
 use self::input::Input;
-use self::temp_file::{Spool, save_checked};
 use super::Verb;
 use crate::porcelain::branches::refuse_forgotten;
 use crate::porcelain::revision::resolve;
 use crate::porcelain::scrubbing::{Scrubbed, tips, wanted};
 use crate::porcelain::secrets::{Passage, SecretGate, refuse};
+use crate::porcelain::temp_file::{Spool, save_checked};
 use crate::program::age_keys::Sealing;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, stamp};
@@ -368,7 +367,8 @@ impl Verify {
         let working = Working::new("verifying");
         let missing = match run.open() {
             Ok(repo) => {
-                let options = UnbundleOptions { session: None, max_bytes: self.max_bytes };
+                let options =
+                    UnbundleOptions { max_bytes: self.max_bytes, ..UnbundleOptions::default() };
                 Some(plan_unbundle(&repo, bundle, &options)?.missing)
             }
             Err(Failure::Library { error, .. })
@@ -443,7 +443,7 @@ impl Unbundle {
             false => (self.input.open()?.bundle, BundleLosses::default()),
         };
         let (session, max_bytes) = (self.session.clone(), self.max_bytes);
-        let options = UnbundleOptions { session, max_bytes };
+        let options = UnbundleOptions { session, max_bytes, remote: None };
         let repo = if self.dry_run { run.open()? } else { run.open_or_create()? };
         let named = bundle.manifest().refs.keys().filter_map(|name| BranchName::from_full(name));
         let named: BTreeSet<String> = match &self.session {

@@ -431,7 +431,10 @@ fn names_by_commit(repo: &Repository) -> Result<HashMap<ObjectId, Vec<String>>> 
                 named.insert(0, format!("HEAD -> {branch}"));
             }
             Some(branch) => named.push(branch.to_string()),
-            None => named.push(full.strip_prefix("refs/").unwrap_or(full).to_owned()),
+            None => {
+                let short = full.strip_prefix("refs/remotes/").or(full.strip_prefix("refs/"));
+                named.push(short.unwrap_or(full).to_owned());
+            }
         }
     }
     Ok(names)

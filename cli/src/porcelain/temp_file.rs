@@ -21,7 +21,7 @@ pub(crate) struct Spool(Arc<dyn IoFile>);
 
 impl Spool {
     /// An empty one, on the disk of a folder.
-    pub(crate) fn create(dir: &Path) -> Result<Self> {
+    pub(crate) fn create(dir: &Path) -> turntree::Result<Self> {
         let name: String = random_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         let path = dir.join(format!(".{name}.tmp"));
         let failed = |error| Error::io(format!("make a file in {}", dir.display()), error);

@@ -1,0 +1,111 @@
+//! `clone`: a store with everything that a remote has.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use turntree::context::MessagePolicy;
+use turntree::local::create_repository;
+use turntree::repo::{RemoteEntry, check_remote_name};
+use turntree::transfer::remote::find_remote;
+use turntree::{Error, ErrorKind};
+use turntree_exchange::formats::tool_use;
+
+use super::fetch::fetch;
+use crate::commands::Verb;
+use crate::porcelain::broad_directory::expect_narrow;
+use crate::porcelain::remotes::{Connection, ORIGIN, absolute_url, open_bucket};
+use crate::program::global::STORE_DIR;
+use crate::program::here::Here;
+use crate::program::invocation::{Invocation, act, is_absent, stamp};
+use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::json;
+use crate::view::render::{count, size};
+
+/// Make a store with what a remote has
+///
+/// Makes the directory .turntree in DIR, or the one that --store names, fetches every session, and makes
+/// branches of them. HEAD is at the branch with the newest turn.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree clone /mnt/share/agents
+  turntree clone /mnt/share/agents ~/project
+  turntree --store /srv/agents.turntree clone /mnt/share/agents")]
+pub(crate) struct CloneRemote {
+    /// The path of the folder, or file:///PATH
+    #[arg(value_name = "URL", value_hint = clap::ValueHint::DirPath)]
+    url: String,
+    /// The directory that gets a store; the working directory by default
+    #[arg(value_hint = clap::ValueHint::DirPath)]
+    dir: Option<PathBuf>,
+    /// What the remote is called here
+    #[arg(long, value_name = "NAME", default_value = ORIGIN)]
+    name: String,
+    /// Allow the home directory, a directory above it, or /: every directory below uses the store then
+    #[arg(long)]
+    allow_broad: bool,
+}
+
+impl Verb for CloneRemote {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        check_remote_name(&self.name)?;
+        let store = match (&self.dir, run.named_store()) {
+            (None, Some(store)) => store.to_owned(),
+            (dir, _) => dir.clone().unwrap_or_default().join(STORE_DIR),
+        };
+        if !is_absent(&store)? {
+            return Err(Failure::hinted(
+                Error::invalid(format!("there is a store in {}", store.display())),
+                "'turntree remote add' and 'turntree fetch' bring what a remote has into it",
+            ));
+        }
+        let own = store.parent().filter(|_| store.ends_with(STORE_DIR));
+        if let Some(folder) = own {
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            expect_narrow(folder, self.allow_broad)?;
+        }
+        // Nothing is made here before there is something to clone.
+        let url = absolute_url(&self.url)?;
+        let bucket = open_bucket(&url)?;
+        let id = find_remote(&*bucket)?.ok_or_else(|| {
+            let missing = Error::new(ErrorKind::NotFound, format!("there is no remote in {url}"));
+            Failure::hinted(missing, "'turntree remote add' makes one")
+        })?;
+        let created = create_repository(&store)?;
+        let dir = std::path::absolute(self.dir.as_deref().unwrap_or(Path::new(".")))
+            .map_err(|error| Error::io("find the directory", error))?;
+        let repo = act(created, Here::new(&dir, &store))?;
+        let entry = RemoteEntry { url, id: id.to_string() };
+        let mut change = repo.begin();
+        change.set_remotes(&[(self.name.clone(), entry)].into())?;
+        change.commit(&stamp()?, &format!("add the remote {}", self.name))?;
+        let connection = Connection::new(&self.name, id, bucket)?;
+        let go_on = "what came is in the store: 'turntree sync --all' goes on";
+        let fetched = fetch(&repo, &connection, &[]).hint(ErrorKind::Io, go_on)?;
+        let mut branches = 0;
+        for session in repo.remote_sessions(&self.name) {
+            let followed = connection
+                .with(&repo, |remote| remote.follow(&session, &MessagePolicy::Append, &tool_use))?;
+            branches += followed.len() as u64;
+        }
+        let newest = repo
+            .branches()
+            .into_iter()
+            .max_by_key(|(_, tip)| repo.commit(tip).map_or(i64::MIN, |commit| commit.time.micros));
+        if let Some((branch, _)) = newest {
+            let mut change = repo.begin();
+            change.switch(&branch);
+            change.commit(&stamp()?, &format!("begin at {branch}"))?;
+        }
+        let bytes = fetched.iter().map(|fetched| fetched.bytes).sum();
+        let sessions = fetched.len() as u64;
+        let (store, remote) = (store.display().to_string(), self.name.clone());
+        if run.out.json {
+            run.out.record(&json::Cloned { store, remote, sessions, branches, bytes })?;
+            return Ok(Answer::Yes);
+        }
+        let (sessions, branches) = (count(sessions, "session"), count(branches, "branch"));
+        writeln!(run.out, "made a store in {store}: {sessions}, {branches}, {}", size(bytes))?;
+        Ok(Answer::Yes)
+    }
+}

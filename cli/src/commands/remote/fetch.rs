@@ -1,0 +1,104 @@
+//! `fetch`: what a remote has comes into the store, beside what is there.
+
+use std::io::Write;
+
+use clap::Args;
+use turntree::repo::Repository;
+use turntree::transfer::remote::Fetched;
+use turntree::{Error, ErrorKind};
+
+use super::report::{cost, moved_branches, write_branches};
+use crate::commands::Verb;
+use crate::porcelain::remotes::Connection;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::json;
+use crate::view::output::{FAINT, Output, note};
+use crate::view::progress::Working;
+
+/// What to do about a remote that is not what it was.
+pub(super) const CHANGED: &str =
+    "'turntree remote check' looks at all of it; what was fetched before is still here";
+
+/// Get what a remote has
+///
+/// Every session of the remote that changed, or those that are named. Branches here stay where they are:
+/// what came is at REMOTE/SESSION/BRANCH in every command that takes a revision. 'turntree sync' brings
+/// branches to it, too. When nothing is new it takes one request.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree fetch
+  turntree fetch nightly
+  turntree log origin/nightly
+  turntree fork mine --at origin/nightly")]
+pub(crate) struct Fetch {
+    /// Sessions, by the names that the remote has; all that changed by default
+    #[arg(value_name = "SESSION")]
+    sessions: Vec<String>,
+    /// The remote; not needed when there is one
+    #[arg(long, value_name = "NAME")]
+    remote: Option<String>,
+}
+
+impl Verb for Fetch {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let connection = Connection::to(&repo, self.remote.as_deref())?;
+        let fetched = fetch(&repo, &connection, &self.sessions)?;
+        if fetched.iter().all(|fetched| fetched.moved.is_empty()) && !run.out.json {
+            note(&format!("{} has nothing new", connection.name));
+        }
+        for fetched in &fetched {
+            report(&mut run.out, &repo, &connection.name, fetched)?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+/// Fetches the sessions that are named, or all that changed.
+pub(super) fn fetch(
+    repo: &Repository,
+    connection: &Connection,
+    sessions: &[String],
+) -> Result<Vec<Fetched>> {
+    let (working, mut all) = (Working::new("fetching"), Vec::new());
+    let done = match sessions {
+        [] => connection.with(repo, |remote| {
+            remote.fetch_all(&mut |fetched| {
+                working.say(format!("fetched {}", fetched.session));
+                all.push(fetched.clone());
+            })
+        }),
+        named => named.iter().try_for_each(|session| {
+            let found = connection.with(repo, |remote| remote.fetch(session))?;
+            let missing =
+                || Error::not_found(format!("{} has no session '{session}'", connection.name));
+            all.push(found.ok_or_else(missing)?);
+            Ok(())
+        }),
+    };
+    drop(working);
+    done.map_err(Failure::from).hint(ErrorKind::Corrupt, CHANGED)?;
+    Ok(all)
+}
+
+fn report(out: &mut Output, repo: &Repository, remote: &str, fetched: &Fetched) -> Result<()> {
+    let branches = moved_branches(fetched);
+    if out.json {
+        out.record(&json::Fetched {
+            remote: remote.to_owned(),
+            session: fetched.session.clone(),
+            bundles: fetched.bundles,
+            bytes: fetched.bytes,
+            branches,
+        })?;
+        return Ok(());
+    }
+    if branches.is_empty() {
+        return Ok(());
+    }
+    write_branches(out, repo, remote, &branches)?;
+    let cost = out.paint.paint(FAINT, format!("fetched {}", cost(fetched.bundles, fetched.bytes)));
+    writeln!(out, "{cost}")?;
+    Ok(())
+}

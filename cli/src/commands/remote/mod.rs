@@ -1,0 +1,203 @@
+//! `remote`: where else the sessions of a store are.
+
+mod clone;
+mod fetch;
+mod push;
+mod report;
+mod sync;
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+use turntree::local::random_bytes;
+use turntree::repo::{RemoteEntry, check_remote_name};
+use turntree::transfer::remote::{Hex, find_remote, make_remote};
+use turntree::{Error, ErrorKind};
+
+pub(super) use self::clone::CloneRemote;
+pub(super) use self::fetch::Fetch;
+pub(super) use self::push::Push;
+pub(super) use self::sync::Sync;
+use super::Verb;
+use crate::porcelain::remotes::{Connection, absolute_url, make_bucket, named_remote, unpushed};
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::json;
+use crate::view::output::{FAINT, NAME, note};
+use crate::view::render::table::{Cell, Column, Table};
+use crate::view::render::{count, size};
+
+/// List, add, check and remove remotes
+///
+/// A remote is a folder that several machines reach: a disk that is carried around, a share of the
+/// network, a folder that something else copies. It holds sessions, compressed and as small pieces that
+/// never change; 'turntree push' brings turns there, 'turntree fetch' gets those of others, and 'turntree
+/// sync' does both. What it has stands in revisions behind its name: origin/SESSION/BRANCH.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree remote add origin /mnt/share/agents
+  turntree remote ls
+  turntree remote check
+  turntree diff main origin/main
+  turntree remote rm origin")]
+pub(crate) struct RemoteVerbs {
+    #[command(subcommand)]
+    verb: Option<RemoteVerb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum RemoteVerb {
+    /// List remotes
+    Ls,
+    /// Add a remote, and make it where there is none
+    Add {
+        /// What it is called here
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// The path of its folder, or file:///PATH
+        #[arg(value_name = "URL", value_hint = clap::ValueHint::DirPath)]
+        url: String,
+    },
+    /// Forget a remote; nothing changes there
+    Rm {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Look whether everything is there
+    Check {
+        /// Its name; not needed when there is one
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
+}
+
+impl Verb for RemoteVerbs {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match &self.verb {
+            None | Some(RemoteVerb::Ls) => list(run),
+            Some(RemoteVerb::Add { name, url }) => add(run, name, url),
+            Some(RemoteVerb::Rm { name }) => remove(run, name),
+            Some(RemoteVerb::Check { name }) => check(run, name.as_deref()),
+        }
+    }
+}
+
+fn list(run: &mut Invocation) -> Result<Answer> {
+    let repo = run.open()?;
+    let remotes = repo.remotes()?.into_iter().map(|(name, RemoteEntry { url, id })| {
+        let sessions = repo.remote_sessions(&name).len() as u64;
+        let unpushed = unpushed(&repo, &name).len() as u64;
+        json::RemoteRecord { name, url, id, sessions, unpushed }
+    });
+    let remotes: Vec<_> = remotes.collect();
+    if run.out.json {
+        run.out.record(&json::Remotes { remotes })?;
+        return Ok(Answer::Yes);
+    }
+    if remotes.is_empty() {
+        note("no remote: 'turntree remote add NAME URL' adds one");
+    }
+    let mut table =
+        Table::of(vec![Column::name(""), Column::text(""), Column::text(""), Column::text("")]);
+    for json::RemoteRecord { name, url, sessions, unpushed, .. } in remotes {
+        let waiting = match unpushed {
+            0 => "everything is pushed".to_owned(),
+            branches => format!("{} not pushed", count(branches, "branch")),
+        };
+        let sessions = count(sessions, "session");
+        table.row(vec![
+            Cell::styled(NAME, name),
+            url.into(),
+            sessions.into(),
+            Cell::styled(FAINT, waiting),
+        ]);
+    }
+    table.write(&mut run.out)?;
+    Ok(Answer::Yes)
+}
+
+fn add(run: &mut Invocation, name: &str, url: &str) -> Result<Answer> {
+    check_remote_name(name)?;
+    let repo = run.open_or_create()?;
+    let mut remotes = repo.remotes()?;
+    if remotes.contains_key(name) {
+        return Err(Failure::hinted(
+            Error::invalid(format!("there is a remote '{name}' already")),
+            "'turntree remote rm' forgets it",
+        ));
+    }
+    let bucket = make_bucket(url)?;
+    let (url, stamp) = (absolute_url(url)?, stamp()?);
+    let (id, is_new) = match find_remote(&*bucket)? {
+        Some(id) => (id, false),
+        None => (make_remote(&*bucket, Hex(random_bytes()), &stamp)?, true),
+    };
+    let entry = RemoteEntry { url: url.clone(), id: id.to_string() };
+    remotes.insert(name.to_owned(), entry);
+    let mut change = repo.begin();
+    change.set_remotes(&remotes)?;
+    change.commit(&stamp, &format!("add the remote {name}"))?;
+    if run.out.json {
+        let unpushed = unpushed(&repo, name).len() as u64;
+        let (name, id) = (name.to_owned(), id.to_string());
+        run.out.record(&json::RemoteRecord { name, url, id, sessions: 0, unpushed })?;
+        return Ok(Answer::Yes);
+    }
+    let verb = if is_new { "made" } else { "found" };
+    writeln!(run.out, "{verb} a remote in {url}, called {}", run.out.paint.paint(NAME, name))?;
+    Ok(Answer::Yes)
+}
+
+fn remove(run: &mut Invocation, name: &str) -> Result<Answer> {
+    let repo = run.open()?;
+    let mut remotes = repo.remotes()?;
+    if remotes.remove(name).is_none() {
+        named_remote(&repo, Some(name))?;
+    }
+    let mut change = repo.begin();
+    change.set_remotes(&remotes)?;
+    change.commit(&stamp()?, &format!("forget the remote {name}"))?;
+    if run.out.json {
+        run.out.record(&json::RemoteRemoved { name: name.to_owned(), removed: true })?;
+        return Ok(Answer::Yes);
+    }
+    writeln!(run.out, "forgot the remote {}", run.out.paint.paint(NAME, name))?;
+    Ok(Answer::Yes)
+}
+
+fn check(run: &mut Invocation, name: Option<&str>) -> Result<Answer> {
+    let repo = run.open()?;
+    let connection = Connection::to(&repo, name)?;
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "of any lifetime")]
+    let checked = connection.with(&repo, |remote| remote.check()).hint(
+        ErrorKind::Corrupt,
+        "somebody changed the remote by other means: restore it from a backup, or push to a new one",
+    )?;
+    let answer = if checked.missing.is_empty() { Answer::Yes } else { Answer::No };
+    let (_, entry) = named_remote(&repo, Some(&connection.name))?;
+    if run.out.json {
+        run.out.record(&json::RemoteChecked {
+            name: connection.name,
+            id: entry.id,
+            sessions: checked.sessions,
+            bundles: checked.bundles,
+            bytes: checked.bytes,
+            missing: checked.missing,
+            unlisted: checked.unlisted,
+            unlisted_bytes: checked.unlisted_bytes,
+        })?;
+        return Ok(answer);
+    }
+    let (sessions, bundles) =
+        (count(checked.sessions, "session"), count(checked.bundles, "bundle"));
+    writeln!(run.out, "{sessions} in {bundles}, {}", size(checked.bytes))?;
+    if checked.unlisted > 0 {
+        let (unlisted, bytes) = (count(checked.unlisted, "bundle"), size(checked.unlisted_bytes));
+        writeln!(run.out, "{unlisted} that nothing leads to, {bytes}")?;
+    }
+    for key in &checked.missing {
+        writeln!(run.out, "missing: {key}")?;
+    }
+    Ok(answer)
+}

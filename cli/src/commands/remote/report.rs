@@ -1,0 +1,96 @@
+//! How the outcome of pushing and fetching is told.
+
+use std::io::Write;
+
+use turntree::object::ObjectId;
+use turntree::repo::Repository;
+use turntree::transfer::remote::{Fetched, Followed, HowFollowed, Line, MovedBranch, Pushed};
+
+use crate::view::error::Result;
+use crate::view::json;
+use crate::view::output::{FAINT, ID, NAME, Output};
+use crate::view::render::{ID_DIGITS, count, size};
+
+/// Branches of a push.
+pub(super) fn pushed_branches(pushed: &Pushed) -> Vec<json::RemoteBranch> {
+    let branches = pushed.branches.iter().map(|pushed| json::RemoteBranch {
+        branch: pushed.branch.to_string(),
+        change: match pushed.line {
+            Line::New => "new",
+            Line::Ahead => "forward",
+            Line::Same => "same",
+            Line::Behind | Line::Apart => "behind",
+        },
+        before: pushed.before.map(|id| id.to_string()),
+        id: Some(pushed.id.to_string()),
+        conflicts: Vec::new(),
+    });
+    branches.collect()
+}
+
+/// Branches of a remote that moved.
+pub(super) fn moved_branches(fetched: &Fetched) -> Vec<json::RemoteBranch> {
+    let branches = fetched.moved.iter().map(|MovedBranch { branch, before, now }| {
+        let change = match (before, now) {
+            (None, _) => "new",
+            (Some(_), None) => "gone",
+            (Some(_), Some(_)) => "moved",
+        };
+        let text = |id: &Option<ObjectId>| id.map(|id| id.to_string());
+        json::RemoteBranch {
+            branch: branch.to_string(),
+            change,
+            before: text(before),
+            id: text(now),
+            conflicts: Vec::new(),
+        }
+    });
+    branches.collect()
+}
+
+/// Branches of the store that follow a remote.
+pub(super) fn followed_branches(followed: &[Followed]) -> Vec<json::RemoteBranch> {
+    let branches = followed.iter().map(|followed| json::RemoteBranch {
+        branch: followed.branch.to_string(),
+        change: match followed.how {
+            HowFollowed::Made => "new",
+            HowFollowed::Forward => "forward",
+            HowFollowed::Merged => "merged",
+        },
+        before: None,
+        id: Some(followed.id.to_string()),
+        conflicts: followed.conflicts.clone(),
+    });
+    branches.collect()
+}
+
+/// Writes what became of branches, a line each, but for those that stayed.
+pub(super) fn write_branches(
+    out: &mut Output,
+    repo: &Repository,
+    remote: &str,
+    branches: &[json::RemoteBranch],
+) -> Result<()> {
+    for branch in branches.iter().filter(|branch| branch.change != "same") {
+        let paint = out.paint;
+        let name = paint.paint(NAME, format!("{remote}/{}", branch.branch));
+        let id: Option<ObjectId> = branch.id.as_ref().and_then(|id| id.parse().ok());
+        let Some(id) = id else {
+            writeln!(out, "{name}  gone")?;
+            continue;
+        };
+        let turn = repo.commit(&id)?.turn;
+        let (short, change) = (paint.paint(ID, id.short(ID_DIGITS)), branch.change);
+        let change = paint.paint(FAINT, change);
+        writeln!(out, "{name}  {short}  turn {turn}  {change}")?;
+        for conflict in &branch.conflicts {
+            writeln!(out, "  conflict: {conflict}")?;
+        }
+    }
+    Ok(())
+}
+
+/// What a transfer took.
+pub(super) fn cost(bundles: u64, bytes: u64) -> String {
+    format!("{} in {}", size(bytes), count(bundles, "bundle"))
+}

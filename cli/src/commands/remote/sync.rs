@@ -1,0 +1,115 @@
+//! `sync`: a session is the same here and on a remote, with the turns of both.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use clap::Args;
+use turntree::context::MessagePolicy;
+use turntree::repo::Repository;
+use turntree::transfer::remote::Followed;
+use turntree::{Error, ErrorKind};
+use turntree_exchange::formats::tool_use;
+
+use super::fetch::fetch;
+use super::push::{chosen, push};
+use super::report::{followed_branches, pushed_branches, write_branches};
+use crate::commands::Verb;
+use crate::porcelain::remotes::Connection;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::json;
+use crate::view::output::{FAINT, ID, NAME, note};
+use crate::view::render::ID_DIGITS;
+
+/// Fetch, merge and push
+///
+/// Branches that went on at the remote go on here, those that went on here go on there, and where both
+/// did, the turns of both are merged. Conflicts are kept in the merged snapshot until somebody decides
+/// them, and the exit code is 1 then; nothing waits for that. Branches of other sessions stay as they
+/// are.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree sync
+  turntree sync nightly
+  turntree sync --all")]
+pub(crate) struct Sync {
+    /// Sessions; that of HEAD by default
+    #[arg(value_name = "SESSION")]
+    sessions: Vec<String>,
+    /// Every session, here and on the remote
+    #[arg(long, conflicts_with = "sessions")]
+    all: bool,
+    /// The remote; not needed when there is one
+    #[arg(long, value_name = "NAME")]
+    remote: Option<String>,
+    /// Push it with the secrets that are in it
+    #[arg(long)]
+    allow_secrets: bool,
+}
+
+impl Verb for Sync {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let connection = Connection::to(&repo, self.remote.as_deref())?;
+        let mut sessions: BTreeSet<String> = match &*self.sessions {
+            [] => chosen(&repo, &[], self.all)?.into_iter().collect(),
+            // One may be on the remote alone.
+            named => named.iter().cloned().collect(),
+        };
+        fetch(&repo, &connection, &[])?;
+        let there = repo.remote_sessions(&connection.name);
+        let own = chosen(&repo, &[], true)?;
+        if self.all {
+            sessions.extend(there.iter().cloned());
+        }
+        let mut answer = Answer::Yes;
+        for session in sessions {
+            if !there.contains(&session) && !own.contains(&session) {
+                let message = format!("there is no session '{session}', here or on the remote");
+                return Err(Error::not_found(message).into());
+            }
+            let followed = connection
+                .with(&repo, |remote| remote.follow(&session, &MessagePolicy::Append, &tool_use))
+                .hint(ErrorKind::Conflict, "another process has moved a branch: try again")?;
+            let Some(pushed) = push(run, &repo, &connection, &session, self.allow_secrets)? else {
+                answer = Answer::No;
+                continue;
+            };
+            if followed.iter().any(|followed| !followed.conflicts.is_empty()) {
+                answer = Answer::No;
+            }
+            let followed_shown = followed_branches(&followed);
+            let mut pushed = pushed_branches(&pushed);
+            pushed.retain(|branch| ["new", "forward"].contains(&branch.change));
+            if run.out.json {
+                run.out.record(&json::Synced {
+                    remote: connection.name.clone(),
+                    session,
+                    followed: followed_shown,
+                    pushed,
+                })?;
+                continue;
+            }
+            if followed.is_empty() && pushed.is_empty() {
+                note(&format!("{session} is the same here and on {}", connection.name));
+            }
+            write_followed(run, &repo, &followed)?;
+            write_branches(&mut run.out, &repo, &connection.name, &pushed)?;
+        }
+        Ok(answer)
+    }
+}
+
+fn write_followed(run: &mut Invocation, repo: &Repository, followed: &[Followed]) -> Result<()> {
+    for (followed, shown) in followed.iter().zip(followed_branches(followed)) {
+        let paint = run.out.paint;
+        let turn = repo.commit(&followed.id)?.turn;
+        let (name, id) =
+            (paint.paint(NAME, &followed.branch), paint.paint(ID, followed.id.short(ID_DIGITS)));
+        writeln!(run.out, "{name}  {id}  turn {turn}  {}", paint.paint(FAINT, shown.change))?;
+        for conflict in &followed.conflicts {
+            writeln!(run.out, "  conflict: {conflict}")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! The records of `remote`, `push`, `fetch`, `sync` and `clone`.
+
+use serde::Serialize;
+
+/// `remote ls`.
+#[derive(Serialize)]
+pub(crate) struct Remotes {
+    pub(crate) remotes: Vec<RemoteRecord>,
+}
+
+/// `remote add`, and each remote of `remote ls`.
+#[derive(Serialize)]
+pub(crate) struct RemoteRecord {
+    pub(crate) name: String,
+    pub(crate) url: String,
+    /// Which remote it is, wherever it is copied to.
+    pub(crate) id: String,
+    /// Sessions that it had when it was last seen.
+    pub(crate) sessions: u64,
+    /// Branches here that it did not have as they are, when it was last seen.
+    pub(crate) unpushed: u64,
+}
+
+/// `remote rm`.
+#[derive(Serialize)]
+pub(crate) struct RemoteRemoved {
+    pub(crate) name: String,
+    pub(crate) removed: bool,
+}
+
+/// `remote check`.
+#[derive(Serialize)]
+pub(crate) struct RemoteChecked {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) sessions: u64,
+    pub(crate) bundles: u64,
+    pub(crate) bytes: u64,
+    /// Keys of bundles that are listed and not there.
+    pub(crate) missing: Vec<String>,
+    /// Bundles that nothing lists, and their bytes.
+    pub(crate) unlisted: u64,
+    pub(crate) unlisted_bytes: u64,
+}
+
+/// `push`, a line for each session.
+#[derive(Serialize)]
+pub(crate) struct Pushed {
+    pub(crate) remote: String,
+    pub(crate) session: String,
+    /// How many pushes the session has had on the remote.
+    pub(crate) generation: u64,
+    /// Bytes that went out.
+    pub(crate) bytes: u64,
+    pub(crate) branches: Vec<RemoteBranch>,
+}
+
+/// `fetch`, a line for each session that changed.
+#[derive(Serialize)]
+pub(crate) struct Fetched {
+    pub(crate) remote: String,
+    pub(crate) session: String,
+    /// Bundles that were read, and their bytes.
+    pub(crate) bundles: u64,
+    pub(crate) bytes: u64,
+    pub(crate) branches: Vec<RemoteBranch>,
+}
+
+/// `sync`, a line for each session; `clone` has them without `pushed`.
+#[derive(Serialize)]
+pub(crate) struct Synced {
+    pub(crate) remote: String,
+    pub(crate) session: String,
+    /// What came in from the remote.
+    pub(crate) followed: Vec<RemoteBranch>,
+    /// What went out to it.
+    pub(crate) pushed: Vec<RemoteBranch>,
+}
+
+/// What became of a branch.
+#[derive(Serialize)]
+pub(crate) struct RemoteBranch {
+    pub(crate) branch: String,
+    /// `new`, `forward`, `same`, `behind`, `merged`, `moved` or `gone`.
+    pub(crate) change: &'static str,
+    /// Where it was before.
+    pub(crate) before: Option<String>,
+    /// Where it is now.
+    pub(crate) id: Option<String>,
+    /// Paths of conflicts that wait for a decision.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) conflicts: Vec<String>,
+}
+
+/// `clone`.
+#[derive(Serialize)]
+pub(crate) struct Cloned {
+    pub(crate) store: String,
+    pub(crate) remote: String,
+    pub(crate) sessions: u64,
+    pub(crate) branches: u64,
+    pub(crate) bytes: u64,
+}

@@ -1,0 +1,169 @@
+//! Sessions on several machines: what people type, what they read, and what programs get.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use turntree_tests::{claude_code, github_token};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+
+/// Directories of several machines beside the folder that all reach.
+struct Office(tempfile::TempDir);
+
+impl Office {
+    /// One machine, `here`, with a session that is on the remote.
+    fn new() -> Self {
+        let office = Self(tempfile::tempdir().unwrap());
+        fs::create_dir(office.path("here")).unwrap();
+        fs::write(office.path("here/session.jsonl"), claude_code(5)).unwrap();
+        office.ok("here", &["init"]);
+        office.ok("here", &["import", "session.jsonl", "--session", "work"]);
+        office.ok("here", &["switch", "work"]);
+        office.ok("here", &["remote", "add", "origin", "../shared"]);
+        office.ok("here", &["push"]);
+        office
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn run(&self, machine: &str, words: &[&str]) -> Output {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).current_dir(self.path(machine)).stdin(Stdio::null());
+        command.env_clear().env("HOME", self.path("home"));
+        command.envs([("TURNTREE_MAINTENANCE", "off"), ("TURNTREE_ACTOR", machine)]);
+        command.output().unwrap()
+    }
+
+    fn ok(&self, machine: &str, words: &[&str]) -> String {
+        self.exits(0, machine, words).0
+    }
+
+    fn exits(&self, code: i32, machine: &str, words: &[&str]) -> (String, String) {
+        let output = self.run(machine, words);
+        let [said, errors] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}{errors}");
+        (said, errors)
+    }
+
+    fn json(&self, machine: &str, words: &[&str]) -> Vec<Value> {
+        let said = self.ok(machine, &[words, &["--json"]].concat());
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn turn(&self, machine: &str, text: &str) {
+        self.ok(machine, &["snapshot", "-m", text, "--append-message", &format!("user={text}")]);
+    }
+
+    fn tip(&self, machine: &str, revision: &str) -> String {
+        self.ok(machine, &["rev-parse", revision]).trim().to_owned()
+    }
+}
+
+#[test]
+fn another_machine_goes_on_with_a_session_and_the_turns_of_both_come_together() {
+    let office = Office::new();
+    let cloned = office.json(".", &["clone", "shared", "there"]);
+    assert_eq!((&cloned[0]["sessions"], &cloned[0]["branches"]), (&1.into(), &1.into()));
+    assert_eq!(office.tip("there", "HEAD"), office.tip("here", "work"));
+
+    office.turn("there", "of there");
+    let pushed = office.json("there", &["push"]);
+    assert_eq!(pushed[0]["branches"][0]["change"], "forward");
+    office.turn("here", "of here");
+    let (_, said) = office.exits(3, "here", &["push"]);
+    assert!(said.contains("turntree sync"), "{said}");
+    assert_eq!(office.tip("here", "origin/main"), office.tip("there", "HEAD"));
+    assert!(office.ok("here", &["diff", "main", "origin/work"]).contains("of there"));
+
+    let synced = office.json("here", &["sync"]);
+    assert_eq!(synced[0]["followed"][0]["change"], "merged");
+    assert_eq!(synced[0]["pushed"][0]["change"], "forward");
+    office.ok("there", &["sync"]);
+    assert_eq!(office.tip("there", "HEAD"), office.tip("here", "HEAD"));
+    let said = office.ok("there", &["log"]);
+    assert!(said.contains("of here") && said.contains("of there"), "{said}");
+    for machine in ["here", "there"] {
+        office.ok(machine, &["fsck"]);
+        let remotes = office.json(machine, &["remote", "ls"]);
+        assert_eq!(remotes[0]["remotes"][0]["unpushed"], 0);
+    }
+    let checked = office.json("here", &["remote", "check"]);
+    assert_eq!(
+        (&checked[0]["sessions"], &checked[0]["missing"]),
+        (&1.into(), &Value::Array(vec![]))
+    );
+}
+
+#[test]
+fn a_secret_does_not_go_out_unless_somebody_says_so() {
+    let office = Office::new();
+    let secret = github_token(1);
+    office.turn("here", &format!("use {secret}"));
+    let objects = || {
+        let folder = office.path("shared/bundles/work");
+        fs::read_dir(folder).unwrap().count()
+    };
+    let before = objects();
+    let (_, said) = office.exits(1, "here", &["push"]);
+    assert!(said.contains("github-token") && said.contains("--allow-secrets"), "{said}");
+    assert!(!said.contains(&secret));
+    office.exits(1, "here", &["sync"]);
+    assert_eq!(objects(), before);
+    office.ok("here", &["push", "--allow-secrets"]);
+    assert_eq!(objects(), before + 1);
+}
+
+#[test]
+fn a_remote_that_is_not_what_it_was_is_refused_and_nothing_changes() {
+    let office = Office::new();
+    office.ok(".", &["clone", "shared", "there"]);
+    office.ok("there", &["fetch"]);
+    let head = office.path("shared/heads/work");
+    let early = fs::read(&head).unwrap();
+    office.turn("here", "later");
+    office.ok("here", &["push"]);
+    office.ok("there", &["fetch"]);
+    let known = office.tip("there", "origin/work");
+    fs::write(&head, early).unwrap();
+    for words in [&["fetch"][..], &["sync"], &["remote", "check"]] {
+        let (_, said) = office.exits(4, "there", words);
+        assert!(said.contains("generation 2"), "{words:?}: {said}");
+    }
+    assert_eq!(office.tip("there", "origin/work"), known);
+    fs::remove_dir_all(office.path("shared")).unwrap();
+    let output = office.run("there", &["fetch"]);
+    assert!(!output.status.success());
+    office.ok("there", &["fsck"]);
+    office.ok("there", &["remote", "rm", "origin"]);
+    office.exits(6, "there", &["rev-parse", "origin/work"]);
+}
+
+#[test]
+fn wrong_words_are_told_and_leave_everything_as_it_was() {
+    let office = Office::new();
+    for (code, words) in [
+        (2, &["remote", "add", "origin", "../elsewhere"][..]),
+        (2, &["remote", "add", "a/b", "../elsewhere"]),
+        (2, &["remote", "add", "a b", "../elsewhere"]),
+        (6, &["push", "--remote", "nowhere"]),
+        (6, &["push", "no-session"]),
+        (6, &["fetch", "no-session"]),
+        (6, &["sync", "no-session"]),
+        (6, &["remote", "rm", "nowhere"]),
+        (2, &["clone", "../shared"]),
+    ] {
+        let output = office.run("here", words);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
+        assert!(output.stdout.is_empty(), "{words:?}");
+    }
+    assert!(!office.path("elsewhere").exists());
+    let output = office.run(".", &["clone", "nothing-there", "there"]);
+    assert!(!output.status.success() && !office.path("there/.turntree").exists());
+    let two = ["remote", "ls"];
+    assert_eq!(office.json("here", &two)[0]["remotes"].as_array().unwrap().len(), 1);
+}

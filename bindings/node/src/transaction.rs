@@ -94,6 +94,11 @@ impl Transaction {
     }
 
     #[napi(catch_unwind)]
+    pub fn put_file(&self, path: String, content: &[u8], mode: String) -> Result<()> {
+        self.edit(|on| on.put_file(&path, mode.parse()?, copied(content)?))
+    }
+
+    #[napi(catch_unwind)]
     pub fn put_new(&self, section: String, key: String, content: &[u8]) -> Result<()> {
         self.edit(|on| on.put_new(&section, &key, copied(content)?))
     }

@@ -164,7 +164,7 @@ fn a_new_segment_that_a_crash_left_incomplete_is_no_damage() {
     for bytes in [4160, 4161, 8192, 62_225, 65_535, 65_536] {
         let mut incomplete = [&[0; 4096][..], head].concat();
         incomplete.resize(bytes, 0);
-        fs::write(journal.join(format!("{:032x}.seg", bytes)), incomplete).unwrap();
+        fs::write(journal.join(format!("{bytes:032x}.seg")), incomplete).unwrap();
         let repo = encrypted(&dir, 3);
         expect_whole(&repo);
         assert_eq!(repo.tip(&branch("s")), Some(tip));

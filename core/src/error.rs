@@ -43,6 +43,27 @@ pub enum ErrorKind {
     Io,
 }
 
+impl ErrorKind {
+    /// Returns its name, in lower case: the same for every program that hears of it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotFound => "not-found",
+            Self::Expired => "expired",
+            Self::Redacted => "redacted",
+            Self::Ambiguous => "ambiguous",
+            Self::Conflict => "conflict",
+            Self::Corrupt => "corrupt",
+            Self::Locked => "locked",
+            Self::Unsupported => "unsupported",
+            Self::LimitExceeded => "limit-exceeded",
+            Self::InvalidInput => "invalid-input",
+            Self::Encrypted => "encrypted",
+            Self::Io => "io",
+        }
+    }
+}
+
 /// An error with its kind, its place, and what caused it.
 #[derive(Debug)]
 pub struct Error {
@@ -129,6 +150,18 @@ impl Error {
     pub fn message(&self) -> &str {
         &self.inner.message
     }
+
+    /// The message and those of all causes, on one line.
+    #[must_use]
+    pub fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        text
+    }
 }
 
 impl fmt::Display for Error {
@@ -163,5 +196,15 @@ mod tests {
         let error = Error::io("open superblock", std::io::Error::other("disk on fire"));
         assert_eq!(error.to_string(), "open superblock");
         assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("disk on fire"));
+        let outer = Error::not_found("no store").with_source(error);
+        assert_eq!(outer.with_causes(), "no store: open superblock: disk on fire");
+    }
+
+    #[test]
+    fn a_kind_has_the_name_that_programs_know() {
+        assert_eq!(ErrorKind::NotFound.name(), "not-found");
+        assert_eq!(ErrorKind::Expired.name(), "expired");
+        assert_eq!(ErrorKind::LimitExceeded.name(), "limit-exceeded");
+        assert_eq!(ErrorKind::Io.name(), "io");
     }
 }

@@ -54,6 +54,34 @@ fn a_snapshot_reads_messages_entries_and_agents() {
 }
 
 #[test]
+fn a_revision_is_found_in_what_others_have_committed() {
+    let (folder, repo) = repo();
+    let other = Repo::open(folder.path().join("store")).unwrap();
+    say(&other.session("one").unwrap(), "first");
+    let id = repo.resolve("one").unwrap();
+    assert_eq!(repo.resolve(&id.to_string()).unwrap(), id);
+    say(&other.session("one").unwrap(), "second");
+    assert_eq!(repo.resolve("one~1").unwrap(), id);
+    assert_eq!(repo.resolve("one:scratchpad/plan").unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(repo.resolve("two").unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_session_is_deleted_with_its_branches_and_one_undo_brings_it_back() {
+    let (_folder, repo) = repo();
+    let session = repo.session("one").unwrap();
+    say(&session, "first");
+    session.fork("plan-b", &repo.snapshot("one").unwrap()).unwrap();
+    say(&repo.session("one-more").unwrap(), "other");
+    assert!(session.delete().unwrap());
+    assert!(!session.delete().unwrap());
+    let left = repo.sessions();
+    assert_eq!(left.iter().map(Session::name).collect::<Vec<_>>(), ["one-more"]);
+    assert_eq!(repo.undo().unwrap().as_deref(), Some("delete one"));
+    assert_eq!(session.branches().len(), 2);
+}
+
+#[test]
 fn broad_directories_are_refused_unless_they_are_allowed() {
     let (_folder, repo) = repo();
     let session = repo.session("one").unwrap();

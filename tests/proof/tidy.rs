@@ -15,7 +15,7 @@ const LAYERS: Table = &[
     ("maintenance", &["object", "tree", "context", "store", "repo"]),
     ("workspace", &["object", "tree", "context", "store", "repo"]),
     ("transfer", &["object", "tree", "context", "store", "repo"]),
-    ("local", &["object", "tree", "context", "store", "repo", "workspace"]),
+    ("local", &["object", "tree", "context", "store", "repo", "maintenance", "workspace"]),
 ];
 
 /// What each room of the exchange may use, besides itself.

@@ -20,6 +20,10 @@ export function bytes(name: string, value: unknown): Uint8Array {
   return types.isSharedArrayBuffer(value.buffer) ? value.slice() : value;
 }
 
+export function optionalBytes(name: string, value: unknown): Uint8Array | undefined {
+  return value == null ? undefined : bytes(name, value);
+}
+
 /** A number of things. */
 export function count(name: string, value: unknown): number {
   if (typeof value !== "number") throw wrong(name, "a number", value);

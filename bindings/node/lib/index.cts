@@ -9,7 +9,7 @@
  */
 
 import { fileURLToPath } from "node:url";
-import { bytes, count, flag, optionalCount, optionalText, text, wrong } from "./arguments.cjs";
+import { bytes, count, flag, optionalBytes, optionalCount, optionalText, text, wrong } from "./arguments.cjs";
 import {
   type NativeSnapshot,
   type NativeStore,
@@ -49,8 +49,13 @@ export interface StoreOptions {
   actor?: string;
   /** Whether a store is made where none is; true by default. */
   create?: boolean;
-  /** Whether what the journal has too much of is packed now and then, on a thread of its own; true by default. */
+  /**
+   * Whether what the journal has too much of is packed now and then, on a thread of its own, and when the
+   * store is closed; true by default.
+   */
   maintain?: boolean;
+  /** The key of an encrypted store, as `unwrap` of `turntree/keys` finds it; `Encrypted` without it. */
+  key?: Uint8Array | undefined;
 }
 
 /** How a change is held to what was read. */
@@ -84,6 +89,9 @@ export interface Message {
   /** The record, byte for byte. */
   record: Buffer;
 }
+
+/** What a file of the workspace is. */
+export type FileMode = "regular" | "executable" | "link";
 
 /** The path of an entry that changed, and how. */
 export type PathChange = [path: string, kind: "added" | "removed" | "changed"];
@@ -131,7 +139,8 @@ export class Store implements AsyncDisposable {
     const actor = text("actor", options.actor ?? "node");
     const create = flag("create", options.create ?? true);
     const maintain = flag("maintain", options.maintain ?? true);
-    return Store.of(await later(() => native.Store.open(folder, actor, create, maintain)));
+    const key = optionalBytes("key", options.key);
+    return Store.of(await later(async () => native.Store.open(folder, actor, create, maintain, key)));
   }
 
   /** The directory. */
@@ -144,7 +153,10 @@ export class Store implements AsyncDisposable {
     return this.#native.closed;
   }
 
-  /** Closes the store. Everything that was committed is durable already. */
+  /**
+   * Closes the store. Everything that was committed is durable already. With `maintain`, a journal of 4 MiB
+   * and more is packed now, which takes some tenths of a second.
+   */
   async close(): Promise<void> {
     await later(() => this.#native.close());
   }
@@ -422,6 +434,15 @@ export class Transaction {
   /** Sets an entry of a map section; a new section begins with it. */
   put(section: string, key: string, content: Uint8Array): void {
     now(() => this.#native.put(text("section", section), text("key", key), bytes("content", content)));
+  }
+
+  /**
+   * Sets a file of the workspace, which is an entry of the section `files`. The content of a link is its
+   * target.
+   */
+  putFile(path: string, content: Uint8Array, options: { mode?: FileMode } = {}): void {
+    const mode = text("mode", options.mode ?? "regular");
+    now(() => this.#native.putFile(text("path", path), bytes("content", content), mode));
   }
 
   /** Sets an entry unless it is there when the change is committed. */

@@ -7,6 +7,7 @@ export interface NativeTransaction {
   on(branch: string): NativeTransaction;
   expect(tip: string | null): void;
   put(section: string, key: string, content: Uint8Array): void;
+  putFile(path: string, content: Uint8Array, mode: string): void;
   putNew(section: string, key: string, content: Uint8Array): void;
   remove(section: string, key: string): void;
   push(section: string, record: Uint8Array): void;
@@ -115,7 +116,13 @@ export interface NativeStore {
 interface Native {
   version(): string;
   Store: {
-    open(path: string, actor: string, create: boolean, maintain: boolean): Promise<NativeStore>;
+    open(
+      path: string,
+      actor: string,
+      create: boolean,
+      maintain: boolean,
+      key: Uint8Array | undefined,
+    ): Promise<NativeStore>;
   };
 }
 

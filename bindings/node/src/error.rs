@@ -1,40 +1,13 @@
 //! Errors of the store as errors of Node, which `lib/index.cts` makes a class each.
 
-use std::error::Error as _;
-
-use turntree::{Error, ErrorKind};
+use turntree::Error;
 
 /// Stands between the kind of an error and its text.
 const SEPARATOR: char = '\n';
 
-/// The kind as `TurntreeError.kind` says it.
-fn name(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::NotFound => "not-found",
-        ErrorKind::Expired => "expired",
-        ErrorKind::Redacted => "redacted",
-        ErrorKind::Ambiguous => "ambiguous",
-        ErrorKind::Conflict => "conflict",
-        ErrorKind::Corrupt => "corrupt",
-        ErrorKind::Locked => "locked",
-        ErrorKind::Unsupported => "unsupported",
-        ErrorKind::LimitExceeded => "limit-exceeded",
-        ErrorKind::InvalidInput => "invalid-input",
-        ErrorKind::Encrypted => "encrypted",
-        ErrorKind::Io => "io",
-        _ => "internal",
-    }
-}
-
 /// The error of Node for an error of the store, which says its causes too.
 pub(crate) fn raised(error: Error) -> napi::Error {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    of_kind(name(error.kind()), &text)
+    of_kind(error.kind().name(), &error.with_causes())
 }
 
 /// The error of Node for a panic.

@@ -199,16 +199,8 @@ pub(crate) fn changes(
     older: &local::Snapshot,
     newer: &local::Snapshot,
 ) -> turntree::Result<Vec<PathChange>> {
-    let kind = |change: &local::EntryChange| match (change.before, change.after) {
-        (false, _) => "added",
-        (true, false) => "removed",
-        (true, true) => "changed",
-    };
-    let found = newer.changes_since(older)?;
-    Ok(found
-        .into_iter()
-        .map(|change| PathChange { kind: kind(&change), path: change.path })
-        .collect())
+    let change = |change: local::EntryChange| PathChange { kind: change.kind(), path: change.path };
+    Ok(newer.changes_since(older)?.into_iter().map(change).collect())
 }
 
 fn asked(prefix: String, after: Option<String>, backwards: bool, limit: Option<f64>) -> Scan {

@@ -1,97 +1,23 @@
 //! A store: opened and closed, its sessions, their history, and what is done to whole branches.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
 use napi::Result;
 use napi::bindgen_prelude::{ToNapiValue, TypeName};
 use napi_derive::napi;
-use turntree::local::{self, Repo};
-use turntree::maintenance::{Policy, Purpose, Scope, auto, collect, remove_policy, set_policy};
-use turntree::object::{ObjectId, Time};
-use turntree::repo::{BranchName, MergeKind, Signature};
-use turntree::store::Tier;
-use turntree::{Error, ErrorKind};
+use turntree::ErrorKind;
+use turntree::local::{self, Host, HostOptions, Repo, Retention};
+use turntree::object::ObjectId;
+use turntree::repo::BranchName;
+use turntree::store::StoreKeys;
 
 use crate::error::raised;
 use crate::snapshot::{PathChange, Snapshot, changes, whole};
 use crate::transaction::Transaction;
 use crate::work::{Promise, promise, promise_of};
 
-const MICROS_PER_SECOND: f64 = 1e6;
-
-/// What a store and its transactions have in common.
-pub struct Shared {
-    path: PathBuf,
-    actor: String,
-    maintains: bool,
-    state: Mutex<State>,
-}
-
-struct State {
-    /// `None` once the store is closed.
-    repo: Option<Repo>,
-    maintenance: Option<JoinHandle<()>>,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn repo(&self) -> turntree::Result<Repo> {
-        let closed = || Error::invalid(format!("the store {} is closed", self.path.display()));
-        self.lock().repo.clone().ok_or_else(closed)
-    }
-
-    pub(crate) fn resolve(&self, revision: &str) -> turntree::Result<ObjectId> {
-        resolve(&self.repo()?, revision)
-    }
-
-    /// Packs on a thread of its own what the journal has too much of.
-    pub(crate) fn maintain(&self, repo: Repo) {
-        if !self.maintains || !auto::is_due(repo.repository()).unwrap_or(false) {
-            return;
-        }
-        let mut state = self.lock();
-        let is_busy = state.maintenance.as_ref().is_some_and(|thread| !thread.is_finished());
-        if is_busy || state.repo.is_none() {
-            return;
-        }
-        let work = move || {
-            // What fails here is tried again after the next commit; the store is as it was.
-            let _ = auto::step(repo.repository(), &stamp("maintenance"));
-        };
-        state.maintenance = std::thread::Builder::new().spawn(work).ok();
-    }
-}
-
-fn stamp(actor: &str) -> Signature {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let micros = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
-    Signature { time: Time { micros, offset_minutes: 0 }, actor: actor.to_owned() }
-}
-
-/// The commit of a revision. An id is looked for in what is known first.
-fn resolve(repo: &Repo, revision: &str) -> turntree::Result<ObjectId> {
-    if let Ok(id) = revision.parse::<ObjectId>()
-        && repo.repository().commit(&id).is_ok()
-    {
-        return Ok(id);
-    }
-    repo.refresh()?;
-    let found = repo.repository().resolve(revision)?;
-    match found.path {
-        None => Ok(found.commit),
-        Some(_) => Err(Error::invalid(format!("'{revision}' names an entry, not a snapshot"))),
-    }
-}
-
 fn snapshot(repo: &Repo, revision: &str) -> turntree::Result<local::Snapshot> {
-    let id = resolve(repo, revision)?;
-    repo.snapshot(&id.to_string())
+    repo.snapshot(&repo.resolve(revision)?.to_string())
 }
 
 fn branch_name(name: &str) -> turntree::Result<BranchName> {
@@ -145,12 +71,12 @@ impl LogPage {
 /// The store in a directory.
 #[napi]
 pub struct Store {
-    shared: Arc<Shared>,
+    host: Arc<Host>,
 }
 
 impl Store {
     fn repo(&self) -> Result<Repo> {
-        self.shared.repo().map_err(raised)
+        self.host.repo().map_err(raised)
     }
 
     /// Does work with the handle, which other processes' changes are read into first.
@@ -174,41 +100,29 @@ impl Store {
         actor: String,
         create: bool,
         maintain: bool,
-    ) -> Promise<Arc<Shared>, Store> {
-        let open = move || {
-            // A later change of the working directory is not to lead elsewhere.
-            let path = std::path::absolute(&path).unwrap_or_else(|_| path.into());
-            let repo = match create {
-                true => Repo::open_or_create(&path)?,
-                false => Repo::open(&path)?,
-            };
-            let repo = Some(repo.acting_as(actor.clone()));
-            let state = Mutex::new(State { repo, maintenance: None });
-            Ok(Arc::new(Shared { path, actor, maintains: maintain, state }))
-        };
-        promise_of(open, |shared| Self { shared })
+        key: Option<&[u8]>,
+    ) -> Result<Promise<Arc<Host>, Store>> {
+        let keys = key.map(StoreKeys::parse).transpose().map_err(raised)?;
+        let options = HostOptions { actor, create, maintain, keys, ..HostOptions::default() };
+        let open = move || Ok(Arc::new(Host::open(path, options)?));
+        Ok(promise_of(open, |host| Self { host }))
     }
 
     #[napi(getter, catch_unwind)]
     pub fn path(&self) -> String {
-        self.shared.path.display().to_string()
+        self.host.dir().display().to_string()
     }
 
     #[napi(getter, catch_unwind)]
     pub fn closed(&self) -> bool {
-        self.shared.lock().repo.is_none()
+        self.host.is_closed()
     }
 
     #[napi(catch_unwind)]
     pub fn close(&self) -> Promise<()> {
-        let mut state = self.shared.lock();
-        let (repo, thread) = (state.repo.take(), state.maintenance.take());
-        drop(state);
+        let closing = self.host.close();
         promise(move || {
-            if let Some(thread) = thread {
-                let _ = thread.join();
-            }
-            drop(repo);
+            closing.finish();
             Ok(())
         })
     }
@@ -260,14 +174,14 @@ impl Store {
     #[napi(catch_unwind)]
     pub fn begin(&self, branch: String, message: String) -> Result<Transaction> {
         let (change, branch) = (self.repo()?.change(), branch_name(&branch).map_err(raised)?);
-        Ok(Transaction::begin(Arc::clone(&self.shared), change, branch, message))
+        Ok(Transaction::begin(Arc::clone(&self.host), change, branch, message))
     }
 
     #[napi(catch_unwind)]
     pub fn fork(&self, branch: String, revision: String) -> Result<Promise<String>> {
         let (repo, name) = (self.repo()?, branch_name(&branch).map_err(raised)?);
         Ok(promise(move || {
-            let at = resolve(&repo, &revision)?;
+            let at = repo.resolve(&revision)?;
             let mut change = repo.change();
             change.on(&name).expect(None).go_on_from(at);
             change.commit(&format!("fork {name}"))?;
@@ -280,7 +194,7 @@ impl Store {
     pub fn log_page(&self, revision: String, limit: u32) -> Result<Promise<LogPage>> {
         let repo = self.repo()?;
         Ok(promise(move || {
-            let start = resolve(&repo, &revision)?;
+            let start = repo.resolve(&revision)?;
             let mut page = LogPage { found: Vec::new(), next: None };
             let entries = repo.repository().history(&[start], &[])?.first_parent();
             for entry in entries.take(limit as usize) {
@@ -305,12 +219,7 @@ impl Store {
     pub fn merge(&self, into: String, theirs: String) -> Result<Promise<MergeOutcome>> {
         self.fresh(move |repo| {
             let outcome = repo.session(&into)?.merge(&repo.session(&theirs)?)?;
-            let kind = match outcome.kind {
-                MergeKind::UpToDate => "up-to-date",
-                MergeKind::FastForward => "fast-forward",
-                MergeKind::Merged => "merged",
-            };
-            let id = outcome.snapshot.id().to_string();
+            let (id, kind) = (outcome.snapshot.id().to_string(), outcome.kind.name());
             Ok(MergeOutcome { id, kind, conflicts: outcome.conflicts })
         })
     }
@@ -328,15 +237,7 @@ impl Store {
     #[napi(catch_unwind)]
     pub fn delete(&self, session: String) -> Result<Promise<bool>> {
         branch_name(&session).map_err(raised)?;
-        self.fresh(move |repo| {
-            let branches = repo.session(&session)?.branches();
-            let mut change = repo.change();
-            for branch in &branches {
-                change.on(branch.branch()).delete();
-            }
-            change.commit(&format!("delete {session}"))?;
-            Ok(!branches.is_empty())
-        })
+        self.fresh(move |repo| repo.session(&session)?.delete())
     }
 
     #[napi(catch_unwind)]
@@ -347,31 +248,17 @@ impl Store {
         seconds: Option<f64>,
         budget_bytes: Option<f64>,
     ) -> Result<Promise<()>> {
-        let (repo, actor) = (self.repo()?, self.shared.actor.clone());
-        let keep_within = seconds.map(micros).transpose().map_err(raised)?;
-        let (keep_last, budget_bytes) = (turns.map(whole), budget_bytes.map(whole));
-        let rules = Policy { keep_last, keep_within, budget_bytes, ..Policy::default() };
-        Ok(promise(move || {
-            let scope = session.as_deref().map_or(Scope::Default, Scope::Session);
-            let mut change = repo.repository().begin();
-            match rules == Policy::default() {
-                true => remove_policy(&mut change, scope)?,
-                false => set_policy(&mut change, scope, &rules)?,
-            }
-            change.commit(&stamp(&actor), "retention").map(drop)
-        }))
+        let repo = self.repo()?;
+        let (turns, budget_bytes) = (turns.map(whole), budget_bytes.map(whole));
+        let rules = Retention { turns, seconds, budget_bytes };
+        Ok(promise(move || repo.retain(session.as_deref(), &rules)))
     }
 
     #[napi(catch_unwind)]
     pub fn collect(&self, repack: bool) -> Result<Promise<CollectReport>> {
-        let (repo, stamp) = (self.repo()?, stamp(&self.shared.actor));
+        let repo = self.repo()?;
         Ok(promise(move || {
-            let mut done = collect(repo.repository(), Purpose::Gc, &stamp, &mut |_| ())?;
-            if repack {
-                let purpose = Purpose::Repack(Tier::Compacted);
-                let packed = collect(repo.repository(), purpose, &stamp, &mut |_| ())?;
-                done.written_bytes += packed.written_bytes;
-            }
+            let done = repo.collect(repack)?;
             Ok(CollectReport {
                 expired_turns: done.expired_turns as f64,
                 freed_objects: done.freed.objects as f64,
@@ -379,14 +266,5 @@ impl Store {
                 written_bytes: done.written_bytes as f64,
             })
         }))
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "bounds are checked before")]
-fn micros(seconds: f64) -> turntree::Result<i64> {
-    let micros = seconds * MICROS_PER_SECOND;
-    match (0.0..1e18).contains(&micros) {
-        true => Ok(micros as i64),
-        false => Err(Error::invalid(format!("{seconds} is no number of seconds from now back"))),
     }
 }

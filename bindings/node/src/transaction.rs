@@ -7,19 +7,18 @@ use napi::Result;
 use napi_derive::napi;
 use turntree::Error;
 use turntree::context::Role;
-use turntree::local::{BranchChange, Change};
+use turntree::local::{BranchChange, Change, Host};
 use turntree::object::{Kind, ObjectId, check_size};
 use turntree::repo::BranchName;
 
 use crate::error::raised;
 use crate::snapshot::whole;
-use crate::store::Shared;
 use crate::work::{Promise, promise};
 
 /// A change of a branch that waits in memory.
 #[napi]
 pub struct Transaction {
-    store: Arc<Shared>,
+    host: Arc<Host>,
     /// `None` once it was committed or dropped; shared by the branches of one change.
     change: Arc<Mutex<Option<Change>>>,
     branch: BranchName,
@@ -28,12 +27,12 @@ pub struct Transaction {
 
 impl Transaction {
     pub(crate) fn begin(
-        store: Arc<Shared>,
+        host: Arc<Host>,
         change: Change,
         branch: BranchName,
         message: String,
     ) -> Self {
-        Self { store, change: Arc::new(Mutex::new(Some(change))), branch, message }
+        Self { host, change: Arc::new(Mutex::new(Some(change))), branch, message }
     }
 
     fn edit(&self, edit: impl FnOnce(&mut BranchChange) -> turntree::Result<()>) -> Result<()> {
@@ -74,8 +73,8 @@ impl Transaction {
     #[napi(catch_unwind)]
     pub fn on(&self, branch: String) -> Result<Self> {
         let branch = branch.parse().map_err(raised)?;
-        let (store, change) = (Arc::clone(&self.store), Arc::clone(&self.change));
-        let other = Self { store, change, branch, message: self.message.clone() };
+        let (host, change) = (Arc::clone(&self.host), Arc::clone(&self.change));
+        let other = Self { host, change, branch, message: self.message.clone() };
         other.edit(|_| Ok(()))?;
         Ok(other)
     }
@@ -92,6 +91,11 @@ impl Transaction {
     #[napi(catch_unwind)]
     pub fn put(&self, section: String, key: String, content: &[u8]) -> Result<()> {
         self.edit(|on| on.put(&section, &key, copied(content)?))
+    }
+
+    #[napi(catch_unwind)]
+    pub fn put_file(&self, path: String, content: &[u8], mode: String) -> Result<()> {
+        self.edit(|on| on.put_file(&path, mode.parse()?, copied(content)?))
     }
 
     #[napi(catch_unwind)]
@@ -155,10 +159,10 @@ impl Transaction {
     #[napi(catch_unwind)]
     pub fn go_on_from(&self, revision: String) -> Result<Promise<()>> {
         self.edit(|_| Ok(()))?;
-        let (store, change) = (Arc::clone(&self.store), Arc::clone(&self.change));
+        let (host, change) = (Arc::clone(&self.host), Arc::clone(&self.change));
         let branch = self.branch.clone();
         Ok(promise(move || {
-            let at = store.resolve(&revision)?;
+            let at = host.repo()?.resolve(&revision)?;
             edit_on(&change, &branch, |on| {
                 on.go_on_from(at);
                 Ok(())
@@ -185,14 +189,14 @@ impl Transaction {
     #[napi(catch_unwind)]
     pub fn commit(&self, message: Option<String>) -> Result<Promise<Option<String>>> {
         // Checked first, so that a change of a store that was closed is not lost silently.
-        let repo = self.store.repo().map_err(raised)?;
+        self.host.repo().map_err(raised)?;
         let change = lock(&self.change).take().ok_or_else(|| raised(finished()))?;
-        let store = Arc::clone(&self.store);
+        let host = Arc::clone(&self.host);
         let branch = self.branch.clone();
         let message = message.unwrap_or_else(|| self.message.clone());
         Ok(promise(move || {
             let tips = change.commit(&message)?;
-            store.maintain(repo);
+            host.maintain();
             let own = tips.into_iter().find(|(name, _)| *name == branch);
             Ok(own.and_then(|(_, tip)| tip).map(|tip| tip.to_string()))
         }))

@@ -2,8 +2,9 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -253,6 +254,8 @@ test("wrong arguments are exceptions and nothing else", async () => {
     () => change.put("s", "k", new Uint16Array(3)),
     () => change.put("s", "k", new ArrayBuffer(3)),
     () => change.put("s", 3, bytes("")),
+    () => change.putFile("a.txt", "text"),
+    () => change.putFile("a.txt", bytes(""), { mode: 7 }),
     () => change.push("s", null),
     () => change.cut("s", 3n),
     () => snapshot.list("s", "x"),
@@ -274,6 +277,8 @@ test("wrong arguments are exceptions and nothing else", async () => {
     () => change.put("s", "", bytes("")),
     () => change.put("s/t", "k", bytes("")),
     () => change.put("files", "../up", bytes("")),
+    () => change.putFile("../up", bytes("")),
+    () => change.putFile("up", bytes(""), { mode: "folder" }),
     () => change.push("agents/main/messages", bytes("")),
     () => change.pushMessage("user", bytes(""), { agent: "a/b" }),
     () => change.cut("s", 1.5),
@@ -294,6 +299,47 @@ test("wrong arguments are exceptions and nothing else", async () => {
   }
   await fails(() => change.put("s", "k".repeat(5000), bytes("")), TurntreeError);
   await store.close();
+});
+
+test("files of the workspace have their modes", async () => {
+  const store = await Store.open(path);
+  await store.transact("task", "files", (change) => {
+    change.putFile("src/a.txt", bytes("text"));
+    change.putFile("run.sh", bytes("#!/bin/sh\n"), { mode: "executable" });
+    change.putFile("to-a", bytes("src/a.txt"), { mode: "link" });
+  });
+  const newest = await store.snapshot("task");
+  assert.deepEqual(await newest.keys("files"), ["run.sh", "src/a.txt", "to-a"]);
+  assert.deepEqual(await newest.read("files/src/a.txt"), bytes("text"));
+  await store.close();
+  // The program, where the tests find it, lays them out.
+  const program = process.env.TURNTREE_PROGRAM;
+  if (!program) return;
+  const out = `${path}-out`;
+  const child = spawn(program, ["--store", path, "restore", "task", "--to", out], { stdio: "ignore" });
+  assert.deepEqual(await once(child, "exit"), [0, null]);
+  assert.equal(statSync(join(out, "files/run.sh")).mode & 0o111, 0o111);
+  assert.equal(statSync(join(out, "files/src/a.txt")).mode & 0o111, 0);
+  assert.equal(readlinkSync(join(out, "files/to-a")), "src/a.txt");
+});
+
+test("a large journal is packed when the store is closed, also while something of it is held", async () => {
+  const packs = (place) => readdirSync(join(place, "packs")).filter((name) => name.endsWith(".pack"));
+  for (const maintain of [true, false]) {
+    const place = `${path}-${maintain}`;
+    const store = await Store.open(place, { maintain });
+    const content = randomBytes(5 << 20);
+    await store.transact("task", "much", (change) => change.put("kept", "a", content));
+    const held = await store.snapshot("task");
+    const closing = store.close();
+    assert.equal(store.closed, true, "closed as soon as it is asked to be");
+    await closing;
+    assert.equal(packs(place).length, maintain ? 1 : 0);
+    assert.ok(content.equals(await held.get("kept", "a")));
+    const again = await Store.open(place, { maintain: false });
+    assert.ok(content.equals(await (await again.snapshot("task")).get("kept", "a")));
+    await again.close();
+  }
 });
 
 test("more bytes than a blob may have are refused before they are copied", async () => {

@@ -15,6 +15,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 
 const SAYS = [
   "[ [ 'scratchpad/plan', 'changed' ] ]\nfast-forward\nmerge task/plan-b into task/main\nread the tests\n",
+  "encrypted\n",
   "[ 'user', 'assistant' ]\n",
   "[ { theme: 'dark' } ]\n",
   "message: { role: 'user', content: 'hi' }",

@@ -6,6 +6,7 @@ import type { BaseCheckpointSaver, BaseStore } from "@langchain/langgraph-checkp
 import { type Message, type PathChange, Snapshot, Store, Transaction, TurntreeError } from "turntree";
 import { loadChat, saveChat } from "turntree/ai";
 import { TurntreeSessionStore } from "turntree/claude";
+import { unwrap } from "turntree/keys";
 import { TurntreeSaver, TurntreeStore } from "turntree/langgraph";
 
 export async function primitives(): Promise<void> {
@@ -19,6 +20,11 @@ export async function primitives(): Promise<void> {
   const changes: PathChange[] = await store.diff("task", "task~1");
   const messages: Message[] = (await snapshot?.messages()) ?? [];
   for await (const one of store.log("task")) console.log(one.turn, content, changes, messages, result);
+  const key: Uint8Array = await unwrap("agents.turntree", { passphrase: "x" });
+  await Store.open("agents.turntree", { key });
+  store.begin("task").putFile("run.sh", content ?? new Uint8Array(), { mode: "executable" });
+  // @ts-expect-error: a file has one of three modes
+  store.begin("task").putFile("run.sh", new Uint8Array(), { mode: "folder" });
   // @ts-expect-error: content is bytes
   store.begin("task").put("kept", "a", "text");
   // @ts-expect-error: a store is opened

@@ -1,7 +1,5 @@
 //! Errors of the store as Python exceptions: one class a kind, all of them `turntree.Error`.
 
-use std::error::Error as _;
-
 use pyo3::exceptions::{
     PyException, PyLookupError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError,
 };
@@ -10,35 +8,24 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use turntree::{Error, ErrorKind};
 
-/// A class for each kind: its name, the kind as `Error.kind` says it, and what it means.
-const CLASSES: [(ErrorKind, &str, &str, &str); 12] = [
-    (ErrorKind::NotFound, "NotFound", "not-found", "What was named does not exist."),
-    (ErrorKind::Expired, "Expired", "expired", "The snapshot was dropped by retention."),
-    (ErrorKind::Redacted, "Redacted", "redacted", "The content was erased on purpose."),
-    (ErrorKind::Ambiguous, "Ambiguous", "ambiguous", "An abbreviation names more than one thing."),
-    (
-        ErrorKind::Conflict,
-        "Conflict",
-        "conflict",
-        "Somebody else was faster: read again, and retry.",
-    ),
-    (ErrorKind::Corrupt, "Corrupt", "corrupt", "Stored bytes do not verify."),
-    (ErrorKind::Locked, "Locked", "locked", "Another process holds what is needed."),
-    (ErrorKind::Unsupported, "Unsupported", "unsupported", "This build cannot do that."),
-    (ErrorKind::LimitExceeded, "LimitExceeded", "limit-exceeded", "A stated limit is exceeded."),
+/// A class for each kind: its name, and what it means.
+const CLASSES: [(ErrorKind, &str, &str); 12] = [
+    (ErrorKind::NotFound, "NotFound", "What was named does not exist."),
+    (ErrorKind::Expired, "Expired", "The snapshot was dropped by retention."),
+    (ErrorKind::Redacted, "Redacted", "The content was erased on purpose."),
+    (ErrorKind::Ambiguous, "Ambiguous", "An abbreviation names more than one thing."),
+    (ErrorKind::Conflict, "Conflict", "Somebody else was faster: read again, and retry."),
+    (ErrorKind::Corrupt, "Corrupt", "Stored bytes do not verify."),
+    (ErrorKind::Locked, "Locked", "Another process holds what is needed."),
+    (ErrorKind::Unsupported, "Unsupported", "This build cannot do that."),
+    (ErrorKind::LimitExceeded, "LimitExceeded", "A stated limit is exceeded."),
     (
         ErrorKind::InvalidInput,
         "InvalidInput",
-        "invalid-input",
         "An argument is not what was asked for, or a store or transaction is closed.",
     ),
-    (
-        ErrorKind::Encrypted,
-        "Encrypted",
-        "encrypted",
-        "The store is encrypted, with another key or none given.",
-    ),
-    (ErrorKind::Io, "StoreIOError", "io", "The operating system refused."),
+    (ErrorKind::Encrypted, "Encrypted", "The store is encrypted, with another key or none given."),
+    (ErrorKind::Io, "StoreIOError", "The operating system refused."),
 ];
 
 static BASE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
@@ -52,7 +39,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         new_class(py, "Error", "internal", "The base of every error of turntree.", &[&exception])?;
     module.add("Error", base.clone_ref(py))?;
     let mut classes = Vec::new();
-    for (kind, name, text, doc) in CLASSES {
+    for (kind, name, doc) in CLASSES {
         let beside = match kind {
             ErrorKind::NotFound | ErrorKind::Expired | ErrorKind::Redacted => {
                 Some(py.get_type::<PyLookupError>())
@@ -66,7 +53,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         };
         let mut bases = vec![base.bind(py)];
         bases.extend(&beside);
-        let class = new_class(py, name, text, doc, &bases)?;
+        let class = new_class(py, name, kind.name(), doc, &bases)?;
         module.add(name, class.clone_ref(py))?;
         classes.push((kind, class));
     }
@@ -92,13 +79,7 @@ fn new_class(
 
 /// The exception of an error, which says its causes too.
 pub(crate) fn raised(error: &Error) -> PyErr {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    of_kind(error.kind(), text)
+    of_kind(error.kind(), error.with_causes())
 }
 
 /// An exception of this kind.

@@ -14,7 +14,6 @@ use pyo3::prelude::*;
 /// The primitives of turntree.
 #[pymodule(gil_used = false)]
 fn _turntree(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    process::remember();
     error::add_to(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<store::Store>()?;

@@ -4,32 +4,21 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use turntree::local::in_this_process;
 use turntree::{Error, ErrorKind, Result};
 
 use crate::error::{internal, raised};
-
-/// The process that loaded the module.
-static LOADED_IN: OnceLock<u32> = OnceLock::new();
-
-/// Threads of a forked process: those of rayon stayed with its parent.
-static FORKED: OnceLock<std::result::Result<ThreadPool, String>> = OnceLock::new();
 
 /// How long work goes on before it is asked whether a signal came: short to a person.
 pub(crate) const BETWEEN_SIGNALS: Duration = Duration::from_millis(100);
 
 /// How long a lock is waited for that others hold for microseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Remembers which process this is.
-pub(crate) fn remember() {
-    let _ = LOADED_IN.set(std::process::id());
-}
 
 /// Does `work` while other threads of Python run.
 pub(crate) fn detached<T: Send>(
@@ -96,10 +85,10 @@ fn is_early(error: &Error, until: Instant) -> bool {
 }
 
 /// What work gave, or what it panicked with.
-pub(crate) type Caught<T> = thread::Result<Result<T>>;
+type Caught<T> = thread::Result<Result<T>>;
 
 /// Does `work` with threads that this process has, and catches its panics.
-pub(crate) fn caught<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Caught<T> {
+fn caught<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Caught<T> {
     catch_unwind(AssertUnwindSafe(|| in_this_process(work)))
 }
 
@@ -108,18 +97,6 @@ fn returned<T>(outcome: Caught<T>) -> PyResult<T> {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(raised(&error)),
         Err(panic) => Err(internal(format!("turntree failed: {}", said(&*panic)))),
-    }
-}
-
-/// Does `work` with threads that this process has.
-pub(crate) fn in_this_process<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    if LOADED_IN.get() == Some(&std::process::id()) {
-        return work();
-    }
-    let build = || ThreadPoolBuilder::new().build().map_err(|error| error.to_string());
-    match FORKED.get_or_init(build) {
-        Ok(pool) => pool.install(work),
-        Err(error) => Err(Error::io("start threads", std::io::Error::other(error.clone()))),
     }
 }
 

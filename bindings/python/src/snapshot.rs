@@ -202,18 +202,11 @@ impl Snapshot {
         older: &Self,
     ) -> PyResult<Vec<(String, &'static str)>> {
         let found = detached(py, || self.inner.changes_since(&older.inner))?;
-        let kind = |change: &local::EntryChange| match (change.before, change.after) {
-            (false, _) => "added",
-            (true, false) => "removed",
-            (true, true) => "changed",
+        let change = |change: local::EntryChange| {
+            let kind = change.kind();
+            (change.path, kind)
         };
-        Ok(found
-            .into_iter()
-            .map(|change| {
-                let kind = kind(&change);
-                (change.path, kind)
-            })
-            .collect())
+        Ok(found.into_iter().map(change).collect())
     }
 
     fn __repr__(&self) -> String {

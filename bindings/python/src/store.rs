@@ -1,34 +1,25 @@
 //! A store: opened and closed, its sessions, their history, and what is done to whole branches.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use turntree::local::{Change, Repo, open_with, random_bytes};
-use turntree::maintenance::{Policy, Purpose, Scope, auto, collect, remove_policy, set_policy};
-use turntree::object::{ObjectId, Time};
-use turntree::repo::{BranchName, MergeKind, Signature};
-use turntree::store::{OpenOptions, StoreKeys, Tier};
+use turntree::local::{Host, HostOptions, Repo, Retention};
+use turntree::object::ObjectId;
+use turntree::repo::BranchName;
+use turntree::store::StoreKeys;
 use turntree::{Error, ErrorKind};
 
-use crate::error::{of_kind, raised};
-use crate::process::{
-    BETWEEN_SIGNALS, caught, detached, in_this_process, interruptibly, patiently,
-};
+use crate::error::raised;
+use crate::process::{BETWEEN_SIGNALS, detached, interruptibly, patiently};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
 /// Snapshots that a walk through history reads at once.
 const LOG_PAGE: usize = 64;
-
-/// Bytes of the journal from which closing a store packs it: half of what is worth it meanwhile.
-const CLOSING_BYTES: u64 = auto::DUE_BYTES / 2;
-
-const MICROS_PER_SECOND: f64 = 1e6;
 
 /// The tip that a branch must still have when a change of it is committed.
 #[derive(Debug, Clone)]
@@ -50,141 +41,9 @@ impl<'py> FromPyObject<'_, 'py> for Expect {
     }
 }
 
-/// What a store and its transactions have in common.
-pub(crate) struct Shared {
-    path: PathBuf,
-    actor: String,
-    maintains: bool,
-    /// What opens it, if it is encrypted.
-    keys: Option<StoreKeys>,
-    state: Mutex<State>,
-}
-
-struct State {
-    /// The process that opened the handle.
-    process: u32,
-    /// `None` once the store is closed.
-    repo: Option<Repo>,
-    maintenance: Option<JoinHandle<()>>,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn open(&self) -> turntree::Result<Repo> {
-        let options =
-            OpenOptions { lock_timeout: BETWEEN_SIGNALS, ..OpenOptions::new(random_bytes()) };
-        let opened = open_with(&self.path, self.keys, options)?;
-        Ok(Repo::from(opened).acting_as(self.actor.clone()))
-    }
-
-    fn open_or_create(&self) -> turntree::Result<Repo> {
-        match self.open() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                drop(Repo::open_or_create(&self.path)?);
-                self.open()
-            }
-            opened => opened,
-        }
-    }
-
-    /// The handle of this process. One that came with a fork is left alone, since its locks are its
-    /// parent's, and the store is opened anew.
-    pub(crate) fn repo(&self) -> PyResult<Repo> {
-        let mut state = self.lock();
-        if state.repo.is_some() && state.process != std::process::id() {
-            let own = self.open().map_err(|error| raised(&error))?;
-            std::mem::forget(state.repo.replace(own));
-            std::mem::forget(state.maintenance.take());
-            state.process = std::process::id();
-        }
-        state.repo.clone().ok_or_else(|| {
-            let text = format!("the store {} is closed", self.path.display());
-            of_kind(ErrorKind::InvalidInput, text)
-        })
-    }
-
-    pub(crate) fn resolve(&self, py: Python<'_>, revision: &str) -> PyResult<ObjectId> {
-        let repo = self.repo()?;
-        detached(py, || resolve(&repo, revision))
-    }
-
-    pub(crate) fn commit(
-        &self,
-        py: Python<'_>,
-        change: &Change,
-        message: &str,
-    ) -> PyResult<Vec<(BranchName, Option<ObjectId>)>> {
-        let tips = patiently(py, || change.commit(message))?;
-        self.maintain();
-        Ok(tips)
-    }
-
-    /// Gives the handle back, and packs the journal if it has enough for that: what this handle wrote
-    /// could not be packed while it was open.
-    fn leave(&self, repo: Repo) -> turntree::Result<()> {
-        let is_worth_it = repo.repository().store().summary()?.journal_bytes >= CLOSING_BYTES;
-        drop(repo);
-        if self.maintains && is_worth_it {
-            let repo = self.open()?;
-            collect(repo.repository(), Purpose::Step, &stamp("maintenance"), &mut |_| ())?;
-        }
-        Ok(())
-    }
-
-    /// Packs on a thread of its own what the journal has too much of.
-    fn maintain(&self) {
-        let Ok(repo) = self.repo() else { return };
-        if !self.maintains || !auto::is_due(repo.repository()).unwrap_or(false) {
-            return;
-        }
-        let mut state = self.lock();
-        if state.maintenance.as_ref().is_some_and(|thread| !thread.is_finished()) {
-            return;
-        }
-        let work = move || {
-            // What fails here is tried again after the next commit; the store is as it was.
-            let step = || auto::step(repo.repository(), &stamp("maintenance"));
-            let _ = in_this_process(step);
-        };
-        state.maintenance = std::thread::Builder::new().spawn(work).ok();
-    }
-}
-
-fn stamp(actor: &str) -> Signature {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let micros = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
-    Signature { time: Time { micros, offset_minutes: 0 }, actor: actor.to_owned() }
-}
-
-/// The commit of a revision. An id is looked for in what is known first.
-fn resolve(repo: &Repo, revision: &str) -> turntree::Result<ObjectId> {
-    if let Ok(id) = revision.parse::<ObjectId>()
-        && repo.repository().commit(&id).is_ok()
-    {
-        return Ok(id);
-    }
-    repo.refresh()?;
-    let found = repo.repository().resolve(revision)?;
-    match found.path {
-        None => Ok(found.commit),
-        Some(_) => Err(Error::invalid(format!("'{revision}' names an entry, not a snapshot"))),
-    }
-}
-
-fn tip(repo: &Repo, branch: &BranchName) -> turntree::Result<Option<ObjectId>> {
-    repo.refresh()?;
-    Ok(repo.repository().tip(branch))
-}
-
-fn keys_of(text: &[u8]) -> PyResult<StoreKeys> {
-    let keys = std::str::from_utf8(text).ok().and_then(StoreKeys::from_text);
-    keys.ok_or_else(|| {
-        let text = "the key is none of a store: expected what was unwrapped of keys/NAME.age";
-        of_kind(ErrorKind::InvalidInput, text.to_owned())
-    })
+/// The handle of a host, in this process.
+pub(crate) fn repo_of(host: &Host) -> PyResult<Repo> {
+    host.repo().map_err(|error| raised(&error))
 }
 
 fn branch_name(name: &str) -> PyResult<BranchName> {
@@ -201,12 +60,12 @@ fn branch_name(name: &str) -> PyResult<BranchName> {
 /// another one, ``Encrypted`` is raised.
 #[pyclass(frozen, module = "turntree", weakref)]
 pub(crate) struct Store {
-    shared: Arc<Shared>,
+    host: Arc<Host>,
 }
 
 impl Store {
     fn repo(&self) -> PyResult<Repo> {
-        self.shared.repo()
+        repo_of(&self.host)
     }
 }
 
@@ -224,55 +83,34 @@ impl Store {
         maintain: bool,
         key: Option<&[u8]>,
     ) -> PyResult<Self> {
-        let state = State { process: std::process::id(), repo: None, maintenance: None };
-        let shared = Shared {
-            // A later change of the working directory is not to lead elsewhere.
-            path: std::path::absolute(&path).unwrap_or(path),
+        let options = HostOptions {
             actor: actor.to_owned(),
-            maintains: maintain,
-            keys: key.map(keys_of).transpose()?,
-            state: Mutex::new(state),
+            create,
+            maintain,
+            keys: key.map(StoreKeys::parse).transpose().map_err(|error| raised(&error))?,
+            lock_timeout: BETWEEN_SIGNALS,
         };
-        let repo = detached(py, || match create {
-            true => shared.open_or_create(),
-            false => shared.open(),
-        })?;
-        shared.lock().repo = Some(repo);
-        Ok(Self { shared: Arc::new(shared) })
+        let host = detached(py, || Host::open(path, options))?;
+        Ok(Self { host: Arc::new(host) })
     }
 
     /// The directory.
     #[getter]
     fn path(&self) -> &Path {
-        &self.shared.path
+        self.host.dir()
     }
 
     /// Whether it was closed.
     #[getter]
     fn closed(&self) -> bool {
-        self.shared.lock().repo.is_none()
+        self.host.is_closed()
     }
 
     /// Closes the store. Everything that was committed is durable already. With ``maintain``, a journal of
     /// 4 MiB and more is packed now, which takes some tenths of a second.
     fn close(&self, py: Python<'_>) {
-        let mut state = self.shared.lock();
-        let (repo, thread) = (state.repo.take(), state.maintenance.take());
-        let is_own = state.process == std::process::id();
-        drop(state);
-        if !is_own {
-            std::mem::forget((repo, thread));
-            return;
-        }
-        py.detach(move || {
-            if let Some(thread) = thread {
-                let _ = thread.join();
-            }
-            if let Some(repo) = repo {
-                // What fails here is tried again by others; the store is as it was.
-                let _ = caught(|| self.shared.leave(repo));
-            }
-        });
+        let closing = self.host.close();
+        py.detach(|| drop(catch_unwind(AssertUnwindSafe(|| closing.finish()))));
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -292,7 +130,7 @@ impl Store {
     }
 
     fn __repr__(&self) -> String {
-        format!("<turntree.Store {}>", self.shared.path.display())
+        format!("<turntree.Store {}>", self.host.dir().display())
     }
 
     /// The sessions that have a snapshot, in order of names.
@@ -320,7 +158,10 @@ impl Store {
     /// branch ``main``.
     fn tip(&self, py: Python<'_>, branch: &str) -> PyResult<Option<String>> {
         let (repo, branch) = (self.repo()?, branch_name(branch)?);
-        let found = detached(py, || tip(&repo, &branch))?;
+        let found = detached(py, || {
+            repo.refresh()?;
+            Ok(repo.repository().tip(&branch))
+        })?;
         Ok(found.map(|id| id.to_string()))
     }
 
@@ -328,7 +169,7 @@ impl Store {
     fn snapshot(&self, py: Python<'_>, revision: &str) -> PyResult<Snapshot> {
         let repo = self.repo()?;
         let inner = detached(py, || {
-            let id = resolve(&repo, revision)?;
+            let id = repo.resolve(revision)?;
             repo.snapshot(&id.to_string())
         })?;
         Ok(Snapshot { inner })
@@ -351,13 +192,13 @@ impl Store {
     #[pyo3(signature = (branch, message="", *, expect=Expect::Any))]
     fn begin(&self, branch: &str, message: &str, expect: Expect) -> PyResult<Transaction> {
         let (change, branch) = (self.repo()?.change(), branch_name(branch)?);
-        Transaction::begin(Arc::clone(&self.shared), change, branch, message.to_owned(), expect)
+        Transaction::begin(Arc::clone(&self.host), change, branch, message.to_owned(), expect)
     }
 
     /// Begins a branch, of any session, at a snapshot. Copies nothing. Returns the id.
     fn fork(&self, py: Python<'_>, branch: &str, revision: &str) -> PyResult<String> {
         let (repo, name) = (self.repo()?, branch_name(branch)?);
-        let at = self.shared.resolve(py, revision)?;
+        let at = detached(py, || repo.resolve(revision))?;
         let mut change = repo.change();
         change.on(&name).expect(None).go_on_from(at);
         patiently(py, || change.commit(&format!("fork {name}")))?;
@@ -366,9 +207,10 @@ impl Store {
 
     /// The snapshots from a revision back, newest first, read as they are asked for.
     fn log(&self, py: Python<'_>, revision: &str) -> PyResult<Log> {
-        let at = self.shared.resolve(py, revision)?;
+        let repo = self.repo()?;
+        let at = detached(py, || repo.resolve(revision))?;
         let walk = Walk { read: VecDeque::new(), next: Some(at) };
-        Ok(Log { store: Arc::clone(&self.shared), walk: Mutex::new(walk) })
+        Ok(Log { host: Arc::clone(&self.host), walk: Mutex::new(walk) })
     }
 
     /// What changed between two revisions: paths of entries, and how.
@@ -384,12 +226,7 @@ impl Store {
             repo.refresh()?;
             repo.session(into)?.merge(&repo.session(theirs)?)
         })?;
-        let kind = match outcome.kind {
-            MergeKind::UpToDate => "up-to-date",
-            MergeKind::FastForward => "fast-forward",
-            MergeKind::Merged => "merged",
-        };
-        let id = outcome.snapshot.id().to_string();
+        let (id, kind) = (outcome.snapshot.id().to_string(), outcome.kind.name());
         Ok(MergeOutcome { id, kind, conflicts: outcome.conflicts })
     }
 
@@ -418,13 +255,7 @@ impl Store {
         branch_name(session)?;
         patiently(py, || {
             repo.refresh()?;
-            let branches = repo.session(session)?.branches();
-            let mut change = repo.change();
-            for branch in &branches {
-                change.on(branch.branch()).delete();
-            }
-            change.commit(&format!("delete {session}"))?;
-            Ok(!branches.is_empty())
+            repo.session(session)?.delete()
         })
     }
 
@@ -441,17 +272,8 @@ impl Store {
         budget_bytes: Option<u64>,
     ) -> PyResult<()> {
         let repo = self.repo()?;
-        let scope = session.map_or(Scope::Default, Scope::Session);
-        let keep_within = seconds.map(micros).transpose()?;
-        let rules = Policy { keep_last: turns, keep_within, budget_bytes, ..Policy::default() };
-        patiently(py, || {
-            let mut change = repo.repository().begin();
-            match rules == Policy::default() {
-                true => remove_policy(&mut change, scope)?,
-                false => set_policy(&mut change, scope, &rules)?,
-            }
-            change.commit(&stamp(&self.shared.actor), "retention").map(drop)
-        })
+        let rules = Retention { turns, seconds, budget_bytes };
+        patiently(py, || repo.retain(session, &rules))
     }
 
     /// Applies retention and frees what nothing leads to; with ``repack``, also compresses everything
@@ -459,17 +281,8 @@ impl Store {
     /// goes on to its end, or stops with the process and harms nothing.
     #[pyo3(signature = (*, repack=false))]
     fn collect<'py>(&self, py: Python<'py>, repack: bool) -> PyResult<Bound<'py, PyDict>> {
-        let (repo, actor) = (self.repo()?, self.shared.actor.clone());
-        let done = interruptibly(py, move || {
-            let stamp = stamp(&actor);
-            let mut done = collect(repo.repository(), Purpose::Gc, &stamp, &mut |_| ())?;
-            if repack {
-                let purpose = Purpose::Repack(Tier::Compacted);
-                let packed = collect(repo.repository(), purpose, &stamp, &mut |_| ())?;
-                done.written_bytes += packed.written_bytes;
-            }
-            Ok(done)
-        })?;
+        let repo = self.repo()?;
+        let done = interruptibly(py, move || repo.collect(repack))?;
         let report = PyDict::new(py);
         report.set_item("expired_turns", done.expired_turns)?;
         report.set_item("freed_objects", done.freed.objects)?;
@@ -477,16 +290,6 @@ impl Store {
         report.set_item("written_bytes", done.written_bytes)?;
         Ok(report)
     }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "bounds are checked before")]
-fn micros(seconds: f64) -> PyResult<i64> {
-    let micros = seconds * MICROS_PER_SECOND;
-    if !(0.0..1e18).contains(&micros) {
-        let text = format!("{seconds} is no number of seconds from now back");
-        return Err(of_kind(ErrorKind::InvalidInput, text));
-    }
-    Ok(micros as i64)
 }
 
 /// The outcome of a merge.
@@ -503,7 +306,7 @@ pub(crate) struct MergeOutcome {
 /// Snapshots from a revision back, newest first. Those that expired are passed over.
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct Log {
-    store: Arc<Shared>,
+    host: Arc<Host>,
     walk: Mutex<Walk>,
 }
 
@@ -519,7 +322,7 @@ impl Log {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Snapshot>> {
-        let repo = self.store.repo()?;
+        let repo = repo_of(&self.host)?;
         let found = detached(py, || {
             let mut walk = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
             walk.step(&repo).transpose()

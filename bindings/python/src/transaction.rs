@@ -5,19 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use turntree::context::{FileMode, Role};
-use turntree::local::{BranchChange, Change};
+use turntree::local::{BranchChange, Change, Host};
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
 use turntree::{Error, ErrorKind};
 
 use crate::error::{of_kind, raised};
-use crate::store::{Expect, Shared};
+use crate::process::{detached, patiently};
+use crate::store::{Expect, repo_of};
 
 /// A change of a branch that waits in memory. Leaving its ``with`` block commits it; an exception drops
 /// it. A branch that would stay the same gets no snapshot.
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct Transaction {
-    store: Arc<Shared>,
+    host: Arc<Host>,
     /// `None` once it was committed or dropped; shared by the branches of one change.
     change: Arc<Mutex<Option<Change>>>,
     branch: BranchName,
@@ -26,14 +27,14 @@ pub(crate) struct Transaction {
 
 impl Transaction {
     pub(crate) fn begin(
-        store: Arc<Shared>,
+        host: Arc<Host>,
         change: Change,
         branch: BranchName,
         message: String,
         expect: Expect,
     ) -> PyResult<Self> {
         let change = Arc::new(Mutex::new(Some(change)));
-        let begun = Self { store, change, branch, message };
+        let begun = Self { host, change, branch, message };
         begun.expecting(expect)?;
         Ok(begun)
     }
@@ -77,8 +78,8 @@ impl Transaction {
     #[pyo3(signature = (branch, *, expect=Expect::Any))]
     fn on(&self, branch: &str, expect: Expect) -> PyResult<Self> {
         let branch = branch.parse().map_err(|error: Error| raised(&error))?;
-        let (store, change) = (Arc::clone(&self.store), Arc::clone(&self.change));
-        let other = Self { store, change, branch, message: self.message.clone() };
+        let (host, change) = (Arc::clone(&self.host), Arc::clone(&self.change));
+        let other = Self { host, change, branch, message: self.message.clone() };
         other.edit(|_| Ok(()))?;
         other.expecting(expect)?;
         Ok(other)
@@ -93,15 +94,7 @@ impl Transaction {
     /// its target.
     #[pyo3(signature = (path, content, *, mode="regular"))]
     fn put_file(&self, path: &str, content: &[u8], mode: &str) -> PyResult<()> {
-        let mode = match mode {
-            "regular" => FileMode::Regular,
-            "executable" => FileMode::Executable,
-            "link" => FileMode::Symlink,
-            _ => {
-                let text = format!("no mode '{mode}': expected regular, executable or link");
-                return Err(of_kind(ErrorKind::InvalidInput, text));
-            }
-        };
+        let mode = mode.parse::<FileMode>().map_err(|error| raised(&error))?;
         self.edit(|on| on.put_file(path, mode, Bytes::copy_from_slice(content)))
     }
 
@@ -161,7 +154,8 @@ impl Transaction {
 
     /// Makes the branch go on from a snapshot of any session, which is not copied.
     fn go_on_from(&self, py: Python<'_>, revision: &str) -> PyResult<()> {
-        let at = self.store.resolve(py, revision)?;
+        let repo = repo_of(&self.host)?;
+        let at = detached(py, || repo.resolve(revision))?;
         self.edit(|on| {
             on.go_on_from(at);
             Ok(())
@@ -188,10 +182,11 @@ impl Transaction {
     #[pyo3(signature = (message=None))]
     fn commit(&self, py: Python<'_>, message: Option<&str>) -> PyResult<Option<String>> {
         // Checked first, so that a change of a store that was closed is not lost silently.
-        self.store.repo()?;
+        repo_of(&self.host)?;
         let change = self.lock().take().ok_or_else(finished)?;
         let message = message.unwrap_or(&self.message);
-        let tips = self.store.commit(py, &change, message)?;
+        let tips = patiently(py, || change.commit(message))?;
+        self.host.maintain();
         let own = tips.into_iter().find(|(branch, _)| *branch == self.branch);
         Ok(own.and_then(|(_, tip)| tip).map(|tip| tip.to_string()))
     }

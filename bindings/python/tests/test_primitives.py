@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -312,6 +313,31 @@ def test_a_forked_process_goes_on_with_a_handle_of_its_own(store: turntree.Store
     put(store, "after", b"1")
     assert len(store.snapshot("task").list("log")) == 9500
     assert store.snapshot("task").keys("kept") == ["after", "parent"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_that_was_forked_from_a_forked_one_works(path: Path) -> None:
+    store = turntree.Store(path)
+
+    def fork_and_write(name: str, then: Callable[[], int]) -> int:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                signal.alarm(100)  # Waits for no threads of its parent for ever.
+                with store.begin("task") as change:
+                    for number in range(9000):
+                        change.push("log", b"%s %d" % (name.encode(), number))
+                code = then()
+            finally:
+                os._exit(code)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    put(store, "parent", b"1")
+    assert fork_and_write("child", lambda: fork_and_write("grandchild", lambda: 0)) == 0
+    assert store.snapshot("task").count("log") == 18_000
+    store.close()
 
 
 def test_the_stubs_say_what_help_says() -> None:

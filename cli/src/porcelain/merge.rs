@@ -231,11 +231,7 @@ impl MergeOutcome<'_> {
             .collect();
         let is_there = !dry_run || staged.kind == MergeKind::UpToDate;
         json::Merged {
-            kind: match staged.kind {
-                MergeKind::UpToDate => "up-to-date",
-                MergeKind::FastForward => "fast-forward",
-                MergeKind::Merged => "merged",
-            },
+            kind: staged.kind.name(),
             dry_run,
             session: request.into.session().to_owned(),
             branch: request.into.branch().to_owned(),

@@ -13,13 +13,12 @@ use crate::porcelain::lessons::Add;
 use crate::porcelain::lessons::fields::LessonFields;
 use crate::porcelain::lessons::target::{LessonBranch, LessonChange};
 use crate::porcelain::rewind::{RewindRun, part, unknown_workspace};
-use crate::view::error::{Failure, Result};
+use crate::view::error::{Failure, Result, SNAPSHOT_EXPIRED};
 use crate::view::json;
 use crate::view::render::{ID_DIGITS, count};
 
-/// Names of failures in open-codesign.
+/// The name of a failure in open-codesign.
 const NO_SNAPSHOT: &str = "no_snapshot";
-const SNAPSHOT_EXPIRED: &str = "snapshot_expired";
 
 /// The turn to go back to.
 #[derive(Debug, Clone, Copy)]

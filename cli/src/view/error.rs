@@ -15,6 +15,9 @@ use crate::view::output::stderr_line;
 /// Characters of a message that programs are told.
 const MESSAGE_CHARS: usize = 2000;
 
+/// What open-codesign calls a turn that is not available, and so does `--json`.
+pub(crate) const SNAPSHOT_EXPIRED: &str = "snapshot_expired";
+
 /// The exit code of the program. The numbers are a promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -321,19 +324,8 @@ impl<'a> Report<'a> {
 /// The kind of an error as `--json` names it.
 fn name(kind: ErrorKind) -> &'static str {
     match kind {
-        ErrorKind::NotFound => "not-found",
-        ErrorKind::Expired => "snapshot_expired",
-        ErrorKind::Redacted => "redacted",
-        ErrorKind::Ambiguous => "ambiguous",
-        ErrorKind::Conflict => "conflict",
-        ErrorKind::Corrupt => "corrupt",
-        ErrorKind::Locked => "locked",
-        ErrorKind::Unsupported => "unsupported",
-        ErrorKind::LimitExceeded => "limit-exceeded",
-        ErrorKind::InvalidInput => "invalid-input",
-        ErrorKind::Encrypted => "encrypted",
-        ErrorKind::Io => "io",
-        _ => "internal",
+        ErrorKind::Expired => SNAPSHOT_EXPIRED,
+        kind => kind.name(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! gives them meaning. Specified in `format-spec/context.md`.
 
 use std::fmt;
+use std::str::FromStr;
 
 use bytes::Bytes;
 
@@ -179,6 +180,22 @@ pub enum FileMode {
     Symlink = 2,
 }
 
+impl FromStr for FileMode {
+    type Err = Error;
+
+    /// Reads `regular`, `executable` or `link`.
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "regular" => Ok(Self::Regular),
+            "executable" => Ok(Self::Executable),
+            "link" => Ok(Self::Symlink),
+            _ => Err(Error::invalid(format!(
+                "no mode '{name}': expected regular, executable or link"
+            ))),
+        }
+    }
+}
+
 /// An entry of the `files` section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEntry {
@@ -288,6 +305,13 @@ mod tests {
         assert!(FileEntry::from_item(&message.to_item().unwrap()).is_err());
         assert!(MessageEntry::from_item(&blob_item(blob, vec![])).is_err());
         assert!(SourceEntry::from_item(&blob_item(blob, vec![9])).is_err());
+    }
+
+    #[test]
+    fn a_mode_is_read_by_its_name_alone() {
+        assert_eq!("executable".parse::<FileMode>().unwrap(), FileMode::Executable);
+        assert_eq!("link".parse::<FileMode>().unwrap(), FileMode::Symlink);
+        assert!("Regular".parse::<FileMode>().is_err());
     }
 
     #[test]

@@ -49,6 +49,8 @@
 mod change;
 mod checkout;
 mod formats;
+mod host;
+mod process;
 mod records;
 mod rewind;
 mod search;
@@ -56,6 +58,7 @@ mod session;
 mod snapshot;
 mod system;
 mod turn;
+mod upkeep;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,6 +66,8 @@ use std::sync::Arc;
 pub use self::change::{BranchChange, Change};
 pub use self::checkout::{Checkout, CheckoutPlan};
 pub use self::formats::MessageFormats;
+pub use self::host::{Closing, Host, HostOptions};
+pub use self::process::in_this_process;
 pub use self::records::Scan;
 pub use self::rewind::{Rewind, RewindPlan};
 pub use self::search::Match;
@@ -72,7 +77,9 @@ pub use self::system::{
     create_repository, open_encrypted, open_repository, open_with, random_bytes,
 };
 pub use self::turn::Turn;
+pub use self::upkeep::Retention;
 use crate::error::{Error, ErrorKind, Result};
+use crate::object::ObjectId;
 use crate::repo::{BranchName, OperationEntry, Repository, Signature};
 use crate::store::StoreKeys;
 use crate::workspace::{CaptureOptions, prepare_undo};
@@ -191,6 +198,25 @@ impl Repo {
         Snapshot::read(self, self.inner.resolve(revision)?.commit)
     }
 
+    /// Returns the commit at a revision, in what other handles and processes have committed too. An id is
+    /// looked for in what this handle knows first, which reads nothing else.
+    ///
+    /// # Errors
+    /// As for [`Repo::snapshot`] and [`Repo::refresh`], and `InvalidInput` for the path of an entry.
+    pub fn resolve(&self, revision: &str) -> Result<ObjectId> {
+        if let Ok(id) = revision.parse::<ObjectId>()
+            && self.inner.commit(&id).is_ok()
+        {
+            return Ok(id);
+        }
+        self.refresh()?;
+        let found = self.inner.resolve(revision)?;
+        match found.path {
+            None => Ok(found.commit),
+            Some(_) => Err(Error::invalid(format!("'{revision}' names an entry, not a snapshot"))),
+        }
+    }
+
     /// Takes back the newest operation of this handle's actor, with the files that it moved in a
     /// workspace. Returns what was undone, in words; `None` when there is nothing to undo.
     ///
@@ -232,8 +258,9 @@ impl Repo {
         Ok(said)
     }
 
-    /// Returns the signature of an operation made now.
-    fn stamp(&self) -> Signature {
+    /// Returns the signature of an operation that this handle's actor makes now.
+    #[must_use]
+    pub fn stamp(&self) -> Signature {
         Signature { time: system::now(), actor: self.actor.clone() }
     }
 

@@ -129,6 +129,21 @@ impl Session {
         Ok(MergeOutcome { snapshot, kind: merge.kind, conflicts })
     }
 
+    /// Deletes the session with all of its branches, as one operation. Returns whether it was there. What
+    /// only it led to goes with a collection, once no undo can want it.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn delete(&self) -> Result<bool> {
+        let branches = self.branches();
+        let mut change = self.repo.change();
+        for branch in &branches {
+            change.on(&branch.branch).delete();
+        }
+        change.commit(&format!("delete {}", self.name()))?;
+        Ok(!branches.is_empty())
+    }
+
     /// Begins to plan a way back on this branch, which one undo takes back.
     pub fn rewind(&self) -> Rewind<'_> {
         Rewind::new(&self.repo, &self.branch)

@@ -46,6 +46,18 @@ pub struct EntryChange {
     pub after: bool,
 }
 
+impl EntryChange {
+    /// Returns what happened to it: `added`, `removed` or `changed`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match (self.before, self.after) {
+            (false, _) => "added",
+            (true, false) => "removed",
+            (true, true) => "changed",
+        }
+    }
+}
+
 impl Snapshot {
     pub(super) fn read(repo: &Repo, id: ObjectId) -> Result<Self> {
         let (commit, context) = (repo.inner.commit(&id)?, repo.inner.context(&id)?);

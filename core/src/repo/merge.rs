@@ -69,6 +69,18 @@ pub enum MergeKind {
     Merged,
 }
 
+impl MergeKind {
+    /// Returns its name, in lower case.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::UpToDate => "up-to-date",
+            Self::FastForward => "fast-forward",
+            Self::Merged => "merged",
+        }
+    }
+}
+
 /// A merge, or a pick, as it is staged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeReport {

@@ -122,6 +122,16 @@ impl StoreKeys {
         newest.map(|newest| Self { newest, previous })
     }
 
+    /// The keys in what was unwrapped and handed over by somebody.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it is no text of keys. What it is instead is not told.
+    pub fn parse(unwrapped: &[u8]) -> Result<Self> {
+        let keys = std::str::from_utf8(unwrapped).ok().and_then(Self::from_text);
+        let wrong = "the key is none of a store: expected what was unwrapped of keys/NAME.age";
+        keys.ok_or_else(|| Error::invalid(wrong))
+    }
+
     /// Each of the keys that a store may have: a rotation that did not come to its end has wrapped both
     /// already, or still.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = Self> {
@@ -308,4 +318,22 @@ pub(crate) fn decipher(keys: &StoreKeys, bytes: &[u8]) -> Option<Vec<u8>> {
     let mut content = content.to_vec();
     FileCipher::of_head(keys, head)?.apply(&mut content, 0).ok()?;
     Some(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_come_back_from_their_text_and_nothing_else_is_taken_for_them() {
+        let [newest, previous] = [1, 2].map(|byte| StoreKey::new([byte; STORE_KEY_BYTES]));
+        for keys in [newest.into(), StoreKeys { newest, previous: Some(previous) }] {
+            assert_eq!(StoreKeys::parse(keys.to_text().as_bytes()).unwrap(), keys);
+        }
+        for other in [&b""[..], b"\xff", b"AGE-SECRET-KEY-1", b"turntree store key, version 1\n"] {
+            let refused = StoreKeys::parse(other).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+            assert!(!refused.to_string().contains("SECRET"), "what it was is not told");
+        }
+    }
 }

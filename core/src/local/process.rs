@@ -1,0 +1,61 @@
+//! Work in processes that were forked: their parent's threads stayed with their parent.
+
+use std::mem;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::error::{Error, Result};
+
+/// The process whose work has the threads that are everybody's.
+static FIRST: OnceLock<u32> = OnceLock::new();
+
+/// The threads of a forked process, with its id: a process that it forks has none of them either.
+static OWN: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
+
+/// Does `work` with threads that this process has: a fork leaves those of its parent behind, and work
+/// that is divided among them would wait for ever. A program that may fork does all of its work this
+/// way; in the process of the first call it costs nothing.
+///
+/// # Errors
+/// Those of the work, and `Io` when threads cannot be started.
+pub fn in_this_process<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let process = std::process::id();
+    if *FIRST.get_or_init(|| process) == process {
+        return work();
+    }
+    own_threads(process)?.install(work)
+}
+
+fn own_threads(process: u32) -> Result<Arc<ThreadPool>> {
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((of, threads)) = &*own
+        && *of == process
+    {
+        return Ok(Arc::clone(threads));
+    }
+    let started = ThreadPoolBuilder::new().build();
+    let threads = Arc::new(
+        started.map_err(|error| Error::io("start threads", std::io::Error::other(error)))?,
+    );
+    // Those of the parent are not ended from here.
+    mem::forget(own.replace((process, Arc::clone(&threads))));
+    Ok(threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_done_with_threads_of_the_process_and_its_errors_come_back() {
+        assert_eq!(in_this_process(|| Ok(1)).unwrap(), 1);
+        assert!(in_this_process(|| Err::<(), _>(Error::not_found("x"))).is_err());
+        let forked = own_threads(u32::MAX).unwrap();
+        let sum = forked.install(|| rayon::join(|| 1, || 2));
+        assert_eq!(sum, (1, 2));
+        assert!(Arc::ptr_eq(&forked, &own_threads(u32::MAX).unwrap()), "started once");
+        let again = own_threads(u32::MAX - 1).unwrap();
+        assert!(!Arc::ptr_eq(&forked, &again), "a process that was forked again has its own");
+    }
+}

@@ -1,0 +1,102 @@
+//! What a store keeps, and the collections that take effect of it.
+
+use super::Repo;
+use crate::error::{Error, Result};
+use crate::maintenance::{Collected, Policy, Purpose, Scope, collect, remove_policy, set_policy};
+use crate::store::Tier;
+
+const MICROS_PER_SECOND: f64 = 1e6;
+
+/// What a session keeps: everything, without a rule.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Retention {
+    /// The newest turns, so many of them.
+    pub turns: Option<u64>,
+    /// Turns that are not older than so many seconds.
+    pub seconds: Option<f64>,
+    /// As many turns as fit into so many bytes.
+    pub budget_bytes: Option<u64>,
+}
+
+impl Repo {
+    /// Sets what a session keeps, or, for `None`, every session without rules of its own. Takes effect
+    /// with collections.
+    ///
+    /// # Errors
+    /// `InvalidInput` for rules or a name that cannot be, and those of writing.
+    pub fn retain(&self, session: Option<&str>, rules: &Retention) -> Result<()> {
+        let Retention { turns, seconds, budget_bytes } = *rules;
+        let keep_within = seconds.map(micros).transpose()?;
+        let policy = Policy { keep_last: turns, keep_within, budget_bytes, ..Policy::default() };
+        let scope = session.map_or(Scope::Default, Scope::Session);
+        let mut change = self.inner.begin();
+        match policy == Policy::default() {
+            true => remove_policy(&mut change, scope)?,
+            false => set_policy(&mut change, scope, &policy)?,
+        }
+        change.commit(&self.stamp(), "retention").map(drop)
+    }
+
+    /// Applies retention and frees what nothing leads to; with `repack` everything is compressed anew
+    /// after that. Others read and write meanwhile. Costs a walk through the store, and the time of
+    /// writing what stays.
+    ///
+    /// # Errors
+    /// `Locked` while another collection goes on, `Corrupt` when the store is damaged, `Io` when the
+    /// system refuses. The store is as it was then.
+    pub fn collect(&self, repack: bool) -> Result<Collected> {
+        let stamp = self.stamp();
+        let mut done = collect(&self.inner, Purpose::Gc, &stamp, &mut |_| ())?;
+        if repack {
+            let purpose = Purpose::Repack(Tier::Compacted);
+            done.written_bytes += collect(&self.inner, purpose, &stamp, &mut |_| ())?.written_bytes;
+        }
+        Ok(done)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "bounds are checked before")]
+fn micros(seconds: f64) -> Result<i64> {
+    let micros = seconds * MICROS_PER_SECOND;
+    match (0.0..1e18).contains(&micros) {
+        true => Ok(micros as i64),
+        false => Err(Error::invalid(format!("{seconds} is no number of seconds from now back"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::maintenance::Policies;
+
+    #[test]
+    fn a_session_keeps_what_it_is_told_to_until_it_is_told_otherwise() {
+        let folder = tempfile::tempdir().unwrap();
+        let repo = Repo::create(folder.path().join("s")).unwrap();
+        let session = repo.session("task").unwrap();
+        for turn in 0..2 {
+            let mut next = session.turn().unwrap();
+            next.set("scratchpad/plan", turn.to_string()).unwrap();
+            next.commit("turn").unwrap();
+        }
+        let rules = Retention { turns: Some(9), seconds: Some(1.5), ..Retention::default() };
+        repo.retain(Some("task"), &rules).unwrap();
+        let policies = || {
+            let store = repo.repository().store();
+            Policies::load(store, &store.refs()).unwrap()
+        };
+        let kept = policies().of("task").map(|policy| (policy.keep_last, policy.keep_within));
+        assert_eq!(kept, Some((Some(9), Some(1_500_000))));
+        assert_eq!(policies().of("other"), None);
+        repo.retain(Some("task"), &Retention::default()).unwrap();
+        assert_eq!(policies().of("task"), None);
+        assert!(repo.collect(true).unwrap().written_bytes > 0);
+        assert_eq!(session.history().unwrap().count(), 2);
+        for seconds in [-1.0, f64::NAN, f64::INFINITY, 1e13] {
+            let rules = Retention { seconds: Some(seconds), ..Retention::default() };
+            let refused = repo.retain(None, &rules).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{seconds}");
+        }
+    }
+}

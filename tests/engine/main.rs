@@ -34,6 +34,7 @@ mod redact;
 mod redactions;
 mod remote;
 mod remote_folder;
+mod remote_lazy;
 mod remote_model;
 mod repair;
 mod retention;

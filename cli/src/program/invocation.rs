@@ -23,7 +23,7 @@ use turntree_exchange::{SecretFilter, find_session};
 use crate::program::global::{Global, STORE_DIR, store_of_environment};
 use crate::program::here::Here;
 use crate::program::incoming::tell;
-use crate::program::store_keys;
+use crate::program::{buckets, store_keys};
 use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Failure, Hint, Result};
@@ -467,12 +467,14 @@ fn open_quietly(location: &Location) -> Result<Repository> {
         let missing = Error::not_found(format!("there is no store at {} ({found})", dir.display()));
         return Err(Failure::hinted(missing, no_store()));
     }
-    match open_repository(dir) {
-        Err(error) if error.kind() == ErrorKind::Encrypted => {
-            Ok(store_keys::unlock(dir, true)?.repo)
+    let repo = match open_repository(dir) {
+        Err(error) if error.kind() == ErrorKind::Encrypted => store_keys::unlock(dir, true)?.repo,
+        opened => {
+            opened.map_err(|error| denied(dir, error)).hint(ErrorKind::NotFound, no_store())?
         }
-        opened => opened.map_err(|error| denied(dir, error)).hint(ErrorKind::NotFound, no_store()),
-    }
+    };
+    buckets::attach(&repo);
+    Ok(repo)
 }
 
 /// Returns whether a store can be made at `dir`: nothing is there, or an empty directory, or an

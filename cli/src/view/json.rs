@@ -73,8 +73,8 @@ pub(crate) use self::payloads::{
 };
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, RedactionSource, Rewritten};
 pub(crate) use self::remotes::{
-    Cloned, Fetched, Pushed, RemoteBranch, RemoteChecked, RemoteRecord, RemoteRemoved, Remotes,
-    Synced,
+    Cloned, Fetched, FetchedWhole, Pushed, RemoteBranch, RemoteChecked, RemoteRecord,
+    RemoteRemoved, Remotes, Synced,
 };
 pub(crate) use self::restoration::{
     Intent, LEAVE, Restoration, RestoredPrompt, WorkspaceChanges, action, reason,

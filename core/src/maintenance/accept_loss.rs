@@ -40,7 +40,7 @@ pub(super) fn accept_losses(
     };
     let leads_on = |kind: &Kind| *kind != Kind::Blob;
     if !lost.values().any(leads_on) {
-        return KnownLosses { lost, kept: BTreeMap::new() };
+        return KnownLosses { lost, ..KnownLosses::default() };
     }
     let mut kept = known.kept;
     kept.retain(|id, _| !is_missing(id));
@@ -48,7 +48,7 @@ pub(super) fn accept_losses(
     if lost.iter().any(is_new) {
         kept.extend(unreached_tops(examination, &holes, now));
     }
-    KnownLosses { lost, kept }
+    KnownLosses { lost, kept, ..KnownLosses::default() }
 }
 
 /// Returns the tops of everything unreachable: no other unreachable object links to them.

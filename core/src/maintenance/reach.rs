@@ -426,7 +426,8 @@ impl<'a> Reach<'a> {
     }
 
     fn lose(&mut self, id: &ObjectId, kind: Kind, place: String, why: &str) {
-        if self.lost.insert(*id, kind).is_some() {
+        let is_elsewhere = self.holes.is_distant(id) && self.inventory.find(id).is_none();
+        if is_elsewhere || self.lost.insert(*id, kind).is_some() {
             return;
         }
         let (found, message) = if self.is_hole(id) {

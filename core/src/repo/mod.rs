@@ -87,7 +87,8 @@ pub use place::{ChooseBranch, is_place, is_worktree};
 pub use prompts::{IsPrompt, PROMPT, PROMPTS, Prompts};
 pub use redactions::{REDACTIONS_REF, Redactions};
 pub use remote_refs::{
-    REMOTES_REF, RemoteEntry, remote_branch, remote_branch_ref, remote_head_ref,
+    REMOTES_REF, RemoteEntry, distant_bundle, distant_ref, remote_branch, remote_branch_ref,
+    remote_head_ref,
 };
 pub use resolve::Resolution;
 pub use revision::{FindSession, ParseTime, Range, Resolver, Revision};

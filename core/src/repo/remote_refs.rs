@@ -4,6 +4,7 @@
 //! refs/maintenance/remotes                     {"version":1,"remotes":{"origin":{"url":...,"id":...}}}
 //! refs/remotes/<remote>/<session>/<branch>     where a branch was there
 //! refs/remote-heads/<remote>/<session>         the head that said so, as bytes of the protocol
+//! refs/distant/<remote>/<session>/<bundle>     the index of a bundle that was not fetched whole
 //! ```
 //!
 //! The engine does not reach them: URLs are texts to it. An undo leaves all of these as they are, since
@@ -17,13 +18,18 @@ use super::branch::check_remote_name;
 use super::{BranchName, Repository, Transaction, decode_versioned};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
-use crate::store::Expected;
+use crate::store::{DISTANT_REFS, Expected};
 
 /// The ref of the remotes.
 pub const REMOTES_REF: &str = "refs/maintenance/remotes";
 
 /// The prefix of refs that say where branches were on remotes.
 pub(super) const REMOTE_BRANCHES: &str = "refs/remotes/";
+
+/// The prefix of the refs of a remote that hold indexes of bundles which were not fetched whole.
+fn distant_prefix(remote: &str) -> String {
+    format!("{DISTANT_REFS}{remote}/")
+}
 
 /// The prefix of refs that hold heads of remotes.
 pub(super) const REMOTE_HEADS: &str = "refs/remote-heads/";
@@ -42,6 +48,14 @@ pub struct RemoteEntry {
     pub url: String,
     /// Its id as hex digits, by which another remote in its place is told from it.
     pub id: String,
+    /// True if what is large is not fetched, but read there when it is asked for.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub lazy: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -78,7 +92,36 @@ pub fn remote_head_ref(remote: &str, session: &str) -> Result<String> {
     Ok(format!("{REMOTE_HEADS}{remote}/{session}"))
 }
 
+/// The full name of the ref that holds the index of a bundle which was not fetched whole.
+///
+/// # Errors
+/// `InvalidInput` for a name that no remote or session has.
+pub fn distant_ref(remote: &str, session: &str, bundle: &str) -> Result<String> {
+    check_remote_name(remote)?;
+    BranchName::main(session)?;
+    Ok(format!("{}{session}/{bundle}", distant_prefix(remote)))
+}
+
+/// The remote, the session and the bundle whose index a ref holds, if it does.
+#[must_use]
+pub fn distant_bundle(full: &str) -> Option<(&str, &str, &str)> {
+    let (remote, rest) = full.strip_prefix(DISTANT_REFS)?.split_once('/')?;
+    let (session, bundle) = rest.rsplit_once('/')?;
+    Some((remote, session, bundle))
+}
+
 impl Repository {
+    /// Returns the bundles of a remote that were not fetched whole, each by its session and its name.
+    #[must_use]
+    pub fn distant_bundles(&self, remote: &str) -> Vec<(String, String)> {
+        let prefix = distant_prefix(remote);
+        let refs = self.refs();
+        let names = refs.values.range(prefix.clone()..).map(|(name, _)| name);
+        let own = names.take_while(|name| name.starts_with(&prefix));
+        let split = own.filter_map(|name| distant_bundle(name));
+        split.map(|(_, session, bundle)| (session.to_owned(), bundle.to_owned())).collect()
+    }
+
     /// Returns the remotes, by their names.
     ///
     /// # Errors
@@ -137,7 +180,8 @@ impl Transaction<'_> {
             }
         }
         let known = |name: &str| {
-            let rest = name.strip_prefix(REMOTE_BRANCHES).or(name.strip_prefix(REMOTE_HEADS))?;
+            let prefixes = [REMOTE_BRANCHES, REMOTE_HEADS, DISTANT_REFS];
+            let rest = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix))?;
             rest.split('/').next().map(|remote| remotes.contains_key(remote))
         };
         let refs = self.repo().refs();

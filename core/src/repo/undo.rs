@@ -32,7 +32,7 @@ use super::watch::WATCHES;
 use super::{BranchName, OperationEntry, Repository, Signature, Transaction};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefChange, RefValue};
-use crate::store::{Committed, Expected};
+use crate::store::{Committed, DISTANT_REFS, Expected};
 
 /// Refs of maintenance.
 const MAINTENANCE: &str = "refs/maintenance/";
@@ -353,7 +353,16 @@ fn moved_files(operation: &Operation) -> Option<MovedFiles> {
 fn reversed(operation: &Operation) -> Vec<RefChange> {
     let changes = operation.changes.iter();
     let real = changes.filter(|change| change.old != change.new);
-    let kept = [MAINTENANCE, BEFORE, WATCHES, CAPTURES, FORGOTTEN, REMOTE_BRANCHES, REMOTE_HEADS];
+    let kept = [
+        MAINTENANCE,
+        BEFORE,
+        WATCHES,
+        CAPTURES,
+        FORGOTTEN,
+        REMOTE_BRANCHES,
+        REMOTE_HEADS,
+        DISTANT_REFS,
+    ];
     let own = real.filter(|change| !kept.iter().any(|kind| change.name.starts_with(kind)));
     own.map(|RefChange { name, old, new }| RefChange {
         name: name.clone(),

@@ -61,6 +61,7 @@
 //! ```
 
 mod dir;
+mod distant;
 mod encryption;
 mod format;
 mod io;
@@ -81,6 +82,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+pub use distant::{BundleEnds, BundleIndex, DISTANT_REFS, RangeSource};
 pub use encryption::{STORE_KEY_BYTES, StoreKey, StoreKeys, enciphered};
 pub(crate) use encryption::{decipher, encipher};
 pub use format::superblock::FORMAT_VERSION;
@@ -104,6 +106,7 @@ pub use replace::collect::{Collection, FileReplacement, Replaced};
 pub use replace::encryption::EncryptionChange;
 
 use self::dir::failed;
+use self::distant::Distant;
 use self::format::id::StoreId;
 use self::format::segment::Location;
 use self::format::superblock;
@@ -130,6 +133,9 @@ const QUARANTINE_DIR: &str = "quarantine";
 /// The folder of the stat caches of captures. Its files may go at any time.
 pub(crate) const WORKSPACES_DIR: &str = "workspaces";
 
+/// The folder of frames that were read elsewhere. Its files may go at any time.
+const DISTANT_DIR: &str = "distant";
+
 /// The folder of the key of an encrypted store, wrapped for those who may open it: whoever opens the
 /// store for people reads and writes it, and nothing here does.
 pub const KEYS_DIR: &str = "keys";
@@ -154,6 +160,7 @@ pub struct Store {
     pack_parity: OnceLock<Option<ParityShare>>,
     cache: Cache,
     blocks: BlockCache,
+    distant: Distant,
     // Taken in this order, and the ref lock of the superblock between the first and the second.
     writer: Mutex<BatchWriter>,
     read_guards: Mutex<ReadGuards>,
@@ -327,6 +334,7 @@ impl Store {
             pack_parity: OnceLock::new(),
             cache: Cache::new(options.cache_bytes),
             blocks: BlockCache::new(options.block_cache_bytes),
+            distant: Distant::default(),
             writer: Mutex::new(BatchWriter::new(options.writer_seed)?),
             read_guards: Mutex::default(),
             journal: Mutex::new(journal),
@@ -375,6 +383,23 @@ impl Store {
         let places = read(&self.view).places(id);
         let whole = places.iter().find_map(|place| place.read(id, &self.blocks).ok());
         whole.map(Some).ok_or(damage)
+    }
+
+    /// The object `id`, if it lies in this store.
+    fn read_here(&self, id: &ObjectId) -> Result<Option<Object>> {
+        if let Some(object) = self.cache.find(id) {
+            return Ok(Some(object));
+        }
+        match self.read_stored(id)? {
+            Some(object) => {
+                self.cache.insert(*id, object.clone());
+                Ok(Some(object))
+            }
+            None => match self.tombstone(id) {
+                Some(why) => Err(tombstone_error(id, why)),
+                None => Ok(None),
+            },
+        }
     }
 
     /// Returns the damage that was noticed while files were read.
@@ -437,23 +462,20 @@ impl Store {
 
 impl ObjectSource for Store {
     fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
-        if let Some(object) = self.cache.find(id) {
+        if let Some(object) = self.read_here(id)? {
             return Ok(Some(object));
         }
-        match self.read_stored(id)? {
-            Some(object) => {
-                self.cache.insert(*id, object.clone());
-                Ok(Some(object))
-            }
-            None => match self.tombstone(id) {
-                Some(why) => Err(tombstone_error(id, why)),
-                None => Ok(None),
-            },
+        let distant = self.read_distant(std::slice::from_ref(id))?.pop();
+        let object = distant.map(|(_, object)| object);
+        if let Some(object) = &object {
+            self.cache.insert(*id, object.clone());
         }
+        Ok(object)
     }
 
     fn contains(&self, id: &ObjectId) -> Result<bool> {
-        Ok(read(&self.view).contains(id))
+        let is_here = read(&self.view).contains(id);
+        Ok(is_here || (self.tombstone(id).is_none() && self.is_distant(id)?))
     }
 
     fn read_all(&self, kind: Kind, ids: &[ObjectId]) -> Result<Vec<Bytes>> {

@@ -30,6 +30,8 @@ pub struct Machine<B> {
     pub repo: Repository,
     /// The way to the bucket.
     pub bucket: B,
+    /// True if it fetches the ends of large bundles alone.
+    pub lazy: bool,
     disk: SimDisk,
     spool: SimDisk,
     number: u64,
@@ -52,7 +54,7 @@ impl<B: Bucket> Machine<B> {
         let io = Arc::new(disk.clone());
         let repo = Repository::init(io, Path::new(DIR), &new, options).expect("a new store");
         let spool = SimDisk::new(Path::new("/spool"));
-        Self { repo, bucket, disk, spool, number, drawn: AtomicU64::new(0) }
+        Self { repo, bucket, lazy: false, disk, spool, number, drawn: AtomicU64::new(0) }
     }
 
     /// The same machine after its process died, with another way to the bucket.
@@ -61,13 +63,13 @@ impl<B: Bucket> Machine<B> {
     /// When the store does not open.
     #[must_use]
     pub fn again(self, bucket: B) -> Self {
-        let Self { repo, disk, spool, number, drawn, .. } = self;
+        let Self { repo, lazy, disk, spool, number, drawn, .. } = self;
         drop(repo);
         let mut seed = [0xff; 16];
         seed[..8].copy_from_slice(&drawn.load(Ordering::Relaxed).to_le_bytes());
         let (io, options) = (Arc::new(disk.clone()), OpenOptions::new(seed));
         let repo = Repository::open(io, Path::new(DIR), options).expect("the store opens");
-        Self { repo, bucket, disk, spool, number, drawn }
+        Self { repo, bucket, lazy, disk, spool, number, drawn }
     }
 
     /// A new turn on a branch.
@@ -98,6 +100,7 @@ impl<B: Bucket> Machine<B> {
             name: ORIGIN,
             id: REMOTE,
             bucket: &self.bucket,
+            lazy: self.lazy,
             stamp: &stamp(1),
             random: &draw,
             spool: &spool,

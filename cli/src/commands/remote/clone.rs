@@ -14,7 +14,8 @@ use turntree_exchange::formats::tool_use;
 use super::fetch::fetch;
 use crate::commands::Verb;
 use crate::porcelain::broad_directory::expect_narrow;
-use crate::porcelain::remotes::{Connection, ORIGIN, absolute_url, open_bucket};
+use crate::porcelain::remotes::{Connection, ORIGIN};
+use crate::program::buckets::{absolute_url, open_bucket};
 use crate::program::global::STORE_DIR;
 use crate::program::here::Here;
 use crate::program::invocation::{Invocation, act, is_absent, stamp};
@@ -25,11 +26,13 @@ use crate::view::render::{count, size};
 /// Make a store with what a remote has
 ///
 /// Makes the directory .turntree in DIR, or the one that --store names, fetches every session, and makes
-/// branches of them. HEAD is at the branch with the newest turn.
+/// branches of them. HEAD is at the branch with the newest turn. With --lazy it is quick however much there
+/// is: what is read later is kept in a cache of at most 256 MB, and 'turntree fetch --whole' gets the rest.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree clone /mnt/share/agents
   turntree clone /mnt/share/agents ~/project
+  turntree clone --lazy /mnt/share/agents
   turntree --store /srv/agents.turntree clone /mnt/share/agents")]
 pub(crate) struct CloneRemote {
     /// The path of the folder, or file:///PATH
@@ -38,6 +41,9 @@ pub(crate) struct CloneRemote {
     /// The directory that gets a store; the working directory by default
     #[arg(value_hint = clap::ValueHint::DirPath)]
     dir: Option<PathBuf>,
+    /// Of what is large fetch the history alone, and read the rest there when it is asked for
+    #[arg(long)]
+    lazy: bool,
     /// What the remote is called here
     #[arg(long, value_name = "NAME", default_value = ORIGIN)]
     name: String,
@@ -75,11 +81,11 @@ impl Verb for CloneRemote {
         let dir = std::path::absolute(self.dir.as_deref().unwrap_or(Path::new(".")))
             .map_err(|error| Error::io("find the directory", error))?;
         let repo = act(created, Here::new(&dir, &store))?;
-        let entry = RemoteEntry { url, id: id.to_string() };
+        let entry = RemoteEntry { url, id: id.to_string(), lazy: self.lazy };
         let mut change = repo.begin();
         change.set_remotes(&[(self.name.clone(), entry)].into())?;
         change.commit(&stamp()?, &format!("add the remote {}", self.name))?;
-        let connection = Connection::new(&self.name, id, bucket)?;
+        let connection = Connection::new(&self.name, id, bucket, self.lazy)?;
         let go_on = "what came is in the store: 'turntree sync --all' goes on";
         let fetched = fetch(&repo, &connection, &[]).hint(ErrorKind::Io, go_on)?;
         let mut branches = 0;

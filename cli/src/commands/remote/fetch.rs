@@ -10,11 +10,12 @@ use turntree::{Error, ErrorKind};
 use super::report::{cost, moved_branches, write_branches};
 use crate::commands::Verb;
 use crate::porcelain::remotes::Connection;
-use crate::program::invocation::Invocation;
+use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::{FAINT, Output, note};
 use crate::view::progress::Working;
+use crate::view::render::size;
 
 /// What to do about a remote that is not what it was.
 pub(super) const CHANGED: &str =
@@ -29,12 +30,16 @@ pub(super) const CHANGED: &str =
 #[command(after_long_help = "Examples:
   turntree fetch
   turntree fetch nightly
+  turntree fetch --whole
   turntree log origin/nightly
   turntree fork mine --at origin/nightly")]
 pub(crate) struct Fetch {
     /// Sessions, by the names that the remote has; all that changed by default
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
+    /// Get what a lazy clone left there, too, and need the remote no more
+    #[arg(long, conflicts_with = "sessions")]
+    whole: bool,
     /// The remote; not needed when there is one
     #[arg(long, value_name = "NAME")]
     remote: Option<String>,
@@ -45,7 +50,11 @@ impl Verb for Fetch {
         let repo = run.open()?;
         let connection = Connection::to(&repo, self.remote.as_deref())?;
         let fetched = fetch(&repo, &connection, &self.sessions)?;
-        if fetched.iter().all(|fetched| fetched.moved.is_empty()) && !run.out.json {
+        if self.whole {
+            fetch_whole(run, &repo, &connection)?;
+        }
+        let is_quiet = run.out.json || self.whole;
+        if fetched.iter().all(|fetched| fetched.moved.is_empty()) && !is_quiet {
             note(&format!("{} has nothing new", connection.name));
         }
         for fetched in &fetched {
@@ -80,6 +89,29 @@ pub(super) fn fetch(
     drop(working);
     done.map_err(Failure::from).hint(ErrorKind::Corrupt, CHANGED)?;
     Ok(all)
+}
+
+/// Gets what a lazy clone left on the remote, which is fetched whole from now on.
+fn fetch_whole(run: &mut Invocation, repo: &Repository, connection: &Connection) -> Result<()> {
+    let working = Working::new("fetching everything");
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "of any lifetime")]
+    let bytes = connection.with(repo, |remote| remote.fetch_whole());
+    drop(working);
+    let bytes = bytes.hint(ErrorKind::Corrupt, CHANGED)?;
+    let mut remotes = repo.remotes()?;
+    if let Some(entry) = remotes.get_mut(&connection.name).filter(|entry| entry.lazy) {
+        entry.lazy = false;
+        let mut change = repo.begin();
+        change.set_remotes(&remotes)?;
+        change.commit(&stamp()?, &format!("fetch everything of {}", connection.name))?;
+    }
+    if run.out.json {
+        let remote = connection.name.clone();
+        run.out.record(&json::FetchedWhole { remote, whole: true, bytes })?;
+        return Ok(());
+    }
+    writeln!(run.out, "everything of {} is here: fetched {}", connection.name, size(bytes))?;
+    Ok(())
 }
 
 fn report(out: &mut Output, repo: &Repository, remote: &str, fetched: &Fetched) -> Result<()> {

@@ -19,7 +19,8 @@ pub(super) use self::fetch::Fetch;
 pub(super) use self::push::Push;
 pub(super) use self::sync::Sync;
 use super::Verb;
-use crate::porcelain::remotes::{Connection, absolute_url, make_bucket, named_remote, unpushed};
+use crate::porcelain::remotes::{Connection, named_remote, unpushed};
+use crate::program::buckets::{absolute_url, make_bucket};
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
@@ -85,10 +86,10 @@ impl Verb for RemoteVerbs {
 
 fn list(run: &mut Invocation) -> Result<Answer> {
     let repo = run.open()?;
-    let remotes = repo.remotes()?.into_iter().map(|(name, RemoteEntry { url, id })| {
+    let remotes = repo.remotes()?.into_iter().map(|(name, RemoteEntry { url, id, lazy })| {
         let sessions = repo.remote_sessions(&name).len() as u64;
         let unpushed = unpushed(&repo, &name).len() as u64;
-        json::RemoteRecord { name, url, id, sessions, unpushed }
+        json::RemoteRecord { name, url, id, lazy, sessions, unpushed }
     });
     let remotes: Vec<_> = remotes.collect();
     if run.out.json {
@@ -133,7 +134,7 @@ fn add(run: &mut Invocation, name: &str, url: &str) -> Result<Answer> {
         Some(id) => (id, false),
         None => (make_remote(&*bucket, Hex(random_bytes()), &stamp)?, true),
     };
-    let entry = RemoteEntry { url: url.clone(), id: id.to_string() };
+    let entry = RemoteEntry { url: url.clone(), id: id.to_string(), lazy: false };
     remotes.insert(name.to_owned(), entry);
     let mut change = repo.begin();
     change.set_remotes(&remotes)?;
@@ -141,7 +142,8 @@ fn add(run: &mut Invocation, name: &str, url: &str) -> Result<Answer> {
     if run.out.json {
         let unpushed = unpushed(&repo, name).len() as u64;
         let (name, id) = (name.to_owned(), id.to_string());
-        run.out.record(&json::RemoteRecord { name, url, id, sessions: 0, unpushed })?;
+        let record = json::RemoteRecord { name, url, id, lazy: false, sessions: 0, unpushed };
+        run.out.record(&record)?;
         return Ok(Answer::Yes);
     }
     let verb = if is_new { "made" } else { "found" };

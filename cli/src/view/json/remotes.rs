@@ -15,10 +15,21 @@ pub(crate) struct RemoteRecord {
     pub(crate) url: String,
     /// Which remote it is, wherever it is copied to.
     pub(crate) id: String,
+    /// True if what is large is not fetched, but read there when it is asked for.
+    pub(crate) lazy: bool,
     /// Sessions that it had when it was last seen.
     pub(crate) sessions: u64,
     /// Branches here that it did not have as they are, when it was last seen.
     pub(crate) unpushed: u64,
+}
+
+/// `fetch --whole`.
+#[derive(Serialize)]
+pub(crate) struct FetchedWhole {
+    pub(crate) remote: String,
+    pub(crate) whole: bool,
+    /// Bytes of the bundles that were fetched for it.
+    pub(crate) bytes: u64,
 }
 
 /// `remote rm`.

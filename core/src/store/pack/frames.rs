@@ -74,6 +74,25 @@ impl Frames {
         self.position(&self.objects, ordinal)
     }
 
+    /// The block that this one cannot be decoded without.
+    pub(super) fn base_of(&self, number: u32) -> Option<u32> {
+        self.table.get(number as usize)?.as_ref()?.base
+    }
+
+    /// Returns true if these bytes are the frame with this number, whole.
+    pub(super) fn is_frame(&self, number: u32, bytes: &[u8]) -> bool {
+        let Some(Some(info)) = self.table.get(number as usize) else { return false };
+        let Some((header, stored)) = bytes.split_at_checked(FRAME_HEADER_BYTES) else {
+            return false;
+        };
+        FrameHeader::decode(header, info.offset, &self.salt).is_some_and(|(header, _)| {
+            header.number == number
+                && header.block == *info
+                && stored.len() == info.stored_bytes as usize
+                && stored_checksum(stored) == header.stored
+        })
+    }
+
     /// The kind of an object.
     pub(super) fn kind_at(&self, ordinal: u32) -> Option<Kind> {
         match self.locate(ordinal)?.1.kind {

@@ -52,6 +52,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use self::block::Block;
+pub(in crate::store) use self::bundle::IndexedBundle;
 pub use self::bundle::{BundleDraft, BundleFile, BundleWritten, Outside};
 pub(in crate::store) use self::cache::BlockCache;
 pub use self::draft::PackItem;

@@ -63,7 +63,7 @@ pub(super) struct Packer<'a> {
     parts: Stream,
     known_parts: HashMap<ObjectId, u32>,
     /// Of each cohort.
-    resemblance: HashMap<u32, Resemblance>,
+    resemblance: HashMap<(u32, bool), Resemblance>,
     raw_bytes: u64,
     /// True if a link may only lead to ids that a reader knows by then: of objects in front, or
     /// gone.
@@ -306,7 +306,10 @@ impl<'a> Packer<'a> {
             && (1..APART_BYTES).contains(&open.before_cohort);
         let cohort = if joins { 0 } else { open.cohort };
         let most = self.parameters.max_dependent;
-        let earlier = self.resemblance.entry(cohort).or_insert_with(|| Resemblance::new(most));
+        // Nothing of history builds on contents: it is read without them.
+        let is_content = matches!(kind, BlockKind::Objects(Kind::Blob) | BlockKind::Parts);
+        let earlier = self.resemblance.entry((cohort, is_content));
+        let earlier = earlier.or_insert_with(|| Resemblance::new(most));
         let base = earlier.base(count(self.blocks.len()), &raw);
         self.enqueue(kind, first, objects, base, raw)
     }

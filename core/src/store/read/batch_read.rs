@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::view::{ObjectPlace, ReadAhead};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, verify};
-use crate::store::{Store, read};
+use crate::store::{Store, read, tombstone_error};
 
 /// Fewer objects than this are not worth waking another thread for.
 const OBJECTS_FOR_THREADS: usize = 64;
@@ -22,14 +22,19 @@ impl Store {
     pub(in crate::store) fn read_many(&self, kind: Kind, ids: &[ObjectId]) -> Result<Vec<Bytes>> {
         let mut all = vec![Bytes::new(); ids.len()];
         let mut missing: Vec<Missing> = Vec::new();
+        let mut absent: Vec<(usize, ObjectId)> = Vec::new();
         for (at, (id, slot)) in ids.iter().zip(&mut all).enumerate() {
             match self.cache.find(id) {
                 Some(object) => *slot = of_kind(kind, id, object)?,
-                None => {
-                    let place = read(&self.view).place(id);
-                    let absent = || self.missing(kind, id);
-                    missing.push((at, *id, place.ok_or_else(absent)?));
-                }
+                None => match read(&self.view).place(id) {
+                    Some(place) => missing.push((at, *id, place)),
+                    None => absent.push((at, *id)),
+                },
+            }
+        }
+        for (at, object) in self.read_absent(kind, &absent)? {
+            if let (Some(slot), Some(id)) = (all.get_mut(at), ids.get(at)) {
+                *slot = of_kind(kind, id, object)?;
             }
         }
         missing.sort_unstable_by_key(|(_, _, place)| place.position());
@@ -49,6 +54,37 @@ impl Store {
             }
         }
         Ok(all)
+    }
+
+    /// Objects that do not lie here, from wherever they do: each with its position.
+    fn read_absent(
+        &self,
+        kind: Kind,
+        absent: &[(usize, ObjectId)],
+    ) -> Result<Vec<(usize, Object)>> {
+        if absent.is_empty() {
+            return Ok(Vec::new());
+        }
+        for (_, id) in absent {
+            if let Some(why) = self.tombstone(id) {
+                return Err(tombstone_error(id, why));
+            }
+        }
+        let ids: Vec<ObjectId> = absent.iter().map(|(_, id)| *id).collect();
+        let mut found = Vec::with_capacity(ids.len());
+        let mut is_found = vec![false; ids.len()];
+        for (number, object) in self.read_distant(&ids)? {
+            let Some((at, id)) = absent.get(number) else { continue };
+            if let Some(slot) = is_found.get_mut(number) {
+                *slot = true;
+            }
+            self.cache.insert(*id, object.clone());
+            found.push((*at, object));
+        }
+        match is_found.iter().zip(&ids).find(|(is_found, _)| !**is_found) {
+            Some((_, id)) => Err(self.missing(kind, id)),
+            None => Ok(found),
+        }
     }
 
     /// Reads the objects `ids` and gives each to `visit` with its position in `ids`, or why it cannot be

@@ -29,7 +29,7 @@ use crate::store::read::view::ObjectPlace;
 use crate::store::replace::collect;
 use crate::store::write::untracked;
 use crate::store::{
-    Finding, FindingKind, HOOK_LOG, JOURNAL_DIR, KEYS_DIR, PACKS_DIR, QUARANTINE_DIR,
+    DISTANT_DIR, Finding, FindingKind, HOOK_LOG, JOURNAL_DIR, KEYS_DIR, PACKS_DIR, QUARANTINE_DIR,
     SUPERBLOCK_FILE, Store, WORKSPACES_DIR,
 };
 
@@ -412,7 +412,8 @@ impl Examiner<'_, '_> {
             }
         }
         let known = [SUPERBLOCK_FILE, untracked::FILE_NAME, collect::COLLECTOR_FILE, HOOK_LOG];
-        let folders = [JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, WORKSPACES_DIR, KEYS_DIR];
+        let folders =
+            [JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, WORKSPACES_DIR, DISTANT_DIR, KEYS_DIR];
         for name in self.list("")? {
             let is_known = known.contains(&&*name) || folders.contains(&&*name);
             if !is_known && manifest::generation(&name).is_none() {

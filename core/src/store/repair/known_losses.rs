@@ -8,11 +8,12 @@
 //! kind, a space, and its id. Those that are kept come first, both in order of their ids. An object
 //! that is there again is no hole, whatever is written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, RefValue};
+use crate::store::distant::distant_ids;
 use crate::store::read::refs::RefTable;
 
 /// The ref that holds the holes.
@@ -26,6 +27,8 @@ const LOST: &str = "lost";
 pub(crate) struct KnownLosses {
     /// Objects that were accepted as lost, and their kinds.
     pub lost: BTreeMap<ObjectId, Kind>,
+    /// Objects that lie elsewhere, which is no loss; empty in what is written.
+    pub distant: HashSet<ObjectId>,
     /// The tops of everything that was unreachable then; everything reachable from them is kept
     /// with them.
     pub kept: BTreeMap<ObjectId, Kind>,
@@ -37,6 +40,13 @@ impl KnownLosses {
     /// # Errors
     /// `NotFound` or `Corrupt`, naming the ref.
     pub(crate) fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
+        let mut losses = Self::load_accepted(source, refs)?;
+        losses.distant.extend(distant_ids(source, refs)?);
+        Ok(losses)
+    }
+
+    /// What was accepted, without what lies elsewhere.
+    fn load_accepted(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
         match refs.value(KNOWN_LOSSES_REF) {
             None => Ok(Self::default()),
             Some(RefValue::Object(id)) => match source.read(id) {
@@ -58,10 +68,16 @@ impl KnownLosses {
         self.lost.is_empty()
     }
 
-    /// Returns true if the object `id` was given up.
+    /// Returns true if the object `id` was given up, or lies elsewhere: that it is not here is no damage.
     #[must_use]
     pub(crate) fn is_lost(&self, id: &ObjectId) -> bool {
-        self.lost.contains_key(id)
+        self.lost.contains_key(id) || self.is_distant(id)
+    }
+
+    /// Returns true if the object `id` lies elsewhere.
+    #[must_use]
+    pub(crate) fn is_distant(&self, id: &ObjectId) -> bool {
+        self.distant.contains(id)
     }
 
     /// The bytes of the blob.
@@ -110,6 +126,9 @@ pub(in crate::store) fn explain(
     (kind, id): (Kind, &ObjectId),
 ) -> Error {
     match KnownLosses::load(source, refs) {
+        Ok(holes) if holes.is_distant(id) => {
+            Error::not_found(format!("{kind} {id} is not here, but on a remote"))
+        }
         Ok(holes) if holes.is_lost(id) => {
             let message = format!("{kind} {id} is lost: 'repair --accept-loss' gave it up");
             Error::new(ErrorKind::Corrupt, message)
@@ -129,6 +148,7 @@ mod tests {
         let holes = KnownLosses {
             lost: [(id("a"), Kind::Node), (id("b"), Kind::Commit)].into(),
             kept: [(id("c"), Kind::Blob)].into(),
+            distant: HashSet::new(),
         };
         let text = holes.encode();
         assert_eq!(KnownLosses::decode(text.as_bytes()).unwrap(), holes);

@@ -15,7 +15,7 @@ use crate::store::encryption::{EncryptedFile, EncryptedIo, is_plain};
 use crate::store::format::{manifest, superblock};
 use crate::store::io::{Access, Io, IoFile};
 use crate::store::{
-    JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, Store, StoreKey, StoreKeys, WORKSPACES_DIR,
+    DISTANT_DIR, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, Store, StoreKey, StoreKeys, WORKSPACES_DIR,
 };
 
 /// Bytes that are copied at once.
@@ -198,11 +198,13 @@ impl<'a> Converter<'a> {
 
     /// Removes what lies as it was before: files without a name, caches, logs.
     fn remove_plain(&self) -> Result<()> {
-        for folder in ["", JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, WORKSPACES_DIR] {
+        let folders = ["", JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, WORKSPACES_DIR, DISTANT_DIR];
+        for folder in folders {
             let folder_path = self.dir.join(folder);
             for name in self.io.list_or_empty(&folder_path)? {
                 let is_log = folder.is_empty() && name.ends_with(".log");
-                if folder == WORKSPACES_DIR || is_log || is_temporary(&name) {
+                let is_cache = [WORKSPACES_DIR, DISTANT_DIR].contains(&folder);
+                if is_cache || is_log || is_temporary(&name) {
                     self.io.remove_if_exists(&folder_path.join(name))?;
                 }
             }

@@ -25,7 +25,7 @@ pub struct Bundle {
     pub(super) file: BundleFile,
     pub(super) manifest: Manifest,
     /// The ids outside that something in it names.
-    pub(super) outside: Vec<(ObjectId, Kind, Outside)>,
+    pub(in crate::transfer) outside: Vec<(ObjectId, Kind, Outside)>,
     /// The objects that count, when it is what is left of a damaged one.
     pub(super) kept: Option<HashSet<ObjectId>>,
 }
@@ -125,7 +125,7 @@ impl Bundle {
     }
 
     /// Gives each object with its id, those that it names first.
-    pub(super) fn visit(
+    pub(in crate::transfer) fn visit(
         &self,
         visit: &mut dyn FnMut(ObjectId, Object) -> Result<()>,
     ) -> Result<()> {

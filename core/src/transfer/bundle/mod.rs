@@ -73,6 +73,7 @@ pub use operations::{BundledChange, BundledOperation, Held};
 pub use partial::{BundleLosses, LostRef};
 pub use request::BundleRequest;
 pub use select::{BundlePlan, plan_bundle};
+pub(super) use unbundle::stage_labels;
 pub use unbundle::{
     PlannedLabels, PlannedRef, RefFate, UnbundleOptions, UnbundlePlan, Unbundled, plan_unbundle,
     unbundle,

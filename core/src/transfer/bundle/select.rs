@@ -123,6 +123,17 @@ pub fn plan_bundle(
 }
 
 impl BundlePlan {
+    /// The ids of the objects, back to back, in the order in which they lie in the bundle.
+    pub(in crate::transfer) fn ids(&self) -> Vec<u8> {
+        self.items.iter().flat_map(|item| *item.id.as_bytes()).collect()
+    }
+
+    /// Returns true if every turn in it is whole, and none before them was forgotten.
+    pub(in crate::transfer) fn is_whole(&self) -> bool {
+        self.manifest.grafts.is_empty()
+            && self.outside.iter().all(|(.., why)| *why == Outside::Required)
+    }
+
     /// Returns what goes along beside turns and their contexts, as bytes that hold texts as they are:
     /// what the bundle says of itself, its operations, and tags.
     ///

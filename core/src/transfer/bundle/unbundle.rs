@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::check::{Bundle, BundleContents};
-use super::manifest::Prerequisite;
+use super::manifest::{Manifest, Prerequisite};
 use super::substitute::Substitutes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
@@ -284,36 +284,12 @@ impl Planner<'_> {
             taken.insert(planned.becomes.clone());
             plan.refs.push(planned);
         }
-        plan.labels = self.labels(options)?;
+        let session = options.session.as_ref();
+        plan.labels = planned_labels(self.repo, self.bundle.manifest(), session)?;
         if self.repo.tip(&self.repo.shared_head()?).is_none() {
             plan.switch = main_of(&plan.refs);
         }
         Ok(plan)
-    }
-
-    /// The titles and labels that change. A title that the store has stays, and so do its labels; what
-    /// was redacted here stays out.
-    fn labels(&self, options: &UnbundleOptions) -> Result<Vec<PlannedLabels>> {
-        let mut planned = BTreeMap::<String, PlannedLabels>::new();
-        for (session, told) in &self.bundle.manifest().labels {
-            let session = options.session.as_ref().unwrap_or(session);
-            let mut whole = match planned.remove(session) {
-                Some(before) => before.whole,
-                None => self.repo.session_labels(session)?,
-            };
-            let before = self.repo.session_labels(session)?;
-            whole.title = whole.title.or_else(|| told.title.clone());
-            whole.labels.extend(told.labels.iter().cloned());
-            let Ok(bytes) = whole.encode() else { continue };
-            if whole == before || self.repo.is_redacted(&ObjectId::of(Kind::Blob, &bytes))? {
-                continue;
-            }
-            let title = whole.title.clone().filter(|_| before.title.is_none());
-            let labels = whole.labels.difference(&before.labels).cloned().collect();
-            let session = session.clone();
-            planned.insert(session.clone(), PlannedLabels { session, title, labels, whole });
-        }
-        Ok(planned.into_values().collect())
     }
 
     /// Every commit that a ref of the store leads to, and its context. Only looked for when it matters.
@@ -497,6 +473,50 @@ impl Planner<'_> {
         let parents = self.repo.grafts()?.parents(&commit);
         Ok(Some((commit.turn, parents)))
     }
+}
+
+/// The titles and labels that change, of `session` if all become part of one. A title that the store has
+/// stays, and so do its labels; what was redacted here stays out.
+fn planned_labels(
+    repo: &Repository,
+    manifest: &Manifest,
+    session: Option<&String>,
+) -> Result<Vec<PlannedLabels>> {
+    let mut planned = BTreeMap::<String, PlannedLabels>::new();
+    for (own, told) in &manifest.labels {
+        let session = session.unwrap_or(own);
+        let mut whole = match planned.remove(session) {
+            Some(before) => before.whole,
+            None => repo.session_labels(session)?,
+        };
+        let before = repo.session_labels(session)?;
+        whole.title = whole.title.or_else(|| told.title.clone());
+        whole.labels.extend(told.labels.iter().cloned());
+        let Ok(bytes) = whole.encode() else { continue };
+        if whole == before || repo.is_redacted(&ObjectId::of(Kind::Blob, &bytes))? {
+            continue;
+        }
+        let title = whole.title.clone().filter(|_| before.title.is_none());
+        let labels = whole.labels.difference(&before.labels).cloned().collect();
+        let session = session.clone();
+        planned.insert(session.clone(), PlannedLabels { session, title, labels, whole });
+    }
+    Ok(planned.into_values().collect())
+}
+
+/// Stages the titles and labels that come with sessions, never over those of the store.
+///
+/// # Errors
+/// `Corrupt` for labels of the store that cannot be read.
+pub(in crate::transfer) fn stage_labels(
+    repo: &Repository,
+    manifest: &Manifest,
+    change: &mut Transaction<'_>,
+) -> Result<()> {
+    for planned in planned_labels(repo, manifest, None)? {
+        change.set_session_labels(&planned.session, &planned.whole)?;
+    }
+    Ok(())
 }
 
 /// The branch that a store without snapshots is on afterwards: the first main branch, or the first.

@@ -48,7 +48,7 @@ impl Remote<'_> {
             }
             checked.sessions += 1;
             for bundle in &found.head.bundles {
-                listed.insert(found.head.bundle_key(&bundle.name)?, bundle.bytes);
+                listed.insert(found.head.bundle_key(&bundle.name)?, bundle.stored_bytes());
             }
             Ok(())
         })?;

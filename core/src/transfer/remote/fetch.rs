@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ObjectId, ObjectSource};
 use crate::repo::BranchName;
 use crate::store::IoFile;
-use crate::transfer::bundle::{Bundle, UnbundleOptions, unbundle};
+use crate::transfer::bundle::{Bundle, Manifest, UnbundleOptions, unbundle};
 
 /// Most bytes that are asked for at once.
 const RANGE_BYTES: u64 = 8 << 20;
@@ -225,14 +225,36 @@ impl Remote<'_> {
 
     /// Takes in the bundles that have what is not here. Returns the error for one that is gone.
     fn take_bundles(&self, head: &Head, fetched: &mut Fetched) -> Result<Option<Error>> {
+        let distant = self.distant_of(head);
         for bundle in &head.bundles {
-            if self.has_all(head, bundle)? {
+            let is_distant = distant.kept.contains(&bundle.name);
+            if self.lazy && is_distant {
+                continue;
+            }
+            let has_all = self.has_all(head, bundle)?;
+            if has_all && !is_distant && distant.stale.is_empty() {
+                continue;
+            }
+            if self.lazy
+                && let Some(index) = &bundle.index
+            {
+                match self.take_ends(head, bundle, index) {
+                    Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Some(error)),
+                    bytes => fetched.bytes = fetched.bytes.saturating_add(bytes?),
+                }
+                fetched.bundles += 1;
                 continue;
             }
             let file = match self.download(head, bundle) {
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Some(error)),
                 file => file?,
             };
+            if has_all || is_distant {
+                self.take_whole(head, bundle, &file)?;
+                fetched.bundles += 1;
+                fetched.bytes = fetched.bytes.saturating_add(bundle.bytes);
+                continue;
+            }
             let options = UnbundleOptions {
                 remote: Some(self.name.to_owned()),
                 ..UnbundleOptions::default()
@@ -240,14 +262,7 @@ impl Remote<'_> {
             let place =
                 |error: Error| error.at(format_args!("bundle {} of the remote", bundle.name));
             let opened = Bundle::open(Arc::new(file)).map_err(place)?;
-            let names = opened.manifest().refs.keys();
-            let is_own = |name: &String| match BranchName::from_full(name) {
-                Some(branch) => branch.session() == head.session,
-                None => true,
-            };
-            if !names.clone().all(is_own) {
-                return Err(place(Error::malformed("its refs", "branches of the session")));
-            }
+            expect_own(head, opened.manifest()).map_err(place)?;
             unbundle(self.repo, &opened, &options, self.stamp).map_err(place)?;
             (fetched.bundles, fetched.bytes) =
                 (fetched.bundles + 1, fetched.bytes.saturating_add(bundle.bytes));
@@ -291,7 +306,7 @@ impl Remote<'_> {
                 return Err(Error::not_found(format!("{key} is not on the remote, and is listed")));
             };
             let read = bytes.len() as u64;
-            if size != bundle.bytes || read == 0 || read > end - at {
+            if size != bundle.stored_bytes() || read == 0 || read > end - at {
                 let expected = format!("{} bytes", bundle.bytes);
                 return Err(Error::corrupt(
                     &key,
@@ -313,7 +328,20 @@ impl Remote<'_> {
     pub(super) fn record(&self, known: &KnownHead, reason: &str) -> Result<()> {
         let mut change = self.repo.begin();
         known.stage(self.repo, self, &mut change)?;
+        self.drop_stale(&known.head, &mut change)?;
         change.commit(self.stamp, &format!("{reason} {}", known.head.session)).map(drop)
+    }
+}
+
+/// Refuses a bundle with branches of another session than that of the head.
+pub(super) fn expect_own(head: &Head, manifest: &Manifest) -> Result<()> {
+    let is_own = |name: &String| match BranchName::from_full(name) {
+        Some(branch) => branch.session() == head.session,
+        None => true,
+    };
+    match manifest.refs.keys().all(is_own) {
+        true => Ok(()),
+        false => Err(Error::malformed("its refs", "branches of the session")),
     }
 }
 

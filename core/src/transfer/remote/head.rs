@@ -84,6 +84,31 @@ pub struct PushedBundle {
     pub hash: Hex<32>,
     /// The turns that it leads to: whoever has these needs it no more.
     pub tips: Vec<TextId>,
+    /// By what it is read without being fetched, if it is large.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<PushedIndex>,
+}
+
+/// What lies behind a bundle in its object, and where its ends are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PushedIndex {
+    /// The end of what lies in front of its frames.
+    pub front: u64,
+    /// The beginning of what tells of history.
+    pub tail: u64,
+    /// Bytes of the ids of its objects, which lie behind it.
+    pub ids: u64,
+    /// The hash of the front, then of all from the tail on.
+    pub hash: Hex<32>,
+}
+
+impl PushedBundle {
+    /// Bytes of its object.
+    #[must_use]
+    pub fn stored_bytes(&self) -> u64 {
+        self.bytes.saturating_add(self.index.as_ref().map_or(0, |index| index.ids))
+    }
 }
 
 impl Root {
@@ -129,7 +154,7 @@ impl Head {
 
     /// The key of one of its bundles.
     pub(super) fn bundle_key(&self, name: &str) -> Result<Key> {
-        Key::new(format!("bundles/{}/{name}", part_of(&self.session)))
+        bundle_key(&self.session, name)
     }
 
     /// The branches, in order of names.
@@ -181,6 +206,11 @@ impl Head {
         }
         Ok(())
     }
+}
+
+/// The key of a bundle of a session.
+pub(super) fn bundle_key(session: &str, name: &str) -> Result<Key> {
+    Key::new(format!("bundles/{}/{name}", part_of(session)))
 }
 
 /// The hash of a document or a bundle.
@@ -250,7 +280,7 @@ mod tests {
         let value = BundledRef { kind: "commit".into(), id, turn: 3 };
         head.refs.insert("refs/heads/task/main".into(), value);
         let (name, hash) = ("2-00ff".to_owned(), hash(b"a bundle"));
-        head.bundles.push(PushedBundle { name, bytes: 12, hash, tips: vec![id] });
+        head.bundles.push(PushedBundle { name, bytes: 12, hash, tips: vec![id], index: None });
         head
     }
 

@@ -24,6 +24,7 @@ mod follow;
 mod head;
 mod hex;
 mod known;
+mod lazy;
 mod line;
 mod push;
 
@@ -37,8 +38,9 @@ pub use check::Checked;
 pub use fetch::{Fetched, MovedBranch};
 pub use folder::{FolderBucket, MAX_CHANGEABLE_BYTES};
 pub use follow::{Followed, HowFollowed};
-pub use head::{Head, PushedBundle, RemoteId, Root};
+pub use head::{Head, PushedBundle, PushedIndex, RemoteId, Root};
 pub use hex::Hex;
+pub use lazy::RemoteRanges;
 pub use line::Line;
 pub use push::{PushOptions, Pushed, PushedBranch};
 
@@ -59,6 +61,8 @@ pub struct Remote<'a> {
     pub id: RemoteId,
     /// Where it is.
     pub bucket: &'a dyn Bucket,
+    /// True if of what is large only the ends are fetched, and the rest is read when it is asked for.
+    pub lazy: bool,
     /// Who acts, and when.
     pub stamp: &'a Signature,
     /// Draws random bytes: names on the remote must be new in the world.
@@ -69,11 +73,12 @@ pub struct Remote<'a> {
 
 impl fmt::Debug for Remote<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, id, bucket, .. } = self;
+        let Self { name, id, bucket, lazy, .. } = self;
         f.debug_struct("Remote")
             .field("name", name)
             .field("id", id)
             .field("bucket", bucket)
+            .field("lazy", lazy)
             .finish()
     }
 }

@@ -168,6 +168,7 @@ impl Remote<'_> {
     /// What is to be written: what is new, with the newest bundles when there are too many of them.
     fn draft(&self, base: &Head, branches: &[PushedBranch]) -> Result<Draft> {
         if let Some(kept) = folded(&base.bundles)
+            && let kept = self.without_distant(base, kept)
             && let Some(plan) = self.fold(base, branches, kept)
         {
             return Ok(Draft { plan, kept });
@@ -185,6 +186,16 @@ impl Remote<'_> {
         without.retain(is_here);
         let plan = plan_bundle(self.repo, &wanted, &without)?;
         Ok(Draft { plan, kept: base.bundles.len() })
+    }
+
+    /// What of `kept` bundles on can be made one without reading what is not here.
+    fn without_distant(&self, base: &Head, kept: usize) -> usize {
+        let distant = self.repo.distant_bundles(self.name);
+        let is_distant = |name: &str| {
+            distant.iter().any(|(session, bundle)| *session == base.session && bundle == name)
+        };
+        let last = base.bundles.iter().rposition(|bundle| is_distant(&bundle.name));
+        last.map_or(kept, |last| kept.max(last + 1))
     }
 
     /// The bundle that takes the place of all but the first `kept` ones; nothing when this store has not
@@ -225,6 +236,7 @@ impl Remote<'_> {
         let tier = if turns >= LARGE_TURNS { Tier::Archive } else { Tier::Compacted };
         plan.write(self.repo, tier, &file)?;
         let (bytes, hash) = measured(&file)?;
+        let index = super::lazy::append_index(&plan, &file, bytes)?;
         let generation = base.generation + 1;
         let name = format!("{generation}-{}", Hex((self.random)()));
         let mut next = base.clone();
@@ -236,7 +248,7 @@ impl Remote<'_> {
         }
         tips.sort_unstable();
         tips.dedup();
-        next.bundles.push(PushedBundle { name: name.clone(), bytes, hash, tips });
+        next.bundles.push(PushedBundle { name: name.clone(), bytes, hash, tips, index });
         next.refs.extend(plan.manifest.refs.clone());
         next.generation = generation;
         next.before = known.map(KnownHead::hash).transpose()?;
@@ -369,6 +381,7 @@ mod tests {
             bytes,
             hash: Hex([0; 32]),
             tips: Vec::new(),
+            index: None,
         };
         let (mut bundles, mut written) = (Vec::<PushedBundle>::new(), 0);
         for _ in 0..10_000 {

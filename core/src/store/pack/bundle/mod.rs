@@ -18,6 +18,7 @@
 //! The same objects make the same bytes: the salt of the frames is the checksum of the front.
 //! Specified in `format-spec/bundle.md`.
 
+mod by_id;
 mod read;
 mod salvage;
 mod write;
@@ -25,6 +26,7 @@ mod write;
 use std::io::{self, ErrorKind};
 use std::sync::LazyLock;
 
+pub(in crate::store) use self::by_id::IndexedBundle;
 pub use self::read::BundleFile;
 pub use self::write::{BundleDraft, BundleWritten};
 use super::Tombstone;

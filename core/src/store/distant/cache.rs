@@ -1,0 +1,96 @@
+//! Frames that were read elsewhere, kept in a folder of the store up to a limit; what came first goes first.
+//!
+//! Nothing here is needed: what cannot be read or written is read elsewhere again. What is in a file is
+//! believed by nobody before it verifies.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+
+use crate::store::io::{Access, Io};
+use crate::store::{DISTANT_DIR, StoreKeys, decipher, encipher, lock};
+
+/// The files of a store that hold such frames.
+#[derive(Debug)]
+pub(super) struct FrameFolder {
+    io: Arc<dyn Io>,
+    keys: Option<StoreKeys>,
+    dir: PathBuf,
+    max_bytes: u64,
+    /// Names and bytes of the files, those that go first in front; nothing before it was needed.
+    files: Mutex<Option<VecDeque<(String, u64)>>>,
+}
+
+impl FrameFolder {
+    pub(super) fn new(
+        io: Arc<dyn Io>,
+        keys: Option<StoreKeys>,
+        store: &Path,
+        max_bytes: u64,
+    ) -> Self {
+        Self { io, keys, dir: store.join(DISTANT_DIR), max_bytes, files: Mutex::default() }
+    }
+
+    /// The bytes that were kept under a name.
+    pub(super) fn get(&self, name: &str) -> Option<Bytes> {
+        let file = self.io.open(&self.dir.join(name), Access::Read).ok()?;
+        let mut bytes = vec![0; usize::try_from(file.size().ok()?).ok()?];
+        let read = file.read_at(&mut bytes, 0).ok()?;
+        bytes.truncate(read);
+        match &self.keys {
+            Some(keys) => decipher(keys, &bytes).map(Bytes::from),
+            None => Some(bytes.into()),
+        }
+    }
+
+    /// Keeps bytes under a name; `salt` is of this process alone.
+    pub(super) fn put(&self, name: &str, bytes: &[u8], salt: &str) {
+        // Without it the frame is read elsewhere again.
+        let _ = self.try_put(name, bytes, salt);
+    }
+
+    /// Lets go of what does not verify.
+    pub(super) fn remove(&self, name: &str) {
+        let _ = self.io.remove(&self.dir.join(name));
+    }
+
+    fn try_put(&self, name: &str, bytes: &[u8], salt: &str) -> std::io::Result<()> {
+        let enciphered = self.keys.as_ref().map(|keys| encipher(keys, bytes)).transpose()?;
+        let bytes = enciphered.as_deref().unwrap_or(bytes);
+        if bytes.len() as u64 > self.max_bytes {
+            return Ok(());
+        }
+        // It is there already, mostly.
+        let _ = self.io.create_dir(&self.dir);
+        let mut files = lock(&self.files);
+        let files = files.get_or_insert_with(|| self.found());
+        let mut held: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+        while held.saturating_add(bytes.len() as u64) > self.max_bytes {
+            let Some((oldest, freed)) = files.pop_front() else { break };
+            self.remove(&oldest);
+            held = held.saturating_sub(freed);
+        }
+        let temporary = self.dir.join(format!("{salt}.tmp"));
+        let _ = self.io.remove(&temporary);
+        let written = self.io.create(&temporary).and_then(|file| file.write_at(bytes, 0));
+        written.and_then(|()| self.io.replace(&temporary, &self.dir.join(name))).inspect_err(
+            |_| {
+                let _ = self.io.remove(&temporary);
+            },
+        )?;
+        files.push_back((name.to_owned(), bytes.len() as u64));
+        Ok(())
+    }
+
+    /// What earlier runs left. Of these nobody knows which came first.
+    fn found(&self) -> VecDeque<(String, u64)> {
+        let names = self.io.list(&self.dir).unwrap_or_default();
+        let sized = names.into_iter().filter_map(|name| {
+            let file = self.io.open(&self.dir.join(&name), Access::Read).ok()?;
+            Some((name, file.size().ok()?))
+        });
+        sized.collect()
+    }
+}

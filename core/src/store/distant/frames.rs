@@ -1,0 +1,270 @@
+//! One bundle that lies elsewhere: its frames are read by range when something in them is.
+//!
+//! Frames that are wanted together are asked for at once, those that lie close with what is between them:
+//! a request takes longer than so many bytes. What came is verified before it is kept.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use bytes::Bytes;
+
+use super::RangeSource;
+use super::cache::FrameFolder;
+use super::index::BundleIndex;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, Object, ObjectId};
+use crate::store::io::ReadAt;
+use crate::store::lock;
+use crate::store::pack::{BlockCache, IndexedBundle};
+
+/// So many bytes between two frames are read too.
+const GAP_BYTES: u64 = 64 << 10;
+
+/// Most bytes that are asked for at once, unless one frame has more.
+const RANGE_BYTES: u64 = 8 << 20;
+
+/// Most bytes of frames in memory.
+const HELD_BYTES: usize = 32 << 20;
+
+/// Hex digits of names of files.
+const NAME_DIGITS: usize = 32;
+
+/// A bundle elsewhere.
+pub(super) struct DistantBundle {
+    bundle: IndexedBundle,
+    parts: Arc<Parts>,
+}
+
+/// Its bytes, wherever they are.
+struct Parts {
+    name: String,
+    index: BundleIndex,
+    source: Option<Arc<dyn RangeSource>>,
+    folder: Arc<FrameFolder>,
+    /// Where the frames lie, by number; nothing before the bundle is open.
+    frames: OnceLock<Vec<Range<u64>>>,
+    /// Frames that were read last, by number.
+    held: Mutex<VecDeque<(usize, Bytes)>>,
+}
+
+impl DistantBundle {
+    /// The bundle with this index, which the ref `name` holds.
+    ///
+    /// # Errors
+    /// `Corrupt` when the index is none of a bundle.
+    pub(super) fn open(
+        name: &str,
+        index: BundleIndex,
+        source: Option<Arc<dyn RangeSource>>,
+        folder: Arc<FrameFolder>,
+    ) -> Result<Self> {
+        let (name, ids) = (name.to_owned(), index.ids.clone());
+        let (frames, held) = (OnceLock::new(), Mutex::default());
+        let parts = Arc::new(Parts { name, index, source, folder, frames, held });
+        let bundle = IndexedBundle::open(Arc::clone(&parts) as Arc<dyn ReadAt>, &ids)
+            .map_err(|error| error.at(&parts.name))?;
+        let _ = parts.frames.set(bundle.frames());
+        Ok(Self { bundle, parts })
+    }
+
+    /// The ordinal of an object that lies in it.
+    pub(super) fn find(&self, id: &ObjectId) -> Option<u32> {
+        self.bundle.find(id)
+    }
+
+    /// Sees to it that these objects can be read with as few requests as possible.
+    pub(super) fn prepare(&self, ordinals: &[u32]) -> Result<()> {
+        let numbers = self.bundle.frames_of(ordinals);
+        let numbers = numbers.into_iter().map(|number| number as usize);
+        let missing: Vec<usize> =
+            numbers.filter(|number| self.parts.kept(*number, &self.bundle).is_none()).collect();
+        let Some(frames) = self.parts.frames.get() else { return Ok(()) };
+        let range = |number: &usize| frames.get(*number).cloned().unwrap_or_default();
+        let mut runs: Vec<Vec<usize>> = Vec::new();
+        for number in missing {
+            let next = range(&number);
+            let fits = runs.last().and_then(|run| Some((run.first()?, run.last()?))).is_some_and(
+                |(first, last)| {
+                    next.start.saturating_sub(range(last).end) <= GAP_BYTES
+                        && next.end.saturating_sub(range(first).start) <= RANGE_BYTES
+                },
+            );
+            match runs.last_mut().filter(|_| fits) {
+                Some(run) => run.push(number),
+                None => runs.push(vec![number]),
+            }
+        }
+        for run in runs {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+            let whole = range(first).start..range(last).end;
+            let bytes = self.parts.fetch(whole.clone())?;
+            for number in run {
+                let own = range(&number);
+                let at = |place: u64| usize::try_from(place - whole.start).unwrap_or(usize::MAX);
+                let (from, to) = (at(own.start), at(own.end));
+                if from <= to && to <= bytes.len() {
+                    self.parts.keep(number, bytes.slice(from..to), &self.bundle)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An object, verified.
+    ///
+    /// # Errors
+    /// `NotFound` when nobody reads elsewhere, or it is gone there; `Io` when there was no answer;
+    /// `Corrupt` when what came does not verify.
+    pub(super) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Object> {
+        let read = self.bundle.read(ordinal, cache).map_err(|error| self.parts.explain(error));
+        read.map(|(_, object)| object)
+    }
+}
+
+impl Parts {
+    /// A frame that is here: at an end of the bundle, in memory, or in a file that verifies.
+    fn kept(&self, number: usize, bundle: &IndexedBundle) -> Option<()> {
+        let range = self.frames.get()?.get(number)?;
+        if self.index.here(range).is_some() || self.held(number).is_some() {
+            return Some(());
+        }
+        let name = self.file_name(number);
+        let bytes = self.folder.get(&name)?;
+        let is_frame = u32::try_from(number).is_ok_and(|at| bundle.is_frame(at, &bytes));
+        if !is_frame {
+            self.folder.remove(&name);
+            return None;
+        }
+        self.hold(number, bytes);
+        Some(())
+    }
+
+    /// Keeps a frame that was read elsewhere.
+    fn keep(&self, number: usize, bytes: Bytes, bundle: &IndexedBundle) -> Result<()> {
+        if !u32::try_from(number).is_ok_and(|at| bundle.is_frame(at, &bytes)) {
+            return Err(Error::corrupt(
+                &self.name,
+                "the frame that its index names",
+                "other bytes",
+            ));
+        }
+        self.folder.put(&self.file_name(number), &bytes, &format!("{}", std::process::id()));
+        self.hold(number, Bytes::copy_from_slice(&bytes));
+        Ok(())
+    }
+
+    fn held(&self, number: usize) -> Option<Bytes> {
+        let held = lock(&self.held);
+        held.iter().find(|(at, _)| *at == number).map(|(_, bytes)| bytes.clone())
+    }
+
+    fn hold(&self, number: usize, bytes: Bytes) {
+        let mut held = lock(&self.held);
+        held.retain(|(at, _)| *at != number);
+        held.push_back((number, bytes));
+        let mut all: usize = held.iter().map(|(_, bytes)| bytes.len()).sum();
+        while all > HELD_BYTES && held.len() > 1 {
+            all -= held.pop_front().map_or(0, |(_, bytes)| bytes.len());
+        }
+    }
+
+    fn fetch(&self, range: Range<u64>) -> Result<Bytes> {
+        let Some(source) = &self.source else {
+            let message = "what is asked for is not here, but on a remote that was not opened";
+            return Err(Error::not_found(message));
+        };
+        let wanted = range.end - range.start;
+        let bytes = source.read_range(&self.name, range)?;
+        match bytes.len() as u64 == wanted {
+            true => Ok(bytes),
+            false => {
+                let found = format_args!("{}", bytes.len());
+                Err(Error::corrupt(&self.name, format_args!("{wanted} bytes"), found))
+            }
+        }
+    }
+
+    fn file_name(&self, number: usize) -> String {
+        let id = ObjectId::of(Kind::Blob, format!("{} {number}", self.name).as_bytes());
+        id.short(NAME_DIGITS)
+    }
+
+    /// What went wrong elsewhere, out of what the reader of frames made of it.
+    fn explain(&self, error: Error) -> Error {
+        let mut cause = std::error::Error::source(&error);
+        while let Some(source) = cause {
+            let inner = source.downcast_ref::<io::Error>().and_then(|error| error.get_ref());
+            if let Some(Passed { kind, text }) = inner.and_then(|inner| inner.downcast_ref()) {
+                return Error::new(*kind, text.clone());
+            }
+            cause = source.source();
+        }
+        error.at(&self.name)
+    }
+}
+
+/// An error of the engine on its way through one of the system.
+#[derive(Debug)]
+struct Passed {
+    kind: ErrorKind,
+    text: String,
+}
+
+impl fmt::Display for Passed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Passed {}
+
+impl ReadAt for Parts {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let range = offset..offset.saturating_add(buffer.len() as u64);
+        let give = |bytes: &[u8], buffer: &mut [u8]| {
+            buffer.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+            bytes.len().min(buffer.len())
+        };
+        if let Some(bytes) = self.index.here(&range) {
+            return Ok(give(&bytes, buffer));
+        }
+        let frames = self.frames.get().map(Vec::as_slice).unwrap_or_default();
+        let number = frames.iter().position(|frame| frame.contains(&offset));
+        let absent = || io::Error::new(io::ErrorKind::InvalidData, "no frame lies there");
+        let number = number.ok_or_else(absent)?;
+        let frame = frames.get(number).cloned().unwrap_or_default();
+        let bytes = match self.held(number).or_else(|| self.folder.get(&self.file_name(number))) {
+            Some(bytes) => bytes,
+            None => {
+                let passed = |error: Error| {
+                    let text = error.to_string();
+                    io::Error::other(Passed { kind: error.kind(), text })
+                };
+                let bytes = self.fetch(frame.clone()).map_err(passed)?;
+                self.hold(number, bytes.clone());
+                bytes
+            }
+        };
+        let from = usize::try_from(offset - frame.start).unwrap_or(usize::MAX);
+        Ok(give(bytes.get(from..).unwrap_or_default(), buffer))
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.index.ends.bytes)
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for DistantBundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DistantBundle").field(&self.parts).finish()
+    }
+}

@@ -1,0 +1,197 @@
+//! What a store keeps of a bundle that lies elsewhere: its ends, and the ids of its objects.
+//!
+//! ```text
+//! bundle   | front | frames of blobs, of nodes | frames of commits | table | footer |
+//! index    | 3 x u64 | front |                 | from the tail on .................. | ids |
+//! ```
+//!
+//! So history is here, which objects there are is known, and where each lies; the rest is read by range.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::object::{Kind, Object, ObjectId};
+use crate::store::io::ReadAt;
+use crate::store::pack::{BlockCache, IndexedBundle};
+
+/// Frames of nodes of up to so many bytes are kept with those of commits.
+const MAX_NODE_BYTES: u64 = 1 << 20;
+
+/// Decoded blocks while commits are read.
+const CACHE_BYTES: usize = 8 << 20;
+
+/// Bytes of the three numbers in front.
+const NUMBERS_BYTES: usize = 24;
+
+/// Where the ends of a bundle are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BundleEnds {
+    /// The end of what lies in front of the frames.
+    pub front: u64,
+    /// The beginning of what tells of history.
+    pub tail: u64,
+    /// Bytes of the bundle.
+    pub bytes: u64,
+}
+
+impl BundleEnds {
+    /// The ends of a bundle with objects of these ids.
+    ///
+    /// # Errors
+    /// `Corrupt` when it is no bundle, or the ids are not as many as its objects.
+    pub fn of(file: Arc<dyn ReadAt>, ids: &[u8]) -> Result<Self> {
+        let bytes = file.size().map_err(|error| Error::io("look at a bundle", error))?;
+        let bundle = IndexedBundle::open(file, ids)?;
+        Ok(Self { front: bundle.front_bytes(), tail: bundle.tail(MAX_NODE_BYTES), bytes })
+    }
+}
+
+/// A bundle as far as it is here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundleIndex {
+    /// Where the ends are.
+    pub ends: BundleEnds,
+    front: Bytes,
+    tail: Bytes,
+    /// The ids of the objects, back to back.
+    pub(super) ids: Bytes,
+}
+
+impl BundleIndex {
+    /// An index of the front, the tail, and the ids of a bundle.
+    ///
+    /// # Errors
+    /// `Corrupt` when the ends have other bytes than that.
+    pub fn new(ends: BundleEnds, front: Bytes, tail: Bytes, ids: Bytes) -> Result<Self> {
+        let tail_bytes = ends.bytes.checked_sub(ends.tail);
+        let fits = front.len() as u64 == ends.front
+            && Some(tail.len() as u64) == tail_bytes
+            && ends.front <= ends.tail;
+        match fits {
+            true => Ok(Self { ends, front, tail, ids }),
+            false => Err(malformed()),
+        }
+    }
+
+    /// The ids of the objects, in the order in which they lie.
+    pub fn ids(&self) -> impl Iterator<Item = ObjectId> {
+        self.ids.chunks(size_of::<ObjectId>()).filter_map(ObjectId::from_slice)
+    }
+
+    /// The bytes of the blob that it is kept as.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let BundleEnds { front, tail, bytes } = self.ends;
+        let numbers = [front, tail, bytes].map(u64::to_le_bytes).concat();
+        [&numbers[..], &self.front, &self.tail, &self.ids].concat().into()
+    }
+
+    /// The index in these bytes.
+    ///
+    /// # Errors
+    /// `Corrupt` when they are anything else.
+    pub fn decode(blob: &Bytes) -> Result<Self> {
+        let number = |at: usize| {
+            let bytes = blob.get(at..)?.first_chunk()?;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        let parse = || {
+            let ends = BundleEnds { front: number(0)?, tail: number(8)?, bytes: number(16)? };
+            let front = NUMBERS_BYTES.checked_add(usize::try_from(ends.front).ok()?)?;
+            let tail_bytes = usize::try_from(ends.bytes.checked_sub(ends.tail)?).ok()?;
+            let tail = front.checked_add(tail_bytes).filter(|end| *end <= blob.len())?;
+            let parts = (blob.slice(NUMBERS_BYTES..front), blob.slice(front..tail));
+            Some((ends, parts.0, parts.1, blob.slice(tail..)))
+        };
+        let (ends, front, tail, ids) = parse().ok_or_else(malformed)?;
+        Self::new(ends, front, tail, ids)
+    }
+
+    /// The bundle, of which only the ends can be read: enough to open it.
+    #[must_use]
+    pub fn ends(&self) -> Arc<dyn ReadAt> {
+        Arc::new(self.clone())
+    }
+
+    /// Its commits and tags, verified, in the order in which they lie. What their frames build on and is
+    /// not here, `rest` reads.
+    ///
+    /// # Errors
+    /// `Corrupt` when something does not verify; those of `rest`.
+    pub fn history(
+        &self,
+        rest: &mut dyn FnMut(Range<u64>) -> Result<Bytes>,
+    ) -> Result<Vec<(ObjectId, Object)>> {
+        let bundle = IndexedBundle::open(self.ends(), &self.ids)?;
+        let ordinals = bundle.ordinals_of(Kind::Commit).chain(bundle.ordinals_of(Kind::Tag));
+        let ordinals: Vec<u32> = ordinals.collect();
+        let (frames, mut bases) = (bundle.frames(), Vec::new());
+        for number in bundle.frames_of(&ordinals) {
+            let frame = frames.get(number as usize).cloned().unwrap_or_default();
+            if self.here(&frame).is_none() {
+                bases.push((frame.start, rest(frame)?));
+            }
+        }
+        let file = Arc::new(WithBases { index: self.clone(), bases });
+        let (bundle, cache) = (IndexedBundle::open(file, &self.ids)?, BlockCache::new(CACHE_BYTES));
+        ordinals.into_iter().map(|ordinal| bundle.read(ordinal, &cache)).collect()
+    }
+
+    /// The bytes of a range, if all of them are here.
+    pub(super) fn here(&self, range: &Range<u64>) -> Option<Bytes> {
+        let part = |bytes: &Bytes, start: u64| {
+            let from = usize::try_from(range.start.checked_sub(start)?).ok()?;
+            let to = usize::try_from(range.end.checked_sub(start)?).ok()?;
+            (from <= to && to <= bytes.len()).then(|| bytes.slice(from..to))
+        };
+        part(&self.front, 0).or_else(|| part(&self.tail, self.ends.tail))
+    }
+}
+
+impl ReadAt for BundleIndex {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let end = self.ends.bytes.min(offset.saturating_add(buffer.len() as u64));
+        let bytes = self.here(&(offset..end.max(offset))).ok_or_else(absent)?;
+        buffer.iter_mut().zip(&bytes).for_each(|(to, from)| *to = *from);
+        Ok(bytes.len())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.ends.bytes)
+    }
+}
+
+/// The ends of a bundle, with frames that others build on: each with its offset.
+#[derive(Debug)]
+struct WithBases {
+    index: BundleIndex,
+    bases: Vec<(u64, Bytes)>,
+}
+
+impl ReadAt for WithBases {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let base = self.bases.iter().find_map(|(start, bytes)| {
+            let from = usize::try_from(offset.checked_sub(*start)?).ok()?;
+            bytes.get(from..from.checked_add(buffer.len())?)
+        });
+        let Some(base) = base else { return self.index.read_at(buffer, offset) };
+        buffer.copy_from_slice(base);
+        Ok(base.len())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.index.size()
+    }
+}
+
+fn absent() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "not a part that is here")
+}
+
+fn malformed() -> Error {
+    Error::malformed("the index of a bundle elsewhere", "its front, its tail and its ids")
+}

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use turntree_tests::sim::Random;
 use turntree_tests::{claude_code, github_token};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
@@ -166,4 +167,49 @@ fn wrong_words_are_told_and_leave_everything_as_it_was() {
     assert!(!output.status.success() && !office.path("there/.turntree").exists());
     let two = ["remote", "ls"];
     assert_eq!(office.json("here", &two)[0]["remotes"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_lazy_clone_shows_history_at_once_and_says_what_is_elsewhere() {
+    let office = Office::new();
+    // Larger than what is fetched anyway.
+    let mut random = Random(1);
+    for note in 0..6 {
+        let text: String = (0..8_000).map(|_| format!("{:016x}", random.draw())).collect();
+        fs::write(office.path(&format!("here/note-{note}")), text).unwrap();
+        office.ok("here", &["snapshot", "-m", "a note", "--workspace", "."]);
+    }
+    office.ok("here", &["remote", "rm", "origin"]);
+    office.ok("here", &["remote", "add", "origin", "../large"]);
+    office.ok("here", &["push"]);
+    office.ok(".", &["clone", "--lazy", "large", "there"]);
+    assert_eq!(office.ok("there", &["log"]), office.ok("here", &["log"]));
+    assert_eq!(office.json("there", &["remote", "ls"])[0]["remotes"][0]["lazy"], true);
+
+    // The log has read what stands in a message.
+    let _ = fs::remove_dir_all(office.path("there/.turntree/distant"));
+    fs::rename(office.path("large"), office.path("away")).unwrap();
+    let (_, said) = office.exits(6, "there", &["cat", "HEAD:files/note-1"]);
+    assert!(said.contains("this is not here, but on the remote origin"), "{said}");
+    assert_eq!(office.json("there", &["log"]).len(), office.json("here", &["log"]).len());
+    office.ok("there", &["fsck"]);
+    office.ok("there", &["gc"]);
+    office.ok("there", &["fsck"]);
+    let (_, said) = office.exits(2, "there", &["redact", "a note"]);
+    assert!(said.contains("fetch --whole"), "{said}");
+    fs::rename(office.path("away"), office.path("large")).unwrap();
+
+    let note = |machine: &str| office.ok(machine, &["cat", "HEAD:files/note-1"]);
+    assert_eq!(note("there"), note("here"));
+    office.turn("there", "of there");
+    office.ok("there", &["push"]);
+    let whole = office.json("there", &["fetch", "--whole"]);
+    assert_eq!(whole.last().unwrap()["whole"], true);
+    fs::rename(office.path("large"), office.path("away")).unwrap();
+    fs::remove_dir_all(office.path("there/.turntree/distant")).unwrap();
+    assert_eq!(
+        office.ok("there", &["cat", "HEAD:files/note-5"]),
+        office.ok("here", &["cat", "HEAD:files/note-5"])
+    );
+    office.ok("there", &["fsck"]);
 }

@@ -153,7 +153,7 @@ fn a_lazy_machine_goes_on_and_what_it_wrote_leans_on_nobody() {
     for machine in [&a, &b] {
         assert_whole(&machine.repo);
     }
-    let bytes = b.with(|remote| remote.fetch_whole()).unwrap();
+    let bytes = b.fetch_whole().unwrap();
     assert!(bytes > 300_000);
     assert!(!b.repo.store().has_distant());
     bucket.choose(|_| Some(Fault::Refused));
@@ -187,7 +187,7 @@ fn bundles_that_were_made_one_are_read_from_the_new_one() {
         assert_eq!(notes(&b.repo, id).unwrap(), notes(&a.repo, id).unwrap());
     }
     assert_whole(&b.repo);
-    b.with(|remote| remote.fetch_whole()).unwrap();
+    b.fetch_whole().unwrap();
     assert!(!b.repo.store().has_distant());
     assert_whole(&b.repo);
 }
@@ -197,9 +197,8 @@ fn bytes_that_are_not_those_that_were_pushed_are_refused() {
     let bucket = MemoryBucket::new(1);
     let ([_a, b], ids) = pushed(&bucket);
     b.fetch("s").unwrap();
-    let objects = bucket.objects().into_iter();
-    let (key, whole) =
-        objects.filter(|(key, _)| key.as_str().starts_with("bundles/")).next().unwrap();
+    let mut objects = bucket.objects().into_iter();
+    let (key, whole) = objects.find(|(key, _)| key.as_str().starts_with("bundles/")).unwrap();
     let mut refused = 0;
     for at in (0..whole.len()).step_by(whole.len() / 40) {
         let mut bytes = whole.to_vec();

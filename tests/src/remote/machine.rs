@@ -143,6 +143,15 @@ impl<B: Bucket> Machine<B> {
         Ok(all)
     }
 
+    /// Fetches what was left on the remote.
+    ///
+    /// # Errors
+    /// Those of fetching.
+    pub fn fetch_whole(&self) -> Result<u64> {
+        #[expect(clippy::redundant_closure_for_method_calls, reason = "of any lifetime")]
+        self.with(|remote| remote.fetch_whole())
+    }
+
     /// Brings the branches of a session to where the remote has them.
     ///
     /// # Errors

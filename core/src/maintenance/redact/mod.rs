@@ -146,6 +146,7 @@ impl RedactionPlan {
 /// `Corrupt` when an object does not verify: nobody can say what it holds. `Locked` while a
 /// collection goes on.
 pub fn plan_redaction(repo: &Repository, pattern: &Pattern) -> Result<RedactionPlan> {
+    check_here(repo)?;
     let collection = repo.store().collect()?;
     let search = Search::new(collection.inventory(), pattern)?;
     let leftovers = collection.leftovers(&|refs| names_match(refs, pattern))?;
@@ -184,6 +185,7 @@ pub fn plan_redaction(repo: &Repository, pattern: &Pattern) -> Result<RedactionP
 /// what was about to be removed. `InvalidInput` when a name would not be allowed or taken. In all
 /// cases the same call completes it later.
 pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result<Redacted> {
+    check_here(repo)?;
     let stamp = Signature { time: stamp.time, actor: pattern.hide(&stamp.actor) };
     let mut redacted = Redacted::default();
     let mut log_begin = None;
@@ -244,6 +246,16 @@ impl Rewritten {
         self.nodes += other.nodes;
         self.commits += other.commits;
         self.tags += other.tags;
+    }
+}
+
+/// Refuses a store of which a part lies elsewhere: nobody would have looked there.
+fn check_here(repo: &Repository) -> Result<()> {
+    match repo.store().has_distant() {
+        true => Err(Error::invalid(
+            "a part of this store lies on a remote, and was not searched: 'turntree fetch --whole' brings it here",
+        )),
+        false => Ok(()),
     }
 }
 

@@ -62,6 +62,7 @@ impl<'a> Removal<'a> {
         pattern: &Pattern,
     ) -> Result<Replaced> {
         let gone = self.tombstones()?;
+        store.drop_distant_frames();
         let Self { search, mut marker, now_round, roots, retention } = self;
         let inventory = search.inventory;
         let files = replaceable(inventory);

@@ -4,6 +4,7 @@
 //! believed by nobody before it verifies.
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -45,10 +46,10 @@ impl FrameFolder {
         }
     }
 
-    /// Keeps bytes under a name; `salt` is of this process alone.
-    pub(super) fn put(&self, name: &str, bytes: &[u8], salt: &str) {
+    /// Keeps bytes under a name.
+    pub(super) fn put(&self, name: &str, bytes: &[u8]) {
         // Without it the frame is read elsewhere again.
-        let _ = self.try_put(name, bytes, salt);
+        let _ = self.try_put(name, bytes);
     }
 
     /// Lets go of what does not verify.
@@ -56,7 +57,15 @@ impl FrameFolder {
         let _ = self.io.remove(&self.dir.join(name));
     }
 
-    fn try_put(&self, name: &str, bytes: &[u8], salt: &str) -> std::io::Result<()> {
+    /// Lets go of everything: what is not to be kept may be in it.
+    pub(super) fn clear(&self) {
+        for name in self.io.list(&self.dir).unwrap_or_default() {
+            self.remove(&name);
+        }
+        *lock(&self.files) = None;
+    }
+
+    fn try_put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let enciphered = self.keys.as_ref().map(|keys| encipher(keys, bytes)).transpose()?;
         let bytes = enciphered.as_deref().unwrap_or(bytes);
         if bytes.len() as u64 > self.max_bytes {
@@ -72,7 +81,8 @@ impl FrameFolder {
             self.remove(&oldest);
             held = held.saturating_sub(freed);
         }
-        let temporary = self.dir.join(format!("{salt}.tmp"));
+        // Of this process alone: others write theirs at the same time.
+        let temporary = self.dir.join(format!("{}.tmp", std::process::id()));
         let _ = self.io.remove(&temporary);
         let written = self.io.create(&temporary).and_then(|file| file.write_at(bytes, 0));
         written.and_then(|()| self.io.replace(&temporary, &self.dir.join(name))).inspect_err(

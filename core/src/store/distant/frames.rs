@@ -106,7 +106,7 @@ impl DistantBundle {
                 let at = |place: u64| usize::try_from(place - whole.start).unwrap_or(usize::MAX);
                 let (from, to) = (at(own.start), at(own.end));
                 if from <= to && to <= bytes.len() {
-                    self.parts.keep(number, bytes.slice(from..to), &self.bundle)?;
+                    self.parts.keep(number, &bytes.slice(from..to), &self.bundle)?;
                 }
             }
         }
@@ -143,16 +143,17 @@ impl Parts {
     }
 
     /// Keeps a frame that was read elsewhere.
-    fn keep(&self, number: usize, bytes: Bytes, bundle: &IndexedBundle) -> Result<()> {
-        if !u32::try_from(number).is_ok_and(|at| bundle.is_frame(at, &bytes)) {
+    fn keep(&self, number: usize, bytes: &Bytes, bundle: &IndexedBundle) -> Result<()> {
+        if !u32::try_from(number).is_ok_and(|at| bundle.is_frame(at, bytes)) {
             return Err(Error::corrupt(
                 &self.name,
                 "the frame that its index names",
                 "other bytes",
             ));
         }
-        self.folder.put(&self.file_name(number), &bytes, &format!("{}", std::process::id()));
-        self.hold(number, Bytes::copy_from_slice(&bytes));
+        self.folder.put(&self.file_name(number), bytes);
+        // By itself: what came with it is let go.
+        self.hold(number, Bytes::copy_from_slice(bytes));
         Ok(())
     }
 

@@ -17,6 +17,7 @@ mod cache;
 mod frames;
 mod index;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -81,14 +82,19 @@ pub(in crate::store) fn distant_ids(
 ) -> Result<Vec<ObjectId>> {
     let mut ids = Vec::new();
     for (name, id) in index_refs(refs) {
-        let blob = match source.read(id)? {
-            Some(Object { kind: Kind::Blob, bytes }) => bytes,
-            _ => return Err(Error::corrupt(name, "an index", "nothing of the kind")),
-        };
-        let index = BundleIndex::decode(&blob).map_err(|error| error.at(name))?;
-        ids.extend(index.ids());
+        ids.extend(decode_index(name, source.read(id)?)?.ids());
     }
     Ok(ids)
+}
+
+/// The index that a ref holds.
+fn decode_index(name: &str, blob: Option<Object>) -> Result<BundleIndex> {
+    match blob {
+        Some(Object { kind: Kind::Blob, bytes }) => {
+            BundleIndex::decode(&bytes).map_err(|error| error.at(name))
+        }
+        _ => Err(Error::corrupt(name, "an index", "nothing of the kind")),
+    }
 }
 
 impl Store {
@@ -102,6 +108,11 @@ impl Store {
     #[must_use]
     pub fn has_distant(&self) -> bool {
         index_refs(&self.refs()).next().is_some()
+    }
+
+    /// Lets go of all frames that were read elsewhere and kept in files: what is redacted may be in them.
+    pub(crate) fn drop_distant_frames(&self) {
+        self.frame_folder().clear();
     }
 
     /// Returns true if an object lies in this store.
@@ -121,21 +132,20 @@ impl Store {
     /// Objects that lie elsewhere, each with its place among `ids`; those that lie nowhere are left out.
     pub(in crate::store) fn read_distant(&self, ids: &[ObjectId]) -> Result<Vec<(usize, Object)>> {
         let bundles = self.distant_bundles()?;
-        let mut found = Vec::new();
-        for (number, bundle) in bundles.iter().enumerate() {
-            let is_first = |id: &ObjectId| {
-                let before = bundles.iter().take(number);
-                before.fold(true, |first, other| first && other.find(id).is_none())
-            };
-            let own = (0..).zip(ids).filter_map(|(at, id)| Some((at, bundle.find(id)?, id)));
-            let own: Vec<(usize, u32)> =
-                own.filter(|(.., id)| is_first(id)).map(|(at, place, _)| (at, place)).collect();
-            if own.is_empty() {
-                continue;
+        let mut wanted: BTreeMap<usize, Vec<(usize, u32)>> = BTreeMap::new();
+        for (at, id) in ids.iter().enumerate() {
+            let place = bundles.iter().map(|bundle| bundle.find(id)).enumerate();
+            let place = place.filter_map(|(number, ordinal)| Some((number, ordinal?))).next();
+            if let Some((number, ordinal)) = place {
+                wanted.entry(number).or_default().push((at, ordinal));
             }
-            let ordinals: Vec<u32> = own.iter().map(|(_, ordinal)| *ordinal).collect();
+        }
+        let mut found = Vec::new();
+        for (number, places) in wanted {
+            let Some(bundle) = bundles.get(number) else { continue };
+            let ordinals: Vec<u32> = places.iter().map(|(_, ordinal)| *ordinal).collect();
             bundle.prepare(&ordinals)?;
-            for (at, ordinal) in own {
+            for (at, ordinal) in places {
                 found.push((at, bundle.read(ordinal, &self.blocks)?));
             }
         }
@@ -162,16 +172,15 @@ impl Store {
     }
 
     fn open_distant(&self, name: &str, index: &ObjectId) -> Result<Arc<DistantBundle>> {
-        let blob = match self.read_here(index)? {
-            Some(Object { kind: Kind::Blob, bytes }) => bytes,
-            _ => return Err(Error::corrupt(name, "an index", "nothing of the kind")),
-        };
-        let index = BundleIndex::decode(&blob).map_err(|error| error.at(name))?;
-        let folder = self.distant.folder.get_or_init(|| {
+        let index = decode_index(name, self.read_here(index)?)?;
+        let source = self.distant.source.get().map(Arc::clone);
+        DistantBundle::open(name, index, source, Arc::clone(self.frame_folder())).map(Arc::new)
+    }
+
+    fn frame_folder(&self) -> &Arc<FrameFolder> {
+        self.distant.folder.get_or_init(|| {
             let (io, keys) = (Arc::clone(&self.disk), self.keys);
             Arc::new(FrameFolder::new(io, keys, &self.dir, FOLDER_BYTES))
-        });
-        let source = self.distant.source.get().map(Arc::clone);
-        DistantBundle::open(name, index, source, Arc::clone(folder)).map(Arc::new)
+        })
     }
 }

@@ -246,9 +246,12 @@ impl Remote<'_> {
     }
 }
 
+/// The way to the bucket of a remote, by its name.
+type OpenBucket = Box<dyn Fn(&str) -> Result<Arc<dyn Bucket>> + Send + Sync>;
+
 /// Reads contents of bundles that a store knows and has not, from the remotes that have them.
 pub struct RemoteRanges {
-    open: Box<dyn Fn(&str) -> Result<Arc<dyn Bucket>> + Send + Sync>,
+    open: OpenBucket,
     opened: Mutex<HashMap<String, Arc<dyn Bucket>>>,
 }
 

@@ -183,7 +183,8 @@ fn a_lazy_clone_shows_history_at_once_and_says_what_is_elsewhere() {
     office.ok("here", &["remote", "add", "origin", "../large"]);
     office.ok("here", &["push"]);
     office.ok(".", &["clone", "--lazy", "large", "there"]);
-    assert_eq!(office.ok("there", &["log"]), office.ok("here", &["log"]));
+    // Not as people read it: how long ago something was may change in between.
+    assert_eq!(office.json("there", &["log"]), office.json("here", &["log"]));
     assert_eq!(office.json("there", &["remote", "ls"])[0]["remotes"][0]["lazy"], true);
 
     // The log has read what stands in a message.
@@ -212,4 +213,87 @@ fn a_lazy_clone_shows_history_at_once_and_says_what_is_elsewhere() {
         office.ok("here", &["cat", "HEAD:files/note-5"])
     );
     office.ok("there", &["fsck"]);
+}
+
+#[test]
+fn what_nothing_leads_to_goes_and_a_deleted_session_is_told_to_others() {
+    let office = Office::new();
+    office.ok(".", &["clone", "shared", "there"]);
+    for turn in 0..8 {
+        office.turn("here", &format!("turn {turn}"));
+        office.ok("here", &["push"]);
+    }
+    let planned = office.json("here", &["remote", "gc", "-n"]);
+    assert!(planned[0]["bundles"].as_u64().unwrap() > 0, "{planned:?}");
+    let collected = office.json("here", &["remote", "gc"]);
+    assert_eq!(collected[0]["bytes"], planned[0]["bytes"]);
+    assert_eq!(office.json("here", &["remote", "gc"])[0]["bundles"], 0);
+    let checked = office.json("here", &["remote", "check"]);
+    assert_eq!((&checked[0]["unlisted"], &checked[0]["sessions"]), (&0.into(), &1.into()));
+    assert_eq!(office.json("here", &["remote", "gc", "--aggressive"])[0]["folded"], 1);
+    assert_eq!(office.json("here", &["remote", "check"])[0]["bundles"], 1);
+    office.exits(3, "there", &["push", "--delete", "work"]);
+    office.ok("there", &["sync"]);
+    assert_eq!(office.tip("there", "work"), office.tip("here", "work"));
+
+    let deleted = office.json("here", &["push", "--delete", "work"]);
+    assert_eq!(
+        (&deleted[0]["deleted"], &deleted[0]["branches"][0]["change"]),
+        (&true.into(), &"gone".into())
+    );
+    office.ok("here", &["remote", "gc"]);
+    office.turn("there", "late");
+    let (_, said) = office.exits(3, "there", &["push"]);
+    assert!(said.contains("work was deleted on origin, by here"), "{said}");
+    office.ok("there", &["sync"]);
+    office.ok("there", &["push", "--all"]);
+    assert_eq!(office.json("there", &["remote", "ls"])[0]["remotes"][0]["unpushed"], 0);
+    office.exits(6, "there", &["rev-parse", "origin/work"]);
+    office.ok("there", &["push", "work"]);
+    let fetched = office.json("here", &["fetch"]);
+    assert_eq!(fetched[0]["branches"][0]["change"], "new");
+    assert_eq!(office.tip("here", "origin/work"), office.tip("there", "work"));
+    for machine in ["here", "there"] {
+        office.ok(machine, &["fsck"]);
+    }
+}
+
+#[test]
+fn turns_are_pushed_by_themselves_and_a_push_that_failed_is_made_up_later() {
+    let office = Office::new();
+    let unpushed = || office.json("here", &["remote", "ls"])[0]["remotes"][0]["unpushed"].clone();
+    office.turn("here", "before it is set");
+    office.ok("here", &["gc", "--auto"]);
+    assert_eq!(unpushed(), 1, "nobody said so");
+    assert!(office.ok("here", &["status"]).contains("1 branch not pushed to origin"));
+    assert_eq!(office.json("here", &["remote", "set", "origin", "--auto"])[0]["auto"], true);
+    office.ok("here", &["gc", "--auto"]);
+    assert_eq!(unpushed(), 0);
+    assert!(office.json("here", &["status"])[0].get("unpushed").is_none());
+
+    fs::rename(office.path("shared"), office.path("away")).unwrap();
+    office.turn("here", "while it is away");
+    office.ok("here", &["gc", "--auto"]);
+    assert_eq!(office.json("here", &["status"])[0]["unpushed"][0]["branches"], 1);
+    let log = || fs::read_to_string(office.path("here/.turntree/maintenance.log")).unwrap();
+    assert!(log().contains("push to origin"), "{}", log());
+    fs::rename(office.path("away"), office.path("shared")).unwrap();
+    let secret = github_token(1);
+    office.turn("here", &format!("use {secret}"));
+    office.ok("here", &["gc", "--auto"]);
+    assert!(log().contains("1 secret would go out") && !log().contains(&secret), "{}", log());
+    office.ok("here", &["push", "--allow-secrets"]);
+
+    // By itself: the process that a turn starts is not waited for.
+    let mut command = Command::new(PROGRAM);
+    command.args(["snapshot", "-m", "by itself"]).current_dir(office.path("here"));
+    command.env_clear().env("HOME", office.path("home")).stdin(Stdio::null());
+    assert!(command.output().unwrap().status.success());
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while unpushed() != 0 {
+        assert!(std::time::Instant::now() < end, "it is pushed");
+    }
+    assert_eq!(office.json("here", &["remote", "set", "origin", "--no-auto"])[0]["auto"], false);
+    office.ok(".", &["clone", "shared", "there"]);
+    assert_eq!(office.tip("there", "HEAD"), office.tip("here", "work"));
 }

@@ -33,6 +33,7 @@ mod pin;
 mod redact;
 mod redactions;
 mod remote;
+mod remote_collect;
 mod remote_folder;
 mod remote_lazy;
 mod remote_model;

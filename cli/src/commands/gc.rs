@@ -11,6 +11,7 @@ use turntree::store::{ParityShare, StoreSummary};
 use super::Verb;
 use crate::porcelain::forgetting::{self, Forgetting};
 use crate::porcelain::patience::Patience;
+use crate::porcelain::pushing::push_by_itself;
 use crate::porcelain::store_budget;
 use crate::program::invocation::{Invocation, stamp};
 use crate::program::store_keys::has_keys;
@@ -61,7 +62,7 @@ pub(crate) struct Gc {
     /// before back; implies --strict
     #[arg(long)]
     now: bool,
-    /// Do one step if it is worth it, and print nothing
+    /// Do one step if it is worth it, push to remotes that are pushed to by themselves, and print nothing
     #[arg(long, conflicts_with_all = ["dry_run", "strict", "now"])]
     auto: bool,
     #[command(flatten)]
@@ -92,17 +93,21 @@ impl Gc {
         Forgetting::plan(&repo, &newest, Purpose::StrictGc, stamp.time).map(Some)
     }
 
-    /// One step, if it is due. Whoever started this does not wait for an answer, so what goes wrong
+    /// One step, if it is due, and what is to be pushed by itself. Whoever started this does not wait for an answer, so what goes wrong
     /// is written down in the store.
     fn run_quietly(run: &mut Invocation) -> Result<Answer> {
         let dir = run.store_dir()?;
         let done = run.open().and_then(|repo| {
             // A person's undo is not to take back what went by itself.
             let stamp = Signature { actor: MAINTENANCE.to_owned(), ..stamp()? };
-            Ok(auto::step(&repo, &stamp)?)
+            let step = auto::step(&repo, &stamp);
+            let mut told = push_by_itself(&repo, &dir)?;
+            told.extend(step.err().map(|error| error.to_string()));
+            Ok(told)
         });
-        if let Err(failure) = done {
-            let message = if has_keys(&dir) { HIDDEN.to_owned() } else { failure.message() };
+        let told = done.unwrap_or_else(|failure| vec![failure.message()]);
+        for message in told {
+            let message = if has_keys(&dir) { HIDDEN.to_owned() } else { message };
             // There is nobody left to tell that this cannot be written either.
             let _ = append(&dir.join(LOG_FILE), &message);
         }

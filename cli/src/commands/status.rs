@@ -32,8 +32,16 @@ impl Verb for Status {
             run.out.record(&status(&repo, &store)?)?;
             return Ok(Answer::Yes);
         }
-        let json::Status { store, messages, conflicts, sessions, branches, workspace, .. } =
-            status(&repo, &store)?;
+        let json::Status {
+            store,
+            messages,
+            conflicts,
+            sessions,
+            branches,
+            workspace,
+            unpushed,
+            ..
+        } = status(&repo, &store)?;
         let head = repo.head()?;
         let commit = head.commit.map(|id| repo.commit(&id)).transpose()?;
         let paint = run.out.paint;
@@ -60,6 +68,9 @@ impl Verb for Status {
                 count(conflicts, "conflict")
             );
             writeln!(run.out, "{}", paint.paint(REMOVED, open))?;
+        }
+        for json::Unpushed { remote, branches } in unpushed {
+            writeln!(run.out, "{} not pushed to {remote}", count(branches, "branch"))?;
         }
         if let Some(mode) = secret_mode(&repo) {
             writeln!(run.out, "{}", paint.paint(FAINT, about_mode(mode)))?;

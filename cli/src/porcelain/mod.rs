@@ -30,6 +30,7 @@ pub(crate) mod patience;
 pub(crate) mod pins;
 pub(crate) mod place;
 pub(crate) mod prices;
+pub(crate) mod pushing;
 pub(crate) mod remotes;
 pub(crate) mod revision;
 pub(crate) mod rewind;

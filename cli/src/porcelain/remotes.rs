@@ -1,11 +1,10 @@
-//! Remotes of a store: which one is meant, the way to it, and how branches stand to it.
+//! Remotes of a store: which one is meant, and the way to it.
 
 use std::sync::Arc;
 
 use turntree::Error;
 use turntree::local::random_bytes;
-use turntree::object::ObjectId;
-use turntree::repo::{BranchName, RemoteEntry, Repository, Signature};
+use turntree::repo::{RemoteEntry, Repository, Signature};
 use turntree::transfer::remote::{Bucket, Hex, Remote, RemoteId};
 
 use super::temp_file::Spool;
@@ -81,11 +80,4 @@ pub(crate) fn named_remote(repo: &Repository, name: Option<&str>) -> Result<(Str
             "'turntree remote add NAME URL' adds one, 'turntree remote ls' lists them",
         )),
     }
-}
-
-/// Branches of a store that a remote, when it was last seen, did not have as they are.
-pub(crate) fn unpushed(repo: &Repository, remote: &str) -> Vec<(BranchName, ObjectId)> {
-    let there = repo.remote_branches(remote, None);
-    let is_there = |own: &(BranchName, ObjectId)| there.contains(own);
-    repo.branches().into_iter().filter(|own| !is_there(own)).collect()
 }

@@ -55,5 +55,17 @@ pub(crate) fn status(repo: &Repository, store: &Path) -> Result<json::Status> {
             differing: unsaved.files(),
             unfinished: unsaved.unfinished,
         }),
+        unpushed: unpushed(repo),
     })
+}
+
+/// What remotes lack, as far as is known here: nobody is asked. A list of remotes that cannot be read is
+/// told by whoever uses them.
+fn unpushed(repo: &Repository) -> Vec<json::Unpushed> {
+    let remotes = repo.remotes().unwrap_or_default().into_keys();
+    let lacking = remotes.map(|remote| {
+        let branches = repo.unpushed(&remote).len() as u64;
+        json::Unpushed { remote, branches }
+    });
+    lacking.filter(|lacking| lacking.branches > 0).collect()
 }

@@ -224,7 +224,8 @@ impl Opened {
     /// opened and it is worth it.
     pub(crate) fn look_after(self) {
         let Self { repo, dir, sequence } = self;
-        let is_due = repo.refs().sequence > sequence && auto::is_due(&repo).unwrap_or(false);
+        let is_due = repo.refs().sequence > sequence
+            && (auto::is_due(&repo).unwrap_or(false) || repo.is_push_due().unwrap_or(false));
         // Closed first: what this process wrote is then for the other one to look after.
         drop(repo);
         if is_due {

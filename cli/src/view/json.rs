@@ -73,8 +73,8 @@ pub(crate) use self::payloads::{
 };
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, RedactionSource, Rewritten};
 pub(crate) use self::remotes::{
-    Cloned, Fetched, FetchedWhole, Pushed, RemoteBranch, RemoteChecked, RemoteRecord,
-    RemoteRemoved, Remotes, Synced,
+    Cloned, Fetched, FetchedWhole, Pushed, RemoteBranch, RemoteChecked, RemoteCollected,
+    RemoteRecord, RemoteRemoved, RemoteSet, Remotes, SessionDeleted, Synced, Unpushed,
 };
 pub(crate) use self::restoration::{
     Intent, LEAVE, Restoration, RestoredPrompt, WorkspaceChanges, action, reason,
@@ -442,6 +442,10 @@ pub(crate) struct Status {
     /// The workspace beside the newest snapshot, where a command looked at it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workspace: Option<UnsavedFiles>,
+    /// Remotes that lack something, as far as is known here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub(crate) unpushed: Vec<Unpushed>,
 }
 
 /// The workspace of `status`.

@@ -51,6 +51,9 @@ pub struct RemoteEntry {
     /// True if what is large is not fetched, but read there when it is asked for.
     #[serde(default, skip_serializing_if = "is_false")]
     pub lazy: bool,
+    /// True if what is new is pushed by itself.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub auto: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
@@ -156,7 +159,36 @@ impl Repository {
         own.collect()
     }
 
-    /// Returns the sessions that a remote had when it was last seen.
+    /// Returns the branches that a remote, when it was last seen, did not have as they are, but for those
+    /// of sessions that were deleted there.
+    #[must_use]
+    pub fn unpushed(&self, remote: &str) -> Vec<(BranchName, ObjectId)> {
+        let there = self.remote_branches(remote, None);
+        let is_wanted = |own: &(BranchName, ObjectId)| {
+            there.binary_search(own).is_err() && !self.is_deleted_on(remote, own.0.session())
+        };
+        self.branches().into_iter().filter(is_wanted).collect()
+    }
+
+    /// True if a remote that is pushed to by itself lacks something, as far as is known here.
+    ///
+    /// # Errors
+    /// Those of [`Repository::remotes`].
+    pub fn is_push_due(&self) -> Result<bool> {
+        let remotes = self.remotes()?;
+        let mut auto = remotes.iter().filter(|(_, entry)| entry.auto);
+        Ok(auto.any(|(name, _)| !self.unpushed(name).is_empty()))
+    }
+
+    /// True if a session was deleted on a remote, as far as is known here.
+    #[must_use]
+    pub fn is_deleted_on(&self, remote: &str, session: &str) -> bool {
+        let is_known =
+            remote_head_ref(remote, session).is_ok_and(|head| self.refs().value(&head).is_some());
+        is_known && self.remote_branches(remote, Some(session)).is_empty()
+    }
+
+    /// Returns the sessions that a remote had when it was last seen, with those that were deleted there.
     #[must_use]
     pub fn remote_sessions(&self, remote: &str) -> Vec<String> {
         let prefix = format!("{REMOTE_HEADS}{remote}/");

@@ -9,7 +9,8 @@ use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
 use turntree::store::{Io, IoFile, NewStore, OpenOptions};
 use turntree::transfer::remote::{
-    Bucket, Fetched, Followed, Hex, Line, PushOptions, Pushed, Remote, RemoteId, make_remote,
+    Bucket, CollectOptions, Collected, DeletedSession, Fetched, Followed, Hex, Line, PushOptions,
+    Pushed, Remote, RemoteId, make_remote,
 };
 use turntree::{Error, Result};
 use turntree_exchange::formats::tool_use;
@@ -121,8 +122,36 @@ impl<B: Bucket> Machine<B> {
     /// # Errors
     /// Those of a push.
     pub fn push(&self, session: &str) -> Result<Pushed> {
-        let options = PushOptions { branches: None, check: &|_, _| Ok(()) };
+        self.push_as(session, false)
+    }
+
+    /// Pushes a session that was deleted on the remote.
+    ///
+    /// # Errors
+    /// Those of a push.
+    pub fn revive(&self, session: &str) -> Result<Pushed> {
+        self.push_as(session, true)
+    }
+
+    fn push_as(&self, session: &str, is_revived: bool) -> Result<Pushed> {
+        let options = PushOptions { branches: None, is_revived, check: &|_, _| Ok(()) };
         self.with(|remote| remote.push(session, options))
+    }
+
+    /// Deletes a session on the remote.
+    ///
+    /// # Errors
+    /// Those of deleting.
+    pub fn delete(&self, session: &str) -> Result<DeletedSession> {
+        self.with(|remote| remote.delete_session(session))
+    }
+
+    /// Deletes what nothing on the remote leads to.
+    ///
+    /// # Errors
+    /// Those of a collection.
+    pub fn collect(&self, options: CollectOptions) -> Result<Collected> {
+        self.with(|remote| remote.collect(options))
     }
 
     /// Fetches a session.

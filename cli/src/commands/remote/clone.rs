@@ -81,7 +81,7 @@ impl Verb for CloneRemote {
         let dir = std::path::absolute(self.dir.as_deref().unwrap_or(Path::new(".")))
             .map_err(|error| Error::io("find the directory", error))?;
         let repo = act(created, Here::new(&dir, &store))?;
-        let entry = RemoteEntry { url, id: id.to_string(), lazy: self.lazy };
+        let entry = RemoteEntry { url, id: id.to_string(), lazy: self.lazy, auto: false };
         let mut change = repo.begin();
         change.set_remotes(&[(self.name.clone(), entry)].into())?;
         change.commit(&stamp()?, &format!("add the remote {}", self.name))?;

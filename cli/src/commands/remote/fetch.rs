@@ -122,6 +122,7 @@ fn report(out: &mut Output, repo: &Repository, remote: &str, fetched: &Fetched) 
             session: fetched.session.clone(),
             bundles: fetched.bundles,
             bytes: fetched.bytes,
+            deleted: fetched.is_deleted,
             branches,
         })?;
         return Ok(());
@@ -130,6 +131,10 @@ fn report(out: &mut Output, repo: &Repository, remote: &str, fetched: &Fetched) 
         return Ok(());
     }
     write_branches(out, repo, remote, &branches)?;
+    if fetched.is_deleted {
+        note(&format!("{} was deleted on {remote}; what is here stays", fetched.session));
+        return Ok(());
+    }
     let cost = out.paint.paint(FAINT, format!("fetched {}", cost(fetched.bundles, fetched.bytes)));
     writeln!(out, "{cost}")?;
     Ok(())

@@ -2,6 +2,7 @@
 
 mod clone;
 mod fetch;
+mod gc;
 mod push;
 mod report;
 mod sync;
@@ -11,7 +12,7 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 use turntree::local::random_bytes;
 use turntree::repo::{RemoteEntry, check_remote_name};
-use turntree::transfer::remote::{Hex, find_remote, make_remote};
+use turntree::transfer::remote::{CollectOptions, Hex, find_remote, make_remote};
 use turntree::{Error, ErrorKind};
 
 pub(super) use self::clone::CloneRemote;
@@ -19,7 +20,7 @@ pub(super) use self::fetch::Fetch;
 pub(super) use self::push::Push;
 pub(super) use self::sync::Sync;
 use super::Verb;
-use crate::porcelain::remotes::{Connection, named_remote, unpushed};
+use crate::porcelain::remotes::{Connection, named_remote};
 use crate::program::buckets::{absolute_url, make_bucket};
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
@@ -28,7 +29,7 @@ use crate::view::output::{FAINT, NAME, note};
 use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{count, size};
 
-/// List, add, check and remove remotes
+/// List, add, set, check, collect and remove remotes
 ///
 /// A remote is a folder that several machines reach: a disk that is carried around, a share of the
 /// network, a folder that something else copies. It holds sessions, compressed and as small pieces that
@@ -39,6 +40,8 @@ use crate::view::render::{count, size};
   turntree remote add origin /mnt/share/agents
   turntree remote ls
   turntree remote check
+  turntree remote set origin --auto
+  turntree remote gc
   turntree diff main origin/main
   turntree remote rm origin")]
 pub(crate) struct RemoteVerbs {
@@ -59,11 +62,43 @@ enum RemoteVerb {
         #[arg(value_name = "URL", value_hint = clap::ValueHint::DirPath)]
         url: String,
     },
+    /// Say how a remote is used
+    ///
+    /// With --auto every turn is pushed by itself, soon after it was made, by a process that nobody waits
+    /// for. A push that fails never fails a turn: the next turn tries again, 'turntree status' says what is
+    /// not pushed, and maintenance.log in the store what went wrong.
+    Set {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Push by itself after every turn
+        #[arg(long, required_unless_present = "no_auto", conflicts_with = "no_auto")]
+        auto: bool,
+        /// Push only when somebody says so
+        #[arg(long)]
+        no_auto: bool,
+    },
     /// Forget a remote; nothing changes there
     Rm {
         /// Its name
         #[arg(value_name = "NAME")]
         name: String,
+    },
+    /// Delete there what nothing leads to
+    ///
+    /// Bundles that later ones took the place of, those of pushes that died, and those of sessions that
+    /// were deleted. Nobody has to stop: a push that is under way begins again, and it may be ended at any
+    /// moment.
+    Gc {
+        /// Its name; not needed when there is one
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        /// Say what would go, and change nothing
+        #[arg(short = 'n', long)]
+        dry_run: bool,
+        /// Make the bundles of each session one first, where everything of it is here
+        #[arg(long, conflicts_with = "dry_run")]
+        aggressive: bool,
     },
     /// Look whether everything is there
     Check {
@@ -78,7 +113,12 @@ impl Verb for RemoteVerbs {
         match &self.verb {
             None | Some(RemoteVerb::Ls) => list(run),
             Some(RemoteVerb::Add { name, url }) => add(run, name, url),
+            Some(RemoteVerb::Set { name, auto, .. }) => set(run, name, *auto),
             Some(RemoteVerb::Rm { name }) => remove(run, name),
+            Some(RemoteVerb::Gc { name, dry_run, aggressive }) => {
+                let (is_dry, is_aggressive) = (*dry_run, *aggressive);
+                gc::collect(run, name.as_deref(), CollectOptions { is_dry, is_aggressive })
+            }
             Some(RemoteVerb::Check { name }) => check(run, name.as_deref()),
         }
     }
@@ -86,10 +126,11 @@ impl Verb for RemoteVerbs {
 
 fn list(run: &mut Invocation) -> Result<Answer> {
     let repo = run.open()?;
-    let remotes = repo.remotes()?.into_iter().map(|(name, RemoteEntry { url, id, lazy })| {
-        let sessions = repo.remote_sessions(&name).len() as u64;
-        let unpushed = unpushed(&repo, &name).len() as u64;
-        json::RemoteRecord { name, url, id, lazy, sessions, unpushed }
+    let remotes = repo.remotes()?.into_iter().map(|(name, RemoteEntry { url, id, lazy, auto })| {
+        let there = repo.remote_sessions(&name).into_iter();
+        let sessions = there.filter(|session| !repo.is_deleted_on(&name, session)).count() as u64;
+        let unpushed = repo.unpushed(&name).len() as u64;
+        json::RemoteRecord { name, url, id, lazy, auto, sessions, unpushed }
     });
     let remotes: Vec<_> = remotes.collect();
     if run.out.json {
@@ -101,11 +142,12 @@ fn list(run: &mut Invocation) -> Result<Answer> {
     }
     let mut table =
         Table::of(vec![Column::name(""), Column::text(""), Column::text(""), Column::text("")]);
-    for json::RemoteRecord { name, url, sessions, unpushed, .. } in remotes {
+    for json::RemoteRecord { name, url, sessions, unpushed, auto, .. } in remotes {
         let waiting = match unpushed {
             0 => "everything is pushed".to_owned(),
             branches => format!("{} not pushed", count(branches, "branch")),
         };
+        let waiting = if auto { format!("{waiting}, pushed by itself") } else { waiting };
         let sessions = count(sessions, "session");
         table.row(vec![
             Cell::styled(NAME, name),
@@ -134,20 +176,42 @@ fn add(run: &mut Invocation, name: &str, url: &str) -> Result<Answer> {
         Some(id) => (id, false),
         None => (make_remote(&*bucket, Hex(random_bytes()), &stamp)?, true),
     };
-    let entry = RemoteEntry { url: url.clone(), id: id.to_string(), lazy: false };
+    let entry = RemoteEntry { url: url.clone(), id: id.to_string(), lazy: false, auto: false };
     remotes.insert(name.to_owned(), entry);
     let mut change = repo.begin();
     change.set_remotes(&remotes)?;
     change.commit(&stamp, &format!("add the remote {name}"))?;
     if run.out.json {
-        let unpushed = unpushed(&repo, name).len() as u64;
-        let (name, id) = (name.to_owned(), id.to_string());
-        let record = json::RemoteRecord { name, url, id, lazy: false, sessions: 0, unpushed };
+        let unpushed = repo.unpushed(name).len() as u64;
+        let (name, id, lazy, auto) = (name.to_owned(), id.to_string(), false, false);
+        let record = json::RemoteRecord { name, url, id, lazy, auto, sessions: 0, unpushed };
         run.out.record(&record)?;
         return Ok(Answer::Yes);
     }
     let verb = if is_new { "made" } else { "found" };
     writeln!(run.out, "{verb} a remote in {url}, called {}", run.out.paint.paint(NAME, name))?;
+    Ok(Answer::Yes)
+}
+
+fn set(run: &mut Invocation, name: &str, auto: bool) -> Result<Answer> {
+    let repo = run.open()?;
+    let (name, entry) = named_remote(&repo, Some(name))?;
+    if entry.auto != auto {
+        let mut remotes = repo.remotes()?;
+        remotes.insert(name.clone(), RemoteEntry { auto, ..entry });
+        let mut change = repo.begin();
+        change.set_remotes(&remotes)?;
+        change.commit(&stamp()?, &format!("set how the remote {name} is used"))?;
+    }
+    if run.out.json {
+        run.out.record(&json::RemoteSet { name, auto })?;
+        return Ok(Answer::Yes);
+    }
+    let name = run.out.paint.paint(NAME, &name);
+    match auto {
+        true => writeln!(run.out, "every turn is pushed to {name} by itself")?,
+        false => writeln!(run.out, "{name} gets what 'turntree push' brings there")?,
+    }
     Ok(Answer::Yes)
 }
 

@@ -1,19 +1,18 @@
 //! `push`: turns go to a remote.
 
-use std::cell::RefCell;
 use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::repo::{Repository, SearchScope};
-use turntree::transfer::bundle::BundlePlan;
-use turntree::transfer::remote::{PushOptions, Pushed, PushedBranch};
-use turntree::{Error, ErrorKind};
+use turntree::ErrorKind;
+use turntree::repo::Repository;
+use turntree::transfer::remote::Pushed;
 
-use super::report::{pushed_branches, write_branches};
+use super::report::{gone_branches, pushed_branches, write_branches};
 use crate::commands::Verb;
+use crate::porcelain::pushing::{Outcome, PushManner, push_session};
 use crate::porcelain::remotes::Connection;
-use crate::porcelain::secrets::{Passage, SecretGate, refuse};
+use crate::porcelain::secrets::refuse;
 use crate::porcelain::sessions::named_session;
 use crate::program::complete::sessions;
 use crate::program::invocation::Invocation;
@@ -31,12 +30,14 @@ pub(super) const APART: &str = "'turntree sync' fetches, merges and pushes";
 /// Every branch of the session, or of the sessions that are named, goes on there to where it is here. A
 /// turn takes two requests and some kilobytes. Where the remote has turns that are not here, nothing is
 /// pushed and the exit code is 3. What goes out is looked through for secrets: with one nothing is pushed
-/// and the exit code is 1, unless --allow-secrets lets it go.
+/// and the exit code is 1, unless --allow-secrets lets it go. With --delete sessions go there, and stay
+/// here: whoever had them is told with the next fetch or push, and to push one by its name brings it back.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree push
   turntree push nightly
-  turntree push --all --remote backup")]
+  turntree push --all --remote backup
+  turntree push --delete old-experiment")]
 pub(crate) struct Push {
     /// Sessions; that of HEAD by default
     #[arg(value_name = "SESSION", add = ArgValueCandidates::new(sessions))]
@@ -44,6 +45,9 @@ pub(crate) struct Push {
     /// Every session
     #[arg(long, conflicts_with = "sessions")]
     all: bool,
+    /// Delete the sessions on the remote, if nothing is there that is not here
+    #[arg(long, requires = "sessions", conflicts_with_all = ["all", "allow_secrets"])]
+    delete: bool,
     /// The remote; not needed when there is one
     #[arg(long, value_name = "NAME")]
     remote: Option<String>,
@@ -56,11 +60,22 @@ impl Verb for Push {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let connection = Connection::to(&repo, self.remote.as_deref())?;
-        let sessions = chosen(&repo, &self.sessions, self.all)?;
+        if self.delete {
+            for session in &self.sessions {
+                delete(run, &repo, &connection, session)?;
+            }
+            return Ok(Answer::Yes);
+        }
+        let is_named = !self.sessions.is_empty();
+        let mut sessions = chosen(&repo, &self.sessions, self.all)?;
+        if self.all {
+            sessions.retain(|session| !repo.is_deleted_on(&connection.name, session));
+        }
         // One session that cannot be pushed does not keep the others here.
         let (mut answer, mut failed) = (Answer::Yes, None);
         for session in sessions {
-            match push(run, &repo, &connection, &session, self.allow_secrets) {
+            let manner = PushManner { allow_secrets: self.allow_secrets, is_revived: is_named };
+            match push(run, &repo, &connection, &session, manner) {
                 Ok(Some(pushed)) => report(&mut run.out, &repo, &connection, &session, &pushed)?,
                 Ok(None) => answer = Answer::No,
                 Err(failure) => {
@@ -72,6 +87,31 @@ impl Verb for Push {
         }
         failed.map_or(Ok(answer), Err)
     }
+}
+
+/// Deletes a session on the remote. It may be one that is not here.
+fn delete(
+    run: &mut Invocation,
+    repo: &Repository,
+    connection: &Connection,
+    session: &str,
+) -> Result<()> {
+    let deleted = connection
+        .with(repo, |remote| remote.delete_session(session))
+        .hint(ErrorKind::NotFound, "'turntree fetch' gets what the remote has")
+        .hint(ErrorKind::Conflict, "'turntree fetch' gets it")?;
+    let branches = gone_branches(&deleted.branches);
+    if run.out.json {
+        run.out.record(&json::SessionDeleted {
+            remote: connection.name.clone(),
+            session: session.to_owned(),
+            deleted: true,
+            generation: deleted.generation,
+            branches,
+        })?;
+        return Ok(());
+    }
+    write_branches(&mut run.out, repo, &connection.name, &branches)
 }
 
 /// The sessions that are named, all, or that of HEAD.
@@ -95,46 +135,22 @@ pub(super) fn push(
     repo: &Repository,
     connection: &Connection,
     session: &str,
-    allow_secrets: bool,
+    manner: PushManner,
 ) -> Result<Option<Pushed>> {
-    let gate = SecretGate { scrub: false, allow_secrets };
-    // The scan has words of its own for what goes wrong, and for what it found.
-    let refused: RefCell<Option<Result<Passage>>> = RefCell::new(None);
-    let check = |branches: &[PushedBranch], plan: &BundlePlan| match check_secrets(
-        repo, gate, branches, plan,
-    ) {
-        Ok(Passage::Free) => Ok(()),
-        other => {
-            *refused.borrow_mut() = Some(other);
-            Err(Error::invalid("secrets would go out"))
-        }
-    };
     let working = Working::new("pushing");
-    let options = PushOptions { branches: None, check: &check };
-    let pushed = connection.with(repo, |remote| remote.push(session, options));
+    let pushed = push_session(repo, connection, session, manner);
     drop(working);
-    match refused.into_inner() {
-        Some(Ok(Passage::Refused(found) | Passage::Masked(found))) => {
+    let hint = match repo.is_deleted_on(&connection.name, session) {
+        true => "'turntree push SESSION' brings it back",
+        false => APART,
+    };
+    match pushed.hint(ErrorKind::Conflict, hint)? {
+        Outcome::Pushed(pushed) => Ok(Some(pushed)),
+        Outcome::Refused(found) => {
             refuse(&mut run.out, &found, true)?;
             Ok(None)
         }
-        Some(Err(failure)) => Err(failure),
-        Some(Ok(Passage::Free)) | None => pushed.hint(ErrorKind::Conflict, APART).map(Some),
     }
-}
-
-fn check_secrets(
-    repo: &Repository,
-    gate: SecretGate,
-    branches: &[PushedBranch],
-    plan: &BundlePlan,
-) -> Result<Passage> {
-    let moved = || branches.iter().filter(|branch| branch.line.is_pushed());
-    let scope = SearchScope {
-        starts: moved().map(|moved| (moved.id, Some(moved.branch.clone()))).collect(),
-        hide: branches.iter().filter_map(|branch| branch.before).collect(),
-    };
-    gate.check(repo, &[scope], &plan.texts(repo)?)
 }
 
 fn report(

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use turntree::object::ObjectId;
-use turntree::repo::Repository;
+use turntree::repo::{BranchName, Repository};
 use turntree::transfer::remote::{Fetched, Followed, HowFollowed, Line, MovedBranch, Pushed};
 
 use crate::view::error::Result;
@@ -46,6 +46,18 @@ pub(super) fn moved_branches(fetched: &Fetched) -> Vec<json::RemoteBranch> {
         }
     });
     branches.collect()
+}
+
+/// Branches of a session that was deleted on a remote.
+pub(super) fn gone_branches(branches: &[(BranchName, ObjectId)]) -> Vec<json::RemoteBranch> {
+    let gone = branches.iter().map(|(branch, id)| json::RemoteBranch {
+        branch: branch.to_string(),
+        change: "gone",
+        before: Some(id.to_string()),
+        id: None,
+        conflicts: Vec::new(),
+    });
+    gone.collect()
 }
 
 /// Branches of the store that follow a remote.

@@ -14,6 +14,7 @@ use super::fetch::fetch;
 use super::push::{chosen, push};
 use super::report::{followed_branches, pushed_branches, write_branches};
 use crate::commands::Verb;
+use crate::porcelain::pushing::PushManner;
 use crate::porcelain::remotes::Connection;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
@@ -71,7 +72,12 @@ impl Verb for Sync {
             let followed = connection
                 .with(&repo, |remote| remote.follow(&session, &MessagePolicy::Append, &tool_use))
                 .hint(ErrorKind::Conflict, "another process has moved a branch: try again")?;
-            let Some(pushed) = push(run, &repo, &connection, &session, self.allow_secrets)? else {
+            if repo.is_deleted_on(&connection.name, &session) && self.sessions.is_empty() {
+                note(&format!("{session} was deleted on {}", connection.name));
+                continue;
+            }
+            let manner = PushManner { allow_secrets: self.allow_secrets, is_revived: false };
+            let Some(pushed) = push(run, &repo, &connection, &session, manner)? else {
                 answer = Answer::No;
                 continue;
             };

@@ -17,6 +17,8 @@ pub(crate) struct RemoteRecord {
     pub(crate) id: String,
     /// True if what is large is not fetched, but read there when it is asked for.
     pub(crate) lazy: bool,
+    /// True if every turn is pushed by itself.
+    pub(crate) auto: bool,
     /// Sessions that it had when it was last seen.
     pub(crate) sessions: u64,
     /// Branches here that it did not have as they are, when it was last seen.
@@ -30,6 +32,13 @@ pub(crate) struct FetchedWhole {
     pub(crate) whole: bool,
     /// Bytes of the bundles that were fetched for it.
     pub(crate) bytes: u64,
+}
+
+/// `remote set`.
+#[derive(Serialize)]
+pub(crate) struct RemoteSet {
+    pub(crate) name: String,
+    pub(crate) auto: bool,
 }
 
 /// `remote rm`.
@@ -54,6 +63,41 @@ pub(crate) struct RemoteChecked {
     pub(crate) unlisted_bytes: u64,
 }
 
+/// What a remote lacks, in `status`.
+#[derive(Serialize)]
+pub(crate) struct Unpushed {
+    pub(crate) remote: String,
+    /// Branches here that it did not have as they are, when it was last seen.
+    pub(crate) branches: u64,
+}
+
+/// `remote gc`.
+#[derive(Serialize)]
+pub(crate) struct RemoteCollected {
+    pub(crate) name: String,
+    pub(crate) dry_run: bool,
+    pub(crate) sessions: u64,
+    /// Bundles that nothing led to, and their bytes.
+    pub(crate) bundles: u64,
+    pub(crate) bytes: u64,
+    /// Sessions whose bundles were made one.
+    pub(crate) folded: u64,
+    /// Heads that were written again, so that a push which had not ended begins again.
+    pub(crate) rewritten: u64,
+    /// Keys of what no push made, which stays.
+    pub(crate) unknown: Vec<String>,
+}
+
+/// `push --delete`, a line for each session.
+#[derive(Serialize)]
+pub(crate) struct SessionDeleted {
+    pub(crate) remote: String,
+    pub(crate) session: String,
+    pub(crate) deleted: bool,
+    pub(crate) generation: u64,
+    pub(crate) branches: Vec<RemoteBranch>,
+}
+
 /// `push`, a line for each session.
 #[derive(Serialize)]
 pub(crate) struct Pushed {
@@ -74,6 +118,9 @@ pub(crate) struct Fetched {
     /// Bundles that were read, and their bytes.
     pub(crate) bundles: u64,
     pub(crate) bytes: u64,
+    /// True if the session was deleted there since it was last seen.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) deleted: bool,
     pub(crate) branches: Vec<RemoteBranch>,
 }
 

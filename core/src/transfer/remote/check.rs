@@ -43,10 +43,13 @@ impl Remote<'_> {
         let (mut checked, mut listed) = (Checked::default(), BTreeMap::new());
         self.each_object("heads/", &mut |object| {
             let Some(found) = self.read_head(&object.key)? else { return Ok(()) };
+            if found.head.is_closed() && found.head.session.is_empty() {
+                return Ok(());
+            }
             if let Some(known) = KnownHead::load(self.repo, self.name, &found.head.session)? {
                 known.check_after(&found.head)?;
             }
-            checked.sessions += 1;
+            checked.sessions += u64::from(!found.head.is_closed());
             for bundle in &found.head.bundles {
                 listed.insert(found.head.bundle_key(&bundle.name)?, bundle.stored_bytes());
             }

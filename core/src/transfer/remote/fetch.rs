@@ -44,6 +44,8 @@ pub struct Fetched {
     pub bundles: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// True if somebody deleted the session there since it was last seen.
+    pub is_deleted: bool,
 }
 
 /// A branch of a remote that is elsewhere than it was.
@@ -67,6 +69,8 @@ impl Remote<'_> {
     pub fn fetch(&self, session: &str) -> Result<Option<Fetched>> {
         let known = KnownHead::load(self.repo, self.name, session)?;
         match self.look(session, known.as_ref())? {
+            // There is nothing that it was deleted from here.
+            Some(found) if known.is_none() && found.head.is_closed() => Ok(None),
             Some(found) => self.take(&found).map(Some),
             None if known.is_none() => Ok(None),
             None => Ok(Some(Fetched { session: session.to_owned(), ..Fetched::default() })),
@@ -90,6 +94,9 @@ impl Remote<'_> {
             let Some(found) = self.read_head(&object.key)? else { return Ok(()) };
             if let Some((_, known)) = before {
                 known.check_after(&found.head)?;
+            } else if found.head.is_closed() {
+                // There is nothing that it was deleted from here.
+                return Ok(());
             }
             tell(&self.take(&found)?);
             Ok(())
@@ -104,7 +111,7 @@ impl Remote<'_> {
     }
 
     /// Heads that were seen, with their keys.
-    fn known_keys(&self) -> Result<Vec<(Key, KnownHead)>> {
+    pub(super) fn known_keys(&self) -> Result<Vec<(Key, KnownHead)>> {
         let mut keys = Vec::new();
         for session in self.repo.remote_sessions(self.name) {
             if let Some(known) = KnownHead::load(self.repo, self.name, &session)? {
@@ -181,7 +188,7 @@ impl Remote<'_> {
         check_whole(key.as_str(), &bytes, size)?;
         let session = Head::session_in(&bytes)?;
         let head = Head::decode(&bytes, &self.id, &session)?;
-        if Head::key(&session)? != *key {
+        if !session.is_empty() && Head::key(&session)? != *key {
             return Err(Error::corrupt(key, "the head of that session", "that of another one"));
         }
         Ok(Some(KnownHead { head, version }))
@@ -219,6 +226,7 @@ impl Remote<'_> {
             }
         }
         fetched.moved = moved(&before, &found.head);
+        fetched.is_deleted = found.head.is_closed() && !before.is_empty();
         self.record(&found, &format!("fetch from {}", self.name))?;
         Ok(fetched)
     }

@@ -147,6 +147,11 @@ impl Head {
         }
     }
 
+    /// The same head, of this session: who closed one before anybody pushed did not know the name.
+    pub(super) fn named(self, session: &str) -> Self {
+        Self { session: session.to_owned(), ..self }
+    }
+
     /// The key of the head of a session.
     pub(super) fn key(session: &str) -> Result<Key> {
         Key::new(format!("heads/{}", part_of(session)))
@@ -155,6 +160,12 @@ impl Head {
     /// The key of one of its bundles.
     pub(super) fn bundle_key(&self, name: &str) -> Result<Key> {
         bundle_key(&self.session, name)
+    }
+
+    /// True if it leads to nothing: the session was deleted, or nobody has pushed it yet.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.refs.is_empty()
     }
 
     /// The branches, in order of names.
@@ -186,7 +197,9 @@ impl Head {
     }
 
     fn check(&self, remote: &RemoteId, session: &str) -> std::result::Result<(), &'static str> {
-        if self.remote != *remote || self.session != session {
+        // A collection that closed it before anybody pushed did not know the name.
+        let is_nameless = self.session.is_empty() && self.is_closed();
+        if self.remote != *remote || self.session != session && !is_nameless {
             return Err("this session of this remote, and no other one");
         }
         if (self.generation == 1) != self.before.is_none() || self.generation == 0 {
@@ -201,11 +214,22 @@ impl Head {
         }
         let names: BTreeSet<&str> = self.bundles.iter().map(|bundle| &*bundle.name).collect();
         let is_part = |name: &&str| !name.contains('/') && self.bundle_key(name).is_ok();
+        if self.is_closed() && !names.is_empty() {
+            return Err("no bundles without a ref");
+        }
         if names.len() != self.bundles.len() || !names.iter().all(is_part) {
             return Err("each bundle once, by its name");
         }
         Ok(())
     }
+}
+
+/// The generation of the head that a bundle was made for, by its name; nothing for names that no push gives.
+pub(super) fn generation_of(name: &str) -> Option<u64> {
+    let (digits, salt) = name.split_once('-')?;
+    let generation: u64 = digits.parse().ok()?;
+    let is_own = generation > 0 && generation.to_string() == digits;
+    (is_own && Hex::<16>::parse(salt).is_some()).then_some(generation)
 }
 
 /// The key of a bundle of a session.
@@ -313,6 +337,16 @@ mod tests {
         let error = Head::decode(later.as_bytes(), &REMOTE, "task").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(Head::decode("[".repeat(100_000).as_bytes(), &REMOTE, "task").is_err());
+    }
+
+    #[test]
+    fn a_bundle_tells_by_its_name_which_head_it_is_of() {
+        let salt = "00".repeat(16);
+        assert_eq!(generation_of(&format!("12-{salt}")), Some(12));
+        let bad = ["0-", "-", "01-", "+1-", "-1-", "18446744073709551616-", "1_"];
+        for name in bad.map(|front| format!("{front}{salt}")).iter().chain([&"1-00".to_owned()]) {
+            assert_eq!(generation_of(name), None, "{name}");
+        }
     }
 
     #[test]

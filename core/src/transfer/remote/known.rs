@@ -69,6 +69,13 @@ impl KnownHead {
                 "another one of its time",
             ));
         }
+        if next.session != self.head.session && !self.head.session.is_empty() {
+            let session = &self.head.session;
+            return Err(gone_back(session, "a head of this session", "one of no session"));
+        }
+        if found > known && next.before.is_none() {
+            return Err(gone_back(place, "a head that goes on from another one", "a first one"));
+        }
         if found == known + 1 && next.before != Some(self.hash()?) {
             return Err(gone_back(
                 place,

@@ -18,6 +18,7 @@
 
 mod bucket;
 mod check;
+mod collect;
 mod fetch;
 mod folder;
 mod follow;
@@ -35,6 +36,7 @@ use bytes::Bytes;
 
 pub use bucket::{Bucket, Got, Key, Listed, MAX_KEY_BYTES, MAX_PART_BYTES, Page, Put, Version};
 pub use check::Checked;
+pub use collect::{CollectOptions, Collected};
 pub use fetch::{Fetched, MovedBranch};
 pub use folder::{FolderBucket, MAX_CHANGEABLE_BYTES};
 pub use follow::{Followed, HowFollowed};
@@ -42,7 +44,7 @@ pub use head::{Head, PushedBundle, PushedIndex, RemoteId, Root};
 pub use hex::Hex;
 pub use lazy::RemoteRanges;
 pub use line::Line;
-pub use push::{PushOptions, Pushed, PushedBranch};
+pub use push::{DeletedSession, PushOptions, Pushed, PushedBranch};
 
 use self::head::MAX_HEAD_BYTES;
 use crate::error::{Error, ErrorKind, Result};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::bucket::{Put, Version};
+use super::bucket::{Key, Put, Version};
 use super::head::{Head, MAX_HEAD_BYTES, PushedBundle, checksum};
 use super::hex::Hex;
 use super::known::KnownHead;
@@ -45,13 +45,18 @@ const PIECE_BYTES: usize = 1 << 20;
 pub struct PushOptions<'a> {
     /// The branches; all of the session without any.
     pub branches: Option<&'a [BranchName]>,
+    /// Brings a session back that somebody deleted on the remote, as was told before.
+    pub is_revived: bool,
     /// Looks at what would go out, and may refuse: the branches as they stand, and the bundle.
     pub check: &'a dyn Fn(&[PushedBranch], &BundlePlan) -> Result<()>,
 }
 
 impl std::fmt::Debug for PushOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PushOptions").field("branches", &self.branches).finish_non_exhaustive()
+        f.debug_struct("PushOptions")
+            .field("branches", &self.branches)
+            .field("is_revived", &self.is_revived)
+            .finish_non_exhaustive()
     }
 }
 
@@ -62,6 +67,15 @@ pub struct Pushed {
     pub branches: Vec<PushedBranch>,
     /// Bytes of the bundle; zero when there was nothing to push.
     pub bytes: u64,
+    /// The generation of the head now.
+    pub generation: u64,
+}
+
+/// A session that was deleted on a remote; here everything is as before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeletedSession {
+    /// Its branches there, with the turns that they were at.
+    pub branches: Vec<(BranchName, ObjectId)>,
     /// The generation of the head now.
     pub generation: u64,
 }
@@ -85,7 +99,7 @@ impl Remote<'_> {
     ///
     /// # Errors
     /// `NotFound` for a branch that is not here; `Conflict` when a branch here and on the remote both have
-    /// turns that the other one lacks; `Corrupt` when the remote has gone back in time or is damaged;
+    /// turns that the other one lacks, or when the session was deleted there; `Corrupt` when the remote has gone back in time or is damaged;
     /// `Io` when it does not answer: then it is as before, or has the push already, and the next push finds
     /// out which.
     pub fn push(&self, session: &str, options: PushOptions<'_>) -> Result<Pushed> {
@@ -95,13 +109,18 @@ impl Remote<'_> {
             if known.is_none() {
                 self.check_id()?;
                 if let Some(found) = self.look(session, None)? {
-                    self.take(&found)?;
+                    self.catch_up(session, &found)?;
                     known = Some(found);
                 }
                 looked = true;
+            } else if let Some(known) = &known
+                && known.head.is_closed()
+                && !options.is_revived
+            {
+                return Err(deleted(self.name, &known.head));
             }
             let base = match &known {
-                Some(known) => known.head.clone(),
+                Some(known) => known.head.clone().named(session),
                 None => Head::first(self.id, session.to_owned()),
             };
             let branches = self.lines(&base, session, options.branches)?;
@@ -111,14 +130,14 @@ impl Remote<'_> {
                 let Some(found) = news else {
                     return Ok(Pushed { branches, bytes: 0, generation: base.generation });
                 };
-                self.take(&found)?;
+                self.catch_up(session, &found)?;
                 looked = true;
                 continue;
             }
             let draft = self.draft(&base, &branches)?;
             (options.check)(&branches, &draft.plan)?;
             let (next, bytes) = self.upload(&base, known.as_ref(), draft, &branches)?;
-            match self.swap(known.as_ref(), &next)? {
+            match self.swap(&Head::key(session)?, known.as_ref(), &next)? {
                 Swap::Done(version) => {
                     let (generation, head) = (next.generation, next);
                     self.record(&KnownHead { head, version }, &format!("push to {}", self.name))?;
@@ -126,13 +145,62 @@ impl Remote<'_> {
                 }
                 Swap::Moved(found) => {
                     self.clear_away(&next, &found)?;
-                    self.take(&found)?;
+                    self.catch_up(session, &found)?;
                     looked = true;
                 }
             }
         }
         let message = format!("others pushed to {session} again and again: push again later");
         Err(Error::new(ErrorKind::Conflict, message))
+    }
+
+    /// Takes in what others did to a session. What was deleted while it was known here is told, and what
+    /// was never known here is not: there was nothing to lose.
+    fn catch_up(&self, session: &str, found: &KnownHead) -> Result<()> {
+        let known = KnownHead::load(self.repo, self.name, session)?;
+        if found.head.is_closed() && known.is_none() {
+            return Ok(());
+        }
+        self.take(found)?;
+        let was_there = known.is_some_and(|known| !known.head.is_closed());
+        if was_there && found.head.is_closed() {
+            return Err(deleted(self.name, &found.head));
+        }
+        Ok(())
+    }
+
+    /// Deletes a session on the remote, if it is there as it was last seen. The next fetch tells others,
+    /// and so does their next push; what lay there goes with the next collection.
+    ///
+    /// # Errors
+    /// `NotFound` when it is not there; `Conflict` when it has something that was not fetched; those of
+    /// [`Remote::push`].
+    pub fn delete_session(&self, session: &str) -> Result<DeletedSession> {
+        let known = KnownHead::load(self.repo, self.name, session)?;
+        let Some(known) = known.filter(|known| !known.head.is_closed()) else {
+            return Err(Error::not_found(format!(
+                "{} has no session '{session}' that was fetched",
+                self.name
+            )));
+        };
+        let mut next = known.head.clone();
+        next.refs.clear();
+        next.bundles.clear();
+        self.go_on(&mut next, Some(&known))?;
+        next.by.clone_from(&self.stamp.actor);
+        next.at = utc(self.stamp.time.micros);
+        match self.swap(&Head::key(session)?, Some(&known), &next)? {
+            Swap::Done(version) => {
+                let (branches, generation) = (known.head.branches().collect(), next.generation);
+                let closed = KnownHead { head: next, version };
+                self.record(&closed, &format!("delete on {}", self.name))?;
+                Ok(DeletedSession { branches, generation })
+            }
+            Swap::Moved(_) => {
+                let message = format!("others pushed to {session}: fetch, and look at it first");
+                Err(Error::new(ErrorKind::Conflict, message))
+            }
+        }
     }
 
     /// How the branches that are wanted stand to those of a head.
@@ -168,10 +236,9 @@ impl Remote<'_> {
     /// What is to be written: what is new, with the newest bundles when there are too many of them.
     fn draft(&self, base: &Head, branches: &[PushedBranch]) -> Result<Draft> {
         if let Some(kept) = folded(&base.bundles)
-            && let kept = self.without_distant(base, kept)
-            && let Some(plan) = self.fold(base, branches, kept)
+            && let Some(draft) = self.fold(base, branches, self.without_distant(base, kept))
         {
-            return Ok(Draft { plan, kept });
+            return Ok(draft);
         }
         let moved = || branches.iter().filter(|branch| branch.line.is_pushed());
         let wanted: Vec<_> =
@@ -189,7 +256,7 @@ impl Remote<'_> {
     }
 
     /// What of `kept` bundles on can be made one without reading what is not here.
-    fn without_distant(&self, base: &Head, kept: usize) -> usize {
+    pub(super) fn without_distant(&self, base: &Head, kept: usize) -> usize {
         let distant = self.repo.distant_bundles(self.name);
         let is_distant = |name: &str| {
             distant.iter().any(|(session, bundle)| *session == base.session && bundle == name)
@@ -200,7 +267,12 @@ impl Remote<'_> {
 
     /// The bundle that takes the place of all but the first `kept` ones; nothing when this store has not
     /// all that these have.
-    fn fold(&self, base: &Head, branches: &[PushedBranch], kept: usize) -> Option<BundlePlan> {
+    pub(super) fn fold(
+        &self,
+        base: &Head,
+        branches: &[PushedBranch],
+        kept: usize,
+    ) -> Option<Draft> {
         let mut wanted: Vec<BranchName> = Vec::new();
         for (branch, id) in base.branches() {
             let own = branches.iter().find(|own| own.branch == branch);
@@ -219,11 +291,11 @@ impl Remote<'_> {
         let plan = plan_bundle(self.repo, &wanted, &without).ok()?;
         // The remote may have turns whole that retention has dropped here.
         let is_whole = plan.manifest.sessions.iter().all(|session| session.elided == 0);
-        (is_whole && plan.manifest.grafts.is_empty()).then_some(plan)
+        (is_whole && plan.manifest.grafts.is_empty()).then_some(Draft { plan, kept })
     }
 
     /// Writes and uploads a bundle; returns the head that lists it, which is not written yet.
-    fn upload(
+    pub(super) fn upload(
         &self,
         base: &Head,
         known: Option<&KnownHead>,
@@ -237,9 +309,10 @@ impl Remote<'_> {
         plan.write(self.repo, tier, &file)?;
         let (bytes, hash) = measured(&file)?;
         let index = super::lazy::append_index(&plan, &file, bytes)?;
-        let generation = base.generation + 1;
-        let name = format!("{generation}-{}", Hex((self.random)()));
         let mut next = base.clone();
+        self.go_on(&mut next, known)?;
+        let generation = next.generation;
+        let name = format!("{generation}-{}", Hex((self.random)()));
         next.bundles.truncate(kept);
         let tips = branches.iter().filter(|own| own.line.is_pushed());
         let mut tips: Vec<TextId> = tips.map(|own| TextId(own.id)).collect();
@@ -250,9 +323,6 @@ impl Remote<'_> {
         tips.dedup();
         next.bundles.push(PushedBundle { name: name.clone(), bytes, hash, tips, index });
         next.refs.extend(plan.manifest.refs.clone());
-        next.generation = generation;
-        next.before = known.map(KnownHead::hash).transpose()?;
-        next.push = Hex((self.random)());
         next.by.clone_from(&self.stamp.actor);
         next.at = utc(self.stamp.time.micros);
         if next.encode()?.len() as u64 > MAX_HEAD_BYTES {
@@ -263,19 +333,29 @@ impl Remote<'_> {
         Ok((next, bytes))
     }
 
+    /// Makes a head the one that comes after the one that is known.
+    pub(super) fn go_on(&self, next: &mut Head, known: Option<&KnownHead>) -> Result<()> {
+        let after = known.map_or(Some(1), |known| known.head.generation.checked_add(1));
+        let full = || Error::limit("heads of a session", u64::MAX, u64::MAX);
+        next.generation = after.ok_or_else(full)?;
+        next.before = known.map(KnownHead::hash).transpose()?;
+        next.push = Hex((self.random)());
+        Ok(())
+    }
+
     /// Writes a head over the one that is known.
-    fn swap(&self, known: Option<&KnownHead>, next: &Head) -> Result<Swap> {
-        let (key, bytes) = (Head::key(&next.session)?, Bytes::from(next.encode()?));
+    pub(super) fn swap(&self, key: &Key, known: Option<&KnownHead>, next: &Head) -> Result<Swap> {
+        let bytes = Bytes::from(next.encode()?);
         for _ in 0..MAX_WRITES {
             let put = match known {
-                Some(known) => self.bucket.put_over(&key, bytes.clone(), &known.version)?,
-                None => self.bucket.put_new(&key, bytes.clone())?,
+                Some(known) => self.bucket.put_over(key, bytes.clone(), &known.version)?,
+                None => self.bucket.put_new(key, bytes.clone())?,
             };
             if let Put::Done(version) = put {
                 return Ok(Swap::Done(version));
             }
             // This very write may have been done twice, or its answer lost.
-            match self.read_head(&key)? {
+            match self.read_head(key)? {
                 Some(found) if found.head.push == next.push => {
                     return Ok(Swap::Done(found.version));
                 }
@@ -292,31 +372,30 @@ impl Remote<'_> {
             }
         }
         let message = format!(
-            "the remote does not say whether it took the push of {}: push again to find out",
-            next.session
+            "the remote does not say whether it took the new {key}: do it again to find out",
         );
         Err(Error::new(ErrorKind::Io, message))
     }
 
     /// Deletes the bundle of a push that lost, unless somebody has gone on from it: the head that it was
-    /// for is gone, so nothing can list it any more.
+    /// for is gone, so nothing can list it any more. A collection does it where this key may not.
     fn clear_away(&self, next: &Head, found: &KnownHead) -> Result<()> {
         let Some(own) = next.bundles.last() else { return Ok(()) };
         if found.head.bundles.iter().all(|bundle| bundle.name != own.name) {
-            self.bucket.delete(&[next.bundle_key(&own.name)?])?;
+            let _ = self.bucket.delete(&[next.bundle_key(&own.name)?]);
         }
         Ok(())
     }
 }
 
 /// What is to be written, and how many bundles stay in front of it.
-struct Draft {
+pub(super) struct Draft {
     plan: BundlePlan,
     kept: usize,
 }
 
 /// What came of writing a head.
-enum Swap {
+pub(super) enum Swap {
     /// It is there.
     Done(Version),
     /// Another one is there.
@@ -353,6 +432,13 @@ fn refuse_apart(remote: &str, branches: &[PushedBranch]) -> Result<()> {
         apart.join(", ")
     );
     Err(Error::new(ErrorKind::Conflict, message))
+}
+
+/// The error for a session that somebody deleted there.
+fn deleted(remote: &str, head: &Head) -> Error {
+    let Head { session, by, at, .. } = head;
+    let message = format!("{session} was deleted on {remote}, by {by} at {at}");
+    Error::new(ErrorKind::Conflict, message)
 }
 
 /// The bytes of a file and their hash.

@@ -1,0 +1,164 @@
+//! Sessions go to remotes: when somebody says so, and by themselves after a turn.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use turntree::Error;
+use turntree::repo::{Repository, SearchScope};
+use turntree::transfer::bundle::BundlePlan;
+use turntree::transfer::remote::{PushOptions, Pushed, PushedBranch};
+use turntree_exchange::SecretFinding;
+
+use super::remotes::Connection;
+use super::secrets::{Passage, SecretGate};
+use crate::view::error::Result;
+use crate::view::render::count;
+
+/// The file whose lock a process holds that pushes by itself.
+const LOCK_FILE: &str = "push.lock";
+
+/// Time between two pushes of one process, in which turns gather.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// How a session is pushed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PushManner {
+    /// With the secrets that are in it.
+    pub(crate) allow_secrets: bool,
+    /// Also if it was deleted on the remote.
+    pub(crate) is_revived: bool,
+}
+
+/// What became of a push.
+pub(crate) enum Outcome {
+    /// It is there.
+    Pushed(Pushed),
+    /// It would have taken these secrets along.
+    Refused(Vec<SecretFinding>),
+}
+
+/// Pushes a session, unless secrets would go out.
+///
+/// # Errors
+/// Those of a push, and of a scan.
+pub(crate) fn push_session(
+    repo: &Repository,
+    connection: &Connection,
+    session: &str,
+    manner: PushManner,
+) -> Result<Outcome> {
+    let PushManner { allow_secrets, is_revived } = manner;
+    let gate = SecretGate { scrub: false, allow_secrets };
+    // The scan has words of its own for what goes wrong, and for what it found.
+    let refused: RefCell<Option<Result<Passage>>> = RefCell::new(None);
+    let check = |branches: &[PushedBranch], plan: &BundlePlan| match check_secrets(
+        repo, gate, branches, plan,
+    ) {
+        Ok(Passage::Free) => Ok(()),
+        other => {
+            *refused.borrow_mut() = Some(other);
+            Err(Error::invalid("secrets would go out"))
+        }
+    };
+    let options = PushOptions { branches: None, is_revived, check: &check };
+    let pushed = connection.with(repo, |remote| remote.push(session, options));
+    match refused.into_inner() {
+        Some(Ok(Passage::Refused(found) | Passage::Masked(found))) => Ok(Outcome::Refused(found)),
+        Some(Err(failure)) => Err(failure),
+        Some(Ok(Passage::Free)) | None => Ok(Outcome::Pushed(pushed?)),
+    }
+}
+
+fn check_secrets(
+    repo: &Repository,
+    gate: SecretGate,
+    branches: &[PushedBranch],
+    plan: &BundlePlan,
+) -> Result<Passage> {
+    let moved = || branches.iter().filter(|branch| branch.line.is_pushed());
+    let scope = SearchScope {
+        starts: moved().map(|moved| (moved.id, Some(moved.branch.clone()))).collect(),
+        hide: branches.iter().filter_map(|branch| branch.before).collect(),
+    };
+    gate.check(repo, &[scope], &plan.texts(repo)?)
+}
+
+/// Pushes what remotes lack that are pushed to by themselves, until nothing is new. One process of a store
+/// does that at a time; another one leaves it to that. Returns what went wrong, a line each: the next turn
+/// tries again.
+///
+/// # Errors
+/// When the store cannot be read, or its lock not be made.
+pub(crate) fn push_by_itself(repo: &Repository, dir: &Path) -> Result<Vec<String>> {
+    let mut told = Vec::new();
+    let (mut tried, mut is_first) = (Vec::new(), true);
+    loop {
+        repo.store().refresh()?;
+        let waiting = waiting(repo)?;
+        // What failed, or the remote has gone on from, is not tried again before something is new.
+        if waiting.is_empty() || waiting == tried {
+            return Ok(told);
+        }
+        if !is_first {
+            std::thread::sleep(PAUSE);
+        }
+        is_first = false;
+        let Some(lock) = lock(dir)? else { return Ok(told) };
+        for remote in repo.remotes()?.into_iter().filter(|(_, entry)| entry.auto) {
+            told.extend(push_all(repo, &remote.0));
+        }
+        tried = waiting;
+        // Who finds it locked leaves its turn to this process, which looks once more when it is free.
+        drop(lock);
+    }
+}
+
+/// What remotes lack that are pushed to by themselves.
+fn waiting(repo: &Repository) -> Result<Vec<String>> {
+    let mut waiting = Vec::new();
+    for (name, _) in repo.remotes()?.into_iter().filter(|(_, entry)| entry.auto) {
+        let branches = repo.unpushed(&name).into_iter();
+        waiting.extend(branches.map(|(branch, id)| format!("{name} {branch} {id}")));
+    }
+    Ok(waiting)
+}
+
+/// Pushes every session with something new, each by itself; returns what went wrong.
+fn push_all(repo: &Repository, remote: &str) -> Vec<String> {
+    let failed = |session: &str, what: &str| format!("push of {session} to {remote}: {what}");
+    let connection = match Connection::to(repo, Some(remote)) {
+        Ok(connection) => connection,
+        Err(failure) => return vec![format!("push to {remote}: {}", failure.message())],
+    };
+    let unpushed = repo.unpushed(remote).into_iter();
+    let mut sessions: Vec<String> =
+        unpushed.map(|(branch, _)| branch.session().to_owned()).collect();
+    sessions.dedup();
+    let mut told = Vec::new();
+    for session in sessions {
+        match push_session(repo, &connection, &session, PushManner::default()) {
+            Ok(Outcome::Pushed(_)) => {}
+            Ok(Outcome::Refused(found)) => {
+                let found = count(found.len() as u64, "secret");
+                told.push(failed(&session, &format!("{found} would go out")));
+            }
+            Err(failure) => told.push(failed(&session, &failure.message())),
+        }
+    }
+    told
+}
+
+/// The lock, unless another process has it.
+fn lock(dir: &Path) -> Result<Option<File>> {
+    let path = dir.join(LOCK_FILE);
+    let failed = |error| Error::io(format!("lock {}", path.display()), error);
+    let mut options = File::options();
+    let file = options.write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+        Err(std::fs::TryLockError::Error(error)) => Err(failed(error).into()),
+    }
+}

@@ -1,0 +1,486 @@
+//! Collections of a remote: what nothing leads to goes, and nothing else, whoever pushes meanwhile and
+//! whoever dies.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex};
+
+use turntree::ErrorKind;
+use turntree::object::ObjectId;
+use turntree::repo::BranchName;
+use turntree::transfer::remote::{CollectOptions, Key};
+use turntree_tests::remote::{Fault, Machine, MemoryBucket, MemoryClient, ORIGIN, Verb};
+
+type Client = Machine<MemoryClient>;
+
+const LOOK: CollectOptions = CollectOptions { is_dry: true, is_aggressive: false };
+
+fn branch(name: &str) -> BranchName {
+    BranchName::new("s", name).unwrap()
+}
+
+fn machines<const N: usize>(bucket: &MemoryBucket) -> [Client; N] {
+    let machines: [_; N] =
+        std::array::from_fn(|number| Machine::new(number as u64 + 1, bucket.client()));
+    machines[0].make();
+    machines
+}
+
+fn head_of(bucket: &MemoryBucket, session: &str) -> Option<serde_json::Value> {
+    let head = bucket.objects().get(&Key::new(format!("heads/{session}")).unwrap()).cloned()?;
+    Some(serde_json::from_slice(&head).unwrap())
+}
+
+/// The bundles that lie there, and those that the head lists.
+fn bundles(bucket: &MemoryBucket) -> (BTreeSet<String>, BTreeSet<String>) {
+    let lying = bucket.objects().into_keys();
+    let lying = lying.filter_map(|key| key.as_str().strip_prefix("bundles/s/").map(str::to_owned));
+    let head = head_of(bucket, "s").unwrap_or_default();
+    let listed = head["bundles"].as_array().cloned().unwrap_or_default();
+    let listed = listed.iter().map(|bundle| bundle["name"].as_str().unwrap().to_owned());
+    (lying.collect(), listed.collect())
+}
+
+/// Uploads a bundle and dies before the head is written.
+fn die_after_an_upload(machine: &Client) {
+    machine.turn(&branch("main"), "of one that dies");
+    let (calls, before) = (machine.bucket.calls(), machine.bucket.requests());
+    let client = machine.bucket.clone();
+    machine.bucket.before_each(move |call| {
+        if matches!(call.verb, Verb::PutNew | Verb::PutOver) {
+            client.kill_before(call.number);
+        }
+    });
+    machine.push("s").unwrap_err();
+    machine.bucket.unhook();
+    assert!(machine.bucket.calls() > calls && before.puts <= machine.bucket.requests().puts);
+}
+
+#[test]
+fn a_collection_leaves_exactly_what_heads_list_and_costs_little_when_there_is_nothing_to_do() {
+    let bucket = MemoryBucket::new(1);
+    let [a, dying, other] = machines(&bucket);
+    for turn in 0..20 {
+        a.turn(&branch("main"), &format!("turn {turn}"));
+        a.push("s").unwrap();
+    }
+    dying.fetch("s").unwrap();
+    dying.follow("s").unwrap();
+    die_after_an_upload(&dying);
+    let (lying, listed) = bundles(&bucket);
+    assert!(lying.len() > listed.len() + 1, "bundles that were made one, and that of the dead");
+    let saved = bucket.objects();
+    let planned = a.collect(LOOK).unwrap();
+    assert_eq!(bucket.objects(), saved, "a look changes nothing");
+    let collected = a.collect(CollectOptions::default()).unwrap();
+    assert_eq!((collected.bundles, collected.bytes), (planned.bundles, planned.bytes));
+    assert_eq!(collected.bundles as usize, lying.len() - listed.len());
+    assert_eq!((collected.rewritten, collected.sessions), (1, 1));
+    let (lying, now) = bundles(&bucket);
+    assert_eq!((&lying, &now), (&listed, &listed));
+
+    let before = a.bucket.requests();
+    let again = a.collect(CollectOptions::default()).unwrap();
+    let cost = a.bucket.requests() - before;
+    assert_eq!((again.bundles, again.rewritten), (0, 0));
+    assert_eq!((cost.gets, cost.total()), (1, 2), "the root, and one listing");
+    assert_eq!(head_of(&bucket, "s").unwrap()["generation"], 21);
+    // A machine that knows of no head reads it, and comes to the same.
+    assert_eq!(other.collect(CollectOptions::default()).unwrap().rewritten, 0);
+    assert_eq!(bundles(&bucket).0, listed);
+    other.fetch("s").unwrap();
+    a.turn(&branch("main"), "later");
+    let before = a.bucket.requests();
+    a.push("s").unwrap();
+    assert_eq!((a.bucket.requests() - before).total(), 2, "it knows the head that it wrote");
+}
+
+#[test]
+fn an_aggressive_collection_leaves_one_bundle_and_a_clone_of_it_is_whole() {
+    let bucket = MemoryBucket::new(1);
+    let [a, fresh] = machines(&bucket);
+    for turn in 0..10 {
+        a.turn(&branch(["main", "plan"][turn % 2]), &format!("turn {turn}"));
+        a.push("s").unwrap();
+    }
+    let all = CollectOptions { is_dry: false, is_aggressive: true };
+    assert_eq!(a.collect(all).unwrap().folded, 1);
+    assert_eq!(bundles(&bucket).0.len(), 1);
+    let generation = head_of(&bucket, "s").unwrap()["generation"].clone();
+    assert_eq!(a.collect(all).unwrap().folded, 0);
+    assert_eq!(head_of(&bucket, "s").unwrap()["generation"], generation, "nothing to do");
+    fresh.fetch("s").unwrap();
+    for name in ["main", "plan"] {
+        assert!(fresh.knows(&branch(name), &a.repo.tip(&branch(name)).unwrap()));
+    }
+}
+
+#[test]
+fn a_first_push_that_died_is_collected_and_the_session_is_free_for_others() {
+    let bucket = MemoryBucket::new(1);
+    let [collector, dying, next, again] = machines(&bucket);
+    die_after_an_upload(&dying);
+    assert_eq!(bundles(&bucket).0.len(), 1);
+    collector.collect(CollectOptions::default()).unwrap();
+    assert!(bundles(&bucket).0.is_empty());
+    // Nobody has pushed: there is nothing to fetch, and nothing that was deleted.
+    assert!(next.fetch_all().unwrap().is_empty());
+    assert!(next.fetch("s").unwrap().is_none());
+    die_after_an_upload(&again);
+    collector.collect(CollectOptions::default()).unwrap();
+    next.turn(&branch("main"), "of the next one");
+    next.push("s").unwrap();
+    assert_eq!(next.fetch_all().unwrap().len(), 0);
+    let dying = dying.again(bucket.client());
+    dying.push("s").unwrap_err();
+    dying.follow("s").unwrap();
+    dying.push("s").unwrap();
+    next.fetch("s").unwrap();
+    assert!(next.knows(&branch("main"), &dying.repo.tip(&branch("main")).unwrap()));
+}
+
+#[test]
+fn what_no_push_made_is_left_where_it_is_and_named() {
+    let bucket = MemoryBucket::new(1);
+    let [a] = machines(&bucket);
+    a.turn(&branch("main"), "one");
+    a.push("s").unwrap();
+    let salt = "00".repeat(16);
+    let foreign = ["README", "bundles/s/notes.txt", "bundles/s/1-00", "other/a/b"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain([format!("bundles/s/9-{salt}"), format!("bundles/t/2-{salt}")]);
+    let foreign: BTreeSet<String> = foreign.collect();
+    for name in &foreign {
+        bucket.tamper(&Key::new(name.as_str()).unwrap(), "of somebody".into());
+    }
+    let collected = a.collect(CollectOptions::default()).unwrap();
+    assert_eq!(collected.unknown.into_iter().collect::<BTreeSet<_>>(), foreign);
+    for name in &foreign {
+        assert!(bucket.objects().contains_key(&Key::new(name.as_str()).unwrap()), "{name}");
+    }
+    assert_eq!((collected.bundles, collected.rewritten), (0, 0));
+}
+
+#[test]
+fn a_remote_that_went_back_in_time_is_not_collected() {
+    let bucket = MemoryBucket::new(1);
+    let [a] = machines(&bucket);
+    a.turn(&branch("main"), "one");
+    a.push("s").unwrap();
+    let early = bucket.save();
+    a.turn(&branch("main"), "two");
+    a.push("s").unwrap();
+    bucket.restore(&early);
+    let salt = "00".repeat(16);
+    let key = Key::new(format!("bundles/s/1-{salt}")).unwrap();
+    bucket.tamper(&key, "a bundle".into());
+    let error = a.collect(CollectOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(bucket.objects().contains_key(&key));
+}
+
+#[test]
+fn a_key_that_may_not_delete_pushes_all_the_same() {
+    let bucket = MemoryBucket::new(1);
+    let [a, b] = machines(&bucket);
+    bucket.choose(|call| (call.verb == Verb::Delete).then_some(Fault::Refused));
+    a.turn(&branch("main"), "one");
+    a.push("s").unwrap();
+    b.turn(&branch("plan"), "two");
+    let rival = Mutex::new(Some(a));
+    b.bucket.before_each(move |call| {
+        if call.verb == Verb::PutOver
+            && let Some(a) = rival.lock().unwrap().take()
+        {
+            a.turn(&branch("main"), "three");
+            a.push("s").unwrap();
+        }
+    });
+    b.push("s").unwrap();
+    b.bucket.unhook();
+    let (lying, listed) = bundles(&bucket);
+    assert_eq!(lying.difference(&listed).count(), 1, "what lost the race");
+    assert_eq!(b.collect(CollectOptions::default()).unwrap_err().kind(), ErrorKind::Io);
+    bucket.choose(|_| None);
+    b.collect(CollectOptions::default()).unwrap();
+    assert_eq!(bundles(&bucket).0, listed);
+}
+
+#[test]
+fn a_session_that_was_deleted_is_told_to_who_knew_it_and_comes_back_when_it_is_asked_for() {
+    let bucket = MemoryBucket::new(1);
+    let [a, b, c, stranger] = machines(&bucket);
+    let main = branch("main");
+    a.turn(&main, "one");
+    a.push("s").unwrap();
+    for machine in [&b, &c] {
+        machine.fetch("s").unwrap();
+        machine.follow("s").unwrap();
+    }
+    assert_eq!(stranger.delete("s").unwrap_err().kind(), ErrorKind::NotFound);
+    // Not what somebody pushed meanwhile.
+    b.turn(&main, "two");
+    b.push("s").unwrap();
+    assert_eq!(a.delete("s").unwrap_err().kind(), ErrorKind::Conflict);
+    a.fetch("s").unwrap();
+    let deleted = a.delete("s").unwrap();
+    assert_eq!(deleted.branches, [(main.clone(), b.repo.tip(&main).unwrap())]);
+    assert_eq!(a.delete("s").unwrap_err().kind(), ErrorKind::NotFound);
+    // By one who knows an earlier head.
+    c.collect(CollectOptions::default()).unwrap();
+    assert!(bundles(&bucket).0.is_empty() && head_of(&bucket, "s").is_some());
+
+    let fetched = b.fetch("s").unwrap().unwrap();
+    assert!(fetched.is_deleted && fetched.moved[0].now.is_none());
+    assert!(b.repo.remote_branches(ORIGIN, Some("s")).is_empty());
+    assert!(b.repo.is_deleted_on(ORIGIN, "s"));
+    assert!(b.repo.tip(&main).is_some(), "here it stays");
+    for (machine, what) in [(&b, "who fetched"), (&c, "who comes late")] {
+        machine.turn(&main, "late");
+        for _ in 0..2 {
+            let error = machine.push("s").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{what}: {error}");
+            assert!(error.to_string().contains("deleted"), "{what}: {error}");
+        }
+    }
+    assert!(stranger.fetch_all().unwrap().is_empty());
+    let revived = c.revive("s").unwrap();
+    assert_eq!(revived.generation, 4);
+    b.fetch("s").unwrap();
+    assert!(b.knows(&main, &c.repo.tip(&main).unwrap()) && !b.repo.is_deleted_on(ORIGIN, "s"));
+}
+
+/// Lets one actor run at a time, each for as many calls as a schedule says.
+#[derive(Clone)]
+struct Baton(Arc<(Mutex<Turns>, Condvar)>);
+
+struct Turns {
+    /// Whose turn it is, and before how many of its further calls it ends; the last ones first.
+    schedule: Vec<(usize, u64)>,
+    is_done: [bool; 3],
+}
+
+impl Baton {
+    /// `schedule` names who runs, and for how many calls; when it is over, whoever is not done runs on.
+    fn new(mut schedule: Vec<(usize, u64)>) -> Self {
+        schedule.reverse();
+        Self(Arc::new((Mutex::new(Turns { schedule, is_done: [false; 3] }), Condvar::new())))
+    }
+
+    /// Waits until it is this actor's turn, and takes one call of it.
+    fn call(&self, actor: usize) {
+        let (turns, changed) = &*self.0;
+        let mut turns = turns.lock().unwrap();
+        loop {
+            let done = turns.is_done;
+            while turns.schedule.last().is_some_and(|(who, calls)| *calls == 0 || done[*who]) {
+                turns.schedule.pop();
+                changed.notify_all();
+            }
+            let next = done.iter().position(|done| !done);
+            match turns.schedule.last_mut() {
+                Some((who, calls)) if *who == actor => {
+                    *calls -= 1;
+                    return;
+                }
+                None if next == Some(actor) => return,
+                _ => turns = changed.wait(turns).unwrap(),
+            }
+        }
+    }
+
+    fn done(&self, actor: usize) {
+        let (turns, changed) = &*self.0;
+        turns.lock().unwrap().is_done[actor] = true;
+        changed.notify_all();
+    }
+}
+
+/// What every order of calls begins with.
+#[derive(Clone, Copy, PartialEq)]
+enum Start {
+    /// Nobody has pushed, and one who did died.
+    Nothing,
+    /// There are turns, and an upload of one that died.
+    Turns,
+    /// There are so many bundles that the next push makes them one.
+    Many,
+}
+
+const STARTS: [Start; 3] = [Start::Nothing, Start::Turns, Start::Many];
+
+/// Two machines that are about to push, and one that is about to collect.
+fn stage(bucket: &MemoryBucket, start: Start) -> [Client; 3] {
+    let [a, b, collector, dying] = machines(bucket);
+    let before = match start {
+        Start::Nothing => 0,
+        Start::Turns => 1,
+        Start::Many => 7,
+    };
+    for turn in 0..before {
+        a.turn(&branch("main"), &format!("turn {turn}"));
+        a.push("s").unwrap();
+    }
+    if before > 0 {
+        for machine in [&b, &collector, &dying] {
+            machine.fetch("s").unwrap();
+            machine.follow("s").unwrap();
+        }
+    }
+    die_after_an_upload(&dying);
+    a.turn(&branch("main"), "of a");
+    b.turn(&branch("plan"), "of b");
+    [a, b, collector]
+}
+
+/// Pushes, or collects; returns what was acknowledged.
+fn act(machines: &[Client; 3], actor: usize) -> Option<(BranchName, ObjectId)> {
+    let fair = |error: &turntree::Error| {
+        assert!(
+            [ErrorKind::Io, ErrorKind::Conflict].contains(&error.kind()),
+            "actor {actor}: {error}"
+        );
+    };
+    let machine = &machines[actor];
+    if actor == 2 {
+        let _ = machine.collect(CollectOptions::default()).inspect_err(fair);
+        return None;
+    }
+    machine.push("s").inspect_err(fair).ok()?;
+    let name = branch(["main", "plan"][actor]);
+    Some((name.clone(), machine.repo.tip(&name).unwrap()))
+}
+
+/// What holds when everything is over: what was acknowledged is there, a quiet collection leaves exactly
+/// what the head lists, and everybody can go on.
+fn check(bucket: &MemoryBucket, acknowledged: &[(BranchName, ObjectId)], trace: &str) {
+    bucket.trouble(0);
+    bucket.choose(|_| None);
+    bucket.settle();
+    let fresh = Machine::new(99, bucket.client());
+    let fetch = |what: &str| {
+        fresh.fetch("s").unwrap_or_else(|error| panic!("{trace}, {what}: {error}"));
+        for (name, id) in acknowledged {
+            assert!(fresh.knows(name, id), "{trace}, {what}: {id} was acknowledged on {name}");
+        }
+    };
+    fetch("before");
+    fresh.collect(CollectOptions::default()).unwrap_or_else(|error| panic!("{trace}: {error}"));
+    let (lying, listed) = bundles(bucket);
+    assert_eq!(lying, listed, "{trace}");
+    fetch("after");
+    let last = Machine::new(98, bucket.client());
+    last.fetch("s").unwrap_or_else(|error| panic!("{trace}: {error}"));
+    last.turn(&branch("last"), "of the last one");
+    last.push("s").unwrap_or_else(|error| panic!("{trace}: {error}"));
+}
+
+/// Runs the three actors in the order of a schedule.
+fn play(start: Start, schedule: &[(usize, u64)]) {
+    let bucket = MemoryBucket::new(1);
+    let machines = stage(&bucket, start);
+    let baton = Baton::new(schedule.to_vec());
+    for (actor, machine) in machines.iter().enumerate() {
+        let baton = baton.clone();
+        machine.bucket.before_each(move |_| baton.call(actor));
+    }
+    let acknowledged: Vec<_> = std::thread::scope(|scope| {
+        let run = |actor| {
+            let (machines, baton) = (&machines, baton.clone());
+            scope.spawn(move || {
+                let acknowledged = act(machines, actor);
+                baton.done(actor);
+                acknowledged
+            })
+        };
+        let threads = [0, 1, 2].map(run);
+        threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
+    });
+    machines.iter().for_each(|machine| machine.bucket.unhook());
+    check(&bucket, &acknowledged, &format!("schedule {schedule:?}"));
+}
+
+/// Calls of a push or a collection, at most; what comes behind the last one changes nothing.
+const CALLS: u64 = 6;
+
+#[test]
+fn two_pushers_and_a_collector_in_every_order_with_one_or_two_switches() {
+    for start in STARTS {
+        for first in 0..3 {
+            for second in (0..3).filter(|second| *second != first) {
+                let third = 3 - first - second;
+                // All of the usual case; of the others, whose stage takes long, every second one.
+                let step = if start == Start::Turns { 1 } else { 2 };
+                for calls in (1..CALLS).step_by(step) {
+                    // One switch, and then two.
+                    play(start, &[(first, calls), (second, u64::MAX), (third, u64::MAX)]);
+                    for more in (1..CALLS).step_by(step) {
+                        play(start, &[(first, calls), (second, more), (third, u64::MAX)]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_goes_wrong_in_any_call_of_a_push_or_a_collection() {
+    let faults = [
+        Fault::Refused,
+        Fault::RequestLost,
+        Fault::AnswerLost,
+        Fault::Late(1),
+        Fault::Late(3),
+        Fault::SentTwice,
+        Fault::LostForNothing,
+        Fault::Short,
+        Fault::Stale(3),
+    ];
+    for start in STARTS {
+        for order in [[0, 2, 1], [2, 0, 1]] {
+            for (number, fault) in (0..).zip(faults) {
+                // Of the stage that takes long, every second call, in turn.
+                let calls = 1..=CALLS;
+                let is_played =
+                    |call: &u64| start != Start::Many || (call + number).is_multiple_of(2);
+                for call in calls.filter(is_played) {
+                    let bucket = MemoryBucket::new(call);
+                    let machines = stage(&bucket, start);
+                    let (client, so_far) =
+                        (machines[order[0]].bucket.number(), machines[order[0]].bucket.calls());
+                    bucket.choose(move |asked| {
+                        let is_it = asked.client == client && asked.number == so_far + call;
+                        is_it.then_some(fault)
+                    });
+                    let acknowledged: Vec<_> =
+                        order.into_iter().filter_map(|actor| act(&machines, actor)).collect();
+                    let trace = format!("{order:?}, {fault:?} in call {call}");
+                    check(&bucket, &acknowledged, &trace);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_dies_in_any_call_stands_in_nobodys_way() {
+    for start in STARTS {
+        for dies in [0, 2] {
+            for call in 1..=CALLS {
+                for is_sent in [false, true] {
+                    let bucket = MemoryBucket::new(call);
+                    let machines = stage(&bucket, start);
+                    let client = &machines[dies].bucket;
+                    match is_sent {
+                        true => client.kill_in(client.calls() + call),
+                        false => client.kill_before(client.calls() + call),
+                    }
+                    let order = [dies, 1, 2 - dies];
+                    let acknowledged: Vec<_> =
+                        order.into_iter().filter_map(|actor| act(&machines, actor)).collect();
+                    check(&bucket, &acknowledged, &format!("{dies} died in {call}, {is_sent}"));
+                }
+            }
+        }
+    }
+}

@@ -20,6 +20,7 @@ mod import_recorded;
 mod import_turns;
 mod ollm;
 mod ollm_directories;
+mod page_browser;
 mod prompts;
 mod render;
 mod render_page;

@@ -107,7 +107,7 @@ impl Browser {
     /// When it is not true after some seconds.
     pub fn wait(&mut self, condition: &str) {
         let promise = format!(
-            "new Promise((kept) => {{ const until = Date.now() + 15000; const look = () => {{ \
+            "new Promise((kept) => {{ const until = Date.now() + 50000; const look = () => {{ \
              let is = false; try {{ is = Boolean({condition}); }} catch {{}} \
              if (is || Date.now() > until) kept(is); else setTimeout(look, 10); }}; look(); }})"
         );
@@ -154,6 +154,21 @@ impl Browser {
         };
         self.call("Input.dispatchKeyEvent", &down);
         self.call("Input.dispatchKeyEvent", &json!({"type": "keyUp", "key": key}));
+    }
+
+    /// Turns the wheel over a point of the window.
+    pub fn wheel(&mut self, x: f64, y: f64, by: f64) {
+        let event = json!({"type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": by});
+        self.call("Input.dispatchMouseEvent", &event);
+    }
+
+    /// Makes the window another size.
+    pub fn resize(&mut self, width: u32, height: u32) {
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", &size);
+        // Until what is drawn fits it.
+        self.ask("new Promise((kept) => requestAnimationFrame(() => requestAnimationFrame(() => kept(1))))");
     }
 
     /// Types into what has the focus.

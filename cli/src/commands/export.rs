@@ -1,7 +1,7 @@
 //! `export`: a transcript as it came in, or the messages of a snapshot.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -16,7 +16,7 @@ use crate::porcelain::lost_turns::{LostTurn, naming_turn};
 use crate::porcelain::scrubbing::{Scrubbed, tips};
 use crate::porcelain::secrets::{Passage, SecretGate, refuse};
 use crate::program::invocation::Invocation;
-use crate::view::error::{Answer, Exit, Hint, Result};
+use crate::view::error::{Answer, Exit, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::warn;
 use crate::view::render::{ID_DIGITS, size};
@@ -109,6 +109,10 @@ impl Export {
         repo: &Repository,
         request: &ExportRequest,
     ) -> Result<Answer> {
+        if request.is_page() && self.output.is_none() && io::stdout().is_terminal() {
+            let error = Error::invalid("not writing a page to a terminal");
+            return Err(Failure::hinted(error, "name a file with -o"));
+        }
         let subject = request.subject(repo)?;
         let text = match self.text(repo, request, &subject)? {
             Outgoing::Text(text) => text,

@@ -224,10 +224,20 @@ fn files_between(
     };
     let mut changed = BTreeMap::new();
     for change in diff_section(source, before, after)? {
-        let (old, new) = (content(repo, change.old.as_ref())?, content(repo, change.new.as_ref())?);
-        changed.insert(change.key, old.zip(new).map_or_else(ChangedFile::default, lines_changed));
+        let lines = lines_between(repo, change.old.as_ref(), change.new.as_ref())?;
+        changed.insert(change.key, lines);
     }
     Ok(changed)
+}
+
+/// Returns the lines that differ between two states of a file; none for one whose lines are not counted.
+pub(crate) fn lines_between(
+    repo: &Repository,
+    old: Option<&Item>,
+    new: Option<&Item>,
+) -> Result<ChangedFile> {
+    let (old, new) = (content(repo, old)?, content(repo, new)?);
+    Ok(old.zip(new).map_or_else(ChangedFile::default, lines_changed))
 }
 
 /// The text of a file, empty where there is none; `None` when its lines are not counted.

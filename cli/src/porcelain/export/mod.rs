@@ -183,6 +183,11 @@ impl ExportRequest {
         &self.revisions
     }
 
+    /// Whether it is a page for a browser.
+    pub(crate) fn is_page(&self) -> bool {
+        self.format == ExportFormat::Html
+    }
+
     /// The same export of one snapshot.
     pub(crate) fn of_commit(&self, id: &ObjectId) -> Self {
         Self { revisions: vec![id.to_string()], ..self.clone() }

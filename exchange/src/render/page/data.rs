@@ -8,31 +8,32 @@
 //! | `h` | what the page is about; the last line |
 //!
 //! Texts, messages and turns are counted in the order of their lines, from 0, and named by these
-//! numbers in later lines. So everything is written once, as soon as it is met, and a browser parses
-//! only the lines that it shows.
+//! numbers in later lines. So everything is written once, as soon as it is met, a browser parses only
+//! the lines that it shows, and more lines can follow: of several heads the last one counts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
 use bytes::Bytes;
 use serde::Serialize;
-use turntree::context::{FileEntry, FileMode, MessageEntry};
+use turntree::context::{FileEntry, FileMode, MessageEntry, Role};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
-use turntree::repo::Repository;
+use turntree::repo::{Prompts, Repository};
 use turntree::tree::Item;
 
 use super::Page;
-use crate::formats::view;
+use crate::formats::{is_prompt, view};
+use crate::insight::outline::{ChangedFile, lines_between};
 use crate::insight::spending::turn_spending;
-use crate::insight::turn_diff::turn_diff;
+use crate::insight::turn_diff::{repeats, turn_diff};
 use crate::insight::usage::usage;
 use crate::model::picture::{Picture, PictureContent};
 use crate::render::escape::json_in_html;
 use crate::render::history::{ChangedEntry, History, Splice, TurnChange};
 
 /// Version of the data.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// Largest file content or value that is shown, in bytes.
 const MAX_TEXT_BYTES: usize = 512 << 10;
@@ -56,6 +57,21 @@ pub(super) struct Data<'a> {
     texts: HashMap<ObjectId, usize>,
     messages: HashMap<(ObjectId, Bytes), usize>,
     turns: HashMap<ObjectId, usize>,
+    /// What happened in each message, by its number.
+    deeds: Vec<Deeds>,
+}
+
+/// What happened in messages.
+#[derive(Debug, Clone, Default)]
+struct Deeds {
+    /// Calls by tool.
+    tools: BTreeMap<String, u64>,
+    /// Results that say the tool failed.
+    failed: u64,
+    /// Whether the agent said something.
+    says: bool,
+    /// Tokens that were in front of the model at the last answer, this included.
+    context: u64,
 }
 
 #[derive(Serialize)]
@@ -92,9 +108,24 @@ struct PageTurn<'a> {
     message: &'a str,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     meta: &'a BTreeMap<String, String>,
-    /// Tokens that its answers read and wrote.
+    /// The number of the prompt that was said in it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    tokens: Option<(u64, u64)>,
+    prompt: Option<u64>,
+    /// Calls by tool.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    tools: BTreeMap<String, u64>,
+    /// Results that say the tool failed.
+    #[serde(skip_serializing_if = "is_none")]
+    failed: u64,
+    /// Whether the agent said something.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    says: bool,
+    /// Tokens in front of the model at its last answer, this included.
+    #[serde(skip_serializing_if = "is_none")]
+    context: u64,
+    /// Tokens that its answers read, those of them that a cache had, and tokens that they wrote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<(u64, u64, u64)>,
     /// What they cost in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<f64>,
@@ -111,7 +142,7 @@ type Lists = BTreeMap<String, Vec<(u64, u64, Vec<usize>)>>;
 struct PageChange {
     base: Option<usize>,
     lists: Lists,
-    /// Path, text, what the file is, bytes; only the path for a file that is gone.
+    /// Path, lines added and removed, text, what the file is, bytes; no text for a file that is gone.
     files: Vec<FileChange>,
     /// Section, key, text.
     entries: Vec<(String, String, Option<usize>)>,
@@ -120,8 +151,8 @@ struct PageChange {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum FileChange {
-    Gone((String,)),
-    Is((String, usize, &'static str, u64)),
+    Gone((String, u64, u64)),
+    Is((String, u64, u64, usize, &'static str, u64)),
 }
 
 /// The placeholder of a text that is not shown.
@@ -137,6 +168,9 @@ struct PageMessage {
     role: &'static str,
     format: String,
     id: String,
+    /// Whether it is of a person, to the agent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    prompt: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -159,14 +193,15 @@ type ImageAddress = Option<String>;
 impl<'a> Data<'a> {
     pub(super) fn new(repo: &'a Repository, out: &'a mut dyn Write) -> Self {
         let (texts, messages, turns) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { repo, out, texts, messages, turns }
+        Self { repo, out, texts, messages, turns, deeds: Vec::new() }
     }
 
     /// Writes all lines.
     pub(super) fn write(mut self, page: &Page<'_>) -> Result<()> {
         let tips: Vec<ObjectId> = page.branches.iter().map(|branch| branch.tip).collect();
+        let mut prompts = self.repo.prompts(Some(&is_prompt))?;
         for turn_change in History::of(self.repo, &tips)? {
-            self.turn(&turn_change?, page)?;
+            self.turn(&turn_change?, page, &mut prompts)?;
         }
         let branches = page.branches.iter().filter_map(|branch| {
             Some(PageBranch { name: &branch.name, tip: *self.turns.get(&branch.tip)? })
@@ -185,7 +220,12 @@ impl<'a> Data<'a> {
         self.line('h', &header)
     }
 
-    fn turn(&mut self, turn_change: &TurnChange, page: &Page<'_>) -> Result<()> {
+    fn turn(
+        &mut self,
+        turn_change: &TurnChange,
+        page: &Page<'_>,
+        prompts: &mut Prompts<'_>,
+    ) -> Result<()> {
         let (entry, commit) = (&turn_change.entry, &turn_change.entry.commit);
         let change = match &turn_change.changes {
             Some(changes) => Some(PageChange {
@@ -200,6 +240,10 @@ impl<'a> Data<'a> {
             Some(diff) => turn_spending(self.repo.store(), commit, &diff, page.prices)?,
             None => None,
         };
+        let deeds = match &change {
+            Some(change) if !repeats(commit) => self.deeds(&change.lists),
+            _ => Deeds::default(),
+        };
         let turn = PageTurn {
             id: entry.id.to_string(),
             parents: entry.parents.iter().filter_map(|id| self.turns.get(id).copied()).collect(),
@@ -212,13 +256,40 @@ impl<'a> Data<'a> {
             trigger: commit.trigger.name(),
             message: &commit.message,
             meta: &commit.metadata,
-            tokens: spending.map(|spending| (spending.tokens.input, spending.tokens.output)),
+            prompt: prompts.number(entry)?,
+            tools: deeds.tools,
+            failed: deeds.failed,
+            says: deeds.says,
+            context: deeds.context,
+            tokens: spending.map(|it| (it.tokens.input, it.tokens.cache_read, it.tokens.output)),
             cost: spending.and_then(|it| it.cost()).map(|cost| (cost * PARTS).round() / PARTS),
             change,
         };
         self.line('t', &turn)?;
         self.turns.insert(entry.id, self.turns.len());
         Ok(())
+    }
+
+    /// What happened in the messages that a turn added.
+    fn deeds(&self, lists: &Lists) -> Deeds {
+        let mut sum = Deeds::default();
+        for (section, stretches) in lists {
+            if !section.ends_with("/messages") {
+                continue;
+            }
+            let added = stretches.iter().flat_map(|(_, _, added)| added);
+            for deeds in added.filter_map(|number| self.deeds.get(*number)) {
+                for (tool, calls) in &deeds.tools {
+                    *sum.tools.entry(tool.clone()).or_default() += calls;
+                }
+                sum.failed += deeds.failed;
+                sum.says |= deeds.says;
+                if section == MAIN && deeds.context > 0 {
+                    sum.context = deeds.context;
+                }
+            }
+        }
+        sum
     }
 
     fn lists(&mut self, lists: &[(String, Vec<Splice>)]) -> Result<Lists> {
@@ -244,9 +315,14 @@ impl<'a> Data<'a> {
         files
             .map(|change| {
                 let path = change.key.clone();
-                let Some(item) = &change.new else { return Ok(FileChange::Gone((path,))) };
+                let lines = lines_between(self.repo, change.old.as_ref(), change.new.as_ref())?;
+                let ChangedFile { added, removed } = lines;
+                let Some(item) = &change.new else {
+                    return Ok(FileChange::Gone((path, added, removed)));
+                };
                 let file = FileEntry::from_item(item)?;
-                Ok(FileChange::Is((path, self.text(item)?, mode(file.mode), file.size)))
+                let text = self.text(item)?;
+                Ok(FileChange::Is((path, added, removed, text, mode(file.mode), file.size)))
             })
             .collect()
     }
@@ -294,6 +370,18 @@ impl<'a> Data<'a> {
         let entry = MessageEntry::from_item(item)?;
         let bytes = self.repo.store().read_as(Kind::Blob, &entry.blob)?;
         let view = view(&entry.media, &bytes);
+        let found = usage(&bytes).map(|found| found.tokens);
+        let mut deeds = Deeds {
+            failed: view.tool_results.iter().filter(|result| result.is_error).count() as u64,
+            says: entry.role == Role::Assistant && !view.text.trim().is_empty(),
+            context: found.map_or(0, |tokens| tokens.input + tokens.output),
+            ..Deeds::default()
+        };
+        for call in &view.tool_calls {
+            *deeds.tools.entry(call.name.clone()).or_default() += 1;
+        }
+        self.deeds.push(deeds);
+        let prompt = entry.role == Role::User && view.is_prompt();
         let calls = view.tool_calls.into_iter().map(|call| (call.id, call.name, call.input));
         let results = view
             .tool_results
@@ -303,13 +391,14 @@ impl<'a> Data<'a> {
             role: entry.role.name(),
             format: entry.media,
             id: entry.blob.short(ID_DIGITS),
+            prompt,
             origin: entry.origin,
             text: view.text,
             thinking: view.thinking,
             calls: calls.collect(),
             results: results.collect(),
             pictures: shown(view.pictures),
-            tokens: usage(&bytes).map(|found| (found.tokens.input, found.tokens.output)),
+            tokens: found.map(|tokens| (tokens.input, tokens.output)),
         };
         self.line('m', &message)?;
         let number = self.messages.len();
@@ -327,6 +416,13 @@ impl<'a> Data<'a> {
 
 /// The section of the workspace.
 const FILES: &str = "files";
+
+/// The section of the conversation.
+const MAIN: &str = "agents/main/messages";
+
+const fn is_none(number: &u64) -> bool {
+    *number == 0
+}
 
 fn mode(mode: FileMode) -> &'static str {
     match mode {

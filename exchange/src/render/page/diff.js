@@ -133,16 +133,42 @@ function diffRows({ a, b, stretches }) {
   return rows;
 }
 
-/** A difference of texts to look at; long ones are cut, with a button for the rest. */
-function diffBlock(compared) {
-  const rows = diffRows(compared);
+/** Rows of a difference to look at; many are cut, with a button for the rest. */
+function rowsBlock(rows) {
   const block = h("div", { class: "diff", tabindex: 0, role: "group", "aria-label": "Changed lines" }, rows.slice(0, MOST_ROWS));
-  if (rows.length > MOST_ROWS) {
-    const more = h("button", { class: "more", type: "button", on: { click: () => {
-      more.remove();
-      block.append(...rows.slice(MOST_ROWS));
-    } } }, `Show ${plural(rows.length - MOST_ROWS, "more line")}`);
-    return [block, more];
-  }
-  return block;
+  if (rows.length <= MOST_ROWS) return block;
+  const more = h("button", { class: "more", type: "button", on: { click: () => {
+    more.remove();
+    block.append(...rows.slice(MOST_ROWS));
+  } } }, `Show ${plural(rows.length - MOST_ROWS, "more line")}`);
+  return [block, more];
 }
+
+const diffBlock = (compared) => rowsBlock(diffRows(compared));
+
+const PATCH_FILE = /^(?:\*\*\* (Add|Update|Delete) File: (.+)|diff --git a\/.+? b\/(.+)|\+\+\+ (?:b\/)?([^\t]+).*)$/;
+
+/** The files of a patch, with their lines as they are written: `{path, rows, added, removed}`. */
+function patchFiles(text) {
+  const files = [];
+  let file = null;
+  for (const line of text.split("\n")) {
+    const found = PATCH_FILE.exec(line);
+    if (found && !(found[4] && file && !file.rows.length)) {
+      file = { path: found[2] || found[3] || found[4], kind: found[1] || "Update", rows: [], added: 0, removed: 0 };
+      files.push(file);
+    } else if (!file || /^(\*\*\* |--- |\+\+\+ |index |new file|deleted file|similarity|rename )/.test(line)) continue;
+    else if (line.startsWith("@@")) file.rows.push(h("div", { class: "gap" }, line));
+    else {
+      const kind = line[0] === "+" ? "add" : line[0] === "-" ? "del" : "same";
+      file.added += kind === "add" ? 1 : 0;
+      file.removed += kind === "del" ? 1 : 0;
+      file.rows.push(h("div", { class: `row bare ${kind}` }, h("code", {}, line.slice(1) || " ")));
+    }
+  }
+  return files;
+}
+
+const isPatch = (text) => /^\s*(\*\*\* Begin Patch|diff --git |--- \S)/.test(text);
+
+const lineCounts = (added, removed) => [h("span", { class: "plus" }, `+${added}`), " ", h("span", { class: "minus" }, `\u2212${removed}`)];

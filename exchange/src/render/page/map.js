@@ -1,30 +1,33 @@
-// The branches as a picture: time goes to the right, one lane a branch, bars for what turns did.
+// The branches as a picture: steps go to the right, a lane a branch, bars in the colour of what was done.
 
 const LANE = 30;
 const LEFT = 14;
 const BAR = 3;
 
+/** @type {any} */
 const map = { box: byId("map"), at: null };
 
 const color = (branch) => `lane-${branch.index % 8}`;
 
+/** How far along its branch a turn is; numbers of turns jump at merges. */
+const depthOf = (turn) => branches[owner.get(turn)].places.get(turn);
+
+const nameOf = (branch) => (branch.name.length > 26 ? `${branch.name.slice(0, 25)}\u2026` : branch.name);
+
 function drawMap() {
-  const width = Math.max(320, map.box.clientWidth);
-  const names = Math.min(200, Math.max(...branches.map((branch) => branch.name.length)) * 7.2 + 26);
-  const height = branches.length * LANE + 18;
-  const numbers = branches.flatMap((branch) => [turns[branch.line[0]].turn, turns[branch.line.at(-1)].turn]);
-  const [first, last] = [Math.min(...numbers), Math.max(...numbers)];
+  const width = Math.max(300, map.box.clientWidth);
+  const names = Math.min(200, Math.max(...branches.map((branch) => nameOf(branch).length)) * 7.2 + 26);
+  const last = Math.max(1, ...branches.map((branch) => branch.line.length - 1));
   const span = width - LEFT - names;
-  const x = (turn) => LEFT + (last === first ? 0 : ((turns[turn].turn - first) / (last - first)) * span);
-  const y = (branch) => branch.index * LANE + 22;
+  const x = (turn) => LEFT + (depthOf(turn) / last) * span;
+  const lanes = lanesOf(x);
+  const y = (branch) => lanes[branch.index] * LANE + 22;
+  const height = (Math.max(...lanes) + 1) * LANE + 18;
   const place = (turn) => ({ x: x(turn), y: y(branches[owner.get(turn)]) });
-  const most = Math.log1p(Math.max(...tallies.map(weight), 1));
-  const parts = branches.map((branch) => lane(branch, { x, y, place, most }));
+  const parts = branches.map((branch) => laneOf(branch, { x, y, place }));
+  const labels = branches.map((branch) => s("text", { class: color(branch), x: tipOf(branch, x) + 11, y: y(branch) + 4 }, nameOf(branch)));
   const cursor = s("circle", { class: "cursor", r: 6.5 });
-  const picture = s("svg", {
-    width, height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "slider",
-    "aria-label": "Turns of the branches", "aria-valuemin": first, "aria-valuemax": last,
-  }, parts, cursor);
+  const picture = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "slider", "aria-label": "Turns of the branches", "aria-valuemin": 1, "aria-valuemax": last + 1 }, parts, labels, cursor);
   Object.assign(map, { picture, cursor, place, x, y, hint: h("div", { class: "hint", hidden: true }) });
   picture.addEventListener("click", (event) => openTurn(...nearest(event)));
   picture.addEventListener("mousemove", (event) => hint(...nearest(event)));
@@ -33,22 +36,39 @@ function drawMap() {
   if (map.at) markMap(...map.at);
 }
 
-const weight = (sum) => sum.added + 3 * sum.files + sum.notes;
+const tipOf = (branch, x) => x(branch.own.length ? branch.own.at(-1) : branch.fork);
 
-function lane(branch, { x, y, place, most }) {
+/** A lane for each branch: one that has ended leaves its own to the next that begins behind it. */
+function lanesOf(x) {
+  const ends = [];
+  return branches.map((branch) => {
+    const start = x(branch.own.length ? branch.own[0] : branch.fork) - 24;
+    const end = tipOf(branch, x) + nameOf(branch).length * 7.2 + 24;
+    const free = branch.index === 0 ? -1 : ends.findIndex((until, lane) => lane > 0 && until < start);
+    const lane = free < 0 ? ends.length : free;
+    ends[lane] = end;
+    return lane;
+  });
+}
+
+const HEIGHTS = { prompt: 14, turned: 12, error: 11, passed: 11, edit: 8, other: 4 };
+const RANKS = Object.keys(HEIGHTS);
+
+function laneOf(branch, { x, y, place }) {
   const level = y(branch);
   const own = branch.own;
-  const bars = new Map();
+  const slots = new Map();
   for (const turn of own) {
     const slot = Math.round(x(turn) / BAR) * BAR;
-    bars.set(slot, Math.max(bars.get(slot) || 0, weight(tallies[turn])));
+    const kind = kindOf(turns[turn]);
+    if (!slots.has(slot) || RANKS.indexOf(kind) < RANKS.indexOf(slots.get(slot))) slots.set(slot, kind);
   }
-  const bar = ([at, sum]) => `M${at} ${level - 3}v${-(1 + (14 * Math.log1p(sum)) / most).toFixed(1)}`;
   const start = own.length ? x(own[0]) : x(branch.fork);
   const end = own.length ? x(own.at(-1)) : start;
   const room = own.length > 1 ? (end - start) / (own.length - 1) : 8;
   const thick = Math.max(1.8, Math.min(7, room * 0.4)).toFixed(1);
-  const parts = [s("path", { class: "bars", "stroke-width": thick, d: [...bars].map(bar).join("") })];
+  const bars = (kind) => s("path", { class: `bars ${kind}`, "stroke-width": thick, d: [...slots].filter(([, one]) => one === kind).map(([at]) => `M${at} ${level - 3}v${-HEIGHTS[kind]}`).join("") });
+  const parts = RANKS.filter((kind) => [...slots.values()].includes(kind)).map(bars);
   if (branch.fork !== undefined) {
     const from = place(branch.fork);
     const bend = Math.min(18, Math.max(6, (start - from.x) / 2));
@@ -61,12 +81,9 @@ function lane(branch, { x, y, place, most }) {
       const from = place(parent);
       parts.push(s("path", { class: "line joined", d: `M${from.x} ${from.y}C${x(turn)} ${from.y} ${from.x} ${level} ${x(turn)} ${level}` }));
     }
-    if (MARKED.has(turns[turn].trigger)) {
-      parts.push(s("circle", { class: `event ${turns[turn].trigger}`, cx: x(turn), cy: level, r: 3.4 }));
-    }
+    if (MARKED.has(turns[turn].trigger)) parts.push(s("circle", { class: `event ${turns[turn].trigger}`, cx: x(turn), cy: level, r: 3.4 }));
   }
   parts.push(s("circle", { class: "tip", cx: Math.max(end, start), cy: level, r: 4 }));
-  parts.push(s("text", { x: Math.max(end, start) + 11, y: level + 4 }, branch.name.length > 26 ? `${branch.name.slice(0, 25)}\u2026` : branch.name));
   return s("g", { class: `lane ${color(branch)}` }, parts);
 }
 
@@ -77,30 +94,36 @@ const MARKED = new Set(["compaction", "rollback", "merge", "before-restore"]);
 function nearest(event) {
   const box = map.picture.getBoundingClientRect();
   const [px, py] = [event.clientX - box.left, event.clientY - box.top];
-  const row = Math.max(0, Math.min(branches.length - 1, Math.round((py - 16) / LANE)));
-  const branch = branches[row];
+  const apart = (branch) => Math.abs(map.y(branch) - py) + Math.max(0, map.x(branch.own[0] ?? branch.fork) - px, px - tipOf(branch, map.x)) / 8;
+  const branch = branches.reduce((best, other) => (apart(other) < apart(best) ? other : best));
   const line = branch.own.length ? branch.own : branch.line;
   let best = line[0];
   for (const turn of line) if (Math.abs(map.x(turn) - px) < Math.abs(map.x(best) - px)) best = turn;
-  return [branch, best];
+  return /** @type {[Branch, number]} */ ([branch, best]);
 }
+
+const titleOf = (turn, most) => firstLine(turn.message, most) || turn.trigger;
 
 function hint(branch, turn) {
   const { x, y } = map.place(turn);
-  const scrolled = map.picture.parentNode.scrollLeft;
-  map.hint.replaceChildren(h("b", {}, `${turns[turn].turn}`), ` ${firstLine(turns[turn].message, 90) || turns[turn].trigger}`);
+  const { scrollLeft, scrollTop } = map.picture.parentNode;
+  map.hint.replaceChildren(h("b", {}, `${turns[turn].turn}`), visible(` ${titleOf(turns[turn], 90)}`));
   map.hint.hidden = false;
-  map.hint.style.left = `${Math.max(8, Math.min(x - scrolled - 20, map.box.clientWidth - 380))}px`;
-  map.hint.style.top = `${y + 14}px`;
+  map.hint.style.left = `${Math.max(8, Math.min(x - scrollLeft - 20, map.box.clientWidth - 380))}px`;
+  map.hint.style.top = `${y - scrollTop + 14}px`;
 }
 
 /** Shows where we are. */
 function markMap(branch, turn) {
   map.at = [branch, turn];
+  if (!map.picture) return;
   const { x, y } = map.place(turn);
   map.cursor.setAttribute("cx", x);
   map.cursor.setAttribute("cy", y);
   map.cursor.setAttribute("class", `cursor ${color(branches[owner.get(turn)])}`);
-  map.picture.setAttribute("aria-valuenow", turns[turn].turn);
-  map.picture.setAttribute("aria-valuetext", visible(`turn ${turns[turn].turn} on ${branch.name}: ${firstLine(turns[turn].message)}`));
+  map.picture.setAttribute("aria-valuenow", depthOf(turn) + 1);
+  map.picture.setAttribute("aria-valuetext", visible(`turn ${turns[turn].turn} on ${branch.name}: ${titleOf(turns[turn], 160)}`));
+  const scroll = map.picture.parentNode;
+  if (y < scroll.scrollTop + LANE / 2) scroll.scrollTop = y - LANE;
+  else if (y > scroll.scrollTop + scroll.clientHeight - LANE / 2) scroll.scrollTop = y - scroll.clientHeight + LANE;
 }

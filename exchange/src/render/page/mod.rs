@@ -26,14 +26,25 @@ const SHELL: &str = include_str!("shell.html");
 const STYLE: &str = include_str!("page.css");
 
 /// The parts of the script, in the order in which they need each other.
-const SCRIPTS: [&str; 8] = [
+const SCRIPTS: [&str; 19] = [
     include_str!("dom.js"),
+    include_str!("source.js"),
     include_str!("data.js"),
-    include_str!("diff.js"),
+    include_str!("code.js"),
     include_str!("prose.js"),
+    include_str!("diff.js"),
+    include_str!("cards.js"),
+    include_str!("changes.js"),
+    include_str!("talk.js"),
+    include_str!("turn.js"),
+    include_str!("reader.js"),
     include_str!("map.js"),
-    include_str!("views.js"),
+    include_str!("outline.js"),
+    include_str!("difference.js"),
+    include_str!("compare.js"),
+    include_str!("overview.js"),
     include_str!("search.js"),
+    include_str!("route.js"),
     include_str!("app.js"),
 ];
 
@@ -100,9 +111,14 @@ fn write_head(title: &str, script: &str, out: &mut dyn Write) -> std::io::Result
     )
 }
 
-/// All parts in a scope of their own.
+/// All parts in a scope of their own, without indents and lines of comments.
 fn script() -> String {
-    format!("(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.join("\n"))
+    let lines = SCRIPTS.iter().flat_map(|part| part.lines()).map(str::trim_start);
+    let is_code = |line: &&str| {
+        !line.is_empty() && !["//", "/**", "*"].iter().any(|sign| line.starts_with(sign))
+    };
+    let code: Vec<&str> = lines.filter(is_code).collect();
+    format!("(() => {{\n\"use strict\";\n{}\n}})();\n", code.join("\n"))
 }
 
 /// Returns the hash of a script or style in a policy.

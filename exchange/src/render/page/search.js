@@ -1,18 +1,24 @@
-// Search over everything: messages, files, entries and names of turns, a slice of time after the other.
+// Search over everything: messages, files, entries and titles of turns, a slice of time after the other.
 
-const MOST_HITS = 300;
-const SLICE_MS = 12;
+const MOST_HITS = 400;
 
-const searchable = { m: new Map(), x: new Map() };
+const search = { running: 0, words: "", kind: "all", hits: /** @type {any[]} */ ([]), at: -1 };
 
-function said(kind, number) {
-  const known = searchable[kind];
-  if (!known.has(number)) {
-    const value = kind === "m" ? messageAt(number) : textAt(number);
-    const text = kind === "x" ? (typeof value === "string" ? value : "") : [value.thinking, value.text, ...(value.calls || []).map(([, name, input]) => `${name} ${unescaped(input)}`), ...(value.results || []).map(([, result]) => result)].filter(Boolean).join("\n");
-    known.set(number, { text, lower: text.toLowerCase() });
-  }
-  return known.get(number);
+/** The turn in which each message and each text came, made when it is first asked for. */
+let born = null;
+function bornAt() {
+  if (born) return born;
+  born = { m: new Map(), x: new Map() };
+  turns.forEach((turn, index) => {
+    const meet = (kind, number, where) => born[kind].has(number) || born[kind].set(number, { turn: index, where });
+    for (const [section, splices] of Object.entries(turn.change?.lists || {})) {
+      const kind = isConversation(section) ? "m" : "x";
+      for (const [, , added] of splices) added.forEach((number) => meet(kind, number, section));
+    }
+    for (const [path, , , number] of turn.change?.files || []) if (number !== undefined) meet("x", number, `${FILES}/${path}`);
+    for (const [section, key, number] of turn.change?.entries || []) if (number !== null) meet("x", number, key ? `${section}/${key}` : section);
+  });
+  return born;
 }
 
 /** The strings in the arguments of a call as they are said. */
@@ -21,45 +27,149 @@ function unescaped(input) {
   return value ? Object.values(value).map((field) => (typeof field === "string" ? field : JSON.stringify(field))).join("\n") : input;
 }
 
-let running = 0;
+/** The parts of a line that are searched, by kind. */
+function partsOf(kind, number) {
+  if (kind === "x") return [["files", typeof textAt(number) === "string" ? textAt(number) : ""]];
+  const message = messageAt(number);
+  const own = message.role === "assistant" ? "answers" : message.prompt ? "prompts" : "other";
+  return [[own, message.text || ""], ["thinking", message.thinking || ""], ...(message.calls || []).map(([, name, input]) => ["calls", `${name} ${unescaped(input)}`]), ...(message.results || []).map(([, words]) => ["results", words])];
+}
 
-/** Shows hits as they are found; another search ends this one. */
-function searchView(query) {
-  running += 1;
-  const mine = running;
-  const wanted = query.toLowerCase();
+/** Whether a line may hold the words: what JSON writes otherwise is not looked for in its raw form. */
+function sieve(words) {
+  if (/["\\<>&\u0000-\u001f\u2028\u2029]/.test(words)) return () => true;
+  const pattern = new RegExp(words.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "i");
+  return (line) => pattern.test(line);
+}
+
+const HIT_KINDS = [["all", "All"], ["prompts", "Prompts"], ["answers", "Answers"], ["thinking", "Thinking"], ["calls", "Calls"], ["results", "Results"], ["files", "Files"], ["other", "Other"]];
+
+/** Shows hits as they are found, by turn; another search ends this one. */
+function searchView(words) {
+  search.running += 1;
+  const mine = search.running;
+  Object.assign(search, { words, hits: [], at: -1, kind: "all" });
   const count = h("p", { class: "facts", role: "status" }, "Searching\u2026");
+  const chips = h("p", { class: "chips", role: "group", "aria-label": "Kinds of matches" });
   const hits = h("div", { class: "hits" });
-  const view = h("article", { class: "turn" }, h("header", { class: "turn-head" }, h("h2", {}, "\u201c", query, "\u201d"), count), hits);
-  const work = [...turns.keys()].map((number) => ["t", number]).concat([...raw.m.keys()].map((number) => ["m", number]), [...raw.x.keys()].map((number) => ["x", number]));
-  let at = 0;
-  let found = 0;
-  const slice = () => {
-    if (mine !== running) return;
-    const until = performance.now() + SLICE_MS;
-    for (; at < work.length && performance.now() < until && found < MOST_HITS; at += 1) {
-      const [kind, number] = work[at];
-      const { text, lower } = kind === "t" ? { text: turns[number].message, lower: turns[number].message.toLowerCase() } : said(kind, number);
-      const place = lower.indexOf(wanted);
-      if (place < 0) continue;
-      found += 1;
-      hits.append(hitBlock(kind, number, text, place, query.length));
-    }
-    const isDone = at >= work.length || found >= MOST_HITS;
-    count.textContent = `${found >= MOST_HITS ? `the first ${MOST_HITS}` : found} ${found === 1 ? "place" : "places"}${isDone ? "" : ", searching\u2026"}`;
-    view.dataset.done = String(isDone);
-    if (!isDone) setTimeout(slice);
+  const view = h("article", { class: "page", "aria-label": `Search for ${words}` }, h("header", { class: "view-head" }, h("h2", {}, "\u201c", words, "\u201d"), count, chips), hits);
+  const redraw = () => {
+    hits.replaceChildren(...search.hits.filter((hit) => search.kind === "all" || hit.kind === search.kind).map(hitBlock));
+    drawChips();
   };
-  setTimeout(slice);
+  const drawChips = () => {
+    const number = (name) => (name === "all" ? search.hits.length : search.hits.filter((hit) => hit.kind === name).length);
+    chips.replaceChildren(...HIT_KINDS.filter(([name]) => number(name) > 0).map(([name, label]) => h("button", { type: "button", class: "chip", "aria-pressed": String(search.kind === name), on: { click: () => { search.kind = name; redraw(); } } }, label, h("small", {}, number(name)))));
+  };
+  const found = (hit) => {
+    search.hits.push(hit);
+    if (search.kind === "all" || search.kind === hit.kind) hits.append(hitBlock(hit));
+  };
+  searchAll(words, () => mine === search.running, found, (isDone) => {
+    const many = search.hits.length >= MOST_HITS;
+    count.textContent = `${many ? `the first ${MOST_HITS}` : search.hits.length} ${search.hits.length === 1 ? "match" : "matches"}${isDone ? "" : ", searching\u2026"}`;
+    view.dataset.done = String(isDone);
+    drawChips();
+  });
   return view;
 }
 
-function hitBlock(kind, number, text, place, length) {
-  const where = kind === "t" ? { turn: number, where: "title" } : born[kind].get(number) || { turn: 0, where: "" };
-  const branch = branchWith(where.turn);
+async function searchAll(words, goesOn, found, told) {
+  const wanted = words.toLowerCase();
+  const mayHold = sieve(words);
+  await breathe();
+  const homes = bornAt();
+  let until = performance.now() + SLICE_MS;
+  const titled = new Set();
+  const look = (kind, number) => {
+    if (!mayHold(lineAt(kind, number))) return;
+    const home = homes[kind].get(number);
+    if (!home) return;
+    for (const [part, words_] of partsOf(kind, number)) {
+      const place = words_.toLowerCase().indexOf(wanted);
+      if (place < 0) continue;
+      titled.add(home.turn);
+      found({ kind: part, line: kind, number, turn: home.turn, where: home.where, text: words_, place });
+      if (search.hits.length >= MOST_HITS) return;
+    }
+  };
+  for (const kind of ["m", "x"]) {
+    for (let number = 0; number < count(kind) && search.hits.length < MOST_HITS; number += 1) {
+      look(kind, number);
+      if (performance.now() < until) continue;
+      told(false);
+      await breathe();
+      if (!goesOn()) return;
+      until = performance.now() + SLICE_MS;
+    }
+  }
+  turns.forEach((turn, index) => {
+    const place = turn.message.toLowerCase().indexOf(wanted);
+    if (place >= 0 && !titled.has(index) && search.hits.length < MOST_HITS) found({ kind: "other", line: "t", number: index, turn: index, where: "title", text: turn.message, place });
+  });
+  told(true);
+}
+
+const hitHash = (hit) => `${hashOf(branchWith(hit.turn), hit.turn)}${hit.line === "m" ? `/m${hit.number}` : ""}?w=${encodeURIComponent(search.words)}`;
+
+function hitBlock(hit) {
+  const { turn, place } = hit;
+  const branch = branchWith(turn);
   const from = Math.max(0, place - 80);
-  const excerpt = [from > 0 && "\u2026", text.slice(from, place), h("mark", {}, text.slice(place, place + length)), text.slice(place + length, place + length + 120)];
-  const role = kind === "m" ? NAMES[messageAt(number).role] : where.where;
-  const target = hashOf(branch, where.turn) + (kind === "m" ? `/m${number}` : "");
-  return h("a", { class: `hit ${color(branch)}`, href: target }, h("b", {}, `Turn ${turns[where.turn].turn}`), h("small", {}, branches.length > 1 && `${branch.name} \u00b7 `, role), h("span", {}, excerpt));
+  const end = place + search.words.length;
+  const excerpt = [from > 0 && "\u2026", hit.text.slice(from, place), h("mark", {}, hit.text.slice(place, end)), hit.text.slice(end, end + 120)];
+  const kind = HIT_KINDS.find(([name]) => name === hit.kind)[1].replace(/s$/, "");
+  const about = hit.line === "x" ? hit.where : hit.line === "t" ? "Title" : kind;
+  return h("a", { class: `hit ${color(branch)}`, href: hitHash(hit) }, h("b", {}, turns[turn].prompt !== undefined ? `Prompt ${turns[turn].prompt}` : `Turn ${turns[turn].turn}`), h("small", {}, branches.length > 1 && `${branch.name} \u00b7 `, about), h("span", {}, excerpt));
+}
+
+/** Goes to the next or previous match. */
+function stepHit(by) {
+  const hits = search.hits.filter((hit) => search.kind === "all" || hit.kind === search.kind);
+  if (!hits.length) return;
+  search.at = (search.at + by + hits.length) % hits.length;
+  go(hitHash(hits[search.at]));
+  say(`Match ${search.at + 1} of ${hits.length}`);
+}
+
+/** Opens what holds the words, marks them, and brings the first into the middle. */
+function markWords(node, words) {
+  const wanted = words.toLowerCase();
+  for (let round = 0; round < 4; round += 1) {
+    for (const box of node.querySelectorAll("details, .cut")) {
+      if (!box.words || !box.words().toLowerCase().includes(wanted) && !unescaped(box.words()).toLowerCase().includes(wanted)) continue;
+      box.unfold?.();
+      box.showAll?.();
+      if (box.tagName === "DETAILS") box.open = true;
+    }
+  }
+  const ranges = rangesOf(node, wanted);
+  const first = ranges[0];
+  if (CSS.highlights) CSS.highlights.set("found", new Highlight(...ranges));
+  for (let box = first?.startContainer.parentElement; box; box = box.parentElement) if (box instanceof HTMLDetailsElement) box.open = true;
+  return first || null;
+}
+
+function rangesOf(node, wanted) {
+  const nodes = [];
+  let all = "";
+  const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+  for (let at = /** @type {Text} */ (walker.nextNode()); at; at = /** @type {Text} */ (walker.nextNode())) {
+    nodes.push([all.length, at]);
+    all += at.data;
+  }
+  // Some letters are longer in lower case: then places would not fit.
+  const lower = all.toLowerCase().length === all.length ? all.toLowerCase() : all;
+  const ranges = [];
+  let index = 0;
+  for (let place = lower.indexOf(wanted); place >= 0 && ranges.length < 500; place = lower.indexOf(wanted, place + wanted.length)) {
+    const range = new Range();
+    const seek = (to) => { while (index + 1 < nodes.length && nodes[index + 1][0] <= to) index += 1; };
+    seek(place);
+    range.setStart(nodes[index][1], place - nodes[index][0]);
+    seek(place + wanted.length - 1);
+    range.setEnd(nodes[index][1], Math.min(place + wanted.length - nodes[index][0], nodes[index][1].length));
+    ranges.push(range);
+  }
+  return ranges;
 }

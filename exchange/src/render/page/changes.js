@@ -1,0 +1,79 @@
+// What turns changed beside the talk: files, notes, state, and the whole context on demand.
+
+function unshown(value) {
+  return h("p", { class: "quiet" }, `${value.why === "binary" ? "not text" : "too large to be in this file"}: ${bytes(value.bytes)}, ${value.id.slice(0, 12)}`);
+}
+
+const wholeText = (number, path = "") => {
+  const value = textAt(number);
+  if (typeof value !== "string") return unshown(value);
+  return languageOf(path) ? readable(value, (part) => codeBlock(part, path.split(".").at(-1))) : plainBlock(value);
+};
+
+/** A file or value that changed; `open` when there is not too much of it. */
+function changeBlock(path, before, after, { note = null, open = false, lines = null } = {}) {
+  const is = (number) => number !== undefined && number !== null;
+  const kind = !is(before) ? "new" : !is(after) ? "gone" : "changed";
+  let compared = null;
+  const compare = () => {
+    if (compared) return compared;
+    const [a, b] = [before, after].map((number) => (is(number) ? textAt(number) : ""));
+    compared = typeof a === "string" && typeof b === "string" ? compareTexts(a, b) : { shown: [a, b].filter((side) => typeof side === "object") };
+    return compared;
+  };
+  const [added, removed] = lines || [compare().added, compare().removed];
+  const body = () => (compare().shown ? compare().shown.map(unshown) : diffBlock(compare()));
+  return fold({ class: `file ${kind}`, "data-path": path },
+    [h("span", { class: "path" }, path), note && h("small", {}, note), kind !== "changed" && h("small", {}, kind), added !== undefined && h("span", {}, lineCounts(added, removed))],
+    body, { open: open && added + removed <= 60, words: () => [before, after].filter(is).map((number) => textAt(number)).filter((side) => typeof side === "string").join("\n") });
+}
+
+const part = (title, about, ...children) => h("section", { class: "part" }, h("h3", {}, title, about !== null && h("small", {}, about)), children);
+
+/** The same inside of a turn, which has no headings. */
+const turnPart = (title, about, ...children) => h("div", { class: "part" }, h("p", { class: "part-title" }, title, h("small", {}, about)), children);
+
+/** Files that a turn changed. */
+function filesPart(branch, turn) {
+  const { change } = turns[turn];
+  if (!change.files.length) return [];
+  const blocks = (some) => some.map(([path, added, removed, number, mode]) =>
+    changeBlock(path, formerly(branch, turn, `${FILES}/${path}`), number, { note: mode && mode !== "file" ? mode : null, lines: [added, removed], open: change.files.length <= 3 }));
+  const sum = (side) => change.files.reduce((total, file) => total + file[side], 0);
+  return h("div", { "data-kind": "files" }, turnPart("Files", [`${change.files.length}, `, lineCounts(sum(1), sum(2))], lazily(change.files, blocks, 12)));
+}
+
+/** Notes, memory, state that a turn changed; facts about the session (`meta`) stand in its details. */
+function notesPart(branch, turn) {
+  const { change } = turns[turn];
+  const blocks = change.entries.filter(([section]) => section !== "meta").map(([section, key, number]) => {
+    const place = key ? `${section}/${key}` : section;
+    return changeBlock(place, formerly(branch, turn, place), number, { open: !section.endsWith("system-prompt") && !section.endsWith("/state") });
+  });
+  for (const [section, splices] of Object.entries(change.lists).filter(([name]) => !isConversation(name))) {
+    const old = splices.some(([, removed]) => removed > 0) ? stateAt(change.base)?.lists.get(section) || [] : [];
+    for (const [at, removed, added] of splices) {
+      for (let index = 0; index < Math.max(removed, added.length); index += 1) {
+        blocks.push(changeBlock(`${section}/${at + index}`, index < removed ? old[at + index] : undefined, added[index], { open: true }));
+      }
+    }
+  }
+  return blocks.length ? h("div", { "data-kind": "files" }, turnPart("Scratchpad, memory, state", String(blocks.length), lazily(blocks, (some) => some, 12))) : [];
+}
+
+/** All that an agent would be given after a turn, folded. */
+function contextPart(turn) {
+  const make = () => {
+    const state = stateAt(turn);
+    const lists = [...state.lists].map(([section, numbers]) => {
+      const isTalk = isConversation(section);
+      return fold({ class: "file" }, [h("span", { class: "path" }, section), h("small", {}, isTalk ? plural(numbers.length, "message") : plural(numbers.length, "entry", "entries"))],
+        () => lazily(numbers, (some) => (isTalk ? messageBlocks(some) : some.map((number) => wholeText(number)))));
+    });
+    const one = (path, number, note) => fold({ class: "file" }, [h("span", { class: "path" }, path), h("small", {}, note)], () => wholeText(number, path));
+    const files = [...state.files].sort(([a], [b]) => (a < b ? -1 : 1)).map(([path, { text: number, size }]) => one(`${FILES}/${path}`, number, bytes(size)));
+    const entries = [...state.entries].map(([place, number]) => one(place, number, ""));
+    return [lists, entries, lazily(files, (some) => some)];
+  };
+  return fold({ class: "file whole" }, [h("span", { class: "path" }, "Full context after this turn")], make);
+}

@@ -1,0 +1,154 @@
+// The outline: prompts with their steps below, and filters by kind; only the rows that are seen are there.
+
+const list = byId("list");
+const rows = byId("rows");
+const CHAPTER = 56;
+const STEP = 30;
+
+/**
+ * Kinds of turns, and which of them a filter shows.
+ * @type {[string, string, (turn: any) => any][]}
+ */
+const KINDS = [
+  ["all", "All", () => true],
+  ["prompts", "Prompts", (turn) => turn.prompt !== undefined],
+  ["answers", "Answers", (turn) => turn.says || turn.prompt !== undefined],
+  ["tools", "Tools", (turn) => callsOf(turn) > 0],
+  ["failed", "Failed", (turn) => kindOf(turn) === "error" || turn.failed > 0],
+  ["files", "Files", (turn) => (turn.change?.files.length || 0) > 0],
+];
+
+const outline = { kind: "all", opened: new Set(), rows: [], tops: [0], key: "" };
+
+/** The turns of a branch that the filter shows. */
+function shownTurns(branch) {
+  const [, , fits] = KINDS.find(([name]) => name === outline.kind);
+  return outline.kind === "all" ? branch.line : branch.line.filter((index) => fits(turns[index]));
+}
+
+/** Makes the list of rows again: chapters, and steps of those that are open. */
+function layOutline(branch) {
+  const fits = new Set(outline.kind === "all" ? [] : shownTurns(branch));
+  const shows = (turn) => outline.kind === "all" || fits.has(turn);
+  const chapters = chaptersOf(branch).filter((chapter) => chapter.turns.some(shows));
+  outline.rows = [];
+  outline.tops = [0];
+  const put = (row, height) => {
+    outline.rows.push(row);
+    outline.tops.push(outline.tops.at(-1) + height);
+  };
+  chapters.forEach((chapter, at) => {
+    const steps = chapter.turns.filter((turn) => (turn !== chapter.turn || chapter.number === undefined) && shows(turn));
+    const isOpen = chapters.length === 1 || outline.opened.has(chapter.turn);
+    put({ chapter, turn: chapter.turn, at, of: chapters.length, isOpen, steps: steps.length }, CHAPTER);
+    if (isOpen) steps.forEach((turn, place) => put({ chapter: null, turn, at: place, of: steps.length }, STEP));
+  });
+  rows.style.height = `${outline.tops.at(-1)}px`;
+}
+
+function rowAtHeight(height) {
+  let [low, high] = [0, outline.rows.length - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (outline.tops[middle] <= height) low = middle;
+    else high = middle - 1;
+  }
+  return Math.max(0, low);
+}
+
+function drawOutline() {
+  const first = rowAtHeight(list.scrollTop);
+  const last = Math.min(outline.rows.length, rowAtHeight(list.scrollTop + list.clientHeight) + 5);
+  rows.replaceChildren(...outline.rows.slice(first, last).map((row, at) => rowOf(row, outline.tops[first + at])));
+  const current = rows.querySelector('[aria-selected="true"]');
+  if (current) list.setAttribute("aria-activedescendant", current.id);
+  else list.removeAttribute("aria-activedescendant");
+}
+
+/** What came of a prompt, in a line. */
+const chapterFacts = (chapter) => [
+  chapter.turns.length > 1 && plural(chapter.turns.length - (chapter.number === undefined ? 0 : 1), "step"),
+  chapter.tools > 0 && plural(chapter.tools, "tool"),
+  chapter.failed > 0 && h("span", { class: "failed" }, `${chapter.failed} failed`),
+  chapter.files.size > 0 && h("span", {}, lineCounts(chapter.added, chapter.removed)),
+  chapter.compactions > 0 && plural(chapter.compactions, "compaction"),
+  ...[...chapter.checks].map(([name, passed]) => h("span", { class: passed ? "passed" : "failed" }, `${passed ? "\u2713" : "\u2717"} ${name}`)),
+].filter(Boolean);
+
+const joined = (parts) => parts.map((part, at) => [at > 0 && " \u00b7 ", part]);
+
+function rowOf(row, top) {
+  const turn = turns[row.turn];
+  const selected = row.turn === here.turn && !(row.chapter && row.chapter.number === undefined);
+  const same = { href: hashOf(here.branch, row.turn), id: `row-${row.chapter ? "c" : ""}${row.turn}`, tabindex: -1, role: "treeitem", "aria-selected": String(selected), "aria-setsize": row.of, "aria-posinset": row.at + 1, "data-turn": row.turn };
+  const node = row.chapter
+    ? h("a", { ...same, class: `chapter ${color(branches[owner.get(row.turn)])}`, "aria-level": 1, "aria-expanded": row.steps ? String(row.isOpen) : null },
+      h("b", {}, row.chapter.number === undefined ? "\u2013" : row.chapter.number),
+      h("span", { class: "title" }, row.chapter.number === undefined ? "before the first prompt" : titleOf(turn, 200)),
+      h("time", {}, clockTime(turn.at)),
+      h("small", {}, joined(chapterFacts(row.chapter))))
+    : h("a", { ...same, class: `row-step ${kindOf(turn)}${turn.change ? "" : " expired"}`, "aria-level": 2 }, h("span", { class: "title" }, titleOf(turn, 160)), h("small", {}, since(here.branch, row.turn)));
+  node.style.top = `${top}px`;
+  return node;
+}
+
+/** Opens the chapter of a turn and brings its row into sight. */
+function revealRow(turn) {
+  const chapters = chaptersOf(here.branch);
+  const place = here.branch.places.get(turn);
+  const chapter = chapters.findLast((one) => here.branch.places.get(one.turn) <= place) || chapters[0];
+  const key = `${here.branch.index}/${outline.kind}/${chapter.turn}`;
+  if (outline.key !== key) {
+    outline.key = key;
+    outline.opened.clear();
+    outline.opened.add(chapter.turn);
+    layOutline(here.branch);
+  }
+  let at = outline.rows.findIndex((row) => row.turn === turn && !(row.chapter && row.chapter.number === undefined));
+  if (at < 0) at = Math.max(0, outline.rows.findIndex((row) => row.chapter === chapter));
+  const [top, bottom] = [outline.tops[at], outline.tops[at + 1]];
+  if (top < list.scrollTop + CHAPTER) list.scrollTop = top - CHAPTER;
+  else if (bottom > list.scrollTop + list.clientHeight - STEP) list.scrollTop = bottom - list.clientHeight + 2 * STEP;
+}
+
+/** Opens or closes the chapter that is looked at. */
+function toggleChapter(open) {
+  const row = outline.rows.findLast((one) => one.chapter && here.branch.places.get(one.turn) <= here.branch.places.get(here.turn));
+  if (!row) return;
+  if (open) outline.opened.add(row.turn);
+  else outline.opened.delete(row.turn);
+  layOutline(here.branch);
+  drawOutline();
+}
+
+/** Shows all prompts, and no steps. */
+function foldOutline() {
+  outline.key = "";
+  outline.opened.clear();
+  layOutline(here.branch);
+  list.scrollTop = 0;
+  drawOutline();
+}
+
+const counted = new WeakMap();
+
+/** How many turns of a branch are of each kind. */
+function countsOf(branch) {
+  if (!counted.has(branch)) counted.set(branch, new Map(KINDS.map(([name, , fits]) => [name, branch.line.reduce((sum, turn) => sum + (fits(turns[turn]) ? 1 : 0), 0)])));
+  return counted.get(branch);
+}
+
+/** The buttons that filter by kind. */
+function drawKinds() {
+  const button = (/** @type {any[]} */ [name, label]) => {
+    const number = countsOf(here.branch).get(name);
+    return number > 0 && h("button", { type: "button", class: "chip", "aria-pressed": String(outline.kind === name), on: { click: () => chooseKind(name) } }, label, h("small", {}, number));
+  };
+  byId("kinds").replaceChildren(...KINDS.map(button).filter(Boolean));
+}
+
+function drawBranches() {
+  const pick = h("select", { "aria-label": "Branch" }, branches.map((branch) => h("option", { value: branch.index, selected: branch === here.branch }, `${branch.name} (${branch.line.length})`)));
+  pick.addEventListener("change", () => openTurn(branches[Number(pick.value)], branches[Number(pick.value)].line.at(-1)));
+  byId("branches").replaceChildren(...(branches.length > 1 ? [pick] : []));
+}

@@ -1,0 +1,133 @@
+// The reader: all turns of a branch one below the other, of which those near the window are there.
+
+const GUESS = 150;
+/** Pixels above and below the window that are made: at once, and when there is time. */
+const NEAR = 200;
+const MARGIN = 900;
+
+/** @typedef {{branch: Branch, items: number[], heights: Float64Array, tops: Float64Array, shown: Map<number, any>, box: any, first: number, last: number, kind: string, whole: boolean}} Reader */
+
+/** @type {Reader | null} */
+let reader = null;
+
+/** Makes a reader of some turns of a branch in `scroller`. */
+function openReader(scroller, branch, items) {
+  const box = h("div", { class: "reader" });
+  reader = { branch, items, kind: outline.kind, heights: new Float64Array(items.length).fill(GUESS), tops: new Float64Array(items.length + 1), shown: new Map(), box, first: 0, last: -1, whole: false };
+  sumTops();
+  scroller.replaceChildren(items.length ? box : h("p", { class: "quiet" }, "No turn of this kind."));
+  return reader;
+}
+
+function closeReader() {
+  reader = null;
+}
+
+function sumTops() {
+  const { heights, tops } = reader;
+  for (let at = 0; at < heights.length; at += 1) tops[at + 1] = tops[at] + heights[at];
+}
+
+/** The item at a height. */
+function itemAt(height) {
+  const { tops, items } = reader;
+  let [low, high] = [0, items.length - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (tops[middle] <= height) low = middle;
+    else high = middle - 1;
+  }
+  return Math.max(0, low);
+}
+
+/** Puts the turns there that are near the window, and leaves the one that is looked at where it is. */
+function drawReader(margin = NEAR) {
+  if (!reader || !reader.items.length || reader.whole) return;
+  for (let round = 0; round < 6; round += 1) if (!placeTurns(margin)) break;
+  clearTimeout(rest);
+  if (margin < MARGIN) rest = setTimeout(() => drawReader(margin + 350), 60);
+}
+
+let rest = 0;
+
+function placeTurns(margin) {
+  const { items, heights, tops, shown, box, branch } = reader;
+  const offset = view.scrollTop - box.offsetTop;
+  const anchor = itemAt(Math.max(0, offset));
+  const anchorTop = tops[anchor] - offset;
+  const first = itemAt(Math.max(0, offset - margin));
+  const last = itemAt(offset + view.clientHeight + margin);
+  const wanted = items.slice(first, last + 1);
+  const kept = new Set(wanted);
+  for (const [turn, node] of shown) {
+    if (node.isConnected && !kept.has(turn)) node.remove();
+  }
+  while (shown.size > 160) {
+    const stale = [...shown.keys()].find((turn) => !kept.has(turn));
+    if (stale === undefined) break;
+    shown.delete(stale);
+  }
+  let before = null;
+  for (const turn of wanted) {
+    if (!shown.has(turn)) shown.set(turn, turnBlock(branch, turn));
+    const node = shown.get(turn);
+    if (before ? before.nextSibling !== node : box.firstChild !== node) before ? before.after(node) : box.prepend(node);
+    before = node;
+  }
+  let changed = first !== reader.first || last !== reader.last;
+  box.style.paddingTop = `${tops[first]}px`;
+  for (let at = first; at <= last; at += 1) {
+    const height = shown.get(items[at]).offsetHeight;
+    if (Math.abs(height - heights[at]) > 0.5) {
+      heights[at] = height;
+      changed = true;
+    }
+  }
+  Object.assign(reader, { first, last });
+  if (!changed) return false;
+  sumTops();
+  box.style.paddingTop = `${tops[first]}px`;
+  box.style.height = `${tops[items.length]}px`;
+  const target = box.offsetTop + tops[anchor] - anchorTop;
+  if (Math.abs(target - view.scrollTop) > 0.5) view.scrollTop = target;
+  return true;
+}
+
+/** Brings a turn to the upper edge of the window, or the end of the last one to the lower. */
+function readTurn(turn, { end = false } = {}) {
+  const place = (/** @type {number} */ item) => reader.branch.places.get(item);
+  let item = reader.items.indexOf(turn);
+  if (item < 0) item = Math.max(0, reader.items.filter((other) => place(other) <= place(turn)).length - 1);
+  for (let round = 0; round < 6; round += 1) {
+    const target = end ? reader.box.offsetTop + reader.tops[item + 1] - view.clientHeight + 24 : reader.box.offsetTop + reader.tops[item] - 8;
+    view.scrollTop = target;
+    drawReader();
+  }
+  return reader.shown.get(reader.items[item]);
+}
+
+/** The turn that is read: the one at the upper third of the window. */
+function turnRead() {
+  const offset = view.scrollTop - reader.box.offsetTop;
+  const isEnd = view.scrollTop + view.clientHeight >= view.scrollHeight - 4;
+  return reader.items[isEnd ? reader.items.length - 1 : itemAt(Math.max(0, offset + Math.min(120, view.clientHeight / 4)))];
+}
+
+/** Makes all turns, for paper. */
+function finishReader() {
+  if (!reader) return;
+  const { items, shown, box, branch } = reader;
+  box.replaceChildren(...items.map((turn) => {
+    if (!shown.has(turn)) shown.set(turn, turnBlock(branch, turn));
+    return shown.get(turn);
+  }));
+  box.style.paddingTop = box.style.height = "";
+  reader.whole = true;
+}
+
+/** Goes on as on a screen. */
+function resumeReader() {
+  if (!reader?.whole) return;
+  Object.assign(reader, { whole: false, first: 0, last: -1 });
+  readTurn(here.turn);
+}

@@ -1,0 +1,588 @@
+//! The page of `export --format html` in a browser: what a person sees, opens, finds and presses.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use turntree::context::{Builder, JSON_MEDIA, MessageEntry, Role};
+use turntree::object::{Author, Kind, ObjectId, ObjectSink, Trigger};
+use turntree::repo::{BranchName, SnapshotDraft};
+use turntree_tests::browser::Browser;
+use turntree_tests::random_history::{Content, RandomHistory};
+use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
+
+use super::render_page::{lines, page_of, saved};
+
+const WIDTHS: [u32; 5] = [320, 390, 768, 1024, 1440];
+const PLACES: [&str; 6] = ["", "#read", "#turn-3", "#diff-2..6", "#compare", "#search=say"];
+
+/// A session with a branch: files change in every turn, and the branch goes another way.
+fn strategies() -> (Sandbox, PathBuf) {
+    let mut history = RandomHistory::new(&[]);
+    let mut content = Content::default();
+    let mut turn =
+        |history: &mut RandomHistory, branch: &str, parent: Option<usize>, number: usize| {
+            content.messages.push(format!("say number {number} on {branch}"));
+            let line = |line: usize| match line == number {
+                true => format!("line {line} of {branch}\n"),
+                false => format!("line {line}\n"),
+            };
+            content.files.insert("src/a.rs".into(), (0..40).map(line).collect());
+            content.notes.insert("plan".into(), format!("step {number}\n"));
+            history.add(branch, parent.into_iter().collect(), content.clone())
+        };
+    let mut at = None;
+    for number in 1..=12 {
+        at = Some(turn(&mut history, "main", at, number));
+    }
+    let mut other = Some(5);
+    for number in 20..26 {
+        other = Some(turn(&mut history, "plan-b", other, number));
+    }
+    let tips =
+        [("main", history.turns[at.unwrap()].id), ("plan-b", history.turns[other.unwrap()].id)];
+    let file = saved(&history.sandbox, &page_of(&history.sandbox.repo, "s", &tips));
+    (history.sandbox, file)
+}
+
+/// Messages of a chat as a page, and the sandbox that holds it.
+fn chat(messages: &[Value]) -> (Sandbox, PathBuf) {
+    let sandbox = Sandbox::new();
+    let chat = Value::from(messages.to_vec()).to_string();
+    let tip = sandbox.import_as("chat", "openai-chat", chat.as_bytes()).unwrap().head;
+    let file = saved(&sandbox, &page_of(&sandbox.repo, "chat", &[("main", tip)]));
+    (sandbox, file)
+}
+
+/// A call of a tool with its answer.
+fn call(name: &str, input: &Value, answer: &str) -> [Value; 2] {
+    let id = format!("{name}-{}", answer.len());
+    let call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": input.to_string()}});
+    [
+        json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+        json!({"role": "tool", "tool_call_id": id, "content": answer}),
+    ]
+}
+
+fn clean(browser: &mut Browser) {
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn clicks_keys_and_addresses_lead_where_they_say() {
+    let Some(mut browser) = Browser::start() else { return };
+    let (_sandbox, file) = strategies();
+    browser.open(&file, "");
+    assert_eq!(browser.ask("document.querySelector('#view .page').ariaLabel"), "Overview");
+    browser.press("g");
+    browser.wait("location.hash === '#turn-1'");
+    browser.press("j");
+    browser.press("ArrowRight");
+    browser.wait("location.hash === '#turn-3'");
+    browser.press("k");
+    browser.wait("location.hash === '#turn-2' && document.title.startsWith('Prompt 2 ')");
+    browser.press("G");
+    browser.wait("location.hash === '#turn-12'");
+    browser.press("[");
+    browser.wait("location.hash === '#turn-11'");
+    browser.press("b");
+    browser.press("G");
+    browser.wait("location.hash === '#turn-12@plan-b'");
+    let said = browser.ask("document.querySelector('.turn[data-turn=\"17\"]').textContent");
+    assert!(said.as_str().unwrap().contains("say number 25 on plan-b"), "{said}");
+    browser.click("#rows [aria-level='1'][aria-posinset='8']");
+    browser.wait("location.hash === '#turn-8@plan-b'");
+    // Two lines of the file, one of the plan.
+    browser.wait("document.querySelectorAll('.turn[data-turn=\"13\"] .row.add code').length === 3");
+    // The end of the first lane of the picture.
+    browser.click("#map .lane .tip");
+    browser.wait("location.hash === '#turn-12'");
+    browser.press("d");
+    browser.wait("location.hash === '#diff-11..12'");
+    browser.press("Escape");
+    browser.wait("location.hash === '#turn-12'");
+    browser.press("?");
+    browser.wait("document.querySelector('#help').open");
+    browser.press("Escape");
+    browser.wait("!document.querySelector('#help').open");
+    browser.press("c");
+    browser.wait("document.querySelector('#view h2').textContent === 'Strategies'");
+    browser.press("t");
+    let theme = browser.ask("document.documentElement.dataset.theme");
+    assert!(theme == "dark" || theme == "light");
+    browser.press("e");
+    browser.wait("location.hash === '#read'");
+    browser.ask("dispatchEvent(new Event('beforeprint'))");
+    assert_eq!(browser.ask("document.querySelectorAll('#view .turn').length"), json!(12));
+    assert!(browser.print().len() > 10_000);
+    clean(&mut browser);
+}
+
+#[test]
+fn a_step_is_no_place_to_come_back_to() {
+    let Some(mut browser) = Browser::start() else { return };
+    let (_sandbox, file) = strategies();
+    browser.open(&file, "#turn-1");
+    let before = browser.ask("history.length");
+    for _ in 0..10 {
+        browser.press("j");
+    }
+    browser.wait("location.hash === '#turn-11'");
+    assert_eq!(browser.ask("history.length"), before);
+    assert!(browser.ask("document.title").as_str().unwrap().starts_with("Prompt 11"));
+    // The focus stays where it was.
+    assert_eq!(browser.ask("document.activeElement.tagName"), "BODY");
+    clean(&mut browser);
+}
+
+#[test]
+fn any_two_turns_are_compared() {
+    let Some(mut browser) = Browser::start() else { return };
+    let (_sandbox, file) = strategies();
+    browser.open(&file, "#diff-3..9");
+    let rows = |sign: &str| {
+        format!(
+            "[...document.querySelectorAll('#view .row.{sign} code')].map((row) => row.textContent)"
+        )
+    };
+    assert_eq!(browser.ask(&rows("del")), json!(["line 3 of main", "line 9", "step 3"]));
+    assert_eq!(browser.ask(&rows("add")), json!(["line 3", "line 9 of main", "step 9"]));
+    assert_eq!(browser.ask("document.querySelectorAll('#view .message').length"), json!(6));
+    browser.open(&file, "#diff-12..12@plan-b");
+    assert_eq!(browser.ask(&rows("add")), json!(["line 12", "line 25 of plan-b", "step 25"]));
+    let sides = "[...document.querySelectorAll('.beside > div')].map((side) => [side.querySelector('h4').textContent, side.querySelectorAll('a').length])";
+    let expected = json!([["Only in main, turn 12", 6], ["Only in plan-b, turn 12", 6]]);
+    assert_eq!(browser.ask(sides), expected, "prompts side by side, by branch");
+    clean(&mut browser);
+}
+
+#[test]
+fn a_match_inside_folds_is_opened_marked_and_in_sight() {
+    let Some(mut browser) = Browser::start() else { return };
+    let mut messages = vec![json!({"role": "user", "content": "look for it"})];
+    for number in 0..30 {
+        let output: String = (0..400).map(|line| format!("row {line} of {number}\n")).collect();
+        let needle = if number == 17 { "the needle lies here\n" } else { "" };
+        let output = format!("{output}{needle}{output}");
+        messages.extend(call("Read", &json!({"path": format!("{number}.txt")}), &output));
+        messages.push(json!({"role": "assistant", "content": format!("read {number}")}));
+    }
+    let (_sandbox, file) = chat(&messages);
+    browser.open(&file, "");
+    browser.press("/");
+    browser.write("NEEDLE LIES");
+    browser.wait("document.querySelector('#view .page').dataset.done === 'true'");
+    let hits = "[...document.querySelectorAll('.hit')].map((hit) => [hit.querySelector('mark').textContent, hit.querySelector('small').textContent])";
+    assert_eq!(browser.ask(hits), json!([["needle lies", "Result"]]));
+    browser.click(".hit");
+    browser.wait("location.hash.includes('?w=')");
+    let marked = "(() => { const found = [...CSS.highlights.get('found')]; const box = found[0].getBoundingClientRect(); const view = document.querySelector('#view').getBoundingClientRect(); return [found.length, found[0].toString(), box.height > 0 && box.top >= view.top && box.bottom <= view.bottom]; })()";
+    assert_eq!(browser.ask(marked), json!([1, "needle lies", true]));
+    // What JSON writes otherwise is found, too.
+    for words in ["row 3 of 17\\n", "</div>", "\"quoted\""] {
+        let place = format!("#search={}", words.replace('"', "%22").replace('\\', "%5C"));
+        browser.open(&file, &place);
+        browser.wait("document.querySelector('#view .page').dataset.done === 'true'");
+    }
+    clean(&mut browser);
+}
+
+#[test]
+fn matches_have_kinds_and_are_stepped_through() {
+    let Some(mut browser) = Browser::start() else { return };
+    let mut messages = vec![json!({"role": "user", "content": "say gravel"})];
+    messages.extend(call("Bash", &json!({"command": "echo \"gravel\" <b>"}), "gravel <b>"));
+    messages.push(json!({"role": "assistant", "content": "gravel, it is"}));
+    let (_sandbox, file) = chat(&messages);
+    browser.open(&file, "#search=gravel");
+    browser.wait("document.querySelector('#view .page').dataset.done === 'true'");
+    let chips = "[...document.querySelectorAll('.chips .chip')].map((chip) => chip.textContent)";
+    assert_eq!(browser.ask(chips), json!(["All4", "Prompts1", "Answers1", "Calls1", "Results1"]));
+    browser.click(".chips .chip:nth-child(4)");
+    assert_eq!(browser.ask("document.querySelectorAll('.hit').length"), json!(1));
+    browser.press("n");
+    browser.wait("location.hash.startsWith('#turn-') && location.hash.endsWith('?w=gravel')");
+    browser.open(&file, "#search=%22gravel%22%20%3Cb%3E");
+    browser.wait("document.querySelector('#view .page').dataset.done === 'true'");
+    assert_eq!(browser.ask("document.querySelector('.hit mark').textContent"), "\"gravel\" <b>");
+    clean(&mut browser);
+}
+
+#[test]
+fn the_reader_reaches_every_turn() {
+    let Some(mut browser) = Browser::start() else { return };
+    let sandbox = Sandbox::new();
+    let tip = sandbox.import("long", claude_code(260).as_bytes()).unwrap().head;
+    let page = page_of(&sandbox.repo, "long", &[("main", tip)]);
+    let turns = lines(&page, 't').len();
+    let file = saved(&sandbox, &page);
+    let last = format!("document.querySelector('.turn[data-turn=\"{}\"]')", turns - 1);
+    let seen = format!(
+        "(() => {{ const box = {last}.getBoundingClientRect(); return box.bottom <= innerHeight + 1 && box.bottom > 200; }})()"
+    );
+    // It begins at the end.
+    browser.open(&file, "#read");
+    browser.wait(&seen);
+    // By the wheel, however fast.
+    browser.open(&file, "#turn-1");
+    assert_eq!(
+        browser.ask("document.querySelector('.turn[data-turn=\"0\"]').isConnected"),
+        json!(true)
+    );
+    for _ in 0..400 {
+        browser.wheel(800.0, 600.0, 4000.0);
+        if browser.ask(&format!("{last} !== null && {seen}")) == json!(true) {
+            break;
+        }
+    }
+    browser.wait(&seen);
+    browser.wait(&format!(
+        "document.querySelector('#rows [aria-selected=\"true\"]').dataset.turn === '{}'",
+        turns - 1
+    ));
+    // By the key of the browser, and by ours.
+    browser.open(&file, "#turn-1");
+    browser.ask(
+        "document.querySelector('#view').focus(); document.querySelector('#view').scrollTop = 1e9",
+    );
+    browser.wait(&format!("(() => {{ const view = document.querySelector('#view'); view.scrollTop = 1e9; return {seen}; }})()"));
+    browser.open(&file, "#turn-1");
+    browser.press("G");
+    browser.wait(&format!("{last} !== null"));
+    // In between, a turn that is asked for stands at the upper edge.
+    browser.open(&file, "#turn-200");
+    let top = "document.querySelector('.turn[data-turn=\"199\"]').getBoundingClientRect().top - document.querySelector('#view').getBoundingClientRect().top";
+    let top = browser.ask(top).as_f64().unwrap();
+    assert!((-1.0..40.0).contains(&top), "{top}");
+    assert!(browser.ask("document.querySelectorAll('*').length").as_u64().unwrap() < 4000);
+    clean(&mut browser);
+}
+
+#[test]
+fn nothing_is_wider_than_the_window_and_the_story_begins_high() {
+    let Some(mut browser) = Browser::start() else { return };
+    let (_sandbox, file) = strategies();
+    for place in PLACES {
+        browser.open(&file, place);
+        for width in WIDTHS {
+            browser.resize(width, 844);
+            let wide = "[document.documentElement.scrollWidth - innerWidth, document.querySelector('#view').scrollWidth - document.querySelector('#view').clientWidth]";
+            assert_eq!(browser.ask(wide), json!([0, 0]), "{place} at {width}");
+            let meet = "(() => { const boxes = ['.brand', '#find', '#bar'].map((one) => document.querySelector(one).getBoundingClientRect()); return boxes.some((a, i) => boxes.some((b, j) => i < j && a.left < b.right - 0.5 && b.left < a.right - 0.5 && a.top < b.bottom - 0.5 && b.top < a.bottom - 0.5)); })()";
+            assert_eq!(browser.ask(meet), json!(false), "{place} at {width}: the header");
+            let top = browser.ask("document.querySelector('#view').getBoundingClientRect().top");
+            assert!(width > 860 || top.as_f64().unwrap() < 300.0, "{place} at {width}: {top}");
+        }
+        browser.resize(1440, 900);
+    }
+    // Outcomes are in sight without scrolling.
+    browser.open(&file, "#compare");
+    let right = "Math.max(0, ...[...document.querySelectorAll('.compare thead th')].map((one) => one.getBoundingClientRect().right)) - innerWidth";
+    assert!(browser.ask(right).as_f64().unwrap() <= 0.0);
+    browser.resize(390, 844);
+    browser.click(".only-narrow");
+    browser.wait("document.querySelector('#list').clientHeight > 300");
+    browser.click("#rows [aria-level='1']");
+    browser.wait(
+        "document.querySelector('#side').clientHeight === 0 && location.hash.startsWith('#turn-')",
+    );
+    clean(&mut browser);
+}
+
+/// A session of many branches, each of which begins on the one before, and a merge.
+fn nested(branches: usize) -> (Sandbox, PathBuf) {
+    let mut history = RandomHistory::new(&[]);
+    let (mut content, mut tips, mut at) = (Content::default(), Vec::new(), None);
+    for branch in 0..branches {
+        let name = format!("b{branch:02}");
+        for step in 0..4 {
+            content.messages.push(format!("{name} {step}"));
+            let parents = at.into_iter().collect();
+            at = Some(history.add(&name, parents, content.clone()));
+        }
+        tips.push((name, at.unwrap()));
+        at = at.map(|at: usize| at - 1);
+    }
+    let merged = history.add("b00", vec![tips[0].1, tips[branches - 1].1], content.clone());
+    let after = history.add("b00", vec![merged], content);
+    tips[0].1 = after;
+    let tips: Vec<(&str, ObjectId)> =
+        tips.iter().map(|(name, at)| (name.as_str(), history.turns[*at].id)).collect();
+    let page = page_of(&history.sandbox.repo, "s", &tips);
+    let file = saved(&history.sandbox, &page);
+    (history.sandbox, file)
+}
+
+#[test]
+fn the_picture_shows_where_one_is_and_has_no_holes() {
+    let Some(mut browser) = Browser::start() else { return };
+    let (_sandbox, file) = nested(30);
+    for place in ["#turn-63@b20", "#turn-2", "#turn-93@b29"] {
+        browser.open(&file, place);
+        let inside = "(() => { const box = document.querySelector('.cursor').getBoundingClientRect(); const frame = document.querySelector('#map .scroll').getBoundingClientRect(); return [box.top >= frame.top - 1, box.bottom <= frame.bottom + 1]; })()";
+        assert_eq!(browser.ask(inside), json!([true, true]), "{place}");
+    }
+    // The number of a turn behind a merge is high; its place is the next one.
+    browser.open(&file, "");
+    let steps = "(() => { const ends = [...document.querySelectorAll('.lane-0 .line')].map((one) => one.getAttribute('d')).at(-1); return ends; })()";
+    assert!(browser.ask(steps).as_str().unwrap().starts_with('M'));
+    let names =
+        "[...document.querySelector('#map svg').children].map((one) => one.tagName).join(' ')";
+    let order = browser.ask(names);
+    assert!(
+        order.as_str().unwrap().ends_with("text circle"),
+        "names are drawn over lines: {order}"
+    );
+    browser.press("m");
+    browser.wait("document.querySelector('#map').clientHeight === 0");
+    clean(&mut browser);
+}
+
+/// A session with every kind of turn.
+fn story() -> (Sandbox, PathBuf) {
+    let mut messages = vec![
+        json!({"role": "user", "content": "Make the parser faster"}),
+        json!({"role": "assistant", "reasoning_content": "Where does time go?", "content": "I look at it."}),
+    ];
+    messages.extend(call(
+        "Bash",
+        &json!({"command": "cargo bench\n--quiet"}),
+        "\u{1b}[1m\u{1b}[32mok\u{1b}[0m fast\nexit code: 3",
+    ));
+    messages.extend(call("Edit", &json!({"file_path": "src/a.rs", "old_string": "let a = 1;\n", "new_string": "let a = 2;\nlet b = 3;\n"}), "done"));
+    messages.extend(call("apply_patch", &json!({"input": "*** Begin Patch\n*** Update File: b.txt\n@@\n-old\n+new\n same\n*** End Patch"}), "ok"));
+    messages.extend(call("TodoWrite", &json!({"todos": [{"content": "measure", "status": "completed"}, {"content": "mend", "status": "in_progress"}]}), "ok"));
+    messages.push(json!({"role": "assistant", "content": "# Done\n\nSee [the page](https://example.org/x) and `code`.\n\n| a | b |\n|---|--:|\n| 1 | **2** |\n\n> quoted\n\n1. one\n   - two\n     ```rust\n     fn f() { \"x\" } // c\n     ```\n2. three\n\n---\n- [x] task\n"}));
+    messages.push(json!({"role": "user", "content": "And the lexer?"}));
+    messages.push(json!({"role": "assistant", "content": "Fast already."}));
+    chat(&messages)
+}
+
+#[test]
+fn the_overview_tells_the_story_and_the_outline_has_its_chapters() {
+    let Some(mut browser) = Browser::start() else { return };
+    let (_sandbox, file) = story();
+    browser.open(&file, "");
+    let heading = browser.ask("document.querySelector('#view h2').textContent");
+    assert_eq!(heading, "Make the parser faster");
+    let tiles = browser.ask("document.querySelector('.tiles').innerText.replace(/\\s+/g, ' ')");
+    assert!(tiles.as_str().unwrap().starts_with("2 prompts"), "{tiles}");
+    assert!(tiles.as_str().unwrap().contains("4 tool calls"), "{tiles}");
+    assert_eq!(
+        browser.ask("document.querySelector('.result-box').innerText.trim()"),
+        "Fast already."
+    );
+    assert_eq!(browser.ask("document.querySelectorAll('.prompt-line').length"), json!(2));
+    let chapters = "[...document.querySelectorAll('#rows [aria-level=\"1\"] .title')].map((one) => one.textContent)";
+    assert_eq!(browser.ask(chapters), json!(["Make the parser faster", "And the lexer?"]));
+    assert_eq!(
+        browser.ask("document.querySelectorAll('#rows [aria-level=\"2\"]').length"),
+        json!(0)
+    );
+    browser.open(&file, "#prompt-1");
+    assert_eq!(
+        browser.ask("document.querySelector('#rows [aria-selected=\"true\"]').ariaExpanded"),
+        "true"
+    );
+    assert!(
+        browser
+            .ask("document.querySelectorAll('#rows [aria-level=\"2\"]').length")
+            .as_u64()
+            .unwrap()
+            > 3
+    );
+    let doors = "document.querySelector('.turn .details').open = true";
+    browser.ask(doors);
+    browser.wait("document.querySelectorAll('.turn .details .copy').length === 5");
+    let titles = browser.ask(
+        "[...document.querySelectorAll('.turn .details .copy')].map((one) => one.title).join(';')",
+    );
+    assert!(titles.as_str().unwrap().contains("turntree resume "), "{titles}");
+    clean(&mut browser);
+}
+
+#[test]
+fn tools_are_cards_and_markdown_is_whole() {
+    let Some(mut browser) = Browser::start() else { return };
+    let (_sandbox, file) = story();
+    browser.open(&file, "#read");
+    browser.ask("dispatchEvent(new Event('beforeprint'))");
+    let cards = browser.ask("[...document.querySelectorAll('.card')].map((card) => card.querySelector('summary').innerText.replace(/\\s+/g, ' ').trim())");
+    let cards: Vec<&str> =
+        cards.as_array().unwrap().iter().map(|card| card.as_str().unwrap()).collect();
+    assert!(
+        cards[0].starts_with("$ Bash cargo bench \u{23ce} --quiet") && cards[0].contains("exit 3"),
+        "{cards:?}"
+    );
+    assert!(
+        cards[1].starts_with("~ Edit src/a.rs") && cards[1].contains("+2 \u{2212}1"),
+        "{cards:?}"
+    );
+    assert!(cards[2].starts_with("~ apply_patch b.txt +1 \u{2212}1"), "{cards:?}");
+    assert!(cards[3].contains("1 of 2 done"), "{cards:?}");
+    let colour = "[...document.querySelectorAll('.output pre span')].map((one) => [one.className, one.textContent])";
+    assert_eq!(browser.ask(colour), json!([["a-2 a-bold", "ok"]]));
+    let rows = "[...document.querySelectorAll('.card .row')].map((row) => row.classList.contains('add') ? '+' : row.classList.contains('del') ? '-' : ' ').join('')";
+    assert_eq!(browser.ask(rows), "-++-+ ");
+    let marks = "['table td.end strong', 'blockquote p', 'ol > li > ul > li .code .c-word', '.c-string', '.c-comment', 'hr', 'li.task .box', 'a[href=\"https://example.org/x\"][rel~=\"noreferrer\"]'].filter((one) => !document.querySelector(`.prose ${one}`))";
+    assert_eq!(browser.ask(marks), json!([]), "what is not rendered");
+    assert_eq!(browser.ask("document.querySelector('.prose .host').textContent"), " (example.org)");
+    clean(&mut browser);
+}
+
+#[test]
+fn filters_show_turns_of_a_kind() {
+    let Some(mut browser) = Browser::start() else { return };
+    let (_sandbox, file) = story();
+    browser.open(&file, "#read");
+    let kinds = "[...document.querySelectorAll('#kinds .chip')].map((one) => one.innerText.replace(/\\d+/, '').trim())";
+    assert_eq!(browser.ask(kinds), json!(["All", "Prompts", "Answers", "Tools"]));
+    browser.click("#kinds .chip:nth-child(2)");
+    browser.wait("document.querySelectorAll('.reader .turn').length === 2");
+    browser.press("f");
+    browser.press("f");
+    browser.wait("document.body.dataset.kind === 'tools'");
+    let seen = "[...document.querySelectorAll('.reader .said')].filter((one) => one.checkVisibility() && one.dataset.kind === 'answers').length";
+    assert_eq!(browser.ask(seen), json!(0));
+    browser.press("f");
+    browser.wait("document.body.dataset.kind === 'all'");
+    clean(&mut browser);
+}
+
+#[test]
+fn an_agent_stands_in_the_call_that_started_it() {
+    let Some(mut browser) = Browser::start() else { return };
+    let sandbox = Sandbox::new();
+    let mut change = sandbox.repo.begin();
+    let branch = BranchName::main("agents").unwrap();
+    let mut builder = Builder::new();
+    let task = json!({"prompt": "Review it", "subagent_type": "reviewer"}).to_string();
+    for (agent, role, record) in [
+        ("main", Role::User, json!({"role": "user", "content": "Ask for a review"})),
+        (
+            "main",
+            Role::Assistant,
+            json!({"role": "assistant", "content": "", "tool_calls": [{"id": "1", "function": {"name": "Task", "arguments": task}}]}),
+        ),
+        ("r1@main", Role::User, json!({"role": "user", "content": "Review it"})),
+        (
+            "r1@main",
+            Role::Assistant,
+            json!({"role": "assistant", "content": "It is fine", "reasoning_content": "hm"}),
+        ),
+        ("main", Role::Tool, json!({"role": "tool", "tool_call_id": "1", "content": "It is fine"})),
+        ("other@main", Role::Assistant, json!({"role": "assistant", "content": "from nowhere"})),
+        ("main", Role::Assistant, json!({"role": "assistant", "content": ""})),
+    ] {
+        let blob = change.write(Kind::Blob, record.to_string().into()).unwrap();
+        builder
+            .push_message(&mut change, agent, &MessageEntry::new(blob, role, JSON_MEDIA))
+            .unwrap();
+    }
+    let snapshot = SnapshotDraft {
+        tree: builder.write(&mut change).unwrap(),
+        author: Author::default(),
+        time: stamp(1).time,
+        trigger: Trigger::Turn,
+        message: "Ask for a review".into(),
+        metadata: [("check.tests".to_owned(), "failed".to_owned())].into(),
+    };
+    let tip = change.snapshot(&branch, snapshot).unwrap();
+    change.commit(&stamp(2), "agents").unwrap();
+    let file = saved(&sandbox, &page_of(&sandbox.repo, "agents", &[("main", tip)]));
+    browser.open(&file, "#turn-1");
+    browser.ask("document.querySelectorAll('.turn > .message details, .agent').forEach((one) => { one.open = true; })");
+    browser.wait("document.querySelector('.inside .said')");
+    assert_eq!(
+        browser.ask("document.querySelector('.card .inside').innerText.includes('It is fine')"),
+        json!(true)
+    );
+    assert_eq!(
+        browser.ask("document.querySelectorAll('.agent').length"),
+        json!(1),
+        "only the one of no call stands below"
+    );
+    assert_eq!(
+        browser.ask("document.querySelectorAll('.message .body:empty').length"),
+        json!(0),
+        "no box without anything to read"
+    );
+    assert_eq!(
+        browser.ask("document.querySelector('.turn-head .failed').textContent"),
+        "tests failed"
+    );
+    assert_eq!(browser.ask("document.querySelectorAll('#map .bars').length > 0"), json!(true));
+    clean(&mut browser);
+}
+
+/// A file of a package of npm that tests have, or that `.ci/run` installs.
+fn npm(file: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("TURNTREE_NODE_MODULES").map(PathBuf::from);
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    let file = folder.unwrap_or_else(|| root.join("target/clients/node_modules")).join(file);
+    let found = Some(file).filter(|file| file.exists());
+    if found.is_none() {
+        eprintln!("skipped: what the test wants of npm is not installed");
+    }
+    found
+}
+
+#[test]
+fn nobody_is_kept_out_as_far_as_axe_sees() {
+    let Some(axe) = npm("axe-core/axe.min.js") else { return };
+    let Some(mut browser) = Browser::start() else { return };
+    let axe = std::fs::read_to_string(axe).unwrap();
+    let ((_one, branches), (_two, story)) = (strategies(), story());
+    for (file, places) in [(&branches, &PLACES[..]), (&story, &["", "#prompt-1", "#search=done"])] {
+        for place in places {
+            browser.open(file, place);
+            browser.press("o");
+            browser.ask(&axe);
+            for (theme, width) in [("light", 1440), ("dark", 390)] {
+                browser.prefer("prefers-color-scheme", theme);
+                browser.resize(width, 844);
+                let run = "axe.run(document, {resultTypes: ['violations']}).then((found) => found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => `${node.html.slice(0, 120)} ${node.any[0]?.message ?? ''}`).slice(0, 3)}`))";
+                assert_eq!(browser.ask(run), json!([]), "{place} {theme} {width}");
+            }
+            browser.resize(1440, 900);
+        }
+    }
+    clean(&mut browser);
+}
+
+#[test]
+fn the_scripts_fit_together_as_far_as_types_tell() {
+    let Some(tsc) = npm(".bin/tsc") else { return };
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../exchange/src/render/page");
+    let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let scripts: Vec<PathBuf> = entries
+        .filter(|path| path.extension().is_some_and(|extension| extension == "js"))
+        .collect();
+    let options = "--noEmit --allowJs --checkJs --target es2023 --lib es2023,dom,dom.iterable --strict false --types";
+    let output = Command::new(tsc).args(options.split(' ')).arg("").args(scripts).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn the_page_is_small_and_makes_only_what_is_seen() {
+    let sandbox = Sandbox::new();
+    let recorded = recorded_sessions()
+        .into_iter()
+        .find(|file| file.ends_with("claude-code/ironclaw__bdf40454b1a2-1.jsonl"));
+    let made = claude_code(1100);
+    let transcript = recorded.map_or(made.into_bytes(), |file| std::fs::read(file).unwrap());
+    let tip = sandbox.import("long", &transcript).unwrap().head;
+    let page = page_of(&sandbox.repo, "long", &[("main", tip)]);
+    assert!(lines(&page, 'm').len() >= 1500);
+    let (head, rest) = page.split_once("id=\"data\">\n").unwrap();
+    let (_, script) = rest.split_once("</script>").unwrap();
+    assert!(
+        head.len() + script.len() <= 150_000,
+        "{} bytes without data",
+        head.len() + script.len()
+    );
+    let Some(mut browser) = Browser::start() else { return };
+    browser.open(&saved(&sandbox, &page), "#turn-200");
+    assert!(browser.ask("document.querySelectorAll('*').length").as_u64().unwrap() < 4000);
+    clean(&mut browser);
+}

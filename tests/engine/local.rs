@@ -5,7 +5,7 @@ use std::fs;
 use tempfile::{TempDir, tempdir};
 use turntree::ErrorKind;
 use turntree::context::Role;
-use turntree::local::{Repo, Session};
+use turntree::local::{Host, HostOptions, Repo, Session};
 use turntree_exchange::MESSAGE_FORMATS;
 
 fn repo() -> (TempDir, Repo) {
@@ -30,6 +30,30 @@ fn a_store_is_created_once_and_opened_after() {
     say(&Repo::open_or_create(&dir).unwrap().session("one").unwrap(), "hi");
     assert_eq!(Repo::create(&dir).unwrap_err().kind(), ErrorKind::InvalidInput);
     assert_eq!(Repo::open_or_create(&dir).unwrap().snapshot("one").unwrap().title(), "hi");
+}
+
+#[test]
+fn a_store_is_never_made_among_other_files() {
+    let folder = tempdir().unwrap();
+    let project = folder.path().join("project");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join("README.md"), "hello").unwrap();
+    let open = |dir: &std::path::Path| Host::open(dir, HostOptions::default());
+    for refused in [Repo::open_or_create(&project).unwrap_err(), open(&project).unwrap_err()] {
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        assert!(refused.to_string().contains("project/.turntree"), "{refused}");
+    }
+    assert_eq!(fs::read_dir(&project).unwrap().count(), 1, "nothing was made");
+    assert_eq!(open(&project.join("README.md")).unwrap_err().kind(), ErrorKind::Io);
+    drop(open(&project.join(".turntree")).unwrap());
+
+    // What a process leaves that dies while it makes one, and an empty directory.
+    let begun = folder.path().join("begun");
+    fs::create_dir_all(begun.join("journal")).unwrap();
+    fs::write(begun.join("superblock-1"), "").unwrap();
+    drop(open(&begun).unwrap());
+    fs::create_dir(folder.path().join("empty")).unwrap();
+    drop(open(&folder.path().join("empty")).unwrap());
 }
 
 #[test]

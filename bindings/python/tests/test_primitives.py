@@ -58,6 +58,20 @@ def test_paths_may_be_text_or_paths_and_relative_ones_stay(
         turntree.Store(tmp_path / "none", create=False)
 
 
+def test_a_store_is_never_made_among_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "README.md").write_text("a project")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(turntree.InvalidInput, match=r"\.turntree"):
+        turntree.Store(".")
+    with pytest.raises(turntree.StoreIOError):
+        turntree.Store("README.md")
+    assert os.listdir() == ["README.md"]
+    with turntree.Store(".turntree") as store:
+        put(store, "a", b"1")
+
+
 def test_a_block_commits_when_it_ends_well_and_only_then(store: turntree.Store) -> None:
     with pytest.raises(ZeroDivisionError):
         with store.begin("task") as change:
@@ -73,6 +87,8 @@ def test_a_block_commits_when_it_ends_well_and_only_then(store: turntree.Store) 
     with pytest.raises(turntree.InvalidInput, match="finished"):
         change.commit()
     assert store.snapshot("task").title == "by hand"
+    assert store.begin("task").commit() == first, "nothing was changed"
+    assert store.begin("none").commit() is None and store.sessions() == ["task"]
 
 
 def test_entries_records_and_messages(store: turntree.Store) -> None:

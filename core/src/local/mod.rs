@@ -73,8 +73,9 @@ pub use self::rewind::{Rewind, RewindPlan};
 pub use self::search::Match;
 pub use self::session::{MergeOutcome, Session};
 pub use self::snapshot::{EntryChange, Message, Snapshot};
+use self::system::expect_free;
 pub use self::system::{
-    create_repository, open_encrypted, open_repository, open_with, random_bytes,
+    create_repository, is_free, open_encrypted, open_repository, open_with, random_bytes,
 };
 pub use self::turn::Turn;
 pub use self::upkeep::Retention;
@@ -121,18 +122,26 @@ impl Repo {
         create_repository(dir.as_ref()).map(Self::from)
     }
 
-    /// Opens the store in the directory `dir`, or creates it where nothing is.
+    /// Opens the store in the directory `dir`, or creates it where nothing is: never among the files of
+    /// something else, such as those of a project, whose store is a directory of its own.
     ///
     /// # Errors
     /// As for [`Repo::open`] and [`Repo::create`].
     pub fn open_or_create(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = dir.as_ref();
         match Self::open(dir) {
-            Err(error) if error.kind() == ErrorKind::NotFound => match Self::create(dir) {
-                // Another process created it meanwhile.
-                Err(error) if error.kind() == ErrorKind::InvalidInput => Self::open(dir),
-                created => created,
-            },
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                match expect_free(dir).and_then(|()| Self::create(dir)) {
+                    Err(occupied) if occupied.kind() == ErrorKind::InvalidInput => {
+                        // Another process may have created it meanwhile.
+                        Self::open(dir).map_err(|error| match error.kind() {
+                            ErrorKind::NotFound => occupied,
+                            _ => error,
+                        })
+                    }
+                    created => created,
+                }
+            }
             opened => opened,
         }
     }

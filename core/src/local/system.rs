@@ -1,7 +1,8 @@
 //! The clock, randomness, the home directory and the real disk: the one file of the engine that asks the system for them.
 
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,6 +76,49 @@ pub fn open_with(dir: &Path, keys: Option<StoreKeys>, options: OpenOptions) -> R
         }
     }
     Err(refused.unwrap_or_else(|| Error::new(ErrorKind::Encrypted, "no key was found")))
+}
+
+/// Returns whether a store may be made in the directory `dir` without mixing it with other files: nothing is
+/// there, or only what a process leaves that dies while it makes one.
+///
+/// # Errors
+/// Those of the system; `NotADirectory` when a file is there.
+pub fn is_free(dir: &Path) -> io::Result<bool> {
+    match fs::read_dir(dir) {
+        Ok(entries) => {
+            for entry in entries {
+                if !is_of_unfinished_store(&entry?) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_of_unfinished_store(entry: &fs::DirEntry) -> bool {
+    let name = entry.file_name();
+    let name = name.to_string_lossy();
+    let is_empty = || fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
+    name.starts_with("superblock-")
+        || matches!(&*name, "journal" | "packs") && is_empty()
+        || name == ".gitignore" && entry.metadata().is_ok_and(|found| found.len() <= 2)
+}
+
+/// Refuses to make a store in the directory `dir` where something else is.
+pub(super) fn expect_free(dir: &Path) -> Result<()> {
+    let shown = dir.display();
+    let own = dir.join(".turntree");
+    match is_free(dir) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::invalid(format!(
+            "{shown} has other files in it and no store: name a directory for the store alone, such as {}",
+            own.display()
+        ))),
+        Err(error) => Err(Error::io(format!("look at {shown}"), error)),
+    }
 }
 
 /// Creates a repository in the directory `dir` on the real disk, with the folders above it.

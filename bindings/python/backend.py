@@ -1,7 +1,8 @@
-"""Builds the wheel: the program ``turntree`` first, which goes into it, then all that maturin makes.
+"""Builds the wheel with maturin, as the environment wants it.
 
-``TURNTREE_PROFILE`` is the profile of both. ``TURNTREE_PROGRAM`` names a program that is built already;
-``none`` leaves it out, and the wheel is a fifth as large.
+``TURNTREE_PROFILE`` is the profile of cargo, ``wheel`` by default. ``TURNTREE_PROGRAM=none`` leaves the
+program ``turntree`` out, and the wheel is a quarter as large. ``TURNTREE_LIBRARY`` names an extension module
+that is built already.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,39 +27,43 @@ from maturin import (  # noqa: F401 (the other functions of a backend)
 )
 
 HERE = Path(__file__).parent
-PROFILE = os.environ.get("TURNTREE_PROFILE", "wheel")
-
-#: What maturin puts beside the package: programs, in a folder of that name.
-SCRIPTS = HERE / "turntree.data" / "scripts"
-
-# Maturin wants it to be there for metadata, too.
-SCRIPTS.mkdir(parents=True, exist_ok=True)
 
 
 def build_wheel(folder: str, settings: Any = None, metadata: str | None = None) -> str:
-    bring_program()
-    return maturin.build_wheel(folder, with_profile(settings), metadata)
+    refuse_what_cannot_load_it()
+    if library := os.environ.get("TURNTREE_LIBRARY"):
+        return packed(Path(folder), Path(library))
+    return maturin.build_wheel(folder, with_arguments(settings), metadata)
 
 
 def build_editable(folder: str, settings: Any = None, metadata: str | None = None) -> str:
-    bring_program()
-    return maturin.build_editable(folder, with_profile(settings), metadata)
+    refuse_what_cannot_load_it()
+    return maturin.build_editable(folder, with_arguments(settings), metadata)
 
 
-def with_profile(settings: Any) -> dict[str, Any]:
-    return {**(settings or {}), "build-args": f"--locked --profile {PROFILE}"}
+def refuse_what_cannot_load_it() -> None:
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise SystemExit(
+            "turntree: expected a Python with the interpreter's lock: the module is built for the stable"
+            f" ABI, which {sys.executable}, a free-threaded {sysconfig.get_python_version()}, does not load"
+        )
 
 
-def bring_program() -> None:
-    given = os.environ.get("TURNTREE_PROGRAM")
-    if given == "none":
-        (SCRIPTS / "turntree").unlink(missing_ok=True)
-    else:
-        shutil.copy(given or built_program(), SCRIPTS / "turntree")
+def with_arguments(settings: Any) -> dict[str, Any]:
+    arguments = f"--locked --profile {os.environ.get('TURNTREE_PROFILE', 'wheel')}"
+    if os.environ.get("TURNTREE_PROGRAM") == "none":
+        arguments += " --no-default-features"
+    return {**(settings or {}), "build-args": arguments}
 
 
-def built_program() -> Path:
-    command = ["cargo", "build", "--locked", "--profile", PROFILE, "-p", "turntree-cli"]
-    subprocess.run(command, cwd=HERE, check=True)
-    target = os.environ.get("CARGO_TARGET_DIR") or HERE.parent.parent / "target"
-    return Path(target) / ("debug" if PROFILE == "dev" else PROFILE) / "turntree"
+def packed(folder: Path, library: Path) -> str:
+    """The wheel that maturin would make, around a library that is there: it always builds one itself."""
+    with tempfile.TemporaryDirectory() as place:
+        maturin.prepare_metadata_for_build_wheel(place)
+        package = Path(place, "turntree")
+        ignored = shutil.ignore_patterns("__pycache__", "*.so")
+        shutil.copytree(HERE / "python" / "turntree", package, ignore=ignored)
+        shutil.copy(library, package / "_turntree.abi3.so")
+        pack = [sys.executable, "-m", "wheel", "pack", "--dest-dir", str(folder), place]
+        subprocess.run(pack, check=True, stdout=sys.stderr)
+    return max(folder.glob("turntree-*.whl"), key=os.path.getmtime).name

@@ -1,5 +1,6 @@
 //! The commands, the options they share, and the help.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use clap::{CommandFactory, Parser};
@@ -160,11 +161,13 @@ fn name_the_global_options(mut command: clap::Command) -> clap::Command {
     command
 }
 
-/// Answers the shell and ends the process, when the shell asked.
-pub(crate) fn answer_shell() {
-    if std::env::var_os(VARIABLE).is_some() {
-        CompleteEnv::with_factory(command).var(VARIABLE).complete();
+/// Answers the shell, when the shell asked; returns whether it did.
+pub(crate) fn answer_shell(arguments: &[OsString]) -> clap::error::Result<bool> {
+    if std::env::var_os(VARIABLE).is_none() {
+        return Ok(false);
     }
+    let here = std::env::current_dir().ok();
+    CompleteEnv::with_factory(command).var(VARIABLE).try_complete(arguments, here.as_deref())
 }
 
 /// The help of one screen.

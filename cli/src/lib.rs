@@ -25,7 +25,8 @@ mod service;
 mod view;
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
@@ -36,6 +37,7 @@ use crate::commands::hook::Hook;
 use crate::commands::{Command, Verb, bare};
 use crate::program::fault::end_on_panic;
 use crate::program::invocation::Invocation;
+use crate::program::itself;
 use crate::view::error::{Exit, Failure, read_or_not};
 use crate::view::usage::report_usage;
 
@@ -43,21 +45,44 @@ use crate::view::usage::report_usage;
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    ExitCode::from(answer(&arguments) as u8)
+}
+
+/// Runs the program in the process of an interpreter, for a script that only does this. `arguments` begin
+/// with the script, which runs the program again where the program needs that. Returns the exit code, with
+/// which the script ends the process at once: a fault ends it from here, and threads may still run.
+///
+/// The standard streams must be open, and signals as a program finds them.
+#[must_use]
+pub fn main_of_script(arguments: &[OsString]) -> u8 {
+    if let Some(script) = arguments.first() {
+        itself::is_run_by(Path::new(script));
+    }
+    let exit = answer(arguments);
+    // No runtime of Rust ends this process. Whoever reads no more has read enough.
+    let _ = io::stdout().flush();
+    exit as u8
+}
+
+fn answer(arguments: &[OsString]) -> Exit {
     // An agent takes the code for wrong arguments as an order to stop; a person does not.
-    let is_of_agent = Hook::is_event(&arguments) && !std::io::stdin().is_terminal();
+    let is_of_agent = Hook::is_event(arguments) && !io::stdin().is_terminal();
     end_on_panic(arguments.iter().any(|argument| argument == "--json"), is_of_agent);
-    answer_shell();
+    match answer_shell(arguments) {
+        Ok(false) => {}
+        Ok(true) => return Exit::Success,
+        Err(error) => return report_usage(error, arguments),
+    }
     let parsed = command()
-        .try_get_matches_from(&arguments)
+        .try_get_matches_from(arguments)
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
-    let exit = match parsed {
+    match parsed {
         Ok(cli) => run(cli),
         Err(error) => {
-            let exit = report_usage(error, &arguments);
+            let exit = report_usage(error, arguments);
             if is_of_agent { Exit::Success } else { exit }
         }
-    };
-    ExitCode::from(exit as u8)
+    }
 }
 
 /// Answers the lines of `input` as `serve --stdio --read-only` does, on the store in `dir`.
@@ -66,9 +91,9 @@ pub fn main() -> ExitCode {
 /// None of `input` has one; `output` may fail.
 #[doc(hidden)]
 pub fn answer_lines(
-    dir: &std::path::Path,
+    dir: &Path,
     mut input: &[u8],
-    output: &mut dyn std::io::Write,
+    output: &mut dyn io::Write,
 ) -> Result<(), String> {
     let service = service::Service::looking(dir);
     service::rpc::serve(&service, &mut input, output).map_err(|failure| failure.message())

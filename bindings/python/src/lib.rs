@@ -5,6 +5,8 @@
 
 mod error;
 mod process;
+#[cfg(feature = "program")]
+mod program;
 mod snapshot;
 mod store;
 mod transaction;
@@ -22,5 +24,7 @@ fn _turntree(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<snapshot::Snapshot>()?;
     module.add_class::<snapshot::Message>()?;
     module.add_class::<transaction::Transaction>()?;
+    #[cfg(feature = "program")]
+    module.add_function(wrap_pyfunction!(program::run_program, module)?)?;
     Ok(())
 }

@@ -28,11 +28,13 @@ pub(crate) struct Transaction {
 impl Transaction {
     pub(crate) fn begin(
         host: Arc<Host>,
-        change: Change,
+        mut change: Change,
         branch: BranchName,
         message: String,
         expect: Expect,
     ) -> PyResult<Self> {
+        // So that a commit of nothing tells where the branch is, too.
+        change.on(&branch);
         let change = Arc::new(Mutex::new(Some(change)));
         let begun = Self { host, change, branch, message };
         begun.expecting(expect)?;

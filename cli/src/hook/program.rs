@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use turntree::Error;
 
+use crate::program::itself;
 use crate::view::error::Result;
 
 /// The name by which every machine finds this program, if it is installed there.
@@ -12,9 +13,9 @@ pub(crate) const PLAIN: &str = "turntree";
 /// The whole path of this program as it was run: a link stays one, since an upgrade moves what is
 /// behind it.
 pub(crate) fn program() -> Result<String> {
-    let path = match std::env::args_os().next().map(PathBuf::from).and_then(|name| as_run(&name)) {
+    let path = match itself::name().and_then(|name| as_run(&name)) {
         Some(path) => path,
-        None => resolved()?,
+        None => itself::file()?,
     };
     utf8(&path).map(str::to_owned)
 }
@@ -22,16 +23,12 @@ pub(crate) fn program() -> Result<String> {
 /// Returns whether a name is one of this program: as it was run, or behind all links.
 pub(crate) fn is_program(name: &str) -> bool {
     let is_it = |path: Result<PathBuf>| path.is_ok_and(|path| path == Path::new(name));
-    is_it(program().map(PathBuf::from)) || is_it(resolved())
+    is_it(program().map(PathBuf::from)) || is_it(itself::file().map_err(Into::into))
 }
 
 /// Returns whether [`PLAIN`] runs this program here.
 pub(crate) fn is_on_path() -> bool {
     on_path(Path::new(PLAIN)).is_some()
-}
-
-fn resolved() -> Result<PathBuf> {
-    Ok(std::env::current_exe().map_err(|error| Error::io("find this program", error))?)
 }
 
 /// The place of what was run as `name`.

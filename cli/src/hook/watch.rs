@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::log;
+use crate::program::itself;
 
 /// The work of a hook, and its time limit.
 #[derive(Debug, Clone)]
@@ -121,7 +122,7 @@ impl Watch {
 }
 
 fn go_on(rest: &Rest, dir: &Path) -> std::io::Result<()> {
-    let mut program = Command::new(std::env::current_exe()?);
+    let mut program = Command::new(itself::file().map_err(std::io::Error::other)?);
     program.arg("--store").arg(dir.canonicalize()?).args(&rest.arguments);
     program.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = program.process_group(0).spawn()?;

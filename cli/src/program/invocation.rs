@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use etcetera::BaseStrategy;
-use turntree::local::{create_repository, open_repository};
+use turntree::local::{create_repository, is_free, open_repository};
 use turntree::maintenance::auto;
 use turntree::object::MAX_BLOB_BYTES;
 use turntree::repo::{Repository, Resolver, Signature};
@@ -23,7 +23,7 @@ use turntree_exchange::{SecretFilter, find_session};
 use crate::program::global::{Global, STORE_DIR, store_of_environment};
 use crate::program::here::Here;
 use crate::program::incoming::tell;
-use crate::program::{buckets, store_keys};
+use crate::program::{buckets, itself, store_keys};
 use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Failure, Hint, Result};
@@ -238,7 +238,7 @@ impl Opened {
 /// Starts the maintenance of the store in `dir`, and does not wait for it. It outlives this process
 /// and whoever stops that.
 fn maintain(dir: &Path) -> io::Result<()> {
-    let mut maintenance = Command::new(std::env::current_exe()?);
+    let mut maintenance = Command::new(itself::file().map_err(io::Error::other)?);
     maintenance
         .args(["gc", "--auto", "--no-maintenance", "--store"])
         .arg(dir.canonicalize()?)
@@ -481,20 +481,8 @@ fn open_quietly(location: &Location) -> Result<Repository> {
 /// Returns whether a store can be made at `dir`: nothing is there, or an empty directory, or an
 /// unfinished store.
 pub(crate) fn is_absent(dir: &Path) -> Result<bool> {
-    let unfinished = |entry: io::Result<fs::DirEntry>| {
-        entry.is_ok_and(|entry| {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            let is_empty =
-                || fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
-            name.starts_with("superblock-")
-                || matches!(&*name, "journal" | "packs") && is_empty()
-                || name == ".gitignore" && entry.metadata().is_ok_and(|found| found.len() <= 2)
-        })
-    };
-    match fs::read_dir(dir) {
-        Ok(mut entries) => Ok(entries.all(unfinished)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+    match is_free(dir) {
+        Ok(is_free) => Ok(is_free),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             let found =
                 format!("{} is no store: it is a file, expected a directory", dir.display());

@@ -9,6 +9,7 @@ pub(crate) mod here;
 pub(crate) mod identity;
 pub(crate) mod incoming;
 pub(crate) mod invocation;
+pub(crate) mod itself;
 pub(crate) mod live;
 pub(crate) mod private_file;
 pub(crate) mod store_keys;

@@ -28,9 +28,14 @@ __all__ = [
     "Transaction",
     "Unsupported",
     "__version__",
+    "run_program",
 ]
 
 __version__: str
+
+def run_program(arguments: list[str]) -> int:
+    """Runs the program with these arguments, of which the script that calls is the first. Returns the exit
+    code, with which the script ends the process at once."""
 
 class Error(Exception):
     """The base of every error of turntree."""

@@ -20,6 +20,7 @@ use turntree::{Error, ErrorKind};
 use turntree_exchange::agents::{SessionPlace, WatchedFolder};
 
 use crate::program::invocation::Invocation;
+use crate::program::itself;
 use crate::view::clock;
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::output::{FAINT, NAME, warn};
@@ -187,9 +188,7 @@ struct Importer<'a> {
 impl<'a> Importer<'a> {
     fn new(store: &'a Path, paths: &'a [PathBuf]) -> Result<Self> {
         // Found now: an update may put another file in its place.
-        let program =
-            std::env::current_exe().map_err(|error| Error::io("find this program", error))?;
-        Ok(Self { program, store, paths, told: BTreeSet::new() })
+        Ok(Self { program: itself::file()?, store, paths, told: BTreeSet::new() })
     }
 
     /// Imports, and says what was new.

@@ -1,0 +1,12 @@
+//! The program `turntree` inside of the interpreter: what the script of that name calls.
+
+use std::ffi::OsString;
+
+use pyo3::prelude::*;
+
+/// Runs the program with these arguments, of which the script that calls is the first. Returns the exit
+/// code, with which the script ends the process at once.
+#[pyfunction]
+pub(crate) fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| turntree_cli::main_of_script(&arguments))
+}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import operator
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -26,6 +28,7 @@ from langchain_core.messages import (
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
@@ -161,6 +164,32 @@ def test_a_thread_is_a_session_whose_messages_are_messages(path: Path) -> None:
         assert any("user: more" in one.title for one in store.log("support%20chat"))
 
 
+def test_the_program_shows_messages_and_counts_the_rest(saver: TurntreeSaver) -> None:
+    program = Path(sys.executable).with_name("turntree")
+    if not program.exists():
+        pytest.skip("the package is not from a wheel")
+    graph = chat(saver)
+    for said in ("hi", "more"):
+        graph.invoke({"messages": [HumanMessage(said)]}, of("t"))
+    saver.copy_thread("t", "u")
+    graph.invoke({"messages": [HumanMessage("otherwise")]}, of("u"))
+
+    def run(*arguments: str) -> str:
+        command = [program, "--store", saver.store.path, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+
+    assert "user: otherwise" in run("log", "u")
+    changed = run("diff", "t", "u").splitlines()
+    assert [line.split(maxsplit=2)[2] for line in changed if line.startswith("+")] == [
+        "user       otherwise", "assistant  you said otherwise",
+    ]  # fmt: skip
+    assert any(line.startswith("langgraph-items  +2 -0") for line in changed)
+    assert not any("not text" in line or line.startswith("---") for line in changed)
+    page = run("export", "u", "--format", "markdown")
+    assert "you said otherwise" in page and "langgraph" not in page.replace("· langgraph ·", "")
+    assert "no sign" in run("spiral", "u")
+
+
 def test_a_step_costs_what_is_new(path: Path) -> None:
     with TurntreeSaver(path) as saver:
         graph = chat(saver)
@@ -187,6 +216,49 @@ def test_what_a_node_changes_in_place_is_stored(saver: TurntreeSaver) -> None:
     saver._forget_all()
     found = graph.get_state(of("t")).values["messages"]
     assert (found[0].content, found[0].additional_kwargs) == ("edited 3", {"seen": 3})
+
+
+def test_a_change_in_place_of_a_field_without_a_name_is_stored(saver: TurntreeSaver) -> None:
+    def mark(state: MessagesState) -> Any:
+        for message in state["messages"]:
+            message.mark = getattr(message, "mark", 0) + 1  # type: ignore[attr-defined]
+        return AIMessage("marked")
+
+    graph = chat(saver, mark)
+    for turn in range(1, 4):
+        graph.invoke({"messages": [HumanMessage("hi", mark=0)]}, of("t"))
+        saver._forget_all()
+        found = graph.get_state(of("t")).values["messages"]
+        assert [one.mark for one in found if isinstance(one, HumanMessage)] == list(range(turn, 0, -1))
+
+
+class Incomparable:
+    """As arrays are: comparing it gives no answer."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("neither")
+
+
+def test_what_cannot_be_compared_ends_no_graph(path: Path) -> None:
+    with TurntreeSaver(path, serde=JsonPlusSerializer(pickle_fallback=True)) as saver:
+        graph = chat(saver)
+        for turn in range(1, 4):
+            said = HumanMessage("hi", additional_kwargs={"array": Incomparable()})
+            graph.invoke({"messages": [said]}, of("t"))
+            assert len(graph.get_state(of("t")).values["messages"]) == 2 * turn
+
+
+def test_half_a_surrogate_pair_ends_no_graph(saver: TurntreeSaver, path: Path) -> None:
+    graph = chat(saver)
+    for said in ("\ud800", "one \udfff half", "whole \U0001f600"):
+        graph.invoke({"messages": [HumanMessage(said)]}, of("t"))
+    saver._forget_all()
+    found = texts(graph.get_state(of("t")))[::2]
+    assert found == ["\ud800", "one \udfff half", "whole \U0001f600"]
+    assert len(saver.store.snapshot("t").messages()) == 6
+    assert all(one.title.isprintable() for one in saver.store.log("t"))
+    with pytest.raises(turntree.InvalidInput, match="surrogate"):
+        graph.invoke({"messages": [HumanMessage("hi")]}, of("\ud800"))
 
 
 def test_what_a_reader_changes_in_place_is_not_stored(saver: TurntreeSaver) -> None:

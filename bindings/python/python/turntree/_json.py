@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 
-def to_json(value: Any) -> bytes:
-    """A value as JSON. Raises what ``json.dumps`` raises."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def to_json(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
+    """A value as JSON, with ``default`` of what JSON has not. Raises what ``json.dumps`` raises."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=default)
     try:
         return text.encode()
     except UnicodeEncodeError:  # Half of a surrogate pair, which UTF-8 has not.
-        return json.dumps(value, separators=(",", ":")).encode()
+        return json.dumps(value, separators=(",", ":"), default=default).encode()
 
 
 def from_json(stored: bytes) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from urllib.parse import unquote
 
+from turntree import InvalidInput
+
 #: Stands between the parts of a session's name.
 SEPARATOR = "+"
 
@@ -17,6 +19,8 @@ def quote(text: str, plain: frozenset[str] = _PLAIN) -> str:
     """Writes ``text`` so that it can be a part of a session's name or of a key."""
     if _has_only(plain)(text):
         return text  # As ids are, of which a turn has many.
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        raise InvalidInput("a name has half of a surrogate pair")
     return "".join(
         char
         if char.isalnum() or char in plain

@@ -19,7 +19,6 @@ import asyncio
 import builtins
 import heapq
 import json
-import operator
 import os
 import random
 import threading
@@ -51,6 +50,7 @@ from turntree._langgraph_items import (
     message_of,
     ranges_of,
     record_of,
+    same_places,
     same_start,
 )
 from turntree._langgraph_store import TurntreeStore
@@ -83,6 +83,8 @@ class _Thread:
         self.lists: dict[tuple[str, str], SeenList] = {}
         #: Places of the items that the conversation shows; None before it was looked at.
         self.shown: list[int] | None = None if tip else []
+        #: Records of messages by their places, which this step stores and may show.
+        self.records: dict[int, bytes] = {}
 
 
 class TurntreeSaver(BaseCheckpointSaver[str]):
@@ -225,7 +227,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
             return self.serde.loads_typed((kind.decode(), body))
         places = [place for start, stop in json.loads(body) for place in range(start, stop)]
         known = state.lists.get((ns, channel)) if state else None
-        same = same_start(known.places, places, operator.eq) if known else 0
+        same = same_places(known.places, places) if known else 0
         same = known.same_items(same) if known else 0
         if known is not None and same == len(places):
             # What is known goes on from there, or ends there too.
@@ -271,8 +273,9 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
                 change.put(VALUES, key, self._stored(change, state, ns, channel, values[channel]))
                 if (ns, channel) == ("", "messages"):
                     title += self._show(change, state, values[channel])
+            state.records.clear()
             change.put(CHECKPOINTS, _key(ns, checkpoint["id"]), record)
-            change.title(f"{ns}: {title}" if ns else title)
+            change.title(_readable(f"{ns}: {title}" if ns else title))
 
         self._commit(thread, fill)
         return _config(thread, ns, checkpoint["id"])
@@ -297,7 +300,8 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
             for idx, key, content in entries:
                 # The first write of a task counts, and the last word of an error or an interrupt.
                 (change.put_new if idx >= 0 else change.put)(WRITES, key, content)
-            change.title("writes " + ", ".join(sorted({channel for channel, _ in writes})))
+            names = ", ".join(sorted({channel for channel, _ in writes}))
+            change.title(_readable(f"writes {names}"))
 
         self._commit(thread, fill)
 
@@ -336,7 +340,10 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
             if at is not None and known.is_same(at):
                 now.add(item, known.places[at])
             else:
-                change.push(ITEMS, self._packed(item))
+                packed = self._packed(item)
+                change.push(ITEMS, packed)
+                if packed.startswith(b"{"):
+                    state.records[state.items] = packed
                 now.add(item, state.items)
                 state.items += 1
         state.lists[ns, channel] = now
@@ -368,11 +375,11 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
             return ""
         if state.shown is None:
             state.shown = self._shown(state, known)
-        same = same_start(state.shown, known.places, operator.eq)
+        same = same_places(state.shown, known.places)
         if same < len(state.shown):
             change.cut(CONVERSATION, same)
-        for item in value[same:]:
-            record = record_of(item, default=str)
+        for item, place in zip(value[same:], known.places[same:]):
+            record = state.records.get(place) or record_of(item, default=str)
             change.push_message(ROLES.get(item.type, "other"), record, format="openai-chat")
         state.shown = list(known.places)
         if same == len(value):
@@ -619,6 +626,11 @@ def _thread_of(config: RunnableConfig) -> str:
 
 def _config(thread: str, ns: str, id: str) -> RunnableConfig:
     return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": id}}
+
+
+def _readable(title: str) -> str:
+    """A title without halves of surrogate pairs, which UTF-8 has not."""
+    return title.encode(errors="replace").decode()
 
 
 _PLAIN_NS = frozenset("-_.:|=,")

@@ -11,6 +11,7 @@
 import { fileURLToPath } from "node:url";
 import { bytes, count, flag, optionalBytes, optionalCount, optionalText, text, wrong } from "./arguments.cjs";
 import {
+  type NativeNamed,
   type NativeSnapshot,
   type NativeStore,
   type NativeTransaction,
@@ -335,12 +336,12 @@ export class Snapshot {
 
   /** Facts that were recorded about it. */
   get metadata(): Record<string, string> {
-    return this.#native.metadata;
+    return named(this.#native.metadata);
   }
 
   /** Its sections by name, with their shapes. */
-  sections(): Promise<Record<string, "blob" | "list" | "map">> {
-    return later(() => this.#native.sections());
+  async sections(): Promise<Record<string, "blob" | "list" | "map">> {
+    return named(await later(() => this.#native.sections()));
   }
 
   /** How many entries or records a section has; 0 when it is not there. */
@@ -395,6 +396,10 @@ export class Snapshot {
     const found = await later(() => this.#native.changesSince(other));
     return found.map(({ path, kind }) => [path, kind]);
   }
+}
+
+function named<T>(values: NativeNamed<T>[]): Record<string, T> {
+  return Object.fromEntries(values.map(({ name, value }) => [name, value]));
 }
 
 function scanned(section: string, prefix: string, options: ScanOptions) {

@@ -9,6 +9,8 @@ import {
   ToolMessage,
   isBaseMessage,
 } from "@langchain/core/messages";
+import { toJson } from "./json.js";
+import { own } from "./own.js";
 
 export const ROLES: Record<string, string> = { human: "user", ai: "assistant", system: "system", tool: "tool" };
 
@@ -65,7 +67,8 @@ export class SeenList {
     const look = this.#looks[at];
     if (look === UNKNOWN) return false;
     const value = this.objects[at];
-    return isBaseMessage(value) ? isUnchanged(value, look as Fields) : isEqual(value, look);
+    const compare = () => (isBaseMessage(value) ? isUnchanged(value, look as Fields) : isEqual(value, look));
+    return tried(compare, false);
   }
 
   /** How many of the first so many nobody has changed in place, up to one that somebody has. */
@@ -123,7 +126,16 @@ function fieldsOf(message: BaseMessage): Fields {
 }
 
 function lookOf(value: unknown): unknown {
-  return copied(isBaseMessage(value) ? fieldsOf(value) : value);
+  return tried(() => copied(isBaseMessage(value) ? fieldsOf(value) : value), UNKNOWN);
+}
+
+/** What `look` finds, or `otherwise` where it throws: values nest deeply, contain themselves, and have getters. */
+function tried<T>(look: () => T, otherwise: T): T {
+  try {
+    return look();
+  } catch {
+    return otherwise;
+  }
 }
 
 /** A copy of what JSON has; the symbol for anything else. */
@@ -184,10 +196,10 @@ function isDefault(value: unknown): boolean {
 }
 
 /** A message as OpenAI's interface has it, with all that LangChain knows of it beside. */
-export function recordOf(message: BaseMessage): Buffer {
+function recordOf(message: BaseMessage): Buffer {
   const { content: _, type: __, ...fields } = fieldsOf(message);
   const { content } = message;
-  const record: Fields = { role: ROLES[message.type] ?? message.type, content };
+  const record: Fields = { role: own(ROLES, message.type) ?? message.type, content };
   const calls = (message as AIMessage).tool_calls;
   if (Array.isArray(calls) && calls.length > 0) {
     record["tool_calls"] = calls.map((call) => ({
@@ -199,15 +211,23 @@ export function recordOf(message: BaseMessage): Buffer {
   if (message.type === "tool") record["tool_call_id"] = (message as ToolMessage).tool_call_id;
   const kept = Object.entries(fields).filter(([, value]) => !isDefault(value));
   record["langchain"] = { type: message.type, ...Object.fromEntries(kept) };
-  return Buffer.from(JSON.stringify(record));
+  return toJson(record);
+}
+
+/** The record of a message for people, whatever it has in it. */
+export function shownRecordOf(message: BaseMessage): Buffer {
+  const { type, text } = message;
+  return tried(() => recordOf(message), toJson({ role: own(ROLES, type) ?? type, content: text }));
 }
 
 /** The record of a message, if nothing of it is lost so. */
 export function losslessRecordOf(message: BaseMessage): Buffer | null {
-  const fields = fieldsOf(message);
-  if (message.constructor !== CLASSES[message.type] || !isJson(fields)) return null;
-  const record = recordOf(message);
-  return isDeepStrictEqual(fieldsOf(messageOf(record)), fields) ? record : null;
+  return tried(() => {
+    const fields = fieldsOf(message);
+    if (message.constructor !== own(CLASSES, message.type) || !isJson(fields)) return null;
+    const record = recordOf(message);
+    return isDeepStrictEqual(fieldsOf(messageOf(record)), fields) ? record : null;
+  }, null);
 }
 
 /** The message of a record, whoever wrote it. */
@@ -218,7 +238,7 @@ export function messageOf(record: Uint8Array): BaseMessage {
 }
 
 export function newMessage(type: string, fields: Fields): BaseMessage {
-  const Class = CLASSES[type];
+  const Class = own(CLASSES, type);
   if (!Class) throw new TypeError(`no message is of the type ${type}`);
   return new Class(fields as never);
 }

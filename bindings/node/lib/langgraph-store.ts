@@ -16,6 +16,7 @@ import {
 import { Conflict, InvalidInput, type Snapshot, Store } from "turntree";
 import { fromJson, toJson } from "./json.js";
 import { partsOf, quote, sessionName } from "./names.js";
+import { own } from "./own.js";
 
 /** How often items are put again when others are faster. */
 const MAX_ATTEMPTS = 1000;
@@ -108,7 +109,7 @@ async function search(snapshot: Snapshot, operation: SearchOperation): Promise<S
   const found: SearchItem[] = [];
   for (const [stored, content] of await snapshot.scan("memory", prefixOf(namespacePrefix))) {
     const item = itemOf(...itemName(stored), content);
-    if (Object.entries(filter).every(([field, wanted]) => matches(item.value[field], wanted))) found.push(item);
+    if (Object.entries(filter).every(([field, wanted]) => matches(own(item.value, field), wanted))) found.push(item);
   }
   return found.slice(offset, offset + limit);
 }
@@ -126,7 +127,7 @@ function matches(value: unknown, wanted: unknown): boolean {
   const conditions = typeof wanted === "object" && wanted !== null ? Object.entries(wanted) : [];
   if (!conditions.some(([name]) => name.startsWith("$"))) return isDeepStrictEqual(value, wanted);
   return conditions.every(([name, operand]) => {
-    const holds = OPERATORS[name];
+    const holds = own(OPERATORS, name);
     if (!holds) throw new InvalidInput(`unknown operator: ${name}`);
     return holds(value, operand);
   });

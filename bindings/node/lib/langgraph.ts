@@ -41,11 +41,12 @@ import {
   losslessRecordOf,
   messageOf,
   rangesOf,
-  recordOf,
   sameStart,
+  shownRecordOf,
 } from "./langgraph-items.js";
 import { fromMsgpack } from "./msgpack.js";
 import { partsOf, quote, sessionName } from "./names.js";
+import { own } from "./own.js";
 import { Turns } from "./turns.js";
 
 export { TurntreeStore } from "./langgraph-store.js";
@@ -167,7 +168,7 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
   async #hasMetadata(record: Buffer, filter: Record<string, unknown>): Promise<boolean> {
     const { metadata } = await this.#parts(record);
     return Object.entries(filter).every(([key, value]) =>
-      isDeepStrictEqual((metadata as unknown as Record<string, unknown>)[key], value),
+      isDeepStrictEqual(own(metadata as unknown as Record<string, unknown>, key), value),
     );
   }
 
@@ -296,7 +297,7 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
       let title = `step ${metadata.step ?? "?"} (${metadata.source ?? "checkpoint"})`;
       for (const [channel, version] of Object.entries(newVersions)) {
         const key = valueKey(ns, channel, version);
-        const value = values[channel];
+        const value = own(values, channel);
         if (value === undefined) {
           change.remove(VALUES, key);
           continue;
@@ -305,7 +306,7 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
         if (ns === "" && channel === "messages") title += await this.#show(change, state);
       }
       change.put(CHECKPOINTS, checkpointKey(ns, checkpoint.id), record);
-      change.title(ns ? `${ns}: ${title}` : title);
+      change.title((ns ? `${ns}: ${title}` : title).toWellFormed());
     });
     return configOf(thread, ns, checkpoint.id);
   }
@@ -319,7 +320,7 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
     const [thread, ns, id] = [threadOf(config), nsOf(config) ?? "", getCheckpointId(config)];
     if (!id) throw new InvalidInput("the config has no checkpoint_id: writes belong to a checkpoint");
     const dumped = writes.map(async ([channel, value], at) => {
-      const idx = WRITES_IDX_MAP[channel] ?? at;
+      const idx = own(WRITES_IDX_MAP, channel) ?? at;
       const [kind, body] = await this.serde.dumpsTyped(value);
       const head = `${JSON.stringify([taskId, channel, taskPath, kind])}\n`;
       const key = `${checkpointKey(ns, id)}/${quote(taskId)}/${idx}`;
@@ -333,7 +334,7 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
         if (idx >= 0) change.putNew(WRITES, key, content);
         else change.put(WRITES, key, content);
       }
-      change.title(`writes ${channels.join(", ")}`);
+      change.title(`writes ${channels.join(", ")}`.toWellFormed());
     });
   }
 
@@ -410,14 +411,14 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
     if (same < state.shown.length) change.cut(CONVERSATION, same);
     const messages = known.objects.slice(same) as BaseMessage[];
     for (const message of messages) {
-      const role = ROLES[message.type] ?? "other";
-      change.pushMessage(role, recordOf(message), { format: "openai-chat" });
+      const role = own(ROLES, message.type) ?? "other";
+      change.pushMessage(role, shownRecordOf(message), { format: "openai-chat" });
     }
     state.shown = [...known.places];
     const last = messages.at(-1);
     if (!last) return "";
     const words = last.text.replace(/\s+/g, " ").trim().toWellFormed();
-    return `: ${ROLES[last.type] ?? last.type}: ${Array.from(words).slice(0, 60).join("")}`;
+    return `: ${own(ROLES, last.type) ?? last.type}: ${Array.from(words).slice(0, 60).join("")}`;
   }
 
   /** The places of what the conversation shows, as far as it goes along with this list. */
@@ -428,7 +429,7 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
       at < known.objects.length &&
       isDeepStrictEqual(
         JSON.parse(record.toString()),
-        JSON.parse(recordOf(known.objects[at] as BaseMessage).toString()),
+        JSON.parse(shownRecordOf(known.objects[at] as BaseMessage).toString()),
       );
     const end = records.findIndex((record, at) => !isShown(record, at));
     const same = end < 0 ? records.length : end;
@@ -538,7 +539,7 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
       const versions = checkpoint.channel_versions;
       const stored = await Promise.all(
         open.map(async (channel) => {
-          const version = versions[channel];
+          const version = own(versions, channel);
           return version !== undefined && (await snapshot.get(VALUES, valueKey(ns, channel, version)));
         }),
       );

@@ -11,12 +11,12 @@ export class PythonValue {
   ) {}
 }
 
-const MESSAGES: Record<string, string> = {
-  HumanMessage: "human",
-  AIMessage: "ai",
-  SystemMessage: "system",
-  ToolMessage: "tool",
-};
+const MESSAGES = new Map([
+  ["HumanMessage", "human"],
+  ["AIMessage", "ai"],
+  ["SystemMessage", "system"],
+  ["ToolMessage", "tool"],
+]);
 
 /** The value of these bytes. Throws a `RangeError` for what ends too early. */
 export function fromMsgpack(bytes: Uint8Array): unknown {
@@ -95,7 +95,7 @@ class Reader {
     const parts = fromMsgpack(this.#take(count));
     if (!Array.isArray(parts)) return new PythonValue("", `extension ${code}`, parts);
     const [module, name, value] = parts as [unknown, unknown, unknown];
-    const type = String(module).startsWith("langchain_core.messages.") ? MESSAGES[String(name)] : undefined;
+    const type = String(module).startsWith("langchain_core.messages.") ? MESSAGES.get(String(name)) : undefined;
     if (type && typeof value === "object" && value !== null) {
       const { type: _, ...fields } = value as Record<string, unknown>;
       const given = Object.entries(fields).filter(([, field]) => field !== null);

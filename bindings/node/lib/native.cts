@@ -24,6 +24,11 @@ export interface NativeTransaction {
   rollback(): void;
 }
 
+export interface NativeNamed<T> {
+  name: string;
+  value: T;
+}
+
 export interface NativeEntry {
   key: string;
   content: Buffer;
@@ -49,8 +54,8 @@ export interface NativeSnapshot {
   readonly parents: string[];
   readonly timeMicros: number;
   readonly author: string;
-  readonly metadata: Record<string, string>;
-  sections(): Promise<Record<string, "blob" | "list" | "map">>;
+  readonly metadata: NativeNamed<string>[];
+  sections(): Promise<NativeNamed<"blob" | "list" | "map">[]>;
   count(section: string): Promise<number>;
   get(section: string, key: string): Promise<Buffer | null>;
   read(path: string): Promise<Buffer>;

@@ -1,7 +1,5 @@
 //! A snapshot to read: entries, records, messages, and where it stands in history.
 
-use std::collections::{BTreeMap, HashMap};
-
 use napi::bindgen_prelude::Buffer;
 use napi_derive::napi;
 use turntree::local::{self, Scan};
@@ -34,6 +32,15 @@ pub struct Message {
     pub origin: Option<String>,
     /// The record, byte for byte.
     pub record: Buffer,
+}
+
+/// A name, which may be any, and so is no key of an object here: `__proto__` would be lost.
+#[napi(object, object_from_js = false)]
+pub struct Named {
+    /// The name.
+    pub name: String,
+    /// What has it.
+    pub value: String,
 }
 
 /// A path that changed, and how.
@@ -83,16 +90,19 @@ impl Snapshot {
     }
 
     #[napi(getter, catch_unwind)]
-    pub fn metadata(&self) -> BTreeMap<String, String> {
-        self.inner.commit().metadata.clone()
+    pub fn metadata(&self) -> Vec<Named> {
+        let facts = self.inner.commit().metadata.clone();
+        facts.into_iter().map(|(name, value)| Named { name, value }).collect()
     }
 
     #[napi(catch_unwind)]
-    pub fn sections(&self) -> Promise<HashMap<String, &'static str>> {
+    pub fn sections(&self) -> Promise<Vec<Named>> {
         let inner = self.inner.clone();
         promise(move || {
-            let sections = inner.sections()?;
-            Ok(sections.into_iter().map(|(name, section)| (name, section.shape.name())).collect())
+            let sections = inner.sections()?.into_iter();
+            Ok(sections
+                .map(|(name, section)| Named { name, value: section.shape.name().to_owned() })
+                .collect())
         })
     }
 

@@ -28,10 +28,12 @@ pub struct Transaction {
 impl Transaction {
     pub(crate) fn begin(
         host: Arc<Host>,
-        change: Change,
+        mut change: Change,
         branch: BranchName,
         message: String,
     ) -> Self {
+        // So that a commit of nothing tells where the branch is, too.
+        change.on(&branch);
         Self { host, change: Arc::new(Mutex::new(Some(change))), branch, message }
     }
 

@@ -34,6 +34,7 @@ mod secrets;
 mod text;
 
 pub use formats::any::{follow, import, import_from};
+pub use formats::bookkeeping::is_bookkeeping;
 pub use formats::detect::detect;
 pub use formats::frameworks::OLLM_TOKENS;
 pub use formats::frameworks::read_tree::{FoldersOf, StoredTree, read_files, read_tree};

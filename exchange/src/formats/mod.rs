@@ -28,6 +28,7 @@
 
 pub(crate) mod any;
 mod atif;
+pub(crate) mod bookkeeping;
 mod chat;
 mod claude_code;
 mod claude_code_tools;

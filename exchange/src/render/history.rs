@@ -6,11 +6,13 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use turntree::context::{Context, SOURCE, Section, Shape, changed_sections, diff_section};
+use turntree::context::{Context, Section, Shape, changed_sections, diff_section};
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{ObjectId, ObjectSource};
 use turntree::repo::{LogEntry, Repository};
 use turntree::tree::{Item, List, diff_lists};
+
+use crate::formats::bookkeeping::is_bookkeeping;
 
 /// A snapshot with what it changed.
 #[derive(Debug)]
@@ -21,7 +23,7 @@ pub(super) struct TurnChange {
     pub(super) changes: Option<Changes>,
 }
 
-/// The changes of a snapshot, without the records of an imported transcript.
+/// The changes of a snapshot, without what repeats conversations for machines.
 #[derive(Debug)]
 pub(super) struct Changes {
     /// The snapshot that they are told against; `None` for an empty context.
@@ -112,7 +114,7 @@ fn changes(
     let mut changes = Changes { base, lists: Vec::new(), entries: Vec::new() };
     let (before, after) = (before.sections(source)?, after.sections(source)?);
     for (section, old, new) in changed_sections(&before, &after) {
-        if section == SOURCE {
+        if is_bookkeeping(section) {
             continue;
         }
         let is_list = |side: &Section| side.shape == Shape::List;

@@ -8,6 +8,7 @@ use similar::{ChangeTag, TextDiff};
 use turntree::context::{FileEntry, FileMode, SectionChange, SectionDiff};
 use turntree::object::{Kind, ObjectSource};
 use turntree::tree::Item;
+use turntree_exchange::is_bookkeeping;
 
 use super::conversation::write_messages;
 use super::{columns_of, harmless, one_line, padded, size};
@@ -64,7 +65,7 @@ impl Changes<'_> {
             self.paint.paint(ADDED, format_args!("+{added}")),
             self.paint.paint(REMOVED, format_args!("-{removed}")),
         )?;
-        if section == "source" {
+        if is_bookkeeping(section) {
             return Ok(());
         }
         if section.ends_with("/messages") {
@@ -75,7 +76,7 @@ impl Changes<'_> {
 
     /// Lines of a summary for `section`.
     pub(crate) fn stat(&self, section: &str, diff: &SectionDiff) -> Result<Vec<Stat>> {
-        if section == "source" || section.ends_with("/messages") {
+        if is_bookkeeping(section) || section.ends_with("/messages") {
             let added = count(diff, |change| change.new.is_some());
             let removed = count(diff, |change| change.old.is_some());
             return Ok(vec![Stat { path: section.to_owned(), added, removed }]);

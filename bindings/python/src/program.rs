@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 /// Runs the program with these arguments, of which the script that calls is the first. Returns the exit
 /// code, with which the script ends the process at once.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "made of the list of Python for this call")]
 pub(crate) fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| turntree_cli::main_of_script(&arguments))
 }

@@ -39,6 +39,7 @@ mod links;
 mod measure;
 mod packer;
 mod parity_file;
+mod quiet;
 mod rebuild;
 mod resemblance;
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Divides objects into blocks, compresses these in parallel, and writes the frames.
 //!
-//! Blocks are compressed a few at a time; memory holds those and, for each object, some tens of
+//! Blocks are compressed a few at a time, by threads that give way to others; memory holds those and, for each object, some tens of
 //! bytes. The result depends on the draft alone, not on the number of threads.
 
 use std::collections::HashMap;
 use std::mem;
 
 use bytes::Bytes;
+use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use super::block::{Block, BlockBuilder, Form, encode_parts};
@@ -17,7 +18,7 @@ use super::layout::{
     PackHeader, encode_table, frames_checksum, ids_checksum, stored_checksum, table_checksum,
 };
 use super::resemblance::Resemblance;
-use super::{BlockCache, PackId, Parameters, chunk, links};
+use super::{BlockCache, PackId, Parameters, chunk, links, quiet};
 use crate::error::{Error, Result};
 use crate::object::{Checksum, Kind, ObjectId};
 use crate::store::format::codec::{compress_block, decompress_block};
@@ -68,6 +69,8 @@ pub(super) struct Packer<'a> {
     /// True if a link may only lead to ids that a reader knows by then: of objects in front, or
     /// gone.
     in_order: bool,
+    /// Those that compress, from the first block on.
+    threads: Option<ThreadPool>,
 }
 
 /// The frames that were written.
@@ -147,6 +150,7 @@ impl<'a> Packer<'a> {
             resemblance: HashMap::new(),
             raw_bytes: 0,
             in_order: false,
+            threads: None,
         }
     }
 
@@ -328,10 +332,15 @@ impl<'a> Packer<'a> {
         let (raw_bytes, stored_bytes, offset) = (count(raw.len()), 0, 0);
         self.blocks.push(BlockInfo { kind, first, objects, base, raw_bytes, stored_bytes, offset });
         self.queue.push(Job { number, raw, base: base_bytes });
-        if self.queue.len() >= self.parameters.jobs.min(rayon::current_num_threads()) {
+        if self.queue.len() >= self.jobs() {
             self.flush()?;
         }
         Ok(())
+    }
+
+    /// Blocks that are compressed at once.
+    fn jobs(&self) -> usize {
+        self.parameters.jobs.min(rayon::current_num_threads())
     }
 
     /// The raw bytes of a block that waits, or was written.
@@ -357,13 +366,23 @@ impl<'a> Packer<'a> {
     fn flush(&mut self) -> Result<()> {
         let effort = self.parameters.effort;
         let jobs = mem::take(&mut self.queue);
-        let compressed = jobs.par_iter().map(|job| {
-            let stored = compress_block(&job.raw, &job.base, effort);
-            let stored = stored.map_err(|source| Error::io("compress a block", source))?;
-            let checksum = stored_checksum(&stored);
-            Ok((stored, checksum))
-        });
-        let compressed: Vec<_> = compressed.collect::<Result<_>>()?;
+        if self.threads.is_none() && !jobs.is_empty() {
+            self.threads = quiet::threads(self.jobs());
+        }
+        let compress = || {
+            let compressed = jobs.par_iter().map(|job| {
+                let stored = compress_block(&job.raw, &job.base, effort);
+                let stored = stored.map_err(|source| Error::io("compress a block", source))?;
+                let checksum = stored_checksum(&stored);
+                Ok((stored, checksum))
+            });
+            compressed.collect::<Result<Vec<_>>>()
+        };
+        // Where no more threads can be started, those that are there do it.
+        let compressed = match &self.threads {
+            Some(threads) => threads.install(compress)?,
+            None => compress()?,
+        };
         for (Job { number, .. }, (stored, checksum)) in jobs.iter().zip(compressed) {
             let Some(block) = self.blocks.get_mut(*number as usize) else { continue };
             (block.offset, block.stored_bytes) = (self.offset, count(stored.len()));

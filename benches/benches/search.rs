@@ -18,8 +18,8 @@ use turntree::context::{Context, Selection, Shape};
 use turntree::maintenance::{Purpose, collect};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{
-    GrepQuery, LinePattern, PatternOptions, PickaxeMatch, PickaxeQuery, Repository, SearchFilter,
-    SearchScope,
+    GrepQuery, LinePattern, MayHold, PatternOptions, PickaxeMatch, PickaxeQuery, Repository,
+    SearchFilter, SearchScope,
 };
 use turntree::store::{Durability, Tier};
 use turntree::tree::{List, Map};
@@ -70,11 +70,13 @@ fn tip(history: &History) -> ObjectId {
 fn grep(repo: &Repository, history: &History, pattern: &str) -> usize {
     let pattern = LinePattern::new(pattern, PatternOptions::default()).expect("a pattern");
     let messages = MessageText::with_words(pattern.words(), pattern.ignores_case());
+    let may_hold = messages.test();
     let query = GrepQuery {
         pattern: &pattern,
         wanted: SearchFilter::default(),
         lines: Some(0),
         read: &|format, bytes| messages.read(format, bytes),
+        may_hold: may_hold.as_ref().map(|test| test as MayHold<'_>),
     };
     let scope = SearchScope { starts: vec![(tip(history), None)], hide: Vec::new() };
     let grep = repo.grep(&[scope], query, &|_, _| {}).expect("an answer");

@@ -16,6 +16,8 @@ use turntree_tests::sample::{Sample, open};
 use turntree_tests::sim::SimDisk;
 use turntree_tests::stamp;
 
+use crate::search_contents::expect_same;
+
 /// More operations than are kept however old they are, and a time when no older one is.
 const MANY_OPERATIONS: usize = 110;
 const LATER: i64 = 100 * 24 * 60 * 60;
@@ -138,6 +140,23 @@ fn victims(sample: &Sample) -> Vec<(String, Vec<ObjectId>)> {
         repo.operations().map(|operation| operation.unwrap().id).skip(3).step_by(9).collect();
     victims.push(("operations".to_owned(), operations));
     victims
+}
+
+#[test]
+fn a_search_that_finds_nothing_tells_what_was_given_up() {
+    let sample = Sample::new();
+    let mut told = 0;
+    for (_, ids) in victims(&sample) {
+        let disk = sample.copy();
+        lose(&disk, &ids);
+        accept(&disk);
+        let open = || Ok(open(&disk, 91));
+        for text in ["quizzical", "one", "two"] {
+            let answer = expect_same(&open, text);
+            told += usize::from(answer.is_some_and(|(found, d)| found == 0 && !d.is_empty()));
+        }
+    }
+    assert!(told > 2, "{told}");
 }
 
 #[test]

@@ -45,6 +45,7 @@ mod revision;
 mod rewind;
 mod rewind_hostile;
 mod search;
+mod search_contents;
 mod search_incomplete;
 mod stale_views;
 mod stats;

@@ -13,6 +13,8 @@ use turntree_tests::remote::{Fault, Machine, MemoryBucket, MemoryClient, ORIGIN,
 use turntree_tests::sim::Random;
 use turntree_tests::{commit_turn, stamp};
 
+use crate::search_contents::expect_same_of;
+
 const TURNS: u64 = 60;
 
 fn main_branch() -> BranchName {
@@ -220,4 +222,18 @@ fn bytes_that_are_not_those_that_were_pushed_are_refused() {
     assert_eq!(notes(&b.repo, &ids[30]).unwrap_err().kind(), ErrorKind::Corrupt);
     bucket.tamper(&key, whole);
     notes(&b.repo, &ids[30]).unwrap();
+}
+
+#[test]
+fn a_search_tells_what_is_elsewhere_whichever_way_it_goes() {
+    let bucket = MemoryBucket::new(1);
+    let ([_a, b], ids) = pushed(&bucket);
+    b.fetch("s").unwrap();
+    // Where it cannot be reached both ways name the same; where it can, both find the same.
+    bucket.choose(|call| (call.verb == Verb::Get).then_some(Fault::Refused));
+    let refused = expect_same_of(&b.repo, ids[59], "quizzical");
+    assert!(refused.is_none_or(|(_, damage)| !damage.is_empty()));
+    bucket.choose(|_| None);
+    assert!(expect_same_of(&b.repo, ids[59], "01234").is_some_and(|(found, _)| found > 0));
+    assert_eq!(expect_same_of(&b.repo, ids[59], "quizzical"), Some((0, Vec::new())));
 }

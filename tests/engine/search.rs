@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use turntree::context::Selection;
 use turntree::object::ObjectId;
 use turntree::repo::{
-    Grep, GrepQuery, LinePattern, PatternOptions, PickaxeMatch, PickaxeQuery, SearchFilter,
-    SearchScope,
+    Grep, GrepQuery, LinePattern, MayHold, PatternOptions, PickaxeMatch, PickaxeQuery,
+    SearchFilter, SearchScope,
 };
 use turntree_exchange::MessageText;
 use turntree_tests::random_history::{Content, MESSAGES, RandomHistory, steps};
@@ -35,11 +35,13 @@ fn grep<T>(
     let pattern = pattern(text);
     let messages = messages(&pattern);
     let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+    let may_hold = messages.test();
     let query = GrepQuery {
         pattern: &pattern,
         wanted: SearchFilter { paths: Selection::below(&paths), roles: Vec::new() },
         lines: Some(0),
         read: &|format, bytes| messages.read(format, bytes),
+        may_hold: may_hold.as_ref().map(|test| test as MayHold<'_>),
     };
     ask(&sandbox.repo.grep(scopes, query, &|_, _| {}).unwrap())
 }
@@ -252,6 +254,7 @@ fn words_of_a_recording_are_found_in_every_message_that_says_them() {
                 said.lock().unwrap().extend(text.clone());
                 text
             },
+            may_hold: None,
         };
         drop(sandbox.repo.grep(&scopes, query, &|_, _| {}).unwrap());
         let said = said.into_inner().unwrap();

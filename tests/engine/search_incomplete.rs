@@ -41,6 +41,7 @@ fn found(
         wanted: SearchFilter::default(),
         lines: Some(1),
         read: &|format, bytes| MessageText::default().read(format, bytes),
+        may_hold: None,
     };
     let grep = repo.grep(std::slice::from_ref(scope), query, &|_, _| {})?;
     let mut places = BTreeSet::new();

@@ -7,8 +7,8 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::context::Selection;
 use turntree::repo::{
-    Grep as Answered, GrepPlace, GrepQuery, LinePattern, PatternOptions, Repository, SearchFilter,
-    TextMatches,
+    Grep as Answered, GrepPlace, GrepQuery, LinePattern, MayHold, PatternOptions, Repository,
+    SearchFilter, TextMatches,
 };
 use turntree::{Error, ErrorKind};
 
@@ -113,6 +113,7 @@ impl Verb for Grep {
                 working.say(format!("searching: {done} of {}", count(all, "entry")));
             }
         };
+        let may_hold = messages.test();
         let query = GrepQuery {
             pattern: &pattern,
             wanted: SearchFilter {
@@ -121,6 +122,7 @@ impl Verb for Grep {
             },
             lines: (!self.count && !self.list).then_some(self.context),
             read: &|format, bytes| messages.read(format, bytes),
+            may_hold: may_hold.as_ref().map(|test| test as MayHold<'_>),
         };
         let answered = repo.grep(&scopes, query, &progress)?;
         drop(working);

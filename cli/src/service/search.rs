@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turntree::context::Selection;
-use turntree::repo::{GrepQuery, LinePattern, PatternOptions, SearchFilter};
+use turntree::repo::{GrepQuery, LinePattern, MayHold, PatternOptions, SearchFilter};
 
 use super::page::{items, limit, within};
 use super::{Effect, Request, ServiceCall};
@@ -92,6 +92,7 @@ impl Request for SearchArguments {
         let repo = call.open()?;
         let scopes = scopes(&repo, &self.revisions, self.session.as_deref(), self.all)?;
         let messages = messages_with(&pattern);
+        let may_hold = messages.test();
         let query = GrepQuery {
             pattern: &pattern,
             wanted: SearchFilter {
@@ -100,6 +101,7 @@ impl Request for SearchArguments {
             },
             lines: Some(around),
             read: &|format, bytes| messages.read(format, bytes),
+            may_hold: may_hold.as_ref().map(|test| test as MayHold<'_>),
         };
         let answered = repo.grep(&scopes, query, &|_, _| {})?;
         let total = answered.places().len() as u64;

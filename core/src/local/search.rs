@@ -47,6 +47,7 @@ impl Repo {
             wanted: SearchFilter::default(),
             lines: Some(0),
             read: &read,
+            may_hold: None,
         };
         let found = self.inner.grep(&[scope], query, &|_, _| {})?;
         let matches = found.places().iter().map(|place| {

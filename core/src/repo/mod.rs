@@ -98,9 +98,9 @@ pub use rollback::{
 };
 pub use search::{
     Blame, BlameKind, BlamedPart, Count, FindIn, Gap, Gaps, Grep, GrepPlace, GrepProgress,
-    GrepQuery, LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions,
-    Pickaxe, PickaxeMatch, PickaxeQuery, ReadMessage, Scan, ScanPart, ScanPlace, SearchFilter,
-    SearchScope, TextMatches,
+    GrepQuery, LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, MayHold,
+    PatternOptions, Pickaxe, PickaxeMatch, PickaxeQuery, ReadMessage, Scan, ScanPart, ScanPlace,
+    SearchFilter, SearchScope, TextMatches,
 };
 pub use secret_settings::{SECRET_SETTINGS_REF, SecretMode, SecretSettings};
 pub use session::{MAX_LABEL_BYTES, MAX_LABELS, MAX_TITLE_BYTES, NewestBranch, SessionLabels};

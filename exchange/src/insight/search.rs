@@ -47,13 +47,21 @@ impl MessageText {
         Self { needed: RegexBuilder::new(&expression).build().ok() }
     }
 
+    /// A test whether bytes may say one of the words, as they are or as a record of any format; none
+    /// when there are no words to look for.
+    #[must_use]
+    pub fn test(&self) -> Option<impl Fn(&[u8]) -> bool + Sync + '_> {
+        let needed = self.needed.as_ref()?;
+        Some(move |bytes: &[u8]| needed.is_match(bytes))
+    }
+
     /// Returns the text of the message in `bytes`, whose record is of `format`: thoughts, text,
     /// calls of tools with their arguments, results. Nothing when it does not say any of the
     /// words.
     #[must_use]
     pub fn read(&self, format: &str, bytes: &[u8]) -> Option<String> {
-        match &self.needed {
-            Some(needed) if !needed.is_match(bytes) => None,
+        match self.test() {
+            Some(may_say) if !may_say(bytes) => None,
             _ => Some(view(format, bytes).full_text()),
         }
     }

@@ -1,16 +1,20 @@
 //! Grep: every entry that ever was in a history, searched once.
 //!
-//! First turns are compared in a row, by what each has more often than the one before, which says
-//! which entries there were and when they appeared; then each blob is read once, front to back in
-//! the files and on all processors, and searched; then what was found is told in the order of
-//! history. In memory are the places of entries and a bounded part of the lines found; the others
-//! are read again when they are told.
+//! First, where it pays, contents say which blobs may match at all. Then turns are compared in a row, by
+//! what each has more often than the one before, which says which entries there were and when they
+//! appeared; then each blob of these is read once, front to back in the files and on all processors,
+//! and searched; then what was found is told in the order of history. In memory are the places of
+//! entries and a bounded part of the lines found; the others are read again when they are told.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::changes::{ReadMessage, TextKind, text_of};
+use bytes::Bytes;
+use rayon::prelude::*;
+
+use super::changes::{GrepProgress, ReadMessage, TextKind, text_of};
+use super::contents::{ContentQuestion, MayHold};
 use super::gaps::Gaps;
 use super::occurrences::{
     Collector, EntryKey, NameTable, Occurrences, ScopeTurn, SearchFilter, SearchScope, read_blob,
@@ -37,10 +41,9 @@ pub struct GrepQuery<'a> {
     pub lines: Option<usize>,
     /// The reader of messages.
     pub read: ReadMessage<'a>,
+    /// A test of contents that costs less than reading them, if there is one.
+    pub may_hold: Option<MayHold<'a>>,
 }
-
-/// Is told, from any thread, how many of how many blobs are searched.
-pub type GrepProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 /// An entry in which something was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,13 +103,29 @@ impl Repository {
         progress: GrepProgress<'_>,
     ) -> Result<Grep<'r>> {
         let mut collector = Collector::new(self, query.wanted.clone());
-        let (mut seen, mut all) = (Vec::new(), Vec::new());
+        let (mut seen, mut turns) = (Vec::new(), Vec::new());
         for scope in scopes {
             let hide = [&*scope.hide, &*seen].concat();
-            all.push(collector.collect(&SearchScope { hide, ..scope.clone() })?);
+            turns.push(collector.turns(&SearchScope { hide, ..scope.clone() })?);
             seen.extend(scope.starts.iter().map(|(id, _)| *id));
         }
-        let searched = search(self, &query, &all, progress);
+        let question = ContentQuestion {
+            pattern: query.pattern,
+            wanted: &query.wanted,
+            may_hold: query.may_hold,
+            turns: turns.iter().map(|turns| turns.len() as u64).sum(),
+        };
+        let candidates = question.candidates(self, progress);
+        let all: Vec<Occurrences> = match &candidates {
+            Some(candidates) if !candidates.needs_history() => Vec::new(),
+            _ => {
+                let looked_for = candidates.as_ref().map(|candidates| &candidates.ids);
+                let scopes = scopes.iter().zip(turns);
+                scopes.map(|(scope, turns)| collector.collect(scope, turns, looked_for)).collect()
+            }
+        };
+        let kept = candidates.as_ref().map(|candidates| &candidates.kept);
+        let searched = search(self, &query, &all, kept, progress);
         let mut places = Vec::new();
         for (scope, appearances) in scopes.iter().zip(&all) {
             places.extend(told(&mut collector, scope, appearances, &searched.found)?);
@@ -119,7 +138,7 @@ impl Repository {
             places,
             gaps: collector.lineage.gaps,
             damage: collector.damage.into_iter().collect(),
-            searched: (searched.blobs, searched.bytes),
+            searched: candidates.map_or(searched.searched, |candidates| candidates.searched),
         })
     }
 }
@@ -172,14 +191,14 @@ impl Grep<'_> {
 struct SearchedBlob {
     found: HashMap<ScopedPath, TextMatches>,
     damage: Vec<String>,
-    blobs: u64,
-    bytes: u64,
+    searched: (u64, u64),
 }
 
 fn search(
     repo: &Repository,
     query: &GrepQuery<'_>,
     all: &[Occurrences],
+    known: Option<&HashMap<ObjectId, Bytes>>,
     progress: GrepProgress<'_>,
 ) -> SearchedBlob {
     let entries = all.iter().flat_map(|appearances| &appearances.found);
@@ -187,43 +206,76 @@ fn search(
         entries.map(|(entry, appearance)| (entry.blob, appearance.reading.media())).collect();
     targets.sort_unstable();
     targets.dedup();
-    let blobs: Vec<&[(ObjectId, &str)]> = targets.chunk_by(|(a, _), (b, _)| a == b).collect();
+    let blobs: Vec<Targets<'_>> = targets.chunk_by(|(a, _), (b, _)| a == b).collect();
+    let content = |blob: &Targets<'_>| known.and_then(|known| known.get(&blob.first()?.0));
+    let (known, unread): (Vec<_>, Vec<_>) =
+        blobs.iter().copied().partition(|blob| content(blob).is_some());
     let ids: Vec<ObjectId> =
-        blobs.iter().filter_map(|blob| blob.first()).map(|(id, _)| *id).collect();
+        unread.iter().filter_map(|blob| blob.first()).map(|(id, _)| *id).collect();
 
-    let results = Mutex::new(SearchedBlob::default());
-    let (kept, done, read) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let searching = Searching::new(query, progress, blobs.len());
+    known.into_par_iter().for_each(|blob| {
+        let bytes = content(&blob).cloned().unwrap_or_default();
+        searching.look(blob, Ok(Object { kind: Kind::Blob, bytes }));
+    });
     repo.store().visit(&ids, &|at, object: Result<Object>| {
-        let number = done.fetch_add(1, Ordering::Relaxed) + 1;
-        progress(number, ids.len() as u64);
+        searching.look(unread.get(at).copied().unwrap_or_default(), object);
+    });
+    let mut results = searching.results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.searched = (blobs.len() as u64, searching.read.into_inner());
+    results
+}
+
+/// A blob, once for each format that it is read as.
+type Targets<'t> = &'t [(ObjectId, &'t str)];
+
+/// A search of blobs that goes on, in several threads.
+struct Searching<'a> {
+    query: &'a GrepQuery<'a>,
+    progress: GrepProgress<'a>,
+    /// Blobs to search, and how many are done.
+    blobs: u64,
+    done: AtomicU64,
+    results: Mutex<SearchedBlob>,
+    /// Bytes of lines that are kept, and of blobs that were read.
+    kept: AtomicUsize,
+    read: AtomicU64,
+}
+
+impl<'a> Searching<'a> {
+    fn new(query: &'a GrepQuery<'a>, progress: GrepProgress<'a>, blobs: usize) -> Self {
+        let (results, blobs) = (Mutex::default(), blobs as u64);
+        let (done, kept, read) = (AtomicU64::new(0), AtomicUsize::new(0), AtomicU64::new(0));
+        Self { query, progress, blobs, done, results, kept, read }
+    }
+
+    /// Searches one blob.
+    fn look(&self, targets: Targets<'_>, object: Result<Object>) {
+        (self.progress)(self.done.fetch_add(1, Ordering::Relaxed) + 1, self.blobs);
         let blob = object.and_then(|object| match object.kind {
             Kind::Blob => Ok(object.bytes),
             kind => Err(Error::corrupt("an entry of a section", "a blob", kind)),
         });
         let bytes = match blob {
             Ok(bytes) => bytes,
-            Err(error) => {
-                let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-                results.damage.push(error.to_string());
-                return;
-            }
+            Err(error) => return self.results().damage.push(error.to_string()),
         };
-        read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        for (id, media) in blobs.get(at).copied().unwrap_or_default() {
+        self.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        for (id, media) in targets {
             let text = match *media {
                 "" => Some(bytes.clone()),
-                media => (query.read)(media, &bytes).map(bytes::Bytes::from),
+                media => (self.query.read)(media, &bytes).map(Bytes::from),
             };
-            let found = text.map(|text| find(query, &text, &kept)).filter(|found| found.count > 0);
-            if let Some(found) = found {
-                let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-                results.found.insert((*id, (*media).to_owned()), found);
+            let found = text.map(|text| find(self.query, &text, &self.kept));
+            if let Some(found) = found.filter(|found| found.count > 0) {
+                self.results().found.insert((*id, (*media).to_owned()), found);
             }
         }
-    });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    (results.blobs, results.bytes) = (ids.len() as u64, read.into_inner());
-    results
+    }
+
+    fn results(&self) -> MutexGuard<'_, SearchedBlob> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Searches a text, and keeps the lines as long as there is room for them.

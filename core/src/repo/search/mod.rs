@@ -2,7 +2,8 @@
 //!
 //! All of them rest on one thing: what a turn changed is the diff between its context and those of
 //! the turns it continues, and a diff passes over what both have. So an answer costs what changed,
-//! however long the turns are alike.
+//! however long the turns are alike. A search for words through most of a store looks at the contents
+//! first, and asks for the changes only where something may match.
 //!
 //! | question | answer |
 //! |---|---|
@@ -17,6 +18,7 @@
 
 mod blame;
 mod changes;
+mod contents;
 mod gaps;
 mod grep;
 mod lines;
@@ -26,9 +28,10 @@ mod pickaxe;
 mod scan;
 
 pub use blame::{Blame, BlameKind, BlamedPart};
-pub use changes::{Count, ReadMessage};
+pub use changes::{Count, GrepProgress, ReadMessage};
+pub use contents::MayHold;
 pub use gaps::{Gap, Gaps};
-pub use grep::{Grep, GrepPlace, GrepProgress, GrepQuery};
+pub use grep::{Grep, GrepPlace, GrepQuery};
 pub use occurrences::{SearchFilter, SearchScope};
 pub use pattern::{
     LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions, TextMatches,

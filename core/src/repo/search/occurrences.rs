@@ -5,7 +5,7 @@
 //! continues. Of the turns in which it appears, the first is told; and if none of the tips has it
 //! any more, the last turn that had it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -149,16 +149,21 @@ impl<'r> Collector<'r> {
         Self { with_source: true, ..Self::new(repo, SearchFilter::default()) }
     }
 
-    /// Finds the entries that appear in a scope. Damage is noted, and the search continues.
-    pub(super) fn collect(&mut self, scope: &SearchScope) -> Result<Occurrences> {
-        let turns = self.turns(scope)?;
+    /// Finds the entries that appear in the turns of a scope: those with one of the blobs `looked_for`
+    /// and those whose blob is not here, or all without it. Damage is noted, and the search continues.
+    pub(super) fn collect(
+        &mut self,
+        scope: &SearchScope,
+        turns: Vec<ScopeTurn>,
+        looked_for: Option<&HashSet<ObjectId>>,
+    ) -> Occurrences {
         let numbers: HashMap<ObjectId, usize> =
             turns.iter().enumerate().map(|(number, turn)| (turn.id, number)).collect();
         let mut found = HashMap::new();
         for (first, turns) in (0..).step_by(TURNS_AT_ONCE).zip(turns.chunks(TURNS_AT_ONCE)) {
             let (repo, wanted, with_source) = (self.lineage.repo, &self.wanted, self.with_source);
             let in_a_row = |turns: &[ScopeTurn]| -> Vec<_> {
-                let mut comparing = SectionComparison::new(repo, wanted, with_source);
+                let mut comparing = SectionComparison::new(repo, wanted, with_source, looked_for);
                 turns.iter().map(|turn| comparing.turn(turn)).collect()
             };
             let compared: Vec<_> = turns.par_chunks(TURNS_IN_A_ROW).map(in_a_row).collect();
@@ -170,11 +175,11 @@ impl<'r> Collector<'r> {
             }
         }
         let tips = scope.starts.iter().map(|(id, _)| *id).collect();
-        Ok(Occurrences { turns, found, tips })
+        Occurrences { turns, found, tips }
     }
 
     /// The turns of a scope whose contexts are there, oldest first.
-    fn turns(&mut self, scope: &SearchScope) -> Result<Vec<ScopeTurn>> {
+    pub(super) fn turns(&mut self, scope: &SearchScope) -> Result<Vec<ScopeTurn>> {
         let repo = self.lineage.repo;
         let starts: Vec<ObjectId> = scope.starts.iter().map(|(id, _)| *id).collect();
         let mut along: HashMap<ObjectId, usize> = HashMap::new();
@@ -317,6 +322,7 @@ struct SectionComparison<'a> {
     repo: &'a Repository,
     wanted: &'a SearchFilter,
     with_source: bool,
+    looked_for: Option<&'a HashSet<ObjectId>>,
     net: MultisetDiff<'a>,
     /// The sections of contexts that were read last, by their trees.
     sections: HashMap<ObjectId, Arc<Sections>>,
@@ -325,9 +331,14 @@ struct SectionComparison<'a> {
 type Sections = BTreeMap<String, Section>;
 
 impl<'a> SectionComparison<'a> {
-    fn new(repo: &'a Repository, wanted: &'a SearchFilter, with_source: bool) -> Self {
+    fn new(
+        repo: &'a Repository,
+        wanted: &'a SearchFilter,
+        with_source: bool,
+        looked_for: Option<&'a HashSet<ObjectId>>,
+    ) -> Self {
         let (net, sections) = (MultisetDiff::new(repo.store()), HashMap::new());
-        Self { repo, wanted, with_source, net, sections }
+        Self { repo, wanted, with_source, looked_for, net, sections }
     }
 
     /// The entries that a turn added and removed, and the errors.
@@ -409,6 +420,12 @@ impl<'a> SectionComparison<'a> {
         paths.reaches(section) && !implied && (roles.is_empty() || is_conversation(section))
     }
 
+    /// What is not here is looked for too: that it cannot be read is told.
+    fn looks_for(&self, blob: &ObjectId) -> bool {
+        let is_among = |blobs: &HashSet<ObjectId>| blobs.contains(blob);
+        self.looked_for.is_none_or(is_among) || !self.repo.store().is_here(blob)
+    }
+
     fn section(
         &mut self,
         name: &str,
@@ -427,7 +444,7 @@ impl<'a> SectionComparison<'a> {
             let MultisetChanges { gone, come } = self.net(shape, before, after)?;
             for (found, gone_behind) in [(gone, behind), (come, None)] {
                 for MultisetChange { key, index, item } in found {
-                    if !is_blob(&item) {
+                    if !is_blob(&item) || !self.looks_for(&item.link.id) {
                         continue;
                     }
                     let in_list = shape == Shape::List;

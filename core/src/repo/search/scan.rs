@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::changes::GrepProgress;
 use super::gaps::Gaps;
-use super::grep::{GrepProgress, place};
+use super::grep::place;
 use super::occurrences::{Collector, EntryKey, Occurrences, SearchScope};
 use crate::context::Role;
 use crate::error::{Error, Result};
@@ -93,7 +94,8 @@ impl Repository {
         for scope in scopes {
             let hide = [&*scope.hide, &*seen].concat();
             let scope = SearchScope { hide, ..scope.clone() };
-            all.push((collector.collect(&scope)?, scope));
+            let turns = collector.turns(&scope)?;
+            all.push((collector.collect(&scope, turns, None), scope));
             seen = all.iter().flat_map(|(_, scope)| &scope.starts).map(|(id, _)| *id).collect();
         }
         let entries = all.iter().flat_map(|(found, _)| found.found.keys());

@@ -268,7 +268,7 @@ impl Frames {
     }
 
     /// The stored bytes of a block, verified.
-    fn stored(&self, number: u32, info: &BlockInfo) -> Result<Bytes> {
+    pub(super) fn stored(&self, number: u32, info: &BlockInfo) -> Result<Bytes> {
         let header = self.header(info)?.map(|(header, _)| header);
         let header = header.filter(|header| header.number == number && header.block == *info);
         let header = header.ok_or_else(|| {

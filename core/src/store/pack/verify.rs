@@ -1,5 +1,7 @@
 //! Verifies a pack to the last object, for who examines a store.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::layout::{BlockInfo, BlockKind};
@@ -57,10 +59,23 @@ impl Pack {
 
     /// The objects of a kind, by ordinal.
     pub(in crate::store) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (u32, ObjectId)> {
+        let ordinals = self.ordinals_of(kind).flatten();
+        ordinals.filter_map(|ordinal| Some((ordinal, self.id_at(ordinal)?)))
+    }
+
+    /// The ordinals of the objects of a kind, block by block.
+    pub(in crate::store) fn ordinals_of(&self, kind: Kind) -> impl Iterator<Item = Range<u32>> {
         let blocks = self.frames.blocks().map(|(_, block)| *block);
         let blocks = blocks.filter(move |block| block.kind == BlockKind::Objects(kind));
-        let ordinals = blocks.flat_map(|block| block.first..block.first + block.objects);
-        ordinals.filter_map(|ordinal| Some((ordinal, self.id_at(ordinal)?)))
+        blocks.map(|block| block.first..block.first + block.objects)
+    }
+
+    /// Returns true if the frames with objects of a kind have the bytes that were written. Unpacks
+    /// nothing.
+    pub(in crate::store) fn frames_verify(&self, kind: Kind) -> bool {
+        let blocks: Vec<_> = self.frames.blocks().map(|(number, block)| (number, *block)).collect();
+        let of_kind = blocks.par_iter().filter(|(_, b)| b.kind == BlockKind::Objects(kind));
+        of_kind.all(|(number, block)| self.frames.stored(*number, block).is_ok())
     }
 
     /// The newest operation in the pack: its sequence and id. One that cannot be read is not seen.

@@ -15,7 +15,7 @@ use crate::store::{Store, read, tombstone_error};
 const OBJECTS_FOR_THREADS: usize = 64;
 
 /// An object to read: its position among those asked for, its id, and where it lies.
-type Missing = (usize, ObjectId, ObjectPlace);
+pub(super) type Missing = (usize, ObjectId, ObjectPlace);
 
 impl Store {
     /// The bytes of the objects `ids`, which must be there and be of `kind`, in the order of `ids`.
@@ -110,7 +110,11 @@ impl Store {
     }
 
     /// Objects that lie together, each as well as it can be read.
-    fn visit_unit(&self, unit: &[Missing], visit: &(dyn Fn(usize, Result<Object>) + Sync)) {
+    pub(super) fn visit_unit(
+        &self,
+        unit: &[Missing],
+        visit: &(dyn Fn(usize, Result<Object>) + Sync),
+    ) {
         // Held while its objects are read, so that no other thread takes its room in the cache.
         let block = match unit.first() {
             Some((_, _, ObjectPlace::Packed(pack, _, first))) => {

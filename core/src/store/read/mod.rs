@@ -18,4 +18,5 @@ pub(super) mod operations;
 pub(super) mod read_guard;
 pub(super) mod refs;
 pub(super) mod scan;
+mod sweep;
 pub(super) mod view;

@@ -1,0 +1,109 @@
+//! Contents first: which blobs may hold what is searched, found without asking history.
+//!
+//! History costs what every turn changed, contents cost what there is once. So where most of a store is
+//! asked about, its blobs are looked at as they lie, and history only says when those came that may
+//! match. Where none may, and nothing that it leads to can be missing, it is not asked at all.
+//! This is the one place that decides which way a search goes; both give the same answer.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use super::changes::GrepProgress;
+use super::occurrences::SearchFilter;
+use super::pattern::LinePattern;
+use crate::object::{Kind, ObjectId};
+use crate::repo::Repository;
+
+/// Returns whether bytes may hold a match, as they are or read as a message of any format; false is
+/// certain.
+pub type MayHold<'a> = &'a (dyn Fn(&[u8]) -> bool + Sync);
+
+/// Shorter words stand in nearly every blob, so to look for them first is lost work.
+const LEAST_WORD_BYTES: usize = 3;
+
+/// Most bytes of contents that are kept from the first look to the second.
+const KEPT_BYTES: usize = 16 << 20;
+
+/// The blobs of a store that may match.
+#[derive(Debug, Default)]
+pub(super) struct Candidates {
+    /// Those that may, and those that cannot be read: history says whether they are asked about.
+    pub(super) ids: HashSet<ObjectId>,
+    /// The contents of some of them.
+    pub(super) kept: HashMap<ObjectId, Bytes>,
+    /// Set when something that history leads to may be missing, which only a walk notices.
+    is_doubtful: bool,
+    /// Blobs that were looked at, and their bytes.
+    pub(super) searched: (u64, u64),
+}
+
+/// A question that contents may answer.
+pub(super) struct ContentQuestion<'a> {
+    pub(super) pattern: &'a LinePattern,
+    pub(super) wanted: &'a SearchFilter,
+    pub(super) may_hold: Option<MayHold<'a>>,
+    /// The turns that are asked about.
+    pub(super) turns: u64,
+}
+
+impl ContentQuestion<'_> {
+    /// Looks at all contents, if that costs less than asking history.
+    pub(super) fn candidates(
+        &self,
+        repo: &Repository,
+        progress: GrepProgress<'_>,
+    ) -> Option<Candidates> {
+        let may_hold = self.may_hold.filter(|_| self.is_worth_it(repo))?;
+        let blobs = repo.store().count(Kind::Blob);
+        let (done, read, room) =
+            (AtomicU64::new(0), AtomicU64::new(0), AtomicUsize::new(KEPT_BYTES));
+        let found = Mutex::new(Candidates::default());
+        repo.store().sweep(Kind::Blob, &|id, object| {
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, blobs);
+            let content = match object {
+                Ok(object) => {
+                    read.fetch_add(object.bytes.len() as u64, Ordering::Relaxed);
+                    if !may_hold(&object.bytes) {
+                        return;
+                    }
+                    keep(&object.bytes, &room)
+                }
+                Err(_) => None,
+            };
+            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            found.ids.insert(id);
+            found.kept.extend(content.map(|content| (id, content)));
+        });
+        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found.is_doubtful = found.ids.is_empty() && !repo.store().leads_everywhere();
+        found.searched = (done.into_inner(), read.into_inner());
+        Some(found)
+    }
+
+    /// Returns true if contents are to be looked at first: everything in most turns of the store is
+    /// asked about, and for words that tell contents apart.
+    fn is_worth_it(&self, repo: &Repository) -> bool {
+        let words = self.pattern.words();
+        self.wanted.paths.is_all()
+            && !words.is_empty()
+            && words.iter().all(|word| word.len() >= LEAST_WORD_BYTES)
+            && self.turns.saturating_mul(2) >= repo.store().count(Kind::Commit)
+    }
+}
+
+impl Candidates {
+    /// Returns true if history has to be asked.
+    pub(super) fn needs_history(&self) -> bool {
+        self.is_doubtful || !self.ids.is_empty()
+    }
+}
+
+/// A copy of a content, as long as there is room: a part of a block would keep all of it in memory.
+fn keep(content: &Bytes, room: &AtomicUsize) -> Option<Bytes> {
+    let taken = room
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(content.len()));
+    taken.ok().map(|_| Bytes::copy_from_slice(content))
+}

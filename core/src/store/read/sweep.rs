@@ -1,0 +1,121 @@
+//! Sweeps: every object of a kind, file by file in the order in which they lie; and whether what leads
+//! to objects is whole, without following it.
+//!
+//! Whoever follows history reads a block as often as it is led there. A sweep unpacks each block once
+//! and needs no list of ids, so memory holds what the threads are at.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+
+use super::batch_read::Missing;
+use super::view::{ObjectPlace, OpenFiles};
+use crate::error::Result;
+use crate::object::{Kind, Object, ObjectId};
+use crate::store::pack::Pack;
+use crate::store::{FindingKind, KNOWN_LOSSES_REF, Store, read};
+
+/// Is given objects, each with its id, or why it cannot be read; from any thread.
+type GivenObject<'a> = &'a (dyn Fn(ObjectId, Result<Object>) + Sync);
+
+impl Store {
+    /// Reads every object of a kind in the files of this store and gives each to `visit`, verified, or
+    /// why it cannot be read: on all processors, in the order in which they lie. One of which writers
+    /// stored two copies may come twice. What was dropped or redacted does not come.
+    pub fn sweep(&self, kind: Kind, visit: GivenObject<'_>) {
+        let files = Arc::clone(&read(&self.view).files);
+        for (number, pack) in files.packs.iter().enumerate() {
+            let newer = files.packs.get(number + 1..).unwrap_or_default();
+            let blocks: Vec<Range<u32>> = pack.ordinals_of(kind).collect();
+            blocks.into_par_iter().for_each(|block| {
+                let ids = block.filter_map(|ordinal| Some((ordinal, pack.id_at(ordinal)?)));
+                let read_here = ids.filter(|(_, id)| !is_in_newer(&files, newer, id));
+                let place =
+                    |(ordinal, id)| (id, ObjectPlace::Packed(Arc::clone(pack), kind, ordinal));
+                self.give(read_here.map(place), visit);
+            });
+        }
+        self.sweep_journal(&files, kind, visit);
+    }
+
+    /// The objects of a kind that the files have; one that lies in two counts twice.
+    #[must_use]
+    pub fn count(&self, kind: Kind) -> u64 {
+        let view = read(&self.view);
+        let active = view.active.values().filter(|at| at.stored.kind == kind).count();
+        let sealed = view.files.sealed.iter().map(|sealed| {
+            let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
+            entries.filter(|(_, stored)| stored.kind == kind).count()
+        });
+        let packed = view.files.packs.iter().flat_map(|pack| pack.ordinals_of(kind));
+        let packed = packed.map(|block| u64::from(block.end - block.start)).sum::<u64>();
+        (active + sealed.sum::<usize>()) as u64 + packed
+    }
+
+    /// Returns true if whatever a context leads to is sure to be here and readable, contents aside: no
+    /// damage was noticed, no loss was accepted, nothing lies elsewhere, and every node is as it was
+    /// stored. Reads the frames of nodes in packs, which it does not unpack, and the nodes of the
+    /// journal.
+    #[must_use]
+    pub fn leads_everywhere(&self) -> bool {
+        let is_damage = |finding: &super::super::Finding| finding.kind == FindingKind::Damage;
+        if self.refs().value(KNOWN_LOSSES_REF).is_some()
+            || self.has_distant()
+            || self.findings().iter().any(is_damage)
+        {
+            return false;
+        }
+        let files = Arc::clone(&read(&self.view).files);
+        if !files.packs.iter().all(|pack| pack.frames_verify(Kind::Node)) {
+            return false;
+        }
+        let is_whole = AtomicBool::new(true);
+        self.sweep_journal(&files, Kind::Node, &|_, node| {
+            is_whole.fetch_and(node.is_ok(), Ordering::Relaxed);
+        });
+        is_whole.into_inner()
+    }
+
+    fn sweep_journal(&self, files: &OpenFiles, kind: Kind, visit: GivenObject<'_>) {
+        for (number, sealed) in files.sealed.iter().enumerate() {
+            let newer = files.sealed.get(number + 1..).unwrap_or_default();
+            let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
+            let wanted = entries.filter(|(_, stored)| stored.kind == kind);
+            let read_here = wanted.filter(|(id, _)| newer.iter().all(|s| s.find(id).is_none()));
+            let place = |(id, stored)| (id, ObjectPlace::Sealed(Arc::clone(sealed), stored));
+            self.give_sorted(read_here.map(place).collect(), visit);
+        }
+        let active: Vec<_> = {
+            let view = read(&self.view);
+            let wanted = view.active.iter().filter(|(_, at)| at.stored.kind == kind);
+            wanted.map(|(id, at)| (*id, ObjectPlace::Active(at.clone()))).collect()
+        };
+        self.give_sorted(active, visit);
+    }
+
+    /// Gives objects of segments, unit by unit.
+    fn give_sorted(&self, mut places: Vec<(ObjectId, ObjectPlace)>, visit: GivenObject<'_>) {
+        places.sort_unstable_by_key(|(_, place)| place.position());
+        let units: Vec<_> = places.chunk_by(|(_, a), (_, b)| a.unit() == b.unit()).collect();
+        units.into_par_iter().for_each(|unit| self.give(unit.iter().cloned(), visit));
+    }
+
+    /// Gives objects that lie together.
+    fn give(&self, places: impl Iterator<Item = (ObjectId, ObjectPlace)>, visit: GivenObject<'_>) {
+        let unit: Vec<Missing> =
+            places.enumerate().map(|(at, (id, place))| (at, id, place)).collect();
+        self.visit_unit(&unit, &|at, object| {
+            if let Some((_, id, _)) = unit.get(at) {
+                visit(*id, object);
+            }
+        });
+    }
+}
+
+/// Returns true if an object of a pack is read from a newer file, or was taken out by one.
+fn is_in_newer(files: &OpenFiles, newer: &[Arc<Pack>], id: &ObjectId) -> bool {
+    files.sealed.iter().any(|sealed| sealed.find(id).is_some())
+        || newer.iter().any(|pack| pack.find(id).is_some())
+}

@@ -1,0 +1,284 @@
+//! A search that looks at contents first tells what one through history tells, whatever the store is
+//! made of and whatever is wrong with it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use turntree::Error;
+use turntree::maintenance::{Pattern, Policy, Purpose, Scope, collect, redact, set_policy};
+use turntree::object::{Kind, ObjectId};
+use turntree::repo::{
+    BranchName, Gaps, GrepPlace, GrepQuery, LinePattern, MayHold, PatternOptions, Repository,
+    SearchFilter, SearchScope, TextMatches,
+};
+use turntree::store::{OpenOptions, RealIo, StoreKey, Tier};
+use turntree_exchange::MessageText;
+use turntree_tests::random_history::{RandomHistory, steps};
+use turntree_tests::sample::{Sample, open};
+use turntree_tests::{Sandbox, claude_code, commit_note, stamp};
+
+/// Words that stand in some of the samples, in part, and one that stands in none.
+const TEXTS: [&str; 6] = ["alpha", "beta", "été", "one", "part_1", "quizzical"];
+
+/// What a search tells.
+#[derive(Debug, PartialEq)]
+struct Told {
+    places: Vec<(GrepPlace, Result<TextMatches, String>)>,
+    gaps: Gaps,
+    damage: Vec<String>,
+}
+
+/// All that is told of a text, and the blobs that were looked at.
+fn told(
+    repo: &Repository,
+    scopes: &[SearchScope],
+    (text, ignore_case): (&str, bool),
+    contents_first: bool,
+) -> turntree::Result<(Told, u64)> {
+    let options = PatternOptions { ignore_case, ..PatternOptions::default() };
+    let pattern = LinePattern::new(text, options)?;
+    let messages = MessageText::with_words(pattern.words(), pattern.ignores_case());
+    let may_hold = messages.test();
+    let query = GrepQuery {
+        pattern: &pattern,
+        wanted: SearchFilter::default(),
+        lines: Some(1),
+        read: &|format, bytes| messages.read(format, bytes),
+        may_hold: may_hold.as_ref().map(|test| test as MayHold<'_>).filter(|_| contents_first),
+    };
+    let grep = repo.grep(scopes, query, &|_, _| {})?;
+    let found = |place: &GrepPlace| grep.found(place).map_err(|error| error.to_string());
+    let places = grep.places().iter().map(|place| (place.clone(), found(place))).collect();
+    let told = Told { places, gaps: grep.gaps().clone(), damage: grep.damage().to_vec() };
+    Ok((told, grep.searched().0))
+}
+
+/// Searches both ways, each in a store that was just opened, and expects one answer: how much is found
+/// and what is damaged, if it is an answer.
+pub(crate) fn expect_same(
+    open: &dyn Fn() -> turntree::Result<Repository>,
+    text: &str,
+) -> Option<(usize, Vec<String>)> {
+    let ask = |contents_first| {
+        let repo = open()?;
+        let starts = repo.branches().into_iter().map(|(name, tip)| (tip, Some(name))).collect();
+        let scope = SearchScope { starts, hide: Vec::new() };
+        told(&repo, &[scope], (text, false), contents_first).map(|(told, _)| told)
+    };
+    same(ask(true), ask(false))
+}
+
+/// The same of a history in a store that is open.
+pub(crate) fn expect_same_of(
+    repo: &Repository,
+    tip: ObjectId,
+    text: &str,
+) -> Option<(usize, Vec<String>)> {
+    let scopes = [SearchScope { starts: vec![(tip, None)], hide: Vec::new() }];
+    let ask = |first| told(repo, &scopes, (text, false), first).map(|(told, _)| told);
+    same(ask(true), ask(false))
+}
+
+fn same(
+    first: turntree::Result<Told>,
+    by_history: turntree::Result<Told>,
+) -> Option<(usize, Vec<String>)> {
+    let say = |error: Error| (error.kind(), error.to_string());
+    let (first, by_history) = (first.map_err(say), by_history.map_err(say));
+    assert_eq!(first, by_history);
+    first.ok().map(|told| (told.places.len(), told.damage))
+}
+
+fn branch_scopes(repo: &Repository) -> Vec<SearchScope> {
+    let branches = repo.branches().into_iter();
+    let scope = |(name, tip)| SearchScope { starts: vec![(tip, Some(name))], hide: Vec::new() };
+    branches.map(scope).collect()
+}
+
+/// What becomes of a random history before it is searched.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Journal,
+    Packed(Tier),
+    Expired,
+    Redacted,
+    Encrypted,
+}
+
+fn befall(repo: &Repository, fate: Fate) {
+    let run = |purpose, second| drop(collect(repo, purpose, &stamp(second), &mut |_| {}).unwrap());
+    match fate {
+        Fate::Journal => {}
+        Fate::Packed(tier) => run(Purpose::Repack(tier), 90),
+        Fate::Expired => {
+            let policy = Policy { keep_last: Some(2), strict: true, ..Policy::default() };
+            let mut change = repo.begin();
+            set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
+            change.commit(&stamp(80), "a policy").unwrap();
+            run(Purpose::GcNow, 90);
+        }
+        Fate::Redacted => {
+            redact(repo, &Pattern::literal("beta", "[gone]").unwrap(), &stamp(85)).unwrap();
+        }
+        Fate::Encrypted => {
+            repo.store().change_encryption(Some(StoreKey::new([3; 32])), [9; 16]).unwrap();
+        }
+    }
+}
+
+fn reopened(sandbox: &Sandbox, fate: Fate, seed: u8) -> Repository {
+    let keys = matches!(fate, Fate::Encrypted).then(|| StoreKey::new([3; 32]).into());
+    let options = OpenOptions { keys, ..OpenOptions::new([seed; 16]) };
+    Repository::open(Arc::new(RealIo), &sandbox.store(), options).unwrap()
+}
+
+turntree_properties::properties! {
+    cases = 48;
+
+    #[test]
+    fn random_histories_tell_the_same_both_ways(
+        steps in steps(),
+        later_words in prop::collection::vec(0..12_usize, 0..4),
+        fate in prop::sample::select(&[
+            Fate::Journal, Fate::Packed(Tier::Hot), Fate::Packed(Tier::Archive), Fate::Expired,
+            Fate::Redacted, Fate::Encrypted,
+        ][..]),
+        ignore_case: bool,
+        hide: bool,
+    ) {
+        let history = RandomHistory::new(&steps);
+        befall(&history.sandbox.repo, fate);
+        // Some of it is packed then, and some is not.
+        let later = reopened(&history.sandbox, fate, 7);
+        for (number, word) in (0..).zip(later_words) {
+            let session = ["s", "other"][word % 2];
+            let text = format!("{} {number}", TEXTS[word % TEXTS.len()]);
+            let branch = BranchName::main(session).unwrap();
+            commit_note(&later, &branch, ("later", &text), &stamp(95 + number));
+        }
+        drop(later);
+        let repo = reopened(&history.sandbox, fate, 8);
+        let mut scopes = branch_scopes(&repo);
+        if let (true, Some((hidden, _))) = (hide, scopes[0].starts.first().cloned()) {
+            scopes.iter_mut().skip(1).for_each(|scope| scope.hide.push(hidden));
+        }
+        for text in TEXTS {
+            let ask = |first| told(&repo, &scopes, (text, ignore_case), first).unwrap().0;
+            prop_assert_eq!(ask(true), ask(false), "{} after {:?}", text, fate);
+        }
+    }
+}
+
+#[test]
+fn expired_redacted_and_sealed_parts_of_a_store_make_no_difference() {
+    for sample in [Sample::new(), Sample::small(3)] {
+        let there = sample.copy();
+        for text in TEXTS {
+            expect_same(&|| Ok(open(&there, 60)), text);
+        }
+        assert!(expect_same(&|| Ok(open(&there, 60)), "one").is_some_and(|(found, _)| found > 0));
+    }
+}
+
+#[test]
+fn every_content_is_looked_at_once_and_nothing_else_where_nothing_matches() {
+    let sandbox = Sandbox::new();
+    sandbox.import("s", claude_code(60).as_bytes()).unwrap();
+    let stray = BranchName::main("stray").unwrap();
+    commit_note(&sandbox.repo, &stray, ("b", "a stray note"), &stamp(9));
+    let blobs = |repo: &Repository| repo.store().count(Kind::Blob);
+    for packed in [false, true] {
+        if packed {
+            befall(&sandbox.repo, Fate::Packed(Tier::Compacted));
+        }
+        let repo = sandbox.reopened();
+        let mut scopes = branch_scopes(&repo);
+        scopes.truncate(1);
+        let looked_at = |text, first| told(&repo, &scopes, (text, false), first).unwrap().1;
+        assert_eq!(looked_at("quizzical", true), blobs(&repo), "the stray too");
+        assert!(looked_at("quizzical", false) < blobs(&repo), "it is not asked about");
+        // What stands everywhere, and what does not tell contents apart, is asked of history.
+        assert!(looked_at("_", true) < blobs(&repo));
+        assert!(looked_at("[a-z]+", true) < blobs(&repo));
+    }
+    // One session of several is asked of history.
+    for session in ["other", "third"] {
+        sandbox.import(session, claude_code(60).as_bytes()).unwrap();
+    }
+    let repo = sandbox.reopened();
+    let mut scopes = branch_scopes(&repo);
+    scopes.truncate(1);
+    let (_, looked_at) = told(&repo, &scopes, ("quizzical", false), true).unwrap();
+    assert!(looked_at < blobs(&repo));
+}
+
+#[test]
+fn damage_anywhere_is_told_the_same_both_ways() {
+    for tier in [None, Some(Tier::Hot), Some(Tier::Compacted)] {
+        let sandbox = Sandbox::new();
+        sandbox.import("s", claude_code(200).as_bytes()).unwrap();
+        // Behind it, so that it is damage and no torn end.
+        let main = BranchName::main("s").unwrap();
+        commit_note(&sandbox.repo, &main, ("a", "note"), &stamp(2));
+        let folder = match tier {
+            None => sandbox.store().join("journal"),
+            Some(tier) => {
+                befall(&sandbox.repo, Fate::Packed(tier));
+                sandbox.store().join("packs")
+            }
+        };
+        let files = largest_file(&folder);
+        let bytes = fs::read(&files).unwrap();
+        let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        let (mut damaged, mut silent) = (0, 0);
+        for at in (100..used).step_by(used / 50) {
+            let mut changed = bytes.clone();
+            changed[at] ^= 0x55;
+            fs::write(&files, changed).unwrap();
+            let open =
+                || Repository::open(Arc::new(RealIo), &sandbox.store(), OpenOptions::new([9; 16]));
+            for text in ["quizzical", "part_1"] {
+                let Some((found, damage)) = expect_same(&open, text) else { continue };
+                damaged += usize::from(!damage.is_empty());
+                silent += usize::from(!damage.is_empty() && found == 0);
+            }
+        }
+        assert!(damaged > 5 && silent > 2, "{tier:?}: {damaged}, {silent} where nothing matches");
+    }
+}
+
+/// The largest file of a folder.
+fn largest_file(folder: &Path) -> std::path::PathBuf {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap()
+}
+
+#[test]
+fn what_cannot_be_read_among_contents_that_nobody_asks_about_is_not_told() {
+    let sandbox = Sandbox::new();
+    let main = BranchName::main("s").unwrap();
+    let stray = BranchName::main("stray").unwrap();
+    for second in 0..6 {
+        if second == 3 {
+            commit_note(&sandbox.repo, &stray, ("b", "a stray note"), &stamp(9));
+        }
+        commit_note(&sandbox.repo, &main, ("a", &format!("alpha {second}")), &stamp(second));
+    }
+    let segment = largest_file(&sandbox.store().join("journal"));
+    let bytes = fs::read(&segment).unwrap();
+    let at = bytes.windows(12).position(|part| part == b"a stray note").unwrap();
+    let mut changed = bytes.clone();
+    changed[at] ^= 1;
+    fs::write(&segment, changed).unwrap();
+    let repo = Repository::open(Arc::new(RealIo), &sandbox.store(), OpenOptions::new([9; 16]));
+    let repo = repo.unwrap();
+    let tip = repo.tip(&main).unwrap();
+    let scopes = [SearchScope { starts: vec![(tip, None)], hide: Vec::new() }];
+    let (found, looked_at) = told(&repo, &scopes, ("alpha", false), true).unwrap();
+    assert_eq!((found.places.len(), found.damage, looked_at), (6, Vec::new(), 7));
+    let found: BTreeSet<u64> = found.places.iter().map(|(place, _)| place.turn).collect();
+    assert_eq!(found.len(), 6);
+}

@@ -26,6 +26,7 @@ pub mod opencode;
 mod pack;
 mod payloads;
 mod refs;
+mod remote;
 mod repo;
 #[cfg(feature = "program")]
 mod requests;
@@ -47,6 +48,7 @@ pub use opencode::opencode_database;
 pub use pack::{mended_pack, pack};
 pub use payloads::{context_chef, offload, vfs_uri};
 pub use refs::{patterns, refs};
+pub use remote::remote_frames;
 pub use repo::revision;
 #[cfg(feature = "program")]
 pub use requests::requests;
@@ -80,6 +82,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "refs", run: refs },
     Target { name: "patterns", run: patterns },
     Target { name: "policies", run: policies },
+    Target { name: "remote_frames", run: remote_frames },
     Target { name: "revision", run: revision },
     Target { name: "transcript", run: transcript },
     Target { name: "swarm_snapshot", run: swarm_snapshot },

@@ -100,6 +100,11 @@ fn policies_are_accepted_in_one_form_only() {
 }
 
 #[test]
+fn any_frames_are_answered_or_refused() {
+    replay("remote_frames", 3000);
+}
+
+#[test]
 fn any_revision_is_answered() {
     replay("revision", 5000);
 }

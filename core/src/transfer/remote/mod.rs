@@ -27,6 +27,7 @@ mod hex;
 mod known;
 mod lazy;
 mod line;
+mod pipe;
 mod push;
 
 use std::fmt;
@@ -44,6 +45,10 @@ pub use head::{Head, PushedBundle, PushedIndex, RemoteId, Root};
 pub use hex::Hex;
 pub use lazy::RemoteRanges;
 pub use line::Line;
+pub use pipe::{
+    Answer, Frame, GREETING, MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, Pipe, PipeBucket, Request,
+    refuse, serve,
+};
 pub use push::{DeletedSession, PushOptions, Pushed, PushedBranch};
 
 use self::head::MAX_HEAD_BYTES;

@@ -1,0 +1,276 @@
+//! The end of a pipe that asks: a bucket whose objects are on another machine.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+
+use super::GREETING;
+use super::frame::{Answer, Frame, MAX_PAYLOAD_BYTES, Request, page};
+use crate::error::{Error, ErrorKind, Result};
+use crate::store::ReadAt;
+use crate::transfer::remote::bucket::{Bucket, Got, Key, Page, Put, Version};
+
+/// Most bytes that are read while the greeting is waited for.
+const MAX_GREETING_BYTES: u64 = 4096;
+
+/// Keys that are deleted at once.
+const KEYS_AT_ONCE: usize = 1000;
+
+/// Most characters of what the other end says that are told.
+const MAX_SAID: usize = 500;
+
+/// Both directions of a connection. Dropping it ends it.
+pub struct Pipe {
+    /// What the server says.
+    pub input: Box<dyn Read + Send>,
+    /// What it is told.
+    pub output: Box<dyn Write + Send>,
+    /// Ends with the connection, as a process does.
+    pub guard: Box<dyn Send>,
+}
+
+impl fmt::Debug for Pipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pipe")
+    }
+}
+
+/// A bucket behind a pipe. The connection is made when it is needed, and made again after it was lost.
+pub struct PipeBucket {
+    connect: Box<dyn Fn() -> Result<Pipe> + Send + Sync>,
+    open: Mutex<Option<Connection>>,
+}
+
+impl fmt::Debug for PipeBucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PipeBucket")
+    }
+}
+
+/// A connection whose server has said who it is.
+struct Connection {
+    input: BufReader<Box<dyn Read + Send>>,
+    output: Box<dyn Write + Send>,
+    _guard: Box<dyn Send>,
+}
+
+impl PipeBucket {
+    /// A bucket that is reached so.
+    #[must_use]
+    pub fn new(connect: impl Fn() -> Result<Pipe> + Send + Sync + 'static) -> Self {
+        Self { connect: Box::new(connect), open: Mutex::new(None) }
+    }
+
+    /// Asks something that has one answer.
+    fn ask(&self, request: &Frame<Request>) -> Result<Frame<Answer>> {
+        self.converse(&mut |connection| {
+            request.write(&mut connection.output)?;
+            connection.answer()
+        })
+    }
+
+    /// Sends and reads; a connection on which anything went wrong is not used again.
+    fn converse(
+        &self,
+        work: &mut dyn FnMut(&mut Connection) -> Result<Frame<Answer>>,
+    ) -> Result<Frame<Answer>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connection = match open.take() {
+            Some(connection) => connection,
+            None => Connection::greeted((self.connect)()?)?,
+        };
+        let answer = work(&mut connection)?;
+        *open = Some(connection);
+        match answer.header {
+            Answer::Failed { kind, message } => Err(told(&kind, &message)),
+            _ => Ok(answer),
+        }
+    }
+
+    fn put(&self, header: Request, bytes: Bytes) -> Result<Put> {
+        match self.ask(&Frame { header, payload: bytes }) {
+            Ok(Frame { header: Answer::Done { version }, .. }) => Ok(Put::Done(Version(version))),
+            Ok(Frame { header: Answer::Lost {}, .. }) => Ok(Put::Lost),
+            Ok(Frame { header: Answer::Unknown {}, .. }) => Ok(Put::Unknown),
+            Ok(_) => Err(unexpected()),
+            // The connection ended with the question on its way.
+            Err(error) if is_cut(&error) => Ok(Put::Unknown),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A range that one frame holds.
+    fn get_piece(
+        &self,
+        key: &Key,
+        range: Option<Range<u64>>,
+        unless: Option<&Version>,
+    ) -> Result<Got> {
+        let most = range.as_ref().map(|range| range.end.saturating_sub(range.start));
+        let (key, unless) = (key.to_string(), unless.map(|version| version.0.clone()));
+        let answer = self.ask(&Frame::plain(Request::Get { key, range, unless }))?;
+        match answer.header {
+            Answer::Missing {} => Ok(Got::Missing),
+            Answer::Same {} => Ok(Got::Same),
+            Answer::Bytes { version, size } => {
+                let bytes = answer.payload;
+                if most.is_some_and(|most| bytes.len() as u64 > most) {
+                    return Err(unexpected());
+                }
+                Ok(Got::Bytes { bytes, version: Version(version), size })
+            }
+            _ => Err(unexpected()),
+        }
+    }
+}
+
+impl Bucket for PipeBucket {
+    fn get(&self, key: &Key, range: Option<Range<u64>>, unless: Option<&Version>) -> Result<Got> {
+        let most = u64::from(MAX_PAYLOAD_BYTES);
+        let Range { start, end } = range.unwrap_or(0..u64::MAX);
+        let first = start..end.min(start.saturating_add(most));
+        let (bytes, version, size) = match self.get_piece(key, Some(first), unless)? {
+            Got::Bytes { bytes, version, size } => (bytes, version, size),
+            other => return Ok(other),
+        };
+        let end = end.min(size);
+        if start.saturating_add(bytes.len() as u64) >= end || bytes.is_empty() {
+            return Ok(Got::Bytes { bytes, version, size });
+        }
+        let mut whole = BytesMut::from(bytes);
+        loop {
+            let at = start.saturating_add(whole.len() as u64);
+            if at >= end {
+                return Ok(Got::Bytes { bytes: whole.freeze(), version, size });
+            }
+            let piece = at..end.min(at.saturating_add(most));
+            match self.get_piece(key, Some(piece), None)? {
+                Got::Bytes { bytes, version: again, .. }
+                    if again == version && !bytes.is_empty() =>
+                {
+                    whole.extend_from_slice(&bytes);
+                }
+                _ => {
+                    let message = format!("{key} changed while it was read");
+                    return Err(Error::new(ErrorKind::Io, message));
+                }
+            }
+        }
+    }
+
+    fn put_new(&self, key: &Key, bytes: Bytes) -> Result<Put> {
+        self.put(Request::PutNew { key: key.to_string() }, bytes)
+    }
+
+    fn put_over(&self, key: &Key, bytes: Bytes, seen: &Version) -> Result<Put> {
+        self.put(Request::PutOver { key: key.to_string(), seen: seen.0.clone() }, bytes)
+    }
+
+    fn upload(&self, key: &Key, from: &dyn ReadAt) -> Result<()> {
+        let failed = |error| Error::io("read what is uploaded", error);
+        let size = from.size().map_err(failed)?;
+        let answer = self.converse(&mut |connection| {
+            let upload = Request::Upload { key: key.to_string(), bytes: size };
+            Frame::plain(upload).write(&mut connection.output)?;
+            let mut at = 0;
+            while at < size {
+                let length = (size - at).min(MAX_PAYLOAD_BYTES.into());
+                let mut part = vec![0; usize::try_from(length).unwrap_or_default()];
+                let read = from.read_at(&mut part, at).map_err(failed)?;
+                if read == 0 {
+                    return Err(failed(std::io::ErrorKind::UnexpectedEof.into()));
+                }
+                part.truncate(read);
+                at += read as u64;
+                let part = Frame { header: Request::Part {}, payload: part.into() };
+                part.write(&mut connection.output)?;
+            }
+            connection.answer()
+        })?;
+        expect_ok(&answer.header)
+    }
+
+    fn list(&self, prefix: &str, after: Option<&Key>) -> Result<Page> {
+        let (prefix, after) = (prefix.to_owned(), after.map(Key::to_string));
+        match self.ask(&Frame::plain(Request::List { prefix, after }))?.header {
+            Answer::Page { objects, has_more } => page(objects, has_more),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn delete(&self, keys: &[Key]) -> Result<()> {
+        keys.chunks(KEYS_AT_ONCE).try_for_each(|keys| {
+            let keys = keys.iter().map(Key::to_string).collect();
+            expect_ok(&self.ask(&Frame::plain(Request::Delete { keys }))?.header)
+        })
+    }
+}
+
+impl Connection {
+    /// Waits for the greeting of a server.
+    fn greeted(pipe: Pipe) -> Result<Self> {
+        let Pipe { input, output, guard } = pipe;
+        let mut input = BufReader::new(input);
+        let mut line = Vec::new();
+        let read = input.by_ref().take(MAX_GREETING_BYTES).read_until(b'\n', &mut line);
+        read.map_err(|error| Error::io("wait for the other side of the remote", error))?;
+        if line.strip_suffix(b"\n") == Some(GREETING.as_bytes()) {
+            return Ok(Self { input, output, _guard: guard });
+        }
+        let said = shown(&String::from_utf8_lossy(&line));
+        let message = if said.is_empty() {
+            "the other side of the remote ended before it said who it is".to_owned()
+        } else {
+            format!(
+                "the other side of the remote begins with {said:?}: expected {GREETING:?} alone"
+            )
+        };
+        Err(Error::new(ErrorKind::Io, message))
+    }
+
+    fn answer(&mut self) -> Result<Frame<Answer>> {
+        let answer = Frame::read(&mut self.input)?;
+        answer.ok_or_else(|| {
+            Error::io("wait for an answer", std::io::ErrorKind::UnexpectedEof.into())
+        })
+    }
+}
+
+/// True when a connection ended, which says nothing of what was asked.
+fn is_cut(error: &Error) -> bool {
+    use std::error::Error as _;
+    error.kind() == ErrorKind::Io
+        && error.source().is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
+}
+
+fn expect_ok(answer: &Answer) -> Result<()> {
+    match answer {
+        Answer::Ok {} => Ok(()),
+        _ => Err(unexpected()),
+    }
+}
+
+fn unexpected() -> Error {
+    Error::corrupt("the other side of the remote", "an answer to what was asked", "another one")
+}
+
+/// The error that the other side tells of.
+fn told(kind: &str, message: &str) -> Error {
+    let kinds = [
+        ErrorKind::NotFound,
+        ErrorKind::Locked,
+        ErrorKind::Unsupported,
+        ErrorKind::LimitExceeded,
+        ErrorKind::InvalidInput,
+    ];
+    let kind = kinds.into_iter().find(|known| known.name() == kind).unwrap_or(ErrorKind::Io);
+    Error::new(kind, format!("the other side of the remote: {}", shown(message)))
+}
+
+/// What the other side says, for a terminal.
+fn shown(text: &str) -> String {
+    text.trim().chars().filter(|c| !c.is_control()).take(MAX_SAID).collect()
+}

@@ -1,0 +1,346 @@
+//! An object server of our own: S3 on loopback, with real conditions, a counter, and trouble by plan.
+//!
+//! Whoever holds it decides about every request by its number, never by time: it may be refused, lost,
+//! answered by something else, or be the last thing that a client does.
+
+mod http;
+mod s3;
+
+use std::collections::BTreeMap;
+use std::io::{self, BufReader};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use self::http::{Answered, Asked};
+use self::s3::Storage;
+use super::fault::Requests;
+
+/// The key that it takes; whoever signs with another one is refused.
+pub const KEY_ID: &str = "AKIATURNTREETESTS";
+
+/// The bucket that it has.
+pub const BUCKET: &str = "agents";
+
+/// How long it waits to hear whom to kill.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A request, for who decides about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// How many there were, this one included.
+    pub number: u64,
+    /// Its method.
+    pub method: String,
+    /// The key; empty for what asks of the bucket.
+    pub key: String,
+    /// True if it is a write with a condition.
+    pub is_conditional: bool,
+}
+
+/// What becomes of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nothing is done, and the answer has this status and code.
+    Refused(u16, &'static str),
+    /// Nothing is done, and the connection ends.
+    RequestLost,
+    /// It is done, and the connection ends without an answer.
+    AnswerLost,
+    /// It is done, and done again: the second answer comes back.
+    SentTwice,
+    /// The client is killed before it is done.
+    KilledBefore,
+    /// The client is killed after it was done, before it hears of it.
+    KilledAfter,
+    /// The client is interrupted after it was done, and hears of it.
+    Interrupted,
+    /// It is done, and the answer is this page.
+    Page(&'static str),
+    /// Nothing is done, and the client is sent elsewhere.
+    Redirected(&'static str),
+    /// The answer has so many bytes more, or less, than it says.
+    Length(i64),
+    /// The answer never ends.
+    Endless,
+}
+
+type Plan = Box<dyn FnMut(&Request) -> Option<Trouble> + Send>;
+
+/// A server; it ends with its last handle.
+pub struct ObjectServer(Arc<Shared>);
+
+struct Shared {
+    address: SocketAddr,
+    state: Mutex<State>,
+    victim: Mutex<Option<u32>>,
+    has_victim: Condvar,
+    is_over: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    storage: Storage,
+    requests: Requests,
+    number: u64,
+    plan: Option<Plan>,
+}
+
+/// The objects of a server at a moment.
+#[derive(Debug, Clone)]
+pub struct SavedObjects(BTreeMap<String, Vec<u8>>);
+
+impl ObjectServer {
+    /// Starts one.
+    ///
+    /// # Panics
+    /// When loopback has no port.
+    #[must_use]
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut state = State::default();
+        state.storage.buckets.insert(BUCKET.to_owned());
+        let shared = Arc::new(Shared {
+            address: listener.local_addr().expect("an address"),
+            state: Mutex::new(state),
+            victim: Mutex::new(None),
+            has_victim: Condvar::new(),
+            is_over: AtomicBool::new(false),
+        });
+        let server = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                if server.is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let (Ok(connection), server) = (connection, Arc::clone(&server)) else { continue };
+                // What breaks off is what tests ask for.
+                std::thread::spawn(move || drop(server.converse(&connection)));
+            }
+        });
+        Self(shared)
+    }
+
+    /// The URL of a remote in its bucket.
+    #[must_use]
+    pub fn url(&self, prefix: &str) -> String {
+        format!("s3://{BUCKET}/{prefix}?region=test-1&endpoint={}", self.endpoint())
+    }
+
+    /// Where it answers.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.0.address)
+    }
+
+    /// What clients need in their environment.
+    #[must_use]
+    pub fn environment(&self) -> [(&'static str, String); 2] {
+        [("AWS_ACCESS_KEY_ID", KEY_ID.to_owned()), ("AWS_SECRET_ACCESS_KEY", "of tests".to_owned())]
+    }
+
+    /// Decides about requests from now on.
+    pub fn plan(&self, plan: impl FnMut(&Request) -> Option<Trouble> + Send + 'static) {
+        self.0.state().plan = Some(Box::new(plan));
+    }
+
+    /// Ends all trouble.
+    pub fn calm(&self) {
+        self.0.state().plan = None;
+        *self.0.victim.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Says which process is killed when the plan says so.
+    pub fn aim(&self, process: u32) {
+        *self.0.victim.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+        self.0.has_victim.notify_all();
+    }
+
+    /// Requests that came in.
+    #[must_use]
+    pub fn requests(&self) -> Requests {
+        self.0.state().requests
+    }
+
+    /// Looks at conditions of writes, or does not.
+    pub fn ignore_conditions(&self, ignores: bool) {
+        self.0.state().storage.ignores_conditions = ignores;
+    }
+
+    /// The objects by their keys.
+    #[must_use]
+    pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
+        let root = format!("{BUCKET}/");
+        let all = self.0.state().storage.objects.clone().into_iter();
+        all.filter_map(|(path, bytes)| Some((path.strip_prefix(&root)?.to_owned(), bytes)))
+            .collect()
+    }
+
+    /// Puts an object there, whatever its key, or takes it away.
+    pub fn set(&self, key: &str, bytes: Option<&[u8]>) {
+        let (path, mut state) = (format!("{BUCKET}/{key}"), self.0.state());
+        match bytes {
+            Some(bytes) => drop(state.storage.objects.insert(path, bytes.to_vec())),
+            None => drop(state.storage.objects.remove(&path)),
+        }
+    }
+
+    /// Remembers every object.
+    #[must_use]
+    pub fn save(&self) -> SavedObjects {
+        SavedObjects(self.0.state().storage.objects.clone())
+    }
+
+    /// Goes back to what was remembered.
+    pub fn restore(&self, saved: &SavedObjects) {
+        self.0.state().storage.objects.clone_from(&saved.0);
+    }
+}
+
+impl Drop for ObjectServer {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+        drop(TcpStream::connect(self.0.address));
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a client until it or trouble ends the connection.
+    fn converse(&self, connection: &TcpStream) -> io::Result<()> {
+        connection.set_nodelay(true)?;
+        let (mut from, mut to) = (BufReader::new(connection), connection);
+        while let Some(asked) = http::read(&mut from, &mut to)? {
+            if self.is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            let is_head = asked.method == "HEAD";
+            match self.decide(&asked) {
+                Some((answer, 0)) => answer.write(&mut to, answer.body.len(), is_head)?,
+                Some((answer, lie)) => {
+                    let length = answer.body.len().saturating_add_signed(lie as isize);
+                    answer.write(&mut to, length, is_head)?;
+                    break;
+                }
+                None => break,
+            }
+        }
+        connection.shutdown(Shutdown::Both)
+    }
+
+    /// Does what is asked, or what the plan says. Returns the answer and by how much its length is wrong.
+    fn decide(&self, asked: &Asked) -> Option<(Answered, i64)> {
+        let mut state = self.state();
+        state.number += 1;
+        let trouble = state.trouble(asked);
+        let mut answer = || {
+            let answer = state.answer(asked);
+            state.requests.bytes_read += answer.body.len() as u64;
+            answer
+        };
+        match trouble {
+            None => Some((answer(), 0)),
+            Some(Trouble::Refused(status, code)) => Some((Answered::error(status, code), 0)),
+            Some(Trouble::RequestLost) => None,
+            Some(Trouble::AnswerLost) => {
+                answer();
+                None
+            }
+            Some(Trouble::SentTwice) => {
+                answer();
+                Some((answer(), 0))
+            }
+            Some(Trouble::KilledBefore) => {
+                drop(state);
+                self.kill(Signal::KILL);
+                None
+            }
+            Some(Trouble::KilledAfter) => {
+                answer();
+                drop(state);
+                self.kill(Signal::KILL);
+                None
+            }
+            Some(Trouble::Interrupted) => {
+                let answer = answer();
+                drop(state);
+                self.kill(Signal::INT);
+                Some((answer, 0))
+            }
+            Some(Trouble::Page(page)) => {
+                answer();
+                let page = Answered { body: page.into(), ..Answered::new(200) };
+                Some((page.with("Content-Type", "text/html"), 0))
+            }
+            Some(Trouble::Redirected(to)) => Some((Answered::new(307).with("Location", to), 0)),
+            Some(Trouble::Length(more)) => Some((answer(), more)),
+            Some(Trouble::Endless) => {
+                let mut answer = answer();
+                answer.body.resize(answer.body.len() + (64 << 20), b'x');
+                Some((answer, 0))
+            }
+        }
+    }
+
+    /// Kills the process that was aimed at, as soon as somebody has.
+    fn kill(&self, signal: Signal) {
+        let victim = self.victim.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited =
+            self.has_victim.wait_timeout_while(victim, PATIENCE, |victim| victim.is_none());
+        let (victim, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let pid = victim.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        // It may have ended by itself.
+        let _ = pid.map(|pid| kill_process(pid, signal));
+    }
+}
+
+impl State {
+    fn trouble(&mut self, asked: &Asked) -> Option<Trouble> {
+        let path = asked.path.trim_start_matches('/');
+        let request = Request {
+            number: self.number,
+            method: asked.method.clone(),
+            key: path.split_once('/').map(|(_, key)| key.to_owned()).unwrap_or_default(),
+            is_conditional: ["if-match", "if-none-match"]
+                .iter()
+                .any(|name| asked.method == "PUT" && asked.headers.contains_key(*name)),
+        };
+        self.count(&request, asked.body.len() as u64);
+        self.plan.as_mut().and_then(|plan| plan(&request))
+    }
+
+    fn count(&mut self, request: &Request, bytes: u64) {
+        self.requests.bytes_written += bytes;
+        let count = match (request.method.as_str(), request.key.is_empty()) {
+            ("GET", true) => &mut self.requests.lists,
+            ("GET" | "HEAD", _) => &mut self.requests.gets,
+            ("DELETE", _) | ("POST", true) => &mut self.requests.deletes,
+            _ if request.is_conditional => &mut self.requests.puts,
+            _ => &mut self.requests.uploads,
+        };
+        *count += 1;
+    }
+
+    fn answer(&mut self, asked: &Asked) -> Answered {
+        let signed = format!("AWS4-HMAC-SHA256 Credential={KEY_ID}/");
+        let is_signed =
+            asked.headers.get("authorization").is_some_and(|value| value.starts_with(&signed));
+        if is_signed {
+            self.storage.answer(asked)
+        } else {
+            Answered::error(403, "InvalidAccessKeyId")
+        }
+    }
+}
+
+impl std::fmt::Debug for ObjectServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("ObjectServer").field(&self.0.address).finish()
+    }
+}

@@ -1,0 +1,132 @@
+//! Machines of a team: directories with a store each, in which the program runs as its users run it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// Directories of several machines, and what is in the environment of all.
+#[derive(Debug)]
+pub struct Team {
+    folder: tempfile::TempDir,
+    program: PathBuf,
+    environment: Vec<(String, String)>,
+}
+
+impl Team {
+    /// A team that runs `program` with this environment and nothing else.
+    ///
+    /// # Panics
+    /// When there is no place for it.
+    pub fn new<N: Into<String>, V: Into<String>>(
+        program: &str,
+        environment: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into()));
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder, program: program.into(), environment: environment.collect() }
+    }
+
+    /// A new machine with an empty store.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn machine(&self, name: &str) {
+        fs::create_dir(self.path(name)).unwrap();
+        self.ok(name, &["init"]);
+    }
+
+    /// A path below the folder of the team.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Makes the directory of a machine what another directory is.
+    ///
+    /// # Panics
+    /// When a file cannot be copied.
+    pub fn copy(&self, from: &str, to: &str) {
+        let to = self.path(to);
+        if to.exists() {
+            fs::remove_dir_all(&to).unwrap();
+        }
+        copy_folder(&self.path(from), &to);
+    }
+
+    /// The program with these words on a machine.
+    #[must_use]
+    pub fn command(&self, machine: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(words).current_dir(self.path(machine)).env_clear();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("HOME", self.path("home"));
+        command.envs([("TURNTREE_MAINTENANCE", "off"), ("TURNTREE_ACTOR", machine)]);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn run(&self, machine: &str, words: &[&str]) -> Output {
+        self.command(machine, words).output().unwrap()
+    }
+
+    /// Runs it, and returns what it said on both outputs.
+    ///
+    /// # Panics
+    /// When it ends with another code.
+    pub fn exits(&self, code: i32, machine: &str, words: &[&str]) -> (String, String) {
+        let output = self.run(machine, words);
+        let [said, errors] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        assert_eq!(output.status.code(), Some(code), "{machine}, {words:?}: {said}{errors}");
+        (said, errors)
+    }
+
+    /// Runs it, and returns what it said.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn ok(&self, machine: &str, words: &[&str]) -> String {
+        self.exits(0, machine, words).0
+    }
+
+    /// Runs it with `--json`.
+    ///
+    /// # Panics
+    /// When it fails, or says what is no JSON.
+    #[must_use]
+    pub fn json(&self, machine: &str, words: &[&str]) -> Vec<Value> {
+        let said = self.ok(machine, &[words, &["--json"]].concat());
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// A new turn.
+    pub fn turn(&self, machine: &str, text: &str) {
+        self.ok(machine, &["snapshot", "-m", text, "--append-message", &format!("user={text}")]);
+    }
+
+    /// The turn that a revision names.
+    #[must_use]
+    pub fn tip(&self, machine: &str, revision: &str) -> String {
+        self.ok(machine, &["rev-parse", revision]).trim().to_owned()
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}

@@ -9,29 +9,54 @@ use turntree::store::RealIo;
 use turntree::transfer::remote::{Bucket, FolderBucket, RemoteRanges};
 use turntree::{Error, ErrorKind, Result};
 
+use super::ssh::Host;
+#[cfg(feature = "storage")]
+use super::storage;
+
+/// What a URL names.
+enum Place {
+    Folder(PathBuf),
+    Host(Host),
+    #[cfg(feature = "storage")]
+    Storage,
+}
+
 /// A URL as it is kept: a folder, which is there, by its absolute path.
 pub(crate) fn absolute_url(url: &str) -> Result<String> {
-    match scheme(url) {
-        Some(_) => Ok(url.to_owned()),
-        None => {
-            let path = std::fs::canonicalize(url)
+    match place(url)? {
+        Place::Folder(path) if scheme(url).is_none() => {
+            let path = std::fs::canonicalize(path)
                 .map_err(|_| Error::not_found(format!("there is no folder {url}")))?;
             let text = path.to_str().map(str::to_owned);
             text.ok_or_else(|| Error::invalid("the path of a remote is no UTF-8"))
         }
+        _ => Ok(url.to_owned()),
     }
 }
 
-/// The way to what a URL names, which must be there.
+/// The way to what a URL names. A folder of this machine must be there; others are asked when they are
+/// needed.
 pub(crate) fn open_bucket(url: &str) -> Result<Box<dyn Bucket>> {
-    let folder = FolderBucket::open(Arc::new(RealIo), folder_of(url)?, random_bytes())?;
-    Ok(Box::new(folder))
+    match place(url)? {
+        Place::Folder(path) => {
+            Ok(Box::new(FolderBucket::open(Arc::new(RealIo), path, random_bytes())?))
+        }
+        Place::Host(host) => Ok(Box::new(host.bucket(false))),
+        #[cfg(feature = "storage")]
+        Place::Storage => Ok(Box::new(storage::open(url)?)),
+    }
 }
 
-/// The way to what a URL names; a folder is made.
+/// The way to what a URL names, which may become a remote: a folder is made, and object storage is tried.
 pub(crate) fn make_bucket(url: &str) -> Result<Box<dyn Bucket>> {
-    let folder = FolderBucket::create(Arc::new(RealIo), folder_of(url)?, random_bytes())?;
-    Ok(Box::new(folder))
+    match place(url)? {
+        Place::Folder(path) => {
+            Ok(Box::new(FolderBucket::create(Arc::new(RealIo), path, random_bytes())?))
+        }
+        Place::Host(host) => Ok(Box::new(host.bucket(true))),
+        #[cfg(feature = "storage")]
+        Place::Storage => storage::open_tried(url),
+    }
 }
 
 /// Lets a store read what it knows and only its remotes have. Nothing is opened before it is needed.
@@ -53,13 +78,21 @@ fn scheme(url: &str) -> Option<&str> {
     url.split_once("://").map(|(scheme, _)| scheme)
 }
 
-fn folder_of(url: &str) -> Result<PathBuf> {
-    match (scheme(url), url.strip_prefix("file://")) {
-        (None, _) => Ok(url.into()),
-        (Some(_), Some(path)) if path.starts_with('/') => Ok(path.into()),
-        (Some(scheme), _) => {
-            let message =
-                format!("a remote of the kind {scheme}://: expected a folder, or file:///path");
+fn place(url: &str) -> Result<Place> {
+    if let Some(path) = url.strip_prefix("file://").filter(|path| path.starts_with('/')) {
+        return Ok(Place::Folder(path.into()));
+    }
+    match scheme(url) {
+        None | Some("ssh") => {
+            Ok(Host::parse(url)?.map_or_else(|| Place::Folder(url.into()), Place::Host))
+        }
+        #[cfg(feature = "storage")]
+        Some(scheme) if storage::is_storage(scheme) => Ok(Place::Storage),
+        Some(scheme) => {
+            let others = if cfg!(feature = "storage") { ", s3://, gs://, az://" } else { "" };
+            let message = format!(
+                "a remote of the kind {scheme}://: expected a folder, file:///path, ssh://{others}"
+            );
             Err(Error::new(ErrorKind::Unsupported, message))
         }
     }

@@ -12,5 +12,8 @@ pub(crate) mod invocation;
 pub(crate) mod itself;
 pub(crate) mod live;
 pub(crate) mod private_file;
+mod ssh;
+#[cfg(feature = "storage")]
+mod storage;
 pub(crate) mod store_keys;
 pub(crate) mod store_log;

@@ -32,10 +32,10 @@ use crate::view::render::{count, size};
 #[command(after_long_help = "Examples:
   turntree clone /mnt/share/agents
   turntree clone /mnt/share/agents ~/project
-  turntree clone --lazy /mnt/share/agents
+  turntree clone --lazy s3://agents/team
   turntree --store /srv/agents.turntree clone /mnt/share/agents")]
 pub(crate) struct CloneRemote {
-    /// The path of the folder, or file:///PATH
+    /// s3://BUCKET/PREFIX, gs://, az://, ssh://HOST/PATH, HOST:PATH, or the path of a folder
     #[arg(value_name = "URL", value_hint = clap::ValueHint::DirPath)]
     url: String,
     /// The directory that gets a store; the working directory by default

@@ -5,6 +5,7 @@ mod fetch;
 mod gc;
 mod push;
 mod report;
+mod serve;
 mod sync;
 
 use std::io::Write;
@@ -31,12 +32,14 @@ use crate::view::render::{count, size};
 
 /// List, add, set, check, collect and remove remotes
 ///
-/// A remote is a folder that several machines reach: a disk that is carried around, a share of the
-/// network, a folder that something else copies. It holds sessions, compressed and as small pieces that
-/// never change; 'turntree push' brings turns there, 'turntree fetch' gets those of others, and 'turntree
-/// sync' does both. What it has stands in revisions behind its name: origin/SESSION/BRANCH.
+/// A remote is a place that several machines reach: a bucket of S3, GCS or Azure, a folder of a host that is
+/// reached by ssh, a share of the network. It holds sessions, compressed and as small pieces that never
+/// change; 'turntree push' brings turns there, 'turntree fetch' gets those of others, and 'turntree sync'
+/// does both. What it has stands in revisions behind its name: origin/SESSION/BRANCH.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
+  turntree remote add origin s3://agents/team
+  turntree remote add origin ssh://box/srv/agents
   turntree remote add origin /mnt/share/agents
   turntree remote ls
   turntree remote check
@@ -58,7 +61,7 @@ enum RemoteVerb {
         /// What it is called here
         #[arg(value_name = "NAME")]
         name: String,
-        /// The path of its folder, or file:///PATH
+        /// s3://BUCKET/PREFIX, gs://, az://, ssh://HOST/PATH, HOST:PATH, or the path of a folder
         #[arg(value_name = "URL", value_hint = clap::ValueHint::DirPath)]
         url: String,
     },
@@ -106,6 +109,9 @@ enum RemoteVerb {
         #[arg(value_name = "NAME")]
         name: Option<String>,
     },
+    /// Answer who reached this machine by ssh; not for people
+    #[command(hide = true)]
+    Serve(serve::Serve),
 }
 
 impl Verb for RemoteVerbs {
@@ -120,6 +126,7 @@ impl Verb for RemoteVerbs {
                 gc::collect(run, name.as_deref(), CollectOptions { is_dry, is_aggressive })
             }
             Some(RemoteVerb::Check { name }) => check(run, name.as_deref()),
+            Some(RemoteVerb::Serve(serve)) => serve.run(run),
         }
     }
 }

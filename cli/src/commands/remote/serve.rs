@@ -1,0 +1,45 @@
+//! `remote serve`: a bucket that this machine reaches, for who reached this machine by ssh.
+
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use turntree::transfer::remote::{refuse, serve};
+
+use crate::porcelain::temp_file::Spool;
+use crate::program::buckets::{make_bucket, open_bucket};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// The folder, or the URL of another remote that this machine has the keys for
+    #[arg(value_name = "PATH")]
+    url: String,
+    /// Make it a remote where it is none
+    #[arg(long)]
+    make: bool,
+}
+
+impl Serve {
+    /// Answers on the streams until they end.
+    pub(super) fn run(&self, _: &mut Invocation) -> Result<Answer> {
+        let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
+        let opened = if self.make { make_bucket(&self.url) } else { open_bucket(&self.url) };
+        let bucket = match opened {
+            Ok(bucket) => bucket,
+            Err(error) => {
+                refuse(&error, &mut input, &mut output)?;
+                return Ok(Answer::No);
+            }
+        };
+        // On the disk where it will stay: another one may be small.
+        let folder = Path::new(&self.url);
+        let folder = if folder.is_dir() { PathBuf::from(folder) } else { env::temp_dir() };
+        let spool = || Ok(Arc::clone(Spool::create(&folder)?.file()));
+        serve(&*bucket, &mut input, &mut output, &spool)?;
+        Ok(Answer::Yes)
+    }
+}

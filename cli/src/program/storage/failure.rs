@@ -1,0 +1,192 @@
+//! What an answer of an object storage says: of a write, and to people.
+
+use std::error::Error as _;
+
+use turntree::{Error, ErrorKind};
+
+use super::place::Service;
+
+/// Most characters of what a storage says of itself that are told.
+const MAX_SAID: usize = 300;
+
+/// What an error says of a conditional write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Something else is there.
+    Lost,
+    /// It may be done.
+    Unknown,
+    /// It was not done, and will not be.
+    Refused,
+}
+
+/// What the error of a conditional write says of it.
+pub(super) fn outcome(error: &object_store::Error, service: Service, is_new: bool) -> Outcome {
+    use object_store::Error as E;
+    match error {
+        // S3 says 409 of writes that met each other, and 412 of one that found something.
+        E::AlreadyExists { source, .. } if service == Service::S3 => {
+            let is_found = source.downcast_ref::<E>().is_some_and(|inner| {
+                matches!(inner, E::Precondition { .. } | E::NotModified { .. })
+            });
+            if is_new && is_found { Outcome::Lost } else { Outcome::Unknown }
+        }
+        E::AlreadyExists { .. }
+        | E::Precondition { .. }
+        | E::NotModified { .. }
+        // What was seen is gone.
+        | E::NotFound { .. } => Outcome::Lost,
+        E::NotImplemented { .. } | E::NotSupported { .. } => Outcome::Refused,
+        _ => match status(error) {
+            Some(408 | 409 | 429) => Outcome::Unknown,
+            Some(300..=499 | 501) => Outcome::Refused,
+            _ => Outcome::Unknown,
+        },
+    }
+}
+
+/// True if a range lies behind the end of its object. Some servers answer as if it did not, and
+/// `object_store` says so in words of its own.
+pub(super) fn is_beyond_the_end(error: &object_store::Error) -> bool {
+    status(error) == Some(416) || causes(error).contains("Wanted range starting at")
+}
+
+/// True if not the object is missing, but what it would be in.
+pub(super) fn is_bucket_missing(error: &object_store::Error) -> bool {
+    let is_missing = matches!(error, object_store::Error::NotFound { .. })
+        || matches!(error, object_store::Error::Precondition { .. })
+        || status(error) == Some(404);
+    let codes = ["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"];
+    is_missing && {
+        let said = causes(error);
+        codes.iter().any(|code| said.contains(code))
+    }
+}
+
+/// An error in the words of this program: what was done, and what the storage said.
+pub(super) fn failure(action: &str, error: &object_store::Error) -> Error {
+    let said = said(error);
+    let why = match status(error) {
+        Some(401 | 403) => "the storage refuses it",
+        Some(300..=399) => "the storage sends somewhere else: look at region and endpoint",
+        Some(400..=499) => "the storage does not take it",
+        Some(500..=599) => "the storage cannot do it now",
+        _ if said.contains("169.254.169.254") || said.contains("metadata.google.internal") => {
+            "there are no credentials: none in the environment, in a profile or of this instance"
+        }
+        _ => "the storage gave no answer that is one",
+    };
+    let source = std::io::Error::other(said);
+    Error::new(ErrorKind::Io, format!("{action}: {why}")).with_source(source)
+}
+
+/// The status of the answer behind an error.
+fn status(error: &object_store::Error) -> Option<u16> {
+    use object_store::Error as E;
+    match error {
+        E::PermissionDenied { .. } => Some(403),
+        E::Unauthenticated { .. } => Some(401),
+        E::NotFound { .. } => Some(404),
+        _ => {
+            let said = causes(error);
+            let (_, rest) = said.split_once("status code: ")?;
+            rest.get(..3)?.parse().ok()
+        }
+    }
+}
+
+/// An error with everything that caused it.
+fn causes(error: &object_store::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let cause = error.to_string();
+        // Most of them repeat what is below them.
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+        next = error.source();
+    }
+    text
+}
+
+/// What a storage said, on one line, without what its answer has besides.
+fn said(error: &object_store::Error) -> String {
+    let text = causes(error);
+    let text = text.split_once(" - ").map_or(text.as_str(), |(_, said)| said);
+    let text = text.strip_prefix("Server returned non-2xx status code: ").unwrap_or(text);
+    let element = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        rest.split_once(&format!("</{name}>")).map(|(value, _)| value)
+    };
+    let text = match (text.split(':').next(), element("Code"), element("Message")) {
+        (Some(status), Some(code), Some(message)) => format!("{status}: {code}: {message}"),
+        (Some(status), Some(code), None) => format!("{status}: {code}"),
+        _ => text.to_owned(),
+    };
+    let is_shown = |c: &char| !c.is_control();
+    let words: Vec<String> = text
+        .chars()
+        .take(4 * MAX_SAID)
+        .map(|c| if c.is_whitespace() { ' ' } else { c })
+        .filter(is_shown)
+        .collect::<String>()
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(MAX_SAID) {
+        Some((end, _)) => format!("{} ...", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn generic(text: &str) -> object_store::Error {
+        object_store::Error::Generic { store: "S3", source: text.to_owned().into() }
+    }
+
+    const PUT: &str =
+        "Error performing PUT http://h/b/k in 1ms - Server returned non-2xx status code: ";
+
+    #[test]
+    fn what_a_storage_says_is_one_short_line() {
+        let xml = "403 Forbidden: <?xml?>\n<Error><Code>AccessDenied</Code>\
+                   <Message>Access\u{1b}[2J\nDenied</Message><RequestId>1</RequestId></Error>";
+        let said = said(&generic(&format!("{PUT}{xml}")));
+        assert_eq!(said, "403 Forbidden: AccessDenied: Access[2J Denied");
+        let page = generic(&format!("{PUT}500 Oops: <html>{}</html>", "x".repeat(5000)));
+        assert!(super::said(&page).len() < MAX_SAID + 10);
+        assert!(failure("write k", &page).to_string().contains("cannot do it now"));
+    }
+
+    #[test]
+    fn a_write_is_refused_only_by_an_answer_that_says_so() {
+        let of = |text: &str| outcome(&generic(&format!("{PUT}{text}")), Service::S3, true);
+        for (status, expected) in [
+            ("400 Bad Request", Outcome::Refused),
+            ("403 Forbidden", Outcome::Refused),
+            ("301 Moved Permanently", Outcome::Refused),
+            ("501 Not Implemented", Outcome::Refused),
+            ("408 Request Timeout", Outcome::Unknown),
+            ("409 Conflict", Outcome::Unknown),
+            ("429 Too Many Requests", Outcome::Unknown),
+            ("500 Oops", Outcome::Unknown),
+            ("503 Slow Down", Outcome::Unknown),
+        ] {
+            assert_eq!(of(status), expected, "{status}");
+        }
+        assert_eq!(outcome(&generic("connection reset"), Service::S3, true), Outcome::Unknown);
+        let path = || "k".to_owned();
+        let found = object_store::Error::Precondition { path: path(), source: "412".into() };
+        assert_eq!(outcome(&found, Service::S3, false), Outcome::Lost);
+        let exists = |source| object_store::Error::AlreadyExists { path: path(), source };
+        assert_eq!(outcome(&exists(Box::new(found)), Service::S3, true), Outcome::Lost);
+        assert_eq!(outcome(&exists("409".into()), Service::S3, true), Outcome::Unknown);
+        assert_eq!(outcome(&exists("409".into()), Service::Azure, true), Outcome::Lost);
+    }
+}

@@ -1,0 +1,214 @@
+//! The story of remotes, played by real processes on a real wire: machines that push, race, die and lie.
+//!
+//! Who is killed, and when, follows from the number of a request, and nothing from time.
+
+use std::fs;
+
+use serde_json::Value;
+use turntree_tests::remote::{ObjectServer, SavedObjects, Team, Trouble};
+use turntree_tests::sim::Random;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+
+/// Turns that the first machine pushes, one by one.
+const TURNS: u64 = 300;
+
+struct Story {
+    server: ObjectServer,
+    team: Team,
+}
+
+#[test]
+fn a_team_works_on_a_session_in_a_bucket_and_nothing_is_lost() {
+    let server = ObjectServer::start();
+    let team = Team::new(PROGRAM, server.environment());
+    let story = Story { server, team };
+    story.a_pushes_turn_by_turn();
+    let early = story.server.save();
+    story.b_clones_lazily_forks_and_pushes();
+    story.a_and_c_push_at_the_same_moment();
+    story.the_bucket_is_collected_meanwhile();
+    story.clients_die_at_every_request();
+    story.the_bucket_goes_back_and_everybody_notices(&early);
+}
+
+impl Story {
+    fn url(&self) -> String {
+        self.server.url("team")
+    }
+
+    fn a_pushes_turn_by_turn(&self) {
+        let Self { server, team } = self;
+        team.machine("a");
+        // So much that a lazy clone leaves it there.
+        let mut random = Random(1);
+        let text: String = (0..40_000).map(|_| format!("{:016x}", random.draw())).collect();
+        fs::create_dir(team.path("a/work")).unwrap();
+        fs::write(team.path("a/work/data"), text).unwrap();
+        team.ok("a", &["snapshot", "-m", "data", "--workspace", "work"]);
+        team.ok("a", &["remote", "add", "origin", &self.url()]);
+        team.ok("a", &["push"]);
+        for turn in 2..=TURNS {
+            team.turn("a", &format!("turn {turn} of a"));
+            let before = server.requests();
+            team.ok("a", &["push"]);
+            assert_eq!((server.requests() - before).total(), 2, "turn {turn}");
+        }
+        self.is_there("a", "main");
+    }
+
+    fn b_clones_lazily_forks_and_pushes(&self) {
+        let Self { server, team } = self;
+        let before = server.requests();
+        team.ok(".", &["clone", "--lazy", &self.url(), "b"]);
+        let cost = server.requests() - before;
+        assert!(cost.total() <= 12, "{cost:?}");
+        assert!(cost.bytes_read < 300_000, "the data is left there: {cost:?}");
+        assert_eq!(team.tip("b", "HEAD"), team.tip("a", "HEAD"));
+        team.ok("b", &["fork", "idea"]);
+        for turn in 0..3 {
+            team.turn("b", &format!("idea {turn} of b"));
+        }
+        team.ok("b", &["push"]);
+        self.is_there("b", "idea");
+        let read = team.ok("b", &["cat", "HEAD:files/data"]);
+        assert_eq!(read, fs::read_to_string(team.path("a/work/data")).unwrap());
+    }
+
+    fn a_and_c_push_at_the_same_moment(&self) {
+        let team = &self.team;
+        team.ok(".", &["clone", &self.url(), "c"]);
+        team.ok("c", &["switch", "main"]);
+        team.turn("a", "of a, at the same moment");
+        team.turn("c", "of c, at the same moment");
+        let started = ["a", "c"].map(|machine| team.command(machine, &["push"]).spawn().unwrap());
+        let codes = started.map(|child| child.wait_with_output().unwrap().status.code().unwrap());
+        let mut sorted = codes;
+        sorted.sort_unstable();
+        assert_eq!(sorted, [0, 3], "one was first, and the other one has a way on");
+        for machine in ["a", "c", "a"] {
+            team.ok(machine, &["sync"]);
+        }
+        assert_eq!(team.tip("a", "main"), team.tip("c", "main"));
+        let said = team.ok("a", &["log", "main"]);
+        assert!(said.contains("of a, at the same") && said.contains("of c, at the same"), "{said}");
+        self.is_there("a", "main");
+    }
+
+    fn the_bucket_is_collected_meanwhile(&self) {
+        let team = &self.team;
+        for round in 0..4 {
+            team.turn("a", &format!("of a, while c collects, {round}"));
+            let started = [("a", &["push"][..]), ("c", &["remote", "gc"])]
+                .map(|(machine, words)| team.command(machine, words).spawn().unwrap());
+            for child in started {
+                let output = child.wait_with_output().unwrap();
+                assert!(output.status.success(), "{output:?}");
+            }
+            self.is_there("a", "main");
+        }
+        self.nothing_is_left_over();
+    }
+
+    /// What a quiet collection leaves is what heads list.
+    fn nothing_is_left_over(&self) {
+        self.team.ok("c", &["remote", "gc"]);
+        let checked = self.team.json("c", &["remote", "check"]);
+        assert_eq!(
+            (&checked[0]["unlisted"], &checked[0]["missing"]),
+            (&0.into(), &Value::Array(vec![])),
+            "{checked:?}"
+        );
+    }
+
+    fn clients_die_at_every_request(&self) {
+        let team = &self.team;
+        // What each one does has a machine that it is done on, and what must be there then.
+        team.copy("a", "push");
+        team.turn("push", "of a push that dies");
+        self.dies_everywhere("push", &["push"], 2, "main");
+        team.copy("c", "sync");
+        team.turn("sync", "of a sync that dies");
+        team.ok("a", &["sync"]);
+        team.turn("a", "of a, before the sync");
+        team.ok("a", &["push"]);
+        self.dies_everywhere("sync", &["sync"], 5, "main");
+        team.copy("a", "first");
+        team.ok("first", &["snapshot", "-m", "new", "--set", "scratchpad/a=b", "--session", "new"]);
+        self.dies_everywhere("first", &["push", "new"], 4, "new/main");
+        team.copy("b", "fetch");
+        self.dies_everywhere("fetch", &["fetch"], 3, "origin/main");
+        team.copy("c", "collect");
+        self.dies_everywhere("collect", &["remote", "gc"], 2, "main");
+        team.ok("a", &["sync"]);
+        self.nothing_is_left_over();
+    }
+
+    /// Kills a command before and after each of its requests, does it again, and looks what is there.
+    fn dies_everywhere(&self, machine: &str, words: &[&str], least: u64, revision: &str) {
+        let Self { server, team } = self;
+        let saved = format!("{machine}-before");
+        team.copy(machine, &saved);
+        let objects = server.save();
+        let before = server.requests();
+        team.ok(machine, words);
+        let requests = (server.requests() - before).total();
+        assert!(requests >= least, "{words:?} takes {requests} requests");
+        let tip = team.tip(machine, revision);
+        for hit in 1..=requests {
+            for trouble in [Trouble::KilledBefore, Trouble::KilledAfter] {
+                team.copy(&saved, machine);
+                server.restore(&objects);
+                self.kill(machine, words, hit, trouble);
+                team.ok(machine, words);
+                // A merge has the time in it, so that one made again is another one.
+                if words != ["sync"] {
+                    assert_eq!(team.tip(machine, revision), tip, "{words:?}, request {hit}");
+                }
+                if !words.contains(&"fetch") && !words.contains(&"gc") {
+                    self.is_there(machine, revision);
+                }
+            }
+        }
+        team.ok(machine, &["fsck"]);
+    }
+
+    fn kill(&self, machine: &str, words: &[&str], hit: u64, trouble: Trouble) {
+        let mut number = 0;
+        self.server.plan(move |_| {
+            number += 1;
+            (number == hit).then(|| trouble.clone())
+        });
+        let child = self.team.command(machine, words).spawn().unwrap();
+        self.server.aim(child.id());
+        let output = child.wait_with_output().unwrap();
+        self.server.calm();
+        assert_eq!(output.status.code(), None, "killed at request {hit}: {output:?}");
+    }
+
+    /// The remote has a branch as it is here, whole, and whoever comes new gets it.
+    fn is_there(&self, machine: &str, revision: &str) {
+        let team = &self.team;
+        let checked = team.json(machine, &["remote", "check"]);
+        assert_eq!(checked[0]["missing"].as_array().map(Vec::len), Some(0), "{checked:?}");
+        let there = team.tip(machine, &format!("origin/{revision}"));
+        assert_eq!(there, team.tip(machine, revision));
+    }
+
+    fn the_bucket_goes_back_and_everybody_notices(&self, early: &SavedObjects) {
+        let Self { server, team } = self;
+        let now = server.save();
+        server.restore(early);
+        for machine in ["a", "b", "c"] {
+            for words in [&["fetch"][..], &["sync"], &["remote", "check"]] {
+                let (_, said) = team.exits(4, machine, words);
+                assert!(said.contains("generation"), "{machine}, {words:?}: {said}");
+            }
+        }
+        server.restore(&now);
+        for machine in ["a", "b", "c"] {
+            team.ok(machine, &["fetch"]);
+            team.ok(machine, &["fsck"]);
+        }
+    }
+}

@@ -36,6 +36,11 @@ compare *ARGS:
 bounded *ARGS:
     cargo run --release -p turntree-tests --bin bounded -- {{ARGS}}
 
+# What remotes cost in requests and bytes, by a server that counts; see benches/README.md.
+remotes:
+    cargo build --release -p turntree-cli
+    TURNTREE_MEASURED=$PWD/target/release/turntree cargo test -p turntree-tests --test cli -- --ignored --nocapture the_table_of_numbers
+
 # One fdatasync a commit and no rename.
 syscalls:
     benches/syscalls.sh

@@ -7,6 +7,7 @@ import {
   HumanMessage,
   SystemMessage,
   ToolMessage,
+  type UsageMetadata,
   isBaseMessage,
 } from "@langchain/core/messages";
 import { toJson } from "./json.js";
@@ -208,7 +209,21 @@ function recordOf(message: BaseMessage): Buffer {
       function: { name: call.name, arguments: JSON.stringify(call.args) },
     }));
   }
-  if (message.type === "tool") record["tool_call_id"] = (message as ToolMessage).tool_call_id;
+  if (message.type === "tool") {
+    const { tool_call_id, status } = message as ToolMessage;
+    record["tool_call_id"] = tool_call_id;
+    if (status === "error") record["error"] = true;
+  }
+  const model = (message.response_metadata as Fields | undefined)?.["model_name"];
+  if (model) record["model"] = model;
+  const usage = (message as AIMessage).usage_metadata as UsageMetadata | undefined;
+  if (usage) {
+    record["usage"] = {
+      prompt_tokens: usage.input_tokens,
+      completion_tokens: usage.output_tokens,
+      prompt_tokens_details: { cached_tokens: usage.input_token_details?.cache_read ?? 0 },
+    };
+  }
   const kept = Object.entries(fields).filter(([, value]) => !isDefault(value));
   record["langchain"] = { type: message.type, ...Object.fromEntries(kept) };
   return toJson(record);

@@ -185,6 +185,12 @@ def test_the_program_shows_messages_and_counts_the_rest(saver: TurntreeSaver) ->
     ]  # fmt: skip
     assert any(line.startswith("langgraph-items  +2 -0") for line in changed)
     assert not any("not text" in line or line.startswith("---") for line in changed)
+    told = AIMessage("so", usage_metadata={"input_tokens": 11, "output_tokens": 7, "total_tokens": 18})
+    failed = ToolMessage("no", tool_call_id="c", status="error")
+    graph.update_state(of("u"), {"messages": [failed, told]})
+    assert [m.status for m in graph.get_state(of("u")).values["messages"] if m.type == "tool"] == ["error"]
+    assert "11" in run("usage", "u") and "7" in run("usage", "u")
+    assert '"is_error":true' in run("export", "u", "--format", "json").replace(" ", "")
     page = run("export", "u", "--format", "markdown")
     assert "you said otherwise" in page and "langgraph" not in page.replace("· langgraph ·", "")
     assert "no sign" in run("spiral", "u")

@@ -146,8 +146,23 @@ def record_of(message: lc.BaseMessage, default: Callable[[Any], Any] | None = No
         ]
     if isinstance(message, lc.ToolMessage):
         record["tool_call_id"] = message.tool_call_id
+        if message.status == "error":
+            record["error"] = True
+    if model := message.response_metadata.get("model_name"):
+        record["model"] = model
+    if usage := getattr(message, "usage_metadata", None):
+        record["usage"] = _usage_of(usage)
     record["langchain"] = {"type": message.type, **fields}
     return to_json(record, default)
+
+
+def _usage_of(usage: Any) -> dict[str, Any]:
+    details = {"cached_tokens": (usage.get("input_token_details") or {}).get("cache_read", 0)}
+    return {
+        "prompt_tokens": usage.get("input_tokens"),
+        "completion_tokens": usage.get("output_tokens"),
+        "prompt_tokens_details": details,
+    }
 
 
 def message_of(record: bytes) -> lc.BaseMessage:

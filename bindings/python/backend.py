@@ -1,8 +1,8 @@
 """Builds the wheel with maturin, as the environment wants it.
 
 ``TURNTREE_PROFILE`` is the profile of cargo, ``wheel`` by default. ``TURNTREE_PROGRAM=none`` leaves the
-program ``turntree`` out, and the wheel is a quarter as large. ``TURNTREE_LIBRARY`` names an extension module
-that is built already.
+program ``turntree`` out, and the wheel is a quarter as large; with ``storage`` the program has remotes in
+object storage. ``TURNTREE_LIBRARY`` names an extension module that is built already.
 """
 
 from __future__ import annotations
@@ -51,8 +51,10 @@ def refuse_what_cannot_load_it() -> None:
 
 def with_arguments(settings: Any) -> dict[str, Any]:
     arguments = f"--locked --profile {os.environ.get('TURNTREE_PROFILE', 'wheel')}"
-    if os.environ.get("TURNTREE_PROGRAM") == "none":
-        arguments += " --no-default-features"
+    program = os.environ.get("TURNTREE_PROGRAM")
+    if program not in (None, "none", "storage"):
+        raise SystemExit(f"TURNTREE_PROGRAM is {program}: expected none or storage")
+    arguments += {"none": " --no-default-features", "storage": " --features storage"}.get(program or "", "")
     return {**(settings or {}), "build-args": arguments}
 
 

@@ -43,3 +43,8 @@ def test_the_environment_chooses_the_profile_and_the_program(
     monkeypatch.setenv("TURNTREE_PROGRAM", "none")
     expected = {"other": "1", "build-args": "--locked --profile dev --no-default-features"}
     assert backend.with_arguments({"other": "1"}) == expected
+    monkeypatch.setenv("TURNTREE_PROGRAM", "storage")
+    assert backend.with_arguments(None)["build-args"].endswith(" --features storage")
+    monkeypatch.setenv("TURNTREE_PROGRAM", "/usr/bin/turntree")
+    with pytest.raises(SystemExit, match="expected none or storage"):
+        backend.with_arguments(None)

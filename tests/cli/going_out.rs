@@ -212,3 +212,28 @@ fn a_scrubbed_bundle_holds_no_form_of_a_secret_and_goes_on() {
     assert!(said.contains("moves on"), "{said}");
     assert!(objects_of(&desk.path("got")).iter().all(|bytes| !desk.holds(bytes)));
 }
+
+#[test]
+fn a_page_is_not_written_to_a_terminal() {
+    let desk = Desk::new();
+    if Command::new("script").arg("--version").output().is_err() {
+        eprintln!("skipped: no 'script' to make a terminal with");
+        return;
+    }
+    let words = format!("{PROGRAM} export work --format html --allow-secrets");
+    let output = Command::new("script")
+        .args(["-qec", &words, "/dev/null"])
+        .current_dir(desk.folder.path())
+        .env_clear()
+        .envs([
+            ("HOME", desk.path("home").into_os_string()),
+            ("PATH", std::env::var_os("PATH").unwrap()),
+        ])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("not writing a page to a terminal"), "{said}");
+    assert!(!said.contains("<html"));
+}

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use turntree::context::{Builder, JSON_MEDIA, MessageEntry, Role};
 use turntree::object::{Author, Kind, ObjectId, ObjectSink, Trigger};
 use turntree::repo::{BranchName, SnapshotDraft};
+use turntree_exchange::render::compress_page;
 use turntree_tests::browser::Browser;
 use turntree_tests::random_history::{Content, RandomHistory};
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
@@ -323,9 +324,13 @@ fn the_picture_shows_where_one_is_and_has_no_holes() {
         assert_eq!(browser.ask(inside), json!([true, true]), "{place}");
     }
     // The number of a turn behind a merge is high; its place is the next one.
-    browser.open(&file, "");
-    let steps = "(() => { const ends = [...document.querySelectorAll('.lane-0 .line')].map((one) => one.getAttribute('d')).at(-1); return ends; })()";
-    assert!(browser.ask(steps).as_str().unwrap().starts_with('M'));
+    browser.open(&file, "#turn-999");
+    let place = "[document.querySelector('#map svg').ariaValueNow, document.querySelector('.lane-0 .tip').getAttribute('cx') === document.querySelector('.cursor').getAttribute('cx')]";
+    assert_eq!(browser.ask(place), json!(["6", true]));
+    // Bars have the colour of what was done.
+    assert!(
+        browser.ask("document.querySelectorAll('#map .bars.prompt').length").as_u64() > Some(0)
+    );
     let names =
         "[...document.querySelector('#map svg').children].map((one) => one.tagName).join(' ')";
     let order = browser.ask(names);
@@ -513,6 +518,51 @@ fn an_agent_stands_in_the_call_that_started_it() {
     );
     assert_eq!(browser.ask("document.querySelectorAll('#map .bars').length > 0"), json!(true));
     clean(&mut browser);
+}
+
+#[test]
+fn a_compressed_page_reads_as_the_other() {
+    let sandbox = Sandbox::new();
+    let made = claude_code(60).replace("fn part_", "fn \u{e4}\u{1f980}part_");
+    let tip = sandbox.import("s", made.as_bytes()).unwrap().head;
+    let page = page_of(&sandbox.repo, "s", &[("main", tip)]);
+    let packed = String::from_utf8(compress_page(page.as_bytes()).unwrap()).unwrap();
+    assert!(packed.len() < page.len() - 50_000, "{} of {}", packed.len(), page.len());
+    assert!(compress_page(packed.as_bytes()).is_err(), "once is enough");
+    let Some(mut browser) = Browser::start() else { return };
+    let mut read = |page: &str| {
+        browser.open(&saved(&sandbox, page), "#read");
+        browser.ask("dispatchEvent(new Event('beforeprint'))");
+        let text = browser.ask("document.querySelector('#view').textContent");
+        clean(&mut browser);
+        text
+    };
+    let (plain, inflated) = (read(&page), read(&packed));
+    assert!(plain.as_str().unwrap().contains("\u{e4}\u{1f980}part_59"));
+    assert!(plain == inflated, "the texts differ");
+}
+
+#[test]
+fn recorded_sessions_open_without_an_error() {
+    let Some(mut browser) = Browser::start() else { return };
+    // One of each format: all would take minutes.
+    let mut formats = std::collections::BTreeMap::new();
+    for file in recorded_sessions() {
+        formats.entry(file.parent().unwrap().to_owned()).or_insert(file);
+    }
+    for file in formats.values() {
+        let sandbox = Sandbox::new();
+        let Ok(report) = sandbox.import("s", &std::fs::read(file).unwrap()) else { continue };
+        let page = saved(&sandbox, &page_of(&sandbox.repo, "s", &[("main", report.head)]));
+        for place in ["", "#turn-1", "#read"] {
+            browser.open(&page, place);
+            browser.press("o");
+            browser.press("j");
+            let wide = "document.querySelector('#view').scrollWidth - document.querySelector('#view').clientWidth";
+            assert_eq!(browser.ask(wide), json!(0), "{} {place}", file.display());
+            clean(&mut browser);
+        }
+    }
 }
 
 /// A file of a package of npm that tests have, or that `.ci/run` installs.

@@ -8,6 +8,7 @@ use clap::Args;
 use turntree::repo::{Repository, SearchScope};
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
+use turntree_exchange::render::compress_page;
 use turntree_exchange::{SecretFinding, masked};
 
 use super::Verb;
@@ -40,7 +41,7 @@ use crate::view::render::{ID_DIGITS, size};
   turntree export HEAD --format jsonl --agent reviewer@main
   turntree export nightly --format markdown --scrub -o nightly.md
   turntree export nightly --format html -o nightly.html
-  turntree export plan-a plan-b --format html -o plans.html
+  turntree export plan-a plan-b --format html --compress -o plans.html
   turntree export nightly --format anthropic | jq '.messages | length'
   turntree export review~2 --format swarm-snapshot -o snapshot.json
   turntree export pricing landing --format codesign --branches -o design-store.json
@@ -115,6 +116,8 @@ impl Export {
         }
         let subject = request.subject(repo)?;
         let text = match self.text(repo, request, &subject)? {
+            // What was looked through for secrets is what is compressed.
+            Outgoing::Text(page) if request.is_compressed() => compress_page(&page)?,
             Outgoing::Text(text) => text,
             Outgoing::Refused(found) => {
                 refuse(&mut run.out, &found, self.output.is_some())?;

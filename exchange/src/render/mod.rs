@@ -32,7 +32,7 @@ pub use chat::{export_anthropic, export_openai};
 pub use document::{ContentDetail, DOCUMENT_SCHEMA, export_document};
 pub use markdown::export_markdown;
 pub use message::message_markdown;
-pub use page::{Page, PageBranch, export_page};
+pub use page::{Page, PageBranch, compress_page, export_page};
 
 use turntree::object::Time;
 

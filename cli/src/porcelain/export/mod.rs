@@ -67,6 +67,9 @@ pub(crate) struct ExportRequest {
     /// Without line ends and indents, for formats that are one JSON document
     #[arg(long)]
     compact: bool,
+    /// Compress the data in the page, for html: a third of the size, for browsers since 2023
+    #[arg(long, hide_short_help = true)]
+    compress: bool,
     /// Intent to write, for ollm-intent; the newest by default
     #[arg(long, value_name = "ID", hide_short_help = true)]
     intent: Option<String>,
@@ -135,6 +138,7 @@ impl ExportRequest {
             sweep: false,
             no_content: false,
             compact: false,
+            compress: false,
             intent: None,
         }
     }
@@ -157,8 +161,9 @@ impl ExportRequest {
             Anthropic,
             Atif,
         ];
-        let options: [(&str, bool, &[ExportFormat]); 9] = [
+        let options: [(&str, bool, &[ExportFormat]); 10] = [
             ("--compact", self.compact, &documents),
+            ("--compress", self.compress, &[ExportFormat::Html]),
             ("--agent", self.agent != MAIN_AGENT, &[Jsonl, Openai, Anthropic, Atif]),
             ("--role", self.role.is_some(), &[Jsonl]),
             ("--snapshot-version", self.snapshot_version.is_some(), &[SwarmSnapshot]),
@@ -186,6 +191,11 @@ impl ExportRequest {
     /// Whether it is a page for a browser.
     pub(crate) fn is_page(&self) -> bool {
         self.format == ExportFormat::Html
+    }
+
+    /// Whether the page is to be compressed.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.compress
     }
 
     /// The same export of one snapshot.

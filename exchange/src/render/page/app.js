@@ -132,9 +132,10 @@ byId("find").addEventListener("submit", (event) => {
   view.focus();
 });
 
-/** Shows what was read. */
-function start() {
+/** Shows what was read, step by step where there is much of it. */
+async function start() {
   setBranches();
+  await breathe();
   here.branch = branches[0];
   here.turn = here.branch.line.at(-1);
   // The name of the file stands in the address, so that it is a link to this page and not within it.
@@ -145,8 +146,10 @@ function start() {
     h("p", { class: "quiet" }, `Everything is in this file, and nothing is loaded. Made by ${header.madeBy}.`), h("button", {}, "Close")));
   drawMap();
   drawBranches();
+  await breathe();
   drawKinds();
   move(here);
+  await breathe();
   route();
   list.addEventListener("scroll", drawOutline, { passive: true });
   view.addEventListener("scroll", scrolled, { passive: true });

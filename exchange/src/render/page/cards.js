@@ -3,7 +3,7 @@
 const OPEN_LINES = 8;
 const OPEN_DIFF = 40;
 
-const PREVIEWS = ["command", "cmd", "file_path", "path", "filePath", "pattern", "query", "description", "prompt", "url", "keystrokes"];
+const PREVIEWS = ["command", "cmd", "file_path", "path", "filePath", "pattern", "query", "subject", "description", "prompt", "url", "keystrokes"];
 
 function valueOf(input) {
   try {
@@ -88,7 +88,7 @@ function cardOf(name, input, answer) {
   const content = text(value.content ?? value.file_text ?? value.contents);
   if (content !== undefined && path) return { sign: "+", name, what: path, facts: [plural(countLines(content), "line")], body: () => readable(content, (part) => codeBlock(part, path.split(".").at(-1))) };
   if (command !== undefined && !path) return shellCard(name, value, command, answer);
-  const preview = PREVIEWS.map((key) => value[key]).find((found) => typeof found === "string") ?? "";
+  const preview = PREVIEWS.map((key) => value[key]).find((found) => typeof found === "string") ?? Object.values(value).find((found) => typeof found === "string") ?? "";
   const facts = answer && /read|view|cat|open/i.test(name) && path ? [plural(countLines(answer[1]), "line")] : [];
   return { name, what: firstLine(preview, 140), facts, body: () => argumentRows(value), language: path && languageOf(path) };
 }

@@ -6,6 +6,7 @@
 //! every script but this one and every connection. It has no `style` attribute and no handler in its
 //! markup, so the policy can name its script and its style by their hashes.
 
+mod compressed;
 mod data;
 
 use std::io::Write;
@@ -17,6 +18,7 @@ use turntree::error::{Error, Result};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 
+pub use self::compressed::compress_page;
 use self::data::Data;
 use super::ShowTime;
 use super::escape::html;

@@ -109,6 +109,8 @@ function showTurn(place, message, words, end = false) {
   else if (said) said.scrollIntoView({ block: "center" });
   drawReader();
   moved = view.scrollTop;
+  clearTimeout(following);
+  following = 0;
   settle(node.getAttribute("aria-label"));
 }
 
@@ -159,14 +161,24 @@ function chooseKind(kind, redraw = true) {
 // What the wheel does: the turn that is read is the one that the outline and the picture show.
 
 let moved = 0;
+let following = 0;
 let resting = 0;
+
+/** Pauses before the outline follows, and before the address does. */
+const FOLLOW_MS = 80;
+const REST_MS = 250;
 
 function scrolled() {
   if (!reader) return;
   drawReader();
   if (Math.abs(view.scrollTop - moved) < 2) return;
   moved = view.scrollTop;
-  const turn = turnRead();
+  following ||= setTimeout(follow, FOLLOW_MS);
+}
+
+function follow() {
+  following = 0;
+  const turn = reader && !reader.whole ? turnRead() : undefined;
   if (turn === undefined || turn === here.turn) return;
   move({ branch: here.branch, turn });
   clearTimeout(resting);
@@ -175,5 +187,5 @@ function scrolled() {
     try { history.replaceState(null, "", hashOf(here.branch, here.turn)); } catch { return; }
     here.hash = location.hash;
     drawBar();
-  }, 250);
+  }, REST_MS);
 }

@@ -45,11 +45,17 @@ async function feed(/** @type {string} */ chunk) {
   return chunk.slice(from);
 }
 
-/** Reads the data that this file holds. */
+/** Reads the data that this file holds, which may be compressed. */
 async function readEmbedded() {
   const node = byId("data");
   let rest = "";
-  for (const part of node.childNodes) rest = await feed(rest + part.data);
+  if ("deflate" in node.dataset) {
+    const packed = Uint8Array.from(atob(node.textContent), (sign) => sign.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate")).pipeThrough(new TextDecoderStream()).getReader();
+    for (let part = await stream.read(); !part.done; part = await stream.read()) rest = await feed(rest + part.value);
+  } else {
+    for (const part of node.childNodes) rest = await feed(rest + part.data);
+  }
   if (rest) await feed(`${rest}\n`);
 }
 

@@ -73,7 +73,10 @@ function toolsOf(tools) {
 
 /** What the session says of itself: the entries of `meta` that are short texts. */
 function factsPart(branch) {
-  const state = stateAt(branch.line.at(-1));
-  const facts = [...(state?.entries || [])].filter(([place, number]) => place.startsWith("meta/") && typeof textAt(number) === "string" && textAt(number).length < 300);
-  return facts.length > 0 && part("Facts", null, h("dl", {}, facts.map(([place, number]) => [h("dt", {}, place.slice(5)), h("dd", {}, textAt(number))])));
+  const found = new Map();
+  for (const index of branch.line) {
+    for (const [section, key, number] of turns[index].change?.entries || []) if (section === "meta") found.set(key, number);
+  }
+  const facts = [...found].filter(([, number]) => number !== null && typeof textAt(number) === "string" && textAt(number).length < 300);
+  return facts.length > 0 && part("Facts", null, h("dl", {}, facts.map(([key, number]) => [h("dt", {}, key), h("dd", {}, textAt(number))])));
 }

@@ -8,11 +8,14 @@ use std::sync::Arc;
 use turntree::ErrorKind;
 use turntree::context::{Builder, FileMode};
 use turntree::maintenance::{
-    Loss, Pattern, Purpose, Repaired, collect, fsck, plan_repair, redact, repair,
+    Loss, Pattern, Purpose, Repaired, auto, collect, fsck, plan_repair, redact, repair,
+    set_parity_policy, stats,
 };
+use turntree::object::{Kind, ObjectSink, RefValue};
 use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::store::{
-    NewStore, OpenOptions, ParityShare, RealIo, SalvageFate, Store, Thoroughness, Tier,
+    Expected, NewStore, OpenOptions, PARITY_POLICY_REF, ParityShare, RealIo, SalvageFate, Store,
+    Thoroughness, Tier,
 };
 use turntree_tests::sample::{Sample, open};
 use turntree_tests::sim::{Fault, Keep, Random, SimDisk};
@@ -23,6 +26,11 @@ const SECTOR_BYTES: usize = 4096;
 
 /// A store on a simulated disk, archived, with content that does not compress.
 fn archive() -> Sample {
+    Sample::archived(&journal(12_000))
+}
+
+/// The same before it is packed, with so many numbers of noise in each of 24 turns.
+fn journal(numbers: usize) -> SimDisk {
     let disk = SimDisk::new(Path::new("/disk"));
     let dir = Path::new("/disk/store");
     let io = Arc::new(disk.clone());
@@ -31,7 +39,7 @@ fn archive() -> Sample {
     for turn in 1..=24 {
         let (mut change, mut random) = (repo.begin(), Random(turn));
         let mut builder = Builder::new();
-        let noise: Vec<u8> = (0..12_000).flat_map(|_| random.draw().to_le_bytes()).collect();
+        let noise: Vec<u8> = (0..numbers).flat_map(|_| random.draw().to_le_bytes()).collect();
         let file = Some((FileMode::Regular, noise.into()));
         builder.set_file(&mut change, "noise", file).unwrap();
         let tree = builder.write(&mut change).unwrap();
@@ -41,7 +49,7 @@ fn archive() -> Sample {
         change.commit(&stamp, "snapshot").unwrap();
     }
     drop(repo);
-    Sample::archived(&disk)
+    disk
 }
 
 fn files_of(disk: &SimDisk, extension: &str) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -244,6 +252,105 @@ fn collections_keep_the_share_and_take_parity_away_with_its_pack() {
     assert!(files_of(&disk, "parity").is_empty());
     drop(repo);
     assert!(is_ok(&disk));
+}
+
+/// Sets the parity policy of the store.
+fn promise(disk: &SimDisk, seed: u8, percent: Option<u8>) {
+    let repo = open(disk, seed);
+    let mut change = repo.begin();
+    let share = percent.map(|percent| ParityShare::new(percent).unwrap());
+    set_parity_policy(&mut change, share).unwrap();
+    change.commit(&stamp(80), "set the parity").unwrap();
+}
+
+/// Every pack has parity of at least what the policy says; returns how many there are.
+fn promised(disk: &SimDisk) -> usize {
+    let report = fsck(open(disk, 71).store(), Thoroughness::Full, stamp(90).time, &mut |_, _| {});
+    let report = report.unwrap();
+    assert!(report.is_ok(), "{:?}", report.findings);
+    let policy = report.parity_policy.unwrap();
+    assert_eq!(policy.packs_below, 0);
+    assert_eq!(files_of(disk, "parity").len(), policy.packs);
+    assert_eq!(stats(&open(disk, 76), None, stamp(90).time).unwrap().parity_policy, Some(policy));
+    policy.packs
+}
+
+#[test]
+fn every_pack_has_the_parity_of_the_store_whoever_writes_it() {
+    let disk = journal(48_000);
+    promise(&disk, 77, Some(7));
+    assert_eq!(promised(&disk), 0, "what is not packed has none");
+    let repo = open(&disk, 78);
+    // As a host does between turns, and the command line after a command.
+    assert!(auto::step(&repo, &stamp(91)).unwrap().is_some());
+    drop(repo);
+    assert_eq!(promised(&disk), 1);
+    let (pack, bytes) = the_file(&disk, "pack");
+    let sectors = destroy(&disk, &pack, 40, 5);
+    assert!(sectors > 10 && !is_ok(&disk));
+    assert!(mend(&disk).report.is_ok());
+    assert_eq!(disk.files()[&pack], bytes, "a pack that is no archive comes back");
+
+    let pattern = Pattern::literal("noise", "[gone]").unwrap();
+    redact(&open(&disk, 79), &pattern, &stamp(92)).unwrap();
+    assert_eq!(promised(&disk), 1, "after a redaction");
+    let repo = open(&disk, 80);
+    collect(&repo, Purpose::Repack(Tier::Archive), &stamp(93), &mut |_| {}).unwrap();
+    drop(repo);
+    assert_eq!(promised(&disk), 1, "an archive has more than is usual");
+
+    // Beyond its parity: what is saved is written as the policy says, too.
+    let (pack, _) = the_file(&disk, "pack");
+    destroy(&disk, &pack, 400, 6);
+    repair(open(&disk, 81).store(), Loss::Accept, &stamp(94), &mut |_, _| {}).unwrap();
+    let written = files_of(&disk, "pack").len();
+    assert!(written > 0 && files_of(&disk, "parity").len() == written);
+}
+
+#[test]
+fn a_policy_reaches_the_packs_of_before_with_a_repack_and_can_be_taken_back() {
+    let disk = journal(12_000);
+    let repack = |seed| {
+        let repo = open(&disk, seed);
+        collect(&repo, Purpose::Repack(Tier::Compacted), &stamp(91), &mut |_| {}).unwrap()
+    };
+    repack(77);
+    assert!(files_of(&disk, "parity").is_empty(), "no archive, no parity");
+    promise(&disk, 78, Some(5));
+    let report = fsck(open(&disk, 79).store(), Thoroughness::Quick, stamp(90).time, &mut |_, _| {});
+    assert_eq!(report.unwrap().parity_policy.unwrap().packs_below, 1);
+    repack(80);
+    promised(&disk);
+
+    promise(&disk, 81, None);
+    let mut change = open(&disk, 82);
+    change.store().choose_pack_parity(None);
+    collect(&change, Purpose::Repack(Tier::Compacted), &stamp(92), &mut |_| {}).unwrap();
+    assert!(files_of(&disk, "parity").is_empty(), "taken off as it is asked for");
+    change = open(&disk, 83);
+    collect(&change, Purpose::Repack(Tier::Archive), &stamp(93), &mut |_| {}).unwrap();
+    assert_eq!(files_of(&disk, "parity").len(), 1, "an archive has what is usual");
+}
+
+#[test]
+fn a_policy_that_is_none_stops_collections_and_no_repair() {
+    let sample = archive();
+    let disk = sample.copy();
+    let repo = open(&disk, 77);
+    let mut change = repo.begin();
+    let blob = change.write(Kind::Blob, "percent 500\n".into()).unwrap();
+    change.set_ref(PARITY_POLICY_REF, Expected::Any, Some(RefValue::Object(blob)));
+    change.commit(&stamp(80), "set the parity").unwrap();
+    let repack = Purpose::Repack(Tier::Archive);
+    let failed = collect(&repo, repack, &stamp(91), &mut |_| {}).unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::Corrupt);
+    assert!(failed.to_string().contains(PARITY_POLICY_REF), "{failed}");
+    drop(repo);
+    let (pack, bytes) = the_file(&disk, "pack");
+    destroy(&disk, &pack, 400, 6);
+    assert_ne!(disk.files()[&pack], bytes);
+    repair(open(&disk, 81).store(), Loss::Accept, &stamp(94), &mut |_, _| {}).unwrap();
+    assert!(!files_of(&disk, "parity").is_empty(), "what is saved has as much as is usual");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result, read_or_not};
 use crate::view::output::{FAINT, NAME, Output, REMOVED, STRONG, warn};
 use crate::view::progress::Meter;
+use crate::view::render::collection::write_parity_policy;
 use crate::view::render::{count, harmless, size};
 use crate::view::{clock, json};
 
@@ -65,6 +66,7 @@ impl Fsck {
         let (commits, operations) = (count(commits, "snapshot"), count(operations, "operation"));
         let verb = if self.quick { "looked at" } else { "verified" };
         writeln!(out, "{verb} {objects} in {bytes}, {commits}, {operations}")?;
+        write_parity_policy(out, report.parity_policy.as_ref())?;
         let damage = report.findings.iter().filter(|finding| finding.kind.is_damage()).count();
         let paint = out.paint;
         if damage == 0 {
@@ -150,6 +152,7 @@ fn record(report: &FsckReport) -> json::Fsck {
         operations: report.operations,
         expired: report.elided,
         sessions: report.sessions.iter().map(json::DamagedSession::from).collect(),
+        parity_policy: report.parity_policy.as_ref().map(json::ParityPolicy::from),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `retention`: what is kept of a session when storage is collected.
+//! `retention`: what is kept of a session when storage is collected, and how the store keeps it.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,11 +8,12 @@ use clap_complete::ArgValueCandidates;
 use turntree::Error;
 use turntree::maintenance::{
     self, ExpiredSession, Policies, Policy, RetentionPlan, Scope, SessionPlan, Thin,
-    plan_expired_sessions, plan_policies, plan_store_budget, remove_policy, set_policy,
-    set_store_budget,
+    plan_expired_sessions, plan_policies, plan_store_budget, remove_policy, set_parity_policy,
+    set_policy, set_store_budget,
 };
 use turntree::object::Time;
 use turntree::repo::Repository;
+use turntree::store::ParityShare;
 
 use super::Verb;
 use crate::porcelain::sessions::named_session_if;
@@ -29,7 +30,7 @@ use crate::view::{clock, json};
 /// The word for the whole store.
 const STORE: &str = "--whole-store";
 
-/// Show or set the retention policy of a session, or the budget of the store
+/// Show or set retention of a session, or budget and parity of the store
 ///
 /// Without a policy everything is kept. With one, a turn stays when any of its rules keeps it; the
 /// budget then drops the oldest. Tips of branches, tags, pins, branch points and merged turns always
@@ -44,6 +45,9 @@ const STORE: &str = "--whole-store";
 /// to it, and a budget below its newest turn cannot be met. A budget of the store (--whole-store) lets
 /// whole sessions go, the oldest first: never those with a pin or a tag, of the last day, switched
 /// to, or the newest of a directory.
+///
+/// With a parity of the store every pack that is written from then on, also by what runs by itself,
+/// has that much beside it, from which 'turntree repair' restores damaged bytes.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree retention set nightly --keep-last 100 --budget 200MB
@@ -52,6 +56,7 @@ const STORE: &str = "--whole-store";
   turntree retention set --default --keep-within 1h --expire-session 30d --strict
   turntree retention set archive --keep-all
   turntree retention set --whole-store --budget 500MB --dry-run
+  turntree retention set --whole-store --parity 5
   turntree retention show
   turntree retention unset nightly")]
 pub(crate) struct Retention {
@@ -69,7 +74,7 @@ enum RetentionCommand {
 /// Set the policy of a session, in place of its present one
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("rules").required(true).multiple(true)
-    .args(["keep_last", "keep_within", "thin", "budget", "expire_session", "keep_all"]))]
+    .args(["keep_last", "keep_within", "thin", "budget", "expire_session", "parity", "keep_all"]))]
 struct Set {
     #[command(flatten)]
     target: PolicyTarget,
@@ -94,9 +99,12 @@ struct Set {
     /// Spare no turn because an undo would need it, and give an expired session no day of grace
     #[arg(long)]
     strict: bool,
+    /// With --whole-store, give every pack so much parity from now on, at least; 0 takes that back
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
+    parity: Option<u8>,
     /// Keep everything, regardless of the default policy
     #[arg(long, conflicts_with_all = ["keep_last", "keep_within", "thin", "budget",
-        "expire_session", "strict"])]
+        "expire_session", "parity", "strict"])]
     keep_all: bool,
     /// Print the turns that would expire
     #[arg(long)]
@@ -127,7 +135,7 @@ struct PolicyTarget {
     /// Every session without a policy of its own
     #[arg(long)]
     default: bool,
-    /// The whole store, whose oldest sessions go when it is over its budget
+    /// The whole store: its budget, for which the oldest sessions go, and the parity of its packs
     #[arg(long, conflicts_with_all = ["session", "default"])]
     whole_store: bool,
 }
@@ -159,6 +167,12 @@ impl Set {
         let repo = run.open()?;
         if self.target.whole_store {
             return self.set_store(run, &repo);
+        }
+        if self.parity.is_some() {
+            let error =
+                Error::invalid("--parity is of the whole store: a session has none of its own");
+            let hint = "turntree retention set --whole-store --parity 5";
+            return Err(Failure::hinted(error, hint));
         }
         let session = self.target.session(&repo)?;
         let scope = session.as_deref().map_or(Scope::Default, Scope::Session);
@@ -224,7 +238,7 @@ impl Set {
 }
 
 impl Set {
-    /// Sets the budget of the store, or shows what it would mean.
+    /// Sets the budget of the store and the parity of its packs, or shows what they would mean.
     fn set_store(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
         let is_other = self.keep_last.is_some()
             || self.keep_within.is_some()
@@ -232,30 +246,40 @@ impl Set {
             || self.expire_session.is_some()
             || self.strict
             || self.keep_all;
-        let Some(budget) = self.budget.filter(|_| !is_other) else {
-            let error = Error::invalid("the store has a budget and no other rule");
+        if is_other {
+            let error = Error::invalid("the store has a budget, a parity, and no other rule");
             return Err(Failure::hinted(
                 error,
                 "turntree retention set --whole-store --budget 500MB",
             ));
-        };
-        let stamp = stamp()?;
-        let plan = match self.dry_run {
-            true => Some(plan_store_budget(repo, budget, stamp.time)?),
-            false => {
-                let mut change = repo.begin();
-                set_store_budget(&mut change, Some(budget))?;
-                change.commit(&stamp, "retention set --whole-store")?;
-                None
+        }
+        let (stamp, dry_run) = (stamp()?, self.dry_run);
+        let (budget_bytes, parity_percent) = (self.budget, self.parity);
+        if !dry_run {
+            let mut change = repo.begin();
+            if budget_bytes.is_some() {
+                set_store_budget(&mut change, budget_bytes)?;
             }
-        };
+            if let Some(percent) = parity_percent {
+                let share = (percent > 0).then(|| ParityShare::new(percent)).transpose()?;
+                set_parity_policy(&mut change, share)?;
+            }
+            change.commit(&stamp, "retention set --whole-store")?;
+        }
+        let planned = budget_bytes.filter(|_| dry_run);
+        let plan = planned.map(|budget| plan_store_budget(repo, budget, stamp.time)).transpose()?;
         if run.out.json {
             let plan = plan.as_ref().map(|plan| store_budget::record(plan, None));
-            let (budget_bytes, dry_run) = (budget, self.dry_run);
-            run.out.record(&json::StoreBudgetSet { budget_bytes, dry_run, plan })?;
+            run.out.record(&json::StorePolicySet {
+                budget_bytes,
+                parity_percent,
+                dry_run,
+                plan,
+            })?;
             return Ok(Answer::Yes);
         }
-        write_policy(&mut run.out, STORE, 0, &format!("budget {}", size(budget)))?;
+        let words = store_in_words(budget_bytes, parity_percent);
+        write_policy(&mut run.out, STORE, 0, &words)?;
         if let Some(plan) = plan {
             store_budget::write_sessions(&mut run.out, &plan, stamp.time)?;
             store_budget::write_sum(&mut run.out, &plan, None)?;
@@ -269,6 +293,7 @@ impl ShowPolicy {
         let repo = run.open()?;
         let policies = Policies::load(repo.store(), &repo.refs())?;
         let budget = maintenance::store_budget(repo.store(), &repo.refs())?;
+        let parity = repo.store().parity_policy()?.map(ParityShare::percent);
         let named = match self.session.as_ref() {
             Some(name) if policies.sessions.contains_key(name) => Some(name.clone()),
             session => named_session_if(&repo, session.map(String::as_str))?,
@@ -284,15 +309,20 @@ impl ShowPolicy {
                 policy: policy.map(record_of),
             });
             let default = policies.default.as_ref().map(record_of);
-            let (store_budget_bytes, sessions) = (budget, sessions.collect());
-            run.out.record(&json::RetentionShow { store_budget_bytes, default, sessions })?;
+            run.out.record(&json::RetentionShow {
+                store_budget_bytes: budget,
+                store_parity_percent: parity,
+                default,
+                sessions: sessions.collect(),
+            })?;
             return Ok(Answer::Yes);
         }
-        if shown.is_empty() && policies.default.is_none() && budget.is_none() {
+        let of_store = store_in_words(budget, parity);
+        if shown.is_empty() && policies.default.is_none() && of_store.is_empty() {
             note(&format!("no policy in {}: everything is kept", run.store_dir()?.display()));
         }
-        if let Some(budget) = budget.filter(|_| self.session.is_none()) {
-            write_policy(&mut run.out, STORE, 0, &format!("budget {}", size(budget)))?;
+        if self.session.is_none() && !of_store.is_empty() {
+            write_policy(&mut run.out, STORE, 0, &of_store)?;
         }
         let default = (self.session.is_none()).then_some(policies.default.as_ref()).flatten();
         let names = shown.keys().map(|name| columns_of(name));
@@ -342,21 +372,41 @@ impl Unset {
     }
 }
 
-/// Removes the budget of the store.
+/// Removes the budget and the parity of the store.
 fn unset_store(run: &mut Invocation, repo: &Repository) -> Result<Answer> {
-    if maintenance::store_budget(repo.store(), &repo.refs())?.is_none() {
-        let hint = "'turntree retention show' shows what there is";
-        return Err(Failure::hinted(Error::not_found("the store has no budget"), hint));
-    }
+    let budget = maintenance::store_budget(repo.store(), &repo.refs())?;
+    let parity = repo.store().parity_policy()?;
+    let removed = match (budget.is_some(), parity.is_some()) {
+        (true, true) => "the budget and the parity of the store are removed",
+        (true, false) => "the budget of the store is removed",
+        (false, true) => "the parity of the store is removed: packs keep what they have",
+        (false, false) => {
+            let hint = "'turntree retention show' shows what there is";
+            let none = Error::not_found("the store has no budget and no parity");
+            return Err(Failure::hinted(none, hint));
+        }
+    };
     let mut change = repo.begin();
-    set_store_budget(&mut change, None)?;
+    if budget.is_some() {
+        set_store_budget(&mut change, None)?;
+    }
+    if parity.is_some() {
+        set_parity_policy(&mut change, None)?;
+    }
     change.commit(&stamp()?, "retention unset --whole-store")?;
     if run.out.json {
         run.out.record(&json::RetentionUnset { session: None })?;
     } else {
-        writeln!(run.out, "the budget of the store is removed")?;
+        writeln!(run.out, "{removed}")?;
     }
     Ok(Answer::Yes)
+}
+
+/// The policy of the store in the words of the options that set it.
+fn store_in_words(budget_bytes: Option<u64>, parity_percent: Option<u8>) -> String {
+    let budget = budget_bytes.map(|bytes| format!("budget {}", size(bytes)));
+    let parity = parity_percent.map(|percent| format!("parity {percent}"));
+    budget.into_iter().chain(parity).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the turns that would expire if the policy were set, of the sessions in its scope, and the

@@ -16,7 +16,7 @@ use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::output::{Output, STRONG};
-use crate::view::render::collection::percent;
+use crate::view::render::collection::{percent, write_parity_policy};
 use crate::view::render::table::{Column, Table};
 use crate::view::render::{ID_DIGITS, count, size};
 use crate::view::{clock, json};
@@ -172,7 +172,7 @@ fn write_files(out: &mut Output, found: &Found) -> Result<()> {
         table.row(vec!["parity".to_owned(), String::new(), bytes, String::new(), String::new()]);
     }
     table.write(out)?;
-    Ok(())
+    write_parity_policy(out, found.parity_policy.as_ref())
 }
 
 fn write_largest(out: &mut Output, found: &Found) -> Result<()> {

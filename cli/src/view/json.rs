@@ -52,7 +52,7 @@ pub(crate) use self::bundles::{
     BundleLabels, BundleParity, BundleRef, BundleShown, BundleVerified, BundleWritten,
     BundledOperation, UnbundlePlan,
 };
-pub(crate) use self::collection::{Collection, Stats};
+pub(crate) use self::collection::{Collection, ParityPolicy, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, FoundRuns, Strategy, Tokens};
 pub(crate) use self::damage::{
     DamagedSession, Fsck, FsckFinding, Repair, RepairedFile, RepairedRef,
@@ -82,7 +82,7 @@ pub(crate) use self::restoration::{
 pub(crate) use self::resume::Resumed;
 pub(crate) use self::retention::{
     AvailableTurn, BudgetedSession, ExpiredSession, PinRecord, Pins, Policy, RetentionSet,
-    RetentionShow, RetentionUnset, SessionPlan, SessionPolicy, StoreBudget, StoreBudgetSet, Unpin,
+    RetentionShow, RetentionUnset, SessionPlan, SessionPolicy, StoreBudget, StorePolicySet, Unpin,
     Unpinned,
 };
 pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
@@ -487,4 +487,8 @@ pub(crate) struct ExportRecord {
     pub(crate) commit: String,
     pub(crate) file: String,
     pub(crate) bytes: u64,
+    /// Lines that are empty because what stood there is lost, where no turn is whole: the first and the
+    /// last of each run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) lost_lines: Vec<(u64, u64)>,
 }

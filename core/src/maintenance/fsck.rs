@@ -16,6 +16,7 @@
 use std::collections::HashSet;
 
 use super::finding::{FsckFinding, FsckKind};
+use super::parity_policy::{ParityPolicy, parity_policy};
 use super::reach::Reach;
 use super::whole_turns::{SessionDamage, WholeTurns};
 use super::wholeness::Wholeness;
@@ -47,6 +48,8 @@ pub struct FsckReport {
     pub findings: Vec<FsckFinding>,
     /// The sessions with turns that are lost, by name.
     pub sessions: Vec<SessionDamage>,
+    /// The parity policy of the store; nothing, too, when it cannot be read, which is a finding.
+    pub parity_policy: Option<ParityPolicy>,
 }
 
 impl FsckReport {
@@ -74,7 +77,8 @@ pub fn fsck(
     let mut attempt = 1;
     loop {
         let examination = store.examine(thoroughness, progress)?;
-        let report = report(&examination, &Reach::find(&examination, now.micros));
+        let mut report = report(&examination, &Reach::find(&examination, now.micros));
+        report.parity_policy = parity_policy(store).unwrap_or_default();
         if report.is_ok() || attempt == MAX_ATTEMPTS || examination.is_current()? {
             return Ok(report);
         }
@@ -104,6 +108,7 @@ pub(super) fn report(examination: &Examination<'_>, reach: &Reach<'_>) -> FsckRe
         bytes: examination.bytes,
         findings,
         sessions,
+        parity_policy: None,
     }
 }
 

@@ -12,6 +12,7 @@
 
 use super::collect::Survey;
 use super::collection_plan::Purpose;
+use super::parity_policy::parity_policy;
 use super::tally::Tally;
 use super::usage::Stats;
 use crate::error::{Error, Result};
@@ -49,5 +50,6 @@ pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stat
         tally.change(named.map_or("", String::as_str), |stats| stats.pins += 1);
     }
     let parity_bytes = repo.store().summary()?.parity_bytes;
-    Ok(Stats { parity_bytes, ..tally.finish(&marker, plan.files, session) })
+    let parity_policy = parity_policy(repo.store())?;
+    Ok(Stats { parity_bytes, parity_policy, ..tally.finish(&marker, plan.files, session) })
 }

@@ -324,6 +324,7 @@ impl<'a> Tally<'a> {
             garbage: ObjectsSize::default(),
             files,
             parity_bytes: 0,
+            parity_policy: None,
             largest: self.largest(),
         };
         for (position, owner) in self.owners.iter().enumerate() {

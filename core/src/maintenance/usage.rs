@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::collection_plan::{ObjectsSize, StoreFilePlan};
+use super::parity_policy::ParityPolicy;
 use crate::object::ObjectId;
 
 /// The statistics of a store.
@@ -23,6 +24,8 @@ pub struct Stats {
     pub files: Vec<StoreFilePlan>,
     /// Bytes of the parity of packs.
     pub parity_bytes: u64,
+    /// The parity policy of the store.
+    pub parity_policy: Option<ParityPolicy>,
     /// The largest objects of these sessions, the largest first.
     pub largest: Vec<LargeObject>,
 }

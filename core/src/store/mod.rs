@@ -91,7 +91,8 @@ pub use pack::{
     BundleDraft, BundleFile, BundleWritten, Outside, PackItem, PackSize, Tier, Tombstone,
 };
 pub use parity::{
-    Mended, Parity, ParityDamage, ParityShare, Protected, append_parity, repair_by_parity,
+    Mended, PARITY_POLICY_REF, Parity, ParityDamage, ParityShare, Protected, append_parity,
+    repair_by_parity,
 };
 pub use read::inventory::{Inventory, InventoryEntry, InventoryFile};
 pub(crate) use read::read_guard::ReadGuard;

@@ -62,7 +62,12 @@ impl Export {
         let bytes = save(path, self.force, write).hint(ErrorKind::InvalidInput, hint)?;
         let (file, commit) = (path.display().to_string(), resolve(&repo, &self.from)?.commit);
         if run.out.json {
-            run.out.record(&json::ExportRecord { commit: commit.to_string(), file, bytes })?;
+            run.out.record(&json::ExportRecord {
+                commit: commit.to_string(),
+                file,
+                bytes,
+                lost_lines: Vec::new(),
+            })?;
         } else {
             let lessons = count(lessons.iter().count() as u64, "lesson");
             writeln!(run.out, "wrote {lessons} to {file}")?;

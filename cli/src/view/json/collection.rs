@@ -159,6 +159,23 @@ impl From<&StoreFilePlan> for CollectedFile {
     }
 }
 
+/// The parity policy of a store.
+#[derive(Serialize)]
+pub(crate) struct ParityPolicy {
+    /// The least parity of every new pack.
+    pub(crate) percent: u8,
+    pub(crate) packs: usize,
+    /// Those with less, which were written before.
+    pub(crate) packs_below: usize,
+}
+
+impl From<&maintenance::ParityPolicy> for ParityPolicy {
+    fn from(policy: &maintenance::ParityPolicy) -> Self {
+        let maintenance::ParityPolicy { share, packs, packs_below } = *policy;
+        Self { percent: share.percent(), packs, packs_below }
+    }
+}
+
 /// `stats`.
 #[derive(Serialize)]
 pub(crate) struct Stats {
@@ -174,6 +191,7 @@ pub(crate) struct Stats {
     pub(crate) files: Vec<CollectedFile>,
     /// Bytes of the parity of packs.
     pub(crate) parity_bytes: u64,
+    pub(crate) parity_policy: Option<ParityPolicy>,
     /// Largest first.
     pub(crate) largest: Vec<LargeObject>,
 }
@@ -249,6 +267,7 @@ impl From<&maintenance::Stats> for Stats {
             garbage: stats.garbage.into(),
             files: stats.files.iter().map(CollectedFile::from).collect(),
             parity_bytes: stats.parity_bytes,
+            parity_policy: stats.parity_policy.as_ref().map(ParityPolicy::from),
             largest: largest.collect(),
         }
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use turntree::maintenance::SessionDamage;
 
-use super::{AvailableTurn, ChangedRef};
+use super::{AvailableTurn, ChangedRef, ParityPolicy};
 
 /// `fsck`.
 #[derive(Serialize)]
@@ -20,6 +20,8 @@ pub(crate) struct Fsck {
     pub(crate) expired: u64,
     /// Sessions with lost turns.
     pub(crate) sessions: Vec<DamagedSession>,
+    /// The parity policy of the store.
+    pub(crate) parity_policy: Option<ParityPolicy>,
 }
 
 /// A session with lost turns.

@@ -136,8 +136,11 @@ pub(crate) struct BudgetedSession {
 
 /// `retention set --whole-store`.
 #[derive(Serialize)]
-pub(crate) struct StoreBudgetSet {
-    pub(crate) budget_bytes: u64,
+pub(crate) struct StorePolicySet {
+    /// The budget that was set; `null` when only the parity was.
+    pub(crate) budget_bytes: Option<u64>,
+    /// The parity that was set, 0 for none; `null` when only the budget was.
+    pub(crate) parity_percent: Option<u8>,
     pub(crate) dry_run: bool,
     /// What it means, with `--dry-run`.
     pub(crate) plan: Option<StoreBudget>,
@@ -148,6 +151,8 @@ pub(crate) struct StoreBudgetSet {
 pub(crate) struct RetentionShow {
     /// The budget of the store in bytes.
     pub(crate) store_budget_bytes: Option<u64>,
+    /// The least parity of every new pack.
+    pub(crate) store_parity_percent: Option<u8>,
     pub(crate) default: Option<Policy>,
     pub(crate) sessions: Vec<SessionPolicy>,
 }

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use turntree::maintenance::{
-    Collected, CollectionPlan, ExpiredSession, Fate, KnownLossesPlan, ObjectsSize, Purpose,
-    StoreFilePlan,
+    Collected, CollectionPlan, ExpiredSession, Fate, KnownLossesPlan, ObjectsSize, ParityPolicy,
+    Purpose, StoreFilePlan,
 };
 
 use turntree::object::Time;
@@ -28,6 +28,18 @@ pub(crate) struct Done {
     pub(crate) bytes_after: u64,
     /// Bytes of parity among them.
     pub(crate) parity_bytes: u64,
+}
+
+/// Writes the parity policy of a store, if it has one, and which packs are not as it says.
+pub(crate) fn write_parity_policy(out: &mut Output, policy: Option<&ParityPolicy>) -> Result<()> {
+    let Some(ParityPolicy { share, packs_below, .. }) = policy else { return Ok(()) };
+    let below = match packs_below {
+        0 => String::new(),
+        1 => "; 1 pack of before has less: 'turntree repack' gives it as much".to_owned(),
+        n => format!("; {n} packs of before have less: 'turntree repack' gives them as much"),
+    };
+    writeln!(out, "every new pack gets {share} of parity{below}")?;
+    Ok(())
 }
 
 /// Writes what would be done, and what would be lost.

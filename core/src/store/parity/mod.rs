@@ -41,6 +41,7 @@
 
 mod code;
 mod mended;
+mod policy;
 mod protected;
 mod read;
 mod refused;
@@ -52,6 +53,7 @@ mod unit;
 mod write;
 
 pub use self::mended::Mended;
+pub use self::policy::PARITY_POLICY_REF;
 pub use self::protected::{Protected, repair_by_parity};
 pub use self::read::Parity;
 pub(in crate::store) use self::refused::{PastRefused, is_refusal};

@@ -239,7 +239,8 @@ impl<'s> Inventory<'s> {
     /// The parity of a new pack that takes the place of all packs, if it has any.
     ///
     /// # Errors
-    /// `Io` when a file of parity cannot be read.
+    /// `Io` when a file of parity cannot be read, and those of
+    /// [`parity_policy`](crate::store::Store::parity_policy).
     pub fn parity_share(&self, tier: Tier) -> Result<Option<ParityShare>> {
         let (io, packs) = (&*self.store.io, self.store.dir.join(PACKS_DIR));
         let mut share = None;
@@ -247,7 +248,7 @@ impl<'s> Inventory<'s> {
             let parity = ParityFile::find(io, &packs, pack.id())?;
             share = share.max(parity.map(|parity| parity.share()));
         }
-        Ok(self.store.pack_parity(tier, share))
+        self.store.pack_parity(tier, share)
     }
 
     /// The ids that a file answers for without having the object, and why: what a pack carries on.

@@ -258,7 +258,9 @@ impl Repair<'_> {
                 gone: &gone,
                 source: salvage,
             };
-            let parity = store.pack_parity(draft.tier, tier.parity());
+            // A policy that is lost itself must not be in the way: then as much as is usual.
+            let usual = |_| tier.parity().or(Some(ParityShare::default()));
+            let parity = store.pack_parity(draft.tier, tier.parity()).unwrap_or_else(usual);
             packs.push(store.write_pack(&draft, parity)?.id);
         }
         if !packs.is_empty() || !salvage.moved.manifests.is_empty() || salvage.lists_unknown {

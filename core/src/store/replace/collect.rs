@@ -212,19 +212,11 @@ impl Store {
     }
 
     /// Gives the packs that this handle writes a parity of this share, or none, instead of what
-    /// they get by themselves: as much as those they replace have, and an archive at least the
-    /// usual share. The first choice stays.
+    /// they get by themselves: as much as those they replace have, at least what the
+    /// [policy](Store::parity_policy) of the store says, and an archive at least the usual share. The
+    /// first choice stays.
     pub fn choose_pack_parity(&self, share: Option<ParityShare>) {
         let _ = self.pack_parity.set(share);
-    }
-
-    /// The parity of a new pack that replaces others with the share `before`.
-    pub(in crate::store) fn pack_parity(
-        &self,
-        tier: Tier,
-        before: Option<ParityShare>,
-    ) -> Option<ParityShare> {
-        self.pack_parity.get().copied().unwrap_or_else(|| tier.parity().max(before))
     }
 
     /// Takes a lock, waiting for others where the handle waits; false when somebody else has it.
@@ -349,7 +341,7 @@ impl<'s> Collection<'s> {
                 replaced.freed_bytes += found.bytes();
             }
         }
-        let parity = store.pack_parity(replacement.tier, parity);
+        let parity = store.pack_parity(replacement.tier, parity)?;
         // Before the new pack is written: from then on an unlisted pack may be the own one.
         self.remove_unlisted()?;
         self.check_room(replacement, parity)?;
@@ -406,7 +398,7 @@ impl<'s> Collection<'s> {
         for pack in &files.packs {
             let (id, bytes) = (pack.id(), pack.file_bytes());
             let found = ParityFile::find(&*store.io, &folder, id)?;
-            let wanted = store.pack_parity(pack.tier(), found.as_ref().map(Parity::share));
+            let wanted = store.pack_parity(pack.tier(), found.as_ref().map(Parity::share))?;
             match (wanted, found) {
                 (None, None) => continue,
                 (Some(share), Some(found)) if found.is_like(share, bytes) => continue,

@@ -132,6 +132,13 @@ impl Error {
         self
     }
 
+    /// Returns true if what was asked for is not there or is not what was written: a loss, where it
+    /// must be there.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        matches!(self.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
+    }
+
     /// The same error, its message led by the place where it happened.
     #[must_use]
     pub fn at(mut self, place: impl fmt::Display) -> Self {

@@ -130,6 +130,33 @@ fn a_bundle_without_parity_is_read_as_ever_and_cannot_be_repaired() {
 }
 
 #[test]
+fn one_bad_byte_late_in_the_bundle_of_a_long_session_costs_the_turns_behind_it_alone() {
+    let kept = Kept::new(&["--parity", "0"]);
+    fs::write(kept.path("long.jsonl"), claude_code(3000)).unwrap();
+    kept.ran(0, &["import", "long.jsonl", "--session", "long"]);
+    kept.ran(0, &["bundle", "create", "long", "-o", "long.bundle", "--parity", "0"]);
+    let mut bundle = fs::read(kept.path("long.bundle")).unwrap();
+    let at = bundle.len() * 95 / 100;
+    bundle[at] ^= 1;
+    fs::write(kept.path("long.bundle"), bundle).unwrap();
+    kept.ran(4, &["--store", "other", "bundle", "unbundle", "long.bundle"]);
+    let taken = ["--json", "--store", "other", "bundle", "unbundle", "long.bundle", "--partial"];
+    let taken: Value = serde_json::from_slice(&kept.ran(1, &taken).stdout).unwrap();
+    let shown = |words: &[&str]| -> Value {
+        serde_json::from_slice(&kept.ran(0, &[&["--json"], words].concat()).stdout).unwrap()
+    };
+    let all = shown(&["show", "long"])["turn"].as_u64().unwrap();
+    let lost = &taken["lost"]["refs"][0];
+    let whole = lost["whole_turn"].as_u64().unwrap();
+    assert_eq!(lost["name"], "refs/heads/long/main", "{taken}");
+    assert!(whole > all / 2 && whole < all, "{whole} of {all} turns come in");
+    assert_eq!(shown(&["--store", "other", "show", "long"])["turn"], whole);
+    let export = ["--store", "other", "export", "long", "--format", "source"];
+    let text = kept.ran(0, &export).stdout;
+    assert!(fs::read(kept.path("long.jsonl")).unwrap().starts_with(&text));
+}
+
+#[test]
 fn what_is_whole_of_a_bundle_damaged_beyond_its_parity_is_taken_in_with_partial() {
     for words in [&["--parity", "0", "--tier", "hot"][..], &["--passphrase-file", "phrase"]] {
         let kept = Kept::new(words);

@@ -23,7 +23,12 @@ struct Archive {
 
 impl Archive {
     fn new() -> Self {
-        let archive = Self { root: tempfile::tempdir().unwrap(), transcript: claude_code(300) };
+        Self::of(&claude_code(300))
+    }
+
+    fn of(transcript: &str) -> Self {
+        let (root, transcript) = (tempfile::tempdir().unwrap(), transcript.to_owned());
+        let archive = Self { root, transcript };
         fs::write(archive.path("s.jsonl"), &archive.transcript).unwrap();
         archive.ran(0, &["init"]);
         archive.ran(0, &["import", "s.jsonl", "--session", "s"]);
@@ -55,11 +60,22 @@ impl Archive {
 
     /// Damages the last block with objects of a kind: that of the newer turns.
     fn damage_last_of(&self, kind: u8) {
+        self.damage(|mut heads| heads.rfind(|(found, _)| *found == kind));
+    }
+
+    /// Damages the first block with objects of a kind: that of the older turns, which all others need.
+    fn damage_first_of(&self, kind: u8) {
+        self.damage(|mut heads| heads.find(|(found, _)| *found == kind));
+    }
+
+    /// Damages the block that is chosen of all, given as their kinds and places.
+    fn damage(&self, choose: impl Fn(std::vec::IntoIter<(u8, usize)>) -> Option<(u8, usize)>) {
         let packs = fs::read_dir(self.path(".turntree/packs")).unwrap();
         let pack = packs.map(|entry| entry.unwrap().path()).find(|path| is_pack(path)).unwrap();
         let mut bytes = fs::read(&pack).unwrap();
-        let is_it = |at: &usize| bytes[*at..].starts_with(FRAME) && bytes[at + 28] == kind;
-        let block = (0..bytes.len() - 120).rfind(is_it).unwrap();
+        let heads = (0..bytes.len() - 120).filter(|at| bytes[*at..].starts_with(FRAME));
+        let heads: Vec<(u8, usize)> = heads.map(|at| (bytes[at + 28], at)).collect();
+        let (_, block) = choose(heads.into_iter()).unwrap();
         bytes[block + 130] ^= 1;
         fs::remove_file(&pack).unwrap();
         fs::write(&pack, bytes).unwrap();
@@ -87,6 +103,21 @@ impl Archive {
         let shown = self.json(0, &["show", record["commit"].as_str().unwrap()]);
         assert_eq!(shown["turn"].as_u64(), Some(whole));
     }
+}
+
+/// A transcript whose contents do not compress, so that an archive has several blocks of them.
+fn noisy_transcript() -> String {
+    let mut state = 9_u64;
+    let lines = claude_code(300);
+    let noisy = lines.lines().map(|line| {
+        let mut noise = String::new();
+        for _ in 0..500 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            noise.push_str(&format!("{:016x}", state ^ state >> 29));
+        }
+        line.replacen("\"message\":{", &format!("\"noise\":\"{noise}\",\"message\":{{"), 1) + "\n"
+    });
+    noisy.collect()
 }
 
 fn is_pack(path: &Path) -> bool {
@@ -123,6 +154,51 @@ fn a_session_whose_newest_commits_are_lost_is_exported_up_to_them() {
     let said = String::from_utf8(archive.ran(4, &["log", "s"]).stderr).unwrap();
     assert!(said.contains("'turntree fsck' says which turns are lost"), "{said}");
     archive.assert_exported(whole);
+}
+
+#[test]
+fn where_no_turn_is_whole_partial_writes_each_record_that_is_left_at_its_line() {
+    let archive = Archive::of(&noisy_transcript()).packed();
+    archive.damage_first_of(BLOB);
+    let sessions = archive.json(1, &["fsck"])["sessions"].clone();
+    assert!(sessions[0]["newest_whole"].is_null(), "{sessions}");
+    let said = archive.ran(4, &["export", "s", "--format", "source"]).stderr;
+    assert!(String::from_utf8(said).unwrap().contains("--partial"));
+
+    let done = archive.ran(1, &["export", "s", "--format", "source", "--partial"]);
+    let (text, said) = (String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr));
+    let (mut left, mut lost) = (0, Vec::new());
+    assert_eq!(text.lines().count(), archive.transcript.lines().count());
+    for ((number, line), expected) in (1..).zip(text.lines()).zip(archive.transcript.lines()) {
+        match line {
+            "" => lost.push(number),
+            _ => {
+                assert_eq!(line, expected, "line {number}");
+                left += 1;
+            }
+        }
+    }
+    assert!(left > 0 && !lost.is_empty(), "{left} left, {lost:?} lost");
+    let all = left + lost.len();
+    let said = said.unwrap();
+    assert!(said.contains(&format!("{left} of {all} records")), "{said}");
+    assert!(said.contains("no turn of s is whole") && said.contains("lost"), "{said}");
+
+    let wrote = ["export", "s", "--format", "source", "--partial", "-o", "left.jsonl"];
+    let record = archive.json(1, &wrote);
+    let named = record["lost_lines"].as_array().unwrap().iter().flat_map(|run| {
+        let [first, last] = [0, 1].map(|at| run[at].as_u64().unwrap());
+        first..=last
+    });
+    assert_eq!(named.collect::<Vec<u64>>(), lost);
+    assert_eq!(fs::read_to_string(archive.path("left.jsonl")).unwrap(), text);
+    let messages = archive.ran(1, &["export", "s", "--format", "jsonl", "--partial"]).stdout;
+    let messages = String::from_utf8(messages).unwrap();
+    let known: Vec<&str> = archive.transcript.lines().collect();
+    assert!(messages.lines().any(|line| !line.is_empty()));
+    assert!(messages.lines().all(|line| line.is_empty() || known.contains(&line)));
+    let other = archive.ran(4, &["export", "s", "--format", "markdown", "--partial"]).stderr;
+    assert!(String::from_utf8(other).unwrap().contains("--format source or jsonl"));
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use turntree::context::SalvagedRecords;
+use turntree::object::ObjectId;
 use turntree::repo::{Repository, SearchScope};
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
@@ -12,7 +14,7 @@ use turntree_exchange::render::compress_page;
 use turntree_exchange::{SecretFinding, masked};
 
 use super::Verb;
-use crate::porcelain::export::{ExportRequest, Subject};
+use crate::porcelain::export::{ExportRequest, SalvagedTurn, Subject};
 use crate::porcelain::lost_turns::{LostTurn, naming_turn};
 use crate::porcelain::scrubbing::{Scrubbed, tips};
 use crate::porcelain::secrets::{Passage, SecretGate, refuse};
@@ -20,7 +22,11 @@ use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Exit, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::warn;
-use crate::view::render::{ID_DIGITS, size};
+use crate::view::render::{ID_DIGITS, count, size};
+
+/// What can be done where not even a turn is whole.
+const NOTHING_WHOLE: &str = "no turn of this session is whole: 'turntree export --partial' writes the records that \
+                             are left with --format source or jsonl, where there are any";
 
 /// Export a session
 ///
@@ -54,8 +60,9 @@ pub(crate) struct Export {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Write the newest turn that is whole, when damage has taken the one that is asked for. What is
-    /// written is named, and the exit code is 1 then
+    /// Write the newest turn that is whole, when damage has taken the one that is asked for; where none
+    /// is, as source or jsonl the records that are left, with an empty line for each lost one. What is
+    /// written and what is lost is named, and the exit code is 1 then
     #[arg(long, hide_short_help = true)]
     partial: bool,
     /// Replace the file if it is there
@@ -85,7 +92,8 @@ impl Verb for Export {
 }
 
 impl Export {
-    /// Exports the newest whole turn in the place of one that is lost; else the error stays.
+    /// Exports the newest whole turn in the place of one that is lost, or what is left where none is; else
+    /// the error stays.
     fn export_whole(
         &self,
         run: &mut Invocation,
@@ -94,13 +102,54 @@ impl Export {
         done: Result<Answer>,
     ) -> Result<Answer> {
         let Some(whole) = lost.newest_whole(repo)? else {
-            return done.hint(ErrorKind::Corrupt, "no turn of this session is whole");
+            let Some(left) = self.request.salvage(repo, &lost.commit)? else {
+                return done.hint(ErrorKind::Corrupt, NOTHING_WHOLE);
+            };
+            return self.export_left(run, repo, &lost.session, left);
         };
         if self.export(run, repo, &self.request.of_commit(&whole.id))? == Answer::No {
             return Ok(Answer::No);
         }
         let (session, turn, id) = (&lost.session, whole.turn, whole.id.short(ID_DIGITS));
         warn(&format!("this is turn {turn} of {session} ({id}): what came after it is not whole"));
+        Ok(Answer::No)
+    }
+
+    /// Writes what is left of a turn, and says what is not.
+    fn export_left(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        session: &str,
+        left: SalvagedTurn,
+    ) -> Result<Answer> {
+        let SalvagedTurn { id, turn, mut text, records } = left;
+        // Where secrets are in the history is not asked: that is damaged.
+        match self.gate.check_bytes(repo, &text, &[])? {
+            Passage::Free => {}
+            Passage::Refused(found) => {
+                refuse(&mut run.out, &found, self.output.is_some())?;
+                return Ok(Answer::No);
+            }
+            Passage::Masked(found) => {
+                let shown =
+                    masked(&text, &|secret| found.iter().any(|it| it.value == secret.value))?;
+                text = shown.unwrap_or(text);
+            }
+        }
+        self.put(run, &id, &text, &records.lost)?;
+        let SalvagedRecords { whole, lost, .. } = &records;
+        let gone: u64 = lost.iter().map(|(first, last)| last - first + 1).sum();
+        let (all, id) = (count(whole + gone, "record"), id.short(ID_DIGITS));
+        warn(&format!(
+            "no turn of {session} is whole: this is what verifies of turn {turn} ({id}), {whole} of {all}"
+        ));
+        for (first, last) in lost {
+            warn(&match first == last {
+                true => format!("line {first} is lost"),
+                false => format!("lines {first} to {last} are lost"),
+            });
+        }
         Ok(Answer::No)
     }
 
@@ -124,12 +173,24 @@ impl Export {
                 return Ok(Answer::No);
             }
         };
+        self.put(run, &subject.id, &text, &[])?;
+        Ok(Answer::Yes)
+    }
+
+    /// Writes the text to where it was asked for.
+    fn put(
+        &self,
+        run: &mut Invocation,
+        id: &ObjectId,
+        text: &[u8],
+        lost_lines: &[(u64, u64)],
+    ) -> Result<()> {
         let Some(path) = &self.output else {
-            run.out.write_all(&text)?;
-            return Ok(Answer::Yes);
+            run.out.write_all(text)?;
+            return Ok(());
         };
         let failed = |error| Error::io(format!("write {}", path.display()), error);
-        let write = |out: &mut dyn Write| out.write_all(&text).map_err(failed);
+        let write = |out: &mut dyn Write| out.write_all(text).map_err(failed);
         let bytes = match special(path) {
             Some(opened) => {
                 write(&mut opened.map_err(failed)?)?;
@@ -141,11 +202,12 @@ impl Export {
         };
         let file = path.display().to_string();
         if run.out.json {
-            run.out.record(&json::ExportRecord { commit: subject.id.to_string(), file, bytes })?;
+            let (commit, lost_lines) = (id.to_string(), lost_lines.to_vec());
+            run.out.record(&json::ExportRecord { commit, file, bytes, lost_lines })?;
         } else {
             writeln!(run.out, "wrote {} to {file}", size(bytes))?;
         }
-        Ok(Answer::Yes)
+        Ok(())
     }
 
     /// The text as it may go out.

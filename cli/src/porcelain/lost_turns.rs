@@ -13,13 +13,13 @@ use crate::view::progress::Meter;
 
 /// What to do about damage.
 pub(crate) const LOST_TURNS: &str = "'turntree repair' brings back what it can, 'turntree fsck' says which turns are \
-                    lost, and 'turntree export --partial' writes the newest one that is whole";
+                    lost, and 'turntree export --partial' writes the newest one that is whole, or what is left";
 
 /// A turn that damage may have taken.
 #[derive(Debug)]
 pub(crate) struct LostTurn {
     pub(crate) session: String,
-    commit: ObjectId,
+    pub(crate) commit: ObjectId,
     /// Its number, if its commit can be read.
     turn: Option<u64>,
 }

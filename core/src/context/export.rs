@@ -67,7 +67,7 @@ pub fn export_source(
 }
 
 /// A JSON value on one line. Bytes without a line end stay as they are.
-fn one_line(record: &Bytes) -> Vec<u8> {
+pub(super) fn one_line(record: &Bytes) -> Vec<u8> {
     if !record.contains(&b'\n') && !record.contains(&b'\r') {
         return record.to_vec();
     }

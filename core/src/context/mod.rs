@@ -43,6 +43,7 @@ mod entry;
 mod export;
 mod merge;
 mod path;
+mod salvage;
 mod selection;
 
 use std::collections::BTreeMap;
@@ -64,6 +65,7 @@ pub use merge::{
 };
 pub(crate) use merge::{Labels, MergeOptions, ReadToolUse, merge, write as write_resolved};
 pub use path::{MAX_PATH_BYTES, agent_section, split};
+pub use salvage::{SalvagedRecords, salvage_messages, salvage_source};
 pub use selection::Selection;
 
 use crate::error::{Error, Result};

@@ -121,7 +121,7 @@ impl Repository {
             Some((of, known)) if of == id => Ok(Arc::clone(known)),
             _ => {
                 let known = match Redactions::load(&self.store, &refs) {
-                    Err(error) if is_lost(&error) => return Ok(Arc::default()),
+                    Err(error) if error.is_loss() => return Ok(Arc::default()),
                     found => Arc::new(found?),
                 };
                 loaded.0 = Some((*id, Arc::clone(&known)));
@@ -144,10 +144,6 @@ impl Repository {
         let is_gone = || self.store.tombstone(id) == Some(Tombstone::Redacted);
         Ok(self.redactions()?.contains(id) || is_gone())
     }
-}
-
-fn is_lost(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
 }
 
 /// The error about content that was redacted and is to be stored again.

@@ -71,6 +71,7 @@ mod merge;
 mod multiset_diff;
 mod node;
 mod run;
+mod salvage;
 mod splice;
 
 use bytes::Bytes;
@@ -82,6 +83,7 @@ pub use map::Map;
 pub(crate) use merge::{MapConflict, Region, merge_maps, regions};
 pub(crate) use multiset_diff::{MultisetChange, MultisetChanges, MultisetDiff};
 pub use node::{Child, children, items, links};
+pub use salvage::Salvaged;
 
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};

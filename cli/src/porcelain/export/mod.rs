@@ -2,6 +2,7 @@
 
 mod compact;
 mod page;
+mod salvage;
 
 use std::io::Write;
 
@@ -26,6 +27,7 @@ use turntree_exchange::render::{
 
 use self::compact::CompactJson;
 use self::page::Prepared;
+pub(crate) use self::salvage::SalvagedTurn;
 use crate::porcelain::compat::Compat;
 use crate::porcelain::revision::resolve;
 use crate::porcelain::scrubbing::{Scrubbed, wanted};
@@ -183,6 +185,11 @@ impl ExportRequest {
         Ok(())
     }
 
+    /// Returns true if messages of a role are written.
+    fn is_wanted(&self, role: Role) -> bool {
+        self.role.is_none_or(|(wanted, is_it)| (role == wanted) == is_it)
+    }
+
     /// The revisions that are asked for.
     pub(crate) fn revisions(&self) -> &[String] {
         &self.revisions
@@ -280,11 +287,7 @@ impl ExportRequest {
             }
             ExportFormat::Jsonl => {
                 self.check_agent(subject)?;
-                let is_wanted = |role: Role| match self.role {
-                    Some((wanted, is_it)) => (role == wanted) == is_it,
-                    None => true,
-                };
-                export_messages(source, context, &self.agent, &is_wanted, out)?
+                export_messages(source, context, &self.agent, &|role| self.is_wanted(role), out)?
             }
             ExportFormat::ContextChef => {
                 let mut options = ChefOptions::of(commit);

@@ -1,0 +1,54 @@
+//! What is left of a damaged list: its items in order, and how many are behind each lost node.
+
+use super::Item;
+use super::cursor::Cursor;
+use super::list::List;
+use crate::error::Result;
+use crate::object::ObjectSource;
+
+/// A stretch of a damaged list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Salvaged {
+    /// The next item. What it links to may be lost.
+    Item(Item),
+    /// So many items, which a node had that is lost.
+    Lost(u64),
+}
+
+impl List {
+    /// All items in order, passing over nodes that are lost: their parents say how many items each had.
+    /// Ends after the first error of another kind.
+    pub fn salvage<'a>(
+        &self,
+        source: &'a dyn ObjectSource,
+    ) -> impl Iterator<Item = Result<Salvaged>> + use<'a> {
+        let mut cursor = Some(Cursor::new(&self.root, 0));
+        std::iter::from_fn(move || {
+            let at = cursor.as_mut()?;
+            let next = next(at, source);
+            if next.is_err() {
+                cursor = None;
+            }
+            next.transpose()
+        })
+    }
+}
+
+fn next(cursor: &mut Cursor, source: &dyn ObjectSource) -> Result<Option<Salvaged>> {
+    while let Some((level, entry)) = cursor.peek() {
+        if level == 0 {
+            let item = entry.item.clone();
+            cursor.skip();
+            return Ok(Some(Salvaged::Item(item)));
+        }
+        let count = entry.count;
+        match cursor.open(source) {
+            Err(error) if error.is_loss() => {
+                cursor.skip();
+                return Ok(Some(Salvaged::Lost(count)));
+            }
+            opened => opened?,
+        }
+    }
+    Ok(None)
+}

@@ -9,14 +9,18 @@ use tempfile::TempDir;
 use turntree::context::{Builder, FileMode, MAIN_AGENT, MessageEntry, Role, Shape};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Time, Trigger};
 use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft};
-use turntree::store::{Committed, Durability, NewStore, OpenOptions, RealIo, StoreKey};
+use turntree::store::{
+    Committed, Durability, NewStore, OpenOptions, RealIo, StoreCipher, StoreKey,
+};
 use turntree::tree::{List, Map};
 use turntree::{Error, Result};
 
 use crate::session::{Agent, Turn};
 
-/// The key of a store that is encrypted.
-const KEY: StoreKey = StoreKey::new([8; 32]);
+/// The key of a store that is encrypted, with the cipher of a new one.
+fn key() -> StoreKey {
+    StoreKey::of(StoreCipher::fastest(), [8; 32])
+}
 
 /// An empty store that goes away with this value.
 #[derive(Debug)]
@@ -59,7 +63,7 @@ impl TempStore {
     /// # Errors
     /// When its files cannot be written anew.
     pub fn encrypt(&self) -> Result<()> {
-        self.open(Durability::Full)?.store().change_encryption(Some(KEY), [3; 16]).map(drop)
+        self.open(Durability::Full)?.store().change_encryption(Some(key()), [3; 16]).map(drop)
     }
 
     /// Opens the store.
@@ -67,7 +71,7 @@ impl TempStore {
     /// # Errors
     /// When it cannot be opened.
     pub fn open(&self, durability: Durability) -> Result<Repository> {
-        let keys = Some(KEY.into());
+        let keys = Some(key().into());
         let options = OpenOptions { durability, keys, ..OpenOptions::new([2; 16]) };
         Repository::open(Arc::new(RealIo), &self.path(), options)
     }

@@ -155,7 +155,9 @@ fn a_key_that_a_rotation_left_wrapped_is_not_taken_for_the_new_one() {
         let wrapped = fs::read(desk.path(".turntree/keys/own.age")).unwrap();
         let text = String::from_utf8(age::decrypt(&own, &wrapped).unwrap()).unwrap();
         let (title, key) = text.trim_end().split_once("\nnewest ").unwrap();
-        let other = "7".repeat(key.len());
+        // In front of the digits, its cipher, where it is not the first one.
+        let digits = key.rsplit(' ').next().unwrap();
+        let other = key.replace(digits, &"7".repeat(digits.len()));
         let [newest, previous] = if present == "newest" { [key, &other] } else { [&other, key] };
         let both = format!("{title}\nnewest {newest}\nprevious {previous}\n");
         let both = age::encrypt(&own.to_public(), both.as_bytes()).unwrap();

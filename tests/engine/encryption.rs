@@ -10,12 +10,13 @@ use turntree::maintenance::{Loss, Pattern, Purpose, collect, fsck, redact, repai
 use turntree::object::{ObjectId, RefValue};
 use turntree::repo::{BranchName, Repository};
 use turntree::store::{
-    Expected, OpenOptions, RealIo, Store, StoreKey, StoreKeys, Thoroughness, Tier,
+    Expected, OpenOptions, RealIo, Store, StoreCipher, StoreKey, StoreKeys, Thoroughness, Tier,
 };
 use turntree_tests::{Sandbox, commit_note, new_store, stamp};
 
-const KEY: StoreKey = StoreKey::new([3; 32]);
-const OTHER: StoreKey = StoreKey::new([4; 32]);
+/// What the first encrypted stores had, and what it is changed to.
+const KEY: StoreKey = StoreKey::of(StoreCipher::XChaCha20, [3; 32]);
+const OTHER: StoreKey = StoreKey::of(StoreCipher::Aes256Ctr, [4; 32]);
 
 fn open_with(dir: &Path, keys: Option<StoreKeys>, seed: u8) -> turntree::Result<Repository> {
     let options = OpenOptions { keys, ..OpenOptions::new([seed; 16]) };
@@ -68,9 +69,16 @@ fn expect_whole(repo: &Repository) {
 
 #[test]
 fn contents_names_and_ids_are_nowhere_in_the_clear() {
+    for key in [KEY, OTHER] {
+        expect_nothing_in_the_clear(key);
+    }
+}
+
+fn expect_nothing_in_the_clear(key: StoreKey) {
     let sandbox = Sandbox::new();
     let dir = sandbox.store();
-    sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    let encrypted = |dir: &Path, seed| open_with(dir, Some(key.into()), seed).unwrap();
+    sandbox.repo.store().change_encryption(Some(key), [9; 16]).unwrap();
     let repo = encrypted(&dir, 3);
     let mut ids = Vec::new();
     for turn in 0..40 {
@@ -95,6 +103,26 @@ fn contents_names_and_ids_are_nowhere_in_the_clear() {
         expect_whole(&repo);
         assert_eq!(repo.tip(&branch("quarterly")), ids.last().copied());
     }
+}
+
+#[test]
+fn a_cipher_that_a_program_does_not_know_is_told_by_the_superblock() {
+    let sandbox = Sandbox::new();
+    note(&sandbox.repo, "s", "one", 1);
+    let features = || {
+        let superblock = fs::read(sandbox.store().join("superblock")).unwrap();
+        u64::from_le_bytes(*superblock[40..].first_chunk().unwrap())
+    };
+    assert_eq!(features(), 0);
+    sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    assert_eq!(features(), 1, "the first cipher, which every program with encryption knows");
+    let repo = encrypted(&sandbox.store(), 3);
+    repo.store().change_encryption(Some(OTHER), [10; 16]).unwrap();
+    assert_eq!(features(), 3);
+    let repo = open_with(&sandbox.store(), Some(OTHER.into()), 4).unwrap();
+    assert!(repo.tip(&branch("s")).is_some());
+    repo.store().change_encryption(None, [11; 16]).unwrap();
+    assert_eq!(features(), 0);
 }
 
 #[test]
@@ -242,7 +270,9 @@ fn a_change_that_did_not_end_is_done_again_and_no_other_is_begun() {
     let both = StoreKeys { newest: OTHER, previous: Some(KEY) };
     let repo = open_with(&dir, Some(both), 3).unwrap();
     assert_eq!(repo.tip(&branch("s")), Some(tip));
-    let third = repo.store().change_encryption(Some(StoreKey::new([5; 32])), [11; 16]);
+    let third = repo
+        .store()
+        .change_encryption(Some(StoreKey::of(StoreCipher::Aes256Ctr, [5; 32])), [11; 16]);
     assert_eq!(third.unwrap_err().kind(), ErrorKind::InvalidInput);
     repo.store().change_encryption(Some(OTHER), [12; 16]).unwrap();
     let repo = open_with(&dir, Some(OTHER.into()), 4).unwrap();

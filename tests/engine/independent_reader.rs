@@ -13,12 +13,15 @@ use turntree::maintenance::{
 use turntree::object::{IdPrefix, Kind, ObjectId, ObjectSource, RefValue};
 use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft};
 use turntree::store::{
-    Durability, Finding, FindingKind, NewStore, OpenOptions, RealIo, Tier, Tombstone,
+    Durability, Finding, FindingKind, NewStore, OpenOptions, RealIo, StoreCipher, StoreKey,
+    StoreKeys, Tier, Tombstone,
 };
 use turntree_exchange::apply_state;
-use turntree_tests::independent_reader::{format_spec, read, reader, reader_runs};
+use turntree_tests::independent_reader::{
+    decipher, decipher_runs, format_spec, read, reader, reader_runs,
+};
 use turntree_tests::sim::Random;
-use turntree_tests::{Sandbox, claude_code, commit_turn, open_store, stamp};
+use turntree_tests::{Sandbox, claude_code, commit_note, commit_turn, open_store, stamp};
 
 /// Damaged stores that are compared: each starts the reader once.
 const CASES: usize = 32;
@@ -473,8 +476,40 @@ fn trees_built_by_the_page_have_the_roots_of_the_vectors() {
 }
 
 #[test]
+fn an_encrypted_store_is_read_by_its_page_whatever_its_cipher() {
+    if !reader_runs() || !decipher_runs() {
+        return;
+    }
+    for (seed, cipher) in (1..).zip(StoreCipher::ALL) {
+        let sandbox = Sandbox::new();
+        let branch = BranchName::main("work").unwrap();
+        let text = "sealed ".repeat(30_000);
+        commit_note(&sandbox.repo, &branch, ("large", &text), &stamp(1));
+        collect(&sandbox.repo, Purpose::Repack(Tier::Archive), &stamp(2), &mut |_| {}).unwrap();
+        commit_note(&sandbox.repo, &branch, ("n", "in the journal"), &stamp(3));
+        let store = sandbox.store();
+        let questions =
+            [&["refs"][..], &["log", "work"], &["objects"], &["cat", "work:scratchpad/large"]];
+        let before = questions.map(|words| read(&store, words));
+        let first = StoreKey::of(cipher, [seed; 32]);
+        sandbox.repo.store().change_encryption(Some(first), [seed; 16]).unwrap();
+        assert!(!reader(&store, &["refs"]).status.success());
+        let keys = sandbox.folder().join("keys.txt");
+        fs::write(&keys, StoreKeys::from(first).to_text()).unwrap();
+        let plain = sandbox.folder().join("plain");
+        let done = decipher(&store, &keys, &plain);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        assert!(questions.map(|words| read(&plain, words)) == before, "{cipher:?}");
+        let other = StoreKey::of(cipher, [9; 32]);
+        fs::write(&keys, StoreKeys::from(other).to_text()).unwrap();
+        let refused = decipher(&store, &keys, &sandbox.folder().join("none"));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("none of this store"));
+    }
+}
+
+#[test]
 fn the_reader_is_short_enough_to_be_read() {
-    for program in ["reader.py", "bundle.py"] {
+    for program in ["reader.py", "bundle.py", "decipher.py"] {
         let text = fs::read_to_string(format_spec().join(program)).unwrap();
         assert!(text.lines().count() <= 500, "{program}");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{program}");

@@ -50,6 +50,9 @@ type Table = &'static [(&'static str, &'static [&'static str])];
 const FENCES: &[(&str, &[&str])] = &[
     ("blake3", &["core/src/object/id.rs"]),
     ("ciborium_ll", &["core/src/object/codec.rs"]),
+    ("chacha20", &["core/src/store/encryption/cipher.rs"]),
+    ("aes", &["core/src/store/encryption/cipher.rs"]),
+    ("ctr", &["core/src/store/encryption/cipher.rs"]),
     ("zstd", &["core/src/store/format/codec.rs", "exchange/src/text/zstd.rs"]),
     ("rusqlite", &["exchange/src/text/sqlite/"]),
     ("memmap2", &["core/src/store/io.rs"]),
@@ -227,6 +230,27 @@ fn tests_try_the_same_in_every_run() {
     assert!(page.lines().any(|line| line.split('#').next().unwrap().trim() == command));
     assert!(check.lines().any(|line| line == command), ".ci/run calls the README's command");
     assert!(!check.contains("SEED"), ".ci/run sets no seed that the README does not set");
+}
+
+#[test]
+fn every_property_is_a_test() {
+    for folder in ["core", "exchange", "cli", "bindings", "tests", "benches", "fuzz"] {
+        for (path, text) in files(folder, "rs") {
+            let (mut depth, mut is_test) = (None, false);
+            for line in text.lines() {
+                let (indent, code) = (line.len() - line.trim_start().len(), line.trim());
+                match depth {
+                    None if code == "turntree_properties::properties! {" => depth = Some(indent),
+                    Some(of_block) if code == "}" && indent == of_block => depth = None,
+                    Some(of_block) if code.starts_with("fn ") && indent == of_block + 4 => {
+                        assert!(is_test, "{path}: nobody runs this property: {code}");
+                        is_test = false;
+                    }
+                    _ => is_test |= code == "#[test]",
+                }
+            }
+        }
+    }
 }
 
 #[test]

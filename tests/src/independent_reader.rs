@@ -20,6 +20,28 @@ pub fn reader_runs() -> bool {
     runs
 }
 
+/// Whether the program that deciphers stores can run here; says so when not.
+#[must_use]
+pub fn decipher_runs() -> bool {
+    let imports = Command::new("python3").args(["-c", "import blake3, cryptography"]).output();
+    let runs = imports.is_ok_and(|output| output.status.success());
+    if !runs {
+        println!("skipped: needs python3 with the packages blake3 and cryptography");
+    }
+    runs
+}
+
+/// Writes a plain copy of an encrypted store with the text of its keys.
+///
+/// # Panics
+/// When there is no Python.
+#[must_use]
+pub fn decipher(store: &Path, key: &Path, target: &Path) -> Output {
+    let mut command = Command::new("python3");
+    command.arg("-B").arg(format_spec().join("decipher.py")).args([store, key, target]);
+    command.output().unwrap()
+}
+
 /// Runs the reader on a store or a bundle.
 ///
 /// # Panics

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use age::secrecy::SecretString;
 use turntree::local::{open_repository, random_bytes};
-use turntree::store::{EncryptionChange, StoreKey, StoreKeys};
+use turntree::store::{EncryptionChange, StoreCipher, StoreKey, StoreKeys};
 use turntree::{Error, ErrorKind};
 
 use crate::program::age_keys::Sealing;
@@ -44,7 +44,9 @@ pub(crate) fn encrypt(
     };
     if dry_run {
         // Any key does for counting: no file has one yet.
-        let plan = repo.store().plan_encryption(Some(StoreKey::new(Default::default())))?;
+        let plan = repo
+            .store()
+            .plan_encryption(Some(StoreKey::of(StoreCipher::fastest(), Default::default())))?;
         return Ok((plan, None));
     }
     let FirstHolders { holders, passphrase } = match first {
@@ -184,7 +186,7 @@ pub(crate) fn rotate(
 /// What [`rotate`] would write.
 pub(crate) fn plan_rotation(dir: &Path) -> Result<EncryptionChange> {
     // No file has a key that nobody has drawn yet.
-    let no_key = StoreKey::new(Default::default());
+    let no_key = StoreKey::of(StoreCipher::fastest(), Default::default());
     Ok(encrypted(dir)?.repo.store().plan_encryption(Some(no_key))?)
 }
 

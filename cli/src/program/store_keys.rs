@@ -15,7 +15,7 @@ use age::secrecy::SecretString;
 use age::{Decryptor, Encryptor, Identity, x25519};
 use turntree::local::{open_encrypted, open_repository};
 use turntree::repo::Repository;
-use turntree::store::{KEYS_DIR, STORE_KEY_BYTES, StoreKey, StoreKeys};
+use turntree::store::{KEYS_DIR, STORE_KEY_BYTES, StoreCipher, StoreKey, StoreKeys};
 use turntree::{Error, ErrorKind};
 
 use super::age_keys::{PASSPHRASE, ask, of_passphrase, passphrase_of_environment};
@@ -153,12 +153,12 @@ pub(crate) fn unwrap(dir: &Path, may_ask: bool) -> Result<Unwrapped> {
     Err(Failure::hinted(Error::new(ErrorKind::Encrypted, message), hint))
 }
 
-/// A key that nobody can guess.
+/// A key that nobody can guess, for the cipher that is fastest here.
 pub(crate) fn new_key() -> Result<StoreKey> {
     let mut bytes = [0; STORE_KEY_BYTES];
     getrandom::getrandom(&mut bytes)
         .map_err(|error| Error::io("draw a key", std::io::Error::other(error.to_string())))?;
-    Ok(StoreKey::new(bytes))
+    Ok(StoreKey::of(StoreCipher::fastest(), bytes))
 }
 
 /// Who may open the store in `dir`, by name.

@@ -83,7 +83,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 pub use distant::{BundleEnds, BundleIndex, DISTANT_REFS, RangeSource};
-pub use encryption::{STORE_KEY_BYTES, StoreKey, StoreKeys, enciphered};
+pub use encryption::{STORE_KEY_BYTES, StoreCipher, StoreKey, StoreKeys, enciphered};
 pub(crate) use encryption::{decipher, encipher};
 pub use format::superblock::FORMAT_VERSION;
 pub use io::{Access, Identity, Io, IoFile, ReadAt, RealIo};

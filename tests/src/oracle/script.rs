@@ -8,7 +8,7 @@ use bytes::Bytes;
 use turntree::object::{Kind, Object, ObjectId, RefValue};
 use turntree::store::{
     Expected, FileReplacement, InventoryFile, Io, NewStore, OpenOptions, OperationDraft, PackItem,
-    RefUpdate, Replaced, Store, StoreKey, Tier,
+    RefUpdate, Replaced, Store, StoreCipher, StoreKey, Tier,
 };
 
 use super::{Attempt, Promise, Target, Witness};
@@ -118,8 +118,8 @@ pub fn set(name: &str, expected: Expected, value: ObjectId) -> OperationDraft {
     }
 }
 
-/// The key of a store that is encrypted.
-pub const KEY: StoreKey = StoreKey::new([0x4b; 32]);
+/// The key of a store that is encrypted, of the cipher that new stores have.
+pub const KEY: StoreKey = StoreKey::of(StoreCipher::Aes256Ctr, [0x4b; 32]);
 
 /// Options with a seed of their own, and the key of a store that is encrypted.
 #[must_use]

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::heads::{self, FileCipher, HEAD, HEAD_BYTES, Stretch};
+use super::cipher::FileCipher;
+use super::heads::{self, HEAD, HEAD_BYTES, Stretch};
 use super::{Nonces, StoreKey, StoreKeys};
 use crate::store::io::{Identity, IoFile};
 use crate::store::parity::is_refusal;
@@ -309,9 +310,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::store::encryption::StoreCipher;
     use crate::store::io::{Access, Io, RealIo};
 
-    const KEY: StoreKey = StoreKey::new([7; 32]);
+    const KEY: StoreKey = StoreKey::of(StoreCipher::Aes256Ctr, [7; 32]);
 
     /// A new file, as the disk has it and deciphered.
     fn new_file(folder: &Path) -> (Arc<dyn IoFile>, EncryptedFile) {
@@ -371,7 +373,10 @@ mod tests {
         std::fs::write(&path, [7; 100]).unwrap();
         let nonces = Arc::new(Nonces::default());
         let open = || RealIo.open(&path, Access::Write).unwrap();
-        let keys = StoreKeys { newest: KEY, previous: Some(StoreKey::new([8; 32])) };
+        let keys = StoreKeys {
+            newest: KEY,
+            previous: Some(StoreKey::of(StoreCipher::Aes256Ctr, [8; 32])),
+        };
         for refused in [true, false] {
             let file = EncryptedFile::new(open(), &path, keys, Arc::clone(&nonces));
             assert_eq!(file.may_append().unwrap(), !refused);
@@ -383,7 +388,10 @@ mod tests {
         }
         let before = EncryptedFile::new(open(), &path, keys, nonces);
         before.write_at(b"of the newest", 0).unwrap();
-        let rotated = StoreKeys { newest: StoreKey::new([9; 32]), previous: Some(KEY) };
+        let rotated = StoreKeys {
+            newest: StoreKey::of(StoreCipher::Aes256Ctr, [9; 32]),
+            previous: Some(KEY),
+        };
         let after = EncryptedFile::new(open(), &path, rotated, Arc::default());
         assert_eq!(all(&after), b"of the newest");
         assert!(!after.may_append().unwrap() && after.write_at(b"more", 13).is_err());
@@ -401,6 +409,7 @@ mod tests {
     }
 
     turntree_properties::properties! {
+        #[test]
         fn what_is_written_in_any_pieces_is_read_in_any(
             pieces in prop::collection::vec((1_usize..9000, 0_u8..3), 1..12),
             reads in prop::collection::vec((0_usize..80_000, 0_usize..30_000), 1..12),

@@ -1,4 +1,4 @@
-//! Where the content of an enciphered file lies, the heads between it, and its cipher.
+//! Where the content of an enciphered file lies, and the heads between it.
 //!
 //! ```text
 //!  0     64          4096  4160           65536 65600            131072
@@ -8,14 +8,6 @@
 //! All heads of a file are the same, and each is twice the nonce with a mark: eight bytes that follow
 //! from the key and the nonce. One that is whole is enough, so no sector of a file decides about the
 //! others, but in a file of less than 4 KiB.
-
-use std::io::{self, ErrorKind};
-
-use chacha20::XChaCha20;
-use chacha20::cipher::{KeyIvInit as _, StreamCipher as _, StreamCipherSeek as _};
-
-use super::{StoreKey, StoreKeys};
-use crate::object::Checksum;
 
 /// Bytes of a head.
 pub(super) const HEAD_BYTES: usize = 64;
@@ -30,12 +22,6 @@ const STRIDE: u64 = 65_536;
 const FIRST_ROOM: u64 = SECOND - HEAD;
 const FRONT_ROOM: u64 = FIRST_ROOM + STRIDE - SECOND - HEAD;
 const ROOM: u64 = STRIDE - HEAD;
-
-const NONCE_BYTES: usize = 24;
-const MARK_BYTES: usize = 8;
-
-/// Random bytes of a file, which no other file has.
-pub(super) type Nonce = [u8; NONCE_BYTES];
 
 /// A stretch of content between two heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,60 +76,6 @@ pub(super) fn content_bytes(file: u64) -> u64 {
 pub(super) fn places(file: u64) -> impl Iterator<Item = u64> {
     let far = (1..=file / STRIDE).map(|number| number * STRIDE);
     [0, SECOND].into_iter().chain(far).take_while(move |place| place + HEAD <= file)
-}
-
-/// The cipher of one file.
-pub(super) struct FileCipher {
-    secret: [u8; 32],
-    nonce: Nonce,
-    head: [u8; HEAD_BYTES],
-}
-
-impl FileCipher {
-    pub(super) fn new(key: &StoreKey, nonce: Nonce) -> Self {
-        let secret = key.derived("turntree v1 file key");
-        let mut head = [0; HEAD_BYTES];
-        let copy = [&nonce[..], &mark(key, &nonce)[..]].concat();
-        for (byte, copied) in head.iter_mut().zip(copy.iter().cycle()) {
-            *byte = *copied;
-        }
-        Self { secret, nonce, head }
-    }
-
-    /// The cipher of a file with this head, if it is one of these keys.
-    pub(super) fn of_head(keys: &StoreKeys, head: &[u8]) -> Option<Self> {
-        head.chunks_exact(NONCE_BYTES + MARK_BYTES).find_map(|copy| {
-            let (nonce, found) = copy.split_first_chunk::<NONCE_BYTES>()?;
-            let key = keys.iter().find(|key| mark(key, nonce) == *found)?;
-            Some(Self::new(key, *nonce))
-        })
-    }
-
-    pub(super) fn head(&self) -> &[u8; HEAD_BYTES] {
-        &self.head
-    }
-
-    /// Returns true if the file is one of this key.
-    pub(super) fn is_of(&self, key: &StoreKey) -> bool {
-        self.secret == key.derived("turntree v1 file key")
-    }
-
-    /// Combines `bytes` with the keystream from `offset` on: enciphers, or deciphers.
-    ///
-    /// # Errors
-    /// When the file would have more than 256 GiB.
-    pub(super) fn apply(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        let mut cipher = XChaCha20::new(&self.secret.into(), &self.nonce.into());
-        let too_long = || io::Error::new(ErrorKind::FileTooLarge, "an encrypted file of 256 GiB");
-        cipher.try_seek(offset).map_err(|_| too_long())?;
-        cipher.try_apply_keystream(bytes).map_err(|_| too_long())
-    }
-}
-
-fn mark(key: &StoreKey, nonce: &Nonce) -> [u8; MARK_BYTES] {
-    let digest =
-        Checksum::new("turntree v1 file mark").update(key.as_bytes()).update(nonce).finish();
-    digest.first_chunk().copied().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! An [`EncryptedIo`] stands between the store and its disk. Whatever the store writes lies in a file
-//! byte by byte as it would otherwise, combined with a keystream (XChaCha20) that is the file's own:
+//! byte by byte as it would otherwise, combined with a keystream (AES-256-CTR or XChaCha20, as its key says) that is the file's own:
 //! by the key of the store, and by a random nonce that stands in the file. So every rule of the
 //! formats holds as before, about torn writes, parity and what is read by itself; names of files tell
 //! nothing, since they are random or digests with a random salt in them; and ids, which would tell who
@@ -20,6 +20,7 @@
 //! It hides, and does not sign: who may write to the disk and knows what was there can change it. The
 //! superblock, locks and the wrapped keys are plain. Specified in `format-spec/encryption.md`.
 
+mod cipher;
 mod file;
 mod heads;
 
@@ -30,8 +31,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use self::cipher::StoreCipher;
+use self::cipher::{FileCipher, Nonce};
 pub(in crate::store) use self::file::EncryptedFile;
-use self::heads::{FileCipher, HEAD_BYTES, Nonce};
+use self::heads::HEAD_BYTES;
 use super::format::superblock::{KeyNames, Superblock};
 use super::io::{Access, Identity, Io, IoFile};
 use super::replace::collect::COLLECTOR_FILE;
@@ -43,24 +46,28 @@ use crate::object::{Checksum, ID_BYTES, ObjectId};
 /// Bytes of a key.
 pub const STORE_KEY_BYTES: usize = 32;
 
-/// The first line of keys as they are wrapped.
+/// The first line of keys as they are wrapped: those of the first cipher alone, and others.
 const TITLE: &str = "turntree store key, version 1";
+const TITLE_WITH_CIPHERS: &str = "turntree store key, version 2";
 
 /// The key of a store. Whoever has it reads everything; without it nobody does.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct StoreKey([u8; STORE_KEY_BYTES]);
+pub struct StoreKey {
+    bytes: [u8; STORE_KEY_BYTES],
+    cipher: StoreCipher,
+}
 
 impl StoreKey {
-    /// The key with these bytes, which must come from a source that nobody can guess.
+    /// The key with these bytes, which must come from a source that nobody can guess, for a cipher.
     #[must_use]
-    pub const fn new(bytes: [u8; STORE_KEY_BYTES]) -> Self {
-        Self(bytes)
+    pub const fn of(cipher: StoreCipher, bytes: [u8; STORE_KEY_BYTES]) -> Self {
+        Self { bytes, cipher }
     }
 
-    /// The bytes: to be wrapped, and never to be shown.
+    /// Returns the cipher that it is for.
     #[must_use]
-    pub const fn as_bytes(&self) -> &[u8; STORE_KEY_BYTES] {
-        &self.0
+    pub const fn cipher(&self) -> StoreCipher {
+        self.cipher
     }
 
     /// Returns sixteen hex digits that tell keys apart and nothing else about them.
@@ -70,13 +77,19 @@ impl StoreKey {
     }
 
     fn number(&self) -> u64 {
-        let digest = self.derived("turntree v1 key name");
+        let digest = Checksum::new("turntree v1 key name").update(&self.secret()).finish();
         // Zero is for no key.
         u64::from_be_bytes(digest.first_chunk().copied().unwrap_or_default()).max(1)
     }
 
-    fn derived(&self, context: &str) -> [u8; 32] {
-        Checksum::new(context).update(&self.0).finish()
+    /// What everything is derived from: the same bytes under another cipher would be another key.
+    fn secret(&self) -> [u8; STORE_KEY_BYTES] {
+        match self.cipher {
+            StoreCipher::XChaCha20 => self.bytes,
+            StoreCipher::Aes256Ctr => {
+                Checksum::new("turntree v1 aes-256-ctr key").update(&self.bytes).finish()
+            }
+        }
     }
 }
 
@@ -99,24 +112,36 @@ impl StoreKeys {
     /// The text of the keys, as it is wrapped for each who may have them: to be shown to nobody else.
     #[must_use]
     pub fn to_text(&self) -> String {
+        let is_first = self.iter().all(|key| key.cipher == StoreCipher::XChaCha20);
         let line = |name: &str, key: &StoreKey| {
-            let digits: String = key.0.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("{name} {digits}\n")
+            let digits: String = key.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            match is_first {
+                true => format!("{name} {digits}\n"),
+                false => format!("{name} {} {digits}\n", key.cipher.name()),
+            }
         };
+        let title = if is_first { TITLE } else { TITLE_WITH_CIPHERS };
         let previous = self.previous.as_ref().map(|key| line("previous", key)).unwrap_or_default();
-        format!("{TITLE}\n{}{previous}", line("newest", &self.newest))
+        format!("{title}\n{}{previous}", line("newest", &self.newest))
     }
 
     /// The keys in such a text; `None` when it is no text of keys.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         let mut lines = text.lines();
-        if lines.next() != Some(TITLE) {
-            return None;
-        }
+        let has_ciphers = match lines.next()? {
+            TITLE => false,
+            TITLE_WITH_CIPHERS => true,
+            _ => return None,
+        };
         let mut key_of = |name: &str| {
-            let digits = lines.next()?.strip_prefix(name)?.strip_prefix(' ')?;
-            Some(StoreKey::new(*digits.parse::<ObjectId>().ok()?.as_bytes()))
+            let rest = lines.next()?.strip_prefix(name)?.strip_prefix(' ')?;
+            let (cipher, digits) = match has_ciphers {
+                true => rest.split_once(' ')?,
+                false => (StoreCipher::XChaCha20.name(), rest),
+            };
+            let cipher = StoreCipher::ALL.into_iter().find(|known| known.name() == cipher)?;
+            Some(StoreKey::of(cipher, *digits.parse::<ObjectId>().ok()?.as_bytes()))
         };
         let (newest, previous) = (key_of("newest"), key_of("previous"));
         newest.map(|newest| Self { newest, previous })
@@ -142,13 +167,16 @@ impl StoreKeys {
     /// The names of the keys, as a superblock has them.
     pub(in crate::store) fn names(&self) -> KeyNames {
         let previous = self.previous.map(|key| key.number());
-        KeyNames { newest: self.newest.number(), previous }
+        let has_aes = self.iter().any(|key| key.cipher == StoreCipher::Aes256Ctr);
+        KeyNames { newest: self.newest.number(), previous, has_aes }
     }
 
     /// A digest that tells nothing to who has no key.
     pub(crate) fn keyed(&self, digest: &[u8; ID_BYTES]) -> ObjectId {
-        let context =
-            Checksum::new("turntree v1 hidden name").update(&self.newest.0).update(digest).finish();
+        let context = Checksum::new("turntree v1 hidden name")
+            .update(&self.newest.secret())
+            .update(digest)
+            .finish();
         ObjectId::from_bytes(context)
     }
 
@@ -305,7 +333,8 @@ pub fn enciphered(file: Arc<dyn IoFile>, key: StoreKey, seed: [u8; 16]) -> Arc<d
 /// key and content, so it is no other content's.
 pub(crate) fn encipher(keys: &StoreKeys, content: &[u8]) -> io::Result<Vec<u8>> {
     let key = &keys.newest;
-    let nonce = Checksum::new("turntree v1 content nonce").update(&key.0).update(content).finish();
+    let nonce =
+        Checksum::new("turntree v1 content nonce").update(&key.secret()).update(content).finish();
     let cipher = FileCipher::new(key, nonce.first_chunk().copied().unwrap_or_default());
     let mut enciphered = content.to_vec();
     cipher.apply(&mut enciphered, 0)?;
@@ -324,11 +353,32 @@ pub(crate) fn decipher(keys: &StoreKeys, bytes: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
+    fn key(cipher: StoreCipher, byte: u8) -> StoreKey {
+        StoreKey::of(cipher, [byte; STORE_KEY_BYTES])
+    }
+
+    #[test]
+    fn a_key_of_the_first_cipher_is_what_it_was_and_one_of_another_says_its_cipher() {
+        let [first, aes] = StoreCipher::ALL.map(|cipher| StoreKeys::from(key(cipher, 1)));
+        let digits = "01".repeat(STORE_KEY_BYTES);
+        let expected = format!("turntree store key, version 1\nnewest {digits}\n");
+        assert_eq!(first.to_text(), expected);
+        let expected = format!("turntree store key, version 2\nnewest aes-256-ctr {digits}\n");
+        assert_eq!(aes.to_text(), expected);
+        assert_ne!(first.newest.name(), aes.newest.name());
+        assert!(aes.names().has_aes && !first.names().has_aes);
+        let unknown = expected.replace("aes-256-ctr", "rot13");
+        assert_eq!(StoreKeys::from_text(&unknown), None);
+    }
+
     #[test]
     fn keys_come_back_from_their_text_and_nothing_else_is_taken_for_them() {
-        let [newest, previous] = [1, 2].map(|byte| StoreKey::new([byte; STORE_KEY_BYTES]));
-        for keys in [newest.into(), StoreKeys { newest, previous: Some(previous) }] {
-            assert_eq!(StoreKeys::parse(keys.to_text().as_bytes()).unwrap(), keys);
+        for [one, other] in [[0, 0], [0, 1], [1, 0], [1, 1]] {
+            let [newest, previous] =
+                [(one, 1), (other, 2)].map(|(cipher, byte)| key(StoreCipher::ALL[cipher], byte));
+            for keys in [newest.into(), StoreKeys { newest, previous: Some(previous) }] {
+                assert_eq!(StoreKeys::parse(keys.to_text().as_bytes()).unwrap(), keys);
+            }
         }
         for other in [&b""[..], b"\xff", b"AGE-SECRET-KEY-1", b"turntree store key, version 1\n"] {
             let refused = StoreKeys::parse(other).unwrap_err();

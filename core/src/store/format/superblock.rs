@@ -52,6 +52,9 @@ const BYTES: usize = 96;
 /// The incompatible feature of a store whose files are enciphered.
 const ENCRYPTED: u64 = 1;
 
+/// The incompatible feature of a store that has a key for AES-256-CTR.
+const ENCRYPTED_BY_AES: u64 = 2;
+
 /// Bytes behind the superblock of an encrypted store: two names of keys, and their checksum.
 const KEYS_BYTES: usize = 48;
 const KEYS_CONTEXT: &str = "turntree v1 superblock keys";
@@ -97,9 +100,9 @@ impl Superblock {
             return Err(Error::corrupt(path.display(), format_args!("{BYTES} bytes"), found));
         }
         let found = decode(&bytes).map_err(|e| e.at(path.display()))?;
-        let Features { store, is_encrypted, unknown_features } = found;
+        let Features { store, is_encrypted, has_aes, unknown_features } = found;
         let keys = match is_encrypted {
-            true => Some(read_keys(&*file, &path)?),
+            true => Some(KeyNames { has_aes, ..read_keys(&*file, &path)? }),
             false => None,
         };
         let mut settled = [u8::from(keys.is_none())];
@@ -296,7 +299,11 @@ fn encode(store: StoreId, keys: Option<KeyNames>) -> Vec<u8> {
         bytes.extend_from_slice(&word.to_le_bytes());
     }
     bytes.extend_from_slice(&[0; 16]);
-    let incompatible = if keys.is_some() { ENCRYPTED } else { 0 };
+    let incompatible = match keys {
+        None => 0,
+        Some(KeyNames { has_aes: false, .. }) => ENCRYPTED,
+        Some(KeyNames { has_aes: true, .. }) => ENCRYPTED | ENCRYPTED_BY_AES,
+    };
     bytes.extend_from_slice(&incompatible.to_le_bytes());
     bytes.extend_from_slice(&store.0);
     let checksum = Checksum::new(CONTEXT).update(&bytes).finish();
@@ -320,6 +327,9 @@ pub(in crate::store) struct KeyNames {
     pub(in crate::store) newest: u64,
     /// The key of other files, while a rotation goes on.
     pub(in crate::store) previous: Option<u64>,
+    /// True if one of them is for AES-256-CTR. It is a feature of the superblock, so that programs that
+    /// do not know the cipher refuse the store.
+    pub(in crate::store) has_aes: bool,
 }
 
 impl KeyNames {
@@ -337,7 +347,8 @@ impl KeyNames {
         let (newest, previous) = content.split_first_chunk::<8>()?;
         let previous = u64::from_be_bytes(*previous.first_chunk()?);
         let newest = u64::from_be_bytes(*newest);
-        whole.then_some(Self { newest, previous: Some(previous).filter(|name| *name != 0) })
+        let previous = Some(previous).filter(|name| *name != 0);
+        whole.then_some(Self { newest, previous, has_aes: false })
     }
 }
 
@@ -345,6 +356,8 @@ impl KeyNames {
 struct Features {
     store: StoreId,
     is_encrypted: bool,
+    /// Whether a key of it is for AES-256-CTR.
+    has_aes: bool,
     /// Read-only features; this build knows none.
     unknown_features: u64,
 }
@@ -374,13 +387,16 @@ fn decode(bytes: &[u8; BYTES]) -> Result<Features> {
         }
     }
     let incompatible = word(bytes, AT_INCOMPATIBLE_FEATURES).map_or(0, u64::from_le_bytes);
-    if incompatible & !ENCRYPTED != 0 {
+    let unknown = incompatible & !(ENCRYPTED | ENCRYPTED_BY_AES);
+    if unknown != 0 {
         let path = Path::new(SUPERBLOCK_FILE);
-        return Err(unsupported(path, "cannot be read: it has", incompatible & !ENCRYPTED));
+        return Err(unsupported(path, "cannot be read: it has", unknown));
     }
     let unknown_features = word(bytes, AT_READ_ONLY_FEATURES).map_or(0, u64::from_le_bytes);
     let store = StoreId(word(bytes, AT_STORE_ID).unwrap_or_default());
-    Ok(Features { store, is_encrypted: incompatible & ENCRYPTED != 0, unknown_features })
+    let has_aes = incompatible & ENCRYPTED_BY_AES != 0;
+    let is_encrypted = incompatible & ENCRYPTED != 0;
+    Ok(Features { store, is_encrypted, has_aes, unknown_features })
 }
 
 fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -463,9 +479,10 @@ mod tests {
 
     #[test]
     fn an_encrypted_store_names_its_keys_and_a_flipped_bit_in_them_is_noticed() {
-        for previous in [None, Some(5)] {
+        for (previous, has_aes) in [(None, false), (None, true), (Some(5), false), (Some(5), true)]
+        {
             let folder = tempfile::tempdir().unwrap();
-            let names = KeyNames { newest: 7, previous };
+            let names = KeyNames { newest: 7, previous, has_aes };
             create(&RealIo, folder.path(), STORE, Some(names)).unwrap();
             assert_eq!(opened(folder.path()).keys, Some(names));
             let path = folder.path().join(SUPERBLOCK_FILE);
@@ -485,7 +502,7 @@ mod tests {
         let dir = folder.path();
         create(&RealIo, dir, STORE, None).unwrap();
         let first = opened(dir);
-        let names = KeyNames { newest: 7, previous: None };
+        let names = KeyNames { newest: 7, previous: None, has_aes: true };
         let held = replace(&RealIo, dir, STORE, Some(names), true).unwrap();
         assert_eq!(lock_error(&first), ErrorKind::Conflict, "replaced");
         assert_ne!(first.epoch().unwrap(), 0, "what a reader looks at");

@@ -11,23 +11,38 @@ const WRITERS: usize = 8;
 const TURNS: usize = 20;
 
 /// Takes the snapshots of a writer, each with a message and an entry of its own: every second writer
-/// with a process for each, the others with one server for all.
+/// with a process for each, the others with one server for all. Half of each change the scratchpad by a
+/// document, which also takes back an entry that the turn before has left.
 fn write(place: &Place, writer: usize) {
     let mut server = (writer % 2 == 1).then(|| place.server(&["serve", "--stdio"]));
     for turn in 0..TURNS {
         let said = format!("{writer}.{turn}");
+        let by_document = writer % 4 < 2;
+        let passing = |turn: usize| format!("passing {writer}.{turn}");
+        let mut change = json!({"set": {&said: said, passing(turn): "now"}});
+        if let Some(before) = turn.checked_sub(1) {
+            change["remove"] = json!([passing(before)]);
+        }
+        let state = json!({"scratchpad": change});
         if let Some(server) = &mut server {
-            let params = json!({
+            let mut params = json!({
                 "message": said, "retry": true, "session": "shared",
                 "append": {"agents": {"main": [{"role": "user", "content": said}]}},
-                "set": {format!("scratchpad/{said}"): said},
             });
+            match by_document {
+                true => params["state"] = state,
+                false => params["set"] = json!({format!("scratchpad/{said}"): said}),
+            }
             server.call("snapshot", &params).unwrap();
         } else {
             let (message, entry) = (format!("user={said}"), format!("scratchpad/{said}={said}"));
             let words = ["snapshot", "-m", &said, "--retry", "--session", "shared"];
-            let edits = ["--append-message", &message, "--set", &entry];
-            let _ = place.run(&[&words[..], &edits].concat());
+            let document = place.path().join(format!("{writer}.json"));
+            std::fs::write(&document, state.to_string()).unwrap();
+            let document = document.to_str().unwrap();
+            let change = if by_document { ["--state", document] } else { ["--set", &entry] };
+            let edits = ["--append-message", &message];
+            let _ = place.run(&[&words[..], &edits, &change].concat());
         }
     }
     if let Some(server) = server {
@@ -51,7 +66,9 @@ fn eight_writers_of_one_branch_are_never_refused_and_lose_nothing() {
     let newest: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
     assert_eq!(newest["turn"], all + 1, "each is a turn of its own");
     let entries = place.run(&["ls", "HEAD:scratchpad"]);
-    assert_eq!(entries.lines().count(), all, "{entries}");
+    let passing = entries.lines().filter(|line| line.contains("passing")).count();
+    assert_eq!(passing, WRITERS / 2, "the last of each that writes documents: {entries}");
+    assert_eq!(entries.lines().count(), all + passing, "{entries}");
     let conversation = place.run(&["ls", "HEAD:agents/main/messages"]);
     for writer in 0..WRITERS {
         let own = format!("  {writer}.");

@@ -18,6 +18,9 @@ use crate::view::error::{Answer, Result};
 ///   {"agents": {"main": {"messages": [{"role": "user", "content": "hi"}]}},
 ///    "scratchpad": {"note": {"content": "look at the tests"}}}
 ///
+/// A scratchpad or memory that is exactly {"set": {...}}, {"remove": [...]} or both changes single
+/// entries and leaves the others; an entry called set that holds an object is written by --set.
+///
 /// Sections are agents, files, scratchpad, memory, goals, reasoning, checkpoints, lessons and meta,
 /// those that the context has already, and any whose name begins with x-.
 #[derive(Debug, Args)]

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A section that the document names is replaced, `null` drops it, and all others carry over from the
-//! parent; `apply_edits` adds to sections instead. Objects become
+//! parent; `apply_edits` adds to sections instead, and so does a scratchpad or a memory that is exactly
+//! `{"set": {...}}`, `{"remove": [...]}` or both: it changes single entries. Objects become
 //! maps, arrays become lists. A string becomes its text; any other value keeps the exact bytes of its
 //! JSON. Section names are those of `section_names`.
 
@@ -50,6 +51,10 @@ pub fn apply_state(sink: &mut dyn ObjectSink, builder: &mut Builder, json: &[u8]
             _ => {
                 check_section_name("state", &name)?;
                 check_section(sink, builder, "state", &name)?;
+                if let Some(change) = EntryChange::of(&name, value) {
+                    change.apply(sink, builder, &name)?;
+                    continue;
+                }
                 apply_section(sink, builder, &name, value)?;
             }
         }
@@ -149,6 +154,56 @@ pub(super) fn put_file(
         return Err(Error::invalid(format!("files.{path}: {}", FileRefusal::Masked)));
     }
     builder.set_file(sink, path, Some(file))
+}
+
+/// Sections whose entries several writers share, so that one changes its own.
+const SHARED: [&str; 2] = ["scratchpad", "memory"];
+
+/// A change of single entries in the place of a section.
+#[derive(Default)]
+struct EntryChange<'a> {
+    set: StateFields<'a>,
+    remove: Vec<String>,
+}
+
+impl<'a> EntryChange<'a> {
+    /// The change that a section says, if it is one: an object with nothing but an object `set` and an
+    /// array of names `remove`.
+    fn of(section: &str, value: &'a RawValue) -> Option<Self> {
+        if !SHARED.contains(&section) {
+            return None;
+        }
+        let fields: StateFields<'a> = serde_json::from_str(value.get()).ok()?;
+        let mut change = Self::default();
+        for (name, value) in &fields {
+            match name.as_str() {
+                "set" => change.set = serde_json::from_str(value.get()).ok()?,
+                "remove" => change.remove = serde_json::from_str(value.get()).ok()?,
+                _ => return None,
+            }
+        }
+        (!fields.is_empty()).then_some(change)
+    }
+
+    fn apply(self, sink: &mut dyn ObjectSink, builder: &mut Builder, section: &str) -> Result<()> {
+        let shape = builder.shape(sink, section)?.unwrap_or(Shape::Map);
+        if shape != Shape::Map {
+            return Err(Error::invalid(format!(
+                "{section}: the section is a {shape} and has no entries with names to set or remove"
+            )));
+        }
+        for key in &self.remove {
+            if !builder.has_entry(sink, section, key)? {
+                return Err(Error::invalid(format!("{section}.remove: '{key}' is not there")));
+            }
+            builder.set(sink, section, key, None)?;
+        }
+        for (key, value) in self.set {
+            let item = value_item(sink, value)?;
+            builder.set(sink, section, &key, Some(item))?;
+        }
+        Ok(())
+    }
 }
 
 /// Parses a file: its text, or an object with its content and mode.
@@ -277,6 +332,38 @@ mod tests {
     }
 
     #[test]
+    fn a_change_of_entries_leaves_the_others_and_anything_else_is_a_section() {
+        const BEFORE: &str = r#"{"scratchpad": {"a": "1", "b": {"n":  1}}, "memory": {"m": 1}}"#;
+        let (objects, context) = applied(&[
+            BEFORE,
+            r#"{"scratchpad": {"set": {"c": {"n":  3}, "b": "2"}, "remove": ["a"]}}"#,
+            r#"{"memory": {"set": {"set": {"x": 1}}}}"#,
+            r#"{"scratchpad": {"set": {}}, "goals": {"set": {"a": 1}}}"#,
+        ]);
+        let entry = |section, key| {
+            value(&objects, &context, section, key).map(|it| String::from_utf8(it.into()).unwrap())
+        };
+        assert_eq!(entry("scratchpad", "a"), None);
+        assert_eq!(entry("scratchpad", "b").as_deref(), Some("2"));
+        assert_eq!(entry("scratchpad", "c").as_deref(), Some(r#"{"n":  3}"#));
+        assert_eq!(context.count(&objects, "scratchpad").unwrap(), 2);
+        assert_eq!(entry("memory", "set").as_deref(), Some(r#"{"x": 1}"#), "an entry called set");
+        assert_eq!(entry("memory", "m").as_deref(), Some("1"));
+        assert_eq!(entry("goals", "set").as_deref(), Some(r#"{"a": 1}"#), "not a shared section");
+        for section in [
+            r#"{"set": "text"}"#,
+            r#"{"remove": "text"}"#,
+            r#"{"remove": [1]}"#,
+            r#"{"set": {"a": 1}, "c": 1}"#,
+            "{}",
+        ] {
+            let document = format!(r#"{{"scratchpad": {section}}}"#);
+            let (objects, context) = applied(&[BEFORE, &document]);
+            assert_eq!(value(&objects, &context, "scratchpad", "a"), None, "{section} replaces");
+        }
+    }
+
+    #[test]
     fn values_keep_their_bytes_and_strings_become_text() {
         let (objects, context) =
             applied(&[r#"{"scratchpad": {"a": {"content":  1.50}, "b": "zeile\n"}}"#]);
@@ -326,6 +413,7 @@ mod tests {
             (r#"{"scratchpad":{"":1}}"#, "a key of scratchpad has 0 bytes"),
             (r#"{"agents/main/messages":{}}"#, "state: 'agents/main/messages' cannot name"),
             (r#"{"agents":{"main":{"x/messages":[]}}}"#, "agents.main: 'x/messages' cannot name"),
+            (r#"{"scratchpad":{"remove":["a"]}}"#, "scratchpad.remove: 'a' is not there"),
             (r#"{"source":["x"]}"#, "state: 'source'"),
             (r#"{"scratchpadd":{}}"#, "unknown section 'scratchpadd': did you mean 'scratchpad'?"),
             (r#"{"todo":{}}"#, "unknown section 'todo': sections are agents, files, scratchpad,"),

@@ -14,11 +14,13 @@ use turntree::repo::{
     BranchName, Gaps, GrepPlace, GrepQuery, LinePattern, MayHold, PatternOptions, Repository,
     SearchFilter, SearchScope, TextMatches,
 };
-use turntree::store::{OpenOptions, RealIo, StoreKey, Tier};
+use turntree::store::{OpenOptions, RealIo, StoreCipher, StoreKey, Tier};
 use turntree_exchange::MessageText;
 use turntree_tests::random_history::{RandomHistory, steps};
 use turntree_tests::sample::{Sample, open};
 use turntree_tests::{Sandbox, claude_code, commit_note, stamp};
+
+const KEY: StoreKey = StoreKey::of(StoreCipher::Aes256Ctr, [3; 32]);
 
 /// Words that stand in some of the samples, in part, and one that stands in none.
 const TEXTS: [&str; 6] = ["alpha", "beta", "été", "one", "part_1", "quizzical"];
@@ -124,13 +126,13 @@ fn befall(repo: &Repository, fate: Fate) {
             redact(repo, &Pattern::literal("beta", "[gone]").unwrap(), &stamp(85)).unwrap();
         }
         Fate::Encrypted => {
-            repo.store().change_encryption(Some(StoreKey::new([3; 32])), [9; 16]).unwrap();
+            repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
         }
     }
 }
 
 fn reopened(sandbox: &Sandbox, fate: Fate, seed: u8) -> Repository {
-    let keys = matches!(fate, Fate::Encrypted).then(|| StoreKey::new([3; 32]).into());
+    let keys = matches!(fate, Fate::Encrypted).then(|| KEY.into());
     let options = OpenOptions { keys, ..OpenOptions::new([seed; 16]) };
     Repository::open(Arc::new(RealIo), &sandbox.store(), options).unwrap()
 }

@@ -27,6 +27,7 @@ mod pack;
 mod payloads;
 mod refs;
 mod remote;
+mod remote_objects;
 mod repo;
 #[cfg(feature = "program")]
 mod requests;
@@ -49,6 +50,7 @@ pub use pack::{mended_pack, pack};
 pub use payloads::{context_chef, offload, vfs_uri};
 pub use refs::{patterns, refs};
 pub use remote::remote_frames;
+pub use remote_objects::{remote_head, remote_keys, remote_sealed};
 pub use repo::revision;
 #[cfg(feature = "program")]
 pub use requests::requests;
@@ -78,6 +80,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "pack", run: pack },
     Target { name: "mended_pack", run: mended_pack },
     Target { name: "bundle", run: bundle },
+    Target { name: "remote_head", run: remote_head },
+    Target { name: "remote_keys", run: remote_keys },
+    Target { name: "remote_sealed", run: remote_sealed },
     Target { name: "model", run: model },
     Target { name: "refs", run: refs },
     Target { name: "patterns", run: patterns },

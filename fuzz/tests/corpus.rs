@@ -90,6 +90,21 @@ fn a_store_lives_with_any_pack() {
 }
 
 #[test]
+fn a_machine_lives_with_any_head_of_a_remote() {
+    replay("remote_head", 150);
+}
+
+#[test]
+fn keys_of_a_remote_that_nobody_wrote_are_refused() {
+    replay("remote_keys", 1_000);
+}
+
+#[test]
+fn a_sealed_object_gives_its_own_bytes_or_an_error() {
+    replay("remote_sealed", 150);
+}
+
+#[test]
 fn a_store_lives_with_any_bundle() {
     replay("bundle", 150);
 }

@@ -297,3 +297,94 @@ fn turns_are_pushed_by_themselves_and_a_push_that_failed_is_made_up_later() {
     office.ok(".", &["clone", "shared", "there"]);
     assert_eq!(office.tip("there", "HEAD"), office.tip("here", "work"));
 }
+
+#[test]
+fn an_encrypted_remote_is_for_its_members_and_not_for_one_who_was_removed() {
+    let office = Office::new();
+    // Each machine is of a person with a home and a key of its own.
+    let run = |person: &str, machine: &str, words: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).current_dir(office.path(machine)).stdin(Stdio::null());
+        command.env_clear().env("HOME", office.path(&format!("home-{person}")));
+        command.envs([("TURNTREE_MAINTENANCE", "off"), ("TURNTREE_ACTOR", person)]);
+        let output = command.output().unwrap();
+        let [said, errors] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.code().unwrap(), said, errors)
+    };
+    let ok = |person: &str, machine: &str, words: &[&str]| {
+        let (code, said, errors) = run(person, machine, words);
+        assert_eq!(code, 0, "{person} {words:?}: {said}{errors}");
+        said
+    };
+    let key_of = |person: &str| -> String {
+        ok(person, ".", &["--store", &format!("{person}-own"), "init", "--encrypt"]);
+        let text = office.path(&format!("home-{person}/.config/turntree/identity.txt"));
+        let text = fs::read_to_string(text).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("# public key: ")).unwrap().to_owned()
+    };
+    let (bob, carol) = (key_of("bob"), key_of("carol"));
+    ok("alice", "here", &["remote", "rm", "origin"]);
+    let add = ["remote", "add", "team", "../sealed", "--encrypt", "--member", &bob, "--json"];
+    let added: Value = serde_json::from_str(&ok("alice", "here", &add)).unwrap();
+    assert_eq!((&added["encrypted"], &added["unpushed"]), (&true.into(), &1.into()));
+    ok("alice", "here", &["push"]);
+
+    let clone =
+        |person: &str, to: &str| run(person, ".", &["clone", "sealed", to, "--name", "team"]);
+    assert_eq!(clone("bob", "bobs").0, 0);
+    let (code, _, said) = clone("carol", "carols");
+    assert!(code == 2 && said.contains("not for a key that is at hand"), "{code} {said}");
+    assert!(!office.path("carols/.turntree").exists());
+    ok("bob", "bobs", &["remote", "members", "team", "add", &carol]);
+    assert_eq!(clone("carol", "carols").0, 0);
+    let tip = |person: &str, machine: &str, what: &str| ok(person, machine, &["rev-parse", what]);
+    assert_eq!(tip("carol", "carols", "HEAD"), tip("alice", "here", "work"));
+
+    let members = ["remote", "members", "team", "rm", &bob, "--json"];
+    let removed: Value = serde_json::from_str(&ok("alice", "here", &members)).unwrap();
+    assert_eq!((&removed["epoch"], &removed["pending"]), (&2.into(), &false.into()));
+    assert_eq!(run("alice", "here", &members).0, 6, "there is none of that key");
+    ok("alice", "here", &["snapshot", "-m", "after", "--append-message", "user=after"]);
+    ok("alice", "here", &["push"]);
+    ok("carol", "carols", &["sync"]);
+    assert_eq!(tip("carol", "carols", "HEAD"), tip("alice", "here", "work"));
+    for words in [&["fetch"][..], &["push"], &["remote", "check"]] {
+        let (code, _, said) = run("bob", "bobs", words);
+        assert!(code == 2 && said.contains("not for a key that is at hand"), "{code} {said}");
+    }
+    ok("carol", "carols", &["remote", "gc", "--aggressive"]);
+    assert_eq!(run("carol", "carols", &["remote", "check"]).0, 0);
+
+    // Keys of before, and keys that somebody else wrote.
+    let keys = office.path("sealed/keys");
+    let good = fs::read_to_string(&keys).unwrap();
+    let forged = good.replacen(&carol, &bob, 1);
+    for bad in [forged.as_str(), "{}", &good.replace("\"epoch\":2", "\"epoch\":1")] {
+        fs::write(&keys, bad).unwrap();
+        let (code, _, said) = run("carol", "carols", &["fetch"]);
+        assert_eq!(code, 4, "{said}");
+    }
+    fs::write(&keys, &good).unwrap();
+    ok("carol", "carols", &["fetch"]);
+    for path in files_in(&office.path("sealed")) {
+        let bytes = fs::read(&path).unwrap();
+        for word in ["work", "parser", "refs/heads"] {
+            let is_seen = bytes.windows(word.len()).any(|part| part == word.as_bytes());
+            assert!(!is_seen && !path.to_string_lossy().contains("/work"), "{}", path.display());
+        }
+    }
+}
+
+/// Every file below a folder.
+fn files_in(folder: &std::path::Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        match entry.file_type().unwrap().is_dir() {
+            true => files.extend(files_in(&entry.path())),
+            false => files.push(entry.path()),
+        }
+    }
+    files
+}

@@ -37,6 +37,7 @@ mod remote_collect;
 mod remote_folder;
 mod remote_lazy;
 mod remote_model;
+mod remote_sealed;
 mod repair;
 mod retention;
 mod retention_capped;

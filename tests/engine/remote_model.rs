@@ -9,6 +9,7 @@ use turntree::maintenance::fsck;
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
 use turntree::store::Thoroughness;
+use turntree::transfer::remote::CollectOptions;
 use turntree_tests::remote::{Machine, MemoryBucket, MemoryClient};
 use turntree_tests::sim::Random;
 use turntree_tests::stamp;
@@ -29,16 +30,17 @@ fn branch(name: &str) -> BranchName {
     BranchName::new("s", name).unwrap()
 }
 
-/// Does one thing: a turn, a push, a fetch with what follows. Errors are what the bucket made of it, or
+/// Does one thing: a turn, a push, a fetch with what follows, a collection. Errors are what the bucket made of it, or
 /// that others were there before.
 fn step(machine: &Machine<MemoryClient>, random: &mut Random, acknowledged: &Acknowledged) {
     let name = ["main", "main", "plan"][random.below(3)];
-    let done = match random.below(5) {
+    let done = match random.below(6) {
         0 | 1 => {
             machine.turn(&branch(name), "a turn");
             Ok(())
         }
         2 => machine.fetch("s").and_then(|_| machine.follow("s").map(drop)),
+        5 => machine.collect(CollectOptions::default()).map(drop),
         _ if machine.repo.branches().is_empty() => Ok(()),
         _ => push(machine, acknowledged),
     };

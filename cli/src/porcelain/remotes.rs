@@ -1,15 +1,18 @@
-//! Remotes of a store: which one is meant, and the way to it.
+//! Remotes of a store: which one is meant, and the way to it, with its keys if it is encrypted.
 
 use std::sync::Arc;
 
 use turntree::Error;
 use turntree::local::random_bytes;
 use turntree::repo::{RemoteEntry, Repository, Signature};
-use turntree::transfer::remote::{Bucket, Hex, Remote, RemoteId};
+use turntree::transfer::remote::{
+    Bucket, Hex, KeysDocument, Remote, RemoteId, RemoteKeys, SealedBucket,
+};
 
 use super::temp_file::Spool;
 use crate::program::buckets::open_bucket;
 use crate::program::invocation::stamp;
+use crate::program::remote_keys::{self, FoundKeys};
 use crate::view::error::{Failure, Result};
 
 /// What a remote is called when nobody says.
@@ -31,11 +34,12 @@ impl Connection {
     /// `NotFound` when there is none; `Corrupt` when another one is in its place.
     pub(crate) fn to(repo: &Repository, name: Option<&str>) -> Result<Self> {
         let (name, entry) = named_remote(repo, name)?;
-        let bucket = open_bucket(&entry.url)?;
-        let id = Hex::parse(&entry.id).ok_or_else(|| {
-            Error::malformed(format!("the id of the remote {name}"), "hex digits")
-        })?;
-        Ok(Self { name, id, bucket, lazy: entry.lazy, stamp: stamp()? })
+        let (id, lazy) = (id_of(&name, &entry)?, entry.lazy);
+        let bucket: Box<dyn Bucket> = match entry.keys {
+            Some(_) => Box::new(Sealed::of(repo, Some(&name))?.bucket()),
+            None => open_bucket(&entry.url)?,
+        };
+        Self::new(&name, id, bucket, lazy)
     }
 
     /// The way to a remote that is not in the list yet.
@@ -66,6 +70,65 @@ impl Connection {
             spool: &spool,
         })
     }
+}
+
+/// An encrypted remote, with its keys.
+pub(crate) struct Sealed {
+    pub(crate) name: String,
+    pub(crate) id: RemoteId,
+    /// What lies there, as it lies there.
+    pub(crate) inner: Arc<dyn Bucket>,
+    pub(crate) found: FoundKeys,
+    pub(crate) keys: RemoteKeys,
+}
+
+impl Sealed {
+    /// Reads the keys of an encrypted remote, which must go on from those that were seen last.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it is not encrypted; `Encrypted` when no key at hand is that of a member;
+    /// `Corrupt` when no member wrote them, or they are from before.
+    pub(crate) fn of(repo: &Repository, name: Option<&str>) -> Result<Self> {
+        let (name, entry) = named_remote(repo, name)?;
+        let id = id_of(&name, &entry)?;
+        let Some(known) = entry.keys else {
+            return Err(Error::invalid(format!("the remote {name} is not encrypted")).into());
+        };
+        let inner = Arc::from(open_bucket(&entry.url)?);
+        let place = || format!("the remote {name}");
+        let found = remote_keys::read(&*inner, &id)?
+            .ok_or_else(|| Error::corrupt(place(), "its keys, which were there before", "none"))?;
+        let keys = remote_keys::unwrap(&found.document, &name)?;
+        let known = KeysDocument::decode(known.as_bytes(), &id)?;
+        if found.document != known {
+            let before = remote_keys::unwrap(&known, &name)?;
+            found.document.check_after(&keys, &known, &before)?;
+            remember_keys(repo, &name, &found)?;
+        }
+        Ok(Self { name, id, inner, found, keys })
+    }
+
+    /// The way to it, which seals and opens.
+    pub(crate) fn bucket(self) -> SealedBucket {
+        remote_keys::sealed(self.inner, &self.found.document, self.keys)
+    }
+}
+
+/// Remembers the keys of a remote.
+pub(crate) fn remember_keys(repo: &Repository, name: &str, found: &FoundKeys) -> Result<()> {
+    let mut remotes = repo.remotes()?;
+    if let Some(entry) = remotes.get_mut(name) {
+        entry.keys = Some(found.text()?);
+        let mut change = repo.begin();
+        change.set_remotes(&remotes)?;
+        change.commit(&stamp()?, &format!("remember the keys of the remote {name}"))?;
+    }
+    Ok(())
+}
+
+fn id_of(name: &str, entry: &RemoteEntry) -> Result<RemoteId> {
+    let bad = || Error::malformed(format!("the id of the remote {name}"), "hex digits");
+    Ok(Hex::parse(&entry.id).ok_or_else(bad)?)
 }
 
 /// The remote of this name; without one the only one there is, or `origin`.

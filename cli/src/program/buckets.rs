@@ -6,9 +6,10 @@ use std::sync::Arc;
 use turntree::local::random_bytes;
 use turntree::repo::Repository;
 use turntree::store::RealIo;
-use turntree::transfer::remote::{Bucket, FolderBucket, RemoteRanges};
+use turntree::transfer::remote::{Bucket, FolderBucket, Hex, KeysDocument, RemoteRanges};
 use turntree::{Error, ErrorKind, Result};
 
+use super::remote_keys;
 use super::ssh::Host;
 #[cfg(feature = "storage")]
 use super::storage;
@@ -66,10 +67,16 @@ pub(super) fn attach(repo: &Repository) {
     }
     // A list that cannot be read is told by whoever uses remotes; what is asked for is missing then.
     let remotes = repo.remotes().unwrap_or_default();
-    let open = move |name: &str| {
+    let open = move |name: &str| -> Result<Arc<dyn Bucket>> {
         let missing = || Error::not_found(format!("there is no remote '{name}'"));
         let entry = remotes.get(name).ok_or_else(missing)?;
-        open_bucket(&entry.url).map(Arc::from)
+        let bucket: Arc<dyn Bucket> = Arc::from(open_bucket(&entry.url)?);
+        let Some(known) = &entry.keys else { return Ok(bucket) };
+        let id = Hex::parse(&entry.id).ok_or_else(missing)?;
+        let document = KeysDocument::decode(known.as_bytes(), &id)?;
+        let keys = remote_keys::unwrap(&document, name)
+            .map_err(|failure| Error::new(ErrorKind::Encrypted, failure.message()))?;
+        Ok(Arc::new(remote_keys::sealed(bucket, &document, keys)))
     };
     repo.store().set_range_source(Arc::new(RemoteRanges::new(open)));
 }

@@ -12,6 +12,7 @@ pub(crate) mod invocation;
 pub(crate) mod itself;
 pub(crate) mod live;
 pub(crate) mod private_file;
+pub(crate) mod remote_keys;
 mod ssh;
 #[cfg(feature = "storage")]
 mod storage;

@@ -296,7 +296,7 @@ fn wrapped(dir: &Path) -> Result<Vec<(String, Vec<u8>)>> {
 }
 
 /// What is wrapped, if one of these opens it.
-fn decrypt(
+pub(super) fn decrypt(
     bytes: &[u8],
     identities: &[Box<dyn Identity>],
     with_passphrase: bool,

@@ -74,7 +74,8 @@ pub(crate) use self::payloads::{
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, RedactionSource, Rewritten};
 pub(crate) use self::remotes::{
     Cloned, Fetched, FetchedWhole, Pushed, RemoteBranch, RemoteChecked, RemoteCollected,
-    RemoteRecord, RemoteRemoved, RemoteSet, Remotes, SessionDeleted, Synced, Unpushed,
+    RemoteMembers, RemoteRecord, RemoteRemoved, RemoteSet, Remotes, SessionDeleted, Synced,
+    Unpushed,
 };
 pub(crate) use self::restoration::{
     Intent, LEAVE, Restoration, RestoredPrompt, WorkspaceChanges, action, reason,

@@ -54,6 +54,9 @@ pub struct RemoteEntry {
     /// True if what is new is pushed by itself.
     #[serde(default, skip_serializing_if = "is_false")]
     pub auto: bool,
+    /// The keys of an encrypted remote as they were seen last, wrapped, as bytes of the protocol.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]

@@ -9,8 +9,8 @@ use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
 use turntree::store::{Io, IoFile, NewStore, OpenOptions};
 use turntree::transfer::remote::{
-    Bucket, CollectOptions, Collected, DeletedSession, Fetched, Followed, Hex, Line, PushOptions,
-    Pushed, Remote, RemoteId, make_remote,
+    Bucket, Checked, CollectOptions, Collected, DeletedSession, Fetched, Followed, Hex, Line,
+    PushOptions, Pushed, Remote, RemoteId, make_remote,
 };
 use turntree::{Error, Result};
 use turntree_exchange::formats::tool_use;
@@ -144,6 +144,24 @@ impl<B: Bucket> Machine<B> {
     /// Those of deleting.
     pub fn delete(&self, session: &str) -> Result<DeletedSession> {
         self.with(|remote| remote.delete_session(session))
+    }
+
+    /// Looks at everything that is there.
+    ///
+    /// # Errors
+    /// Those of a check.
+    pub fn check(&self) -> Result<Checked> {
+        #[expect(clippy::redundant_closure_for_method_calls, reason = "of any lifetime")]
+        self.with(|remote| remote.check())
+    }
+
+    /// Writes every head again.
+    ///
+    /// # Errors
+    /// Those of that.
+    pub fn renew_heads(&self) -> Result<u64> {
+        #[expect(clippy::redundant_closure_for_method_calls, reason = "of any lifetime")]
+        self.with(|remote| remote.renew_heads())
     }
 
     /// Deletes what nothing on the remote leads to.

@@ -2,12 +2,13 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use turntree::context::MessagePolicy;
 use turntree::local::create_repository;
 use turntree::repo::{RemoteEntry, check_remote_name};
-use turntree::transfer::remote::find_remote;
+use turntree::transfer::remote::{Bucket, find_remote};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::tool_use;
 
@@ -19,6 +20,7 @@ use crate::program::buckets::{absolute_url, open_bucket};
 use crate::program::global::STORE_DIR;
 use crate::program::here::Here;
 use crate::program::invocation::{Invocation, act, is_absent, stamp};
+use crate::program::remote_keys;
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::render::{count, size};
@@ -77,11 +79,19 @@ impl Verb for CloneRemote {
             let missing = Error::new(ErrorKind::NotFound, format!("there is no remote in {url}"));
             Failure::hinted(missing, "'turntree remote add' makes one")
         })?;
+        let (keys, bucket): (_, Box<dyn Bucket>) = match remote_keys::read(&*bucket, &id)? {
+            None => (None, bucket),
+            Some(found) => {
+                let keys = remote_keys::unwrap(&found.document, &self.name)?;
+                let sealed = remote_keys::sealed(Arc::from(bucket), &found.document, keys);
+                (Some(found.text()?), Box::new(sealed))
+            }
+        };
         let created = create_repository(&store)?;
         let dir = std::path::absolute(self.dir.as_deref().unwrap_or(Path::new(".")))
             .map_err(|error| Error::io("find the directory", error))?;
         let repo = act(created, Here::new(&dir, &store))?;
-        let entry = RemoteEntry { url, id: id.to_string(), lazy: self.lazy, auto: false };
+        let entry = RemoteEntry { url, id: id.to_string(), lazy: self.lazy, auto: false, keys };
         let mut change = repo.begin();
         change.set_remotes(&[(self.name.clone(), entry)].into())?;
         change.commit(&stamp()?, &format!("add the remote {}", self.name))?;

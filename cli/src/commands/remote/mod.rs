@@ -3,6 +3,7 @@
 mod clone;
 mod fetch;
 mod gc;
+mod members;
 mod push;
 mod report;
 mod serve;
@@ -12,18 +13,23 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 use turntree::local::random_bytes;
-use turntree::repo::{RemoteEntry, check_remote_name};
-use turntree::transfer::remote::{CollectOptions, Hex, find_remote, make_remote};
+use turntree::repo::{RemoteEntry, Signature, check_remote_name};
+use turntree::transfer::remote::{
+    Bucket, CollectOptions, Hex, RemoteId, RemoteKeys, find_remote, make_remote,
+};
 use turntree::{Error, ErrorKind};
 
 pub(super) use self::clone::CloneRemote;
 pub(super) use self::fetch::Fetch;
+use self::members::MemberVerb;
 pub(super) use self::push::Push;
 pub(super) use self::sync::Sync;
 use super::Verb;
 use crate::porcelain::remotes::{Connection, named_remote};
 use crate::program::buckets::{absolute_url, make_bucket};
+use crate::program::identity::{OwnKey, own_public_key};
 use crate::program::invocation::{Invocation, stamp};
+use crate::program::remote_keys::{self, FoundKeys, Wanted, new_secret};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::{FAINT, NAME, note};
@@ -43,6 +49,8 @@ use crate::view::render::{count, size};
   turntree remote add origin /mnt/share/agents
   turntree remote ls
   turntree remote check
+  turntree remote add team /mnt/share/team --encrypt --member age1...
+  turntree remote members team add age1...
   turntree remote set origin --auto
   turntree remote gc
   turntree diff main origin/main
@@ -64,6 +72,23 @@ enum RemoteVerb {
         /// s3://BUCKET/PREFIX, gs://, az://, ssh://HOST/PATH, HOST:PATH, or the path of a folder
         #[arg(value_name = "URL", value_hint = clap::ValueHint::DirPath)]
         url: String,
+        /// Encrypt it, for your own key and those of --member; it must be new
+        #[arg(long)]
+        encrypt: bool,
+        /// A further public key (age1...) that reads it, or a file of them
+        #[arg(long, value_name = "KEY|FILE", requires = "encrypt")]
+        member: Vec<String>,
+    },
+    /// List the members of an encrypted remote, and add and remove some
+    ///
+    /// A new member reads everything. One who was removed reads nothing that is pushed from then on, and
+    /// still what was there before: take away the right to the bucket, too.
+    Members {
+        /// Its name; not needed when there is one and nothing changes
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        #[command(subcommand)]
+        change: Option<MemberVerb>,
     },
     /// Say how a remote is used
     ///
@@ -118,7 +143,12 @@ impl Verb for RemoteVerbs {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.verb {
             None | Some(RemoteVerb::Ls) => list(run),
-            Some(RemoteVerb::Add { name, url }) => add(run, name, url),
+            Some(RemoteVerb::Add { name, url, encrypt, member }) => {
+                add(run, name, url, encrypt.then_some(member.as_slice()))
+            }
+            Some(RemoteVerb::Members { name, change }) => {
+                members::members(run, name.as_deref(), change.as_ref())
+            }
             Some(RemoteVerb::Set { name, auto, .. }) => set(run, name, *auto),
             Some(RemoteVerb::Rm { name }) => remove(run, name),
             Some(RemoteVerb::Gc { name, dry_run, aggressive }) => {
@@ -133,12 +163,15 @@ impl Verb for RemoteVerbs {
 
 fn list(run: &mut Invocation) -> Result<Answer> {
     let repo = run.open()?;
-    let remotes = repo.remotes()?.into_iter().map(|(name, RemoteEntry { url, id, lazy, auto })| {
-        let there = repo.remote_sessions(&name).into_iter();
-        let sessions = there.filter(|session| !repo.is_deleted_on(&name, session)).count() as u64;
-        let unpushed = repo.unpushed(&name).len() as u64;
-        json::RemoteRecord { name, url, id, lazy, auto, sessions, unpushed }
-    });
+    let remotes =
+        repo.remotes()?.into_iter().map(|(name, RemoteEntry { url, id, lazy, auto, keys })| {
+            let there = repo.remote_sessions(&name).into_iter();
+            let sessions =
+                there.filter(|session| !repo.is_deleted_on(&name, session)).count() as u64;
+            let unpushed = repo.unpushed(&name).len() as u64;
+            let encrypted = keys.is_some();
+            json::RemoteRecord { name, url, id, lazy, auto, encrypted, sessions, unpushed }
+        });
     let remotes: Vec<_> = remotes.collect();
     if run.out.json {
         run.out.record(&json::Remotes { remotes })?;
@@ -149,12 +182,13 @@ fn list(run: &mut Invocation) -> Result<Answer> {
     }
     let mut table =
         Table::of(vec![Column::name(""), Column::text(""), Column::text(""), Column::text("")]);
-    for json::RemoteRecord { name, url, sessions, unpushed, auto, .. } in remotes {
+    for json::RemoteRecord { name, url, sessions, unpushed, auto, encrypted, .. } in remotes {
         let waiting = match unpushed {
             0 => "everything is pushed".to_owned(),
             branches => format!("{} not pushed", count(branches, "branch")),
         };
         let waiting = if auto { format!("{waiting}, pushed by itself") } else { waiting };
+        let waiting = if encrypted { format!("{waiting}, encrypted") } else { waiting };
         let sessions = count(sessions, "session");
         table.row(vec![
             Cell::styled(NAME, name),
@@ -167,7 +201,55 @@ fn list(run: &mut Invocation) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-fn add(run: &mut Invocation, name: &str, url: &str) -> Result<Answer> {
+/// The remote in a bucket, which is made if there is none, and its keys if it is encrypted: for `members`
+/// beside the user, if it is to be.
+fn found_or_made(
+    bucket: &dyn Bucket,
+    name: &str,
+    members: Option<&[String]>,
+    stamp: &Signature,
+) -> Result<(RemoteId, bool, Option<FoundKeys>)> {
+    if let Some(id) = remote_keys::remote_of_keys(bucket)? {
+        let found = remote_keys::read(bucket, &id)?;
+        found.as_ref().map(|found| remote_keys::unwrap(&found.document, name)).transpose()?;
+        expect_id(id, make_remote(bucket, id, stamp)?)?;
+        return Ok((id, false, found));
+    }
+    let found = find_remote(bucket)?;
+    let Some(members) = members else {
+        return Ok(match found {
+            Some(id) => (id, false, None),
+            None => (make_remote(bucket, Hex(random_bytes()), stamp)?, true, None),
+        });
+    };
+    if found.is_some() {
+        let message = "there is a remote already, and it is not encrypted";
+        return Err(Failure::hinted(Error::invalid(message), "make a new one elsewhere"));
+    }
+    let OwnKey { public, made } = own_public_key()?;
+    if let Some(path) = made {
+        let path = path.display();
+        note(&format!("made your secret key in {path}: keep a copy of it elsewhere"));
+    }
+    let mut all = members::public_keys(members)?;
+    all.insert(0, public.to_string());
+    all.dedup();
+    let (id, keys) = (Hex(random_bytes()), RemoteKeys::new(new_secret()?));
+    // The keys first: nobody is to take it for a remote that is not encrypted.
+    let wanted = Wanted { id, before: None, members: all, is_pending: false };
+    let found = remote_keys::write(bucket, wanted, &keys)?;
+    expect_id(id, make_remote(bucket, id, stamp)?)?;
+    Ok((id, true, Some(found)))
+}
+
+fn expect_id(expected: RemoteId, found: RemoteId) -> Result<()> {
+    match expected == found {
+        true => Ok(()),
+        false => Err(Error::corrupt("the root of the remote", expected, found).into()),
+    }
+}
+
+fn add(run: &mut Invocation, name: &str, url: &str, members: Option<&[String]>) -> Result<Answer> {
     check_remote_name(name)?;
     let repo = run.open_or_create()?;
     let mut remotes = repo.remotes()?;
@@ -179,24 +261,26 @@ fn add(run: &mut Invocation, name: &str, url: &str) -> Result<Answer> {
     }
     let bucket = make_bucket(url)?;
     let (url, stamp) = (absolute_url(url)?, stamp()?);
-    let (id, is_new) = match find_remote(&*bucket)? {
-        Some(id) => (id, false),
-        None => (make_remote(&*bucket, Hex(random_bytes()), &stamp)?, true),
-    };
-    let entry = RemoteEntry { url: url.clone(), id: id.to_string(), lazy: false, auto: false };
+    let (id, is_new, found) = found_or_made(&*bucket, name, members, &stamp)?;
+    let keys = found.map(|found| found.text()).transpose()?;
+    let encrypted = keys.is_some();
+    let (lazy, auto) = (false, false);
+    let entry = RemoteEntry { url: url.clone(), id: id.to_string(), lazy, auto, keys };
     remotes.insert(name.to_owned(), entry);
     let mut change = repo.begin();
     change.set_remotes(&remotes)?;
     change.commit(&stamp, &format!("add the remote {name}"))?;
     if run.out.json {
         let unpushed = repo.unpushed(name).len() as u64;
-        let (name, id, lazy, auto) = (name.to_owned(), id.to_string(), false, false);
-        let record = json::RemoteRecord { name, url, id, lazy, auto, sessions: 0, unpushed };
+        let (name, id, sessions) = (name.to_owned(), id.to_string(), 0);
+        let record =
+            json::RemoteRecord { name, url, id, lazy, auto, encrypted, sessions, unpushed };
         run.out.record(&record)?;
         return Ok(Answer::Yes);
     }
     let verb = if is_new { "made" } else { "found" };
-    writeln!(run.out, "{verb} a remote in {url}, called {}", run.out.paint.paint(NAME, name))?;
+    let kind = if encrypted { "an encrypted remote" } else { "a remote" };
+    writeln!(run.out, "{verb} {kind} in {url}, called {}", run.out.paint.paint(NAME, name))?;
     Ok(Answer::Yes)
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct RemoteRecord {
     pub(crate) lazy: bool,
     /// True if every turn is pushed by itself.
     pub(crate) auto: bool,
+    /// True if what lies there is encrypted for its members.
+    pub(crate) encrypted: bool,
     /// Sessions that it had when it was last seen.
     pub(crate) sessions: u64,
     /// Branches here that it did not have as they are, when it was last seen.
@@ -39,6 +41,18 @@ pub(crate) struct FetchedWhole {
 pub(crate) struct RemoteSet {
     pub(crate) name: String,
     pub(crate) auto: bool,
+}
+
+/// `remote members`.
+#[derive(Serialize)]
+pub(crate) struct RemoteMembers {
+    pub(crate) name: String,
+    /// One more than members were removed.
+    pub(crate) epoch: u32,
+    /// True if a removal did not come to its end.
+    pub(crate) pending: bool,
+    /// Their public keys.
+    pub(crate) members: Vec<String>,
 }
 
 /// `remote rm`.

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::names::Names;
 use crate::error::{Error, Result};
 use crate::store::ReadAt;
 
@@ -62,6 +63,11 @@ pub trait Bucket: Debug + Send + Sync {
     /// # Errors
     /// `Io` when some may still be there.
     fn delete(&self, keys: &[Key]) -> Result<()>;
+
+    /// How the keys of objects name sessions.
+    fn names(&self) -> Names {
+        Names::Plain
+    }
 }
 
 /// The name of an object: parts of letters, digits, `-`, `_`, `.` and `%`, with slashes between them.

@@ -51,7 +51,10 @@ impl Remote<'_> {
             }
             checked.sessions += u64::from(!found.head.is_closed());
             for bundle in &found.head.bundles {
-                listed.insert(found.head.bundle_key(&bundle.name)?, bundle.stored_bytes());
+                listed.insert(
+                    found.head.bundle_key(self.bucket.names(), &bundle.name)?,
+                    bundle.stored_bytes(),
+                );
             }
             Ok(())
         })?;

@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 const DELETED_AT_ONCE: usize = 1_000;
 
 /// Times that a head is looked at again because somebody pushed meanwhile.
-const MAX_LOOKS: u32 = 16;
+pub(super) const MAX_LOOKS: u32 = 16;
 
 /// What a collection does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -120,6 +120,7 @@ impl Remote<'_> {
                 ["heads", part] => {
                     all.entry(part.to_owned()).or_default().head = Some(object.version.clone());
                 }
+                ["keys"] => {}
                 ["bundles", part, name] if let Some(generation) = generation_of(name) => {
                     let (name, object) = (name.to_owned(), object.clone());
                     let bundle = LyingBundle { name, generation, object };
@@ -172,10 +173,7 @@ impl Remote<'_> {
                 (Swap::Done(version), head) => {
                     collected.rewritten += 1;
                     let passed = KnownHead { head, version };
-                    let was_known = known.zip(found.as_ref());
-                    if was_known.is_some_and(|(known, found)| known.head == found.head) {
-                        self.record(&passed, &format!("collect on {}", self.name))?;
-                    }
+                    self.record_passed(known, found.as_ref(), &passed)?;
                     passed
                 }
                 (Swap::Moved(found), _) => *found,
@@ -187,13 +185,28 @@ impl Remote<'_> {
 
     /// Writes a head again as the next generation, with nothing else changed; an empty one where there is
     /// none, which has no session: its key does not always tell it.
-    fn pass(&self, key: &Key, found: Option<&KnownHead>) -> Result<(Swap, Head)> {
+    pub(super) fn pass(&self, key: &Key, found: Option<&KnownHead>) -> Result<(Swap, Head)> {
         let mut next = match found {
             Some(found) => found.head.clone(),
             None => Head::first(self.id, String::new()),
         };
         self.go_on(&mut next, found)?;
         Ok((self.swap(key, found, &next)?, next))
+    }
+
+    /// Remembers a head that was written again, if what it was written over is known here.
+    pub(super) fn record_passed(
+        &self,
+        known: Option<&KnownHead>,
+        found: Option<&KnownHead>,
+        passed: &KnownHead,
+    ) -> Result<()> {
+        match known.zip(found) {
+            Some((known, found)) if known.head == found.head => {
+                self.record(passed, &format!("write the head again on {},", self.name))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes the bundles of a session one, if everything in them is here and nobody is faster.
@@ -205,7 +218,7 @@ impl Remote<'_> {
         }
         let Some(draft) = self.fold(base, &[], kept) else { return Ok(false) };
         let (next, _) = self.upload(base, Some(known), draft, &[])?;
-        match self.swap(&Head::key(&next.session)?, Some(known), &next)? {
+        match self.swap(&Head::key(self.bucket.names(), &next.session)?, Some(known), &next)? {
             Swap::Done(version) => {
                 let folded = KnownHead { head: next, version };
                 self.record(&folded, &format!("collect on {}", self.name))?;

@@ -13,10 +13,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::bucket::{Got, Key, Listed};
-use super::head::{Head, PushedBundle, checksum};
+use super::head::{Head, PushedBundle};
 use super::hex::Hex;
 use super::known::KnownHead;
 use super::line::Line;
+use super::names::checksum;
 use super::{Remote, check_whole, lost};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ObjectId, ObjectSource};
@@ -115,7 +116,7 @@ impl Remote<'_> {
         let mut keys = Vec::new();
         for session in self.repo.remote_sessions(self.name) {
             if let Some(known) = KnownHead::load(self.repo, self.name, &session)? {
-                keys.push((Head::key(&session)?, known));
+                keys.push((Head::key(self.bucket.names(), &session)?, known));
             }
         }
         Ok(keys)
@@ -166,7 +167,7 @@ impl Remote<'_> {
         session: &str,
         known: Option<&KnownHead>,
     ) -> Result<Option<KnownHead>> {
-        let key = Head::key(session)?;
+        let key = Head::key(self.bucket.names(), session)?;
         match self.bucket.get(&key, None, known.map(|known| &known.version))? {
             Got::Same if known.is_some() => Ok(None),
             Got::Missing if known.is_none() => Ok(None),
@@ -188,7 +189,7 @@ impl Remote<'_> {
         check_whole(key.as_str(), &bytes, size)?;
         let session = Head::session_in(&bytes)?;
         let head = Head::decode(&bytes, &self.id, &session)?;
-        if !session.is_empty() && Head::key(&session)? != *key {
+        if !session.is_empty() && Head::key(self.bucket.names(), &session)? != *key {
             return Err(Error::corrupt(key, "the head of that session", "that of another one"));
         }
         Ok(Some(KnownHead { head, version }))
@@ -205,7 +206,7 @@ impl Remote<'_> {
                 None => break,
                 Some(gone) if look + 1 == MAX_LOOKS => return Err(gone),
                 // Somebody made several bundles one meanwhile.
-                Some(gone) => match self.read_head(&Head::key(&session)?)? {
+                Some(gone) => match self.read_head(&Head::key(self.bucket.names(), &session)?)? {
                     Some(later) if later.head.push != found.head.push => {
                         found.check_after(&later.head)?;
                         found = later;
@@ -306,7 +307,7 @@ impl Remote<'_> {
 
     /// Reads a bundle into a file, and checks that it is the one that the head lists.
     fn download(&self, head: &Head, bundle: &PushedBundle) -> Result<Arc<dyn IoFile>> {
-        let (key, file) = (head.bundle_key(&bundle.name)?, (self.spool)()?);
+        let (key, file) = (head.bundle_key(self.bucket.names(), &bundle.name)?, (self.spool)()?);
         let (mut hash, mut at) = (checksum(), 0);
         while at < bundle.bytes {
             let end = bundle.bytes.min(at.saturating_add(RANGE_BYTES));

@@ -17,8 +17,9 @@ use serde::{Deserialize, Serialize};
 use super::bucket::Key;
 use super::folder::MAX_CHANGEABLE_BYTES;
 use super::hex::Hex;
+use super::names::Names;
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{Checksum, ObjectId};
+use crate::object::ObjectId;
 use crate::repo::{BranchName, pin_name, tag_name};
 use crate::transfer::bundle::{BundledRef, TextId};
 
@@ -27,9 +28,6 @@ pub(super) const MAX_HEAD_BYTES: u64 = MAX_CHANGEABLE_BYTES as u64;
 
 /// Most bytes of a root.
 pub(super) const MAX_ROOT_BYTES: u64 = 64 << 10;
-
-/// Bytes of the name of a session in a key; of longer ones the beginning stands there, and a hash.
-const MAX_SHOWN_BYTES: usize = 120;
 
 const VERSION: u64 = 1;
 
@@ -153,13 +151,13 @@ impl Head {
     }
 
     /// The key of the head of a session.
-    pub(super) fn key(session: &str) -> Result<Key> {
-        Key::new(format!("heads/{}", part_of(session)))
+    pub(super) fn key(names: Names, session: &str) -> Result<Key> {
+        Key::new(format!("heads/{}", names.part_of(session)))
     }
 
     /// The key of one of its bundles.
-    pub(super) fn bundle_key(&self, name: &str) -> Result<Key> {
-        bundle_key(&self.session, name)
+    pub(super) fn bundle_key(&self, names: Names, name: &str) -> Result<Key> {
+        bundle_key(names, &self.session, name)
     }
 
     /// True if it leads to nothing: the session was deleted, or nobody has pushed it yet.
@@ -213,7 +211,8 @@ impl Head {
             return Err("branches of the session, tags and pins");
         }
         let names: BTreeSet<&str> = self.bundles.iter().map(|bundle| &*bundle.name).collect();
-        let is_part = |name: &&str| !name.contains('/') && self.bundle_key(name).is_ok();
+        let is_part =
+            |name: &&str| !name.contains('/') && self.bundle_key(Names::Plain, name).is_ok();
         if self.is_closed() && !names.is_empty() {
             return Err("no bundles without a ref");
         }
@@ -233,38 +232,11 @@ pub(super) fn generation_of(name: &str) -> Option<u64> {
 }
 
 /// The key of a bundle of a session.
-pub(super) fn bundle_key(session: &str, name: &str) -> Result<Key> {
-    Key::new(format!("bundles/{}/{name}", part_of(session)))
+pub(super) fn bundle_key(names: Names, session: &str, name: &str) -> Result<Key> {
+    Key::new(format!("bundles/{}/{name}", names.part_of(session)))
 }
 
-/// The hash of a document or a bundle.
-pub(super) fn hash(bytes: &[u8]) -> Hex<32> {
-    let mut checksum = checksum();
-    checksum.update(bytes);
-    Hex(checksum.finish())
-}
-
-/// Begins such a hash.
-pub(super) fn checksum() -> Checksum {
-    Checksum::new("turntree v1 remote")
-}
-
-/// The name of a session as a part of a key: percent-coded, and of a long one the beginning with a hash.
-fn part_of(session: &str) -> String {
-    let mut part = String::new();
-    for (at, byte) in session.bytes().enumerate() {
-        let is_plain =
-            byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || byte == b'.' && at > 0;
-        let coded = if is_plain { (byte as char).to_string() } else { format!("%{byte:02X}") };
-        if part.len() + coded.len() > MAX_SHOWN_BYTES {
-            return format!("{part}%-{}", hash(session.as_bytes()));
-        }
-        part.push_str(&coded);
-    }
-    part
-}
-
-fn encode<T: Serialize>(document: &T) -> Result<Vec<u8>> {
+pub(super) fn encode<T: Serialize>(document: &T) -> Result<Vec<u8>> {
     let json = serde_json::to_vec(document);
     json.map_err(|error| Error::invalid("a document that is no JSON").with_source(error))
 }
@@ -275,7 +247,11 @@ struct DocumentVersion {
     version: u64,
 }
 
-fn decode<T: for<'de> Deserialize<'de>>(place: &str, limit: u64, bytes: &[u8]) -> Result<T> {
+pub(super) fn decode<T: for<'de> Deserialize<'de>>(
+    place: &str,
+    limit: u64,
+    bytes: &[u8],
+) -> Result<T> {
     if bytes.len() as u64 > limit {
         return Err(Error::limit(format!("bytes of {place}"), limit, bytes.len() as u64));
     }
@@ -294,6 +270,7 @@ fn decode<T: for<'de> Deserialize<'de>>(place: &str, limit: u64, bytes: &[u8]) -
 mod tests {
     use super::*;
     use crate::object::Kind;
+    use crate::transfer::remote::names::hash;
 
     const REMOTE: RemoteId = Hex([7; 16]);
 
@@ -353,11 +330,19 @@ mod tests {
     fn sessions_have_keys_of_their_own_whatever_they_are_called() {
         let long = "ä".repeat(127);
         let names = ["task", "Task", ".task", "a.b", "a%2Eb", "ä b", &long, &long[..252], "-x"];
-        let keys: BTreeSet<_> =
-            names.iter().map(|name| Head::key(name).unwrap().as_str().to_lowercase()).collect();
+        let keys: BTreeSet<_> = names
+            .iter()
+            .map(|name| Head::key(Names::Plain, name).unwrap().as_str().to_lowercase())
+            .collect();
         // Where file systems do not tell letters apart, two of them may be one.
         assert!(keys.len() >= names.len() - 1, "{keys:?}");
-        assert_eq!(Head::key("ä b").unwrap().as_str(), "heads/%C3%A4%20b");
-        assert!(sample().bundle_key("2-00ff").unwrap().as_str().starts_with("bundles/task/"));
+        assert_eq!(Head::key(Names::Plain, "ä b").unwrap().as_str(), "heads/%C3%A4%20b");
+        assert!(
+            sample()
+                .bundle_key(Names::Plain, "2-00ff")
+                .unwrap()
+                .as_str()
+                .starts_with("bundles/task/")
+        );
     }
 }

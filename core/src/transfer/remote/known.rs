@@ -6,8 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::bucket::Version;
-use super::head::{Head, hash};
+use super::head::Head;
 use super::hex::Hex;
+use super::names::hash;
 use super::{Remote, gone_back};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};

@@ -19,8 +19,9 @@ use bytes::Bytes;
 use super::Remote;
 use super::bucket::{Bucket, Got, Key};
 use super::fetch::expect_own;
-use super::head::{Head, PushedBundle, PushedIndex, bundle_key, checksum};
+use super::head::{Head, PushedBundle, PushedIndex, bundle_key};
 use super::hex::Hex;
+use super::names::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use crate::repo::{BranchName, Transaction, distant_bundle, distant_ref, remote_branch_ref};
@@ -80,7 +81,7 @@ impl Remote<'_> {
         let distant = self.repo.distant_bundles(self.name).into_iter();
         let sessions: BTreeSet<String> = distant.map(|(session, _)| session).collect();
         for session in sessions {
-            let found = whole.read_head(&Head::key(&session)?)?;
+            let found = whole.read_head(&Head::key(self.bucket.names(), &session)?)?;
             let found = found.ok_or_else(|| super::lost(&session))?;
             if let Some(known) = super::known::KnownHead::load(self.repo, self.name, &session)? {
                 known.check_after(&found.head)?;
@@ -110,7 +111,8 @@ impl Remote<'_> {
         index: &PushedIndex,
     ) -> Result<u64> {
         let place = |error: Error| error.at(format_args!("bundle {} of the remote", bundle.name));
-        let (key, stored) = (head.bundle_key(&bundle.name)?, bundle.stored_bytes());
+        let (key, stored) =
+            (head.bundle_key(self.bucket.names(), &bundle.name)?, bundle.stored_bytes());
         let index = self.read_ends(&key, bundle, index)?;
         let opened = Bundle::open(index.ends()).map_err(place)?;
         let manifest = opened.manifest();
@@ -282,7 +284,9 @@ impl RangeSource for RemoteRanges {
             Error::new(error.kind(), message)
         };
         let bucket = self.bucket(remote).map_err(what)?;
-        match read_range(&*bucket, &bundle_key(session, bundle)?, range).map_err(what)? {
+        match read_range(&*bucket, &bundle_key(bucket.names(), session, bundle)?, range)
+            .map_err(what)?
+        {
             Some((bytes, _)) => Ok(bytes),
             None => {
                 let message = format!(

@@ -24,11 +24,15 @@ mod folder;
 mod follow;
 mod head;
 mod hex;
+mod keys;
 mod known;
 mod lazy;
 mod line;
+mod names;
 mod pipe;
 mod push;
+mod renew;
+mod sealed;
 
 use std::fmt;
 use std::sync::Arc;
@@ -43,13 +47,16 @@ pub use folder::{FolderBucket, MAX_CHANGEABLE_BYTES};
 pub use follow::{Followed, HowFollowed};
 pub use head::{Head, PushedBundle, PushedIndex, RemoteId, Root};
 pub use hex::Hex;
+pub use keys::{KeysDocument, NewKeys, RemoteKeys, SECRET_BYTES, not_a_member};
 pub use lazy::RemoteRanges;
 pub use line::Line;
+pub use names::Names;
 pub use pipe::{
     Answer, Frame, GREETING, MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, Pipe, PipeBucket, Request,
     refuse, serve,
 };
 pub use push::{DeletedSession, PushOptions, Pushed, PushedBranch};
+pub use sealed::SealedBucket;
 
 use self::head::MAX_HEAD_BYTES;
 use crate::error::{Error, ErrorKind, Result};

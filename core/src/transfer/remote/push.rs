@@ -14,10 +14,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::bucket::{Key, Put, Version};
-use super::head::{Head, MAX_HEAD_BYTES, PushedBundle, checksum};
+use super::head::{Head, MAX_HEAD_BYTES, PushedBundle};
 use super::hex::Hex;
 use super::known::KnownHead;
 use super::line::Line;
+use super::names::checksum;
 use super::{Remote, lost};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ObjectId, ObjectSource};
@@ -137,7 +138,7 @@ impl Remote<'_> {
             let draft = self.draft(&base, &branches)?;
             (options.check)(&branches, &draft.plan)?;
             let (next, bytes) = self.upload(&base, known.as_ref(), draft, &branches)?;
-            match self.swap(&Head::key(session)?, known.as_ref(), &next)? {
+            match self.swap(&Head::key(self.bucket.names(), session)?, known.as_ref(), &next)? {
                 Swap::Done(version) => {
                     let (generation, head) = (next.generation, next);
                     self.record(&KnownHead { head, version }, &format!("push to {}", self.name))?;
@@ -189,7 +190,7 @@ impl Remote<'_> {
         self.go_on(&mut next, Some(&known))?;
         next.by.clone_from(&self.stamp.actor);
         next.at = utc(self.stamp.time.micros);
-        match self.swap(&Head::key(session)?, Some(&known), &next)? {
+        match self.swap(&Head::key(self.bucket.names(), session)?, Some(&known), &next)? {
             Swap::Done(version) => {
                 let (branches, generation) = (known.head.branches().collect(), next.generation);
                 let closed = KnownHead { head: next, version };
@@ -329,7 +330,7 @@ impl Remote<'_> {
             let message = format!("{} has too many branches for one head", next.session);
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
-        self.bucket.upload(&next.bundle_key(&name)?, &file)?;
+        self.bucket.upload(&next.bundle_key(self.bucket.names(), &name)?, &file)?;
         Ok((next, bytes))
     }
 
@@ -382,7 +383,7 @@ impl Remote<'_> {
     fn clear_away(&self, next: &Head, found: &KnownHead) -> Result<()> {
         let Some(own) = next.bundles.last() else { return Ok(()) };
         if found.head.bundles.iter().all(|bundle| bundle.name != own.name) {
-            let _ = self.bucket.delete(&[next.bundle_key(&own.name)?]);
+            let _ = self.bucket.delete(&[next.bundle_key(self.bucket.names(), &own.name)?]);
         }
         Ok(())
     }

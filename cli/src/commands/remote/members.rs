@@ -1,0 +1,120 @@
+//! `remote members`: who may read an encrypted remote.
+
+use std::io::Write;
+
+use clap::Subcommand;
+use turntree::Error;
+use turntree::repo::Repository;
+
+use crate::porcelain::remotes::{Connection, Sealed, remember_keys};
+use crate::program::age_keys::Sealing;
+use crate::program::invocation::Invocation;
+use crate::program::remote_keys::{self, FoundKeys, Wanted, new_secret};
+use crate::view::error::{Answer, Failure, Result};
+use crate::view::json;
+use crate::view::output::NAME;
+use crate::view::progress::Working;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum MemberVerb {
+    /// Let somebody read everything on the remote
+    Add {
+        /// Their public key (age1...), or a file with keys, one a line
+        #[arg(value_name = "KEY|FILE")]
+        key: String,
+    },
+    /// Let somebody read nothing that is pushed from now on
+    Rm {
+        /// Their public key, or a file with keys, one a line
+        #[arg(value_name = "KEY|FILE")]
+        key: String,
+    },
+}
+
+/// The public keys that are named.
+pub(super) fn public_keys(named: &[String]) -> Result<Vec<String>> {
+    let sealing = Sealing { encrypt_to: named.to_vec(), passphrase: false, passphrase_file: None };
+    Ok(sealing.recipients()?.iter().map(ToString::to_string).collect())
+}
+
+/// Lists the members of a remote, or changes them.
+pub(super) fn members(
+    run: &mut Invocation,
+    name: Option<&str>,
+    change: Option<&MemberVerb>,
+) -> Result<Answer> {
+    let repo = run.open()?;
+    let sealed = Sealed::of(&repo, name)?;
+    let name = sealed.name.clone();
+    let found = match change {
+        None => sealed.found,
+        Some(MemberVerb::Add { key }) => {
+            add(&repo, sealed, &public_keys(std::slice::from_ref(key))?)?
+        }
+        Some(MemberVerb::Rm { key }) => {
+            remove(&repo, sealed, &public_keys(std::slice::from_ref(key))?)?
+        }
+    };
+    let document = found.document;
+    if run.out.json {
+        run.out.record(&json::RemoteMembers {
+            name,
+            epoch: document.epoch,
+            pending: document.is_pending,
+            members: document.members,
+        })?;
+        return Ok(Answer::Yes);
+    }
+    for member in &document.members {
+        writeln!(run.out, "{}", run.out.paint.paint(NAME, member))?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// Wraps the keys for more members.
+fn add(repo: &Repository, sealed: Sealed, new: &[String]) -> Result<FoundKeys> {
+    let Sealed { name, id, inner, found, keys } = sealed;
+    let mut members = found.document.members.clone();
+    members.extend(new.iter().filter(|key| !found.document.members.contains(key)).cloned());
+    if members == found.document.members {
+        return Ok(found);
+    }
+    let is_pending = found.document.is_pending;
+    let wanted = Wanted { id, before: Some(&found), members, is_pending };
+    let found = remote_keys::write(&*inner, wanted, &keys)?;
+    remember_keys(repo, &name, &found)?;
+    Ok(found)
+}
+
+/// Begins a new epoch without some members, and writes every head in it.
+fn remove(repo: &Repository, sealed: Sealed, gone: &[String]) -> Result<FoundKeys> {
+    let Sealed { name, id, inner, mut found, mut keys } = sealed;
+    let stays = |member: &&String| !gone.contains(member);
+    let members: Vec<String> = found.document.members.iter().filter(stays).cloned().collect();
+    if members.is_empty() {
+        return Err(Error::invalid("nobody could read the remote then").into());
+    }
+    if members != found.document.members {
+        keys = keys.with_epoch(new_secret()?)?;
+        let wanted = Wanted { id, before: Some(&found), members, is_pending: true };
+        found = remote_keys::write(&*inner, wanted, &keys)?;
+        remember_keys(repo, &name, &found)?;
+    } else if !found.document.is_pending {
+        return Err(Failure::hinted(
+            Error::not_found("there is no such member"),
+            "'turntree remote members' lists them",
+        ));
+    }
+    // A removal that did not come to its end is brought there.
+    let working = Working::new("writing heads with new keys");
+    let bucket = remote_keys::sealed(inner.clone(), &found.document, keys.clone());
+    let connection = Connection::new(&name, id, Box::new(bucket), false)?;
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "of any lifetime")]
+    connection.with(repo, |remote| remote.renew_heads())?;
+    drop(working);
+    let members = found.document.members.clone();
+    let wanted = Wanted { id, before: Some(&found), members, is_pending: false };
+    let found = remote_keys::write(&*inner, wanted, &keys)?;
+    remember_keys(repo, &name, &found)?;
+    Ok(found)
+}

@@ -1,0 +1,150 @@
+//! The keys of encrypted remotes: read from them, unwrapped with the user's own, and wrapped for members.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use age::{Encryptor, Recipient, x25519};
+use bytes::Bytes;
+use turntree::local::random_bytes;
+use turntree::transfer::remote::{
+    Bucket, Got, KeysDocument, NewKeys, Put, RemoteId, RemoteKeys, SECRET_BYTES, SealedBucket,
+    Version, not_a_member,
+};
+use turntree::{Error, ErrorKind};
+
+use super::identity::{IDENTITY, identities_of_command, identities_of_files, own_identity};
+use super::store_keys::decrypt;
+use crate::view::error::{Failure, Result};
+
+/// The keys of a remote, as they are there.
+pub(crate) struct FoundKeys {
+    pub(crate) document: KeysDocument,
+    version: Version,
+}
+
+impl FoundKeys {
+    /// As a store remembers them.
+    pub(crate) fn text(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&self.document.encode()?).into_owned())
+    }
+}
+
+/// Reads the keys of a remote; nothing when it has none, and so is not encrypted.
+pub(crate) fn read(bucket: &dyn Bucket, id: &RemoteId) -> Result<Option<FoundKeys>> {
+    match bucket.get(&KeysDocument::key()?, None, None)? {
+        Got::Bytes { bytes, version, size } if bytes.len() as u64 == size => {
+            let document = KeysDocument::decode(&bytes, id)?;
+            Ok(Some(FoundKeys { document, version }))
+        }
+        Got::Bytes { .. } => {
+            let error = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+            Err(Error::io("read the keys of the remote", error).into())
+        }
+        Got::Missing | Got::Same => Ok(None),
+    }
+}
+
+/// The remote whose keys lie in a bucket, if it has some: also when its root was not made yet.
+pub(crate) fn remote_of_keys(bucket: &dyn Bucket) -> Result<Option<RemoteId>> {
+    match bucket.get(&KeysDocument::key()?, None, None)? {
+        Got::Bytes { bytes, .. } => Ok(Some(KeysDocument::remote_in(&bytes)?)),
+        Got::Missing | Got::Same => Ok(None),
+    }
+}
+
+/// Unwraps keys with those of the user; they are those of a member then.
+pub(crate) fn unwrap(document: &KeysDocument, remote: &str) -> Result<RemoteKeys> {
+    let wrapped = document.wrapped_bytes()?;
+    // A key store may ask its user, so it is asked when nothing else helps.
+    for identities in [identities_of_files as fn() -> _, identities_of_command] {
+        if let Some(text) = decrypt(&wrapped, &identities()?, false) {
+            let keys = RemoteKeys::from_text(&text).ok_or_else(|| {
+                Error::malformed(format!("the keys of {remote}"), "secrets of epochs")
+            })?;
+            document.verify(&keys)?;
+            return Ok(keys);
+        }
+    }
+    let own = own_identity().map(|path| path.display().to_string()).unwrap_or_default();
+    let hint = format!(
+        "a member adds your public key with 'turntree remote members NAME add KEY'; secret keys are in {own}, or named in {IDENTITY}"
+    );
+    Err(Failure::hinted(not_a_member(remote), hint))
+}
+
+/// What a document of keys is to say.
+pub(crate) struct Wanted<'a> {
+    pub(crate) id: RemoteId,
+    pub(crate) before: Option<&'a FoundKeys>,
+    pub(crate) members: Vec<String>,
+    pub(crate) is_pending: bool,
+}
+
+/// Wraps keys for members and writes them, over those that were found.
+///
+/// # Errors
+/// `Conflict` when somebody else was faster.
+pub(crate) fn write(
+    bucket: &dyn Bucket,
+    wanted: Wanted<'_>,
+    keys: &RemoteKeys,
+) -> Result<FoundKeys> {
+    let Wanted { id: remote, before, members, is_pending } = wanted;
+    let (wrapped, push) = (wrap(keys, &members)?, random_bytes());
+    let before_document = before.map(|found| &found.document);
+    let new =
+        NewKeys { remote, before: before_document, is_pending, members, wrapped: &wrapped, push };
+    let document = KeysDocument::new(new, keys)?;
+    let (key, bytes) = (KeysDocument::key()?, Bytes::from(document.encode()?));
+    let put = match before {
+        Some(before) => bucket.put_over(&key, bytes, &before.version)?,
+        None => bucket.put_new(&key, bytes)?,
+    };
+    if let Put::Done(version) = put {
+        return Ok(FoundKeys { document, version });
+    }
+    // This very write may have been done twice, or its answer lost.
+    match read(bucket, &remote)? {
+        Some(found) if found.document.push == document.push => Ok(found),
+        _ => {
+            let message = "the keys of the remote were not written: somebody else changed them, or there was no answer";
+            Err(Failure::hinted(Error::new(ErrorKind::Conflict, message), "do it again"))
+        }
+    }
+}
+
+/// A bucket that seals and opens with these keys.
+pub(crate) fn sealed(
+    bucket: Arc<dyn Bucket>,
+    document: &KeysDocument,
+    keys: RemoteKeys,
+) -> SealedBucket {
+    SealedBucket::new(bucket, keys, document.is_pending, random_bytes)
+}
+
+/// A secret that nobody can guess.
+pub(crate) fn new_secret() -> Result<[u8; SECRET_BYTES]> {
+    let mut bytes = [0; SECRET_BYTES];
+    getrandom::getrandom(&mut bytes)
+        .map_err(|error| Error::io("draw a secret", std::io::Error::other(error.to_string())))?;
+    Ok(bytes)
+}
+
+fn wrap(keys: &RemoteKeys, members: &[String]) -> Result<Vec<u8>> {
+    let recipients: Vec<x25519::Recipient> = members
+        .iter()
+        .map(|member| {
+            let bad = |error| Error::invalid(format!("{member} is no public key: {error}"));
+            Ok(member.parse().map_err(bad)?)
+        })
+        .collect::<Result<_>>()?;
+    let encryptor =
+        Encryptor::with_recipients(recipients.iter().map(|recipient| recipient as &dyn Recipient))
+            .map_err(|error| Error::invalid("wrap the keys").with_source(error))?;
+    let failed = |error| Error::io("wrap the keys", error);
+    let mut bytes = Vec::new();
+    let mut sealed = encryptor.wrap_output(&mut bytes).map_err(failed)?;
+    sealed.write_all(keys.to_text().as_bytes()).map_err(failed)?;
+    sealed.finish().map_err(failed)?;
+    Ok(bytes)
+}

@@ -1,0 +1,350 @@
+//! The keys of an encrypted remote: secrets of epochs, and the document that has them wrapped for members.
+//!
+//! ```text
+//! keys    {"version":1,"remote":"5f...","generation":3,"epoch":2,"members":["age1...",...],
+//!          "wrapped":"<secrets of all epochs, in the format of age, as hex>","push":"...","mac":"..."}
+//! ```
+//!
+//! A new epoch begins when a member is removed: what is written from then on is sealed with a secret that
+//! was never wrapped for them. Whoever can write to the bucket could put secrets of their own into such a
+//! document, so it is authenticated by the newest secret, and must go on from what was known before.
+
+use serde::{Deserialize, Serialize};
+
+use super::bucket::Key;
+use super::head::{RemoteId, decode, encode};
+use super::hex::Hex;
+use super::names::Names;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::Checksum;
+
+/// Bytes of the secret of an epoch.
+pub const SECRET_BYTES: usize = 32;
+
+/// Most bytes of the document.
+const MAX_KEYS_BYTES: u64 = 1 << 20;
+
+/// Most epochs: each is a removal.
+const MAX_EPOCHS: usize = 1 << 12;
+
+/// Most members.
+const MAX_MEMBERS: usize = 1_000;
+
+/// Most bytes of the public key of a member.
+const MAX_MEMBER_BYTES: usize = 200;
+
+const VERSION: u64 = 1;
+const PLACE: &str = "the keys of the remote";
+const TITLE: &str = "turntree remote keys, version 1";
+
+/// The secrets of a remote, of all epochs. Whoever has them reads everything that was pushed in these.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RemoteKeys(Vec<[u8; SECRET_BYTES]>);
+
+impl RemoteKeys {
+    /// The keys of a new remote, by a secret that nobody can guess.
+    #[must_use]
+    pub fn new(secret: [u8; SECRET_BYTES]) -> Self {
+        Self(vec![secret])
+    }
+
+    /// The same keys with those of one more epoch.
+    ///
+    /// # Errors
+    /// `LimitExceeded` when there were too many.
+    pub fn with_epoch(mut self, secret: [u8; SECRET_BYTES]) -> Result<Self> {
+        if self.0.len() >= MAX_EPOCHS {
+            return Err(Error::limit(
+                "epochs of a remote",
+                MAX_EPOCHS as u64,
+                MAX_EPOCHS as u64 + 1,
+            ));
+        }
+        self.0.push(secret);
+        Ok(self)
+    }
+
+    /// The newest epoch; the first one is 1.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
+    }
+
+    /// True if these are `earlier` keys with epochs after them, or the same.
+    #[must_use]
+    pub fn goes_on_from(&self, earlier: &Self) -> bool {
+        self.0.starts_with(&earlier.0)
+    }
+
+    pub(super) fn secret(&self, epoch: u32) -> Option<&[u8; SECRET_BYTES]> {
+        let index = usize::try_from(epoch).ok()?.checked_sub(1)?;
+        self.0.get(index)
+    }
+
+    /// What names sessions in keys of objects. It stays, so that objects keep their names.
+    pub(super) fn names(&self) -> Names {
+        let mut derived = Checksum::new("turntree v1 remote names");
+        derived.update(self.0.first().map_or(&[][..], |secret| secret));
+        Names::Keyed(derived.finish())
+    }
+
+    /// The text that is wrapped for members.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let lines = self.0.iter().map(|secret| format!("{}\n", Hex(*secret)));
+        format!("{TITLE}\n{}", lines.collect::<String>())
+    }
+
+    /// The keys in such a text; nothing when there are none.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        if lines.next() != Some(TITLE) {
+            return None;
+        }
+        let secrets: Option<Vec<_>> = lines.map(|line| Some(Hex::parse(line)?.0)).collect();
+        secrets.filter(|all| (1..=MAX_EPOCHS).contains(&all.len())).map(Self)
+    }
+}
+
+impl std::fmt::Debug for RemoteKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemoteKeys").field("epoch", &self.epoch()).finish_non_exhaustive()
+    }
+}
+
+/// Who may read a remote, with its secrets wrapped for them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeysDocument {
+    version: u64,
+    /// The remote.
+    pub remote: RemoteId,
+    /// How many of these documents there were, this one included.
+    pub generation: u64,
+    /// The newest epoch.
+    pub epoch: u32,
+    /// True while heads are written anew in it: those of the epoch before are still read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_pending: bool,
+    /// The public keys of the members, as text.
+    pub members: Vec<String>,
+    /// The secrets, wrapped for all of them, as hex digits.
+    pub wrapped: String,
+    /// Drawn for this document.
+    pub push: Hex<16>,
+    /// Says that a member wrote it.
+    pub mac: Hex<32>,
+}
+
+/// What a new document of keys says.
+#[derive(Debug)]
+pub struct NewKeys<'a> {
+    /// The remote.
+    pub remote: RemoteId,
+    /// The document that it goes on from, if there was one.
+    pub before: Option<&'a KeysDocument>,
+    /// Whether heads are still to be written anew.
+    pub is_pending: bool,
+    /// The public keys of the members.
+    pub members: Vec<String>,
+    /// The text of the keys, wrapped for these.
+    pub wrapped: &'a [u8],
+    /// Random bytes.
+    pub push: [u8; 16],
+}
+
+impl KeysDocument {
+    /// Makes a document that says who the members are.
+    ///
+    /// # Errors
+    /// `InvalidInput` or `LimitExceeded` for no members, or too many.
+    pub fn new(new: NewKeys<'_>, keys: &RemoteKeys) -> Result<Self> {
+        let NewKeys { remote, before, is_pending, members, wrapped, push } = new;
+        let generation = before.map_or(0, |before| before.generation);
+        let mut document = Self {
+            version: VERSION,
+            remote,
+            generation: generation.saturating_add(1),
+            epoch: keys.epoch(),
+            is_pending,
+            members,
+            wrapped: wrapped.iter().map(|byte| format!("{byte:02x}")).collect(),
+            push: Hex(push),
+            mac: Hex([0; 32]),
+        };
+        document.mac = document.mac_by(keys)?;
+        document.check().map_err(|expected| Error::invalid(format!("{PLACE}: {expected}")))?;
+        Ok(document)
+    }
+
+    /// The key of the object.
+    ///
+    /// # Errors
+    /// None that can happen.
+    pub fn key() -> Result<Key> {
+        Key::new("keys")
+    }
+
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// `LimitExceeded` when it is too long.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let bytes = encode(self)?;
+        match bytes.len() as u64 {
+            length if length > MAX_KEYS_BYTES => {
+                Err(Error::limit(format!("bytes of {PLACE}"), MAX_KEYS_BYTES, length))
+            }
+            _ => Ok(bytes),
+        }
+    }
+
+    /// The document in these bytes, if it can be that of this remote. It is not believed before
+    /// [`KeysDocument::verify`].
+    ///
+    /// # Errors
+    /// `Corrupt`; `Unsupported` for a later version.
+    pub fn decode(bytes: &[u8], remote: &RemoteId) -> Result<Self> {
+        let document: Self = decode(PLACE, MAX_KEYS_BYTES, bytes)?;
+        document.check().map_err(|expected| Error::malformed(PLACE, expected))?;
+        match document.remote == *remote {
+            true => Ok(document),
+            false => Err(Error::corrupt(PLACE, remote, document.remote)),
+        }
+    }
+
+    /// The remote that the document in these bytes says it is of, to be checked.
+    ///
+    /// # Errors
+    /// Those of [`KeysDocument::decode`].
+    pub fn remote_in(bytes: &[u8]) -> Result<RemoteId> {
+        let document: Self = decode(PLACE, MAX_KEYS_BYTES, bytes)?;
+        Ok(document.remote)
+    }
+
+    fn check(&self) -> std::result::Result<(), &'static str> {
+        if self.generation == 0 || self.epoch == 0 {
+            return Err("a generation and an epoch, from 1 on");
+        }
+        let is_key = |member: &String| {
+            (1..=MAX_MEMBER_BYTES).contains(&member.len())
+                && member.chars().all(|c| c.is_ascii_alphanumeric())
+        };
+        if !(1..=MAX_MEMBERS).contains(&self.members.len()) || !self.members.iter().all(is_key) {
+            return Err("public keys of members, at least one");
+        }
+        Ok(())
+    }
+
+    /// The secrets as they are wrapped.
+    ///
+    /// # Errors
+    /// `Corrupt` for what is no hex digits.
+    pub fn wrapped_bytes(&self) -> Result<Vec<u8>> {
+        let pairs = self.wrapped.as_bytes().chunks(2);
+        let byte = |pair: &[u8]| Some(Hex::<1>::parse(std::str::from_utf8(pair).ok()?)?.0[0]);
+        let bytes: Option<Vec<u8>> = pairs.map(byte).collect();
+        bytes.ok_or_else(|| Error::malformed(PLACE, "wrapped keys as hex digits"))
+    }
+
+    /// Refuses a document that nobody wrote who had its keys.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn verify(&self, keys: &RemoteKeys) -> Result<()> {
+        if self.epoch == keys.epoch() && self.mac == self.mac_by(keys)? {
+            return Ok(());
+        }
+        Err(Error::corrupt(PLACE, "what a member wrote", "what somebody else did"))
+    }
+
+    /// Refuses a document that cannot have come after one that is known, each with its keys.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn check_after(&self, keys: &RemoteKeys, known: &Self, before: &RemoteKeys) -> Result<()> {
+        let is_later = self.generation > known.generation || self == known;
+        if is_later && keys.goes_on_from(before) {
+            return Ok(());
+        }
+        let expected = format_args!("those of generation {}, or later ones", known.generation);
+        let found = format_args!("generation {}, with other secrets", self.generation);
+        match is_later {
+            true => Err(Error::corrupt(PLACE, expected, found)),
+            false => {
+                Err(Error::corrupt(PLACE, expected, format_args!("those of {}", self.generation)))
+            }
+        }
+    }
+
+    fn mac_by(&self, keys: &RemoteKeys) -> Result<Hex<32>> {
+        let secret = keys.secret(keys.epoch()).map_or(&[][..], |secret| secret);
+        let unsigned = Self { mac: Hex([0; 32]), ..self.clone() };
+        let mut mac = Checksum::new("turntree v1 remote keys");
+        mac.update(secret).update(&encode(&unsigned)?);
+        Ok(Hex(mac.finish()))
+    }
+}
+
+/// The error for keys that are not wrapped for anybody here.
+#[must_use]
+pub fn not_a_member(remote: &str) -> Error {
+    let message = format!("the remote {remote} is encrypted, and not for a key that is at hand");
+    Error::new(ErrorKind::Encrypted, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REMOTE: RemoteId = Hex([7; 16]);
+
+    fn document(keys: &RemoteKeys, before: Option<&KeysDocument>) -> KeysDocument {
+        let members = vec!["age1somebody".to_owned()];
+        let (wrapped, push) = (&b"wrapped"[..], [1; 16]);
+        let new = NewKeys { remote: REMOTE, before, is_pending: false, members, wrapped, push };
+        KeysDocument::new(new, keys).unwrap()
+    }
+
+    #[test]
+    fn keys_round_trip_and_other_texts_are_none() {
+        let keys = RemoteKeys::new([1; 32]).with_epoch([2; 32]).unwrap();
+        assert_eq!(RemoteKeys::from_text(&keys.to_text()), Some(keys.clone()));
+        assert_eq!((keys.epoch(), keys.secret(0), keys.secret(3)), (2, None, None));
+        assert!(!format!("{keys:?}").contains("0101"));
+        for bad in ["", TITLE, "turntree remote keys, version 2\n00\n"] {
+            assert_eq!(RemoteKeys::from_text(bad), None, "{bad}");
+        }
+        assert_eq!(RemoteKeys::from_text(&format!("{}x", keys.to_text())), None);
+    }
+
+    #[test]
+    fn a_document_that_no_member_wrote_or_that_goes_back_is_refused() {
+        let keys = RemoteKeys::new([1; 32]);
+        let first = document(&keys, None);
+        let bytes = first.encode().unwrap();
+        let read = KeysDocument::decode(&bytes, &REMOTE).unwrap();
+        assert_eq!(read, first);
+        read.verify(&keys).unwrap();
+        assert_eq!(read.wrapped_bytes().unwrap(), b"wrapped");
+        assert!(KeysDocument::decode(&bytes, &Hex([8; 16])).is_err());
+        let text = String::from_utf8(bytes).unwrap();
+        let forged = text.replace("age1somebody", "age1attacker");
+        let forged = KeysDocument::decode(forged.as_bytes(), &REMOTE).unwrap();
+        assert_eq!(forged.verify(&keys).unwrap_err().kind(), ErrorKind::Corrupt);
+        for [from, to] in [["\"epoch\":1", "\"epoch\":0"], ["age1somebody", "age1 x"], ["{", "["]] {
+            assert!(KeysDocument::decode(text.replacen(from, to, 1).as_bytes(), &REMOTE).is_err());
+        }
+        let later_keys = keys.clone().with_epoch([2; 32]).unwrap();
+        let later = document(&later_keys, Some(&first));
+        later.verify(&later_keys).unwrap();
+        later.check_after(&later_keys, &first, &keys).unwrap();
+        first.check_after(&keys, &first, &keys).unwrap();
+        assert!(first.check_after(&keys, &later, &later_keys).is_err(), "an older one");
+        let other_keys = RemoteKeys::new([9; 32]).with_epoch([2; 32]).unwrap();
+        let other = document(&other_keys, Some(&first));
+        assert!(other.check_after(&other_keys, &first, &keys).is_err(), "another remote");
+        assert!(later.verify(&keys).is_err());
+    }
+}

@@ -1,0 +1,67 @@
+//! How objects of a remote name sessions, and the hashes that it has.
+
+use std::fmt;
+
+use super::hex::Hex;
+use crate::object::Checksum;
+
+/// Bytes of the name of a session in a key; of longer ones the beginning stands there, and a hash.
+const MAX_SHOWN_BYTES: usize = 120;
+
+/// How the keys of objects name sessions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// By their names.
+    Plain,
+    /// By a hash with this key, which tells nobody else what they are called.
+    Keyed([u8; 32]),
+}
+
+impl Names {
+    pub(super) fn part_of(self, session: &str) -> String {
+        match self {
+            Self::Plain => part_of(session),
+            Self::Keyed(key) => {
+                let mut keyed = Checksum::new("turntree v1 remote session");
+                keyed.update(&key).update(session.as_bytes());
+                Hex(keyed.finish()).to_string()
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "Plain",
+            Self::Keyed(_) => "Keyed",
+        })
+    }
+}
+
+/// The hash of a document or a bundle.
+pub(super) fn hash(bytes: &[u8]) -> Hex<32> {
+    let mut checksum = checksum();
+    checksum.update(bytes);
+    Hex(checksum.finish())
+}
+
+/// Begins such a hash.
+pub(super) fn checksum() -> Checksum {
+    Checksum::new("turntree v1 remote")
+}
+
+/// The name of a session as a part of a key: percent-coded, and of a long one the beginning with a hash.
+fn part_of(session: &str) -> String {
+    let mut part = String::new();
+    for (at, byte) in session.bytes().enumerate() {
+        let is_plain =
+            byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || byte == b'.' && at > 0;
+        let coded = if is_plain { (byte as char).to_string() } else { format!("%{byte:02X}") };
+        if part.len() + coded.len() > MAX_SHOWN_BYTES {
+            return format!("{part}%-{}", hash(session.as_bytes()));
+        }
+        part.push_str(&coded);
+    }
+    part
+}

@@ -1,0 +1,5 @@
+//! The target `remote_sealed` under libFuzzer.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| turntree_fuzz::remote_sealed(bytes));

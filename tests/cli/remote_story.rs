@@ -32,6 +32,142 @@ fn a_team_works_on_a_session_in_a_bucket_and_nothing_is_lost() {
     story.the_bucket_goes_back_and_everybody_notices(&early);
 }
 
+/// People with a key and a home each, who share a bucket that is encrypted.
+struct Circle {
+    server: ObjectServer,
+    team: Team,
+}
+
+#[test]
+fn an_encrypted_bucket_is_read_by_a_new_member_and_not_by_a_removed_one() {
+    let server = ObjectServer::start();
+    let team = Team::new(PROGRAM, server.environment());
+    let circle = Circle { server, team };
+    let (bob, carol) = (circle.key_of("bob"), circle.key_of("carol"));
+    circle.alice_shares_with(&bob);
+    circle.bob_lets_in(&carol);
+    circle.whoever_removes_bob_dies_at_every_request(&bob);
+    circle.only_members_go_on();
+    circle.the_bucket_tells_nothing();
+}
+
+impl Circle {
+    /// Runs the program as a person, on the machine of that name unless it is another one.
+    fn run(&self, person: &str, machine: &str, words: &[&str]) -> (i32, String) {
+        let mut command = self.team.command(machine, words);
+        let output =
+            command.env("HOME", self.team.path(&format!("home-{person}"))).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8_lossy(&said).into_owned())
+    }
+
+    fn ok(&self, person: &str, words: &[&str]) -> String {
+        let (code, said) = self.run(person, person, words);
+        assert_eq!(code, 0, "{person}, {words:?}: {said}");
+        said
+    }
+
+    /// A key of their own, and its public half.
+    fn key_of(&self, person: &str) -> String {
+        let own = format!("{person}-own");
+        assert_eq!(self.run(person, ".", &["--store", &own, "init", "--encrypt"]).0, 0);
+        let file = self.team.path(&format!("home-{person}/.config/turntree/identity.txt"));
+        let text = fs::read_to_string(file).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("# public key: ")).unwrap().to_owned()
+    }
+
+    fn clone_for(&self, person: &str) -> (i32, String) {
+        self.run(person, ".", &["clone", "--lazy", &self.server.url("sealed"), person])
+    }
+
+    fn has_what_alice_has(&self, person: &str) {
+        let tip = |person| self.ok(person, &["rev-parse", "HEAD"]);
+        assert_eq!(tip(person), tip("alice"));
+    }
+
+    fn alice_shares_with(&self, bob: &str) {
+        self.team.machine("alice");
+        let url = self.server.url("sealed");
+        self.ok("alice", &["remote", "add", "origin", &url, "--encrypt", "--member", bob]);
+        for turn in 0..20 {
+            self.ok(
+                "alice",
+                &["snapshot", "-m", "secret plan", "--append-message", &format!("user={turn}")],
+            );
+            self.ok("alice", &["push"]);
+        }
+        assert_eq!(self.clone_for("bob").0, 0);
+        self.has_what_alice_has("bob");
+    }
+
+    fn bob_lets_in(&self, carol: &str) {
+        let (code, said) = self.clone_for("carol");
+        assert!(code == 2 && said.contains("not for a key that is at hand"), "{code} {said}");
+        assert!(!self.team.path("carol/.turntree").exists());
+        self.ok("bob", &["remote", "members", "origin", "add", carol]);
+        assert_eq!(self.clone_for("carol").0, 0);
+        self.has_what_alice_has("carol");
+    }
+
+    fn whoever_removes_bob_dies_at_every_request(&self, bob: &str) {
+        let Self { server, team } = self;
+        let words = ["remote", "members", "origin", "rm", bob];
+        team.copy("alice", "before");
+        let objects = server.save();
+        let before = server.requests();
+        self.ok("alice", &words);
+        let requests = (server.requests() - before).total();
+        assert!(requests >= 4, "keys are written twice, and a head in between: {requests}");
+        for hit in 1..=requests {
+            for trouble in [Trouble::KilledBefore, Trouble::KilledAfter] {
+                team.copy("before", "alice");
+                server.restore(&objects);
+                let mut number = 0;
+                server.plan(move |_| {
+                    number += 1;
+                    (number == hit).then(|| trouble.clone())
+                });
+                let mut command = team.command("alice", &words);
+                let child = command.env("HOME", team.path("home-alice")).spawn().unwrap();
+                server.aim(child.id());
+                let output = child.wait_with_output().unwrap();
+                server.calm();
+                assert_eq!(output.status.code(), None, "killed at request {hit}: {output:?}");
+                // Where only the answer to the last request was missing, there is no such member any more.
+                let (code, said) = self.run("alice", "alice", &words);
+                assert!(matches!(code, 0 | 6), "request {hit}: {code} {said}");
+                self.ok("alice", &["fetch"]);
+                assert_eq!(self.run("bob", "bob", &["fetch"]).0, 2, "request {hit}");
+            }
+        }
+    }
+
+    fn only_members_go_on(&self) {
+        self.ok("alice", &["snapshot", "-m", "after bob", "--append-message", "user=after"]);
+        self.ok("alice", &["push"]);
+        self.ok("carol", &["sync"]);
+        self.has_what_alice_has("carol");
+        for words in [&["fetch"][..], &["push"], &["sync"], &["remote", "check"]] {
+            let (code, said) = self.run("bob", "bob", words);
+            assert!(code == 2 && said.contains("not for a key that is at hand"), "{code} {said}");
+        }
+        self.ok("carol", &["remote", "gc", "--aggressive"]);
+        self.ok("alice", &["fetch"]);
+        for person in ["alice", "bob", "carol"] {
+            self.ok(person, &["fsck"]);
+        }
+    }
+
+    fn the_bucket_tells_nothing(&self) {
+        for (key, bytes) in self.server.objects() {
+            for word in ["default", "secret plan", "refs/heads"] {
+                let is_seen = bytes.windows(word.len()).any(|part| part == word.as_bytes());
+                assert!(!is_seen && !key.contains(word), "{word} in {key}");
+            }
+        }
+    }
+}
+
 impl Story {
     fn url(&self) -> String {
         self.server.url("team")

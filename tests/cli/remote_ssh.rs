@@ -65,7 +65,12 @@ fn whatever_is_at_the_other_end_is_told_and_changes_nothing() {
             4,
             "a frame",
         ),
-        ("echo 'turntree remote 1'; printf '\\5\\0\\0\\0\\0\\0\\0\\0{\"a'", 70, "read a frame"),
+        // It listens on, so that what is asked does not fail first.
+        (
+            "echo 'turntree remote 1'; printf '\\5\\0\\0\\0\\0\\0\\0\\0{\"a'; exec >&-; cat >/dev/null",
+            70,
+            "read a frame",
+        ),
     ] {
         fs::write(team.path("ssh"), format!("#!/bin/sh\n{script}\n")).unwrap();
         for words in [&["fetch"][..], &["push"]] {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -155,7 +156,8 @@ fn lock(dir: &Path) -> Result<Option<File>> {
     let path = dir.join(LOCK_FILE);
     let failed = |error| Error::io(format!("lock {}", path.display()), error);
     let mut options = File::options();
-    let file = options.write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    let file = options.write(true).create(true).truncate(false).mode(0o600);
+    let file = file.open(&path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(std::fs::TryLockError::WouldBlock) => Ok(None),

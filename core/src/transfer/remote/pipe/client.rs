@@ -1,7 +1,8 @@
 //! The end of a pipe that asks: a bucket whose objects are on another machine.
 
+use std::error::Error as _;
 use std::fmt;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind as Io, Read, Write};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -67,7 +68,7 @@ impl PipeBucket {
     /// Asks something that has one answer.
     fn ask(&self, request: &Frame<Request>) -> Result<Frame<Answer>> {
         self.converse(&mut |connection| {
-            request.write(&mut connection.output)?;
+            connection.say(request)?;
             connection.answer()
         })
     }
@@ -174,19 +175,18 @@ impl Bucket for PipeBucket {
         let size = from.size().map_err(failed)?;
         let answer = self.converse(&mut |connection| {
             let upload = Request::Upload { key: key.to_string(), bytes: size };
-            Frame::plain(upload).write(&mut connection.output)?;
+            connection.say(&Frame::plain(upload))?;
             let mut at = 0;
             while at < size {
                 let length = (size - at).min(MAX_PAYLOAD_BYTES.into());
                 let mut part = vec![0; usize::try_from(length).unwrap_or_default()];
                 let read = from.read_at(&mut part, at).map_err(failed)?;
                 if read == 0 {
-                    return Err(failed(std::io::ErrorKind::UnexpectedEof.into()));
+                    return Err(failed(Io::UnexpectedEof.into()));
                 }
                 part.truncate(read);
                 at += read as u64;
-                let part = Frame { header: Request::Part {}, payload: part.into() };
-                part.write(&mut connection.output)?;
+                connection.say(&Frame { header: Request::Part {}, payload: part.into() })?;
             }
             connection.answer()
         })?;
@@ -231,19 +231,32 @@ impl Connection {
         Err(Error::new(ErrorKind::Io, message))
     }
 
+    /// Asks, or says a part of it. That nobody hears it is no closed pipe of an output, whose reader has read
+    /// enough: what was asked is not done.
+    fn say(&mut self, frame: &Frame<Request>) -> Result<()> {
+        frame.write(&mut self.output).map_err(|error| {
+            let is_unheard = cause(&error).is_some_and(|cause| cause.kind() == Io::BrokenPipe);
+            match is_unheard {
+                true => Error::io("ask the other side of the remote", Io::ConnectionAborted.into()),
+                false => error,
+            }
+        })
+    }
+
     fn answer(&mut self) -> Result<Frame<Answer>> {
         let answer = Frame::read(&mut self.input)?;
-        answer.ok_or_else(|| {
-            Error::io("wait for an answer", std::io::ErrorKind::UnexpectedEof.into())
-        })
+        answer.ok_or_else(|| Error::io("wait for an answer", Io::UnexpectedEof.into()))
     }
 }
 
 /// True when a connection ended, which says nothing of what was asked.
 fn is_cut(error: &Error) -> bool {
-    use std::error::Error as _;
-    error.kind() == ErrorKind::Io
-        && error.source().is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
+    error.kind() == ErrorKind::Io && cause(error).is_some()
+}
+
+/// What the system says.
+fn cause(error: &Error) -> Option<&io::Error> {
+    error.source().and_then(|cause| cause.downcast_ref())
 }
 
 fn expect_ok(answer: &Answer) -> Result<()> {
@@ -273,4 +286,41 @@ fn told(kind: &str, message: &str) -> Error {
 /// What the other side says, for a terminal.
 fn shown(text: &str) -> String {
     text.trim().chars().filter(|c| !c.is_control()).take(MAX_SAID).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An output whose reader has ended.
+    struct Unheard;
+
+    impl Write for Unheard {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(Io::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_nobody_hears_is_not_done_and_no_output_that_was_read_to_its_end() {
+        let bucket = PipeBucket::new(|| {
+            let input = Box::new(io::Cursor::new(format!("{GREETING}\n")));
+            Ok(Pipe { input, output: Box::new(Unheard), guard: Box::new(()) })
+        });
+        let key = Key::new("heads/a").unwrap();
+        let asked = [
+            bucket.get(&key, None, None).map(drop),
+            bucket.list("", None).map(drop),
+            bucket.delete(std::slice::from_ref(&key)),
+        ];
+        for asked in asked {
+            let error = asked.unwrap_err();
+            assert_eq!(cause(&error).map(io::Error::kind), Some(Io::ConnectionAborted), "{error}");
+        }
+        assert_eq!(bucket.put_new(&key, Bytes::new()).unwrap(), Put::Unknown);
+    }
 }

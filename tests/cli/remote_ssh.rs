@@ -65,9 +65,9 @@ fn whatever_is_at_the_other_end_is_told_and_changes_nothing() {
             4,
             "a frame",
         ),
-        // It listens on, so that what is asked does not fail first.
+        // It hears what is asked, so that asking does not fail first.
         (
-            "echo 'turntree remote 1'; printf '\\5\\0\\0\\0\\0\\0\\0\\0{\"a'; exec >&-; cat >/dev/null",
+            "echo 'turntree remote 1'; head -c 8 >/dev/null; printf '\\5\\0\\0\\0\\0\\0\\0\\0{\"a'",
             70,
             "read a frame",
         ),

@@ -90,11 +90,15 @@ impl Browser {
         self.wait("performance.getEntriesByName('turntree-shown').length > 0");
     }
 
-    /// What an expression is, once a promise is kept.
+    /// What an expression is, once what was done before is drawn, and a promise is kept.
     ///
     /// # Panics
     /// When it throws.
     pub fn ask(&mut self, expression: &str) -> Value {
+        // A page that is being left takes its promise along, and one that is not drawn gets a second.
+        let drawn = "new Promise((kept) => { setTimeout(kept, 1000); \
+            requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(kept))); })";
+        self.call("Runtime.evaluate", &json!({"expression": drawn, "awaitPromise": true}));
         let asked = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.call("Runtime.evaluate", &asked);
         assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");

@@ -61,11 +61,12 @@ def with_arguments(settings: Any) -> dict[str, Any]:
 def packed(folder: Path, library: Path) -> str:
     """The wheel that maturin would make, around a library that is there: it always builds one itself."""
     with tempfile.TemporaryDirectory() as place:
-        maturin.prepare_metadata_for_build_wheel(place)
+        described = maturin.prepare_metadata_for_build_wheel(place)
         package = Path(place, "turntree")
         ignored = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(HERE / "python" / "turntree", package, ignore=ignored)
         shutil.copy(library, package / "_turntree.abi3.so")
+        shutil.copytree(HERE / "data", Path(place, described).with_suffix(".data"))
         pack = [sys.executable, "-m", "wheel", "pack", "--dest-dir", str(folder), place]
         subprocess.run(pack, check=True, stdout=sys.stderr)
     return max(folder.glob("turntree-*.whl"), key=os.path.getmtime).name

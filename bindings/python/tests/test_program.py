@@ -56,6 +56,22 @@ def test_it_ends_as_a_program_does(store: turntree.Store) -> None:
     assert given.returncode == 0 and len(given.stdout.strip()) == 64, given.stderr
 
 
+def test_python_reads_nothing_else_before_it_starts(tmp_path: Path) -> None:
+    """Hooks start it at every step of an agent."""
+    empty = tmp_path / "empty.py"
+    empty.touch()
+
+    def modules(*command: object) -> set[str]:
+        told = subprocess.run(
+            [*map(str, command)], capture_output=True, text=True, timeout=120, check=True,
+            env={**os.environ, "PYTHONPROFILEIMPORTTIME": "1"},
+        )  # fmt: skip
+        return {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
+
+    more = modules(PROGRAM, "--version") - modules(sys.executable, empty)
+    assert more == {"turntree", "turntree._program", "turntree._turntree"}
+
+
 def test_what_is_not_utf_8_comes_through(store: turntree.Store, tmp_path: Path) -> None:
     name = os.fsdecode(b"\xff.txt")
     (tmp_path / name).write_bytes(b"bytes")

@@ -1,10 +1,15 @@
-"""The program ``turntree``: the command line, which the extension module has in it."""
+"""The program ``turntree``: the command line, which the extension module has in it.
 
-from __future__ import annotations
+Hooks of agents start it at every step, so what Python reads before it is little: no module of the
+standard library but those that the interpreter has read already.
+"""
 
 import os
-import signal
 import sys
+
+# The module signal is this one with enumerations around it, which take as long to make as the program
+# takes to start.
+import _signal  # type: ignore[import-not-found]
 
 from turntree import _turntree
 
@@ -20,6 +25,6 @@ def main() -> None:
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     # Ctrl-C ends a program; that of Python waits for Python, which has nothing to say here.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     os._exit(_turntree.run_program(sys.argv))

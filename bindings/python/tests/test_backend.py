@@ -38,10 +38,11 @@ def test_the_environment_chooses_the_profile_and_the_program(
 ) -> None:
     for name in ("TURNTREE_PROFILE", "TURNTREE_PROGRAM"):
         monkeypatch.delenv(name, raising=False)
-    assert backend.with_arguments(None) == {"build-args": "--locked --profile wheel"}
+    packed = "--locked --compression-level 9 --profile"
+    assert backend.with_arguments(None) == {"build-args": f"{packed} wheel"}
     monkeypatch.setenv("TURNTREE_PROFILE", "dev")
     monkeypatch.setenv("TURNTREE_PROGRAM", "none")
-    expected = {"other": "1", "build-args": "--locked --profile dev --no-default-features"}
+    expected = {"other": "1", "build-args": f"{packed} dev --no-default-features"}
     assert backend.with_arguments({"other": "1"}) == expected
     monkeypatch.setenv("TURNTREE_PROGRAM", "storage")
     assert backend.with_arguments(None)["build-args"].endswith(" --features storage")

@@ -237,3 +237,28 @@ fn a_page_is_not_written_to_a_terminal() {
     assert!(said.contains("not writing a page to a terminal"), "{said}");
     assert!(!said.contains("<html"));
 }
+
+#[test]
+fn a_page_is_opened_by_the_browser_that_the_environment_names() {
+    let desk = Desk::new();
+    // Somebody who waits at the other end of a pipe, since nobody waits for a browser.
+    let made = Command::new("mkfifo").arg(desk.path("seen")).status();
+    let script = format!("#!/bin/sh\nprintf %s \"$1\" > '{}'\n", desk.path("seen").display());
+    desk.write("browser", &script);
+    let may_run = Command::new("chmod").arg("+x").arg(desk.path("browser")).status();
+    if !made.is_ok_and(|status| status.success()) || !may_run.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no mkfifo here");
+        return;
+    }
+    let mut command = Command::new(PROGRAM);
+    command.args(["--json", "export", "work", "--format", "html", "-o", "page.html", "--open"]);
+    command.arg("--allow-secrets").current_dir(desk.folder.path()).stdin(Stdio::null());
+    command.env_clear().env("HOME", desk.path("home")).env("BROWSER", desk.path("browser"));
+    command.env("PATH", std::env::var_os("PATH").unwrap());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(record["opened"], true, "{record}");
+    let seen = fs::read_to_string(desk.path("seen")).unwrap();
+    assert_eq!(fs::canonicalize(seen).unwrap(), fs::canonicalize(desk.path("page.html")).unwrap());
+}

@@ -18,10 +18,11 @@ use crate::porcelain::export::{ExportRequest, SalvagedTurn, Subject};
 use crate::porcelain::lost_turns::{LostTurn, naming_turn};
 use crate::porcelain::scrubbing::{Scrubbed, tips};
 use crate::porcelain::secrets::{Passage, SecretGate, refuse};
+use crate::program::browser;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Exit, Failure, Hint, Result};
 use crate::view::json;
-use crate::view::output::warn;
+use crate::view::output::{note, warn};
 use crate::view::render::{ID_DIGITS, count, size};
 
 /// What can be done where not even a turn is whole.
@@ -47,6 +48,7 @@ const NOTHING_WHOLE: &str = "no turn of this session is whole: 'turntree export 
   turntree export HEAD --format jsonl --agent reviewer@main
   turntree export nightly --format markdown --scrub -o nightly.md
   turntree export nightly --format html -o nightly.html
+  turntree export nightly --format html -o nightly.html --force --open
   turntree export plan-a plan-b --format html --compress -o plans.html
   turntree export nightly --format anthropic | jq '.messages | length'
   turntree export review~2 --format swarm-snapshot -o snapshot.json
@@ -68,6 +70,10 @@ pub(crate) struct Export {
     /// Replace the file if it is there
     #[arg(long, requires = "output")]
     force: bool,
+    /// Open the page in the browser: the one that BROWSER names, else that of the desktop. Over ssh and
+    /// without a display the path is said instead
+    #[arg(long, requires = "output", hide_short_help = true)]
+    open: bool,
     #[command(flatten)]
     gate: SecretGate,
 }
@@ -163,6 +169,9 @@ impl Export {
             let error = Error::invalid("not writing a page to a terminal");
             return Err(Failure::hinted(error, "name a file with -o"));
         }
+        if self.open && !request.is_page() {
+            return Err(Error::invalid("--open is for html only").into());
+        }
         let subject = request.subject(repo)?;
         let text = match self.text(repo, request, &subject)? {
             // What was looked through for secrets is what is compressed.
@@ -201,11 +210,16 @@ impl Export {
                 .hint(ErrorKind::InvalidInput, "--force replaces it")?,
         };
         let file = path.display().to_string();
+        let whole = std::path::absolute(path).map_err(failed)?;
+        let opened = self.open.then(|| browser::open(whole.as_os_str()));
         if run.out.json {
             let (commit, lost_lines) = (id.to_string(), lost_lines.to_vec());
-            run.out.record(&json::ExportRecord { commit, file, bytes, lost_lines })?;
+            run.out.record(&json::ExportRecord { commit, file, bytes, lost_lines, opened })?;
         } else {
             writeln!(run.out, "wrote {} to {file}", size(bytes))?;
+        }
+        if opened == Some(false) {
+            note(&format!("there is no browser here: open {} in one", whole.display()));
         }
         Ok(())
     }

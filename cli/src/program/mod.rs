@@ -1,6 +1,7 @@
 //! One run of the program: its options and environment, the store that it opens, its input.
 
 pub(crate) mod age_keys;
+pub(crate) mod browser;
 pub(crate) mod buckets;
 pub(crate) mod complete;
 pub(crate) mod fault;

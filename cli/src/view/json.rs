@@ -492,4 +492,7 @@ pub(crate) struct ExportRecord {
     /// last of each run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) lost_lines: Vec<(u64, u64)>,
+    /// Whether a browser was started, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) opened: Option<bool>,
 }

@@ -67,6 +67,7 @@ impl Export {
                 file,
                 bytes,
                 lost_lines: Vec::new(),
+                opened: None,
             })?;
         } else {
             let lessons = count(lessons.iter().count() as u64, "lesson");

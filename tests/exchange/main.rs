@@ -21,6 +21,8 @@ mod import_turns;
 mod ollm;
 mod ollm_directories;
 mod page_browser;
+mod page_loading;
+mod page_picture;
 mod prompts;
 mod render;
 mod render_page;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use turntree::context::{Builder, JSON_MEDIA, MessageEntry, Role};
-use turntree::object::{Author, Kind, ObjectId, ObjectSink, Trigger};
+use turntree::object::{Author, Kind, ObjectSink, Trigger};
 use turntree::repo::{BranchName, SnapshotDraft};
 use turntree_exchange::render::compress_page;
 use turntree_tests::browser::Browser;
@@ -18,7 +18,7 @@ const WIDTHS: [u32; 5] = [320, 390, 768, 1024, 1440];
 const PLACES: [&str; 6] = ["", "#read", "#turn-3", "#diff-2..6", "#compare", "#search=say"];
 
 /// A session with a branch: files change in every turn, and the branch goes another way.
-fn strategies() -> (Sandbox, PathBuf) {
+pub(super) fn strategies() -> (Sandbox, PathBuf) {
     let mut history = RandomHistory::new(&[]);
     let mut content = Content::default();
     let mut turn =
@@ -53,6 +53,11 @@ fn chat(messages: &[Value]) -> (Sandbox, PathBuf) {
     let tip = sandbox.import_as("chat", "openai-chat", chat.as_bytes()).unwrap().head;
     let file = saved(&sandbox, &page_of(&sandbox.repo, "chat", &[("main", tip)]));
     (sandbox, file)
+}
+
+/// Words as they stand in an address.
+fn percent(words: &str) -> String {
+    words.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }
 
 /// A call of a tool with its answer.
@@ -179,11 +184,33 @@ fn a_match_inside_folds_is_opened_marked_and_in_sight() {
     browser.wait("location.hash.includes('?w=')");
     let marked = "(() => { const found = [...CSS.highlights.get('found')]; const box = found[0].getBoundingClientRect(); const view = document.querySelector('#view').getBoundingClientRect(); return [found.length, found[0].toString(), box.height > 0 && box.top >= view.top && box.bottom <= view.bottom]; })()";
     browser.wait(&format!("JSON.stringify({marked}) === '[1,\"needle lies\",true]'"));
-    // What JSON writes otherwise is found, too.
-    for words in ["row 3 of 17\\n", "</div>", "\"quoted\""] {
-        let place = format!("#search={}", words.replace('"', "%22").replace('\\', "%5C"));
+    clean(&mut browser);
+}
+
+#[test]
+fn words_that_json_or_markup_write_otherwise_are_found_as_they_were_said() {
+    let Some(mut browser) = Browser::start() else { return };
+    let messages = [
+        json!({"role": "user", "content": "close the </div>, and say \"quoted\" & 'so'"}),
+        json!({"role": "assistant", "content": "a \\n is two signs,\na line end is one"}),
+        json!({"role": "user", "content": "<b onclick=\"x()\">\u{2028}"}),
+    ];
+    let (_sandbox, file) = chat(&messages);
+    for (words, kind, marked) in [
+        ("</DIV>", "Prompt", "</div>"),
+        ("\"quoted\" & 'so", "Prompt", "\"quoted\" & 'so"),
+        ("\\n is", "Answer", "\\n is"),
+        ("<b onclick=\"x()\">", "Prompt", "<b onclick=\"x()\">"),
+    ] {
+        let place = format!("#search={}", percent(words));
         browser.open(&file, &place);
         browser.wait("document.querySelector('#view .page').dataset.done === 'true'");
+        let hits = "[...document.querySelectorAll('.hit')].map((hit) => [hit.querySelector('small').textContent, hit.querySelector('mark').textContent])";
+        assert_eq!(browser.ask(hits), json!([[kind, marked]]), "{words}");
+        browser.click(".hit");
+        let found = "[...CSS.highlights.get('found')].map(String)";
+        browser
+            .wait(&format!("JSON.stringify({found}) === {}", json!(json!([marked]).to_string())));
     }
     clean(&mut browser);
 }
@@ -259,6 +286,33 @@ fn the_reader_reaches_every_turn() {
     clean(&mut browser);
 }
 
+/// A session whose facts, notes and words are longer than a phone is wide.
+fn long_names() -> (Sandbox, PathBuf) {
+    let sandbox = Sandbox::new();
+    let mut change = sandbox.repo.begin();
+    let mut builder = Builder::new();
+    let word = "final_metrics_of_all_the_prompt_tokens_that_were_cached_".repeat(2);
+    let said = json!({"role": "user", "content": format!("{word} `{word}`\n\n- **{word}**")});
+    let blob = change.write(Kind::Blob, said.to_string().into()).unwrap();
+    let entry = MessageEntry::new(blob, Role::User, JSON_MEDIA);
+    builder.push_message(&mut change, "main", &entry).unwrap();
+    for section in ["meta", "scratchpad"] {
+        builder.set_entry(&mut change, section, &word, Some(word.clone().into())).unwrap();
+    }
+    let snapshot = SnapshotDraft {
+        tree: builder.write(&mut change).unwrap(),
+        author: Author::default(),
+        time: stamp(1).time,
+        trigger: Trigger::Turn,
+        message: word,
+        metadata: Default::default(),
+    };
+    let tip = change.snapshot(&BranchName::main("long").unwrap(), snapshot).unwrap();
+    change.commit(&stamp(2), "long").unwrap();
+    let file = saved(&sandbox, &page_of(&sandbox.repo, "long", &[("main", tip)]));
+    (sandbox, file)
+}
+
 #[test]
 fn nothing_is_wider_than_the_window_and_the_story_begins_high() {
     let Some(mut browser) = Browser::start() else { return };
@@ -276,6 +330,18 @@ fn nothing_is_wider_than_the_window_and_the_story_begins_high() {
         }
         browser.resize(1440, 900);
     }
+    let (_sandbox, file) = long_names();
+    for place in ["", "#turn-1"] {
+        browser.open(&file, place);
+        browser.ask(
+            "document.querySelectorAll('#view details').forEach((one) => { one.open = true; })",
+        );
+        browser.resize(320, 844);
+        let wide = "document.querySelector('#view').scrollWidth - document.querySelector('#view').clientWidth";
+        assert_eq!(browser.ask(wide), json!(0), "{place} of what has long names");
+        browser.resize(1440, 900);
+    }
+    let (_sandbox, file) = strategies();
     // Outcomes are in sight without scrolling.
     browser.open(&file, "#compare");
     let right = "Math.max(0, ...[...document.querySelectorAll('.compare thead th')].map((one) => one.getBoundingClientRect().right)) - innerWidth";
@@ -290,61 +356,8 @@ fn nothing_is_wider_than_the_window_and_the_story_begins_high() {
     clean(&mut browser);
 }
 
-/// A session of many branches, each of which begins on the one before, and a merge.
-fn nested(branches: usize) -> (Sandbox, PathBuf) {
-    let mut history = RandomHistory::new(&[]);
-    let (mut content, mut tips, mut at) = (Content::default(), Vec::new(), None);
-    for branch in 0..branches {
-        let name = format!("b{branch:02}");
-        for step in 0..4 {
-            content.messages.push(format!("{name} {step}"));
-            let parents = at.into_iter().collect();
-            at = Some(history.add(&name, parents, content.clone()));
-        }
-        tips.push((name, at.unwrap()));
-        at = at.map(|at: usize| at - 1);
-    }
-    let merged = history.add("b00", vec![tips[0].1, tips[branches - 1].1], content.clone());
-    let after = history.add("b00", vec![merged], content);
-    tips[0].1 = after;
-    let tips: Vec<(&str, ObjectId)> =
-        tips.iter().map(|(name, at)| (name.as_str(), history.turns[*at].id)).collect();
-    let page = page_of(&history.sandbox.repo, "s", &tips);
-    let file = saved(&history.sandbox, &page);
-    (history.sandbox, file)
-}
-
-#[test]
-fn the_picture_shows_where_one_is_and_has_no_holes() {
-    let Some(mut browser) = Browser::start() else { return };
-    let (_sandbox, file) = nested(30);
-    for place in ["#turn-63@b20", "#turn-2", "#turn-93@b29"] {
-        browser.open(&file, place);
-        let inside = "(() => { const box = document.querySelector('.cursor').getBoundingClientRect(); const frame = document.querySelector('#map .scroll').getBoundingClientRect(); return [box.top >= frame.top - 1, box.bottom <= frame.bottom + 1]; })()";
-        assert_eq!(browser.ask(inside), json!([true, true]), "{place}");
-    }
-    // The number of a turn behind a merge is high; its place is the next one.
-    browser.open(&file, "#turn-999");
-    let place = "[document.querySelector('#map svg').ariaValueNow, document.querySelector('.lane-0 .tip').getAttribute('cx') === document.querySelector('.cursor').getAttribute('cx')]";
-    assert_eq!(browser.ask(place), json!(["6", true]));
-    // Bars have the colour of what was done.
-    assert!(
-        browser.ask("document.querySelectorAll('#map .bars.prompt').length").as_u64() > Some(0)
-    );
-    let names =
-        "[...document.querySelector('#map svg').children].map((one) => one.tagName).join(' ')";
-    let order = browser.ask(names);
-    assert!(
-        order.as_str().unwrap().ends_with("text circle"),
-        "names are drawn over lines: {order}"
-    );
-    browser.press("m");
-    browser.wait("document.querySelector('#map').clientHeight === 0");
-    clean(&mut browser);
-}
-
 /// A session with every kind of turn.
-fn story() -> (Sandbox, PathBuf) {
+pub(super) fn story() -> (Sandbox, PathBuf) {
     let mut messages = vec![
         json!({"role": "user", "content": "Make the parser faster"}),
         json!({"role": "assistant", "reasoning_content": "Where does time go?", "content": "I look at it."}),
@@ -611,28 +624,4 @@ fn the_scripts_fit_together_as_far_as_types_tell() {
     let options = "--noEmit --allowJs --checkJs --target es2023 --lib es2023,dom,dom.iterable --strict false --types";
     let output = Command::new(tsc).args(options.split(' ')).arg("").args(scripts).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-}
-
-#[test]
-fn the_page_is_small_and_makes_only_what_is_seen() {
-    let sandbox = Sandbox::new();
-    let recorded = recorded_sessions()
-        .into_iter()
-        .find(|file| file.ends_with("claude-code/ironclaw__bdf40454b1a2-1.jsonl"));
-    let made = claude_code(1100);
-    let transcript = recorded.map_or(made.into_bytes(), |file| std::fs::read(file).unwrap());
-    let tip = sandbox.import("long", &transcript).unwrap().head;
-    let page = page_of(&sandbox.repo, "long", &[("main", tip)]);
-    assert!(lines(&page, 'm').len() >= 1500);
-    let (head, rest) = page.split_once("id=\"data\">\n").unwrap();
-    let (_, script) = rest.split_once("</script>").unwrap();
-    assert!(
-        head.len() + script.len() <= 150_000,
-        "{} bytes without data",
-        head.len() + script.len()
-    );
-    let Some(mut browser) = Browser::start() else { return };
-    browser.open(&saved(&sandbox, &page), "#turn-200");
-    assert!(browser.ask("document.querySelectorAll('*').length").as_u64().unwrap() < 4000);
-    clean(&mut browser);
 }

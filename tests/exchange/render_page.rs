@@ -15,7 +15,9 @@ use turntree_tests::browser::Browser;
 use turntree_tests::random_history::{Content, RandomHistory, steps};
 use turntree_tests::{Sandbox, stamp};
 
-const COMPARISON: &str = r#"{"fork":null,"strategies":[]}"#;
+const COMPARISON: &str = r#"{"fork":{"turn":6},"strategies":[
+{"name":"main","id":"","turns":6,"messages":6,"tool_calls":4,"tool_errors":1,"tokens":{"input":41200,"output":940},"usage":{"cost_usd":0.21},"files_changed":1,"lines_added":12,"lines_removed":11,"elapsed_ms":341000,"checks":{"tests":true}},
+{"name":"plan-b","id":"","turns":6,"messages":6,"tool_calls":9,"tool_errors":0,"tokens":{"input":99100,"output":2100},"usage":{"cost_usd":0.6},"files_changed":1,"lines_added":16,"lines_removed":15,"elapsed_ms":127000,"checks":{"tests":false}}]}"#;
 
 pub(super) fn page_of(repo: &Repository, title: &str, branches: &[(&str, ObjectId)]) -> String {
     let named = |(name, tip): &(&str, ObjectId)| PageBranch { name: (*name).into(), tip: *tip };
@@ -33,11 +35,23 @@ pub(super) fn page_of(repo: &Repository, title: &str, branches: &[(&str, ObjectI
     String::from_utf8(out).unwrap()
 }
 
+/// The blocks of the data, each with the numbers that it says, and what is around them.
+pub(super) fn blocks(page: &str) -> (Vec<(&str, &str)>, String) {
+    let mut parts = page.split("<script type=\"application/json\" class=\"data\" ");
+    let mut around = parts.next().unwrap().to_owned();
+    let blocks = parts.map(|part| {
+        let (block, after) = part.split_once("</script>\n").unwrap();
+        around.push_str(after);
+        block.split_once(">\n").unwrap()
+    });
+    (blocks.collect(), around)
+}
+
 /// The lines of the data with a letter.
 pub(super) fn lines(page: &str, letter: char) -> Vec<Value> {
-    let (_, data) = page.split_once("id=\"data\">\n").unwrap();
-    let (data, _) = data.split_once("</script>").unwrap();
-    let lines = data.lines().filter_map(|line| line.strip_prefix(letter));
+    let (blocks, _) = blocks(page);
+    let lines = blocks.iter().flat_map(|(_, lines)| lines.lines());
+    let lines = lines.filter_map(|line| line.strip_prefix(letter));
     lines.map(|json| serde_json::from_str(json).unwrap()).collect()
 }
 
@@ -187,9 +201,12 @@ pub(super) fn saved(sandbox: &Sandbox, page: &str) -> PathBuf {
 fn hostile_content_cannot_leave_the_data() {
     let (sandbox, tip) = hostile();
     let page = page_of(&sandbox.repo, HOSTILE[1], &[("main", tip)]);
-    let (head, rest) = page.split_once("id=\"data\">\n").unwrap();
-    let (data, script) = rest.split_once("</script>").unwrap();
-    assert!(!data.contains(['<', '>', '&', '\u{2028}', '\u{2029}', '\r']), "the data has markup");
+    let (blocks, around) = blocks(&page);
+    for (numbers, data) in blocks {
+        let sign = ['<', '>', '&', '\u{2028}', '\u{2029}', '\r'];
+        assert!(!data.contains(sign) && !numbers.contains(sign), "the data has markup");
+    }
+    let (head, script) = around.split_at(around.find("<script>").unwrap());
     assert!(head.contains("default-src 'none'"));
     assert!(!head.contains("window.pwned = 1</script>"), "the title is not escaped");
     assert_eq!(script.matches("<script>").count(), 1);

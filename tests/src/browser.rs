@@ -48,6 +48,7 @@ impl Browser {
             .args(["--hide-scrollbars", "--window-size=1400,900"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .env("HOME", profile.path())
+            .env("TZ", "UTC")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -88,6 +89,12 @@ impl Browser {
         let url = format!("file://{}{place}", file.display());
         self.call("Page.navigate", &json!({"url": url}));
         self.wait("performance.getEntriesByName('turntree-shown').length > 0");
+    }
+
+    /// Runs a script in every page before its own.
+    pub fn before(&mut self, script: &str) {
+        let source = json!({"source": script});
+        self.call("Page.addScriptToEvaluateOnNewDocument", &source);
     }
 
     /// What an expression is, once what was done before is drawn, and a promise is kept.
@@ -148,6 +155,19 @@ impl Browser {
         }
     }
 
+    /// Drags what is at a point to another.
+    pub fn drag(&mut self, from: (f64, f64), to: (f64, f64)) {
+        for (kind, (x, y), buttons) in [
+            ("mouseMoved", from, 0),
+            ("mousePressed", from, 1),
+            ("mouseMoved", to, 1),
+            ("mouseReleased", to, 0),
+        ] {
+            let event = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": buttons, "clickCount": 1});
+            self.call("Input.dispatchMouseEvent", &event);
+        }
+    }
+
     /// Presses a key: a character, or a name such as `Escape`.
     pub fn press(&mut self, key: &str) {
         let down = match key.chars().count() {
@@ -184,6 +204,13 @@ impl Browser {
     pub fn prefer(&mut self, feature: &str, value: &str) {
         let features = json!([{"name": feature, "value": value}]);
         self.call("Emulation.setEmulatedMedia", &json!({"features": features}));
+    }
+
+    /// What the window shows, as a picture: PNG in base64.
+    pub fn screenshot(&mut self) -> String {
+        let format = json!({"format": "png", "optimizeForSpeed": true});
+        let shot = self.call("Page.captureScreenshot", &format);
+        shot["data"].as_str().unwrap_or_default().to_owned()
     }
 
     /// The page as PDF, as base64.

@@ -14,6 +14,8 @@ function drawBar() {
     button("\u2387", "Picture of the branches", "m", toggleMap),
     button("\u25d0", "Light or dark", "t", turnTheme),
     button("?", "Keys", "?", () => byId("help").showModal()));
+  const current = byId("bar").querySelector("[aria-current]");
+  if (current) byId("bar").scrollLeft = current.offsetLeft + current.offsetWidth - byId("bar").offsetLeft - byId("bar").clientWidth;
 }
 
 const toggleOutline = () => {
@@ -84,7 +86,7 @@ function stepPrompt(by) {
 }
 
 function nextKind() {
-  const kinds = KINDS.map(([name]) => name).filter((name) => countsOf(here.branch).get(name) > 0);
+  const kinds = KINDS.map(([name]) => name).filter((name) => storyOf(here.branch).counts.get(name) > 0);
   chooseKind(kinds[(kinds.indexOf(outline.kind) + 1) % kinds.length]);
 }
 
@@ -136,6 +138,7 @@ byId("find").addEventListener("submit", (event) => {
 async function start() {
   setBranches();
   await breathe();
+  await tell(branches[0]);
   here.branch = branches[0];
   here.turn = here.branch.line.at(-1);
   // The name of the file stands in the address, so that it is a link to this page and not within it.
@@ -144,9 +147,10 @@ async function start() {
   byId("help").append(h("form", { method: "dialog" }, h("h2", { id: "help-title" }, "Keys"),
     h("dl", {}, KEYS.map(([keys, what]) => [h("dt", {}, keys.split("  ").map((key) => h("kbd", {}, key))), h("dd", {}, what)])),
     h("p", { class: "quiet" }, `Everything is in this file, and nothing is loaded. Made by ${header.madeBy}.`), h("button", {}, "Close")));
-  drawMap();
-  drawBranches();
   await breathe();
+  drawMap();
+  await breathe();
+  drawBranches();
   drawKinds();
   move(here);
   await breathe();
@@ -162,12 +166,11 @@ async function start() {
     finishReader();
     view.querySelectorAll("details").forEach((/** @type {any} */ one) => {
       if (one.closest(".details")) return;
-      one.unfold?.();
+      whenThere(() => one.unfold?.());
       one.open = true;
     });
   });
   window.addEventListener("afterprint", resumeReader);
-  requestAnimationFrame(() => performance.mark("turntree-shown"));
 }
 
 const theme = remembered((store) => store.getItem("turntree-theme"));

@@ -1,31 +1,46 @@
-// What the lines mean: branches, contexts made from what turns changed, chapters of the story.
+// What the lines mean: branches, what turns did, contexts made from what they changed.
 
 const FILES = "files";
 const MAIN = "agents/main/messages";
 const isConversation = (section) => section.endsWith("/messages");
 const agentOf = (section) => section.split("/")[1];
 
-/** @typedef {{name: string, index: number, line: number[], own: number[], places: Map<number, number>, fork: number | undefined, chapters: Chapter[] | null}} Branch */
-/** @typedef {{turn: number, turns: number[], number: number | undefined, tools: number, failed: number, files: Set<string>, added: number, removed: number, compactions: number, checks: Map<string, boolean>}} Chapter */
+/** @typedef {{name: string, index: number, line: number[], own: number[], places: Places, fork: number | undefined, story: Story | null, told?: Promise<void>}} Branch */
 
 /** @type {Branch[]} */
 const branches = [];
-/** The branch that a turn is drawn on. */
-const owner = new Map();
+/** The branch that each turn is drawn on; -1 for a turn of none. */
+let owner = new Int32Array(0);
+
+/** Where turns stand on a branch. */
+class Places {
+  constructor(/** @type {number[]} */ line) {
+    this.places = new Int32Array(turns.length).fill(-1);
+    for (let at = 0; at < line.length; at += 1) this.places[line[at]] = at;
+  }
+
+  has(/** @type {number} */ turn) {
+    return this.places[turn] >= 0;
+  }
+
+  get(/** @type {number} */ turn) {
+    return this.places[turn] >= 0 ? this.places[turn] : undefined;
+  }
+}
 
 /** Makes the branches of the head, each with its turns, oldest first, and those that are its own. */
 function setBranches() {
   branches.length = 0;
-  owner.clear();
+  owner = new Int32Array(turns.length).fill(-1);
   header.branches.forEach(({ name, tip }, index) => {
     const line = [];
     for (let at = tip; at !== undefined; at = turns[at].parents[0]) line.push(at);
     line.reverse();
-    const places = new Map(line.map((turn, at) => [turn, at]));
-    const own = line.filter((turn) => !owner.has(turn));
-    own.forEach((turn) => owner.set(turn, index));
+    const places = new Places(line);
+    const own = line.filter((turn) => owner[turn] < 0);
+    own.forEach((turn) => { owner[turn] = index; });
     const fork = own.length === 0 ? line.at(-1) : line[places.get(own[0]) - 1];
-    branches.push({ name, index, line, own, places, fork, chapters: null });
+    branches.push({ name, index, line, own, places, fork, story: null });
   });
 }
 
@@ -111,86 +126,37 @@ function addedMessages(turn, fits = isConversation) {
 }
 
 const CHECK = "check.";
+/** @type {[string, boolean][]} */
+const NO_CHECKS = [];
 
 /** The results of checks that a turn records. */
-const checksOf = (turn) =>
-  (turn.meta ? Object.entries(turn.meta) : []).filter(([name]) => name.startsWith(CHECK)).map(([name, result]) => /** @type {[string, boolean]} */ ([name.slice(CHECK.length), result === "passed"]));
+function checksOf(turn) {
+  let found = NO_CHECKS;
+  for (const name in turn.meta) {
+    if (!name.startsWith(CHECK)) continue;
+    if (found === NO_CHECKS) found = [];
+    found.push([name.slice(CHECK.length), turn.meta[name] === "passed"]);
+  }
+  return found;
+}
 
-const callsOf = (turn) => (turn.tools ? Object.values(turn.tools).reduce((sum, calls) => sum + calls, 0) : 0);
+function callsOf(turn) {
+  let sum = 0;
+  for (const tool in turn.tools) sum += turn.tools[tool];
+  return sum;
+}
 
-/** What a turn did, as one word: the strongest first. */
+/** What turns did, as one word each: the strongest first. */
 const kindOf = (turn) => (turn.kind ??= strongest(turn));
 
 function strongest(turn) {
   if (turn.prompt !== undefined) return "prompt";
   if (turn.trigger === "compaction" || turn.trigger === "rollback") return "turned";
-  if (turn.failed || checksOf(turn).some(([, passed]) => !passed)) return "error";
-  if (checksOf(turn).length) return "passed";
+  const checks = checksOf(turn);
+  if (turn.failed || checks.some(([, passed]) => !passed)) return "error";
+  if (checks.length) return "passed";
   if (turn.change?.files.length) return "edit";
   return "other";
-}
-
-/** The story of a branch: prompts, each with the turns that came of it. */
-function chaptersOf(/** @type {Branch} */ branch) {
-  if (branch.chapters) return branch.chapters;
-  /** @type {Chapter[]} */
-  const chapters = [];
-  for (const index of branch.line) {
-    const turn = turns[index];
-    if (turn.prompt !== undefined || chapters.length === 0) {
-      chapters.push({ turn: index, turns: [], number: turn.prompt, tools: 0, failed: 0, files: new Set(), added: 0, removed: 0, compactions: 0, checks: new Map() });
-    }
-    const chapter = chapters[chapters.length - 1];
-    chapter.turns.push(index);
-    chapter.tools += callsOf(turn);
-    chapter.failed += turn.failed || 0;
-    chapter.compactions += turn.trigger === "compaction" ? 1 : 0;
-    for (const [path, added, removed] of turn.change?.files || []) {
-      chapter.files.add(path);
-      chapter.added += added;
-      chapter.removed += removed;
-    }
-    for (const [name, passed] of checksOf(turn)) chapter.checks.set(name, passed);
-  }
-  branch.chapters = chapters;
-  return chapters;
-}
-
-/** Longest pause in which somebody still counts as at work. */
-const PAUSE_MS = 5 * 60000;
-
-/** What a branch is about, in numbers. */
-function sumOf(branch) {
-  const sum = { prompts: 0, steps: 0, tools: new Map(), calls: 0, failed: 0, read: 0, cached: 0, wrote: 0, cost: 0, compactions: 0, files: new Map(), checks: new Map(), models: new Set(), agents: new Set(), active: 0, context: 0, expired: 0 };
-  let before = null;
-  for (const index of branch.line) {
-    const turn = turns[index];
-    if (turn.prompt === undefined) sum.steps += 1;
-    else sum.prompts += 1;
-    for (const [tool, calls] of Object.entries(turn.tools || {})) {
-      sum.tools.set(tool, (sum.tools.get(tool) || 0) + calls);
-      sum.calls += calls;
-    }
-    sum.failed += turn.failed || 0;
-    const [read, cached, wrote] = turn.tokens || [0, 0, 0];
-    sum.read += read;
-    sum.cached += cached;
-    sum.wrote += wrote;
-    sum.cost += turn.cost || 0;
-    sum.compactions += turn.trigger === "compaction" ? 1 : 0;
-    sum.expired += turn.change ? 0 : 1;
-    for (const [path, added, removed] of turn.change?.files || []) {
-      const [a, r] = sum.files.get(path) || [0, 0];
-      sum.files.set(path, [a + added, r + removed]);
-    }
-    for (const [name, passed] of checksOf(turn)) sum.checks.set(name, passed);
-    if (turn.model) sum.models.add(turn.model);
-    if (turn.agent) sum.agents.add(turn.agent);
-    if (turn.context) sum.context = turn.context;
-    if (before !== null) sum.active += Math.min(Math.max(0, turn.at - before), PAUSE_MS);
-    before = turn.at;
-  }
-  return sum;
 }
 
 /** Tokens that fit in front of a model, as its vendor says; by the beginning of its name. */

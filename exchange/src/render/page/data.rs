@@ -1,4 +1,4 @@
-//! The data of a page: one JSON value a line, led by a letter that says what it is.
+//! The data of a page: one JSON value a line, led by a letter that says what it is, in [blocks](super::blocks).
 //!
 //! | line | holds |
 //! |---|---|
@@ -9,7 +9,8 @@
 //!
 //! Texts, messages and turns are counted in the order of their lines, from 0, and named by these
 //! numbers in later lines. So everything is written once, as soon as it is met, a browser parses only
-//! the lines that it shows, and more lines can follow: of several heads the last one counts.
+//! the lines that it shows, and more lines can follow: of several heads the last one counts. The head
+//! says how many texts and messages there are, since nobody counts lines that are not read.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -23,6 +24,7 @@ use turntree::repo::{Prompts, Repository};
 use turntree::tree::Item;
 
 use super::Page;
+use super::blocks::Blocks;
 use crate::formats::{is_prompt, view};
 use crate::insight::outline::{ChangedFile, lines_between};
 use crate::insight::spending::turn_spending;
@@ -33,7 +35,7 @@ use crate::render::escape::json_in_html;
 use crate::render::history::{ChangedEntry, History, Splice, TurnChange};
 
 /// Version of the data.
-const SCHEMA: u32 = 2;
+const SCHEMA: u32 = 3;
 
 /// Largest file content or value that is shown, in bytes.
 const MAX_TEXT_BYTES: usize = 512 << 10;
@@ -53,7 +55,7 @@ const ID_DIGITS: usize = 12;
 /// Writes the data of a page.
 pub(super) struct Data<'a> {
     repo: &'a Repository,
-    out: &'a mut dyn Write,
+    out: Blocks<'a>,
     texts: HashMap<ObjectId, usize>,
     messages: HashMap<(ObjectId, Bytes), usize>,
     turns: HashMap<ObjectId, usize>,
@@ -81,8 +83,10 @@ struct Header<'a> {
     #[serde(rename = "madeBy")]
     made_by: &'a str,
     branches: Vec<PageBranch<'a>>,
+    texts: usize,
+    messages: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    compare: Option<&'a serde_json::value::RawValue>,
+    compare: Option<serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -193,7 +197,7 @@ type ImageAddress = Option<String>;
 impl<'a> Data<'a> {
     pub(super) fn new(repo: &'a Repository, out: &'a mut dyn Write) -> Self {
         let (texts, messages, turns) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { repo, out, texts, messages, turns, deeds: Vec::new() }
+        Self { repo, out: Blocks::new(out), texts, messages, turns, deeds: Vec::new() }
     }
 
     /// Writes all lines.
@@ -215,9 +219,12 @@ impl<'a> Data<'a> {
             title: page.title,
             made_by: page.made_by,
             branches: branches.collect(),
+            texts: self.texts.len(),
+            messages: self.messages.len(),
             compare,
         };
-        self.line('h', &header)
+        self.line('h', &header)?;
+        self.out.finish().map_err(unwritten)
     }
 
     fn turn(
@@ -409,9 +416,12 @@ impl<'a> Data<'a> {
     fn line(&mut self, letter: char, value: &impl Serialize) -> Result<()> {
         let json = serde_json::to_string(value)
             .map_err(|error| Error::invalid("the data of a page").with_source(error))?;
-        writeln!(self.out, "{letter}{}", json_in_html(&json))
-            .map_err(|error| Error::io("write the page", error))
+        self.out.line(letter, &json_in_html(&json)).map_err(unwritten)
     }
+}
+
+fn unwritten(error: std::io::Error) -> Error {
+    Error::io("write the page", error)
 }
 
 /// The section of the workspace.

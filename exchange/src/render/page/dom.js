@@ -40,17 +40,36 @@ const s = (tag, attributes, ...children) =>
 /** @param {string} id @returns {any} */
 const byId = (id) => document.getElementById(id);
 
+/** What is thrown where something is looked at that is on its way; `come` is kept when it is there. */
+class Absent {
+  constructor(/** @type {Promise<any>} */ come) {
+    this.come = come;
+  }
+}
+
+/** Makes something: at once, or `again` when what it looks at has come. */
+function whenThere(make, again = make) {
+  try {
+    return make();
+  } catch (absent) {
+    if (!(absent instanceof Absent)) throw absent;
+    absent.come.then(() => whenThere(again));
+    return null;
+  }
+}
+
 /** A fold whose content is made when it is first opened; `words()` is what could be found in it. */
 function fold(attributes, summary, make, { open = false, words = null } = {}) {
   const details = h("details", attributes, h("summary", {}, summary));
   let made = false;
   details.unfold = () => {
     if (made) return;
+    const content = [make()].flat(Infinity).filter(Boolean);
     made = true;
-    details.append(...[make()].flat(Infinity).filter(Boolean));
+    details.append(...content);
   };
   details.words = words;
-  details.addEventListener("toggle", () => details.open && details.unfold());
+  details.addEventListener("toggle", () => details.open && whenThere(details.unfold));
   if (open) {
     details.unfold();
     details.open = true;
@@ -88,10 +107,11 @@ function copyButton(label, text, title = "Copy") {
 function lazily(items, make, some = 60) {
   const box = h("div", {});
   let shown = 0;
-  const more = h("button", { class: "more", type: "button", on: { click: () => next() } });
+  const more = h("button", { class: "more", type: "button", on: { click: () => whenThere(next) } });
   const next = () => {
+    const made = [make(items.slice(shown, shown + some))].flat(Infinity).filter(Boolean);
     more.remove();
-    box.append(...[make(items.slice(shown, shown + some))].flat(Infinity).filter(Boolean));
+    box.append(...made);
     shown += some;
     if (shown < items.length) {
       more.textContent = `Show ${Math.min(some, items.length - shown)} more of ${items.length - shown}`;

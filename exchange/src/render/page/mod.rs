@@ -1,11 +1,12 @@
 //! One self-contained HTML file: the branches of a session with their turns, to look at offline.
 //!
 //! The file holds a page, hand-written in `shell.html`, `page.css` and the scripts beside it, and its
-//! data in a block that no browser runs. The page is small and knows nothing; all that stands in
+//! data in blocks that no browser runs. The page is small and knows nothing; all that stands in
 //! transcripts is data, reaches the document as text nodes only, and a policy in the file forbids
 //! every script but this one and every connection. It has no `style` attribute and no handler in its
 //! markup, so the policy can name its script and its style by their hashes.
 
+mod blocks;
 mod compressed;
 mod data;
 
@@ -28,10 +29,12 @@ const SHELL: &str = include_str!("shell.html");
 const STYLE: &str = include_str!("page.css");
 
 /// The parts of the script, in the order in which they need each other.
-const SCRIPTS: [&str; 19] = [
+const SCRIPTS: [&str; 21] = [
     include_str!("dom.js"),
+    include_str!("pace.js"),
     include_str!("source.js"),
     include_str!("data.js"),
+    include_str!("story.js"),
     include_str!("code.js"),
     include_str!("prose.js"),
     include_str!("diff.js"),
@@ -93,7 +96,7 @@ pub fn export_page(repo: &Repository, page: &Page<'_>, out: &mut dyn Write) -> R
         |result: std::io::Result<()>| result.map_err(|error| Error::io("write the page", error));
     written(write_head(page.title, &script, out))?;
     Data::new(repo, out).write(page)?;
-    written(write!(out, "</script>\n<script>{script}</script>\n</body>\n</html>\n"))
+    written(write!(out, "<script>{script}</script>\n</body>\n</html>\n"))
 }
 
 fn write_head(title: &str, script: &str, out: &mut dyn Write) -> std::io::Result<()> {
@@ -107,8 +110,7 @@ fn write_head(title: &str, script: &str, out: &mut dyn Write) -> std::io::Result
          <meta name=\"referrer\" content=\"no-referrer\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n{SHELL}\
-         <script type=\"application/json\" id=\"data\">\n",
+         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n{SHELL}",
         html(title),
     )
 }

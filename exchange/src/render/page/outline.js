@@ -5,19 +5,6 @@ const rows = byId("rows");
 const CHAPTER = 56;
 const STEP = 30;
 
-/**
- * Kinds of turns, and which of them a filter shows.
- * @type {[string, string, (turn: any) => any][]}
- */
-const KINDS = [
-  ["all", "All", () => true],
-  ["prompts", "Prompts", (turn) => turn.prompt !== undefined],
-  ["answers", "Answers", (turn) => turn.says || turn.prompt !== undefined],
-  ["tools", "Tools", (turn) => callsOf(turn) > 0],
-  ["failed", "Failed", (turn) => kindOf(turn) === "error" || turn.failed > 0],
-  ["files", "Files", (turn) => (turn.change?.files.length || 0) > 0],
-];
-
 const outline = { kind: "all", opened: new Set(), rows: [], tops: [0], key: "" };
 
 /** The turns of a branch that the filter shows. */
@@ -28,9 +15,10 @@ function shownTurns(branch) {
 
 /** Makes the list of rows again: chapters, and steps of those that are open. */
 function layOutline(branch) {
-  const fits = new Set(outline.kind === "all" ? [] : shownTurns(branch));
-  const shows = (turn) => outline.kind === "all" || fits.has(turn);
-  const chapters = chaptersOf(branch).filter((chapter) => chapter.turns.some(shows));
+  const isAll = outline.kind === "all";
+  const [, , fits] = KINDS.find(([name]) => name === outline.kind);
+  const shows = (turn) => fits(turns[turn]);
+  const chapters = isAll ? chaptersOf(branch) : chaptersOf(branch).filter((chapter) => chapter.turns.some(shows));
   outline.rows = [];
   outline.tops = [0];
   const put = (row, height) => {
@@ -38,7 +26,8 @@ function layOutline(branch) {
     outline.tops.push(outline.tops.at(-1) + height);
   };
   chapters.forEach((chapter, at) => {
-    const steps = chapter.turns.filter((turn) => (turn !== chapter.turn || chapter.number === undefined) && shows(turn));
+    const own = chapter.number === undefined ? chapter.turns : chapter.turns.slice(1);
+    const steps = isAll ? own : own.filter(shows);
     const isOpen = chapters.length === 1 || outline.opened.has(chapter.turn);
     put({ chapter, turn: chapter.turn, at, of: chapters.length, isOpen, steps: steps.length }, CHAPTER);
     if (isOpen) steps.forEach((turn, place) => put({ chapter: null, turn, at: place, of: steps.length }, STEP));
@@ -82,7 +71,7 @@ function rowOf(row, top) {
   const selected = row.turn === here.turn && !(row.chapter && row.chapter.number === undefined);
   const same = { href: hashOf(here.branch, row.turn), id: `row-${row.chapter ? "c" : ""}${row.turn}`, tabindex: -1, role: "treeitem", "aria-selected": String(selected), "aria-setsize": row.of, "aria-posinset": row.at + 1, "data-turn": row.turn };
   const node = row.chapter
-    ? h("a", { ...same, class: `chapter ${color(branches[owner.get(row.turn)])}`, "aria-level": 1, "aria-expanded": row.steps ? String(row.isOpen) : null },
+    ? h("a", { ...same, class: `chapter ${color(branches[owner[row.turn]])}`, "aria-level": 1, "aria-expanded": row.steps ? String(row.isOpen) : null },
       h("b", {}, row.chapter.number === undefined ? "\u2013" : row.chapter.number),
       h("span", { class: "title" }, row.chapter.number === undefined ? "before the first prompt" : titleOf(turn, 200)),
       h("time", {}, clockTime(turn.at)),
@@ -130,18 +119,10 @@ function foldOutline() {
   drawOutline();
 }
 
-const counted = new WeakMap();
-
-/** How many turns of a branch are of each kind. */
-function countsOf(branch) {
-  if (!counted.has(branch)) counted.set(branch, new Map(KINDS.map(([name, , fits]) => [name, branch.line.reduce((sum, turn) => sum + (fits(turns[turn]) ? 1 : 0), 0)])));
-  return counted.get(branch);
-}
-
 /** The buttons that filter by kind. */
 function drawKinds() {
   const button = (/** @type {any[]} */ [name, label]) => {
-    const number = countsOf(here.branch).get(name);
+    const number = storyOf(here.branch).counts.get(name);
     return number > 0 && h("button", { type: "button", class: "chip", "aria-pressed": String(outline.kind === name), on: { click: () => chooseKind(name) } }, label, h("small", {}, number));
   };
   byId("kinds").replaceChildren(...KINDS.map(button).filter(Boolean));

@@ -23,13 +23,13 @@ function spanOf(branch, sum) {
 }
 
 function overviewView(branch) {
-  const sum = sumOf(branch);
+  const { sum } = storyOf(branch);
   const last = branch.line.at(-1);
   const chapters = chaptersOf(branch);
   const prompts = chapters.filter((chapter) => chapter.number !== undefined);
   const title = prompts.length ? titleOf(turns[prompts[0].turn], 240) : titleOf(turns[last], 240);
   const read = sum.read + sum.wrote > 0;
-  const full = fullness(turns.findLast((turn, index) => turn.model && branch.places.has(index))?.model, sum.context);
+  const full = fullness(sum.model, sum.context);
   const lines = [...sum.files.values()].reduce(([a, r], [added, removed]) => [a + added, r + removed], [0, 0]);
   const tiles = [
     prompts.length > 0 && tile(prompts.length.toLocaleString("en"), prompts.length === 1 ? "prompt" : "prompts"),
@@ -53,7 +53,7 @@ function overviewView(branch) {
     prompts.length > 0 && part("Prompts", String(prompts.length), lazily(prompts, (some) => some.map((chapter) => promptLine(branch, chapter)), 40)),
     sum.files.size > 0 && part("Files", String(sum.files.size), filesOf(branch, sum)),
     sum.tools.size > 0 && part("Tools", String(sum.calls), toolsOf(sum.tools)),
-    factsPart(branch));
+    factsPart(sum));
 }
 
 const promptLine = (branch, chapter) => h("a", { class: "line-link prompt-line", href: hashOf(branch, chapter.turn) },
@@ -72,11 +72,7 @@ function toolsOf(tools) {
 }
 
 /** What the session says of itself: the entries of `meta` that are short texts. */
-function factsPart(branch) {
-  const found = new Map();
-  for (const index of branch.line) {
-    for (const [section, key, number] of turns[index].change?.entries || []) if (section === "meta") found.set(key, number);
-  }
-  const facts = [...found].filter(([, number]) => number !== null && typeof textAt(number) === "string" && textAt(number).length < 300);
+function factsPart(sum) {
+  const facts = [...sum.facts].filter(([, number]) => number !== null && typeof textAt(number) === "string" && textAt(number).length < 300);
   return facts.length > 0 && part("Facts", null, h("dl", {}, facts.map(([key, number]) => [h("dt", {}, key), h("dd", {}, textAt(number))])));
 }

@@ -15,6 +15,8 @@ function openReader(scroller, branch, items) {
   const box = h("div", { class: "reader" });
   reader = { branch, items, kind: outline.kind, heights: new Float64Array(items.length).fill(GUESS), tops: new Float64Array(items.length + 1), shown: new Map(), box, first: 0, last: -1, whole: false };
   sumTops();
+  // As high as it will be, so that any place in it can be scrolled to.
+  box.style.height = `${reader.tops[items.length]}px`;
   scroller.replaceChildren(items.length ? box : h("p", { class: "quiet" }, "No turn of this kind."));
   return reader;
 }
@@ -23,9 +25,9 @@ function closeReader() {
   reader = null;
 }
 
-function sumTops() {
+function sumTops(from = 0) {
   const { heights, tops } = reader;
-  for (let at = 0; at < heights.length; at += 1) tops[at + 1] = tops[at] + heights[at];
+  for (let at = from; at < heights.length; at += 1) tops[at + 1] = tops[at] + heights[at];
 }
 
 /** The item at a height. */
@@ -51,7 +53,7 @@ function drawReader(margin = NEAR) {
 let rest = 0;
 
 function placeTurns(margin) {
-  const { items, heights, tops, shown, box, branch } = reader;
+  const { items, heights, tops, shown, box } = reader;
   const offset = view.scrollTop - box.offsetTop;
   const anchor = itemAt(Math.max(0, offset));
   const anchorTop = tops[anchor] - offset;
@@ -69,8 +71,7 @@ function placeTurns(margin) {
   }
   let before = null;
   for (const turn of wanted) {
-    if (!shown.has(turn)) shown.set(turn, turnBlock(branch, turn));
-    const node = shown.get(turn);
+    const node = blockOf(turn);
     if (before ? before.nextSibling !== node : box.firstChild !== node) before ? before.after(node) : box.prepend(node);
     before = node;
   }
@@ -85,12 +86,39 @@ function placeTurns(margin) {
   }
   Object.assign(reader, { first, last });
   if (!changed) return false;
-  sumTops();
-  box.style.paddingTop = `${tops[first]}px`;
+  sumTops(first);
   box.style.height = `${tops[items.length]}px`;
   const target = box.offsetTop + tops[anchor] - anchorTop;
   if (Math.abs(target - view.scrollTop) > 0.5) view.scrollTop = target;
   return true;
+}
+
+/** The block of a turn; throws `Absent`. */
+function blockNow(turn) {
+  const old = reader.shown.get(turn);
+  if (old && !old.ariaBusy) return old;
+  const node = turnBlock(reader.branch, turn);
+  old?.replaceWith(node);
+  reader.shown.set(turn, node);
+  return node;
+}
+
+/** The block of a turn; until what it says has come, one that is as high. */
+function blockOf(turn) {
+  const mine = reader;
+  const draw = () => {
+    if (mine !== reader) return;
+    blockNow(turn);
+    drawReader();
+  };
+  const { shown, items, heights } = reader;
+  if (shown.has(turn)) return shown.get(turn);
+  const node = whenThere(() => blockNow(turn), draw);
+  if (node) return node;
+  const waiting = h("article", { class: "turn", "data-turn": turn, "aria-busy": "true" }, h("p", { class: "quiet" }, "\u2026"));
+  waiting.style.minHeight = `${heights[items.indexOf(turn)]}px`;
+  shown.set(turn, waiting);
+  return waiting;
 }
 
 /** Brings a turn to the upper edge of the window, or the end of the last one to the lower. */
@@ -98,9 +126,10 @@ function readTurn(turn, { end = false } = {}) {
   const place = (/** @type {number} */ item) => reader.branch.places.get(item);
   let item = reader.items.indexOf(turn);
   if (item < 0) item = Math.max(0, reader.items.filter((other) => place(other) <= place(turn)).length - 1);
-  for (let round = 0; round < 6; round += 1) {
+  for (let round = 0, before = -1; round < 6; round += 1) {
     const target = end ? reader.box.offsetTop + reader.tops[item + 1] - view.clientHeight + 24 : reader.box.offsetTop + reader.tops[item] - 8;
-    view.scrollTop = target;
+    if (target === before) break;
+    view.scrollTop = before = target;
     drawReader();
   }
   return reader.shown.get(reader.items[item]);
@@ -116,11 +145,8 @@ function turnRead() {
 /** Makes all turns, for paper. */
 function finishReader() {
   if (!reader) return;
-  const { items, shown, box, branch } = reader;
-  box.replaceChildren(...items.map((turn) => {
-    if (!shown.has(turn)) shown.set(turn, turnBlock(branch, turn));
-    return shown.get(turn);
-  }));
+  const { items, box } = reader;
+  box.replaceChildren(...items.map(blockOf));
   box.style.paddingTop = box.style.height = "";
   reader.whole = true;
 }

@@ -3,14 +3,14 @@
 const view = byId("view");
 const query = byId("query");
 
-/** @type {{branch: Branch, turn: number, route: string, hash: string | null}} */
-const here = { branch: /** @type {any} */ (null), turn: 0, route: "", hash: null };
+/** @type {{branch: Branch, turn: number, route: string, hash: string | null, shown: boolean}} */
+const here = { branch: /** @type {any} */ (null), turn: 0, route: "", hash: null, shown: false };
 
 const suffix = (branch) => (branch.index === 0 ? "" : `@${encodeURIComponent(branch.name)}`);
 const hashOf = (branch, turn) => `#turn-${turns[turn].turn}${suffix(branch)}`;
 const diffHash = (a, b) => `#diff-${turns[a.turn].turn}${suffix(a.branch)}..${turns[b.turn].turn}${suffix(b.branch)}`;
 
-const branchWith = (turn) => (here.branch.places.has(turn) ? here.branch : branches[owner.get(turn)]);
+const branchWith = (turn) => (here.branch.places.has(turn) ? here.branch : branches[owner[turn]]);
 
 /** Goes to an address, at once: the event of the browser comes later than the next key may. */
 function go(hash) {
@@ -59,7 +59,10 @@ function route() {
   show(here.hash);
 }
 
-function show(hash) {
+/** Shows what an address says, once what it says is there. */
+const show = (hash) => whenThere(() => showNow(hash), () => here.hash === hash && showNow(hash));
+
+function showNow(hash) {
   const [path, words] = hash.slice(1).split("?w=");
   const [address, message] = path.split("/m");
   const [, name, rest] = /^([a-z]*)[-=@]?(.*)$/.exec(address);
@@ -101,6 +104,7 @@ function showTurn(place, message, words, end = false) {
   move(place);
   if (!reader || reader.branch !== here.branch || reader.kind !== outline.kind) openReader(view, here.branch, shownTurns(here.branch));
   if (!reader.items.length) return settle("");
+  blockNow(reader.items.includes(here.turn) ? here.turn : reader.items[0]);
   const node = readTurn(here.turn, { end });
   const said = message && byId(`message-${message}`);
   const found = words ? markWords(said || node, words) || markWords(node, words) : null;
@@ -124,7 +128,10 @@ function centre(range) {
   }
 }
 
+/** Says what is shown now; the first time, that something is. */
 function settle(name) {
+  if (!here.shown) requestAnimationFrame(() => performance.mark("turntree-shown"));
+  here.shown = true;
   say(name);
   document.title = visible(name ? `${name} \u00b7 ${header.title}` : header.title);
   document.body.dataset.route = here.route;
@@ -132,6 +139,7 @@ function settle(name) {
 }
 
 function move({ branch, turn }) {
+  storyOf(branch);
   const other = branch !== here.branch;
   Object.assign(here, { branch, turn });
   if (other) {

@@ -4,22 +4,31 @@ const MOST_HITS = 400;
 
 const search = { running: 0, words: "", kind: "all", hits: /** @type {any[]} */ ([]), at: -1 };
 
-/** The turn in which each message and each text came, made when it is first asked for. */
+/** By kind: the turn in which each message and each text came first, or -1; made by the first search. */
 let born = null;
-function bornAt() {
-  if (born) return born;
-  born = { m: new Map(), x: new Map() };
-  turns.forEach((turn, index) => {
-    const meet = (kind, number, where) => born[kind].has(number) || born[kind].set(number, { turn: index, where });
-    for (const [section, splices] of Object.entries(turn.change?.lists || {})) {
-      const kind = isConversation(section) ? "m" : "x";
-      for (const [, , added] of splices) added.forEach((number) => meet(kind, number, section));
-    }
-    for (const [path, , , number] of turn.change?.files || []) if (number !== undefined) meet("x", number, `${FILES}/${path}`);
-    for (const [section, key, number] of turn.change?.entries || []) if (number !== null) meet("x", number, key ? `${section}/${key}` : section);
-  });
-  return born;
+
+async function findBorn() {
+  const first = { m: new Int32Array(count("m")).fill(-1), x: new Int32Array(count("x")).fill(-1) };
+  const slice = new Slice();
+  for (let index = 0; index < turns.length; index += 1) {
+    for (const [kind, number] of broughtBy(turns[index])) if (first[kind][number] < 0) first[kind][number] = index;
+    if (slice.over()) await slice.rest();
+  }
+  born = first;
 }
+
+/** The messages and texts that a turn brought: kind, number, and where it stands. */
+function* broughtBy(turn) {
+  const { lists = {}, files = [], entries = [] } = turn.change || {};
+  for (const section in lists) {
+    const kind = isConversation(section) ? "m" : "x";
+    for (const [, , added] of lists[section]) for (const number of added) yield [kind, number, section];
+  }
+  for (const [path, , , number] of files) if (number !== undefined) yield ["x", number, `${FILES}/${path}`];
+  for (const [section, key, number] of entries) if (number !== null) yield ["x", number, key ? `${section}/${key}` : section];
+}
+
+const whereIs = (kind, number, turn) => [...broughtBy(turns[turn])].find(([one, other]) => one === kind && other === number)[2];
 
 /** The strings in the arguments of a call as they are said. */
 function unescaped(input) {
@@ -78,35 +87,45 @@ async function searchAll(words, goesOn, found, told) {
   const wanted = words.toLowerCase();
   const mayHold = sieve(words);
   await breathe();
-  const homes = bornAt();
-  let until = performance.now() + SLICE_MS;
+  if (!born) await findBorn();
+  const slice = new Slice();
   const titled = new Set();
   const look = (kind, number) => {
-    if (!mayHold(lineAt(kind, number))) return;
-    const home = homes[kind].get(number);
-    if (!home) return;
+    if (!mayHold(lineOf(kind, number))) return;
+    const turn = born[kind][number];
+    if (turn < 0) return;
     for (const [part, words_] of partsOf(kind, number)) {
       const place = words_.toLowerCase().indexOf(wanted);
       if (place < 0) continue;
-      titled.add(home.turn);
-      found({ kind: part, line: kind, number, turn: home.turn, where: home.where, text: words_, place });
+      titled.add(turn);
+      found({ kind: part, line: kind, number, turn, where: whereIs(kind, number, turn), text: words_, place });
       if (search.hits.length >= MOST_HITS) return;
     }
   };
   for (const kind of ["m", "x"]) {
     for (let number = 0; number < count(kind) && search.hits.length < MOST_HITS; number += 1) {
-      look(kind, number);
-      if (performance.now() < until) continue;
+      try {
+        look(kind, number);
+      } catch (reason) {
+        if (!(reason instanceof Absent)) throw reason;
+        await reason.come;
+        number -= 1;
+        continue;
+      }
+      if (!slice.over()) continue;
       told(false);
-      await breathe();
+      await slice.rest();
       if (!goesOn()) return;
-      until = performance.now() + SLICE_MS;
     }
   }
-  turns.forEach((turn, index) => {
-    const place = turn.message.toLowerCase().indexOf(wanted);
-    if (place >= 0 && !titled.has(index) && search.hits.length < MOST_HITS) found({ kind: "other", line: "t", number: index, turn: index, where: "title", text: turn.message, place });
-  });
+  for (let index = 0; index < turns.length; index += 1) {
+    const { message } = turns[index];
+    const place = message.toLowerCase().indexOf(wanted);
+    if (place >= 0 && !titled.has(index) && search.hits.length < MOST_HITS) found({ kind: "other", line: "t", number: index, turn: index, where: "title", text: message, place });
+    if (!slice.over()) continue;
+    await slice.rest();
+    if (!goesOn()) return;
+  }
   told(true);
 }
 

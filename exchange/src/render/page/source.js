@@ -1,78 +1,110 @@
-// Where the data comes from: lines of JSON in this file, indexed a slice of time after the other.
+// The source that is this file: turns, which are all read at the start, and texts and messages by number.
 //
-// `x` is a text, `m` a message, `t` a turn, `h` what the page is about. Texts, messages and turns are
-// named by their place among the lines of their kind, so lines can follow at any time, and of several
-// heads the last one counts. Lines are kept as places in what was read, and parsed when looked at.
+// These lie in blocks that say the numbers of the first text and the first message in them. Each is read,
+// and inflated if it is compressed, when a line of it is looked at.
 
-const SLICE_MS = 12;
-
-/** Lets the browser draw and answer keys. */
-const breathe = () => new Promise((kept) => {
-  const channel = new MessageChannel();
-  channel.port1.onmessage = () => kept(undefined);
-  channel.port2.postMessage(0);
-});
-
-/** @type {string[]} */
-const chunks = [];
-/** Three numbers a line: chunk, from, to. */
-const places = { x: /** @type {number[]} */ ([]), m: /** @type {number[]} */ ([]) };
 /** @type {any[]} */
 const turns = [];
 /** @type {any} */
-let header = { title: "", branches: [] };
+let header = { title: "", branches: [], texts: 0, messages: 0 };
 
-const count = (kind) => places[kind].length / 3;
+/** How many lines of a kind there are. */
+const count = (kind) => (kind === "m" ? header.messages : header.texts);
 
-/** A line as it is written. */
-const lineAt = (kind, index) => chunks[places[kind][3 * index]].slice(places[kind][3 * index + 1], places[kind][3 * index + 2]);
-
-/** Takes in the lines of a chunk; returns what stands behind the last line end. */
-async function feed(/** @type {string} */ chunk) {
-  const number = chunks.push(chunk) - 1;
-  let until = performance.now() + SLICE_MS;
-  let from = 0;
-  for (let end = chunk.indexOf("\n"); end >= 0; from = end + 1, end = chunk.indexOf("\n", from)) {
-    const letter = chunk[from];
-    if (letter === "x" || letter === "m") places[letter].push(number, from + 1, end);
-    else if (letter === "t") turns.push(JSON.parse(chunk.slice(from + 1, end)));
-    else if (letter === "h") header = JSON.parse(chunk.slice(from + 1, end));
-    if (performance.now() > until) {
-      await breathe();
-      until = performance.now() + SLICE_MS;
-    }
-  }
-  return chunk.slice(from);
+/** Takes in a line of the outline: a turn, or the head. */
+function takeLine(/** @type {string} */ line) {
+  if (line[0] === "t") turns.push(JSON.parse(line.slice(1)));
+  else if (line[0] === "h") header = JSON.parse(line.slice(1));
 }
 
-/** Reads the data that this file holds, which may be compressed. */
-async function readEmbedded() {
-  const node = byId("data");
-  let rest = "";
-  if ("deflate" in node.dataset) {
-    const packed = Uint8Array.from(atob(node.textContent), (sign) => sign.charCodeAt(0));
-    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate")).pipeThrough(new TextDecoderStream()).getReader();
-    for (let part = await stream.read(); !part.done; part = await stream.read()) rest = await feed(rest + part.value);
-  } else {
-    for (const part of node.childNodes) rest = await feed(rest + part.data);
+/** Most blocks that are kept as they were read. */
+const MOST_BLOCKS = 96;
+
+/** @type {any[]} */
+const contents = [...document.querySelectorAll(".data[data-m]")];
+
+/** By kind: the number of the first line of each block. */
+const firsts = Object.fromEntries(["x", "m"].map((kind) => [kind, contents.map((node) => Number(node.dataset[kind]))]));
+
+/** Blocks that were read: the text, and by kind where each line begins and ends. */
+const read = new Map();
+/** Blocks that are being inflated. */
+const coming = new Map();
+
+async function inflated(node) {
+  const packed = Uint8Array.from(atob(node.textContent), (sign) => sign.charCodeAt(0));
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+}
+
+/** Finds the lines of a block, and forgets the block that was read first when they are many. */
+function keep(at, text) {
+  const places = { x: [], m: [] };
+  for (let from = 0, end = text.indexOf("\n"); end >= 0; from = end + 1, end = text.indexOf("\n", from)) {
+    places[text[from]]?.push(from + 1, end);
   }
-  if (rest) await feed(`${rest}\n`);
+  if (read.size >= MOST_BLOCKS) read.delete(read.keys().next().value);
+  read.set(at, { text, places });
+}
+
+/** The last block whose first line of a kind is no later than a number. */
+function blockWith(kind, number) {
+  const numbers = firsts[kind];
+  let [low, high] = [0, numbers.length - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (numbers[middle] <= number) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/** A line of a kind as it is written; throws `Absent`. */
+function lineOf(/** @type {string} */ kind, /** @type {number} */ number) {
+  const at = blockWith(kind, number);
+  if (!read.has(at)) {
+    if ("deflate" in contents[at].dataset) {
+      if (!coming.has(at)) {
+        coming.set(at, inflated(contents[at]).then((text) => {
+          keep(at, text);
+          coming.delete(at);
+        }));
+      }
+      throw new Absent(coming.get(at));
+    }
+    keep(at, contents[at].textContent);
+  }
+  const { text, places } = read.get(at);
+  const place = 2 * (number - firsts[kind][at]);
+  return text.slice(places[kind][place], places[kind][place + 1]);
 }
 
 /** Parses lines of a kind when they are looked at, and forgets them when they are many. */
 const parsed = (kind, most) => {
   const known = new Map();
-  return (/** @type {number} */ index) => {
-    if (!known.has(index)) {
+  return (/** @type {number} */ number) => {
+    if (!known.has(number)) {
+      const value = JSON.parse(lineOf(kind, number));
       if (known.size >= most) known.clear();
-      known.set(index, JSON.parse(lineAt(kind, index)));
+      known.set(number, value);
     }
-    return known.get(index);
+    return known.get(number);
   };
 };
 
-/** A text: a string, or `{bytes, id, why}` for one that is not shown. */
+/** A text: a string, or `{bytes, id, why}` for one that is not shown; throws `Absent`. */
 const textAt = parsed("x", 400);
 
-/** A message as it is viewed. */
+/** A message as it is viewed; throws `Absent`. */
 const messageAt = parsed("m", 2000);
+
+/** Reads turns and the head, a slice after the other. */
+async function readEmbedded() {
+  const slice = new Slice();
+  for (const node of document.querySelectorAll(".data[data-t]")) {
+    const text = "deflate" in /** @type {any} */ (node).dataset ? await inflated(node) : node.textContent;
+    for (let from = 0, end = text.indexOf("\n"); end >= 0; from = end + 1, end = text.indexOf("\n", from)) {
+      takeLine(text.slice(from, end));
+      if (slice.over()) await slice.rest();
+    }
+  }
+}

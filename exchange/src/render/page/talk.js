@@ -88,8 +88,10 @@ const started = new WeakMap();
 function agentsOf(branch) {
   if (!started.has(branch)) {
     const found = new Map();
-    for (const [section, numbers] of stateAt(branch.line.at(-1))?.lists || []) {
-      if (!isConversation(section) || section === MAIN) continue;
+    const { agents } = storyOf(branch);
+    const lists = agents.size ? stateAt(branch.line.at(-1))?.lists : null;
+    for (const section of agents) {
+      const numbers = lists?.get(section) || [];
       const words = numbers.length ? wordsOf(messageAt(numbers[0])).trim() : "";
       if (words) found.set(words, { section, numbers });
     }

@@ -1,0 +1,117 @@
+//! What a page costs before it is shown: its own bytes, and how much of its data a browser reads.
+
+use serde_json::{Value, json};
+use turntree_exchange::render::compress_page;
+use turntree_tests::browser::Browser;
+use turntree_tests::{Sandbox, claude_code};
+
+use super::render_page::{blocks, lines, page_of, saved};
+
+/// Largest page without its data, in bytes.
+const PAGE_BYTES: usize = 150_000;
+
+/// Most records that are read before others are let at work.
+const SLICE_RECORDS: u64 = 1000;
+
+/// Counts what a page parses and inflates, and how much of it between two breaths.
+const COUNTING: &str = "
+window.counted = { records: 0, slice: 0, largest: 0, inflated: 0 };
+const parse = JSON.parse;
+JSON.parse = (...given) => {
+  counted.records += 1;
+  counted.slice += 1;
+  counted.largest = Math.max(counted.largest, counted.slice);
+  return parse(...given);
+};
+const post = MessagePort.prototype.postMessage;
+MessagePort.prototype.postMessage = function (...given) {
+  counted.slice = 0;
+  return post.apply(this, given);
+};
+const Stream = DecompressionStream;
+window.DecompressionStream = class extends Stream {
+  constructor(format) {
+    super(format);
+    counted.inflated += 1;
+  }
+};";
+
+/// A page of many turns, and the sandbox that holds them.
+fn long() -> (Sandbox, String) {
+    let sandbox = Sandbox::new();
+    let tip = sandbox.import("long", claude_code(1100).as_bytes()).unwrap().head;
+    let page = page_of(&sandbox.repo, "long", &[("main", tip)]);
+    (sandbox, page)
+}
+
+fn number(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap()
+}
+
+#[test]
+fn a_page_reads_turns_and_what_it_shows() {
+    let (sandbox, page) = long();
+    let (turns, messages) = (lines(&page, 't').len() as u64, lines(&page, 'm').len() as u64);
+    assert!(messages >= 1500, "{messages}");
+    let (all, around) = blocks(&page);
+    assert!(around.len() <= PAGE_BYTES, "{} bytes without data", around.len());
+    assert!(all.iter().all(|(_, lines)| lines.len() < 300_000), "a block is large");
+    let outline = all.iter().filter(|(numbers, _)| numbers.starts_with("data-t")).count() as u64;
+    let contents = all.len() as u64 - outline;
+    assert!(contents >= 4, "{contents} blocks of contents");
+    let Some(mut browser) = Browser::start() else { return };
+    browser.before(COUNTING);
+    let packed = String::from_utf8(compress_page(page.as_bytes()).unwrap()).unwrap();
+    for (page, is_packed) in [(&page, false), (&packed, true)] {
+        let file = saved(&sandbox, page);
+        for place in ["", "#read", "#turn-200"] {
+            browser.open(&file, place);
+            browser.wait("document.querySelector('#view .page, #view .turn:not([aria-busy])')");
+            let counted = browser.ask("counted");
+            let parsed = number(&counted, "records");
+            assert!((turns..turns + 150).contains(&parsed), "{place}: {counted} of {turns} turns");
+            assert!(number(&counted, "largest") <= SLICE_RECORDS, "{place}: {counted}");
+            let inflated = number(&counted, "inflated");
+            let expected = if is_packed { outline..=outline + 2 } else { 0..=0 };
+            assert!(expected.contains(&inflated), "{place}: {counted} of {} blocks", all.len());
+            let elements = browser.ask("document.querySelectorAll('*').length");
+            assert!(elements.as_u64().unwrap() < 4000, "{place}: {elements} elements");
+        }
+    }
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn what_lies_in_a_block_that_is_not_read_yet_comes_when_it_is_asked_for() {
+    let (sandbox, page) = long();
+    let Some(mut browser) = Browser::start() else { return };
+    let packed = String::from_utf8(compress_page(page.as_bytes()).unwrap()).unwrap();
+    let file = saved(&sandbox, &packed);
+    browser.open(&file, "#read");
+    // The end is in sight, though nothing above it was measured.
+    let left = "(() => { const view = document.querySelector('#view'); return view.scrollHeight - view.scrollTop - view.clientHeight; })()";
+    browser.wait(&format!("Math.abs({left}) < 60"));
+    assert!(browser.ask("document.querySelector('#view').scrollTop").as_f64().unwrap() > 9000.0);
+    // A word is found in every block, and where it is marked is read then.
+    browser.open(&file, "#search=fn%20part_601%28");
+    browser.wait("document.querySelector('#view .page').dataset.done === 'true'");
+    browser.click(".hit");
+    browser.wait("String([...CSS.highlights.get('found')][0]) === 'fn part_601('");
+    // Two turns that lie far from each other.
+    browser.open(&file, "#diff-2..1099");
+    browser.wait("document.querySelectorAll('#view .row.add').length > 0");
+    // Through the reader, by leaps.
+    for turn in [700, 30, 1000] {
+        browser.ask(&format!("location.hash = '#turn-{turn}'"));
+        browser.wait(&format!(
+            "document.querySelector('.turn[data-turn=\"{}\"]:not([aria-busy]) .message')",
+            turn - 1
+        ));
+    }
+    browser.wait("document.querySelectorAll('.turn[aria-busy]').length === 0");
+    assert_eq!(browser.problems(), Vec::<String>::new());
+    let expected = json!("part_3.rs");
+    let shown =
+        "document.querySelector('.turn[data-turn=\"998\"]').textContent.match(/part_\\d\\.rs/)[0]";
+    assert_eq!(browser.ask(shown), expected);
+}

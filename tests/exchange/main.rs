@@ -21,6 +21,7 @@ mod import_turns;
 mod ollm;
 mod ollm_directories;
 mod page_browser;
+mod page_goldens;
 mod page_loading;
 mod page_picture;
 mod prompts;

@@ -41,6 +41,10 @@ remotes:
     cargo build --release -p turntree-cli
     TURNTREE_MEASURED=$PWD/target/release/turntree cargo test -p turntree-tests --test cli -- --ignored --nocapture the_table_of_numbers
 
+# The bytes of the released program, which are bounded, and what it says of a fault.
+size:
+    benches/size.sh
+
 # One fdatasync a commit and no rename.
 syscalls:
     benches/syscalls.sh

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Builds the program as it is released and prints its bytes. Fails above 20 MB, and where a fault of the
+# program is not told as it is by other builds: this one may lack the tables for unwinding (cli/build.rs).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cargo build --quiet --release --locked -p turntree-cli
+program=$(realpath "${CARGO_TARGET_DIR:-target}/release/turntree")
+size=$(wc -c <"$program")
+echo "turntree: $size bytes"
+if [ "$size" -gt 20000000 ]; then
+    echo "the program is larger than 20 MB" >&2
+    exit 1
+fi
+
+# No thread can start with such a stack, which the standard library takes for a fault.
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+code=0
+told=$(cd "$home" && HOME=$home RUST_MIN_STACK=$((1 << 60)) "$program" serve --stdio </dev/null 2>&1) || code=$?
+if [ "$code" != 70 ] || [[ $told != "error: a fault of turntree itself at "* ]]; then
+    echo "a fault ended with $code and said: $told" >&2
+    exit 1
+fi

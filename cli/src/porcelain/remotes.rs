@@ -11,7 +11,7 @@ use turntree::transfer::remote::{
 
 use super::temp_file::Spool;
 use crate::program::buckets::open_bucket;
-use crate::program::invocation::stamp;
+use crate::program::invocation::{Invocation, stamp};
 use crate::program::remote_keys::{self, FoundKeys};
 use crate::view::error::{Failure, Result};
 
@@ -40,6 +40,16 @@ impl Connection {
             None => open_bucket(&entry.url)?,
         };
         Self::new(&name, id, bucket, lazy)
+    }
+
+    /// The store of a run, and the way to a remote of it.
+    ///
+    /// # Errors
+    /// Those of opening the store, and of [`Connection::to`].
+    pub(crate) fn of_run(run: &Invocation, name: Option<&str>) -> Result<(Arc<Repository>, Self)> {
+        let repo = run.open()?;
+        let connection = Self::to(&repo, name)?;
+        Ok((repo, connection))
     }
 
     /// The way to a remote that is not in the list yet.

@@ -47,8 +47,7 @@ pub(crate) struct Fetch {
 
 impl Verb for Fetch {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let repo = run.open()?;
-        let connection = Connection::to(&repo, self.remote.as_deref())?;
+        let (repo, connection) = Connection::of_run(run, self.remote.as_deref())?;
         let fetched = fetch(&repo, &connection, &self.sessions)?;
         if self.whole {
             fetch_whole(run, &repo, &connection)?;

@@ -19,8 +19,7 @@ pub(super) fn collect(
     name: Option<&str>,
     options: CollectOptions,
 ) -> Result<Answer> {
-    let repo = run.open()?;
-    let connection = Connection::to(&repo, name)?;
+    let (repo, connection) = Connection::of_run(run, name)?;
     let working = Working::new("collecting");
     let collected = connection.with(&repo, |remote| remote.collect(options));
     drop(working);

@@ -324,8 +324,7 @@ fn remove(run: &mut Invocation, name: &str) -> Result<Answer> {
 }
 
 fn check(run: &mut Invocation, name: Option<&str>) -> Result<Answer> {
-    let repo = run.open()?;
-    let connection = Connection::to(&repo, name)?;
+    let (repo, connection) = Connection::of_run(run, name)?;
     #[expect(clippy::redundant_closure_for_method_calls, reason = "of any lifetime")]
     let checked = connection.with(&repo, |remote| remote.check()).hint(
         ErrorKind::Corrupt,

@@ -58,8 +58,7 @@ pub(crate) struct Push {
 
 impl Verb for Push {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let repo = run.open()?;
-        let connection = Connection::to(&repo, self.remote.as_deref())?;
+        let (repo, connection) = Connection::of_run(run, self.remote.as_deref())?;
         if self.delete {
             for session in &self.sessions {
                 delete(run, &repo, &connection, session)?;

@@ -50,8 +50,7 @@ pub(crate) struct Sync {
 
 impl Verb for Sync {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let repo = run.open()?;
-        let connection = Connection::to(&repo, self.remote.as_deref())?;
+        let (repo, connection) = Connection::of_run(run, self.remote.as_deref())?;
         let mut sessions: BTreeSet<String> = match &*self.sessions {
             [] => chosen(&repo, &[], self.all)?.into_iter().collect(),
             // One may be on the remote alone.

@@ -10,7 +10,7 @@ use turntree::{Error, ErrorKind};
 
 use crate::view::advice::Advice;
 use crate::view::json;
-use crate::view::output::stderr_line;
+use crate::view::output::{is_reader_gone, stderr_line};
 
 /// Characters of a message that programs are told.
 const MESSAGE_CHARS: usize = 2000;
@@ -215,7 +215,7 @@ impl Failure {
     /// Returns whether the reader closed the output, which is no failure: it has read enough.
     fn is_closed_pipe(&self) -> bool {
         match self {
-            Self::Output(error) => error.kind() == io::ErrorKind::BrokenPipe,
+            Self::Output(error) => is_reader_gone(error),
             Self::Library { error, .. } => is_closed_pipe(error),
         }
     }
@@ -252,7 +252,7 @@ pub(crate) fn read_or_not(written: Result<()>) -> Result<()> {
 /// Returns whether the library could not write because the reader closed the output.
 fn is_closed_pipe(error: &Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
-    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    cause.is_some_and(is_reader_gone)
 }
 
 /// All that is said about a failure.
@@ -348,9 +348,12 @@ fn exit_of(kind: ErrorKind) -> Exit {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use turntree::object::{Kind, ObjectId};
 
     use super::*;
+    use crate::view::output::Heard;
 
     #[test]
     fn every_kind_of_error_has_its_exit_code() {
@@ -407,8 +410,31 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_pipe_is_quiet() {
-        let closed = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
-        assert_eq!(closed.report(false), Exit::Success);
+    fn a_closed_output_is_quiet_and_any_other_broken_pipe_a_failure() {
+        struct Unread;
+
+        impl Write for Unread {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+        }
+
+        let mut buffered = io::BufWriter::new(Heard(Unread));
+        buffered.write_all(b"x").unwrap();
+        let closed = [buffered.flush(), Heard(Unread).write_all(b"x"), Heard(Unread).flush()];
+        for closed in closed.map(Result::unwrap_err) {
+            let again = io::Error::new(closed.kind(), closed.to_string());
+            assert_eq!(Failure::from(again).report(false), Exit::Internal, "it is not the output");
+            assert_eq!(Failure::from(closed).report(false), Exit::Success);
+        }
+        let gone = Heard(Unread).flush().unwrap_err();
+        let library = Failure::from(Error::io("write the bundle", gone));
+        assert_eq!(library.report(false), Exit::Success);
+        let other = Failure::from(Error::io("ask a program", io::ErrorKind::BrokenPipe.into()));
+        assert_eq!(other.report(false), Exit::Internal);
     }
 }

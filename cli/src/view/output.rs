@@ -52,10 +52,10 @@ pub(crate) struct Output {
 
 #[derive(Debug)]
 enum Sink {
-    Stdout(BufWriter<StdoutLock<'static>>),
+    Stdout(BufWriter<Heard<StdoutLock<'static>>>),
     Pager {
         child: Child,
-        stdin: BufWriter<ChildStdin>,
+        stdin: BufWriter<Heard<ChildStdin>>,
     },
     /// Somebody else writes to stdout, and nothing may come between.
     HandedOver,
@@ -72,7 +72,7 @@ impl Output {
             paint: Palette { on: on && !json },
             width: Width::of_screen(&stdout),
             pager_allowed: pager && !json && stdout.is_terminal(),
-            sink: Sink::Stdout(BufWriter::new(stdout.lock())),
+            sink: Sink::Stdout(BufWriter::new(Heard(stdout.lock()))),
         }
     }
 
@@ -96,7 +96,7 @@ impl Output {
         match pager.spawn() {
             Ok(mut child) => {
                 if let Some(stdin) = child.stdin.take() {
-                    self.sink = Sink::Pager { child, stdin: BufWriter::new(stdin) };
+                    self.sink = Sink::Pager { child, stdin: BufWriter::new(Heard(stdin)) };
                 }
             }
             Err(error) => warn(&format!("cannot start the pager '{wanted}': {error}")),
@@ -144,6 +144,45 @@ impl Write for Output {
             Sink::HandedOver => Ok(()),
         }
     }
+}
+
+/// An output of this run, whose reader may go away: it has read enough then, which is no failure. A pipe to
+/// anything else that breaks is one, so the error says which it is.
+#[derive(Debug)]
+pub(crate) struct Heard<W>(pub(crate) W);
+
+impl<W: Write> Write for Heard<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(heard)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(heard)
+    }
+}
+
+fn heard(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => io::Error::new(io::ErrorKind::BrokenPipe, ReaderGone),
+        _ => error,
+    }
+}
+
+/// The reader of an output of this run went away.
+#[derive(Debug)]
+struct ReaderGone;
+
+impl fmt::Display for ReaderGone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the reader of the output went away")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
+
+/// Returns whether an output of this run could not be written because its reader went away.
+pub(crate) fn is_reader_gone(error: &io::Error) -> bool {
+    matches!(error.get_ref(), Some(cause) if cause.is::<ReaderGone>())
 }
 
 /// Columns of the screen, or no limit where the output goes elsewhere.

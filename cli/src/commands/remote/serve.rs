@@ -12,6 +12,7 @@ use crate::porcelain::temp_file::Spool;
 use crate::program::buckets::{make_bucket, open_bucket};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
+use crate::view::output::Heard;
 
 #[derive(Debug, Args)]
 pub(super) struct Serve {
@@ -26,7 +27,7 @@ pub(super) struct Serve {
 impl Serve {
     /// Answers on the streams until they end.
     pub(super) fn run(&self, _: &mut Invocation) -> Result<Answer> {
-        let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
+        let (mut input, mut output) = (io::stdin().lock(), Heard(io::stdout().lock()));
         let opened = if self.make { make_bucket(&self.url) } else { open_bucket(&self.url) };
         let bucket = match opened {
             Ok(bucket) => bucket,

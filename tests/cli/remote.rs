@@ -219,6 +219,12 @@ fn a_lazy_clone_shows_history_at_once_and_says_what_is_elsewhere() {
 fn what_nothing_leads_to_goes_and_a_deleted_session_is_told_to_others() {
     let office = Office::new();
     office.ok(".", &["clone", "shared", "there"]);
+    // More than a push makes one with what it brings.
+    let noise: String = (0..2_000)
+        .map(|at: u64| format!("{:016x}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect();
+    office.turn("here", &noise);
+    office.ok("here", &["push"]);
     for turn in 0..8 {
         office.turn("here", &format!("turn {turn}"));
         office.ok("here", &["push"]);

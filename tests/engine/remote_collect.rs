@@ -99,7 +99,7 @@ fn an_aggressive_collection_leaves_one_bundle_and_a_clone_of_it_is_whole() {
     let bucket = MemoryBucket::new(1);
     let [a, fresh] = machines(&bucket);
     for turn in 0..10 {
-        a.turn(&branch(["main", "plan"][turn % 2]), &format!("turn {turn}"));
+        a.large_turn(&branch(["main", "plan"][turn % 2]));
         a.push("s").unwrap();
     }
     let all = CollectOptions { is_dry: false, is_aggressive: true };
@@ -112,6 +112,84 @@ fn an_aggressive_collection_leaves_one_bundle_and_a_clone_of_it_is_whole() {
     for name in ["main", "plan"] {
         assert!(fresh.knows(&branch(name), &a.repo.tip(&branch(name)).unwrap()));
     }
+}
+
+#[test]
+fn whoever_makes_bundles_one_leaves_nothing_behind_and_stands_in_nobodys_way() {
+    let bucket = MemoryBucket::new(1);
+    let [a, b] = machines(&bucket);
+    a.large_turn(&branch("main"));
+    a.push("s").unwrap();
+    assert!(!a.fold("s").unwrap(), "there is one");
+    a.large_turn(&branch("main"));
+    a.push("s").unwrap();
+    b.fetch("s").unwrap();
+    let pushed = a.repo.tip(&branch("main")).unwrap();
+    a.turn(&branch("main"), "not pushed yet");
+    let before = a.bucket.requests();
+    assert!(a.fold("s").unwrap());
+    assert_eq!(
+        (a.bucket.requests() - before).total(),
+        4,
+        "a bundle, a head, a listing, a deletion"
+    );
+    let (lying, listed) = bundles(&bucket);
+    assert_eq!((&lying, lying.len()), (&listed, 1));
+    assert!(!a.fold("s").unwrap());
+    let other = Machine::new(8, bucket.client());
+    other.fetch("s").unwrap();
+    assert_eq!(other.repo.remote_branches(ORIGIN, Some("s")), [(branch("main"), pushed)]);
+    // One who knows the head of before, and one who may not delete.
+    b.follow("s").unwrap();
+    b.large_turn(&branch("main"));
+    assert!(!b.fold("s").unwrap(), "others were faster");
+    assert_eq!(bundles(&bucket).0, listed, "nothing of it is left");
+    b.push("s").unwrap();
+    bucket.choose(|call| (call.verb == Verb::Delete).then_some(Fault::Refused));
+    assert!(b.fold("s").unwrap());
+    bucket.choose(|_| None);
+    assert_eq!((bundles(&bucket).0.len(), bundles(&bucket).1.len()), (3, 1));
+    let fresh = Machine::new(9, bucket.client());
+    fresh.fetch("s").unwrap();
+    assert!(fresh.knows(&branch("main"), &b.repo.tip(&branch("main")).unwrap()));
+}
+
+#[test]
+fn machines_with_a_branch_each_leave_few_bundles_though_nobody_has_all_of_them() {
+    let bucket = MemoryBucket::new(1);
+    let all: [Client; 4] = machines(&bucket);
+    let mut most = 0;
+    for turn in 0..32 {
+        let own = turn % all.len();
+        all[own].large_turn(&branch(&format!("plan-{own}")));
+        all[own].push("s").unwrap();
+        most = most.max(bundles(&bucket).1.len());
+    }
+    assert_eq!(most, 24);
+    assert!(bundles(&bucket).1.len() < 10);
+    let fresh = Machine::new(9, bucket.client());
+    fresh.fetch("s").unwrap();
+    assert!(fresh.fold("s").unwrap() || bundles(&bucket).1.len() <= 7, "as it was fetched");
+    fresh.fetch("s").unwrap();
+    for (own, machine) in all.iter().enumerate() {
+        let name = branch(&format!("plan-{own}"));
+        assert!(fresh.knows(&name, &machine.repo.tip(&name).unwrap()), "{name}");
+    }
+}
+
+#[test]
+fn a_push_makes_bundles_one_that_nobody_else_made_one() {
+    let bucket = MemoryBucket::new(1);
+    let [a] = machines(&bucket);
+    let (mut most, mut fewest) = (0, usize::MAX);
+    for turn in 0..60 {
+        a.large_turn(&branch("main"));
+        a.push("s").unwrap();
+        let listed = bundles(&bucket).1.len();
+        most = most.max(listed);
+        fewest = if turn >= 24 { fewest.min(listed) } else { fewest };
+    }
+    assert_eq!((most, fewest), (24, 1));
 }
 
 #[test]
@@ -184,15 +262,15 @@ fn a_key_that_may_not_delete_pushes_all_the_same() {
     let bucket = MemoryBucket::new(1);
     let [a, b] = machines(&bucket);
     bucket.choose(|call| (call.verb == Verb::Delete).then_some(Fault::Refused));
-    a.turn(&branch("main"), "one");
+    a.large_turn(&branch("main"));
     a.push("s").unwrap();
-    b.turn(&branch("plan"), "two");
+    b.large_turn(&branch("plan"));
     let rival = Mutex::new(Some(a));
     b.bucket.before_each(move |call| {
         if call.verb == Verb::PutOver
             && let Some(a) = rival.lock().unwrap().take()
         {
-            a.turn(&branch("main"), "three");
+            a.large_turn(&branch("main"));
             a.push("s").unwrap();
         }
     });
@@ -303,11 +381,12 @@ enum Start {
     Nothing,
     /// There are turns, and an upload of one that died.
     Turns,
-    /// There are so many bundles that the next push makes them one.
-    Many,
+    /// There are bundles that are worth to be made one: the third machine does that, and collects what they
+    /// were.
+    Bundles,
 }
 
-const STARTS: [Start; 3] = [Start::Nothing, Start::Turns, Start::Many];
+const STARTS: [Start; 3] = [Start::Nothing, Start::Turns, Start::Bundles];
 
 /// Two machines that are about to push, and one that is about to collect.
 fn stage(bucket: &MemoryBucket, start: Start) -> [Client; 3] {
@@ -315,10 +394,13 @@ fn stage(bucket: &MemoryBucket, start: Start) -> [Client; 3] {
     let before = match start {
         Start::Nothing => 0,
         Start::Turns => 1,
-        Start::Many => 7,
+        Start::Bundles => 2,
     };
     for turn in 0..before {
-        a.turn(&branch("main"), &format!("turn {turn}"));
+        match start {
+            Start::Bundles => a.large_turn(&branch("main")),
+            _ => a.turn(&branch("main"), &format!("turn {turn}")),
+        };
         a.push("s").unwrap();
     }
     if before > 0 {
@@ -333,8 +415,8 @@ fn stage(bucket: &MemoryBucket, start: Start) -> [Client; 3] {
     [a, b, collector]
 }
 
-/// Pushes, or collects; returns what was acknowledged.
-fn act(machines: &[Client; 3], actor: usize) -> Option<(BranchName, ObjectId)> {
+/// Pushes, collects, or makes bundles one; returns what was acknowledged.
+fn act(machines: &[Client; 3], actor: usize, start: Start) -> Option<(BranchName, ObjectId)> {
     let fair = |error: &turntree::Error| {
         assert!(
             [ErrorKind::Io, ErrorKind::Conflict].contains(&error.kind()),
@@ -343,7 +425,11 @@ fn act(machines: &[Client; 3], actor: usize) -> Option<(BranchName, ObjectId)> {
     };
     let machine = &machines[actor];
     if actor == 2 {
-        let _ = machine.collect(CollectOptions::default()).inspect_err(fair);
+        let _ = match start {
+            Start::Bundles => machine.fold("s").map(drop),
+            _ => machine.collect(CollectOptions::default()).map(drop),
+        }
+        .inspect_err(fair);
         return None;
     }
     machine.push("s").inspect_err(fair).ok()?;
@@ -388,7 +474,7 @@ fn play(start: Start, schedule: &[(usize, u64)]) {
         let run = |actor| {
             let (machines, baton) = (&machines, baton.clone());
             scope.spawn(move || {
-                let acknowledged = act(machines, actor);
+                let acknowledged = act(machines, actor, start);
                 baton.done(actor);
                 acknowledged
             })
@@ -439,10 +525,10 @@ fn whatever_goes_wrong_in_any_call_of_a_push_or_a_collection() {
     for start in STARTS {
         for order in [[0, 2, 1], [2, 0, 1]] {
             for (number, fault) in (0..).zip(faults) {
-                // Of the stage that takes long, every second call, in turn.
+                // Of the longest stage, every second call, in turn.
                 let calls = 1..=CALLS;
                 let is_played =
-                    |call: &u64| start != Start::Many || (call + number).is_multiple_of(2);
+                    |call: &u64| start != Start::Bundles || (call + number).is_multiple_of(2);
                 for call in calls.filter(is_played) {
                     let bucket = MemoryBucket::new(call);
                     let machines = stage(&bucket, start);
@@ -452,8 +538,10 @@ fn whatever_goes_wrong_in_any_call_of_a_push_or_a_collection() {
                         let is_it = asked.client == client && asked.number == so_far + call;
                         is_it.then_some(fault)
                     });
-                    let acknowledged: Vec<_> =
-                        order.into_iter().filter_map(|actor| act(&machines, actor)).collect();
+                    let acknowledged: Vec<_> = order
+                        .into_iter()
+                        .filter_map(|actor| act(&machines, actor, start))
+                        .collect();
                     let trace = format!("{order:?}, {fault:?} in call {call}");
                     check(&bucket, &acknowledged, &trace);
                 }
@@ -476,8 +564,10 @@ fn whoever_dies_in_any_call_stands_in_nobodys_way() {
                         false => client.kill_before(client.calls() + call),
                     }
                     let order = [dies, 1, 2 - dies];
-                    let acknowledged: Vec<_> =
-                        order.into_iter().filter_map(|actor| act(&machines, actor)).collect();
+                    let acknowledged: Vec<_> = order
+                        .into_iter()
+                        .filter_map(|actor| act(&machines, actor, start))
+                        .collect();
                     check(&bucket, &acknowledged, &format!("{dies} died in {call}, {is_sent}"));
                 }
             }

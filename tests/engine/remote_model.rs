@@ -30,17 +30,22 @@ fn branch(name: &str) -> BranchName {
     BranchName::new("s", name).unwrap()
 }
 
-/// Does one thing: a turn, a push, a fetch with what follows, a collection. Errors are what the bucket made of it, or
-/// that others were there before.
+/// Does one thing: a turn, a push, a fetch with what follows, a collection, bundles made one. Errors are what the
+/// bucket made of it, or that others were there before.
 fn step(machine: &Machine<MemoryClient>, random: &mut Random, acknowledged: &Acknowledged) {
     let name = ["main", "main", "plan"][random.below(3)];
-    let done = match random.below(6) {
-        0 | 1 => {
+    let done = match random.below(7) {
+        0 => {
             machine.turn(&branch(name), "a turn");
+            Ok(())
+        }
+        1 => {
+            machine.large_turn(&branch(name));
             Ok(())
         }
         2 => machine.fetch("s").and_then(|_| machine.follow("s").map(drop)),
         5 => machine.collect(CollectOptions::default()).map(drop),
+        6 => machine.fold("s").map(drop),
         _ if machine.repo.branches().is_empty() => Ok(()),
         _ => push(machine, acknowledged),
     };
@@ -135,12 +140,17 @@ fn act(actor: &Actor, random: &mut Random, acknowledged: &Acknowledged) {
     }
 }
 
-/// Some turns, pushed one by one.
+/// Some turns, pushed one by one, and what nobody waits for.
 fn work(machine: &Machine<MemoryClient>, acknowledged: &Acknowledged) {
-    for turn in 0..10 {
-        machine.turn(&branch(["main", "plan"][turn % 2]), "a turn");
+    for turn in 0..8 {
+        let branch = branch(["main", "plan"][turn % 2]);
+        match turn % 4 {
+            3 => machine.large_turn(&branch),
+            _ => machine.turn(&branch, "a turn"),
+        };
         let _ = push(machine, acknowledged);
     }
+    let _ = machine.fold("s");
 }
 
 #[test]

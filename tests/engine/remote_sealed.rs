@@ -181,6 +181,29 @@ fn a_removed_member_reads_nothing_new_and_passes_for_nobody() {
     newcomer.fetch(SESSION).unwrap();
 }
 
+#[test]
+fn what_a_removed_member_could_read_is_sealed_again_when_everything_is_made_one() {
+    let (bucket, a) = pushed(3);
+    let renewing = Machine::new(3, sealed(&bucket, later_keys(), true));
+    renewing.renew_heads().unwrap();
+    let later = Machine::new(4, sealed(&bucket, later_keys(), false));
+    later.fetch(SESSION).unwrap();
+    later.follow(SESSION).unwrap();
+    let readable = || {
+        let removed = sealed(&bucket, first_keys(), false);
+        let is_read = |key: &&Key| removed.get(key, None, None).is_ok();
+        heads_and_bundles(&bucket).keys().filter(is_read).count()
+    };
+    assert!(readable() > 0, "until somebody says so");
+    let all = CollectOptions { is_dry: false, is_aggressive: true };
+    assert_eq!(later.collect(all).unwrap().folded, 1, "though it is one bundle");
+    assert_eq!(readable(), 0);
+    assert_eq!(later.collect(all).unwrap().folded, 0, "once");
+    let fresh = Machine::new(5, sealed(&bucket, later_keys(), false));
+    fresh.fetch(SESSION).unwrap();
+    assert!(fresh.knows(&main_branch(), &a.repo.tip(&main_branch()).unwrap()));
+}
+
 /// A file of so many bytes.
 fn file(length: usize) -> (Vec<u8>, std::fs::File) {
     let bytes: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251) as u8).collect();

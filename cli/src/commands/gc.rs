@@ -11,7 +11,7 @@ use turntree::store::{ParityShare, StoreSummary};
 use super::Verb;
 use crate::porcelain::forgetting::{self, Forgetting};
 use crate::porcelain::patience::Patience;
-use crate::porcelain::pushing::push_by_itself;
+use crate::porcelain::pushing::{fold_by_itself, push_by_itself};
 use crate::porcelain::store_budget;
 use crate::program::invocation::{Invocation, stamp};
 use crate::program::store_keys::has_keys;
@@ -65,6 +65,9 @@ pub(crate) struct Gc {
     /// Do one step if it is worth it, push to remotes that are pushed to by themselves, and print nothing
     #[arg(long, conflicts_with_all = ["dry_run", "strict", "now"])]
     auto: bool,
+    /// With --auto: make bundles one on this remote, where it is worth it
+    #[arg(long, value_name = "REMOTE", requires = "auto", hide = true)]
+    fold: Option<String>,
     #[command(flatten)]
     patience: Patience,
 }
@@ -72,7 +75,7 @@ pub(crate) struct Gc {
 impl Verb for Gc {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         if self.auto {
-            return Self::run_quietly(run);
+            return self.run_quietly(run);
         }
         let purpose = match (self.now, self.strict) {
             (true, _) => Purpose::GcNow,
@@ -93,15 +96,18 @@ impl Gc {
         Forgetting::plan(&repo, &newest, Purpose::StrictGc, stamp.time).map(Some)
     }
 
-    /// One step, if it is due, and what is to be pushed by itself. Whoever started this does not wait for an answer, so what goes wrong
-    /// is written down in the store.
-    fn run_quietly(run: &mut Invocation) -> Result<Answer> {
+    /// One step, if it is due, and what goes to remotes by itself. Whoever started this does not wait for an
+    /// answer, so what goes wrong is written down in the store.
+    fn run_quietly(&self, run: &mut Invocation) -> Result<Answer> {
         let dir = run.store_dir()?;
         let done = run.open().and_then(|repo| {
             // A person's undo is not to take back what went by itself.
             let stamp = Signature { actor: MAINTENANCE.to_owned(), ..stamp()? };
             let step = auto::step(&repo, &stamp);
             let mut told = push_by_itself(&repo, &dir)?;
+            if let Some(remote) = &self.fold {
+                told.extend(fold_by_itself(&repo, &dir, remote)?);
+            }
             told.extend(step.err().map(|error| error.to_string()));
             Ok(told)
         });

@@ -140,7 +140,7 @@ fn push_all(repo: &Repository, remote: &str) -> Vec<String> {
     let mut told = Vec::new();
     for session in sessions {
         match push_session(repo, &connection, &session, PushManner::default()) {
-            Ok(Outcome::Pushed(_)) => {}
+            Ok(Outcome::Pushed(_)) => told.extend(fold(repo, &connection, &session)),
             Ok(Outcome::Refused(found)) => {
                 let found = count(found.len() as u64, "secret");
                 told.push(failed(&session, &format!("{found} would go out")));
@@ -149,6 +149,24 @@ fn push_all(repo: &Repository, remote: &str) -> Vec<String> {
         }
     }
     told
+}
+
+/// Makes bundles one on a remote, of every session where it is worth it. Returns what went wrong, a line
+/// each: the next push tries again. Where another process pushes by itself, that is left to the next time.
+///
+/// # Errors
+/// When the store cannot be read, or its lock not be made.
+pub(crate) fn fold_by_itself(repo: &Repository, dir: &Path, remote: &str) -> Result<Vec<String>> {
+    let Some(_lock) = lock(dir)? else { return Ok(Vec::new()) };
+    let connection = Connection::to(repo, Some(remote))?;
+    let sessions = repo.remote_sessions(remote);
+    Ok(sessions.iter().filter_map(|session| fold(repo, &connection, session)).collect())
+}
+
+/// Makes bundles of a session one, if it is worth it; returns what went wrong.
+fn fold(repo: &Repository, connection: &Connection, session: &str) -> Option<String> {
+    let failed = connection.with(repo, |remote| remote.fold(session)).err()?;
+    Some(format!("make bundles of {session} one on {}: {failed}", connection.name))
 }
 
 /// The lock, unless another process has it.

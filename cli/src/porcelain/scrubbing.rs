@@ -69,7 +69,7 @@ impl Scrubbed {
 
         let mut named: Vec<ObjectId> = others.to_vec();
         named.extend(wanted.iter().filter_map(|wanted| match wanted {
-            BundleRequest::Commit(id) => Some(*id),
+            BundleRequest::Commit(id) | BundleRequest::BranchAt(_, id) => Some(*id),
             BundleRequest::Session(_) | BundleRequest::Branch(_) => None,
         }));
         named.sort_unstable();
@@ -110,6 +110,9 @@ impl Scrubbed {
     pub(crate) fn request(&self, wanted: &BundleRequest) -> BundleRequest {
         match wanted {
             BundleRequest::Commit(id) => BundleRequest::Commit(self.commit(id)),
+            BundleRequest::BranchAt(name, id) => {
+                BundleRequest::BranchAt(name.clone(), self.commit(id))
+            }
             other => other.clone(),
         }
     }
@@ -136,6 +139,7 @@ pub(crate) fn tips(
     let of = |wanted: &BundleRequest| -> Vec<(ObjectId, Option<BranchName>)> {
         match wanted {
             BundleRequest::Commit(id) => vec![(*id, None)],
+            BundleRequest::BranchAt(name, id) => vec![(*id, Some(name.clone()))],
             BundleRequest::Branch(name) => {
                 repo.tip(name).map(|tip| (tip, Some(name.clone()))).into_iter().collect()
             }

@@ -74,6 +74,8 @@ pub(crate) struct Opened {
     dir: PathBuf,
     /// The number of its last operation.
     sequence: u64,
+    /// The remote that bundles are to be made one on.
+    fold: OnceCell<String>,
 }
 
 /// The place of a store, and how it was found.
@@ -155,6 +157,13 @@ impl Invocation {
         let _ = self.secrets.set(Arc::new(SecretFilter::new(false)));
     }
 
+    /// Leaves it to the process that looks after the store to make bundles one on a remote.
+    pub(crate) fn fold_later(&self, remote: &str) {
+        if let Some(opened) = self.opened.get() {
+            let _ = opened.fold.set(remote.to_owned());
+        }
+    }
+
     fn remember(&self, repo: Repository, dir: PathBuf) -> Arc<Repository> {
         let filter = self.secrets.get_or_init(|| Arc::new(SecretFilter::new(true)));
         let opened = Opened::new(repo.filtering(Arc::<SecretFilter>::clone(filter)), dir);
@@ -217,31 +226,34 @@ impl Opened {
     /// A store that was opened just now.
     pub(crate) fn new(repo: Repository, dir: PathBuf) -> Self {
         let sequence = repo.refs().sequence;
-        Self { repo: Arc::new(repo), dir, sequence }
+        Self { repo: Arc::new(repo), dir, sequence, fold: OnceCell::new() }
     }
 
     /// Closes it, and lets a process of its own look after it if something was committed since it was
     /// opened and it is worth it.
     pub(crate) fn look_after(self) {
-        let Self { repo, dir, sequence } = self;
+        let Self { repo, dir, sequence, fold } = self;
         let is_due = repo.refs().sequence > sequence
-            && (auto::is_due(&repo).unwrap_or(false) || repo.is_push_due().unwrap_or(false));
+            && (fold.get().is_some()
+                || auto::is_due(&repo).unwrap_or(false)
+                || repo.is_push_due().unwrap_or(false));
         // Closed first: what this process wrote is then for the other one to look after.
         drop(repo);
         if is_due {
             // Who takes a snapshot is not told when this fails: the next one tries again.
-            let _ = maintain(&dir);
+            let _ = maintain(&dir, fold.get());
         }
     }
 }
 
 /// Starts the maintenance of the store in `dir`, and does not wait for it. It outlives this process
-/// and whoever stops that.
-fn maintain(dir: &Path) -> io::Result<()> {
+/// and whoever stops that. Makes bundles one on the remote `fold`, too.
+fn maintain(dir: &Path, fold: Option<&String>) -> io::Result<()> {
     let mut maintenance = Command::new(itself::file().map_err(io::Error::other)?);
     maintenance
         .args(["gc", "--auto", "--no-maintenance", "--store"])
         .arg(dir.canonicalize()?)
+        .args(fold.map(|remote| format!("--fold={remote}")))
         .current_dir("/");
     maintenance.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     maintenance.process_group(0).spawn().map(drop)

@@ -15,7 +15,7 @@ use turntree::transfer::remote::{
 use turntree::{Error, Result};
 use turntree_exchange::formats::tool_use;
 
-use crate::sim::SimDisk;
+use crate::sim::{Random, SimDisk};
 use crate::{commit_note, stamp};
 
 /// The remote of the tests.
@@ -78,6 +78,13 @@ impl<B: Bucket> Machine<B> {
         let second = i64::try_from(self.drawn.fetch_add(1, Ordering::Relaxed)).unwrap_or_default();
         let key = format!("{}-{second}", self.number);
         commit_note(&self.repo, branch, (&key, text), &stamp(second))
+    }
+
+    /// A new turn on a branch, with more than a push makes one with what it brings: 10 KB that do not compress.
+    pub fn large_turn(&self, branch: &BranchName) -> ObjectId {
+        let mut random = Random(self.number << 32 | self.drawn.load(Ordering::Relaxed));
+        let text: String = (0..1_250).map(|_| format!("{:016x}", random.draw())).collect();
+        self.turn(branch, &text)
     }
 
     /// Does something with the remote.
@@ -170,6 +177,14 @@ impl<B: Bucket> Machine<B> {
     /// Those of a collection.
     pub fn collect(&self, options: CollectOptions) -> Result<Collected> {
         self.with(|remote| remote.collect(options))
+    }
+
+    /// Makes bundles of a session one, if it is worth it.
+    ///
+    /// # Errors
+    /// Those of a push.
+    pub fn fold(&self, session: &str) -> Result<bool> {
+        self.with(|remote| remote.fold(session))
     }
 
     /// Fetches a session.

@@ -144,7 +144,12 @@ pub(super) fn push(
         false => APART,
     };
     match pushed.hint(ErrorKind::Conflict, hint)? {
-        Outcome::Pushed(pushed) => Ok(Some(pushed)),
+        Outcome::Pushed(pushed) => {
+            if pushed.bytes > 0 && connection.with(repo, |remote| remote.is_fold_due(session))? {
+                run.fold_later(&connection.name);
+            }
+            Ok(Some(pushed))
+        }
         Outcome::Refused(found) => {
             refuse(&mut run.out, &found, true)?;
             Ok(None)

@@ -233,7 +233,9 @@ impl ExportRequest {
             Ok(match wanted(repo, revision)? {
                 BundleRequest::Session(session) => session,
                 BundleRequest::Branch(branch) => branch.to_string(),
-                BundleRequest::Commit(id) => copy.commit(&id).to_string(),
+                BundleRequest::BranchAt(_, id) | BundleRequest::Commit(id) => {
+                    copy.commit(&id).to_string()
+                }
             })
         };
         let revisions = self.revisions.iter().map(name).collect::<Result<_>>()?;

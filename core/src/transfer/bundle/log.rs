@@ -87,7 +87,9 @@ impl BundleScope<'_> {
         let is_own = match BranchName::from_full(name) {
             Some(branch) => self.wanted.iter().any(|wanted| match wanted {
                 BundleRequest::Session(session) => session == branch.session(),
-                BundleRequest::Branch(wanted) => *wanted == branch,
+                BundleRequest::Branch(wanted) | BundleRequest::BranchAt(wanted, _) => {
+                    *wanted == branch
+                }
                 BundleRequest::Commit(_) => false,
             }),
             None if is_of_sessions(name) && check_full_name(name).is_ok() => {

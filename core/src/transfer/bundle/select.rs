@@ -167,6 +167,9 @@ fn heads(repo: &Repository, wanted: &[BundleRequest]) -> Result<BTreeMap<String,
                     tip.ok_or_else(|| Error::not_found(format!("there is no branch {name}")))?;
                 heads.insert(name.full(), tip);
             }
+            BundleRequest::BranchAt(name, id) => {
+                heads.insert(name.full(), *id);
+            }
             BundleRequest::Commit(id) => {
                 let commit = repo.commit(id)?;
                 let branch = format!("turn-{}", commit.turn);

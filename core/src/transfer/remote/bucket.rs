@@ -64,6 +64,15 @@ pub trait Bucket: Debug + Send + Sync {
     /// `Io` when some may still be there.
     fn delete(&self, keys: &[Key]) -> Result<()>;
 
+    /// True if an immutable object is sealed with keys that are not the newest ones, so that who was removed
+    /// since reads it. It costs a request in an encrypted remote.
+    ///
+    /// # Errors
+    /// Those of reading it.
+    fn is_sealed_before(&self, _key: &Key) -> Result<bool> {
+        Ok(false)
+    }
+
     /// How the keys of objects name sessions.
     fn names(&self) -> Names {
         Names::Plain

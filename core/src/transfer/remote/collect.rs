@@ -93,7 +93,7 @@ impl Remote<'_> {
             }
         }
         let known: BTreeMap<Key, KnownHead> = known.into_iter().collect();
-        let lying = self.lying(&mut collected)?;
+        let lying = self.lying("", &mut collected)?;
         collected.sessions = lying.len() as u64;
         let mut garbage: Vec<Key> = Vec::new();
         for (part, lying) in &lying {
@@ -106,15 +106,29 @@ impl Remote<'_> {
             }
         }
         if !options.is_dry {
-            garbage.chunks(DELETED_AT_ONCE).try_for_each(|keys| self.bucket.delete(keys))?;
+            self.delete_all(&garbage)?;
         }
         Ok(collected)
     }
 
-    /// Everything that lies there, by the part of the key that stands for the session.
-    fn lying(&self, collected: &mut Collected) -> Result<BTreeMap<String, Lying>> {
+    /// Deletes the bundles of a session that a head has passed, but for those that are named.
+    pub(super) fn collect_passed(&self, head: &Head, spared: &BTreeSet<&str>) -> Result<()> {
+        let part = self.bucket.names().part_of(&head.session);
+        let lying = self.lying(&format!("bundles/{part}/"), &mut Collected::default())?;
+        let lying = lying.get(&part).map(|lying| &*lying.bundles).unwrap_or_default();
+        let passed = sorted(Some(head), lying).garbage.into_iter();
+        let dead = passed.filter(|bundle| !spared.contains(&*bundle.name));
+        self.delete_all(&dead.map(|bundle| bundle.object.key.clone()).collect::<Vec<_>>())
+    }
+
+    fn delete_all(&self, keys: &[Key]) -> Result<()> {
+        keys.chunks(DELETED_AT_ONCE).try_for_each(|keys| self.bucket.delete(keys))
+    }
+
+    /// Everything below a prefix, by the part of the key that stands for the session.
+    fn lying(&self, prefix: &str, collected: &mut Collected) -> Result<BTreeMap<String, Lying>> {
         let (root, mut all) = (Root::key()?, BTreeMap::<String, Lying>::new());
-        self.each_object("", &mut |object| {
+        self.each_object(prefix, &mut |object| {
             let parts: Vec<&str> = object.key.as_str().split('/').collect();
             match *parts {
                 ["heads", part] => {
@@ -206,25 +220,6 @@ impl Remote<'_> {
                 self.record(passed, &format!("write the head again on {},", self.name))
             }
             _ => Ok(()),
-        }
-    }
-
-    /// Makes the bundles of a session one, if everything in them is here and nobody is faster.
-    fn fold_all(&self, known: &KnownHead) -> Result<bool> {
-        let base = &known.head;
-        let kept = self.without_distant(base, 0);
-        if base.bundles.len().saturating_sub(kept) < 2 {
-            return Ok(false);
-        }
-        let Some(draft) = self.fold(base, &[], kept) else { return Ok(false) };
-        let (next, _) = self.upload(base, Some(known), draft, &[])?;
-        match self.swap(&Head::key(self.bucket.names(), &next.session)?, Some(known), &next)? {
-            Swap::Done(version) => {
-                let folded = KnownHead { head: next, version };
-                self.record(&folded, &format!("collect on {}", self.name))?;
-                Ok(true)
-            }
-            Swap::Moved(_) => Ok(false),
         }
     }
 }

@@ -20,6 +20,7 @@ mod bucket;
 mod check;
 mod collect;
 mod fetch;
+mod fold;
 mod folder;
 mod follow;
 mod head;

@@ -32,9 +32,6 @@ const MAX_RACES: u32 = 16;
 /// Times that the same head is written again because nobody answered.
 const MAX_WRITES: u32 = 4;
 
-/// Bundles of a session, before the newest ones are made one.
-const MAX_BUNDLES: usize = 7;
-
 /// A bundle of so many turns is made with the effort of an archive, since it stays.
 const LARGE_TURNS: u64 = 64;
 
@@ -234,11 +231,9 @@ impl Remote<'_> {
         own.into_iter().map(line).collect()
     }
 
-    /// What is to be written: what is new, with the newest bundles when there are too many of them.
+    /// What is to be written: what is new, with the bundles that are made one with it.
     fn draft(&self, base: &Head, branches: &[PushedBranch]) -> Result<Draft> {
-        if let Some(kept) = folded(&base.bundles)
-            && let Some(draft) = self.fold(base, branches, self.without_distant(base, kept))
-        {
+        if let Some(draft) = self.folded_by_push(base, branches) {
             return Ok(draft);
         }
         let moved = || branches.iter().filter(|branch| branch.line.is_pushed());
@@ -254,45 +249,6 @@ impl Remote<'_> {
         without.retain(is_here);
         let plan = plan_bundle(self.repo, &wanted, &without)?;
         Ok(Draft { plan, kept: base.bundles.len() })
-    }
-
-    /// What of `kept` bundles on can be made one without reading what is not here.
-    pub(super) fn without_distant(&self, base: &Head, kept: usize) -> usize {
-        let distant = self.repo.distant_bundles(self.name);
-        let is_distant = |name: &str| {
-            distant.iter().any(|(session, bundle)| *session == base.session && bundle == name)
-        };
-        let last = base.bundles.iter().rposition(|bundle| is_distant(&bundle.name));
-        last.map_or(kept, |last| kept.max(last + 1))
-    }
-
-    /// The bundle that takes the place of all but the first `kept` ones; nothing when this store has not
-    /// all that these have.
-    pub(super) fn fold(
-        &self,
-        base: &Head,
-        branches: &[PushedBranch],
-        kept: usize,
-    ) -> Option<Draft> {
-        let mut wanted: Vec<BranchName> = Vec::new();
-        for (branch, id) in base.branches() {
-            let own = branches.iter().find(|own| own.branch == branch);
-            let is_here = own.is_some_and(|own| own.line != Line::Behind)
-                || self.repo.tip(&branch) == Some(id);
-            wanted.push(is_here.then_some(branch)?);
-        }
-        let new = branches.iter().filter(|own| own.line == Line::New);
-        wanted.extend(new.map(|own| own.branch.clone()));
-        let wanted: Vec<_> = wanted.into_iter().map(BundleRequest::Branch).collect();
-        let front = base.bundles.get(..kept)?;
-        let mut without: Vec<ObjectId> =
-            front.iter().flat_map(|bundle| bundle.tips.iter().map(|tip| tip.0)).collect();
-        without.sort_unstable();
-        without.dedup();
-        let plan = plan_bundle(self.repo, &wanted, &without).ok()?;
-        // The remote may have turns whole that retention has dropped here.
-        let is_whole = plan.manifest.sessions.iter().all(|session| session.elided == 0);
-        (is_whole && plan.manifest.grafts.is_empty()).then_some(Draft { plan, kept })
     }
 
     /// Writes and uploads a bundle; returns the head that lists it, which is not written yet.
@@ -380,7 +336,7 @@ impl Remote<'_> {
 
     /// Deletes the bundle of a push that lost, unless somebody has gone on from it: the head that it was
     /// for is gone, so nothing can list it any more. A collection does it where this key may not.
-    fn clear_away(&self, next: &Head, found: &KnownHead) -> Result<()> {
+    pub(super) fn clear_away(&self, next: &Head, found: &KnownHead) -> Result<()> {
         let Some(own) = next.bundles.last() else { return Ok(()) };
         if found.head.bundles.iter().all(|bundle| bundle.name != own.name) {
             let _ = self.bucket.delete(&[next.bundle_key(self.bucket.names(), &own.name)?]);
@@ -391,8 +347,8 @@ impl Remote<'_> {
 
 /// What is to be written, and how many bundles stay in front of it.
 pub(super) struct Draft {
-    plan: BundlePlan,
-    kept: usize,
+    pub(super) plan: BundlePlan,
+    pub(super) kept: usize,
 }
 
 /// What came of writing a head.
@@ -401,25 +357,6 @@ pub(super) enum Swap {
     Done(Version),
     /// Another one is there.
     Moved(Box<KnownHead>),
-}
-
-/// How many bundles stay when the newest ones are made one: all that are at least twice as large as what
-/// lies behind them, so that each byte is written again some log n times. Nothing while there are few.
-fn folded(bundles: &[PushedBundle]) -> Option<usize> {
-    if bundles.len() < MAX_BUNDLES {
-        return None;
-    }
-    let mut kept = bundles.len() - MAX_BUNDLES / 2;
-    let mut behind: u64 =
-        bundles.get(kept..)?.iter().fold(0, |sum, bundle| bundle.bytes.saturating_add(sum));
-    while let Some(last) = kept.checked_sub(1).and_then(|at| bundles.get(at)) {
-        if last.bytes >= behind.saturating_mul(2) {
-            break;
-        }
-        behind = behind.saturating_add(last.bytes);
-        kept -= 1;
-    }
-    Some(kept)
 }
 
 fn refuse_apart(remote: &str, branches: &[PushedBranch]) -> Result<()> {
@@ -454,31 +391,5 @@ fn measured(file: &Arc<dyn IoFile>) -> Result<(u64, Hex<32>)> {
         if read < piece.len() {
             return Ok((at, Hex(hash.finish())));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bundles_are_made_one_so_that_few_are_left_and_each_byte_is_written_some_times_only() {
-        let bundle = |bytes| PushedBundle {
-            name: String::new(),
-            bytes,
-            hash: Hex([0; 32]),
-            tips: Vec::new(),
-            index: None,
-        };
-        let (mut bundles, mut written) = (Vec::<PushedBundle>::new(), 0);
-        for _ in 0..10_000 {
-            let kept = folded(&bundles).unwrap_or(bundles.len());
-            let merged = 10 + bundles.drain(kept..).map(|bundle| bundle.bytes).sum::<u64>();
-            written += merged;
-            bundles.push(bundle(merged));
-            assert!(bundles.len() <= MAX_BUNDLES);
-        }
-        assert_eq!(bundles.iter().map(|bundle| bundle.bytes).sum::<u64>(), 100_000);
-        assert!(written < 100_000 * 16, "{written}");
     }
 }

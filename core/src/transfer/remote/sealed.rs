@@ -235,6 +235,17 @@ impl Bucket for SealedBucket {
         self.bucket.delete(keys)
     }
 
+    fn is_sealed_before(&self, key: &Key) -> Result<bool> {
+        let header = match self.known_header(key) {
+            Some(header) => header,
+            None => match self.bucket.get(key, Some(0..HEADER_BYTES), None)? {
+                Got::Bytes { bytes, .. } => self.learn(key, &bytes)?,
+                Got::Missing | Got::Same => return Ok(false),
+            },
+        };
+        Ok(header.epoch < self.keys.epoch())
+    }
+
     fn names(&self) -> Names {
         self.keys.names()
     }

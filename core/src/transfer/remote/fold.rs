@@ -1,0 +1,302 @@
+//! Bundles of a session are made one, so that a head lists few and a clone reads little more than an archive.
+//!
+//! ```text
+//! by a push                    the newest ones, of 8 KiB in all: whoever pushes waits for it
+//! by who is waited for by none all, when those behind the first one have a tenth of its bytes;
+//!                              else the newest ones, when there are more than seven
+//! by a push, of 24 bundles     the same: nobody else has done it
+//! ```
+//!
+//! So a byte that was pushed is written again some 20 times at most, however long a session gets, and a
+//! clone reads a tenth more than what one bundle would have. It is done only by a store that has every turn
+//! of these bundles whole. What they were is listed by nothing then, and goes.
+
+use super::Remote;
+use super::head::{Head, PushedBundle};
+use super::known::KnownHead;
+use super::push::{Draft, PushedBranch, Swap};
+use crate::error::Result;
+use crate::object::ObjectId;
+use crate::transfer::bundle::{BundleRequest, plan_bundle};
+
+/// Bytes of the bundles that a push makes one with what it brings.
+const PUSHED_BYTES: u64 = 8 << 10;
+
+/// Bundles of a session that are left where everything is folded that is worth it.
+const MAX_BUNDLES: usize = 7;
+
+/// Bundles of a session from which on a push folds all that is worth it.
+const MAX_UNFOLDED: usize = 24;
+
+/// The first bundle has so many times the bytes of those behind it, or all are made one.
+const FIRST_TO_OTHERS: u64 = 10;
+
+impl Remote<'_> {
+    /// True if bundles of a session are worth to be made one, as far as is known here.
+    ///
+    /// # Errors
+    /// `Corrupt` when what is known of the remote cannot be read.
+    pub fn is_fold_due(&self, session: &str) -> Result<bool> {
+        let known = KnownHead::load(self.repo, self.name, session)?;
+        Ok(known.is_some_and(|known| !self.worth(&known.head).is_empty()))
+    }
+
+    /// Makes bundles of a session one, if that is worth it, everything in them is here and nobody is faster.
+    /// Then deletes what no head can list any more, if the key may: but for what was replaced just now and
+    /// has an index, which somebody may be reading. Costs two requests with a bundle, and two more.
+    ///
+    /// # Errors
+    /// Those of [`Remote::push`].
+    pub fn fold(&self, session: &str) -> Result<bool> {
+        let Some(known) = KnownHead::load(self.repo, self.name, session)? else {
+            return Ok(false);
+        };
+        for kept in self.worth(&known.head) {
+            if let Some(draft) = self.folded(&known.head, &[], kept) {
+                let Some(folded) = self.replace(&known, draft)? else { return Ok(false) };
+                let replaced = known.head.bundles.iter();
+                let spared = replaced.filter(|bundle| bundle.index.is_some());
+                let spared = spared.map(|bundle| &*bundle.name).collect();
+                // A collection does it where this key may not.
+                let _ = self.collect_passed(&folded.head, &spared);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes all bundles of a session one, in the same way. One that was sealed before somebody was removed
+    /// is sealed again.
+    pub(super) fn fold_all(&self, known: &KnownHead) -> Result<bool> {
+        let kept = self.without_distant(&known.head, 0);
+        let is_due = match known.head.bundles.get(kept..).unwrap_or_default() {
+            [] => false,
+            [one] => {
+                let key = known.head.bundle_key(self.bucket.names(), &one.name)?;
+                self.bucket.is_sealed_before(&key)?
+            }
+            _ => true,
+        };
+        if !is_due {
+            return Ok(false);
+        }
+        let Some(draft) = self.folded(&known.head, &[], kept) else { return Ok(false) };
+        Ok(self.replace(known, draft)?.is_some())
+    }
+
+    /// What a push makes one with what it brings, if everything is here.
+    pub(super) fn folded_by_push(&self, base: &Head, branches: &[PushedBranch]) -> Option<Draft> {
+        let all = base.bundles.len();
+        let mut kept = if all < MAX_UNFOLDED { Vec::new() } else { self.worth(base) };
+        kept.push(self.without_distant(base, small(&base.bundles)));
+        kept.retain(|kept| *kept < all);
+        kept.into_iter().find_map(|kept| self.folded(base, branches, kept))
+    }
+
+    /// How many bundles stay in front when those behind them are made one: what is worth it, the best first.
+    fn worth(&self, base: &Head) -> Vec<usize> {
+        let from = self.foldable(base);
+        let foldable = base.bundles.get(from..).unwrap_or_default();
+        worth(foldable).into_iter().map(|kept| from + kept).collect()
+    }
+
+    /// From which bundle on turns are here: not in those that were not fetched, nor in front of one that
+    /// leads to what has expired here.
+    fn foldable(&self, base: &Head) -> usize {
+        let is_expired = |id: &ObjectId| {
+            let tree = self.repo.commit(id).map(|commit| commit.tree);
+            tree.is_ok_and(|tree| self.repo.store().tombstone(&tree).is_some())
+        };
+        let expired = base.bundles.iter().rposition(|bundle| {
+            let mut tips = bundle.tips.iter();
+            tips.any(|tip| is_expired(&tip.0))
+        });
+        self.without_distant(base, expired.map_or(0, |last| last + 1))
+    }
+
+    /// What of `kept` bundles on can be made one without reading what is not here.
+    fn without_distant(&self, base: &Head, kept: usize) -> usize {
+        let distant = self.repo.distant_bundles(self.name);
+        let is_distant = |name: &str| {
+            distant.iter().any(|(session, bundle)| *session == base.session && bundle == name)
+        };
+        let last = base.bundles.iter().rposition(|bundle| is_distant(&bundle.name));
+        last.map_or(kept, |last| kept.max(last + 1))
+    }
+
+    /// The bundle that takes the place of all but the first `kept` ones; nothing when this store has not
+    /// all that these have.
+    fn folded(&self, base: &Head, branches: &[PushedBranch], kept: usize) -> Option<Draft> {
+        // Where it is not pushed, a branch is as the remote has it, whoever brought it there.
+        let there = base.branches().map(|(branch, id)| BundleRequest::BranchAt(branch, id));
+        let pushed = branches.iter().filter(|own| own.line.is_pushed());
+        let pushed = pushed.map(|own| BundleRequest::Branch(own.branch.clone()));
+        let wanted: Vec<_> = there.chain(pushed).collect();
+        let front = base.bundles.get(..kept)?;
+        let mut without: Vec<ObjectId> =
+            front.iter().flat_map(|bundle| bundle.tips.iter().map(|tip| tip.0)).collect();
+        without.sort_unstable();
+        without.dedup();
+        let plan = plan_bundle(self.repo, &wanted, &without).ok()?;
+        // The remote may have turns whole that retention has dropped here.
+        let is_whole = plan.manifest.sessions.iter().all(|session| session.elided == 0);
+        (is_whole && plan.manifest.grafts.is_empty()).then_some(Draft { plan, kept })
+    }
+
+    /// Writes the head that lists a bundle in the place of others, unless somebody is faster.
+    fn replace(&self, known: &KnownHead, draft: Draft) -> Result<Option<KnownHead>> {
+        let (next, _) = self.upload(&known.head, Some(known), draft, &[])?;
+        match self.swap(&Head::key(self.bucket.names(), &next.session)?, Some(known), &next)? {
+            Swap::Done(version) => {
+                let folded = KnownHead { head: next, version };
+                self.record(&folded, &format!("make bundles one on {}", self.name))?;
+                Ok(Some(folded))
+            }
+            Swap::Moved(found) => {
+                self.clear_away(&next, &found)?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// How many bundles stay in front of the newest ones that are small.
+fn small(bundles: &[PushedBundle]) -> usize {
+    let mut left = PUSHED_BYTES;
+    let newest = bundles.iter().rev();
+    let small = newest.take_while(|bundle| match left.checked_sub(bundle.bytes) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    });
+    bundles.len() - small.count()
+}
+
+/// How many bundles stay in front when those behind them are made one: what is worth it, the best first.
+fn worth(bundles: &[PushedBundle]) -> Vec<usize> {
+    let Some((first, others)) = bundles.split_first() else { return Vec::new() };
+    let mut worth = Vec::new();
+    if bytes(others).saturating_mul(FIRST_TO_OTHERS) > first.bytes {
+        worth.push(0);
+    }
+    if bundles.len() > MAX_BUNDLES {
+        worth.push(newest(bundles));
+    }
+    worth
+}
+
+/// How many stay when the newest of many bundles are made one: the first ones, if each has at least twice
+/// the bytes of what lies behind it, so that each byte is written again some log n times.
+fn newest(bundles: &[PushedBundle]) -> usize {
+    let mut kept = (bundles.len() - MAX_BUNDLES / 2).min(MAX_BUNDLES - 2);
+    let mut behind = bytes(bundles.get(kept..).unwrap_or_default());
+    while let Some(last) = kept.checked_sub(1).and_then(|at| bundles.get(at)) {
+        if last.bytes >= behind.saturating_mul(2) {
+            break;
+        }
+        behind = behind.saturating_add(last.bytes);
+        kept -= 1;
+    }
+    kept
+}
+
+fn bytes(bundles: &[PushedBundle]) -> u64 {
+    bundles.iter().fold(0, |sum, bundle| bundle.bytes.saturating_add(sum))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::hex::Hex;
+    use super::*;
+
+    fn bundle(bytes: u64) -> PushedBundle {
+        PushedBundle {
+            name: String::new(),
+            bytes,
+            hash: Hex([0; 32]),
+            tips: Vec::new(),
+            index: None,
+        }
+    }
+
+    /// Bundles of a session on a remote, as far as their sizes go, and what was sent.
+    #[derive(Default)]
+    struct Sizes {
+        bundles: Vec<PushedBundle>,
+        pushed: u64,
+        /// By pushes, beside what they brought.
+        again: u64,
+        /// By who is waited for by none.
+        folded: u64,
+    }
+
+    impl Sizes {
+        fn make_one(&mut self, kept: usize, more: u64) -> u64 {
+            let again = bytes(&self.bundles[kept..]);
+            self.bundles.truncate(kept);
+            self.bundles.push(bundle(again + more));
+            again
+        }
+
+        fn push(&mut self, turn: u64) {
+            let all = self.bundles.len();
+            let due = worth(&self.bundles).first().copied().filter(|_| all >= MAX_UNFOLDED);
+            let again = self.make_one(due.unwrap_or(small(&self.bundles)), turn);
+            assert!(again <= PUSHED_BYTES || due.is_some(), "a push waits for {again} bytes");
+            (self.pushed, self.again) = (self.pushed + turn, self.again + again);
+            assert!(self.bundles.len() <= MAX_UNFOLDED);
+        }
+
+        fn fold(&mut self) {
+            if let Some(&kept) = worth(&self.bundles).first() {
+                self.folded += self.make_one(kept, 0);
+            }
+            let (first, others) = self.bundles.split_first().unwrap();
+            assert!(bytes(others) * FIRST_TO_OTHERS <= first.bytes, "a clone reads a tenth more");
+            assert!(self.bundles.len() <= MAX_BUNDLES);
+        }
+    }
+
+    /// Bytes that pushes bring: about the same each time, or anything between a sentence and 4 MiB.
+    fn turns() -> impl Strategy<Value = Vec<u64>> {
+        let alike = (6..18_u32).prop_map(|power| (power, power + 1));
+        let bounds = prop_oneof![3 => alike, 1 => Just((6, 22))];
+        bounds.prop_flat_map(|(least, most)| {
+            let turn = (least..most, 0..1_u64 << 22);
+            prop::collection::vec(turn, 10_000).prop_map(|turns| {
+                turns.iter().map(|(at, more)| (1 << at) + more % (1 << at)).collect()
+            })
+        })
+    }
+
+    turntree_properties::properties! {
+        cases = 12;
+
+        #[test]
+        fn ten_thousand_pushes_leave_few_bundles_and_each_byte_is_written_some_times_only(
+            turns in turns(),
+            // Every push, some, or none is followed by somebody who is waited for by none.
+            fold_after in prop_oneof![Just(1), 2..40_usize, Just(usize::MAX)],
+        ) {
+            let mut sizes = Sizes::default();
+            let pushes = turns.len() as u64;
+            for (number, turn) in turns.into_iter().enumerate() {
+                sizes.push(turn);
+                if number % fold_after == fold_after - 1 {
+                    sizes.fold();
+                }
+            }
+            let Sizes { bundles, pushed, again, folded } = sizes;
+            prop_assert_eq!(bytes(&bundles), pushed);
+            let by_small = pushes * PUSHED_BYTES;
+            prop_assert!(again.saturating_sub(by_small) + folded <= 20 * pushed, "{again} {folded} of {pushed}");
+            if fold_after == 1 {
+                prop_assert!(again <= by_small, "a push never waits for more");
+            }
+        }
+    }
+}

@@ -89,6 +89,41 @@ fn whatever_is_at_the_other_end_is_told_and_changes_nothing() {
     assert!(!team.path("other/.turntree").exists());
 }
 
+#[test]
+fn an_encrypted_remote_on_another_machine_shows_it_nothing() {
+    const TEXT: &str = "words that the other machine does not see";
+    let team = near(PASS);
+    team.turn("here", TEXT);
+    team.ok("here", &["remote", "add", "origin", "box:sealed", "--encrypt"]);
+    team.ok("here", &["push"]);
+    team.ok("here", &["clone", "box:sealed", "../other"]);
+    team.turn("other", TEXT);
+    team.ok("other", &["push"]);
+    team.ok("here", &["sync"]);
+    assert_eq!(team.tip("other", "HEAD"), team.tip("here", "HEAD"));
+    assert_eq!(team.json("here", &["remote", "gc", "--aggressive"])[0]["dry_run"], false);
+    let checked = team.json("here", &["remote", "check"]);
+    assert_eq!(checked[0]["missing"].as_array().map(Vec::len), Some(0));
+    let mut folders = vec![team.path("there/sealed")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            assert!(!entry.to_string_lossy().contains("default"), "{entry:?} names the session");
+            if entry.is_dir() {
+                folders.push(entry);
+                continue;
+            }
+            let bytes = fs::read(&entry).unwrap();
+            let is_seen = bytes.windows(TEXT.len()).any(|part| part == TEXT.as_bytes());
+            assert!(!is_seen, "{entry:?}");
+        }
+    }
+    // Who reaches the machine, and is no member.
+    let mut stranger = team.command("here", &["clone", "box:sealed", "../stranger"]);
+    let refused = stranger.env("HOME", team.path("nobody")).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(!team.path("stranger/.turntree").exists());
+}
+
 /// Starts the server of ssh on loopback, for one connection after the other through its standard streams.
 fn real_ssh(team: &Team) -> Option<String> {
     let sshd = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"]

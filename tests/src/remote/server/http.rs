@@ -115,8 +115,10 @@ fn unchunked(from: &mut dyn BufRead) -> io::Result<Vec<u8>> {
             while !line(from)?.is_empty() {}
             return Ok(bytes);
         }
-        from.take(size).read_to_end(&mut bytes)?;
-        line(from)?;
+        let read = from.take(size).read_to_end(&mut bytes)?;
+        if read as u64 != size || !line(from)?.is_empty() {
+            return Err(io::Error::other("a chunk is not as long as it says"));
+        }
     }
 }
 
@@ -143,4 +145,31 @@ fn decoded(text: &str) -> String {
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_of_http_and_of_signatures_are_their_bytes_and_nothing_else_is_taken() {
+        let plain = unchunked(&mut &b"5\r\nhello\r\n2;x=y\r\n!!\r\n0\r\n\r\n"[..]).unwrap();
+        assert_eq!(plain, b"hello!!");
+        let signed = b"5;chunk-signature=00\r\nhe\r\no\r\n0;chunk-signature=00\r\nx-amz-checksum-crc32:AA==\r\n\r\n";
+        assert_eq!(unchunked(&mut &signed[..]).unwrap(), b"he\r\no");
+        for bad in [
+            &b""[..],
+            b"\r\n",
+            b"x\r\nhello\r\n0\r\n\r\n",
+            b"-5\r\nhello\r\n0\r\n\r\n",
+            b"5\r\nhel",
+            b"5\r\nhello, and more\r\n0\r\n\r\n",
+            b"4\r\nhello\r\n0\r\n\r\n",
+            b"ffffffffffffffff\r\nhello\r\n0\r\n\r\n",
+            b"10000000000000000\r\nhello\r\n0\r\n\r\n",
+            b"5\r\nhello\r\n",
+        ] {
+            assert!(unchunked(&mut &bad[..]).is_err(), "{bad:?}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::time::SystemTime;
 
 use turntree::object::Checksum;
 
@@ -75,7 +76,7 @@ impl Storage {
         };
         let mut answer = Answered::new(status)
             .with("ETag", tag)
-            .with("Last-Modified", "Wed, 25 Nov 2026 12:00:00 GMT")
+            .with("Last-Modified", http_date(now()))
             .with("Accept-Ranges", "bytes");
         if status == 206 {
             let last = range.end - 1;
@@ -252,6 +253,52 @@ impl Storage {
     }
 }
 
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// A time as HTTP has it. Clients compare it with their own clock: icechunk takes no storage whose clock is
+/// another one.
+fn http_date(seconds: u64) -> String {
+    const MONTHS: [(&str, u64); 12] = [
+        ("Jan", 31),
+        ("Feb", 28),
+        ("Mar", 31),
+        ("Apr", 30),
+        ("May", 31),
+        ("Jun", 30),
+        ("Jul", 31),
+        ("Aug", 31),
+        ("Sep", 30),
+        ("Oct", 31),
+        ("Nov", 30),
+        ("Dec", 31),
+    ];
+    let (mut days, rest) = (seconds / 86_400, seconds % 86_400);
+    let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][(days % 7) as usize];
+    let leap = |year: u64| {
+        let is_leap = year.is_multiple_of(4) && !year.is_multiple_of(100);
+        u64::from(is_leap || year.is_multiple_of(400))
+    };
+    let mut year = 1970;
+    while days >= 365 + leap(year) {
+        days -= 365 + leap(year);
+        year += 1;
+    }
+    let mut name = "";
+    for (month, length) in MONTHS {
+        let length = length + if month == "Feb" { leap(year) } else { 0 };
+        name = month;
+        if days < length {
+            break;
+        }
+        days -= length;
+    }
+    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
+    format!("{weekday}, {:02} {name} {year} {hour:02}:{minute:02}:{second:02} GMT", days + 1)
+}
+
 /// What a range asks for of so many bytes.
 fn ends(range: &str, length: usize) -> Option<std::ops::Range<usize>> {
     let (first, last) = range.split_once('-')?;
@@ -275,4 +322,21 @@ fn e_tag(bytes: &[u8]) -> String {
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_that_of_the_calendar() {
+        for (seconds, date) in [
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"),
+            (1_798_761_599, "Thu, 31 Dec 2026 23:59:59 GMT"),
+        ] {
+            assert_eq!(http_date(seconds), date);
+        }
+    }
 }

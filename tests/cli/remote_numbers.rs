@@ -6,10 +6,14 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 
-use turntree_tests::claude_code;
+use turntree::repo::{BranchName, Repository};
+use turntree::store::{OpenOptions, RealIo};
 use turntree_tests::remote::{BUCKET, KEY_ID, ObjectServer, Requests, Team};
+use turntree_tests::sim::Random;
+use turntree_tests::{claude_code, commit_note, stamp};
 
 fn program() -> String {
     std::env::var("TURNTREE_MEASURED")
@@ -55,8 +59,10 @@ fn the_table_of_numbers() {
     machines_and_sessions(16, 8);
     other_tools();
     if is_large() {
-        turn_by_turn(10_000);
+        large_and_lazy(1_000);
+        large_and_lazy(10_000);
         sessions_in_a_bucket(10_000);
+        turn_by_turn(10_000);
     }
 }
 
@@ -130,13 +136,33 @@ fn turn_by_turn(turns: u64) {
     turn_by_turn_on(&server, &team(&server), turns);
 }
 
-/// Pushes each turn by itself. A turn is a message of some words and a note.
+/// A transcript with a kilobyte in most turns that does not compress, pushed at once.
+fn large_and_lazy(turns: usize) {
+    let server = ObjectServer::start();
+    let team = team(&server);
+    team.machine("here");
+    let mut random = Random(1);
+    let mut noise = || (0..128).map(|_| format!("{:016x}", random.draw())).collect::<String>();
+    let plain = claude_code(turns);
+    let parts = plain.split("\"content\":\"written\"").map(str::to_owned);
+    let text = parts.reduce(|text, part| format!("{text}\"content\":\"{}\"{part}", noise()));
+    fs::write(team.path("here/session.jsonl"), text.unwrap()).unwrap();
+    team.ok("here", &["import", "session.jsonl", "--session", "work"]);
+    team.ok("here", &["remote", "add", "origin", &server.url("team")]);
+    team.ok("here", &["push", "work"]);
+    team.ok("here", &["bundle", "create", "work", "-o", "all.bundle"]);
+    let archive = fs::metadata(team.path("here/all.bundle")).unwrap().len();
+    cloned(&server, &team, &format!("clone of {turns} turns with a kilobyte each"), archive);
+}
+
+/// Pushes each turn by itself, with what follows that nobody waits for. A turn is a message of some words.
 fn turn_by_turn_on(server: &ObjectServer, team: &Team, turns: u64) {
     team.machine("here");
     team.turn("here", "the first");
     team.ok("here", &["remote", "add", "origin", &server.url("team")]);
     let (first, _) = measured(server, || drop(team.ok("here", &["push"])));
     let (mut requests, mut most, mut sizes, mut seconds) = (0, 0, Vec::new(), 0.0);
+    let (mut later, mut folds) = (Requests::default(), 0);
     for turn in 2..=turns {
         let said = format!("turn {turn}: what was found in file {} of the parser", turn * 7 % 113);
         team.turn("here", &said);
@@ -145,6 +171,11 @@ fn turn_by_turn_on(server: &ObjectServer, team: &Team, turns: u64) {
         most = most.max(cost.total());
         sizes.push(cost.bytes_written);
         seconds += used;
+        // What a push starts, where maintenance is on.
+        let (cost, _) =
+            measured(server, || drop(team.ok("here", &["gc", "--auto", "--fold", "origin"])));
+        folds += u64::from(cost.total() > 0);
+        later = later + cost;
     }
     sizes.sort_unstable();
     let pushes = sizes.len() as u64;
@@ -158,6 +189,12 @@ fn turn_by_turn_on(server: &ObjectServer, team: &Team, turns: u64) {
         seconds * 1000.0 / pushes as f64
     );
     row(&format!("push of a turn, {turns} in a row"), &figures);
+    let figures = format!(
+        "{folds} times, {:.2} requests and {} for each push",
+        later.total() as f64 / pushes as f64,
+        kilobytes(later.bytes_written / pushes)
+    );
+    row("what follows that nobody waits for", &figures);
 }
 
 /// Machines that push sessions of their own to one bucket at once.
@@ -194,10 +231,13 @@ fn sessions_in_a_bucket(sessions: usize) {
     let server = ObjectServer::start();
     let team = team(&server);
     team.machine("here");
+    let store = team.path("here/.turntree");
+    let repo = Repository::open(Arc::new(RealIo), &store, OpenOptions::new([5; 16])).unwrap();
     for number in 0..sessions {
-        let name = format!("s{number:05}");
-        team.ok("here", &["snapshot", "-m", "one", "--set", "scratchpad/a=b", "--session", &name]);
+        let branch = BranchName::main(&format!("s{number:05}")).unwrap();
+        commit_note(&repo, &branch, ("a", "b"), &stamp(1));
     }
+    drop(repo);
     team.ok("here", &["remote", "add", "origin", &server.url("team")]);
     let (cost, used) = measured(&server, || drop(team.ok("here", &["push", "--all"])));
     row(
@@ -206,6 +246,9 @@ fn sessions_in_a_bucket(sessions: usize) {
     );
     let (cost, used) = measured(&server, || drop(team.ok("here", &["fetch"])));
     row("fetch of nothing new there", &format!("{} requests, {used:.2} s", cost.total()));
+    let (cost, used) = measured(&server, || drop(team.ok("here", &["remote", "gc"])));
+    let figures = format!("{} listings, {} in all, {used:.2} s", cost.lists, cost.total());
+    row("collection with nothing to do there", &figures);
 }
 
 /// What others take for the same change: a file of 300 KB that gets a line more.
@@ -219,6 +262,29 @@ fn other_tools() {
         fs::write(work.join("session.jsonl"), format!("{text}{{\"round\":{round}}}\n")).unwrap();
     };
     change(0);
+    let git = |words: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]).args(words);
+        runs(command.env("HOME", dir.path()).env("GIT_CONFIG_NOSYSTEM", "1").current_dir(&work))
+    };
+    if git(&["init", "-q"]) && git(&["init", "-q", "--bare", "../there.git"]) {
+        let commit_and_push = || {
+            assert!(git(&["add", "session.jsonl"]) && git(&["commit", "-q", "-m", "a turn"]));
+            assert!(git(&["push", "-q", "../there.git", "HEAD:main"]));
+        };
+        commit_and_push();
+        let there = || bytes_below(&dir.path().join("there.git/objects"));
+        change(1);
+        let before = there();
+        let (_, used) = measured(&server, commit_and_push);
+        let figures = format!(
+            "{} more there, {:.0} ms, to a folder",
+            kilobytes(there() - before),
+            used * 1e3
+        );
+        row("git, add, commit and push of a changed file", &figures);
+        fs::remove_dir_all(work.join(".git")).unwrap();
+    }
     let restic = |words: &[&str]| {
         let mut command = Command::new("restic");
         command.args(["-r", &format!("s3:{}/{BUCKET}/restic", server.endpoint())]).args(words);
@@ -227,7 +293,7 @@ fn other_tools() {
         runs(command.current_dir(&work))
     };
     if restic(&["init"]) && restic(&["backup", "."]) {
-        change(1);
+        change(2);
         let (cost, used) = measured(&server, || assert!(restic(&["backup", "."])));
         row("restic, a backup of a changed file", &told(cost, used));
     } else {
@@ -248,9 +314,19 @@ fn other_tools() {
     }
 }
 
+/// Runs it; what it says of a failure is shown.
 fn runs(command: &mut Command) -> bool {
-    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
+}
+
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let bytes = |entry: fs::DirEntry| match entry.file_type().unwrap().is_dir() {
+        true => bytes_below(&entry.path()),
+        false => entry.metadata().unwrap().len(),
+    };
+    entries.map(bytes).sum()
 }
 
 fn told(cost: Requests, used: f64) -> String {

@@ -1,22 +1,16 @@
 // The Claude Agent SDK: the contracts of its session stores in our words, and what is promised beyond them.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, afterEach, beforeEach, describe, test } from "node:test";
+import { afterEach, beforeEach, describe, test } from "node:test";
 import { foldSessionSummary } from "@anthropic-ai/claude-agent-sdk";
 import { InvalidInput, Store } from "turntree";
 import { TurntreeSessionStore } from "turntree/claude";
-
-const root = mkdtempSync(join(tmpdir(), "turntree-"));
-after(() => rmSync(root, { recursive: true, force: true }));
+import { newPlace } from "./place.mjs";
 
 let store;
 let path;
-let places = 0;
 beforeEach(async () => {
-  path = join(root, String((places += 1)));
+  path = newPlace();
   store = await TurntreeSessionStore.open(path);
 });
 afterEach(() => store.close());

@@ -1,24 +1,20 @@
 // Hostile use: an error of its kind, never a crash, a hang, or another answer than was asked for.
 
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, beforeEach, test } from "node:test";
+import { beforeEach, test } from "node:test";
 import { AIMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
 import { MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { Conflict, InvalidInput, NotFound, Store, TurntreeError } from "turntree";
 import { loadChat, saveChat } from "turntree/ai";
 import { TurntreeSessionStore } from "turntree/claude";
 import { TurntreeSaver, TurntreeStore } from "turntree/langgraph";
-
-const root = mkdtempSync(join(tmpdir(), "turntree-"));
-after(() => rmSync(root, { recursive: true, force: true }));
+import { newPlace } from "./place.mjs";
 
 let path;
-let places = 0;
 beforeEach(() => {
-  path = join(root, String((places += 1)));
+  path = newPlace();
 });
 
 const bytes = (text) => Buffer.from(text);

@@ -2,24 +2,20 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync, readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
-import { after, beforeEach, test } from "node:test";
+import { beforeEach, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { Encrypted, InvalidInput, Store } from "turntree";
 import { unwrap } from "turntree/keys";
+import { newPlace, root } from "./place.mjs";
 
 const PROGRAM = process.env.TURNTREE_PROGRAM;
 const skip = PROGRAM && existsSync(PROGRAM) ? false : "TURNTREE_PROGRAM names no program that makes an encrypted store";
-const root = mkdtempSync(join(tmpdir(), "turntree-"));
-after(() => rmSync(root, { recursive: true, force: true }));
-
 let path;
 let settings;
-let places = 0;
 beforeEach(() => {
-  const place = join(root, String((places += 1)));
+  const place = newPlace();
   [path, settings] = [join(place, "store"), join(place, "settings")];
   for (const name of ["IDENTITY", "IDENTITY_COMMAND", "PASSPHRASE"]) delete process.env[`TURNTREE_${name}`];
   process.env.XDG_CONFIG_HOME = settings;

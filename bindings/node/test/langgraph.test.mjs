@@ -2,11 +2,8 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, beforeEach, test } from "node:test";
+import { beforeEach, test } from "node:test";
 import {
   AIMessage,
   AIMessageChunk,
@@ -18,14 +15,11 @@ import {
 import { Annotation, InMemoryStore, MemorySaver, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { Conflict, InvalidInput, Store } from "turntree";
 import { PythonValue, TurntreeSaver, TurntreeStore } from "turntree/langgraph";
-
-const root = mkdtempSync(join(tmpdir(), "turntree-"));
-after(() => rmSync(root, { recursive: true, force: true }));
+import { newPlace } from "./place.mjs";
 
 let path;
-let places = 0;
 beforeEach(() => {
-  path = join(root, String((places += 1)));
+  path = newPlace();
 });
 
 const of = (thread, more = {}) => ({ configurable: { thread_id: thread, ...more } });

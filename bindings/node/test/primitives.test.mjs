@@ -4,24 +4,20 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { readFileSync, readdirSync, readlinkSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
-import { after, beforeEach, test } from "node:test";
+import { beforeEach, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { Worker } from "node:worker_threads";
 import * as turntree from "turntree";
+import { newPlace, root } from "./place.mjs";
 
 const { Conflict, InvalidInput, NotFound, Store, TurntreeError } = turntree;
-const root = mkdtempSync(join(tmpdir(), "turntree-"));
-after(() => rmSync(root, { recursive: true, force: true }));
-
 let path;
-let places = 0;
 beforeEach(() => {
-  path = join(root, String((places += 1)));
+  path = newPlace();
 });
 
 const bytes = (text) => Buffer.from(text);
@@ -81,12 +77,12 @@ test("what is closed while others work ends well for them", async () => {
 test("paths may be text or URLs and relative ones stay", async () => {
   const before = process.cwd();
   process.chdir(root);
-  const store = await Store.open(`here-${places}`);
+  const store = await Store.open(basename(path));
   process.chdir("/");
   await put(store, "a", "1");
   await store.close();
   process.chdir(before);
-  const url = pathToFileURL(join(root, `here-${places}`));
+  const url = pathToFileURL(path);
   const again = await Store.open(url, { create: false });
   assert.deepEqual(await again.sessions(), ["task"]);
   await again.close();
@@ -358,7 +354,7 @@ test("damage is an error of its kind", async () => {
   await store.close();
   writeFileSync(join(path, "superblock"), "nothing of ours");
   await assert.rejects(Store.open(path), TurntreeError);
-  const file = join(root, `file-${places}`);
+  const file = newPlace();
   writeFileSync(file, "no folder");
   await assert.rejects(Store.open(join(file, "store")), TurntreeError);
 });

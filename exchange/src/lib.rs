@@ -16,6 +16,7 @@
 //! | `import` | pieces and events become commits; what a file has in common with a session |
 //! | [`formats`] | one file for each transcript format, a folder for each framework; [`detect`] |
 //! | `insight` | what can be read from a history: loops, lessons, comparisons, usage |
+//! | `search` | the words of a store, ranked, with an index that is kept up (feature `sqlite`) |
 //! | [`render`] | pages, Markdown and chats from a history |
 //! | [`agents`] | where agents keep their sessions, and what their hooks say |
 //! | `git` | histories as git repositories, and back (feature `git`) |
@@ -30,6 +31,7 @@ mod import;
 mod insight;
 mod model;
 pub mod render;
+mod search;
 mod secrets;
 mod text;
 
@@ -79,6 +81,7 @@ pub use model::payload_name::{NameCheck, check_name, named_by_content};
 pub use model::picture::{Picture, PictureContent};
 pub use model::report::{ImportNote, ImportReport, ImportedBranch};
 pub use model::view::{MessageView, ToolCall, ToolResult};
+pub use search::{IndexKept, SearchAnswer, SearchHit, SearchQuery, Snippet, search};
 pub use secrets::{
     FoundSecret, RULES, SecretFilter, SecretRule, SeenSecrets, find_secrets, mask_of, masked,
 };

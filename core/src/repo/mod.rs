@@ -97,10 +97,10 @@ pub use rollback::{
     LESSONS_CHANGED, ONLY, RESTORED_FROM, ROLLED_BACK_TO, RollbackTarget, WORKSPACE, before_ref,
 };
 pub use search::{
-    Blame, BlameKind, BlamedPart, Count, FindIn, Gap, Gaps, Grep, GrepPlace, GrepProgress,
-    GrepQuery, LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, MayHold,
-    PatternOptions, Pickaxe, PickaxeMatch, PickaxeQuery, ReadMessage, Scan, ScanPart, ScanPlace,
-    SearchFilter, SearchScope, TextMatches,
+    Arrival, Arrivals, ArrivedAt, Blame, BlameKind, BlamedPart, Count, FindIn, Gap, Gaps, Grep,
+    GrepPlace, GrepProgress, GrepQuery, LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES,
+    MatchedLine, MayHold, PatternOptions, Pickaxe, PickaxeMatch, PickaxeQuery, ReadMessage, Scan,
+    ScanPart, ScanPlace, SearchFilter, SearchScope, TextMatches,
 };
 pub use secret_settings::{SECRET_SETTINGS_REF, SecretMode, SecretSettings};
 pub use session::{MAX_LABEL_BYTES, MAX_LABELS, MAX_TITLE_BYTES, NewestBranch, SessionLabels};

@@ -31,7 +31,9 @@ mod disk;
 mod rewind;
 
 pub use broad::expect_narrow;
-pub use caches::{AdoptionCache, Claim, FileMark, read_note, write_note};
+pub use caches::{
+    AdoptionCache, Claim, FileMark, database_path, make_database, read_note, write_note,
+};
 pub use capture::{
     CaptureOptions, CaptureProgress, CaptureReport, MAX_FILE_BYTES, SkippedFile, StatCache, capture,
 };

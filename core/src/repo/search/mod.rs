@@ -10,12 +10,14 @@
 //! | which turns changed this path, or how often this text occurs | [`Repository::touches`](super::Repository::touches) |
 //! | where does this occur in all of history | [`Repository::grep`](super::Repository::grep) |
 //! | what does a reader find in every content, name and message of a history | [`Repository::scan`](super::Repository::scan) |
+//! | what did each turn bring | [`Repository::arrivals`](super::Repository::arrivals) |
 //! | which turn wrote this line, key or message | [`Repository::blame`](super::Repository::blame) |
 //!
 //! The contexts of some turns are gone: they expired, or were redacted. Such a turn is passed over,
 //! so what it changed counts as changed by the next one that is there, and [`Gaps`] says which
 //! turns these are.
 
+mod arrivals;
 mod blame;
 mod changes;
 mod contents;
@@ -27,6 +29,7 @@ mod pattern;
 mod pickaxe;
 mod scan;
 
+pub use arrivals::{Arrival, Arrivals, ArrivedAt};
 pub use blame::{Blame, BlameKind, BlamedPart};
 pub use changes::{Count, GrepProgress, ReadMessage};
 pub use contents::MayHold;

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use super::changes::{Baseline, Lineage, ReadableTurn, SOURCE_SECTION, TextKind, is_conversation};
 use crate::context::{Context, Role, Section, Selection, Shape, changed_sections, text_key};
 use crate::error::{ErrorKind, Result};
-use crate::object::{Kind, ObjectId, ObjectSource};
+use crate::object::{Kind, ObjectId, ObjectSource, Time};
 use crate::repo::{BranchName, LogEntry, Repository};
 use crate::tree::{Item, List, Map, MultisetChange, MultisetChanges, MultisetDiff};
 
@@ -54,8 +54,9 @@ pub(super) struct ScopeTurn {
     pub(super) session: u32,
     /// The start that leads to it, by its number in the scope.
     pub(super) start: usize,
+    pub(super) time: Time,
     tree: ObjectId,
-    before: Vec<ReadableTurn>,
+    pub(super) before: Vec<ReadableTurn>,
 }
 
 /// An entry, by the numbers of its section and key.
@@ -117,14 +118,14 @@ pub(super) struct Occurrences {
 }
 
 /// One entry that came or went.
-struct MovedEntry {
-    section: String,
-    key: String,
-    item: Item,
+pub(super) struct MovedEntry {
+    pub(super) section: String,
+    pub(super) key: String,
+    pub(super) item: Item,
     /// In a list, where the same blob may stand again.
     in_list: bool,
     /// The turn before, for what went.
-    gone_behind: Option<ObjectId>,
+    pub(super) gone_behind: Option<ObjectId>,
 }
 
 /// Looks for appearances, scope after scope.
@@ -161,13 +162,8 @@ impl<'r> Collector<'r> {
             turns.iter().enumerate().map(|(number, turn)| (turn.id, number)).collect();
         let mut found = HashMap::new();
         for (first, turns) in (0..).step_by(TURNS_AT_ONCE).zip(turns.chunks(TURNS_AT_ONCE)) {
-            let (repo, wanted, with_source) = (self.lineage.repo, &self.wanted, self.with_source);
-            let in_a_row = |turns: &[ScopeTurn]| -> Vec<_> {
-                let mut comparing = SectionComparison::new(repo, wanted, with_source, looked_for);
-                turns.iter().map(|turn| comparing.turn(turn)).collect()
-            };
-            let compared: Vec<_> = turns.par_chunks(TURNS_IN_A_ROW).map(in_a_row).collect();
-            for (number, (changes, damage)) in (first..).zip(compared.into_iter().flatten()) {
+            let compared = self.compare(turns, looked_for);
+            for (number, (changes, damage)) in (first..).zip(compared) {
                 self.damage.extend(damage);
                 for change in changes {
                     self.add(&change, number, &numbers, &mut found);
@@ -176,6 +172,21 @@ impl<'r> Collector<'r> {
         }
         let tips = scope.starts.iter().map(|(id, _)| *id).collect();
         Occurrences { turns, found, tips }
+    }
+
+    /// What each of some turns changed, and what of it could not be read, on all processors.
+    pub(super) fn compare(
+        &self,
+        turns: &[ScopeTurn],
+        looked_for: Option<&HashSet<ObjectId>>,
+    ) -> Vec<(Vec<MovedEntry>, Vec<String>)> {
+        let (repo, wanted, with_source) = (self.lineage.repo, &self.wanted, self.with_source);
+        let in_a_row = |turns: &[ScopeTurn]| -> Vec<_> {
+            let mut comparing = SectionComparison::new(repo, wanted, with_source, looked_for);
+            turns.iter().map(|turn| comparing.turn(turn)).collect()
+        };
+        let compared: Vec<_> = turns.par_chunks(TURNS_IN_A_ROW).map(in_a_row).collect();
+        compared.into_iter().flatten().collect()
     }
 
     /// The turns of a scope whose contexts are there, oldest first.
@@ -206,6 +217,7 @@ impl<'r> Collector<'r> {
                 turn: commit.turn,
                 session,
                 start,
+                time: commit.time,
                 tree: commit.tree,
                 before,
             });

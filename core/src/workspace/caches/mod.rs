@@ -1,12 +1,14 @@
 //! Files beside the store that save work between processes. Losing one costs time and nothing else.
 //!
 //! Each is written whole under a temporary name and then renamed, never synced. A reader verifies
-//! what it finds and treats anything odd as missing. None holds content of a store.
+//! what it finds and treats anything odd as missing. None but a database holds content of a store.
 
 mod adoptions;
+mod database;
 mod folder;
 mod notes;
 
 pub use self::adoptions::{AdoptionCache, FileMark};
-pub(super) use self::folder::{CacheFolder, NOTES_PREFIX};
+pub use self::database::{database_path, make_database};
+pub(super) use self::folder::{CacheFolder, DATABASE_PREFIX, NOTES_PREFIX};
 pub use self::notes::{Claim, read_note, write_note};

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::store::{Store, WORKSPACES_DIR};
-use crate::workspace::caches::{CacheFolder, NOTES_PREFIX};
+use crate::workspace::caches::{CacheFolder, DATABASE_PREFIX, NOTES_PREFIX};
 use crate::workspace::disk::stat::FileTime;
 
 /// Files of directories that a store keeps; the oldest go.
@@ -114,6 +114,8 @@ impl StatCache {
 
     /// Removes the oldest caches of directories while there are too many.
     fn bound(&self) -> io::Result<()> {
-        self.folder.bound(MAX_FILES, &|name| !name.starts_with(NOTES_PREFIX.as_bytes()))
+        let others = [NOTES_PREFIX, DATABASE_PREFIX];
+        let is_one = |name: &[u8]| !others.iter().any(|it| name.starts_with(it.as_bytes()));
+        self.folder.bound(MAX_FILES, &is_one)
     }
 }

@@ -1,0 +1,114 @@
+//! What is asked: words, phrases and beginnings of words, of which a text must have all.
+
+use turntree::error::{Error, Result};
+
+use super::words::words_of;
+
+/// Most bytes and words of a question.
+const MAX_QUERY_BYTES: usize = 4096;
+const MAX_QUERY_WORDS: usize = 64;
+
+/// What a text must have: words next to each other, one as a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Term {
+    /// At least one word.
+    pub(super) words: Vec<String>,
+    /// Set when the last word may go on.
+    pub(super) is_prefix: bool,
+}
+
+/// A question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Terms(pub(super) Vec<Term>);
+
+impl Terms {
+    /// Reads a question: `"words in quotes"` stand next to each other, and so do the words of what has
+    /// no space in it, as `a::b`; `wor*` is how a word begins. Nothing else has a meaning.
+    ///
+    /// # Errors
+    /// `InvalidInput` when there is no word in it, `LimitExceeded` for more than 4,096 bytes or 64
+    /// words.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        if text.len() > MAX_QUERY_BYTES {
+            let (limit, found) = (MAX_QUERY_BYTES as u64, text.len() as u64);
+            return Err(Error::limit("bytes of a search", limit, found));
+        }
+        let mut terms: Vec<Term> = Vec::new();
+        for (at, part) in text.split('"').enumerate() {
+            let quoted = at % 2 == 1;
+            let pieces: Vec<&str> =
+                if quoted { vec![part] } else { part.split_whitespace().collect() };
+            for piece in pieces {
+                let words = words_of(piece);
+                let is_prefix = piece.ends_with('*');
+                let term = Term { words, is_prefix };
+                if !term.words.is_empty() && !terms.contains(&term) {
+                    terms.push(term);
+                }
+            }
+        }
+        let words = terms.iter().map(|term| term.words.len()).sum::<usize>();
+        if words > MAX_QUERY_WORDS {
+            return Err(Error::limit("words of a search", MAX_QUERY_WORDS as u64, words as u64));
+        }
+        if terms.is_empty() {
+            let message = "there is no word to search for: expected letters or digits";
+            return Err(Error::invalid(message));
+        }
+        Ok(Self(terms))
+    }
+
+    /// The words, each once, with whether a word may go on.
+    pub(super) fn words(&self) -> Vec<(&str, bool)> {
+        let mut words = Vec::new();
+        for term in &self.0 {
+            let last = term.words.len() - 1;
+            for (at, word) in term.words.iter().enumerate() {
+                let word = (word.as_str(), term.is_prefix && at == last);
+                if !words.contains(&word) {
+                    words.push(word);
+                }
+            }
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use turntree::error::ErrorKind;
+
+    use super::*;
+
+    fn told(text: &str) -> Vec<String> {
+        let terms = Terms::parse(text).unwrap().0;
+        let told = |term: Term| term.words.join("+") + if term.is_prefix { "*" } else { "" };
+        terms.into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn words_phrases_and_beginnings_are_read() {
+        assert_eq!(told("Retry budget"), ["retry", "budget"]);
+        assert_eq!(told("\"retry budget\" pars* \"fn ma*\""), ["retry+budget", "pars*", "fn+ma*"]);
+        assert_eq!(told("core::store src/a.rs é"), ["core+store", "src+a+rs", "e"]);
+        assert_eq!(told("\"open to the end"), ["open+to+the+end"]);
+        assert_eq!(told("twice twice"), ["twice"]);
+        assert_eq!(told("検索"), ["検+索"]);
+        assert_eq!(
+            told("a* OR (b AND NOT c) NEAR:^{d}"),
+            ["a*", "or", "b", "and", "not", "c", "near+d"]
+        );
+    }
+
+    #[test]
+    fn what_has_no_word_or_too_many_is_refused() {
+        for text in ["", "  ", "\"", "* !! \0", "\"\"\"\""] {
+            let error = Terms::parse(text).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{text:?}");
+        }
+        let words: Vec<String> = (0..=MAX_QUERY_WORDS).map(|at| format!("w{at}")).collect();
+        for text in ["a".repeat(MAX_QUERY_BYTES + 1), words.join(" ")] {
+            assert_eq!(Terms::parse(&text).unwrap_err().kind(), ErrorKind::LimitExceeded);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! A search, from the question to the answer.
+
+use turntree::context::{Context, Shape};
+use turntree::error::{Error, ErrorKind, Result};
+use turntree::object::{Kind, ObjectId, ObjectSource};
+use turntree::repo::Repository;
+use turntree::tree::{List, Map};
+
+use super::answer::{IndexKept, SearchAnswer, SearchHit, SearchQuery};
+use super::document::text_of;
+use super::index::{Candidate, Index, Trouble, Wanted};
+use super::matches::Matcher;
+use super::query::Terms;
+
+/// Times that an index is made again before one in memory takes its place.
+const ATTEMPTS: usize = 2;
+
+/// Searches every branch of every session: messages, notes and files of every turn that is kept.
+///
+/// The index beside the store is made at the first search, which reads every content once, and then
+/// takes up what is new. `progress` is told how many of how many turns are taken up. Where nothing can be
+/// kept beside the store, as with an encrypted one, an index is made in memory for this search.
+///
+/// # Errors
+/// `InvalidInput` for a question without a word, `LimitExceeded` for one of more than 4,096 bytes or 64
+/// words, `Corrupt` or `Io` when history cannot be read.
+pub fn search(
+    repo: &Repository,
+    query: &SearchQuery<'_>,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Result<SearchAnswer> {
+    let terms = Terms::parse(query.text)?;
+    let wanted = Wanted {
+        session: query.session,
+        roles: query.roles,
+        tool: query.tool,
+        since: query.since,
+        paths: query.paths.clone(),
+    };
+    let asked = Asked { repo, terms, wanted, query, progress };
+    if query.rebuild {
+        Index::remove(repo.store());
+    }
+    let mut why = "it is damaged".to_owned();
+    for _ in 0..ATTEMPTS {
+        match asked.beside_store() {
+            Ok(answer) => return Ok(answer),
+            Err(Trouble::Store(error)) => return Err(error),
+            Err(Trouble::Damaged) => Index::remove(repo.store()),
+            Err(Trouble::Refused(reason)) => {
+                why = reason;
+                break;
+            }
+        }
+    }
+    if let Ok(Some(answer)) = asked.as_it_is() {
+        return Ok(answer);
+    }
+    asked.in_memory(why).map_err(|trouble| match trouble {
+        Trouble::Store(error) => error,
+        Trouble::Refused(reason) => Error::new(ErrorKind::Io, format!("make an index: {reason}")),
+        Trouble::Damaged => Error::new(ErrorKind::Io, "make an index: SQLite refuses it"),
+    })
+}
+
+/// A question, with what it is asked of.
+struct Asked<'a> {
+    repo: &'a Repository,
+    terms: Terms,
+    wanted: Wanted<'a>,
+    query: &'a SearchQuery<'a>,
+    progress: &'a (dyn Fn(u64, u64) + Sync),
+}
+
+impl Asked<'_> {
+    fn beside_store(&self) -> Result<SearchAnswer, Trouble> {
+        let index = Index::open(self.repo.store())?;
+        // Only now: a redaction removes the files that there are once its words are gone from the store,
+        // so what is written into this one is from after it, or goes with it.
+        self.repo.store().refresh()?;
+        let damage = index.catch_up(self.repo, self.progress)?;
+        self.answer(&index, damage, IndexKept::BesideStore)
+    }
+
+    /// Asks an index that cannot be written to, if nothing is new.
+    fn as_it_is(&self) -> Result<Option<SearchAnswer>, Trouble> {
+        let index = Index::open_to_read(self.repo.store())?;
+        match index.is_current(self.repo)? {
+            true => self.answer(&index, Vec::new(), IndexKept::BesideStore).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn in_memory(&self, why: String) -> Result<SearchAnswer, Trouble> {
+        let index = Index::in_memory(self.repo.store())?;
+        let damage = index.catch_up(self.repo, self.progress)?;
+        self.answer(&index, damage, IndexKept::InMemory(why))
+    }
+
+    fn answer(
+        &self,
+        index: &Index,
+        mut damage: Vec<String>,
+        kept: IndexKept,
+    ) -> Result<SearchAnswer, Trouble> {
+        let found = index.find(&self.terms, &self.wanted)?;
+        let matcher = Matcher::new(&self.terms);
+        let (mut hits, mut passed, mut more) = (Vec::new(), 0, false);
+        for candidate in &found {
+            let hit = match shown(self.repo, candidate, &matcher) {
+                Ok(Some(hit)) => hit,
+                Ok(None) => continue,
+                Err(error) if is_gone(&error) => continue,
+                Err(error) => {
+                    damage.push(error.to_string());
+                    continue;
+                }
+            };
+            if passed < self.query.offset {
+                passed += 1;
+            } else if hits.len() as u64 == self.query.limit {
+                more = true;
+                break;
+            } else {
+                hits.push(hit);
+            }
+        }
+        Ok(SearchAnswer { hits, candidates: found.len() as u64, more, damage, kept })
+    }
+}
+
+/// The hit of a candidate, if the store still has it there and it has all terms.
+fn shown(
+    repo: &Repository,
+    candidate: &Candidate,
+    matcher: &Matcher<'_>,
+) -> Result<Option<SearchHit>> {
+    let bytes = repo.store().read_as(Kind::Blob, &candidate.blob)?;
+    let text = text_of(&candidate.format, &bytes);
+    let Some(snippet) = text.and_then(|text| matcher.snippet(&text)) else { return Ok(None) };
+    if entry_at(repo, candidate)? != Some(candidate.blob) {
+        return Ok(None);
+    }
+    Ok(Some(SearchHit {
+        session: candidate.session.clone(),
+        turn: candidate.turn,
+        commit: candidate.commit,
+        time: repo.commit(&candidate.commit)?.time,
+        section: candidate.section.clone(),
+        key: candidate.key.clone(),
+        role: candidate.role,
+        tools: candidate.tools.clone(),
+        blob: candidate.blob,
+        snippet,
+    }))
+}
+
+/// What the store has at the place of a candidate.
+fn entry_at(repo: &Repository, candidate: &Candidate) -> Result<Option<ObjectId>> {
+    let store = repo.store();
+    let context: Context = repo.context(&candidate.commit)?;
+    let Some(section) = context.section(store, &candidate.section)? else { return Ok(None) };
+    let item = match section.shape {
+        Shape::Blob => return Ok(Some(section.id)),
+        Shape::Map => Map::open(store, &section.id)?.get(store, candidate.key.as_bytes())?,
+        Shape::List => match candidate.key.parse() {
+            Ok(index) => List::open(store, &section.id)?.get(store, index)?,
+            Err(_) => None,
+        },
+    };
+    Ok(item.map(|item| item.link.id))
+}
+
+/// Returns whether something went on purpose.
+fn is_gone(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Expired | ErrorKind::Redacted)
+}

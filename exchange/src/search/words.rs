@@ -1,0 +1,165 @@
+//! Words: what a text is cut into, the same for what is kept and for what is asked.
+//!
+//! A word is a run of letters and digits, in small letters and without accents, of which the first 32
+//! characters count. Scripts that write no spaces between words are cut into single characters, so that
+//! what stands next to each other is found as it is with words: as a phrase.
+
+use std::ops::Range;
+
+use unicode_normalization::char::decompose_canonical;
+
+/// Characters of a word that count.
+pub(super) const MAX_WORD_CHARS: usize = 32;
+
+/// Accents as characters of their own.
+const ACCENTS: Range<char> = '\u{300}'..'\u{370}';
+
+/// Below this, what a letter is made of is a letter and its accents. Behind it are syllables, and
+/// letters whose parts are letters.
+const ACCENTED_END: char = '\u{2000}';
+
+/// Scripts without spaces between words: kana, ideographs, Thai, Lao, Khmer and Burmese.
+const UNSPACED: [(char, char); 9] = [
+    ('\u{e00}', '\u{eff}'),
+    ('\u{1000}', '\u{109f}'),
+    ('\u{1780}', '\u{17ff}'),
+    ('\u{3040}', '\u{30ff}'),
+    ('\u{31f0}', '\u{31ff}'),
+    ('\u{3400}', '\u{9fff}'),
+    ('\u{f900}', '\u{faff}'),
+    ('\u{ff66}', '\u{ff9f}'),
+    ('\u{20000}', '\u{3ffff}'),
+];
+
+/// Gives each word of `text` to `each`, with its bytes in the text.
+pub(super) fn each_word(text: &str, each: &mut dyn FnMut(&str, Range<usize>)) {
+    let mut open = OpenWord::default();
+    for (at, c) in text.char_indices() {
+        let end = at + c.len_utf8();
+        if c.is_ascii_alphanumeric() {
+            open.push(c.to_ascii_lowercase(), at..end);
+        } else if c.is_ascii() {
+            open.close(each);
+        } else if ACCENTS.contains(&c) {
+            open.stretch(end);
+        } else if !c.is_alphanumeric() {
+            open.close(each);
+        } else if is_unspaced(c) {
+            open.close(each);
+            open.push(c, at..end);
+            open.close(each);
+        } else {
+            c.to_lowercase().for_each(|c| open.push_plain(c, at..end));
+        }
+    }
+    open.close(each);
+}
+
+/// Returns the words of `text`, in their order.
+pub(super) fn words_of(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    each_word(text, &mut |word, _| words.push(word.to_owned()));
+    words
+}
+
+/// The last place up to the byte `at` where a character begins, or the end.
+pub(super) fn boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+fn is_unspaced(c: char) -> bool {
+    UNSPACED.iter().any(|(first, last)| (*first..=*last).contains(&c))
+}
+
+/// The word that is being read.
+#[derive(Default)]
+struct OpenWord {
+    word: String,
+    chars: usize,
+    range: Range<usize>,
+}
+
+impl OpenWord {
+    fn push(&mut self, c: char, at: Range<usize>) {
+        if self.chars == 0 {
+            self.range.start = at.start;
+        }
+        self.range.end = at.end;
+        self.chars += 1;
+        if self.chars <= MAX_WORD_CHARS {
+            self.word.push(c);
+        }
+    }
+
+    /// Adds a letter without its accents.
+    fn push_plain(&mut self, c: char, at: Range<usize>) {
+        if c >= ACCENTED_END {
+            return self.push(c, at);
+        }
+        decompose_canonical(c, |part| {
+            if part.is_alphanumeric() && !ACCENTS.contains(&part) {
+                self.push(part, at.clone());
+            }
+        });
+    }
+
+    /// Takes an accent that stands behind the word into its bytes.
+    fn stretch(&mut self, end: usize) {
+        if self.chars > 0 {
+            self.range.end = end;
+        }
+    }
+
+    fn close(&mut self, each: &mut dyn FnMut(&str, Range<usize>)) {
+        if self.chars > 0 {
+            each(&self.word, self.range.clone());
+            self.word.clear();
+            self.chars = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_where_people_see_words() {
+        for (text, expected) in [
+            ("Fix the parser!", "fix the parser"),
+            ("snake_case, a::b and x-1.5", "snake case a b and x 1 5"),
+            ("Größe CAFÉ cafe\u{301} Ångström İstanbul", "große cafe cafe angstrom istanbul"),
+            ("搜索引擎 and 検索する", "搜 索 引 擎 and 検 索 す る"),
+            ("한국어 검색", "한국어 검색"),
+            ("поиск ΛΌΓΟΣ", "поиск λογοσ"),
+            ("a\0b\u{1b}[31mred", "a b 31mred"),
+            ("\u{301}\u{202e}!?", ""),
+        ] {
+            assert_eq!(words_of(text).join(" "), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_word_counts_with_its_beginning_and_is_seen_whole() {
+        let text = format!("x {} y", "0".repeat(100));
+        let mut found = Vec::new();
+        each_word(&text, &mut |word, range| found.push((word.to_owned(), range)));
+        assert_eq!(found[1], ("0".repeat(MAX_WORD_CHARS), 2..102));
+    }
+
+    turntree_properties::properties! {
+        #[test]
+        fn words_are_cut_the_same_wherever_they_stand(text in "\\PC{0,40}") {
+            let mut ranges = Vec::new();
+            each_word(&text, &mut |word, range| ranges.push((word.to_owned(), range)));
+            for (word, range) in ranges {
+                prop_assert!(word.chars().count() <= MAX_WORD_CHARS);
+                prop_assert!(word.chars().all(|c| !c.is_ascii_uppercase() && (c.is_alphanumeric() || !c.is_ascii())));
+                // A word of words is itself: what is asked is cut as what is kept.
+                prop_assert_eq!(words_of(&text[range]), vec![word.clone()]);
+            }
+        }
+    }
+}

@@ -10,18 +10,17 @@ use turntree::repo::{
     Grep as Answered, GrepPlace, GrepQuery, LinePattern, MayHold, PatternOptions, Repository,
     SearchFilter, TextMatches,
 };
-use turntree::{Error, ErrorKind};
 
 use super::Verb;
 use crate::porcelain::place::part;
 use crate::porcelain::search::{
-    PlaceFacts, PlacesOfSessions, RoleName, messages_with, record, scopes, warn_of_gaps,
+    PlaceFacts, PlacesOfSessions, RoleName, complain, messages_with, record, scopes, warn_of_gaps,
 };
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::Invocation;
 use crate::view::clock;
-use crate::view::error::{Answer, Failure, Result};
-use crate::view::output::{FAINT, ID, NAME, Output, STRONG, note, warn};
+use crate::view::error::{Answer, Result};
+use crate::view::output::{FAINT, ID, NAME, Output, STRONG, note};
 use crate::view::progress::Working;
 use crate::view::render::changes::path_of;
 use crate::view::render::{ID_DIGITS, columns_of, count, harmless, one_line};
@@ -31,9 +30,6 @@ const DATE: usize = 16;
 
 /// Blobs between two words about progress.
 const BLOBS_A_WORD: u64 = 1000;
-
-/// Warnings about damage that are shown.
-const MAX_WARNINGS: usize = 10;
 
 /// Search the whole history of sessions
 ///
@@ -233,22 +229,4 @@ fn write_heading(out: &mut Output, place: &GrepPlace, about: &PlaceFacts) -> Res
     let title = one_line(about.title.as_deref().unwrap_or_default(), left);
     writeln!(out, "{}  {title}", out.paint.paint(STRONG, session))?;
     Ok(())
-}
-
-/// Says what could not be searched.
-fn complain(damage: &[String]) -> Result<()> {
-    let distinct: BTreeSet<&String> = damage.iter().collect();
-    for text in distinct.iter().take(MAX_WARNINGS) {
-        warn(&format!("not searched: {text}"));
-    }
-    match distinct.len() as u64 {
-        0 => Ok(()),
-        more => {
-            let parts = count(more, "part");
-            let message =
-                format!("{parts} of this history could not be read; the rest was searched");
-            let damaged = Error::new(ErrorKind::Corrupt, message);
-            Err(Failure::hinted(damaged, "'turntree fsck' lists the damage"))
-        }
-    }
 }

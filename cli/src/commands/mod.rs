@@ -50,6 +50,7 @@ mod resume;
 mod retention;
 mod rev_parse;
 mod rollback;
+mod search;
 mod secrets;
 mod serve;
 mod session;
@@ -125,6 +126,7 @@ verbs! {
         Ls(ls::Ls),
         Cat(cat::Cat),
         Diff(diff::Diff),
+        Search(search::Search),
         Grep(grep::Grep),
         Blame(blame::Blame),
         Spiral(spiral::Spiral),

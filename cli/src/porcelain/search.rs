@@ -1,19 +1,20 @@
 //! Questions about history: how messages are read, which turns cannot be searched.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 
 use clap::ValueEnum;
 use memchr::memmem::Finder;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use turntree::Error;
 use turntree::context::Role;
 use turntree::object::Time;
 use turntree::repo::{
     BranchName, Gaps, GrepPlace, LinePattern, MatchedLine, PatternOptions, Repository, SearchScope,
     TextMatches,
 };
-use turntree_exchange::{MessageText, SessionSummary, find_session, sessions};
+use turntree::{Error, ErrorKind};
+use turntree_exchange::{MessageText, SearchHit, SessionSummary, find_session, sessions};
 
 use super::history::Walk;
 use crate::view::advice::Advice;
@@ -22,6 +23,9 @@ use crate::view::output::warn;
 use crate::view::render::changes::path_of;
 use crate::view::render::count;
 use crate::view::{clock, json};
+
+/// Warnings about damage that are shown.
+const MAX_WARNINGS: usize = 10;
 
 /// A text to count.
 #[derive(Debug)]
@@ -222,5 +226,52 @@ pub(crate) fn record(
         time: clock::rfc3339(about.time),
         project: about.project.clone(),
         title: about.title.clone(),
+    }
+}
+
+/// A hit of a search for words, for programs.
+pub(crate) fn hit_record(hit: &SearchHit) -> json::SearchHit {
+    let part =
+        |part: &Range<usize>| json::SnippetMatch { start: part.start as u64, end: part.end as u64 };
+    json::SearchHit {
+        session: hit.session.clone(),
+        turn: hit.turn,
+        id: hit.commit.to_string(),
+        time: clock::rfc3339(hit.time),
+        path: path_of(&hit.section, &hit.key),
+        role: hit.role.map(Role::name),
+        tools: hit.tools.clone(),
+        blob: hit.blob.to_string(),
+        snippet: hit.snippet.text.clone(),
+        matches: hit.snippet.matches.iter().map(part).collect(),
+    }
+}
+
+/// The session that a name, or the beginning of one or of a title, means.
+///
+/// # Errors
+/// `NotFound` when there is none.
+pub(crate) fn named_session(repo: &Repository, name: &str) -> Result<String> {
+    match find_session(repo, name)? {
+        Some(session) => Ok(session),
+        None => Err(Error::not_found(format!("session {name} has no snapshot")).into()),
+    }
+}
+
+/// Says what could not be searched.
+pub(crate) fn complain(damage: &[String]) -> Result<()> {
+    let distinct: BTreeSet<&String> = damage.iter().collect();
+    for text in distinct.iter().take(MAX_WARNINGS) {
+        warn(&format!("not searched: {text}"));
+    }
+    match distinct.len() as u64 {
+        0 => Ok(()),
+        more => {
+            let parts = count(more, "part");
+            let message =
+                format!("{parts} of this history could not be read; the rest was searched");
+            let damaged = Error::new(ErrorKind::Corrupt, message);
+            Err(Failure::hinted(damaged, "'turntree fsck' lists the damage"))
+        }
     }
 }

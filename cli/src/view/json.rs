@@ -86,7 +86,7 @@ pub(crate) use self::retention::{
     RetentionShow, RetentionUnset, SessionPlan, SessionPolicy, StoreBudget, StorePolicySet, Unpin,
     Unpinned,
 };
-pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
+pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace, SearchHit, SnippetMatch};
 pub(crate) use self::secrets::{
     SecretFinding, SecretPlace, SecretRule, SecretRules, SecretScan, SecretsRefused, SecretsSet,
 };

@@ -8,7 +8,10 @@ use crate::view::error::{Exit, Report};
 
 /// Words that people type, and the command that does it here.
 const WORDS: &[(&[&str], &str)] = &[
-    (&["search", "find", "ag", "rg"], "'turntree grep PATTERN --all' searches every session"),
+    (
+        &["find", "ag", "rg"],
+        "'turntree search WORDS' finds words in every session, 'turntree grep PATTERN --all' lines",
+    ),
     (&["commit", "save", "checkpoint"], "'turntree snapshot -m TEXT' takes a snapshot"),
     (&["add", "stage"], "nothing is staged: 'turntree snapshot --workspace . -m TEXT' takes all"),
     (
@@ -206,7 +209,7 @@ mod tests {
 
     #[test]
     fn words_and_options_of_git_are_known() {
-        for word in ["search", "commit", "config", "share", "cost", "checkout", "history", "Pull"] {
+        for word in ["find", "commit", "config", "share", "cost", "checkout", "history", "Pull"] {
             assert!(word_here(word).is_some(), "{word}");
         }
         assert_eq!(word_here("nothing-known"), None);

@@ -1,4 +1,4 @@
-//! The records of `grep` and `blame`.
+//! The records of `grep`, `search` and `blame`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -49,6 +49,36 @@ pub(crate) struct GrepLine {
     pub(crate) text: String,
     /// True when `text` is only a part of the line, around the match.
     pub(crate) cut: bool,
+}
+
+/// One line of `search`: an entry that has all words.
+#[derive(Serialize)]
+pub(crate) struct SearchHit {
+    pub(crate) session: String,
+    /// The oldest turn that brought the entry.
+    pub(crate) turn: u64,
+    /// Its commit.
+    pub(crate) id: String,
+    /// Its time.
+    pub(crate) time: String,
+    pub(crate) path: String,
+    /// The role, for messages.
+    pub(crate) role: Option<&'static str>,
+    /// Tools that a message calls, or of which it has results.
+    pub(crate) tools: Vec<String>,
+    /// Blob with the content.
+    pub(crate) blob: String,
+    /// The part of the text that shows most of the words, on one line.
+    pub(crate) snippet: String,
+    /// Where words stand in it.
+    pub(crate) matches: Vec<SnippetMatch>,
+}
+
+/// Bytes of a snippet where words stand.
+#[derive(Serialize)]
+pub(crate) struct SnippetMatch {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
 }
 
 /// One line of `blame`: a line, an entry or a message.

@@ -45,6 +45,11 @@ remotes:
 size:
     benches/size.sh
 
+# How large the index of `search` is, and how long it takes; see docs/search.md.
+search-index:
+    cargo build --release -p turntree-cli
+    benches/search_index.sh target/release/turntree
+
 # One fdatasync a commit and no rename.
 syscalls:
     benches/syscalls.sh

@@ -12,7 +12,6 @@ use std::process::{Command, Stdio};
 const SCRIPT: &str = "no-unwinding.ld";
 const SMALL: &str = "fn main() { std::thread::spawn(|| ()).join().unwrap() }";
 
-#[expect(clippy::print_stdout, reason = "how a build script speaks to cargo")]
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={SCRIPT}");

@@ -24,6 +24,11 @@ clients *ARGS:
 node *ARGS:
     bindings/node/check {{ARGS}}
 
+# The picture of the README, by Chromium.
+picture:
+    cargo build --locked -p turntree-cli
+    docs/picture.sh
+
 # The criterion benches.
 bench *ARGS:
     cargo bench -p turntree-benches {{ARGS}}

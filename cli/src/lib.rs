@@ -10,6 +10,7 @@
 //! | `porcelain/` | the work that verbs, operations and hooks share |
 //! | `hook/` | events of agents, and the settings of their clients |
 //! | `service/` | operations for programs, one file each; MCP and JSON-RPC, which call them |
+//! | `viewer/` | the server of `view`: all sessions in a browser |
 //! | `commands/` | one file a verb, in one table |
 //! | `args.rs` | the parser and the help |
 //!
@@ -23,6 +24,7 @@ mod porcelain;
 mod program;
 mod service;
 mod view;
+mod viewer;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write as _};

@@ -36,6 +36,8 @@ mod serve_page;
 mod sessions;
 mod stories;
 mod usage;
+mod view;
+mod view_browser;
 mod watching;
 mod workflows;
 mod worktrees;

@@ -39,7 +39,8 @@ const CLI: Table = &[
     ("porcelain", &["view", "program"]),
     ("hook", &["view", "program", "porcelain"]),
     ("service", &["view", "program", "porcelain"]),
-    ("commands", &["view", "program", "porcelain", "hook"]),
+    ("viewer", &["view", "program", "porcelain"]),
+    ("commands", &["view", "program", "porcelain", "hook", "viewer"]),
 ];
 
 /// The verbs that start the service.
@@ -72,6 +73,8 @@ const FENCES: &[(&str, &[&str])] = &[
     ("basic_toml", &["exchange/src/insight/prices.rs"]),
     ("gix", &["exchange/src/git/"]),
     ("object_store", &["cli/src/program/storage/"]),
+    ("hyper", &["cli/src/viewer/"]),
+    ("hyper_util", &["cli/src/viewer/"]),
     ("ureq", &["cli/src/program/storage/http.rs"]),
     ("rustls", &["cli/src/program/storage/http.rs"]),
     ("gix_pack", &["exchange/src/git/pack.rs"]),

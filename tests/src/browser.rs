@@ -27,6 +27,8 @@ pub struct Browser {
     next: u64,
     session: Option<String>,
     problems: Vec<String>,
+    /// The server that the page may ask.
+    origin: Option<String>,
     _profile: tempfile::TempDir,
 }
 
@@ -67,9 +69,9 @@ impl Browser {
                 message.clear();
             }
         });
-        let (session, problems) = (None, Vec::new());
+        let (session, problems, origin) = (None, Vec::new(), None);
         let mut browser =
-            Self { child, input, messages, next: 0, session, problems, _profile: profile };
+            Self { child, input, messages, next: 0, session, problems, origin, _profile: profile };
         let target = browser.call("Target.createTarget", &json!({"url": "about:blank"}));
         let attach = json!({"targetId": target["targetId"], "flatten": true});
         let attached = browser.call("Target.attachToTarget", &attach);
@@ -95,6 +97,17 @@ impl Browser {
     pub fn before(&mut self, script: &str) {
         let source = json!({"source": script});
         self.call("Page.addScriptToEvaluateOnNewDocument", &source);
+    }
+
+    /// Opens a page of a server, and waits until it is shown.
+    ///
+    /// # Panics
+    /// When the page is not shown.
+    pub fn visit(&mut self, url: &str) {
+        self.call("Page.navigate", &json!({"url": "about:blank"}));
+        self.origin = url.split('/').nth(2).map(|host| format!("http://{host}/"));
+        self.call("Page.navigate", &json!({"url": url}));
+        self.wait("performance.getEntriesByName('turntree-shown').length > 0");
     }
 
     /// What an expression is, once what was done before is drawn, and a promise is kept.
@@ -220,7 +233,7 @@ impl Browser {
     }
 
     /// What went wrong since the last time: errors in the console, exceptions, dialogs, and requests
-    /// for anything but files and data in the page.
+    /// for anything but files, data in the page and the server of the page.
     pub fn problems(&mut self) -> Vec<String> {
         self.ask("1");
         std::mem::take(&mut self.problems)
@@ -240,7 +253,7 @@ impl Browser {
                 assert!(message.get("error").is_none(), "{method}: {message}");
                 return message["result"].clone();
             }
-            self.problems.extend(problem(&message));
+            self.problems.extend(problem(&message, self.origin.as_deref()));
             if message["method"] == "Page.javascriptDialogOpening" {
                 panic!("a dialog was opened: {message}");
             }
@@ -257,7 +270,7 @@ impl Drop for Browser {
 }
 
 /// What an event says that should not have happened.
-fn problem(event: &Value) -> Option<String> {
+fn problem(event: &Value, origin: Option<&str>) -> Option<String> {
     let params = &event["params"];
     let is_bad = match event["method"].as_str()? {
         "Runtime.exceptionThrown" => true,
@@ -265,7 +278,10 @@ fn problem(event: &Value) -> Option<String> {
         "Log.entryAdded" => params["entry"]["level"] == "error",
         "Network.requestWillBeSent" => {
             let url = params["request"]["url"].as_str().unwrap_or_default();
-            !["file:", "data:", "about:"].iter().any(|scheme| url.starts_with(scheme))
+            !["file:", "data:", "about:"]
+                .into_iter()
+                .chain(origin)
+                .any(|start| url.starts_with(start))
         }
         _ => false,
     };

@@ -70,6 +70,7 @@ mod update_ref;
 mod usage;
 mod version;
 mod vfs;
+mod view;
 
 use clap::Subcommand;
 
@@ -134,6 +135,7 @@ verbs! {
         #[command(visible_alias = "st")]
         Status(status::Status),
         Stats(stats::Stats),
+        View(view::ViewSessions),
     }
     "Explore" {
         #[command(visible_alias = "br")]

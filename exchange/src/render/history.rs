@@ -69,9 +69,13 @@ pub(super) struct History<'r> {
 }
 
 impl<'r> History<'r> {
-    /// The story of all that `tips` go back to.
-    pub(super) fn of(repo: &'r Repository, tips: &[ObjectId]) -> Result<Self> {
-        let left = repo.history(tips, &[])?.collect::<Result<_>>()?;
+    /// The story of all that `tips` go back to, and none of `known` does.
+    pub(super) fn since(
+        repo: &'r Repository,
+        tips: &[ObjectId],
+        known: &[ObjectId],
+    ) -> Result<Self> {
+        let left = repo.history(tips, known)?.collect::<Result<_>>()?;
         Ok(Self { repo, left, kept: HashMap::new() })
     }
 
@@ -81,8 +85,27 @@ impl<'r> History<'r> {
         Ok(Self { repo, left, kept: HashMap::new() })
     }
 
+    /// The nearest snapshot at or before `id` whose content is kept.
+    fn kept_before(&self, id: &ObjectId) -> Result<Option<ObjectId>> {
+        if let Some(kept) = self.kept.get(id) {
+            return Ok(*kept);
+        }
+        for entry in self.repo.history(&[*id], &[])?.first_parent() {
+            let entry = entry?;
+            match self.repo.context(&entry.id) {
+                Ok(_) => return Ok(Some(entry.id)),
+                Err(error) if error.kind() == ErrorKind::Expired => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
     fn turn_change(&mut self, entry: LogEntry) -> Result<TurnChange> {
-        let before = entry.parents.first().and_then(|parent| *self.kept.get(parent)?);
+        let before = match entry.parents.first() {
+            Some(parent) => self.kept_before(parent)?,
+            None => None,
+        };
         let changes = match self.repo.context(&entry.id) {
             Ok(after) => {
                 let context = before.map(|id| self.repo.context(&id)).transpose()?;

@@ -32,7 +32,10 @@ pub use chat::{export_anthropic, export_openai};
 pub use document::{ContentDetail, DOCUMENT_SCHEMA, export_document};
 pub use markdown::export_markdown;
 pub use message::message_markdown;
-pub use page::{Page, PageBranch, compress_page, export_page};
+pub use page::{
+    LivePage, Page, PageBranch, PagePart, compress_page, export_page, live_page, write_parts,
+    write_turns,
+};
 
 use turntree::object::Time;
 

@@ -91,3 +91,11 @@ impl SessionRecord {
         }
     }
 }
+
+/// `view`: where it is served.
+#[derive(Debug, Serialize)]
+pub(crate) struct ViewAddress {
+    /// The address, with the key that it is asked with.
+    pub(crate) url: String,
+    pub(crate) port: u16,
+}

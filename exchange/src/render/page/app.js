@@ -104,7 +104,7 @@ function toggleFolds() {
 
 document.addEventListener("keydown", (event) => {
   const target = /** @type {HTMLElement} */ (event.target);
-  if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
+  if (!here.branch || event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
   if (target.closest("input, select, textarea")) {
     if (event.key !== "Escape") return;
     target.blur();
@@ -126,6 +126,7 @@ document.addEventListener("keydown", (event) => {
 
 let typing = 0;
 query.addEventListener("input", () => {
+  if (!here.branch) return;
   clearTimeout(typing);
   typing = setTimeout(() => go(query.value ? `#search=${encodeURIComponent(query.value)}` : hashOf(here.branch, here.turn)), 160);
 });
@@ -133,6 +134,10 @@ byId("find").addEventListener("submit", (event) => {
   event.preventDefault();
   view.focus();
 });
+
+function drawAbout() {
+  byId("about").textContent = [branches.length > 1 && plural(branches.length, "branch", "branches"), plural(turns.length, "turn"), plural(count("m"), "message")].filter(Boolean).join(" \u00b7 ");
+}
 
 /** Shows what was read, step by step where there is much of it. */
 async function start() {
@@ -143,10 +148,10 @@ async function start() {
   here.turn = here.branch.line.at(-1);
   // The name of the file stands in the address, so that it is a link to this page and not within it.
   byId("title").append(h("a", { href: `${location.pathname.split("/").at(-1)}#overview` }, header.title));
-  byId("about").textContent = [branches.length > 1 && plural(branches.length, "branch", "branches"), plural(turns.length, "turn"), plural(count("m"), "message")].filter(Boolean).join(" \u00b7 ");
+  drawAbout();
   byId("help").append(h("form", { method: "dialog" }, h("h2", { id: "help-title" }, "Keys"),
     h("dl", {}, KEYS.map(([keys, what]) => [h("dt", {}, keys.split("  ").map((key) => h("kbd", {}, key))), h("dd", {}, what)])),
-    h("p", { class: "quiet" }, `Everything is in this file, and nothing is loaded. Made by ${header.madeBy}.`), h("button", {}, "Close")));
+    h("p", { class: "quiet" }, `${ORIGIN} Made by ${header.madeBy}.`), h("button", {}, "Close")));
   await breathe();
   drawMap();
   await breathe();
@@ -179,4 +184,3 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   view.focus();
 });
-readEmbedded().then(start);

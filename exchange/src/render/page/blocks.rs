@@ -25,6 +25,8 @@ pub(super) const END: &str = "</script>\n";
 /// Writes lines in blocks.
 pub(super) struct Blocks<'a> {
     out: &'a mut dyn Write,
+    /// Lines are written as they are, without blocks, for who reads them as they come.
+    is_plain: bool,
     content: String,
     outline: String,
     texts: usize,
@@ -35,11 +37,19 @@ pub(super) struct Blocks<'a> {
 impl<'a> Blocks<'a> {
     pub(super) fn new(out: &'a mut dyn Write) -> Self {
         let (content, outline) = (String::new(), String::new());
-        Self { out, content, outline, texts: 0, messages: 0, turns: 0 }
+        Self { out, is_plain: false, content, outline, texts: 0, messages: 0, turns: 0 }
+    }
+
+    /// Writes lines alone, each at once.
+    pub(super) fn plain(out: &'a mut dyn Write) -> Self {
+        Self { is_plain: true, ..Self::new(out) }
     }
 
     /// Takes a line: the letter of what it holds, and its value as JSON without markup.
     pub(super) fn line(&mut self, letter: char, json: &str) -> Result<()> {
+        if self.is_plain {
+            return writeln!(self.out, "{letter}{json}");
+        }
         let (texts, messages, turns) = (self.texts, self.messages, self.turns);
         let is_content = matches!(letter, 'x' | 'm');
         let block = if is_content { &mut self.content } else { &mut self.outline };

@@ -1,7 +1,9 @@
 // What turns changed beside the talk: files, notes, state, and the whole context on demand.
 
+const UNSHOWN = { binary: "not text", large: "too large to be shown here", lost: "cannot be read" };
+
 function unshown(value) {
-  return h("p", { class: "quiet" }, `${value.why === "binary" ? "not text" : "too large to be in this file"}: ${bytes(value.bytes)}, ${value.id.slice(0, 12)}`);
+  return h("p", { class: "quiet" }, `${UNSHOWN[value.why]}: ${bytes(value.bytes)}, ${value.id.slice(0, 12)}`);
 }
 
 const wholeText = (number, path = "") => {

@@ -11,17 +11,22 @@
 //! numbers in later lines. So everything is written once, as soon as it is met, a browser parses only
 //! the lines that it shows, and more lines can follow: of several heads the last one counts. The head
 //! says how many texts and messages there are, since nobody counts lines that are not read.
+//!
+//! A page that is served is told the turns alone, behind the head, and asks for what it shows: there
+//! turns and texts are named by their ids, and messages by their id and what their list says of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use serde::Serialize;
 use turntree::context::{FileEntry, FileMode, MessageEntry, Role};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{Prompts, Repository};
-use turntree::tree::Item;
+use turntree::tree::{Item, Link};
 
 use super::Page;
 use super::blocks::Blocks;
@@ -61,6 +66,23 @@ pub(super) struct Data<'a> {
     turns: HashMap<ObjectId, usize>,
     /// What happened in each message, by its number.
     deeds: Vec<Deeds>,
+    /// The names of texts and messages by their numbers, where only turns are written.
+    names: Option<Names>,
+}
+
+/// Names of what a page asks for.
+#[derive(Debug, Default)]
+struct Names {
+    texts: Vec<String>,
+    messages: Vec<String>,
+}
+
+/// A text, message or turn in a line.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Name {
+    Number(usize),
+    Id(String),
 }
 
 /// What happened in messages.
@@ -92,13 +114,13 @@ struct Header<'a> {
 #[derive(Serialize)]
 struct PageBranch<'a> {
     name: &'a str,
-    tip: usize,
+    tip: Name,
 }
 
 #[derive(Serialize)]
 struct PageTurn<'a> {
     id: String,
-    parents: Vec<usize>,
+    parents: Vec<Name>,
     turn: u64,
     session: &'a str,
     time: String,
@@ -139,24 +161,27 @@ struct PageTurn<'a> {
 }
 
 /// By section: position, how many are taken out there, what stands there instead.
-type Lists = BTreeMap<String, Vec<(u64, u64, Vec<usize>)>>;
+type Lists = BTreeMap<String, Vec<Stretch>>;
+
+/// A stretch of a list: position, how many are taken out there, what stands there instead.
+type Stretch = (u64, u64, Vec<usize>);
 
 /// The changes of a turn, against the turn `base`.
 #[derive(Serialize)]
 struct PageChange {
-    base: Option<usize>,
-    lists: Lists,
+    base: Option<Name>,
+    lists: BTreeMap<String, Vec<(u64, u64, Vec<Name>)>>,
     /// Path, lines added and removed, text, what the file is, bytes; no text for a file that is gone.
     files: Vec<FileChange>,
     /// Section, key, text.
-    entries: Vec<(String, String, Option<usize>)>,
+    entries: Vec<(String, String, Option<Name>)>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
 enum FileChange {
     Gone((String, u64, u64)),
-    Is((String, u64, u64, usize, &'static str, u64)),
+    Is((String, u64, u64, Name, &'static str, u64)),
 }
 
 /// The placeholder of a text that is not shown.
@@ -167,7 +192,7 @@ struct Unshown {
     why: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Default)]
 struct PageMessage {
     role: &'static str,
     format: String,
@@ -196,19 +221,70 @@ type ImageAddress = Option<String>;
 
 impl<'a> Data<'a> {
     pub(super) fn new(repo: &'a Repository, out: &'a mut dyn Write) -> Self {
+        Self::with(repo, Blocks::new(out))
+    }
+
+    /// The same as lines alone.
+    pub(super) fn plain(repo: &'a Repository, out: &'a mut dyn Write) -> Self {
+        Self::with(repo, Blocks::plain(out))
+    }
+
+    fn with(repo: &'a Repository, out: Blocks<'a>) -> Self {
         let (texts, messages, turns) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { repo, out: Blocks::new(out), texts, messages, turns, deeds: Vec::new() }
+        Self { repo, out, texts, messages, turns, deeds: Vec::new(), names: None }
     }
 
     /// Writes all lines.
     pub(super) fn write(mut self, page: &Page<'_>) -> Result<()> {
+        self.turns(page, &[])?;
+        self.head(page)?;
+        self.out.finish().map_err(unwritten)
+    }
+
+    /// Writes the head and then the turns that none of `known` goes back to, each as soon as it is read.
+    pub(super) fn write_turns(mut self, page: &Page<'_>, known: &[ObjectId]) -> Result<()> {
+        self.names = Some(Names::default());
+        self.head(page)?;
+        self.turns(page, known)
+    }
+
+    /// Writes a text; one that cannot be read as what is there instead.
+    pub(super) fn write_text(&mut self, id: &ObjectId) -> Result<()> {
+        let item = Item { link: Link { kind: Kind::Blob, id: *id }, meta: Bytes::new() };
+        match self.text(&item) {
+            Ok(_) => Ok(()),
+            Err(_) => self.line('x', &Unshown { bytes: 0, id: id.to_string(), why: "lost" }),
+        }
+    }
+
+    /// Writes a message; one that cannot be read with the reason.
+    pub(super) fn write_message(&mut self, id: &ObjectId, meta: &Bytes) -> Result<()> {
+        let item = Item { link: Link { kind: Kind::Blob, id: *id }, meta: meta.clone() };
+        match self.message(&item) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let text = format!("This message cannot be read: {error}");
+                let role = Role::Other.name();
+                self.line(
+                    'm',
+                    &PageMessage { role, id: id.short(ID_DIGITS), text, ..PageMessage::default() },
+                )
+            }
+        }
+    }
+
+    fn turns(&mut self, page: &Page<'_>, known: &[ObjectId]) -> Result<()> {
         let tips: Vec<ObjectId> = page.branches.iter().map(|branch| branch.tip).collect();
         let mut prompts = self.repo.prompts(Some(&is_prompt))?;
-        for turn_change in History::of(self.repo, &tips)? {
+        for turn_change in History::since(self.repo, &tips, known)? {
             self.turn(&turn_change?, page, &mut prompts)?;
         }
+        Ok(())
+    }
+
+    fn head(&mut self, page: &Page<'_>) -> Result<()> {
         let branches = page.branches.iter().filter_map(|branch| {
-            Some(PageBranch { name: &branch.name, tip: *self.turns.get(&branch.tip)? })
+            Some(PageBranch { name: &branch.name, tip: self.turn_name(&branch.tip)? })
         });
         let compare = page.comparison.map(serde_json::from_str).transpose();
         let compare = compare.map_err(|error| {
@@ -223,8 +299,7 @@ impl<'a> Data<'a> {
             messages: self.messages.len(),
             compare,
         };
-        self.line('h', &header)?;
-        self.out.finish().map_err(unwritten)
+        self.line('h', &header)
     }
 
     fn turn(
@@ -234,26 +309,28 @@ impl<'a> Data<'a> {
         prompts: &mut Prompts<'_>,
     ) -> Result<()> {
         let (entry, commit) = (&turn_change.entry, &turn_change.entry.commit);
-        let change = match &turn_change.changes {
-            Some(changes) => Some(PageChange {
-                base: changes.base.and_then(|base| self.turns.get(&base).copied()),
-                lists: self.lists(&changes.lists)?,
-                files: self.files(&changes.entries)?,
-                entries: self.entries(&changes.entries)?,
-            }),
-            None => None,
-        };
+        let lists = turn_change.changes.as_ref().map(|changes| self.lists(&changes.lists));
+        let lists = lists.transpose()?;
         let spending = match turn_diff(self.repo, entry)? {
             Some(diff) => turn_spending(self.repo.store(), commit, &diff, page.prices)?,
             None => None,
         };
-        let deeds = match &change {
-            Some(change) if !repeats(commit) => self.deeds(&change.lists),
+        let deeds = match &lists {
+            Some(lists) if !repeats(commit) => self.deeds(lists),
             _ => Deeds::default(),
+        };
+        let change = match (&turn_change.changes, lists) {
+            (Some(changes), Some(lists)) => Some(PageChange {
+                base: changes.base.and_then(|base| self.turn_name(&base)),
+                lists: lists.into_iter().map(|(name, list)| self.named(name, list)).collect(),
+                files: self.files(&changes.entries)?,
+                entries: self.entries(&changes.entries)?,
+            }),
+            _ => None,
         };
         let turn = PageTurn {
             id: entry.id.to_string(),
-            parents: entry.parents.iter().filter_map(|id| self.turns.get(id).copied()).collect(),
+            parents: entry.parents.iter().filter_map(|id| self.turn_name(id)).collect(),
             turn: commit.turn,
             session: &commit.session,
             time: (page.show_time)(commit.time),
@@ -329,19 +406,18 @@ impl<'a> Data<'a> {
                 };
                 let file = FileEntry::from_item(item)?;
                 let text = self.text(item)?;
+                let text = self.text_name(text);
                 Ok(FileChange::Is((path, added, removed, text, mode(file.mode), file.size)))
             })
             .collect()
     }
 
-    fn entries(
-        &mut self,
-        entries: &[ChangedEntry],
-    ) -> Result<Vec<(String, String, Option<usize>)>> {
+    fn entries(&mut self, entries: &[ChangedEntry]) -> Result<Vec<(String, String, Option<Name>)>> {
         let entries = entries.iter().filter(|entry| entry.section != FILES);
         entries
             .map(|change| {
                 let text = change.new.as_ref().map(|item| self.text(item)).transpose()?;
+                let text = text.map(|number| self.text_name(number));
                 Ok((change.section.clone(), change.key.clone(), text))
             })
             .collect()
@@ -352,6 +428,15 @@ impl<'a> Data<'a> {
         let id = item.link.id;
         if let Some(number) = self.texts.get(&id) {
             return Ok(*number);
+        }
+        if let Some(names) = &mut self.names {
+            names.texts.push(if item.link.kind == Kind::Blob {
+                id.to_string()
+            } else {
+                String::new()
+            });
+            self.texts.insert(id, self.texts.len());
+            return Ok(self.texts.len() - 1);
         }
         let bytes = match item.link.kind {
             Kind::Blob => self.repo.store().read_as(Kind::Blob, &id)?,
@@ -388,6 +473,11 @@ impl<'a> Data<'a> {
             *deeds.tools.entry(call.name.clone()).or_default() += 1;
         }
         self.deeds.push(deeds);
+        if let Some(names) = &mut self.names {
+            names.messages.push(format!("{}.{}", entry.blob, URL_SAFE_NO_PAD.encode(&item.meta)));
+            self.messages.insert(key, self.messages.len());
+            return Ok(self.messages.len() - 1);
+        }
         let prompt = entry.role == Role::User && view.is_prompt();
         let calls = view.tool_calls.into_iter().map(|call| (call.id, call.name, call.input));
         let results = view
@@ -411,6 +501,41 @@ impl<'a> Data<'a> {
         let number = self.messages.len();
         self.messages.insert(key, number);
         Ok(number)
+    }
+
+    /// The name of a turn in other lines; none for one that is not written.
+    fn turn_name(&self, id: &ObjectId) -> Option<Name> {
+        match &self.names {
+            Some(_) => Some(Name::Id(id.to_string())),
+            None => self.turns.get(id).copied().map(Name::Number),
+        }
+    }
+
+    fn text_name(&self, number: usize) -> Name {
+        let name = self.names.as_ref().and_then(|names| names.texts.get(number));
+        name.map_or(Name::Number(number), |name| Name::Id(name.clone()))
+    }
+
+    fn message_name(&self, number: usize) -> Name {
+        let name = self.names.as_ref().and_then(|names| names.messages.get(number));
+        name.map_or(Name::Number(number), |name| Name::Id(name.clone()))
+    }
+
+    /// The stretches of a list, as they are written.
+    fn named(
+        &self,
+        section: String,
+        stretches: Vec<Stretch>,
+    ) -> (String, Vec<(u64, u64, Vec<Name>)>) {
+        let is_conversation = section.ends_with("/messages");
+        let name = |number| match is_conversation {
+            true => self.message_name(number),
+            false => self.text_name(number),
+        };
+        let stretches = stretches.into_iter();
+        let stretches = stretches
+            .map(|(at, removed, added)| (at, removed, added.into_iter().map(name).collect()));
+        (section, stretches.collect())
     }
 
     fn line(&mut self, letter: char, value: &impl Serialize) -> Result<()> {

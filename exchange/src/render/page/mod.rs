@@ -5,10 +5,13 @@
 //! transcripts is data, reaches the document as text nodes only, and a policy in the file forbids
 //! every script but this one and every connection. It has no `style` attribute and no handler in its
 //! markup, so the policy can name its script and its style by their hashes.
+//!
+//! The same page is served (`live`): then it has no data of its own and fetches what it shows.
 
 mod blocks;
 mod compressed;
 mod data;
+mod live;
 
 use std::io::Write;
 
@@ -21,6 +24,7 @@ use turntree::repo::Repository;
 
 pub use self::compressed::compress_page;
 use self::data::Data;
+pub use self::live::{LivePage, PagePart, live_page, write_parts, write_turns};
 use super::ShowTime;
 use super::escape::html;
 use crate::insight::prices::PriceTable;
@@ -28,11 +32,14 @@ use crate::insight::prices::PriceTable;
 const SHELL: &str = include_str!("shell.html");
 const STYLE: &str = include_str!("page.css");
 
-/// The parts of the script, in the order in which they need each other.
-const SCRIPTS: [&str; 21] = [
-    include_str!("dom.js"),
-    include_str!("pace.js"),
-    include_str!("source.js"),
+/// The parts of the script of a file, in the order in which they need each other.
+const EMBEDDED: Scripts<'_> = Scripts {
+    source: &[include_str!("source.js")],
+    end: &[include_str!("scan.js"), include_str!("embedded.js")],
+};
+
+/// The parts of the script that are the same wherever the data comes from.
+const SHARED: [&str; 18] = [
     include_str!("data.js"),
     include_str!("story.js"),
     include_str!("code.js"),
@@ -52,6 +59,12 @@ const SCRIPTS: [&str; 21] = [
     include_str!("route.js"),
     include_str!("app.js"),
 ];
+
+/// The parts of a script that say where the data comes from, and begin.
+struct Scripts<'s> {
+    source: &'s [&'s str],
+    end: &'s [&'s str],
+}
 
 /// The subject of a page.
 #[derive(Clone, Copy)]
@@ -91,38 +104,54 @@ pub fn export_page(repo: &Repository, page: &Page<'_>, out: &mut dyn Write) -> R
     if page.branches.is_empty() {
         return Err(Error::invalid("a page is about at least one branch"));
     }
-    let script = script();
+    let script = EMBEDDED.join();
     let written =
         |result: std::io::Result<()>| result.map_err(|error| Error::io("write the page", error));
-    written(write_head(page.title, &script, out))?;
+    written(write_head((page.title, ""), STYLE, &policy(&script, STYLE, ""), out))?;
     Data::new(repo, out).write(page)?;
     written(write!(out, "<script>{script}</script>\n</body>\n</html>\n"))
 }
 
-fn write_head(title: &str, script: &str, out: &mut dyn Write) -> std::io::Result<()> {
-    let (script, style) = (hash(script), hash(STYLE));
+/// What a page may do: run its own script, have its own style, show pictures that it holds.
+fn policy(script: &str, style: &str, more: &str) -> String {
+    let (script, style) = (hash(script), hash(style));
+    format!(
+        "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; \
+         img-src data:; base-uri 'none'; form-action 'none'{more}"
+    )
+}
+
+/// Writes what comes before the script: with the title there may be more for the head, as markup.
+fn write_head(
+    (title, more): (&str, &str),
+    style: &str,
+    policy: &str,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
     write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         script-src 'sha256-{script}'; style-src 'sha256-{style}'; img-src data:; \
-         base-uri 'none'; form-action 'none'\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <meta name=\"referrer\" content=\"no-referrer\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n{SHELL}",
+         <title>{}</title>\n{more}<style>{style}</style>\n</head>\n{SHELL}",
         html(title),
     )
 }
 
-/// All parts in a scope of their own, without indents and lines of comments.
-fn script() -> String {
-    let lines = SCRIPTS.iter().flat_map(|part| part.lines()).map(str::trim_start);
-    let is_code = |line: &&str| {
-        !line.is_empty() && !["//", "/**", "*"].iter().any(|sign| line.starts_with(sign))
-    };
-    let code: Vec<&str> = lines.filter(is_code).collect();
-    format!("(() => {{\n\"use strict\";\n{}\n}})();\n", code.join("\n"))
+impl Scripts<'_> {
+    /// All parts in a scope of their own, without indents and lines of comments.
+    fn join(&self) -> String {
+        let first = [include_str!("dom.js"), include_str!("pace.js")];
+        let parts: [&[&str]; 4] = [&first, self.source, &SHARED, self.end];
+        let lines = parts.into_iter().flatten().flat_map(|part| part.lines()).map(str::trim_start);
+        let is_code = |line: &&str| {
+            !line.is_empty() && !["//", "/**", "*"].iter().any(|sign| line.starts_with(sign))
+        };
+        let code: Vec<&str> = lines.filter(is_code).collect();
+        format!("(() => {{\n\"use strict\";\n{}\n}})();\n", code.join("\n"))
+    }
 }
 
 /// Returns the hash of a script or style in a policy.

@@ -5,7 +5,7 @@ const GUESS = 150;
 const NEAR = 200;
 const MARGIN = 900;
 
-/** @typedef {{branch: Branch, items: number[], heights: Float64Array, tops: Float64Array, shown: Map<number, any>, box: any, first: number, last: number, kind: string, whole: boolean}} Reader */
+/** @typedef {{branch: Branch, items: number[], heights: Float64Array, tops: Float64Array, shown: Map<number, any>, box: any, first: number, last: number, kind: string, whole: boolean, isEnd: boolean}} Reader */
 
 /** @type {Reader | null} */
 let reader = null;
@@ -13,7 +13,7 @@ let reader = null;
 /** Makes a reader of some turns of a branch in `scroller`. */
 function openReader(scroller, branch, items) {
   const box = h("div", { class: "reader" });
-  reader = { branch, items, kind: outline.kind, heights: new Float64Array(items.length).fill(GUESS), tops: new Float64Array(items.length + 1), shown: new Map(), box, first: 0, last: -1, whole: false };
+  reader = { branch, items, kind: outline.kind, heights: new Float64Array(items.length).fill(GUESS), tops: new Float64Array(items.length + 1), shown: new Map(), box, first: 0, last: -1, whole: false, isEnd: false };
   sumTops();
   // As high as it will be, so that any place in it can be scrolled to.
   box.style.height = `${reader.tops[items.length]}px`;
@@ -52,6 +52,9 @@ function drawReader(margin = NEAR) {
 
 let rest = 0;
 
+/** How far to scroll so that the end of an item is at the lower edge of the window. */
+const endAt = (/** @type {number} */ item) => reader.box.offsetTop + reader.tops[item + 1] - view.clientHeight + 24;
+
 function placeTurns(margin) {
   const { items, heights, tops, shown, box } = reader;
   const offset = view.scrollTop - box.offsetTop;
@@ -88,8 +91,9 @@ function placeTurns(margin) {
   if (!changed) return false;
   sumTops(first);
   box.style.height = `${tops[items.length]}px`;
-  const target = box.offsetTop + tops[anchor] - anchorTop;
+  const target = reader.isEnd ? endAt(items.length - 1) : box.offsetTop + tops[anchor] - anchorTop;
   if (Math.abs(target - view.scrollTop) > 0.5) view.scrollTop = target;
+  if (reader.isEnd) moved = view.scrollTop;
   return true;
 }
 
@@ -127,7 +131,7 @@ function readTurn(turn, { end = false } = {}) {
   let item = reader.items.indexOf(turn);
   if (item < 0) item = Math.max(0, reader.items.filter((other) => place(other) <= place(turn)).length - 1);
   for (let round = 0, before = -1; round < 6; round += 1) {
-    const target = end ? reader.box.offsetTop + reader.tops[item + 1] - view.clientHeight + 24 : reader.box.offsetTop + reader.tops[item] - 8;
+    const target = end ? endAt(item) : reader.box.offsetTop + reader.tops[item] - 8;
     if (target === before) break;
     view.scrollTop = before = target;
     drawReader();

@@ -10,7 +10,7 @@ const suffix = (branch) => (branch.index === 0 ? "" : `@${encodeURIComponent(bra
 const hashOf = (branch, turn) => `#turn-${turns[turn].turn}${suffix(branch)}`;
 const diffHash = (a, b) => `#diff-${turns[a.turn].turn}${suffix(a.branch)}..${turns[b.turn].turn}${suffix(b.branch)}`;
 
-const branchWith = (turn) => (here.branch.places.has(turn) ? here.branch : branches[owner[turn]]);
+const branchWith = (turn) => (here.branch.places.has(turn) ? here.branch : branches[owner[turn]] || here.branch);
 
 /** Goes to an address, at once: the event of the browser comes later than the next key may. */
 function go(hash) {
@@ -105,6 +105,7 @@ function showTurn(place, message, words, end = false) {
   if (!reader || reader.branch !== here.branch || reader.kind !== outline.kind) openReader(view, here.branch, shownTurns(here.branch));
   if (!reader.items.length) return settle("");
   blockNow(reader.items.includes(here.turn) ? here.turn : reader.items[0]);
+  reader.isEnd = end;
   const node = readTurn(here.turn, { end });
   const said = message && byId(`message-${message}`);
   const found = words ? markWords(said || node, words) || markWords(node, words) : null;
@@ -178,8 +179,9 @@ const REST_MS = 250;
 
 function scrolled() {
   if (!reader) return;
+  if (Math.abs(view.scrollTop - moved) >= 2) reader.isEnd = false;
   drawReader();
-  if (Math.abs(view.scrollTop - moved) < 2) return;
+  if (reader.isEnd || Math.abs(view.scrollTop - moved) < 2) return;
   moved = view.scrollTop;
   following ||= setTimeout(follow, FOLLOW_MS);
 }

@@ -1,0 +1,255 @@
+//! `view`: all sessions in a browser, as they are and as they grow.
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use getrandom::getrandom;
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+use turntree::repo::{BranchName, MAIN_BRANCH, Repository};
+use turntree::store::Store;
+use turntree::workspace::{Claim, read_note, write_note};
+use turntree::{Error, ErrorKind};
+
+use super::Verb;
+use crate::porcelain::revision::resolve;
+use crate::program::complete::revisions;
+use crate::program::invocation::{Invocation, Location};
+use crate::view::error::{Answer, Failure, Result};
+use crate::view::json;
+use crate::view::output::note;
+use crate::viewer::Viewer;
+
+/// The right to serve a store.
+const CLAIM: &str = "view";
+
+/// The note of the server's address.
+const ADDRESS: &str = "address of view";
+
+/// Bytes of a key.
+const KEY_BYTES: usize = 32;
+
+/// The longest wait for a server that is said to be there.
+const KNOCK: Duration = Duration::from_secs(1);
+
+/// The time in which a browser surely has read the file that leads it to a server.
+const READ: Duration = Duration::from_secs(3);
+
+/// Bytes of text that stand as they are in an address.
+const PLAIN: &[u8] = b"-._~";
+
+/// Look at all sessions in a browser, and at agents while they work
+///
+/// It prints an address on this machine and answers there until Ctrl-C. The address has a key behind the
+/// #, without which nothing is shown; it changes with each start. Nothing can be changed from the page.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree view --open           # all sessions
+  turntree view parser-fix       # this session
+  turntree view turn:42          # this turn
+  turntree view --port 8400      # behind 'ssh -L 8400:127.0.0.1:8400 HOST', from elsewhere")]
+pub(crate) struct ViewSessions {
+    /// The session, branch or snapshot that is shown first; a list of all sessions by default
+    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    revision: Option<String>,
+    /// Port to listen on, only on this machine; that of the last time if it is free, else any
+    #[arg(long, value_name = "N")]
+    port: Option<u16>,
+    /// Open it in the browser
+    #[arg(long)]
+    open: bool,
+}
+
+/// What another run of the program is told of a server.
+#[derive(Default, Serialize, Deserialize)]
+struct Address {
+    port: u16,
+    /// Empty once the server has ended.
+    key: String,
+}
+
+impl Verb for ViewSessions {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let location = run.locate()?;
+        let repo = run.open()?;
+        let place = match &self.revision {
+            Some(revision) => place_of(&repo, revision)?,
+            None => Place::default(),
+        };
+        let dir = std::path::absolute(&location.dir)
+            .map_err(|error| Error::io(format!("find {}", location.dir.display()), error))?;
+        let claim = Claim::take(&dir, CLAIM);
+        let last = last_address(repo.store());
+        if claim.is_none()
+            && let Some(address) = last.as_ref().filter(|address| answers(address))
+        {
+            if self.show(run, address, &place)?.is_some() {
+                std::thread::sleep(READ);
+            }
+            return Ok(Answer::Yes);
+        }
+        let listener = self.listen(last.map(|address| address.port))?;
+        let port = listener.local_addr().map_err(|error| Error::io("listen", error))?.port();
+        let address = Address { port, key: new_key()? };
+        keep(repo.store(), &address);
+        // Kept until the browser surely has read it.
+        let _file = self.show(run, &address, &place)?;
+        if !run.out.json {
+            note("Ctrl-C ends it");
+        }
+        let location = Location { dir, found: location.found };
+        let served = Viewer::new(location, port, address.key).serve(listener);
+        keep(repo.store(), &Address { port, key: String::new() });
+        served.map(|()| Answer::Yes)
+    }
+}
+
+impl ViewSessions {
+    /// The port that is asked for; else that of the last time, so that pages that are still open find
+    /// the server again; else any that is free.
+    fn listen(&self, last: Option<u16>) -> Result<TcpListener> {
+        let bind = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+        let failed = |port: u16, error| Error::io(format!("listen on 127.0.0.1:{port}"), error);
+        if let Some(port) = self.port {
+            return bind(port).map_err(|error| match error.kind() {
+                io::ErrorKind::AddrInUse => {
+                    let taken = format!("port {port} is in use by another program");
+                    let taken = Error::new(ErrorKind::Locked, taken);
+                    Failure::hinted(taken, "without --port a free one is taken")
+                }
+                _ => failed(port, error).into(),
+            });
+        }
+        let again = last.filter(|port| *port != 0).map(bind);
+        match again {
+            Some(Ok(listener)) => Ok(listener),
+            _ => Ok(bind(0).map_err(|error| failed(0, error))?),
+        }
+    }
+
+    /// Prints the address, and opens it in the browser if that is wanted. What is returned has to stay
+    /// until that has read it.
+    fn show(
+        &self,
+        run: &mut Invocation,
+        address: &Address,
+        place: &Place,
+    ) -> Result<Option<NamedTempFile>> {
+        let Address { port, key } = address;
+        let url = format!("http://127.0.0.1:{port}/{}#key={key}{}", place.path, place.fragment);
+        match run.out.json {
+            true => run.out.record(&json::ViewAddress { url: url.clone(), port: *port })?,
+            false => writeln!(run.out, "{url}")?,
+        }
+        run.out.flush()?;
+        if !self.open {
+            return Ok(None);
+        }
+        let opened = open_in_browser(&url);
+        if opened.is_none() {
+            note("there is no browser to open it in: open the address yourself");
+        }
+        Ok(opened)
+    }
+}
+
+/// What is shown first.
+#[derive(Default)]
+struct Place {
+    path: String,
+    fragment: String,
+}
+
+fn place_of(repo: &Repository, revision: &str) -> Result<Place> {
+    let found = resolve(repo, revision)?;
+    let commit = repo.commit(&found.commit)?;
+    let branch = found.branch.as_ref();
+    let session = branch.map_or(commit.session.as_str(), |branch| branch.session());
+    let is_tip = branch.is_some_and(|branch| repo.tip(branch) == Some(found.commit));
+    let side = match branch.map(BranchName::branch) {
+        Some(name) if name != MAIN_BRANCH => format!("@{}", encoded(name)),
+        _ => String::new(),
+    };
+    let fragment = match is_tip {
+        true if side.is_empty() => String::new(),
+        true => format!("&overview{side}"),
+        false => format!("&turn-{}{side}", commit.turn),
+    };
+    Ok(Place { path: format!("s/{}", encoded(session)), fragment })
+}
+
+/// A text in an address, as `encodeURIComponent` writes it.
+fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        byte if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) => {
+            char::from(byte).to_string()
+        }
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+fn new_key() -> Result<String> {
+    let mut bytes = [0; KEY_BYTES];
+    getrandom(&mut bytes).map_err(|error| Error::io("make a key", io::Error::from(error)))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The address of the server that was there last; its key is for the owner of the store alone.
+fn last_address(store: &Store) -> Option<Address> {
+    serde_json::from_slice(&read_note(store, ADDRESS)?).ok()
+}
+
+/// Keeps an address for the next run. A store that cannot be written to has none.
+fn keep(store: &Store, address: &Address) {
+    let _ = write_note(store, ADDRESS, &serde_json::to_vec(address).unwrap_or_default());
+}
+
+/// Whether a server is there.
+fn answers(address: &Address) -> bool {
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port));
+    !address.key.is_empty() && TcpStream::connect_timeout(&at, KNOCK).is_ok()
+}
+
+/// Opens a page in the browser of this desktop; nothing where there is none. The address goes through a
+/// file for its owner alone, since everybody on this machine sees the arguments of a program.
+fn open_in_browser(url: &str) -> Option<NamedTempFile> {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let has_desktop = cfg!(target_os = "macos")
+        || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    if !has_desktop {
+        return None;
+    }
+    let mut file = tempfile::Builder::new().prefix("turntree-").suffix(".html").tempfile().ok()?;
+    let html = format!(
+        "<!doctype html><meta charset=\"utf-8\"><title>turntree</title>\
+         <meta http-equiv=\"refresh\" content=\"0;url={url}\"><p><a href=\"{url}\">turntree</a></p>\n"
+    );
+    file.write_all(html.as_bytes()).ok()?;
+    let mut command = Command::new(program);
+    command.arg(file.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().ok()?;
+    Some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_in_addresses_as_browsers_write_them() {
+        assert_eq!(encoded("a-b.c_d~e"), "a-b.c_d~e");
+        assert_eq!(encoded("a/b c\"<ä"), "a%2Fb%20c%22%3C%C3%A4");
+    }
+
+    #[test]
+    fn keys_have_256_bits_and_are_others_each_time() {
+        let (one, other) = (new_key().unwrap(), new_key().unwrap());
+        assert_eq!(one.len(), 64);
+        assert_ne!(one, other);
+    }
+}

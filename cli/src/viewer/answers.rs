@@ -1,0 +1,223 @@
+//! Answers from the store: sessions, the turns of one, texts and messages, hits, branches side by side.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use serde::Serialize;
+use turntree::context::Selection;
+use turntree::object::{ObjectId, ObjectSource};
+use turntree::repo::{
+    GrepQuery, LinePattern, MayHold, PatternOptions, Repository, SearchFilter, SearchScope,
+};
+use turntree::{Error, ErrorKind};
+use turntree_exchange::render::{Page, PageBranch, write_parts, write_turns};
+
+use super::lines::Lines;
+use super::routes::{Question, WantedSessions};
+use super::store::HeldStore;
+use crate::porcelain::comparison::{Compared, Line, lines_of};
+use crate::porcelain::prices::Prices;
+use crate::porcelain::search::{PlacesOfSessions, messages_with, scopes};
+use crate::porcelain::sessions::{ListedSession, Wanted, list};
+use crate::view::error::{Failure, Result};
+use crate::view::render::changes::path_of;
+use crate::view::{clock, json};
+
+/// The text at the foot of a page.
+const MADE_BY: &str = concat!("turntree ", env!("CARGO_PKG_VERSION"));
+
+/// Lines that are told of a place.
+const LINES: usize = 3;
+
+/// Answers a question.
+pub(super) fn write(store: &HeldStore, question: &Question, out: &mut Lines) -> Result<()> {
+    let repo = store.repo()?;
+    match question {
+        // Told by the store itself.
+        Question::Events => Ok(()),
+        Question::Sessions(wanted) => put(out, &sessions(&repo, wanted)?),
+        Question::Story { session, known } => story(&repo, session, known, out),
+        Question::Parts(parts) => Ok(write_parts(&repo, parts, out)?),
+        Question::Search { words, session } => search(&repo, words, session.as_deref(), out),
+        Question::Compare { session } => {
+            let lines = branches(&repo, session)?;
+            put(out, &Compared::of(&repo, lines, &Prices::of(None)?.table)?.record())
+        }
+    }
+}
+
+/// Sessions of an answer.
+#[derive(Serialize)]
+struct Sessions {
+    sessions: Vec<json::SessionRecord>,
+    /// Where the next answer goes on.
+    next: Option<usize>,
+    /// Sessions that are wanted, and all that there are.
+    total: usize,
+    all: usize,
+    /// What can be asked for, with the number of sessions of each.
+    agents: Vec<(String, usize)>,
+    labels: Vec<(String, usize)>,
+}
+
+fn sessions(repo: &Repository, wanted: &WantedSessions) -> Result<Sessions> {
+    let (listed, all) = list(repo, &Wanted::default(), clock::now()?)?;
+    let by_words: Vec<ListedSession> =
+        listed.into_iter().filter(|session| has_words(session, &wanted.words)).collect();
+    let (mut agents, mut labels) = (BTreeMap::new(), BTreeMap::new());
+    for ListedSession { summary, .. } in &by_words {
+        *agents.entry(summary.agent.clone()).or_insert(0) += 1;
+        for label in &summary.labels.labels {
+            *labels.entry(label.clone()).or_insert(0) += 1;
+        }
+    }
+    let fits = |session: &ListedSession| {
+        let ListedSession { summary, is_live, .. } = session;
+        wanted.agent.as_ref().is_none_or(|agent| summary.agent == *agent)
+            && wanted.label.as_ref().is_none_or(|label| summary.labels.labels.contains(label))
+            && (*is_live || !wanted.live)
+    };
+    let fitting: Vec<ListedSession> = by_words.into_iter().filter(fits).collect();
+    let total = fitting.len();
+    let end = wanted.from.saturating_add(wanted.most);
+    let page = fitting.into_iter().skip(wanted.from).take(wanted.most);
+    Ok(Sessions {
+        sessions: page.map(|it| json::SessionRecord::new(it.summary, it.is_live)).collect(),
+        next: (end < total).then_some(end),
+        total,
+        all,
+        agents: most_first(agents),
+        labels: most_first(labels),
+    })
+}
+
+fn has_words(session: &ListedSession, words: &[String]) -> bool {
+    if words.is_empty() {
+        return true;
+    }
+    let summary = &session.summary;
+    let title = summary.title().map_or("", |(title, _)| title);
+    let mut texts = vec![title, &summary.name, &summary.agent, &summary.model];
+    texts.extend(summary.origin.git_branch.as_deref());
+    texts.extend(summary.origin.directories.iter().map(String::as_str));
+    texts.extend(summary.labels.labels.iter().map(String::as_str));
+    let text = texts.join("\n").to_lowercase();
+    words.iter().all(|word| text.contains(word.as_str()))
+}
+
+fn most_first(counted: BTreeMap<String, usize>) -> Vec<(String, usize)> {
+    let mut counted: Vec<_> = counted.into_iter().collect();
+    counted.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+    counted
+}
+
+/// The branches of a session, main first.
+fn branches(repo: &Repository, session: &str) -> Result<Vec<Line>> {
+    let mut lines = lines_of(repo, session);
+    if lines.is_empty() {
+        let missing = format!("there is no session {session}");
+        return Err(Error::new(ErrorKind::NotFound, missing).into());
+    }
+    lines.sort_by_key(|line| line.name != turntree::repo::MAIN_BRANCH);
+    Ok(lines)
+}
+
+fn story(repo: &Repository, session: &str, known: &[ObjectId], out: &mut Lines) -> Result<()> {
+    let lines = branches(repo, session)?;
+    let page_branch = |line: &Line| PageBranch { name: line.name.clone(), tip: line.tip };
+    let branches: Vec<PageBranch> = lines.iter().map(page_branch).collect();
+    let titles = crate::porcelain::sessions::titles(repo)?;
+    let page = Page {
+        title: titles.get(session).map_or(session, String::as_str),
+        branches: &branches,
+        comparison: None,
+        made_by: MADE_BY,
+        prices: &Prices::of(None)?.table,
+        show_time: &clock::rfc3339,
+    };
+    // What a page has and this store has no more cannot be left out.
+    let is_there = |id: &ObjectId| repo.store().contains(id);
+    let known = known.iter().map(|id| Ok((*id, is_there(id)?)));
+    let known: Vec<(ObjectId, bool)> = known.collect::<turntree::Result<_>>()?;
+    let known: Vec<ObjectId> = known.into_iter().filter(|it| it.1).map(|it| it.0).collect();
+    Ok(write_turns(repo, &page, &known, out)?)
+}
+
+/// A place where the words are said.
+#[derive(Serialize)]
+struct Place {
+    session: String,
+    title: Option<String>,
+    branch: Option<String>,
+    turn: u64,
+    id: String,
+    path: String,
+    role: Option<&'static str>,
+    /// Lines that have the words.
+    lines: Vec<String>,
+}
+
+/// Searches session after session, the newest first, so that the first places come at once.
+fn search(repo: &Repository, words: &str, session: Option<&str>, out: &mut Lines) -> Result<()> {
+    let options = PatternOptions { fixed: true, ignore_case: true, ..PatternOptions::default() };
+    let pattern = LinePattern::new(words, options)?;
+    if let Some(session) = session {
+        branches(repo, session)?;
+    }
+    for scope in scopes(repo, &[], session, session.is_none())? {
+        search_scope(repo, &pattern, scope, out)?;
+        out.flush().map_err(Failure::Output)?;
+    }
+    Ok(())
+}
+
+fn search_scope(
+    repo: &Repository,
+    pattern: &LinePattern,
+    scope: SearchScope,
+    out: &mut Lines,
+) -> Result<()> {
+    let messages = messages_with(pattern);
+    let may_hold = messages.test();
+    let query = GrepQuery {
+        pattern,
+        wanted: SearchFilter { paths: Selection::parse(&[]), roles: Vec::new() },
+        lines: Some(0),
+        read: &|format, bytes| messages.read(format, bytes),
+        may_hold: may_hold.as_ref().map(|test| test as MayHold<'_>),
+    };
+    let answered = repo.grep(&[scope], query, &|_, _| {})?;
+    let sessions = PlacesOfSessions::of(repo, answered.places())?;
+    for place in answered.places() {
+        let found = answered.found(place)?;
+        let lines = found.lines.into_iter().filter(|line| line.matches).take(LINES);
+        let told = Place {
+            session: place.session.clone(),
+            title: sessions.about(repo, place)?.title,
+            branch: place.branch.as_ref().map(|branch| branch.branch().to_owned()),
+            turn: place.turn,
+            id: place.commit.to_string(),
+            path: path_of(&place.section, &place.key),
+            role: place.role.map(turntree::context::Role::name),
+            lines: lines.map(|line| line.text).collect(),
+        };
+        put_line(out, &told)?;
+    }
+    Ok(())
+}
+
+/// Writes a whole answer.
+fn put(out: &mut Lines, value: &impl Serialize) -> Result<()> {
+    out.write_all(&json_of(value)?).map_err(Failure::Output)
+}
+
+fn put_line(out: &mut Lines, value: &impl Serialize) -> Result<()> {
+    let mut line = json_of(value)?;
+    line.push(b'\n');
+    out.write_all(&line).map_err(Failure::Output)
+}
+
+fn json_of(value: &impl Serialize) -> Result<Vec<u8>> {
+    let written = serde_json::to_vec(value);
+    Ok(written.map_err(|error| Error::invalid("the answer").with_source(error))?)
+}

@@ -1,0 +1,173 @@
+//! Who may ask, and how: what a request must be before anything of it is looked at.
+//!
+//! A page of somebody else can send requests to this machine, and by a name of its own that leads here
+//! (rebinding) it can even read the answers. The name that it asked for stands in `Host`, which no page
+//! can change; so a request for any other name than ours is refused first. The key is known to who has
+//! started the server, stands in no cookie, and is sent by the page that was served alone.
+
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, ORIGIN, TRANSFER_ENCODING};
+use hyper::{Method, Request, StatusCode};
+
+/// Says whether a page of another origin has sent a request.
+const FETCH_SITE: &str = "sec-fetch-site";
+
+/// The names of this machine that a browser may ask for.
+const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
+
+/// The conditions of a server.
+pub(super) struct Guard {
+    /// The names of this server, with its port.
+    hosts: [String; 2],
+    key: String,
+}
+
+/// Why a request is not answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) message: String,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+}
+
+impl Guard {
+    /// The conditions of a server on `port` that is asked with `key`.
+    pub(super) fn new(port: u16, key: String) -> Self {
+        Self { hosts: NAMES.map(|name| format!("{name}:{port}")), key }
+    }
+
+    /// Refuses what is for another name, from a page of another origin, or more than a question.
+    pub(super) fn admit<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+        let headers = request.headers();
+        let asked = only(headers, HOST.as_str());
+        let is_ours = |name: &str| self.hosts.iter().any(|host| host == name);
+        let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
+        if !asked.is_some_and(is_ours) || !authority.is_none_or(is_ours) {
+            let message = format!("this server is {}", self.hosts.join(" and "));
+            return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, message));
+        }
+        if request.method() != Method::GET {
+            let message = "this server only shows: expected GET";
+            return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message));
+        }
+        let has_body = headers.contains_key(TRANSFER_ENCODING)
+            || headers.get_all(CONTENT_LENGTH).iter().any(|length| length != "0");
+        if has_body {
+            let message = "a question has no body";
+            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+        }
+        let own = self.hosts.iter().map(|host| format!("http://{host}"));
+        let is_foreign = headers
+            .get_all(ORIGIN)
+            .iter()
+            .any(|origin| !own.clone().any(|own| origin == own.as_str()));
+        if is_foreign {
+            let message = "pages of other origins are not answered";
+            return Err(Refusal::new(StatusCode::FORBIDDEN, message));
+        }
+        Ok(())
+    }
+
+    /// Refuses a question that a page of another origin asks, or that comes without the key.
+    pub(super) fn check_key(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let sites = headers.get_all(FETCH_SITE);
+        if sites.iter().any(|site| site != "same-origin" && site != "none") {
+            let message = "pages of other origins are not answered";
+            return Err(Refusal::new(StatusCode::FORBIDDEN, message));
+        }
+        let given = only(headers, AUTHORIZATION.as_str());
+        let given = given.and_then(|given| given.strip_prefix("Bearer "));
+        if given.is_some_and(|given| is_same(given.as_bytes(), self.key.as_bytes())) {
+            return Ok(());
+        }
+        let message = "expected the key of this server: open the address that it printed";
+        Err(Refusal::new(StatusCode::UNAUTHORIZED, message))
+    }
+}
+
+/// The value of a header that is there once.
+fn only<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?;
+    if values.next().is_some() { None } else { first.to_str().ok() }
+}
+
+/// Compares in a time that does not tell where two keys differ.
+fn is_same(given: &[u8], key: &[u8]) -> bool {
+    let differs = given.iter().zip(key).fold(0, |all, (a, b)| all | (a ^ b));
+    given.len() == key.len() && differs == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(headers: &[(&str, &str)]) -> Request<()> {
+        let mut request = Request::builder().uri("/api/sessions");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap()
+    }
+
+    #[test]
+    fn only_the_exact_names_of_the_server_are_answered() {
+        let guard = Guard::new(4000, "k".into());
+        let status = |headers: &[(&str, &str)]| {
+            guard.admit(&request(headers)).map_err(|refused| refused.status.as_u16())
+        };
+        for host in ["127.0.0.1:4000", "localhost:4000"] {
+            assert_eq!(status(&[("host", host)]), Ok(()));
+        }
+        let foreign = [
+            "evil.example:4000",
+            "127.0.0.1.evil.example:4000",
+            "localhost.:4000",
+            "127.0.0.1",
+            "127.0.0.1:4001",
+            "0.0.0.0:4000",
+            "[::1]:4000",
+            "LOCALHOST:4000",
+            "user@localhost:4000",
+            "",
+        ];
+        for host in foreign {
+            assert_eq!(status(&[("host", host)]), Err(421), "{host}");
+        }
+        assert_eq!(status(&[]), Err(421));
+        let twice = [("host", "localhost:4000"), ("host", "evil.example")];
+        assert_eq!(status(&twice), Err(421));
+        let ours = ("host", "localhost:4000");
+        assert_eq!(status(&[ours, ("origin", "http://localhost:4000")]), Ok(()));
+        for origin in ["null", "http://evil.example", "https://localhost:4000", "http://localhost"]
+        {
+            assert_eq!(status(&[ours, ("origin", origin)]), Err(403), "{origin}");
+        }
+        assert_eq!(status(&[ours, ("content-length", "1")]), Err(413));
+        assert_eq!(status(&[ours, ("transfer-encoding", "chunked")]), Err(413));
+    }
+
+    #[test]
+    fn only_the_whole_key_opens() {
+        let guard = Guard::new(4000, "0123".into());
+        let status = |headers: &[(&str, &str)]| {
+            guard.check_key(request(headers).headers()).map_err(|refused| refused.status.as_u16())
+        };
+        let right = ("authorization", "Bearer 0123");
+        assert_eq!(status(&[right]), Ok(()));
+        for given in ["Bearer 012", "Bearer 01234", "Bearer 0124", "Bearer ", "0123", "Basic 0123"]
+        {
+            assert_eq!(status(&[("authorization", given)]), Err(401), "{given}");
+        }
+        assert_eq!(status(&[]), Err(401));
+        assert_eq!(status(&[right, right]), Err(401));
+        assert_eq!(status(&[right, ("sec-fetch-site", "same-origin")]), Ok(()));
+        for site in ["cross-site", "same-site"] {
+            assert_eq!(status(&[right, ("sec-fetch-site", site)]), Err(403), "{site}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The server of `view`: one page for all sessions of a store, on this machine alone.
+//!
+//! | file | job |
+//! |---|---|
+//! | `guard.rs` | who may ask, and how |
+//! | `routes.rs` | what was asked, by the address |
+//! | `answers.rs` | the answers: sessions, turns, texts and messages, hits |
+//! | `lines.rs` | an answer on its way, while it is written |
+//! | `store.rs` | the store, held open, and what others commit to it |
+//!
+//! It listens on 127.0.0.1 and takes GET alone, from pages that it has served and that know its key. A
+//! document has no data in it; all that stands in a store goes out as JSON. Requests are read and
+//! answered on one thread, and what reads the store runs on threads beside it.
+
+mod answers;
+mod guard;
+mod lines;
+mod routes;
+mod store;
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, Semaphore};
+use turntree::Error;
+use turntree_exchange::render::{LivePage, live_page};
+
+use self::guard::Guard;
+use self::lines::{Body, Content, document, refusal};
+use self::routes::{Question, Route};
+use self::store::HeldStore;
+use crate::program::invocation::Location;
+use crate::view::error::Result;
+
+/// Connections at a time. A browser opens six.
+const MAX_CONNECTIONS: usize = 32;
+
+/// Most bytes of a request before its body, which it must not have.
+const MAX_HEAD: usize = 16 << 10;
+
+/// The time in which a request must have come, and in which a connection asks again.
+const READ_TIME: Duration = Duration::from_secs(10);
+
+/// The time that answers under way get when the server ends.
+const END_TIME: Duration = Duration::from_secs(1);
+
+/// Written to whoever comes while there are too many.
+const FULL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// A server of one store.
+pub(crate) struct Viewer {
+    guard: Guard,
+    page: LivePage,
+    store: Arc<HeldStore>,
+}
+
+impl Viewer {
+    /// A server of a store that listens on `port` and is asked with `key`.
+    pub(crate) fn new(location: Location, port: u16, key: String) -> Arc<Self> {
+        let (guard, store) = (Guard::new(port, key), Arc::new(HeldStore::new(location)));
+        Arc::new(Self { guard, page: live_page(), store })
+    }
+
+    /// Answers until a signal asks this process to end.
+    pub(crate) fn serve(self: &Arc<Self>, listener: TcpListener) -> Result<()> {
+        let failed = |error| Error::io("serve", error);
+        let ending = Arc::new(Notify::new());
+        end_on_signals(&ending)?;
+        let watching = self.store.watch();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(MAX_CONNECTIONS)
+            .build()
+            .map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let served = runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
+            tokio::spawn(Arc::clone(self).accept(listener));
+            ending.notified().await;
+            Ok::<_, Error>(())
+        });
+        runtime.shutdown_timeout(END_TIME);
+        drop(watching);
+        Ok(served?)
+    }
+
+    async fn accept(self: Arc<Self>, listener: tokio::net::TcpListener) {
+        let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        loop {
+            // A connection that is gone again, or no more descriptors: both pass.
+            let Ok((stream, _)) = listener.accept().await else {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            };
+            let Ok(place) = Arc::clone(&free).try_acquire_owned() else {
+                let _ = stream.try_write(FULL);
+                continue;
+            };
+            let viewer = Arc::clone(&self);
+            tokio::spawn(async move {
+                viewer.talk(stream).await;
+                drop(place);
+            });
+        }
+    }
+
+    async fn talk(self: Arc<Self>, stream: TcpStream) {
+        let answer = move |request| {
+            let viewer = Arc::clone(&self);
+            async move { Ok::<_, std::convert::Infallible>(viewer.answer(request).await) }
+        };
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(READ_TIME)
+            .max_buf_size(MAX_HEAD)
+            .serve_connection(TokioIo::new(stream), service_fn(answer));
+        // Whoever leaves in the middle has heard enough.
+        let _ = connection.await;
+    }
+
+    async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+        if let Err(refused) = self.guard.admit(&request) {
+            return refusal(&refused);
+        }
+        match routes::route(request.uri()) {
+            Ok(Route::Page) => document(&self.page),
+            Ok(Route::Question(question)) => match self.guard.check_key(request.headers()) {
+                Ok(()) => self.look(question).await,
+                Err(refused) => refusal(&refused),
+            },
+            Err(refused) => refusal(&refused),
+        }
+    }
+
+    /// Answers from the store, on a thread of its own.
+    async fn look(self: &Arc<Self>, question: Question) -> Response<Body> {
+        if matches!(question, Question::Events) {
+            return lines::stream(self.store.subscribe());
+        }
+        let content = match question.is_of_lines() {
+            true => Content::Lines,
+            false => Content::Document,
+        };
+        let viewer = Arc::clone(self);
+        lines::written(content, move |out| answers::write(&viewer.store, &question, out)).await
+    }
+}
+
+/// From now on a signal that asks this process to end ends the server.
+fn end_on_signals(ending: &Arc<Notify>) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|error| Error::io("watch for signals", error))?;
+    let ending = Arc::clone(ending);
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            ending.notify_one();
+        }
+    });
+    Ok(())
+}

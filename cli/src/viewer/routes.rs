@@ -1,0 +1,220 @@
+//! What was asked, by the address: each question with its arguments, checked before it is answered.
+
+use std::collections::HashSet;
+use std::str::FromStr;
+
+use hyper::{StatusCode, Uri};
+use turntree::object::ObjectId;
+use turntree_exchange::render::PagePart;
+
+use super::guard::Refusal;
+
+/// Sessions of an answer by default, and at most.
+const SESSIONS: usize = 100;
+const MAX_SESSIONS: usize = 500;
+
+/// Texts and messages of an answer at most.
+const MAX_PARTS: usize = 64;
+
+/// Turns that a page may say it has.
+const MAX_KNOWN: usize = 200;
+
+/// What an address leads to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// The document, which is the same for all sessions and has no data in it.
+    Page,
+    /// A question about the store.
+    Question(Question),
+}
+
+/// A question about the store.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// Changes of the store, as they happen.
+    Events,
+    /// Sessions, newest first.
+    Sessions(WantedSessions),
+    /// Turns of a session that do not lie behind some that are known.
+    Story { session: String, known: Vec<ObjectId> },
+    /// Texts and messages by name.
+    Parts(Vec<PagePart>),
+    /// Places where some words are said, in one session or in all.
+    Search { words: String, session: Option<String> },
+    /// The branches of a session side by side.
+    Compare { session: String },
+}
+
+/// Which sessions are wanted.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct WantedSessions {
+    /// Words in the title, name, project, directory or agent; all of them.
+    pub(super) words: Vec<String>,
+    pub(super) agent: Option<String>,
+    pub(super) label: Option<String>,
+    pub(super) live: bool,
+    pub(super) from: usize,
+    pub(super) most: usize,
+}
+
+impl Question {
+    /// Whether the answer is lines, which come one by one.
+    pub(super) fn is_of_lines(&self) -> bool {
+        !matches!(self, Self::Sessions(_) | Self::Compare { .. })
+    }
+}
+
+/// Finds out what was asked.
+pub(super) fn route(uri: &Uri) -> Result<Route, Refusal> {
+    let path = uri.path();
+    let arguments = Arguments::parse(uri.query().unwrap_or_default())?;
+    if path == "/" || path.strip_prefix("/s/").is_some_and(|name| !name.contains('/')) {
+        return Ok(Route::Page);
+    }
+    let question = match path {
+        "/api/events" => Question::Events,
+        "/api/sessions" => Question::Sessions(arguments.sessions()?),
+        "/api/story" => {
+            Question::Story { session: arguments.needed("session")?, known: arguments.known()? }
+        }
+        "/api/parts" => Question::Parts(arguments.parts()?),
+        "/api/search" => {
+            Question::Search { words: arguments.needed("q")?, session: arguments.text("session") }
+        }
+        "/api/compare" => Question::Compare { session: arguments.needed("session")? },
+        _ => return Err(Refusal::new(StatusCode::NOT_FOUND, "there is nothing at this address")),
+    };
+    Ok(Route::Question(question))
+}
+
+/// The part of an address behind the question mark.
+struct Arguments(Vec<(String, String)>);
+
+impl Arguments {
+    fn parse(query: &str) -> Result<Self, Refusal> {
+        let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decoded(name)?, decoded(value)?))
+        });
+        pairs.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The value of an argument that is not empty.
+    fn text(&self, name: &str) -> Option<String> {
+        let found = self.0.iter().find(|(key, value)| key == name && !value.is_empty());
+        found.map(|(_, value)| value.clone())
+    }
+
+    fn needed(&self, name: &str) -> Result<String, Refusal> {
+        self.text(name).ok_or_else(|| malformed(format!("expected {name}")))
+    }
+
+    fn number(&self, name: &str, default: usize) -> Result<usize, Refusal> {
+        let expected = |_| malformed(format!("{name}: expected a number"));
+        self.text(name).map_or(Ok(default), |text| text.parse().map_err(expected))
+    }
+
+    /// A list, by commas, of no more than `most`.
+    fn list<T: FromStr>(&self, name: &str, most: usize) -> Result<Vec<T>, Refusal> {
+        let text = self.text(name).unwrap_or_default();
+        let words: Vec<&str> = text.split(',').filter(|word| !word.is_empty()).collect();
+        if words.len() > most {
+            return Err(malformed(format!("{name}: expected at most {most}")));
+        }
+        let expected = |_| malformed(format!("{name}: expected what this server has named"));
+        words.into_iter().map(|word| word.parse().map_err(expected)).collect()
+    }
+
+    fn known(&self) -> Result<Vec<ObjectId>, Refusal> {
+        self.list("known", MAX_KNOWN)
+    }
+
+    fn parts(&self) -> Result<Vec<PagePart>, Refusal> {
+        let parts: Vec<PagePart> = self.list("names", MAX_PARTS)?;
+        let distinct: HashSet<&PagePart> = parts.iter().collect();
+        if distinct.len() < parts.len() {
+            return Err(malformed("names: expected each once".to_owned()));
+        }
+        Ok(parts)
+    }
+
+    fn sessions(&self) -> Result<WantedSessions, Refusal> {
+        let words = self.text("q").unwrap_or_default().to_lowercase();
+        Ok(WantedSessions {
+            words: words.split_whitespace().map(str::to_owned).collect(),
+            agent: self.text("agent"),
+            label: self.text("label"),
+            live: self.text("live").is_some(),
+            from: self.number("from", 0)?,
+            most: self.number("n", SESSIONS)?.clamp(1, MAX_SESSIONS),
+        })
+    }
+}
+
+fn malformed(message: String) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, message)
+}
+
+/// The text that stands in an address, as forms and `encodeURIComponent` write it.
+fn decoded(text: &str) -> Result<String, Refusal> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digits: String = rest.by_ref().take(2).map(char::from).collect();
+                let is_hex =
+                    digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+                let expected = || malformed("expected two digits behind %".to_owned());
+                let byte = is_hex.then(|| u8::from_str_radix(&digits, 16).ok()).flatten();
+                byte.ok_or_else(expected)?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).map_err(|_| malformed("expected UTF-8".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(address: &str) -> Result<Route, u16> {
+        route(&address.parse().unwrap()).map_err(|refused| refused.status.as_u16())
+    }
+
+    #[test]
+    fn addresses_lead_to_what_they_say_and_nothing_else_is_there() {
+        assert_eq!(asked("/"), Ok(Route::Page));
+        assert_eq!(asked("/s/a%2Fb..c"), Ok(Route::Page));
+        let search =
+            Question::Search { words: "a b+ä".into(), session: Some("../../etc/passwd".into()) };
+        let address = "/api/search?q=a+b%2B%C3%A4&session=..%2F..%2Fetc%2Fpasswd";
+        assert_eq!(asked(address), Ok(Route::Question(search)));
+        let nowhere = ["/s/../etc/passwd", "/s/a/b", "/api", "/api/", "/api/sessions/", "//", "/x"];
+        for address in nowhere {
+            assert_eq!(asked(address), Err(404), "{address}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_are_none_are_refused() {
+        let id = "0".repeat(64);
+        let malformed = [
+            "/api/story".to_owned(),
+            "/api/story?session=".to_owned(),
+            "/api/story?session=a&known=xyz".to_owned(),
+            format!("/api/story?session=a&known={}", vec![id.as_str(); MAX_KNOWN + 1].join(",")),
+            format!("/api/parts?names={id},{id}"),
+            format!("/api/parts?names={id}.%20"),
+            "/api/parts?names=../../superblock".to_owned(),
+            "/api/sessions?from=-1".to_owned(),
+            "/api/search?q=%f".to_owned(),
+            "/api/search?q=%ff".to_owned(),
+        ];
+        for address in &malformed {
+            assert_eq!(asked(address), Err(400), "{address}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+// A page that is served: how it begins, and how it goes on while others commit.
+
+const ORIGIN = "Served by turntree view on this machine; nothing else is asked.";
+
+/** The story is shown from what has come so far when it takes longer than this. */
+const FIRST_MS = 60;
+
+/** Pixels above the end of the story that still count as being at it. */
+const AT_END = 80;
+
+/** Ends of lines that the server is told, so that it leaves out what is here. */
+const MOST_KNOWN = 150;
+
+/** The session of this address; `null` for the list of all. */
+const nameOfSession = () => (location.pathname.startsWith("/s/") ? decoded(location.pathname.slice(3)) : null);
+
+// How things stand with the server, in the head of the page.
+
+const state = h("p", { id: "state", role: "status" });
+
+function sayState(/** @type {string} */ words, good = false) {
+  state.dataset.good = String(good);
+  if (state.textContent !== words) state.replaceChildren(visible(words));
+}
+
+function note(title, words) {
+  view.replaceChildren(h("article", { class: "page" }, h("header", { class: "view-head" }, h("h2", {}, title)), h("p", {}, words)));
+  performance.mark("turntree-shown");
+}
+
+const NO_KEY = ["This page needs its key", "Open the address that turntree view has printed. It has the key behind the #, and this tab does not know it."];
+
+/** Says why nothing can be shown. */
+function sayRefusal(/** @type {Error} */ error) {
+  if (error instanceof Refused && error.status === 401) note(NO_KEY[0], NO_KEY[1]);
+  else note("This cannot be shown", error.message);
+}
+
+let begun = false;
+
+/** The turns that nothing here goes on from. */
+function ends() {
+  const gone = new Set(turns.flatMap((turn) => turn.parents));
+  return turns.filter((_, index) => !gone.has(index)).slice(-MOST_KNOWN).map((turn) => turn.id);
+}
+
+/** Reads what is new of the session, and shows it. */
+async function readStory() {
+  const had = turns.length;
+  const before = JSON.stringify(told?.branches);
+  const answer = await ask(`/api/story?session=${encodeURIComponent(nameOfSession())}&known=${ends().join(",")}`);
+  const first = performance.now() + FIRST_MS;
+  const slice = new Slice();
+  for await (const line of eachLine(answer)) {
+    feed(line);
+    if (!slice.over()) continue;
+    await slice.rest();
+    if (!begun && turns.length && !location.hash && performance.now() > first) await showStory();
+  }
+  if (!turns.length) return note(told.title, "Nothing was snapshotted in this session yet.");
+  if (!begun || turns.length > had || JSON.stringify(told.branches) !== before) await showStory();
+}
+
+async function showStory() {
+  settleHead();
+  if (begun) await grow();
+  else {
+    begun = true;
+    await start();
+  }
+  if (branches.length > 1 && (!header.compare || here.route === "compare")) {
+    compareBranches().catch((error) => sayState(error.message));
+  }
+}
+
+/** The branches side by side are counted by the server, when the story is there. */
+async function compareBranches() {
+  const answer = await ask(`/api/compare?session=${encodeURIComponent(nameOfSession())}`);
+  header.compare = await answer.json();
+  drawBar();
+  if (here.route === "compare") showPage("compare", compareView());
+}
+
+/** Shows what has come since: where somebody reads stays where it is, and who is at the end follows. */
+async function grow() {
+  const { name } = here.branch;
+  const isFollowed = reader && (reader.isEnd || view.scrollTop + view.clientHeight >= view.scrollHeight - AT_END);
+  setBranches();
+  const grown = branches.find((branch) => branch.name === name) || branches[0];
+  await tell(grown);
+  here.branch = grown;
+  if (here.route === "overview") here.turn = here.branch.line.at(-1);
+  else if (!here.branch.places.has(here.turn)) here.turn = turnNumbered(here.branch, turns[here.turn].turn);
+  outline.key = "";
+  map.at = null;
+  drawAbout();
+  drawBranches();
+  drawKinds();
+  drawMap();
+  if (reader) growReader(isFollowed);
+  move(here);
+  if (here.route === "overview") {
+    const top = view.scrollTop;
+    whenThere(() => {
+      if (here.route !== "overview") return;
+      showPage("overview", overviewView(here.branch));
+      view.scrollTop = top;
+    });
+    foldOutline();
+  }
+  drawBar();
+}
+
+/** Gives the reader the turns that have come, and takes those away that are no more. */
+function growReader(isFollowed) {
+  const items = shownTurns(here.branch);
+  if (!reader.items.length || !items.length) {
+    closeReader();
+    here.hash = null;
+    return slide(hashOf(here.branch, here.turn));
+  }
+  const before = new Map(reader.items.map((turn, place) => [turn, reader.heights[place]]));
+  const heights = Float64Array.from(items, (turn) => before.get(turn) ?? GUESS);
+  for (const [turn, node] of reader.shown) {
+    if (here.branch.places.has(turn)) continue;
+    node.remove();
+    reader.shown.delete(turn);
+  }
+  Object.assign(reader, { branch: here.branch, items, heights, tops: new Float64Array(items.length + 1), first: 0, last: -1 });
+  sumTops();
+  if (!isFollowed) return drawReader();
+  here.turn = items.at(-1);
+  reader.isEnd = true;
+  readTurn(here.turn, { end: true });
+  moved = view.scrollTop;
+  if (here.route !== "read" || here.hash?.startsWith("#read")) return;
+  history.replaceState(null, "", hashOf(here.branch, here.turn));
+  here.hash = location.hash;
+}
+
+/** Waits until this page is looked at: browsers give a server few connections. */
+const looked = () => new Promise((kept) => {
+  if (!document.hidden) return kept(undefined);
+  document.addEventListener("visibilitychange", () => kept(looked()), { once: true });
+});
+
+/** Listens to what changes in the store; where the server is away, until it is there again. */
+async function listen(/** @type {(sessions: string[] | null) => Promise<void>} */ changed) {
+  for (let wait = 100; ; wait = Math.min(2000, 2 * wait)) {
+    await looked();
+    const stop = new AbortController();
+    const hide = () => document.hidden && stop.abort();
+    document.addEventListener("visibilitychange", hide);
+    try {
+      for await (const line of eachLine(await ask("/api/events", stop.signal))) {
+        await changed(JSON.parse(line).sessions);
+        sayState("live", true);
+        wait = 100;
+      }
+      sayState("not connected: turntree view has ended");
+    } catch (error) {
+      if (error instanceof Refused) sayState(error.status === 401 ? "not connected: turntree view was started anew; open the address that it printed" : error.message);
+      else if (error.name !== "AbortError") sayState("not connected: turntree view has ended");
+    }
+    document.removeEventListener("visibilitychange", hide);
+    await pause(wait);
+  }
+}
+
+async function begin() {
+  byId("top").append(state);
+  const mark = document.querySelector(".mark");
+  const home = h("a", { href: "/", "aria-label": "All sessions", title: "All sessions" });
+  mark.before(home);
+  home.append(mark);
+  await findKey();
+  if (!key) return note(NO_KEY[0], NO_KEY[1]);
+  const session = nameOfSession();
+  if (session === null) return listSessions();
+  const changed = async (sessions) => { if (!sessions || sessions.includes(session)) await readStory(); };
+  try {
+    await readStory();
+  } catch (error) {
+    sayRefusal(error);
+  }
+  listen(changed);
+}

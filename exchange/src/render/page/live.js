@@ -1,0 +1,209 @@
+// Where the data of a page that is served comes from: its server, which is asked for what is shown.
+//
+// Turns come as lines and name their texts and messages. Those are fetched when they are looked at
+// first: that throws `Absent`, and whoever shows them tries again when they have come.
+
+/** Lines that are fetched together, since what stands beside each other is shown together. */
+const BLOCK = { x: 8, m: 32 };
+
+/** Characters of names in one address. */
+const MOST_NAMES = 7000;
+
+/** Characters of texts and messages that are kept; what was not looked at lately goes first. */
+const KEPT = 48e6;
+const KEPT_MS = 30000;
+
+const pause = (/** @type {number} */ ms) => new Promise((kept) => setTimeout(kept, ms));
+
+// The key: in the address once, then in this tab only. Other tabs of this server give it to new ones.
+
+const KEY = "turntree-key";
+const tabs = new BroadcastChannel("turntree");
+/** @type {string | null} */
+let key = null;
+
+function keep(/** @type {string} */ given) {
+  key = given;
+  try { sessionStorage.setItem(KEY, given); } catch { /* It is in memory. */ }
+}
+
+/** Takes the key out of the address, so that no bookmark and no copy of it has it. */
+async function findKey() {
+  const given = /^#key=([0-9a-f]{64})&?(.*)$/.exec(location.hash);
+  tabs.onmessage = ({ data }) => {
+    if (data.asks && key) tabs.postMessage({ key });
+    else if (typeof data.key === "string" && data.key !== key) keep(data.key);
+  };
+  if (given) {
+    history.replaceState(null, "", `${location.pathname}${given[2] ? `#${given[2]}` : ""}`);
+    keep(given[1]);
+    tabs.postMessage({ key });
+    return;
+  }
+  try { key = sessionStorage.getItem(KEY); } catch { /* Others may know it. */ }
+  if (key) return;
+  tabs.postMessage({ asks: true });
+  for (let waited = 0; !key && waited < 500; waited += 20) await pause(20);
+}
+
+/** What the server says of a question that it does not answer. */
+class Refused extends Error {
+  constructor(/** @type {number} */ status, /** @type {string} */ message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Asks the server. */
+async function ask(/** @type {string} */ path, signal = /** @type {AbortSignal | undefined} */ (undefined)) {
+  const answer = await fetch(path, { headers: { authorization: `Bearer ${key}` }, cache: "no-store", signal });
+  if (answer.ok) return answer;
+  const said = await answer.json().catch(() => ({}));
+  throw new Refused(answer.status, said.message || `the server answered ${answer.status}`);
+}
+
+/** The lines of an answer, as they come; one that begins with `e` says why it ends early. */
+async function* eachLine(/** @type {Response} */ answer) {
+  const stream = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (let part = await stream.read(); !part.done; part = await stream.read()) {
+      const lines = (rest + part.value).split("\n");
+      rest = lines.pop();
+      for (const line of lines) {
+        if (line[0] === "e") throw new Refused(500, JSON.parse(line.slice(1)).message);
+        if (line) yield line;
+      }
+    }
+  } finally {
+    stream.cancel().catch(() => {});
+  }
+}
+
+// Turns.
+
+/** @type {any[]} */
+const turns = [];
+/** @type {any} */
+let header = { title: "", branches: [] };
+/** The head that came last, whose branches may end in turns that are still to come. */
+let told = /** @type {any} */ (null);
+
+/** Numbers by name, and names by number. */
+const numbers = { x: new Map(), m: new Map(), t: new Map() };
+const names = { x: /** @type {string[]} */ ([]), m: /** @type {string[]} */ ([]) };
+
+const count = (/** @type {"x" | "m"} */ kind) => names[kind].length;
+
+function numberOf(/** @type {"x" | "m"} */ kind, /** @type {string} */ name) {
+  let number = numbers[kind].get(name);
+  if (number === undefined) {
+    number = names[kind].push(name) - 1;
+    numbers[kind].set(name, number);
+  }
+  return number;
+}
+
+/** Takes in a line of a turn or a head. */
+function feed(/** @type {string} */ line) {
+  const value = JSON.parse(line.slice(1));
+  if (line[0] === "h") told = value;
+  else if (line[0] === "t" && !numbers.t.has(value.id)) takeTurn(value);
+}
+
+function takeTurn(turn) {
+  turn.parents = turn.parents.map((id) => numbers.t.get(id)).filter((number) => number !== undefined);
+  const { change } = turn;
+  if (change) {
+    change.base = numbers.t.get(change.base) ?? null;
+    for (const [section, splices] of Object.entries(change.lists)) {
+      const kind = section.endsWith("/messages") ? "m" : "x";
+      for (const splice of splices) splice[2] = splice[2].map((name) => numberOf(kind, name));
+    }
+    for (const file of change.files) if (file[3] !== undefined) file[3] = numberOf("x", file[3]);
+    for (const entry of change.entries) if (entry[2] !== null) entry[2] = numberOf("x", entry[2]);
+  }
+  numbers.t.set(turn.id, turns.length);
+  turns.push(turn);
+}
+
+/** Makes the head of what is there: while turns come, one line up to the newest of them. */
+function settleHead() {
+  const branches = told.branches.map(({ name, tip }) => ({ name, tip: numbers.t.get(tip) })).filter(({ tip }) => tip !== undefined);
+  if (!branches.length && turns.length) branches.push({ name: told.branches[0].name, tip: turns.length - 1 });
+  header = { ...told, branches, compare: header.compare };
+}
+
+// Texts and messages.
+
+/** By number: the value, its characters, and when it was looked at. */
+const known = { x: new Map(), m: new Map() };
+const wanted = { x: new Set(), m: new Set() };
+let characters = 0;
+let coming = /** @type {Promise<any> | null} */ (null);
+
+function lookAt(/** @type {"x" | "m"} */ kind, /** @type {number} */ number) {
+  if (kind === "x" && names.x[number] === "") return "";
+  const found = known[kind].get(number);
+  if (found) {
+    found.at = performance.now();
+    return found.value;
+  }
+  const from = number - (number % BLOCK[kind]);
+  for (let at = from; at < from + BLOCK[kind] && at < names[kind].length; at += 1) {
+    if (!known[kind].has(at) && names[kind][at] !== "") wanted[kind].add(at);
+  }
+  coming ??= breathe().then(fetchWanted).finally(() => { coming = null; });
+  throw new Absent(coming);
+}
+
+/** Fetches what was looked at; where the server is away, once it is there again. */
+async function fetchWanted() {
+  for (const kind of /** @type {const} */ (["m", "x"])) {
+    const all = [...wanted[kind]];
+    wanted[kind].clear();
+    while (all.length) await fetchLines(kind, all.splice(0, fitting(kind, all)));
+  }
+  if (characters > KEPT) forget();
+}
+
+/** How many of some lines one address has room for: at least one. */
+function fitting(/** @type {"x" | "m"} */ kind, /** @type {number[]} */ some) {
+  let left = MOST_NAMES;
+  const full = some.findIndex((number) => (left -= names[kind][number].length + 1) < 0);
+  return full < 0 ? Math.min(some.length, BLOCK.m) : Math.max(1, Math.min(full, BLOCK.m));
+}
+
+async function fetchLines(/** @type {"x" | "m"} */ kind, /** @type {number[]} */ some) {
+  for (let wait = 200; ; wait = Math.min(5000, 2 * wait)) {
+    try {
+      let at = 0;
+      for await (const line of eachLine(await ask(`/api/parts?names=${some.map((number) => names[kind][number]).join(",")}`))) {
+        known[kind].set(some[at], { value: JSON.parse(line.slice(1)), size: line.length, at: performance.now() });
+        characters += line.length;
+        at += 1;
+      }
+      if (at === some.length) return;
+    } catch (error) {
+      if (error instanceof Refused) sayState(error.message);
+    }
+    await pause(wait);
+  }
+}
+
+function forget() {
+  const until = performance.now() - KEPT_MS;
+  for (const lines of [known.m, known.x]) {
+    for (const [number, { size, at }] of lines) {
+      if (at >= until) continue;
+      lines.delete(number);
+      characters -= size;
+    }
+  }
+}
+
+/** A text: a string, or `{bytes, id, why}` for one that is not shown. */
+const textAt = (/** @type {number} */ number) => lookAt("x", number);
+
+/** A message as it is viewed. */
+const messageAt = (/** @type {number} */ number) => lookAt("m", number);

@@ -1,0 +1,111 @@
+//! The page as it is served: one document for all sessions, and the lines that it asks for.
+//!
+//! The document holds no data. It asks for the turns of a session, which name their texts and messages
+//! by ids, and then for those that it shows: so it is there at once, whatever the session has.
+
+use std::io::Write;
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use turntree::error::{Error, Result};
+use turntree::object::ObjectId;
+use turntree::repo::Repository;
+
+use super::data::Data;
+use super::{Page, STYLE, Scripts, policy, write_head};
+
+/// Styles of what a file does not show.
+const LIVE_STYLE: &str = include_str!("live.css");
+
+/// The parts of the script of a page that is served.
+const LIVE: Scripts<'_> = Scripts {
+    source: &[include_str!("live.js")],
+    end: &[include_str!("hits.js"), include_str!("grow.js"), include_str!("sessions.js")],
+};
+
+/// The picture of its tabs, which is not asked for.
+const ICON: &str = "<link rel=\"icon\" href=\"data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \
+    viewBox='0 0 32 32' fill='%231f7a52'%3E%3Cpath d='M10 28V4M10 19c0-6 12-4 12-11' fill='none' \
+    stroke='%231f7a52' stroke-width='3'/%3E%3Ccircle cx='10' cy='5' r='4'/%3E%3Ccircle cx='22' cy='8' \
+    r='4'/%3E%3Ccircle cx='10' cy='27' r='4'/%3E%3C/svg%3E\">\n";
+
+/// What a page that is served may do more: ask its own server. No page may show it inside of itself.
+const POLICY: &str = "; connect-src 'self'; frame-ancestors 'none'";
+
+/// The document of a server.
+#[derive(Debug, Clone)]
+pub struct LivePage {
+    /// The document, the same for every address.
+    pub html: String,
+    /// Its content security policy, for the header of the answer.
+    pub policy: String,
+}
+
+/// A text or a message that a page shows, by the name that it has in the lines of turns.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum PagePart {
+    /// A text: the blob.
+    Text(ObjectId),
+    /// A message: the blob, and what its list says of it.
+    Message(ObjectId, Bytes),
+}
+
+impl FromStr for PagePart {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let malformed = || Error::invalid("the name of a text or message: expected one of a turn");
+        match name.split_once('.') {
+            None => Ok(Self::Text(name.parse()?)),
+            Some((id, meta)) => {
+                let meta = URL_SAFE_NO_PAD.decode(meta).map_err(|_| malformed())?;
+                Ok(Self::Message(id.parse()?, meta.into()))
+            }
+        }
+    }
+}
+
+/// Returns the document of a server.
+#[must_use]
+pub fn live_page() -> LivePage {
+    let (script, style) = (LIVE.join(), [STYLE, LIVE_STYLE].concat());
+    let policy_of_file = policy(&script, &style, "; connect-src 'self'");
+    let mut html = Vec::new();
+    // Writing to memory never fails.
+    let _ = write_head(("turntree", ICON), &style, &policy_of_file, &mut html);
+    let _ = writeln!(html, "<script>{script}</script>\n</body>\n</html>");
+    let html = String::from_utf8_lossy(&html).into_owned();
+    LivePage { html, policy: policy(&script, &style, POLICY) }
+}
+
+/// Writes the head of a page and the turns of its branches to which none of `known` goes back, oldest
+/// first, each as soon as it is read. Texts and messages are named, and [`write_parts`] has them.
+///
+/// # Errors
+/// `Io` when `out` refuses, else what reading reports.
+pub fn write_turns(
+    repo: &Repository,
+    page: &Page<'_>,
+    known: &[ObjectId],
+    out: &mut dyn Write,
+) -> Result<()> {
+    Data::plain(repo, out).write_turns(page, known)
+}
+
+/// Writes a line for each text and message, in their order, which are all others. In the place of one
+/// that cannot be read stands that it cannot.
+///
+/// # Errors
+/// `Io` when `out` refuses.
+pub fn write_parts(repo: &Repository, parts: &[PagePart], out: &mut dyn Write) -> Result<()> {
+    let mut data = Data::plain(repo, out);
+    for part in parts {
+        match part {
+            PagePart::Text(id) => data.write_text(id)?,
+            PagePart::Message(id, meta) => data.write_message(id, meta)?,
+        }
+    }
+    Ok(())
+}

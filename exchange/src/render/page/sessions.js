@@ -1,0 +1,131 @@
+// All sessions of a store, with search and filters, and hits of everything that was ever said.
+
+const shelf = { rows: /** @type {any[]} */ ([]), total: 0, all: 0, agents: /** @type {any[]} */ ([]), labels: /** @type {any[]} */ ([]), agent: "", label: "", live: false, next: /** @type {number | null} */ (null), asked: 0 };
+
+/** Characters from which everything is searched, and the pause in typing before that. */
+const LEAST_WORDS = 3;
+const TYPED_MS = 120;
+const SEARCH_MS = 350;
+const MOST_PLACES = 100;
+
+const addressOf = (session) => `/s/${encodeURIComponent(session)}`;
+
+/** The time since a moment, as people say it. */
+function ago(/** @type {string} */ time) {
+  const ms = Math.max(0, Date.now() - Date.parse(time));
+  const steps = [[60e3, "now", 0], [3600e3, "min", 60e3], [86400e3, "h", 3600e3], [30 * 86400e3, "d", 86400e3]];
+  const found = steps.find(([most]) => ms < Number(most));
+  if (!found) return dayOf(Date.parse(time));
+  return found[2] ? `${Math.floor(ms / Number(found[2]))} ${found[1]}` : String(found[1]);
+}
+
+function sessionLine(one) {
+  const facts = [one.agent, one.project, one.git_branch, plural(one.prompts, "prompt"), plural(one.turns, "turn"), one.branches > 1 && plural(one.branches, "branch", "branches"), one.tokens > 0 && `${short(one.tokens)} tokens`].filter(Boolean);
+  return h("a", { class: "line-link session-line", href: addressOf(one.session), "data-session": one.session },
+    h("span", { class: one.live ? "dot live" : "dot", title: one.live ? "an agent is at work" : null }),
+    h("span", { class: "title" }, one.title || one.session), h("time", { datetime: one.time, title: one.time }, ago(one.time)),
+    h("small", {}, joined(facts), one.labels.map((label) => h("span", { class: "label" }, label))));
+}
+
+const choice = (label, number, is, action) => h("button", { type: "button", class: "chip", "aria-pressed": String(is), on: { click: action } }, label, h("small", {}, number));
+
+/** Reads sessions from `from` on; those before it stay. */
+async function readSessions(from = 0, some = 100) {
+  shelf.asked += 1;
+  const mine = shelf.asked;
+  const asked = new URLSearchParams({ q: query.value, agent: shelf.agent, label: shelf.label, from: String(from), n: String(some) });
+  if (shelf.live) asked.set("live", "true");
+  const found = await (await ask(`/api/sessions?${asked}`)).json();
+  if (mine !== shelf.asked) return;
+  Object.assign(shelf, { rows: [...shelf.rows.slice(0, from), ...found.sessions], total: found.total, all: found.all, agents: found.agents, labels: found.labels, next: found.next });
+  drawSessions();
+}
+
+const parts = { chips: h("p", { class: "chips", role: "group", "aria-label": "Filters" }), list: h("div", { class: "session-list" }), places: h("div", { class: "hits" }), more: h("p", {}) };
+
+function drawSessions() {
+  const pick = (what, value) => () => {
+    shelf[what] = shelf[what] === value ? (value === true ? false : "") : value;
+    readSessions();
+  };
+  parts.chips.replaceChildren(choice("At work", "", shelf.live, pick("live", true)),
+    ...shelf.agents.map(([name, number]) => choice(name || "no agent", number, shelf.agent === name, pick("agent", name))),
+    ...shelf.labels.map(([name, number]) => choice(name, number, shelf.label === name, pick("label", name))));
+  const focused = /** @type {HTMLElement} */ (document.activeElement)?.dataset.session;
+  parts.list.replaceChildren(...(shelf.rows.length ? shelf.rows.map(sessionLine) : [h("p", { class: "quiet" }, shelf.all ? "No session is called so." : "There is no session yet: turntree adopt brings in those of the agents on this machine.")]));
+  if (focused) [...parts.list.querySelectorAll("a")].find((one) => one.dataset.session === focused)?.focus();
+  parts.more.replaceChildren(...(shelf.next === null ? [] : [h("button", { type: "button", class: "more", on: { click: () => readSessions(shelf.next) } }, `Show more of ${shelf.total - shelf.next}`)]));
+  byId("about").textContent = shelf.total === shelf.all ? plural(shelf.all, "session") : `${shelf.total} of ${plural(shelf.all, "session")}`;
+}
+
+/** Shows where the words are said, in all sessions, as the server finds it. */
+async function searchEverywhere(/** @type {string} */ words) {
+  parts.places.replaceChildren();
+  if (words.trim().length < LEAST_WORDS) return searching.stop.abort();
+  const head = h("h3", {}, "Said and written", h("small", {}, "searching\u2026"));
+  parts.places.append(head);
+  let number = 0;
+  const put = (place) => {
+    number += 1;
+    if (number > MOST_PLACES) return searching.stop.abort();
+    const text = place.lines[0] || "";
+    const start = placeOf(text, words);
+    const end = start + words.length;
+    const from = Math.max(0, start - 80);
+    parts.places.append(h("a", { class: "hit", href: `${addressOf(place.session)}#turn-${place.turn}${place.branch && place.branch !== "main" ? `@${encodeURIComponent(place.branch)}` : ""}?w=${encodeURIComponent(words)}` },
+      h("b", {}, place.title || place.session), h("small", {}, `turn ${place.turn} \u00b7 ${place.path}`),
+      h("span", {}, from > 0 && "\u2026", text.slice(from, start), h("mark", {}, text.slice(start, end)), text.slice(end, end + 120))));
+  };
+  try {
+    await searchServer(words, null, put);
+  } catch (error) {
+    if (error.name !== "AbortError") sayState(error.message);
+    if (number <= MOST_PLACES) return;
+  }
+  head.lastChild.textContent = number > MOST_PLACES ? `the first ${MOST_PLACES} places` : plural(number, "place");
+}
+
+/** Moves among the sessions and hits. */
+function stepLine(by) {
+  const lines = [...view.querySelectorAll("a.session-line, a.hit")];
+  const at = lines.indexOf(document.activeElement);
+  /** @type {HTMLElement} */ (lines[Math.max(0, Math.min(lines.length - 1, at + by))])?.focus();
+}
+
+function keyOfList(/** @type {KeyboardEvent} */ event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const isTyping = /** @type {HTMLElement} */ (event.target).closest("input");
+  const by = { ArrowDown: 1, ArrowUp: -1, ...(isTyping ? {} : { j: 1, k: -1 }) }[event.key];
+  if (by) stepLine(by);
+  else if (isTyping) return;
+  else if (event.key === "/") query.select();
+  else if (event.key === "t") turnTheme();
+  else return;
+  event.preventDefault();
+}
+
+async function listSessions() {
+  document.body.classList.add("listing");
+  document.title = "Sessions \u00b7 turntree";
+  byId("title").append(h("a", { href: "/" }, "Sessions"));
+  query.placeholder = "Search all sessions";
+  view.replaceChildren(h("article", { class: "page", "aria-label": "Sessions" }, parts.chips, parts.list, parts.more, parts.places));
+  let typed = 0;
+  let searched = 0;
+  query.addEventListener("input", () => {
+    clearTimeout(typed);
+    clearTimeout(searched);
+    typed = setTimeout(() => readSessions(), TYPED_MS);
+    searched = setTimeout(() => searchEverywhere(query.value), SEARCH_MS);
+  });
+  document.addEventListener("keydown", keyOfList);
+  try {
+    await readSessions();
+  } catch (error) {
+    return sayRefusal(error);
+  }
+  performance.mark("turntree-shown");
+  listen(() => readSessions(0, Math.max(100, shelf.rows.length)));
+}
+
+begin();

@@ -1,0 +1,387 @@
+//! `turntree view` as whoever asks it over HTTP meets it: who is answered, with what, and how it ends.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use turntree_tests::server_process::Place;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+
+/// A server that says nothing for so long has failed.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A server of a store.
+pub(super) struct Served {
+    child: Child,
+    pub(super) url: String,
+    pub(super) port: u64,
+    pub(super) key: String,
+}
+
+/// An answer: its status, its head in lower case, and its body.
+struct Told {
+    status: u64,
+    head: String,
+    body: String,
+}
+
+impl Served {
+    pub(super) fn start(place: &Place, words: &[&str]) -> Self {
+        let mut command = place.command(&[&["--json", "view"], words].concat());
+        command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let told: Value = serde_json::from_str(&line).unwrap();
+        let url = told["url"].as_str().unwrap().to_owned();
+        let key = url.split_once("#key=").unwrap().1[..64].to_owned();
+        Self { child, url, port: told["port"].as_u64().unwrap(), key }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port as u16)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// The answer to a request as it stands here, without the line that says it is the last one.
+    fn raw(&self, request: &str) -> Told {
+        let mut stream = self.connect();
+        // One that is refused early hears no more.
+        let _ = stream.write_all(format!("{request}connection: close\r\n\r\n").as_bytes());
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        Told::parse(&answer)
+    }
+
+    /// The answer to a question, with the key and more lines of the head.
+    fn ask_with(&self, path: &str, more: &str) -> Told {
+        let (port, key) = (self.port, &self.key);
+        self.raw(&format!(
+            "GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer {key}\r\n{more}"
+        ))
+    }
+
+    fn ask(&self, path: &str) -> Told {
+        self.ask_with(path, "")
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let told = self.ask(path);
+        assert_eq!(told.status, 200, "{path}: {}", told.body);
+        serde_json::from_str(&told.body).unwrap()
+    }
+
+    /// The lines of an answer: the letter of each, and the value.
+    fn lines(&self, path: &str) -> Vec<(char, Value)> {
+        let told = self.ask(path);
+        assert_eq!(told.status, 200, "{path}: {}", told.body);
+        let line = |line: &str| {
+            let letter = line.chars().next().unwrap();
+            (letter, serde_json::from_str(&line[1..]).unwrap())
+        };
+        told.body.lines().map(line).collect()
+    }
+
+    /// Ends it as Ctrl-C does; returns the exit code.
+    pub(super) fn end(mut self) -> Option<i32> {
+        let id = Pid::from_child(&self.child);
+        kill_process(id, Signal::INT).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Told {
+    fn parse(answer: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(answer);
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+        let head = head.to_lowercase();
+        let body = match head.contains("transfer-encoding: chunked") {
+            true => unchunked(body),
+            false => body.to_owned(),
+        };
+        Self { status, head, body }
+    }
+}
+
+/// A body that came in chunks. Lengths count bytes.
+fn unchunked(body: &str) -> String {
+    let (mut rest, mut whole) = (body.as_bytes(), Vec::new());
+    while let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") {
+        let length = usize::from_str_radix(std::str::from_utf8(&rest[..end]).unwrap(), 16).unwrap();
+        if length == 0 {
+            break;
+        }
+        whole.extend_from_slice(&rest[end + 2..end + 2 + length]);
+        rest = &rest[end + 4 + length..];
+    }
+    String::from_utf8(whole).unwrap()
+}
+
+#[test]
+fn only_who_may_ask_is_answered() {
+    let place = Place::new(PROGRAM);
+    let _ = place.run(&["init"]);
+    let served = Served::start(&place, &[]);
+    let (port, key) = (served.port, &served.key);
+    let host = format!("host: 127.0.0.1:{port}\r\n");
+    let with_key = format!("authorization: Bearer {key}\r\n");
+    let sessions = "GET /api/sessions HTTP/1.1\r\n";
+    let cases = [
+        // The right way, by both names.
+        (200, format!("{sessions}{host}{with_key}")),
+        (200, format!("{sessions}host: localhost:{port}\r\n{with_key}")),
+        (200, format!("GET / HTTP/1.1\r\n{host}")),
+        // Names that lead here from elsewhere, and none.
+        (421, format!("{sessions}host: evil.example:{port}\r\n{with_key}")),
+        (421, format!("{sessions}host: 127.0.0.1.evil.example:{port}\r\n{with_key}")),
+        (421, format!("{sessions}host: 127.0.0.1\r\n{with_key}")),
+        (421, format!("GET / HTTP/1.1\r\nhost: evil.example:{port}\r\n")),
+        (421, format!("GET http://evil.example:{port}/ HTTP/1.1\r\n{host}")),
+        (421, format!("{sessions}{host}host: evil.example\r\n{with_key}")),
+        (421, format!("GET /api/sessions HTTP/1.0\r\n{with_key}")),
+        // Without the key, with another one, and with the key elsewhere.
+        (401, format!("{sessions}{host}")),
+        (401, format!("{sessions}{host}authorization: Bearer {}\r\n", "0".repeat(64))),
+        (401, format!("{sessions}{host}authorization: Bearer {}\r\n", &key[..63])),
+        (401, format!("{sessions}{host}cookie: key={key}\r\n")),
+        (401, format!("GET /api/sessions?key={key} HTTP/1.1\r\n{host}")),
+        (401, format!("GET /api/events HTTP/1.1\r\n{host}")),
+        // Pages of others.
+        (403, format!("{sessions}{host}{with_key}origin: http://evil.example\r\n")),
+        (403, format!("{sessions}{host}{with_key}origin: null\r\n")),
+        (403, format!("{sessions}{host}{with_key}sec-fetch-site: cross-site\r\n")),
+        (403, format!("{sessions}{host}{with_key}sec-fetch-site: same-site\r\n")),
+        // Nothing but questions.
+        (413, format!("{sessions}{host}{with_key}content-length: 5000000\r\n")),
+        (413, format!("{sessions}{host}{with_key}transfer-encoding: chunked\r\n")),
+        (431, format!("{sessions}{host}{with_key}x: {}\r\n", "a".repeat(20 << 10))),
+        // Other places.
+        (404, format!("GET /../superblock HTTP/1.1\r\n{host}{with_key}")),
+        (404, format!("GET /s/../../etc/passwd HTTP/1.1\r\n{host}{with_key}")),
+        (404, format!("GET /api/story?session=..%2F..%2Fetc HTTP/1.1\r\n{host}{with_key}")),
+        (400, format!("GET /api/parts?names=..%2Fsuperblock HTTP/1.1\r\n{host}{with_key}")),
+        (400, format!("GET /api/search HTTP/1.1\r\n{host}{with_key}")),
+        (400, format!("GET\r\n{host}")),
+    ];
+    for (status, request) in &cases {
+        let told = served.raw(request);
+        assert_eq!(told.status, *status, "{request}{}", told.body);
+        assert!(!told.head.contains("access-control"), "{request}{}", told.head);
+    }
+    for method in ["HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"] {
+        for path in ["/", "/api/sessions"] {
+            let told = served.raw(&format!("{method} {path} HTTP/1.1\r\n{host}{with_key}"));
+            assert_eq!(told.status, 405, "{method} {path}");
+            assert!(told.head.contains("allow: get"), "{}", told.head);
+        }
+    }
+    assert_eq!(served.end(), Some(0));
+}
+
+#[test]
+fn every_answer_says_that_it_is_for_this_page_alone() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(1);
+    let served = Served::start(&place, &[]);
+    let page = served.raw(&format!("GET / HTTP/1.1\r\nhost: localhost:{}\r\n", served.port));
+    let other = served.raw(&format!("GET /s/work HTTP/1.1\r\nhost: localhost:{}\r\n", served.port));
+    assert_eq!((page.status, page.body.as_str()), (200, other.body.as_str()));
+    assert!(!page.body.contains("message 1") && !page.body.contains(&served.key));
+    let answers = [
+        page,
+        served.ask("/api/sessions"),
+        served.ask("/api/story?session=work"),
+        served.ask("/api/story?session=nobody"),
+        served.ask("/nowhere"),
+    ];
+    let policies = [
+        "x-content-type-options: nosniff",
+        "cache-control: no-store",
+        "referrer-policy: no-referrer",
+        "cross-origin-resource-policy: same-origin",
+        "cross-origin-opener-policy: same-origin",
+        "default-src 'none'",
+        "frame-ancestors 'none'",
+    ];
+    for (number, told) in answers.iter().enumerate() {
+        for policy in policies {
+            assert!(told.head.contains(policy), "{policy}: {}", told.head);
+        }
+        assert!(!told.head.contains("unsafe-") && !told.head.contains("set-cookie"));
+        let is_html = told.head.contains("content-type: text/html");
+        assert_eq!(is_html, number == 0, "{}", told.head);
+    }
+    let policy = answers[0].head.lines().find(|line| line.starts_with("content-security")).unwrap();
+    assert!(policy.contains("connect-src 'self'") && policy.contains("script-src 'sha256-"));
+}
+
+#[test]
+fn a_story_is_told_by_turns_and_then_by_what_is_asked_for() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(2);
+    let served = Served::start(&place, &["work/plan-b"]);
+    assert!(served.url.contains("/s/work#key=") && served.url.ends_with("&overview@plan-b"));
+    let sessions = served.json("/api/sessions");
+    assert_eq!((&sessions["total"], &sessions["next"]), (&json!(1), &json!(null)));
+    assert_eq!(sessions["sessions"][0]["session"], "work");
+    assert_eq!(served.json("/api/sessions?q=nothing+such")["sessions"], json!([]));
+    assert_eq!(served.json("/api/sessions?q=WORK&n=1")["total"], 1);
+    let compared = served.json("/api/compare?session=work");
+    assert_eq!(compared["strategies"].as_array().unwrap().len(), 2);
+
+    let story = served.lines("/api/story?session=work");
+    let letters: String = story.iter().map(|(letter, _)| *letter).collect();
+    assert_eq!(letters, "htt");
+    let branches = &story[0].1["branches"];
+    assert_eq!((&branches[0]["name"], &branches[0]["tip"]), (&json!("main"), &story[2].1["id"]));
+    assert_eq!(branches[1]["name"], "plan-b");
+    let last = &story[2].1;
+    assert_eq!(last["parents"], json!([story[1].1["id"]]));
+    let message = last["change"]["lists"]["agents/main/messages"][0][2][0].as_str().unwrap();
+    let file = last["change"]["files"][0][3].as_str().unwrap();
+    let gone = "0".repeat(64);
+    let parts = served.lines(&format!("/api/parts?names={message},{file},{gone},{gone}."));
+    let letters: String = parts.iter().map(|(letter, _)| *letter).collect();
+    assert_eq!(letters, "mxxm");
+    assert_eq!((&parts[0].1["text"], &parts[1].1), (&json!("message 2"), &json!("2\n")));
+    assert_eq!((&parts[2].1["why"], &parts[3].1["role"]), (&json!("lost"), &json!("other")));
+
+    let hits = served.ask("/api/search?q=MESSAGE+2").body;
+    let hit: Value = serde_json::from_str(hits.trim()).unwrap();
+    assert_eq!((&hit["turn"], &hit["role"]), (&json!(2), &json!("user")));
+    assert_eq!(hit["lines"], json!(["message 2"]));
+
+    // What is known is left out, on every line that leads from it.
+    let tip = last["id"].as_str().unwrap();
+    assert_eq!(served.lines(&format!("/api/story?session=work&known={tip}")).len(), 1);
+    let _ = place.run(&["snapshot", "-m", "more", "--session", "work"]);
+    let news = served.lines(&format!("/api/story?session=work&known={tip},{gone}"));
+    assert_eq!(news.len(), 2);
+    assert_eq!(
+        (&news[1].1["message"], &news[1].1["change"]["lists"]),
+        (&json!("more"), &json!({}))
+    );
+}
+
+#[test]
+fn whatever_a_store_holds_goes_out_as_data() {
+    let place = Place::new(PROGRAM);
+    let corpus = [
+        "</script><script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "\u{202e}gnp.exe\u{2066}",
+        "\u{2028}\u{2029}\"'`${alert(1)}",
+        "javascript:alert(1)\r\nset-cookie: a=b",
+        "e{\"message\":\"no\"}\nt{}",
+    ];
+    for text in corpus {
+        place.write("evil.txt", text);
+        let state = json!({
+            "agents": {"main": {"messages": [{"role": "user", "content": text}]}},
+            "scratchpad": {text: {"content": text, "title": text}},
+        });
+        fs::write(place.path().join("state.json"), state.to_string()).unwrap();
+        let words = ["snapshot", "-m", text, "--state", "state.json", "--session", "evil"];
+        let _ = place.run(&[&words[..], &["--workspace", "work"]].concat());
+    }
+    let served = Served::start(&place, &["evil"]);
+    let story = served.lines("/api/story?session=evil");
+    assert_eq!(story.len(), corpus.len() + 1);
+    for ((letter, turn), text) in story.iter().skip(1).zip(corpus) {
+        assert_eq!((*letter, &turn["message"]), ('t', &json!(text)));
+        let message = &turn["change"]["lists"]["agents/main/messages"][0][2][0];
+        let parts = served.lines(&format!("/api/parts?names={}", message.as_str().unwrap()));
+        assert_eq!(parts[0].1["text"], json!(text));
+    }
+    let told = served.ask("/api/sessions?q=%3C%2Fscript%3E%0D%0Aset-cookie%3A%20x");
+    assert_eq!(told.status, 200);
+    assert!(!told.head.contains("set-cookie"));
+    let told = served.ask("/api/story?session=%3Cscript%3E%0D%0Ax%3A+y");
+    assert_eq!(told.status, 404);
+    assert!(!told.head.contains("x: y"));
+    let _: Value = serde_json::from_str(&told.body).unwrap();
+}
+
+#[test]
+fn who_listens_hears_which_session_has_moved() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(1);
+    let served = Served::start(&place, &[]);
+    let mut stream = served.connect();
+    let (port, key) = (served.port, &served.key);
+    let request = format!(
+        "GET /api/events HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer {key}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let mut next = || lines.find(|line| line.starts_with('{')).unwrap();
+    assert_eq!(next(), "{\"sessions\":null}");
+    for session in ["work", "other"] {
+        let _ = place.run(&["snapshot", "-m", "more", "--session", session]);
+        let said: Value = serde_json::from_str(&next()).unwrap();
+        assert_eq!(said["sessions"], json!([session]));
+    }
+}
+
+#[test]
+fn too_many_connections_are_turned_away_and_it_goes_on() {
+    let place = Place::new(PROGRAM);
+    let _ = place.run(&["init"]);
+    let served = Served::start(&place, &[]);
+    let idle: Vec<TcpStream> = (0..40).map(|_| served.connect()).collect();
+    let mut said = [0; 12];
+    (&idle[39]).read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"HTTP/1.1 503");
+    drop(idle);
+    // Until it has seen that they are gone.
+    while served.ask("/api/sessions").status != 200 {}
+}
+
+#[test]
+fn it_is_found_again_and_sees_what_becomes_of_its_store() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(1);
+    let served = Served::start(&place, &[]);
+    // A second one leads to the first, and opens a browser only where there is one.
+    let mut second = Served::start(&place, &["work", "--open"]);
+    assert_eq!((second.port, &second.key), (served.port, &served.key));
+    assert_eq!(second.child.wait().unwrap().code(), Some(0));
+
+    fs::rename(place.path().join("store"), place.path().join("away")).unwrap();
+    assert_eq!(served.ask("/api/sessions").status, 404);
+    fs::rename(place.path().join("away"), place.path().join("store")).unwrap();
+    assert_eq!(served.json("/api/sessions")["total"], 1);
+    fs::remove_dir_all(place.path().join("store")).unwrap();
+    let _ = place.run(&["init"]);
+    assert_eq!(served.json("/api/sessions")["total"], 0);
+
+    // It comes back where it was, with another key.
+    let _ = place.with_turns(1);
+    let (port, key) = (served.port, served.key.clone());
+    assert_eq!(served.end(), Some(0));
+    let again = Served::start(&place, &["--port", &port.to_string()]);
+    assert_eq!(again.port, port);
+    assert_ne!(again.key, key);
+    let old = format!("authorization: Bearer {key}\r\n");
+    let request = format!("GET /api/sessions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n{old}");
+    assert_eq!(again.raw(&request).status, 401);
+    drop(again);
+    let other = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = other.local_addr().unwrap().port().to_string();
+    let taken = place.command(&["view", "--port", &port]).output().unwrap();
+    assert_eq!(taken.status.code(), Some(5), "{}", String::from_utf8_lossy(&taken.stderr));
+}

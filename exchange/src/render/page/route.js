@@ -105,7 +105,7 @@ function showTurn(place, message, words, end = false) {
   if (!reader || reader.branch !== here.branch || reader.kind !== outline.kind) openReader(view, here.branch, shownTurns(here.branch));
   if (!reader.items.length) return settle("");
   blockNow(reader.items.includes(here.turn) ? here.turn : reader.items[0]);
-  reader.isEnd = end;
+  reader.isEnd = false;
   const node = readTurn(here.turn, { end });
   const said = message && byId(`message-${message}`);
   const found = words ? markWords(said || node, words) || markWords(node, words) : null;

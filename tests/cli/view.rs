@@ -33,7 +33,7 @@ struct Told {
 impl Served {
     pub(super) fn start(place: &Place, words: &[&str]) -> Self {
         let mut command = place.command(&[&["--json", "view"], words].concat());
-        command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+        command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").env_remove("BROWSER");
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
@@ -17,6 +16,7 @@ use turntree::{Error, ErrorKind};
 
 use super::Verb;
 use crate::porcelain::revision::resolve;
+use crate::program::browser;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, Location};
 use crate::view::error::{Answer, Failure, Result};
@@ -215,25 +215,16 @@ fn answers(address: &Address) -> bool {
     !address.key.is_empty() && TcpStream::connect_timeout(&at, KNOCK).is_ok()
 }
 
-/// Opens a page in the browser of this desktop; nothing where there is none. The address goes through a
-/// file for its owner alone, since everybody on this machine sees the arguments of a program.
+/// Opens a page in the browser; nothing where there is none. The address goes through a file for its
+/// owner alone, since everybody on this machine sees the arguments of a program.
 fn open_in_browser(url: &str) -> Option<NamedTempFile> {
-    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let has_desktop = cfg!(target_os = "macos")
-        || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
-    if !has_desktop {
-        return None;
-    }
     let mut file = tempfile::Builder::new().prefix("turntree-").suffix(".html").tempfile().ok()?;
     let html = format!(
         "<!doctype html><meta charset=\"utf-8\"><title>turntree</title>\
          <meta http-equiv=\"refresh\" content=\"0;url={url}\"><p><a href=\"{url}\">turntree</a></p>\n"
     );
     file.write_all(html.as_bytes()).ok()?;
-    let mut command = Command::new(program);
-    command.arg(file.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().ok()?;
-    Some(file)
+    browser::open(file.path().as_os_str()).then_some(file)
 }
 
 #[cfg(test)]

@@ -135,11 +135,11 @@ impl Browser {
              let is = false; try {{ is = Boolean({condition}); }} catch {{}} \
              if (is || Date.now() > until) kept(is); else setTimeout(look, 10); }}; look(); }})"
         );
-        // A page that is being left takes its promises along, so that is asked again.
+        // A page that is being left takes its promises along, or refuses, so that is asked again.
         for _ in 0..5 {
             let asked = json!({"expression": promise, "awaitPromise": true, "returnByValue": true});
-            let answer = self.call("Runtime.evaluate", &asked);
-            if answer["result"]["value"] == json!(true) {
+            let message = self.exchange("Runtime.evaluate", &asked);
+            if message["result"]["result"]["value"] == json!(true) {
                 return;
             }
         }
@@ -239,7 +239,15 @@ impl Browser {
         std::mem::take(&mut self.problems)
     }
 
+    /// What the browser returns for a call that it can do.
     fn call(&mut self, method: &str, params: &Value) -> Value {
+        let message = self.exchange(method, params);
+        assert!(message.get("error").is_none(), "{method}: {message}");
+        message["result"].clone()
+    }
+
+    /// The answer of the browser to a call.
+    fn exchange(&mut self, method: &str, params: &Value) -> Value {
         self.next += 1;
         let id = self.next;
         let mut message = json!({"id": id, "method": method, "params": params});
@@ -250,8 +258,7 @@ impl Browser {
         loop {
             let message = self.messages.recv_timeout(PATIENCE).expect("an answer of the browser");
             if message["id"] == json!(id) {
-                assert!(message.get("error").is_none(), "{method}: {message}");
-                return message["result"].clone();
+                return message;
             }
             self.problems.extend(problem(&message, self.origin.as_deref()));
             if message["method"] == "Page.javascriptDialogOpening" {

@@ -117,6 +117,11 @@ pub const STEPS: &[Step] = &[
 END"#,
     ),
     step("turntree mcp < /dev/null"),
+    // A server is there once its address can be read, and ends when it is told to.
+    step(
+        "turntree view --help; mkfifo pipe; turntree view > pipe & read -r url < pipe; \
+         kill $!; wait $!; rm pipe",
+    ),
     content("turntree grep canary"),
     content("turntree search canary"),
     content("turntree log --path scratchpad -S canary"),

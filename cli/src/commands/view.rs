@@ -96,13 +96,14 @@ impl Verb for ViewSessions {
         let port = listener.local_addr().map_err(|error| Error::io("listen", error))?.port();
         let address = Address { port, key: new_key()? };
         keep(repo.store(), &address);
+        let location = Location { dir, found: location.found };
+        let viewer = Viewer::new(location, port, address.key.clone())?;
         // Kept until the browser surely has read it.
         let _file = self.show(run, &address, &place)?;
         if !run.out.json {
             note("Ctrl-C ends it");
         }
-        let location = Location { dir, found: location.found };
-        let served = Viewer::new(location, port, address.key).serve(listener);
+        let served = viewer.serve(listener);
         keep(repo.store(), &Address { port, key: String::new() });
         served.map(|()| Answer::Yes)
     }

@@ -62,20 +62,26 @@ pub(crate) struct Viewer {
     guard: Guard,
     page: LivePage,
     store: Arc<HeldStore>,
+    /// Notified once a signal has asked this process to end.
+    ending: Arc<Notify>,
 }
 
 impl Viewer {
-    /// A server of a store that listens on `port` and is asked with `key`.
-    pub(crate) fn new(location: Location, port: u16, key: String) -> Arc<Self> {
+    /// A server of a store that listens on `port` and is asked with `key`. A signal that asks this
+    /// process to end from now on is kept for [`Self::serve`].
+    ///
+    /// # Errors
+    /// `Io` when signals cannot be watched for.
+    pub(crate) fn new(location: Location, port: u16, key: String) -> Result<Arc<Self>> {
         let (guard, store) = (Guard::new(port, key), Arc::new(HeldStore::new(location)));
-        Arc::new(Self { guard, page: live_page(), store })
+        let ending = Arc::new(Notify::new());
+        end_on_signals(&ending)?;
+        Ok(Arc::new(Self { guard, page: live_page(), store, ending }))
     }
 
     /// Answers until a signal asks this process to end.
     pub(crate) fn serve(self: &Arc<Self>, listener: TcpListener) -> Result<()> {
         let failed = |error| Error::io("serve", error);
-        let ending = Arc::new(Notify::new());
-        end_on_signals(&ending)?;
         let watching = self.store.watch();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -87,7 +93,7 @@ impl Viewer {
         let served = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
             tokio::spawn(Arc::clone(self).accept(listener));
-            ending.notified().await;
+            self.ending.notified().await;
             Ok::<_, Error>(())
         });
         runtime.shutdown_timeout(END_TIME);

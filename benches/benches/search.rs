@@ -47,7 +47,7 @@ fn searching(criterion: &mut Criterion) {
         });
         ripgrep(&mut group, name, pattern, &files);
     }
-    log(&mut group, &history);
+    log(&mut group, &history, "the journal");
     let repo = reopen(&history);
     collect(&repo, Purpose::Repack(Tier::Compacted), &stamp(0), &mut |_| {}).expect("a pack");
     drop(repo);
@@ -56,6 +56,7 @@ fn searching(criterion: &mut Criterion) {
             bencher.iter(|| black_box(grep(&reopen(&history), &history, pattern)));
         });
     }
+    log(&mut group, &history, "a pack");
     group.finish();
 }
 
@@ -130,7 +131,7 @@ fn ripgrep(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, pattern: &str, 
     });
 }
 
-fn log(group: &mut BenchmarkGroup<'_, WallTime>, history: &History) {
+fn log(group: &mut BenchmarkGroup<'_, WallTime>, history: &History, from: &str) {
     let touched = |touching: PickaxeQuery<'_>| {
         let repo = reopen(history);
         let mut touches = repo.touches(touching);
@@ -138,11 +139,11 @@ fn log(group: &mut BenchmarkGroup<'_, WallTime>, history: &History) {
         let entries = walk.map(|entry| entry.expect("a commit"));
         entries.filter(|entry| touches.of(entry).expect("an answer") == PickaxeMatch::Yes).count()
     };
-    group.bench_function("log --path of a file", |bencher| {
+    group.bench_function(format!("log --path of a file, from {from}"), |bencher| {
         let paths = Selection::below(&["files/src/part-07/module-007.rs".to_owned()]);
         bencher.iter(|| black_box(touched(PickaxeQuery { paths: paths.clone(), text: None })));
     });
-    group.bench_function("log -S", |bencher| {
+    group.bench_function(format!("log -S, from {from}"), |bencher| {
         let words = ["quizzical".to_owned()];
         let messages = MessageText::with_words(&words, false);
         let read = |format: &str, bytes: &[u8]| messages.read(format, bytes);
@@ -152,7 +153,7 @@ fn log(group: &mut BenchmarkGroup<'_, WallTime>, history: &History) {
             Some((&count as turntree::repo::Count<'_>, &read as turntree::repo::ReadMessage<'_>));
         bencher.iter(|| black_box(touched(PickaxeQuery { paths: Selection::default(), text })));
     });
-    group.bench_function("blame of a file", |bencher| {
+    group.bench_function(format!("blame of a file, from {from}"), |bencher| {
         bencher.iter(|| {
             let repo = reopen(history);
             let path = "files/src/part-07/module-007.rs";

@@ -20,6 +20,7 @@ mod encryption;
 mod forgotten;
 mod fsck;
 mod gc;
+mod history_index;
 mod hostile_bytes;
 mod hostile_files;
 mod independent_reader;

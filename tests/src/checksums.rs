@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use turntree::object::Checksum;
+use turntree::object::{Checksum, Kind, ObjectId};
 use turntree::store::Io;
 
 use crate::sim::SimDisk;
@@ -173,6 +173,57 @@ fn mend_record(
     let end = trailer_at.checked_add(CHECKSUM_BYTES)?;
     mend_end(bytes.get_mut(..end)?, "turntree v1 record trailer");
     Some((end, bytes[trailer_at..end].try_into().ok()?))
+}
+
+/// A derived file with these parts, with good checksums: that of a pack, by its name, of a store.
+///
+/// # Panics
+/// When it is no name of a derived file.
+#[must_use]
+pub fn derived_file(parts: &[Vec<u8>], store: [u8; 16], name: &str) -> Vec<u8> {
+    let pack: ObjectId = name.strip_suffix(".changes").unwrap().parse().unwrap();
+    let mut file = b"\x89TTD\r\n\x1a\n\x01\0\0\0".to_vec();
+    file.extend_from_slice(&u32::try_from(parts.len()).unwrap().to_le_bytes());
+    let frames: Vec<Vec<u8>> = parts.iter().map(|part| zstd_frame(part)).collect();
+    for (part, frame) in parts.iter().zip(&frames) {
+        file.extend_from_slice(&u32::try_from(frame.len()).unwrap().to_le_bytes());
+        file.extend_from_slice(&u32::try_from(part.len()).unwrap().to_le_bytes());
+    }
+    file.extend(frames.concat());
+    let mut sum = Checksum::new("turntree v1 derived file");
+    let sum = sum.update(&store).update(pack.as_bytes()).update(&file).finish();
+    file.extend_from_slice(&sum);
+    file
+}
+
+/// A zstd frame that compresses nothing.
+fn zstd_frame(bytes: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
+    frame.extend_from_slice(&u32::try_from(bytes.len()).unwrap().to_le_bytes());
+    let mut blocks: Vec<&[u8]> = bytes.chunks(1 << 17).collect();
+    if blocks.is_empty() {
+        blocks.push(&[]);
+    }
+    for (number, block) in blocks.iter().enumerate() {
+        let is_last = u32::from(number + 1 == blocks.len());
+        let header = u32::try_from(block.len()).unwrap() << 3 | is_last;
+        frame.extend_from_slice(&header.to_le_bytes()[..3]);
+        frame.extend_from_slice(block);
+    }
+    frame
+}
+
+/// The stored bytes of the frames with nodes in a pack.
+#[must_use]
+pub fn node_frames(pack: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let starts = pack.windows(FRAME_MAGIC.len()).enumerate();
+    let starts = starts.filter(|(_, part)| *part == FRAME_MAGIC).map(|(at, _)| at);
+    let of_nodes = starts.filter(|at| pack.get(at + 28) == Some(&Kind::Node.code()));
+    let frame = |at: usize| {
+        let start = at + FRAME_HEADER_BYTES;
+        Some(start..start + word(pack, at + 48)?)
+    };
+    of_nodes.filter_map(frame).collect()
 }
 
 /// The checksum at the end is that of everything before it.

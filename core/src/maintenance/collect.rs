@@ -26,8 +26,10 @@ use super::plan_turns::plan_turns;
 use super::roots::{Forgotten, Reason, Roots};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, Time};
-use crate::repo::{ForgottenSession, Repository, Signature};
-use crate::store::{FileReplacement, Inventory, KnownLosses, PackItem, Replaced, Tombstone};
+use crate::repo::{ForgottenSession, Repository, Signature, complete_history_index};
+use crate::store::{
+    Collection, FileReplacement, Inventory, KnownLosses, PackItem, Replaced, Tombstone,
+};
 
 /// Commits whose contexts are marked in one round.
 const COMMITS_PER_ROUND: usize = 256;
@@ -129,9 +131,7 @@ pub(super) fn run(
         let survey = Survey::new(collection.inventory(), purpose, now)?;
         if survey.plan.is_empty() {
             collection.remove_unlisted()?;
-            if !purpose.lets_go() {
-                collected.protected_packs += collection.complete_parity()?;
-            }
+            collected.protected_packs += complete(repo, purpose, &collection)?;
             return Ok(collected);
         }
         before_step(&survey.plan);
@@ -161,12 +161,17 @@ pub(super) fn run(
             collected.freed.bytes += file.garbage.bytes;
         }
         if purpose == Purpose::Step || !plan.partial {
-            if !purpose.lets_go() {
-                collected.protected_packs += collection.complete_parity()?;
-            }
+            collected.protected_packs += complete(repo, purpose, &collection)?;
             return Ok(collected);
         }
     }
+}
+
+/// Gives packs what lies beside them; returns how many got another parity.
+fn complete(repo: &Repository, purpose: Purpose, collection: &Collection<'_>) -> Result<u64> {
+    let protected = if purpose.lets_go() { 0 } else { collection.complete_parity()? };
+    complete_history_index(repo, collection);
+    Ok(protected)
 }
 
 /// The inventory, the marked objects in it, and the plan for its files.

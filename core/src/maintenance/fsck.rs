@@ -22,6 +22,7 @@ use super::whole_turns::{SessionDamage, WholeTurns};
 use super::wholeness::Wholeness;
 use crate::error::Result;
 use crate::object::Time;
+use crate::repo::wrong_history_indexes;
 use crate::store::{Detached, Examination, Finding, FindingKind, Progress, Store, Thoroughness};
 
 /// Times that a store is examined again because a collection took files away meanwhile.
@@ -79,6 +80,9 @@ pub fn fsck(
         let examination = store.examine(thoroughness, progress)?;
         let mut report = report(&examination, &Reach::find(&examination, now.micros));
         report.parity_policy = parity_policy(store).unwrap_or_default();
+        if thoroughness == Thoroughness::Full {
+            report.findings.extend(wrong_history_indexes(store).into_iter().map(wrong_index));
+        }
         if report.is_ok() || attempt == MAX_ATTEMPTS || examination.is_current()? {
             return Ok(report);
         }
@@ -120,6 +124,11 @@ fn finding(finding: &Finding) -> FsckFinding {
         FindingKind::Damage => FsckKind::Damaged,
     };
     FsckFinding { kind, place: place.trim_end().to_owned(), message: message.clone(), object: None }
+}
+
+fn wrong_index(place: String) -> FsckFinding {
+    let message = "it tells other changes than the objects: remove it, 'gc' makes it anew".into();
+    FsckFinding { kind: FsckKind::Damaged, place, message, object: None }
 }
 
 fn detached(found: &Detached) -> FsckFinding {

@@ -102,6 +102,7 @@ pub use search::{
     MatchedLine, MayHold, PatternOptions, Pickaxe, PickaxeMatch, PickaxeQuery, ReadMessage, Scan,
     ScanPart, ScanPlace, SearchFilter, SearchScope, TextMatches,
 };
+pub(crate) use search::{complete_history_index, wrong_history_indexes};
 pub use secret_settings::{SECRET_SETTINGS_REF, SecretMode, SecretSettings};
 pub use session::{MAX_LABEL_BYTES, MAX_LABELS, MAX_TITLE_BYTES, NewestBranch, SessionLabels};
 pub use tag::NamedTag;

@@ -5,6 +5,7 @@
 //! journal/<id>.seg      batches, appended by the one process that owns the segment
 //! packs/<id>.pack       what collections have compacted; never changed again
 //! packs/<id>.parity     what a pack is restored from when it is damaged; archives have some
+//! derived/<id>.changes  what follows from a pack, to answer sooner; may go at any time
 //! manifest-<generation> which packs and sealed segments there are, and the refs as of then
 //!
 //!   commit ── objects + operation ── one batch ── one fsync ── acknowledged
@@ -60,6 +61,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod derived;
 mod dir;
 mod distant;
 mod encryption;
@@ -82,10 +84,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+pub(crate) use derived::{DerivedFile, PackHandle};
 pub use distant::{BundleEnds, BundleIndex, DISTANT_REFS, RangeSource};
 pub use encryption::{STORE_KEY_BYTES, StoreCipher, StoreKey, StoreKeys, enciphered};
 pub(crate) use encryption::{decipher, encipher};
 pub use format::superblock::FORMAT_VERSION;
+pub(crate) use format::varint::{push_varint, take_varint, unzigzag, zigzag};
 pub use io::{Access, Identity, Io, IoFile, ReadAt, RealIo};
 pub use pack::{
     BundleDraft, BundleFile, BundleWritten, Outside, PackItem, PackSize, Tier, Tombstone,

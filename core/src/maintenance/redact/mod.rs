@@ -69,7 +69,7 @@ use self::remove::Removal;
 use self::search::{Search, hits_in_name, renamed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, RefValue};
-use crate::repo::{Repository, Signature};
+use crate::repo::{Repository, Signature, complete_history_index};
 use crate::store::{Collection, RefTable};
 
 /// Times that a redaction begins again because others committed meanwhile.
@@ -192,11 +192,14 @@ pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result
     for _ in 0..MAX_ROUNDS {
         let collection = repo.store().collect()?;
         check_free(&collection, log_begin.is_some())?;
+        // It has keys of entries, and what it tells of is not all searched.
+        collection.remove_derived()?;
         let search = Search::new(collection.inventory(), pattern)?;
         if log_begin.is_none() && !is_found(&search, pattern) {
             if !collection.leftovers(&|refs| names_match(refs, pattern))?.is_empty() {
                 redacted.leftovers = collection.remove_leftovers()? as u64;
             }
+            complete_history_index(repo, &collection);
             return Ok(redacted);
         }
         let names_match = names_match(collection.inventory().refs(), pattern);
@@ -217,6 +220,7 @@ pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result
                 redacted.written_bytes = replaced.written_bytes;
                 redacted.replaced_bytes = replaced.freed_bytes;
                 redacted.leftovers = collection.remove_leftovers()? as u64;
+                complete_history_index(repo, &collection);
                 return Ok(redacted);
             }
         }

@@ -12,7 +12,9 @@ use serde_json::{Map as Fields, Value};
 
 use super::changes::{Lineage, ReadableTurn};
 use super::gaps::Gaps;
+use super::history_index::HistoryIndex;
 use super::lines;
+use super::turn_changes::SectionMove;
 use crate::context::{
     Context, PathTarget, Section, Shape, same_by_value, says_the_same, split, text_key,
 };
@@ -84,6 +86,7 @@ type UnclaimedParts = Vec<(usize, usize)>;
 
 struct BlameWalk<'r, 'p> {
     lineage: Lineage<'r>,
+    index: HistoryIndex,
     path: &'p str,
     subject: BlameSubject,
     waiting: BinaryHeap<(u64, Time, ObjectId)>,
@@ -96,7 +99,8 @@ impl Repository {
     /// message whole.
     ///
     /// Of several turns that a turn continues, the first that has a part is asked. Reads the way to
-    /// the path in every turn, and more only of turns in which it changed.
+    /// the path in every turn of which no index tells what changed, and more only of turns in which it
+    /// changed.
     ///
     /// # Errors
     /// `NotFound` when nothing is at the path, `Expired` when the turn is gone, `InvalidInput` when
@@ -130,10 +134,10 @@ impl Repository {
                 None => section_parts(source, &context, path)?.at(""),
             },
         };
-        let lineage = Lineage::new(self);
+        let (lineage, index) = (Lineage::new(self), HistoryIndex::open(source));
         let (waiting, open) = (BinaryHeap::new(), HashMap::new());
         let kind = subject.kind();
-        let mut blaming = BlameWalk { lineage, path, subject, waiting, open };
+        let mut blaming = BlameWalk { lineage, index, path, subject, waiting, open };
         let wanted = (0..parts.len()).filter(|at| only.is_none_or(|only| only == *at));
         blaming.ask(id, wanted.map(|at| (at, at)).collect())?;
         blaming.run(&mut parts)?;
@@ -231,12 +235,21 @@ impl BlameWalk<'_, '_> {
         while let Some((_, _, id)) = self.waiting.pop() {
             let Some((entry, mut open)) = self.open.remove(&id) else { continue };
             let before = self.lineage.before(&entry)?;
-            let now = self.version(&entry.commit.tree)?;
+            let mut now = None;
             for kept in before.kept {
                 if open.is_empty() {
                     break;
                 }
-                let passed = self.pass(&kept, now, &mut open)?;
+                let passed = match self.is_told_unchanged(&kept, &entry.commit.tree) {
+                    true => std::mem::take(&mut open),
+                    false => {
+                        let now = match now {
+                            Some(known) => known,
+                            None => *now.insert(self.version(&entry.commit.tree)?),
+                        };
+                        self.pass(&kept, now, &mut open)?
+                    }
+                };
                 self.ask(&kept.id, passed)?;
             }
             for (number, _) in open {
@@ -262,6 +275,26 @@ impl BlameWalk<'_, '_> {
         self.waiting.push((commit.turn, commit.time, *id));
         self.open.insert(*id, (LogEntry { id: *id, commit, parents }, more));
         Ok(())
+    }
+
+    /// Returns true if it is told that the content of the path, which the later turn has, is that of the
+    /// turn before; false when that is to be looked at.
+    fn is_told_unchanged(&self, kept: &ReadableTurn, tree: &ObjectId) -> bool {
+        if kept.tree == *tree {
+            return true;
+        }
+        if self.path.is_empty() {
+            return false;
+        }
+        let Some(changes) = self.index.find(Some(&kept.tree), tree) else { return false };
+        let (name, rest) = split(self.path);
+        match changes.iter().find(|(section, _)| section == name) {
+            None => true,
+            Some((_, SectionMove::Entries(Shape::Map, changes))) if !rest.is_empty() => {
+                changes.iter().all(|change| change.key != rest)
+            }
+            Some(_) => false,
+        }
     }
 
     /// Reads the content of the path in a context.

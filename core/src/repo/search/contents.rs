@@ -36,8 +36,6 @@ pub(super) struct Candidates {
     pub(super) kept: HashMap<ObjectId, Bytes>,
     /// Set when something that history leads to may be missing, which only a walk notices.
     is_doubtful: bool,
-    /// Blobs that were looked at, and their bytes.
-    pub(super) searched: (u64, u64),
 }
 
 /// A question that contents may answer.
@@ -58,14 +56,12 @@ impl ContentQuestion<'_> {
     ) -> Option<Candidates> {
         let may_hold = self.may_hold.filter(|_| self.is_worth_it(repo))?;
         let blobs = repo.store().count(Kind::Blob);
-        let (done, read, room) =
-            (AtomicU64::new(0), AtomicU64::new(0), AtomicUsize::new(KEPT_BYTES));
+        let (done, room) = (AtomicU64::new(0), AtomicUsize::new(KEPT_BYTES));
         let found = Mutex::new(Candidates::default());
         repo.store().sweep(Kind::Blob, &|id, object| {
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, blobs);
             let content = match object {
                 Ok(object) => {
-                    read.fetch_add(object.bytes.len() as u64, Ordering::Relaxed);
                     if !may_hold(&object.bytes) {
                         return;
                     }
@@ -79,7 +75,6 @@ impl ContentQuestion<'_> {
         });
         let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         found.is_doubtful = found.ids.is_empty() && !repo.store().leads_everywhere();
-        found.searched = (done.into_inner(), read.into_inner());
         Some(found)
     }
 

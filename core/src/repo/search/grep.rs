@@ -81,7 +81,6 @@ pub struct Grep<'r> {
     places: Vec<GrepPlace>,
     gaps: Gaps,
     damage: Vec<String>,
-    searched: (u64, u64),
 }
 
 /// A blob, and the format that it is read as, if it is a message.
@@ -138,7 +137,6 @@ impl Repository {
             places,
             gaps: collector.lineage.gaps,
             damage: collector.damage.into_iter().collect(),
-            searched: candidates.map_or(searched.searched, |candidates| candidates.searched),
         })
     }
 }
@@ -178,12 +176,6 @@ impl Grep<'_> {
     pub fn damage(&self) -> &[String] {
         &self.damage
     }
-
-    /// The number of blobs that were searched, and their bytes.
-    #[must_use]
-    pub fn searched(&self) -> (u64, u64) {
-        self.searched
-    }
 }
 
 /// The outcome of reading every blob.
@@ -191,7 +183,6 @@ impl Grep<'_> {
 struct SearchedBlob {
     found: HashMap<ScopedPath, TextMatches>,
     damage: Vec<String>,
-    searched: (u64, u64),
 }
 
 fn search(
@@ -221,9 +212,7 @@ fn search(
     repo.store().visit(&ids, &|at, object: Result<Object>| {
         searching.look(unread.get(at).copied().unwrap_or_default(), object);
     });
-    let mut results = searching.results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.searched = (blobs.len() as u64, searching.read.into_inner());
-    results
+    searching.results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A blob, once for each format that it is read as.
@@ -237,16 +226,15 @@ struct Searching<'a> {
     blobs: u64,
     done: AtomicU64,
     results: Mutex<SearchedBlob>,
-    /// Bytes of lines that are kept, and of blobs that were read.
+    /// Bytes of lines that are kept.
     kept: AtomicUsize,
-    read: AtomicU64,
 }
 
 impl<'a> Searching<'a> {
     fn new(query: &'a GrepQuery<'a>, progress: GrepProgress<'a>, blobs: usize) -> Self {
         let (results, blobs) = (Mutex::default(), blobs as u64);
-        let (done, kept, read) = (AtomicU64::new(0), AtomicUsize::new(0), AtomicU64::new(0));
-        Self { query, progress, blobs, done, results, kept, read }
+        let (done, kept) = (AtomicU64::new(0), AtomicUsize::new(0));
+        Self { query, progress, blobs, done, results, kept }
     }
 
     /// Searches one blob.
@@ -260,7 +248,6 @@ impl<'a> Searching<'a> {
             Ok(bytes) => bytes,
             Err(error) => return self.results().damage.push(error.to_string()),
         };
-        self.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         for (id, media) in targets {
             let text = match *media {
                 "" => Some(bytes.clone()),

@@ -3,7 +3,8 @@
 //! All of them rest on one thing: what a turn changed is the diff between its context and those of
 //! the turns it continues, and a diff passes over what both have. So an answer costs what changed,
 //! however long the turns are alike. A search for words through most of a store looks at the contents
-//! first, and asks for the changes only where something may match.
+//! first, and asks for the changes only where something may match. What the turns of a pack changed is
+//! told by an index beside it, see `history_index.rs`; of others it is found by walking.
 //!
 //! | question | answer |
 //! |---|---|
@@ -23,11 +24,14 @@ mod changes;
 mod contents;
 mod gaps;
 mod grep;
+mod history_index;
+mod index_format;
 mod lines;
 mod occurrences;
 mod pattern;
 mod pickaxe;
 mod scan;
+mod turn_changes;
 
 pub use arrivals::{Arrival, Arrivals, ArrivedAt};
 pub use blame::{Blame, BlameKind, BlamedPart};
@@ -35,6 +39,7 @@ pub use changes::{Count, GrepProgress, ReadMessage};
 pub use contents::MayHold;
 pub use gaps::{Gap, Gaps};
 pub use grep::{Grep, GrepPlace, GrepQuery};
+pub(crate) use history_index::{complete_history_index, wrong_history_indexes};
 pub use occurrences::{SearchFilter, SearchScope};
 pub use pattern::{
     LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions, TextMatches,

@@ -12,7 +12,11 @@ use bytes::Bytes;
 use rayon::prelude::*;
 
 use super::changes::{Baseline, Lineage, ReadableTurn, SOURCE_SECTION, TextKind, is_conversation};
-use crate::context::{Context, Role, Section, Selection, Shape, changed_sections, text_key};
+use super::history_index::HistoryIndex;
+use super::turn_changes::{SectionMove, TurnChanges};
+use crate::context::{
+    Context, Role, Section, SectionChange, Selection, Shape, changed_sections, text_key,
+};
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Time};
 use crate::repo::{BranchName, LogEntry, Repository};
@@ -131,6 +135,8 @@ pub(super) struct MovedEntry {
 /// Looks for appearances, scope after scope.
 pub(super) struct Collector<'r> {
     pub(super) lineage: Lineage<'r>,
+    /// What is known of the changes of turns; nothing where an answer must not rely on it.
+    index: Option<HistoryIndex>,
     wanted: SearchFilter,
     /// Set when the pieces of transcripts are searched without being named.
     with_source: bool,
@@ -141,13 +147,20 @@ pub(super) struct Collector<'r> {
 
 impl<'r> Collector<'r> {
     pub(super) fn new(repo: &'r Repository, wanted: SearchFilter) -> Self {
-        let (names, damage) = (NameTable::default(), BTreeSet::new());
-        Self { lineage: Lineage::new(repo), wanted, with_source: false, names, damage }
+        let index = Some(HistoryIndex::open(repo.store()));
+        Self { index, ..Self::by_walking(repo, wanted) }
     }
 
-    /// Looks for everything, the pieces of transcripts too.
+    /// Looks for everything, the pieces of transcripts too, in the trees themselves: what is not found
+    /// may be taken for not being there.
     pub(super) fn of_everything(repo: &'r Repository) -> Self {
-        Self { with_source: true, ..Self::new(repo, SearchFilter::default()) }
+        Self { with_source: true, ..Self::by_walking(repo, SearchFilter::default()) }
+    }
+
+    fn by_walking(repo: &'r Repository, wanted: SearchFilter) -> Self {
+        let (names, damage) = (NameTable::default(), BTreeSet::new());
+        let lineage = Lineage::new(repo);
+        Self { lineage, index: None, wanted, with_source: false, names, damage }
     }
 
     /// Finds the entries that appear in the turns of a scope: those with one of the blobs `looked_for`
@@ -180,9 +193,8 @@ impl<'r> Collector<'r> {
         turns: &[ScopeTurn],
         looked_for: Option<&HashSet<ObjectId>>,
     ) -> Vec<(Vec<MovedEntry>, Vec<String>)> {
-        let (repo, wanted, with_source) = (self.lineage.repo, &self.wanted, self.with_source);
         let in_a_row = |turns: &[ScopeTurn]| -> Vec<_> {
-            let mut comparing = SectionComparison::new(repo, wanted, with_source, looked_for);
+            let mut comparing = SectionComparison::new(self, looked_for);
             turns.iter().map(|turn| comparing.turn(turn)).collect()
         };
         let compared: Vec<_> = turns.par_chunks(TURNS_IN_A_ROW).map(in_a_row).collect();
@@ -332,6 +344,7 @@ impl<'r> Collector<'r> {
 /// Compares turns with those before them.
 struct SectionComparison<'a> {
     repo: &'a Repository,
+    index: Option<&'a HistoryIndex>,
     wanted: &'a SearchFilter,
     with_source: bool,
     looked_for: Option<&'a HashSet<ObjectId>>,
@@ -343,14 +356,11 @@ struct SectionComparison<'a> {
 type Sections = BTreeMap<String, Section>;
 
 impl<'a> SectionComparison<'a> {
-    fn new(
-        repo: &'a Repository,
-        wanted: &'a SearchFilter,
-        with_source: bool,
-        looked_for: Option<&'a HashSet<ObjectId>>,
-    ) -> Self {
+    fn new(of: &'a Collector<'_>, looked_for: Option<&'a HashSet<ObjectId>>) -> Self {
+        let Collector { lineage, index, wanted, with_source, .. } = of;
+        let (repo, index, with_source) = (lineage.repo, index.as_ref(), *with_source);
         let (net, sections) = (MultisetDiff::new(repo.store()), HashMap::new());
-        Self { repo, wanted, with_source, looked_for, net, sections }
+        Self { repo, index, wanted, with_source, looked_for, net, sections }
     }
 
     /// The entries that a turn added and removed, and the errors.
@@ -388,6 +398,12 @@ impl<'a> SectionComparison<'a> {
         if old.is_some_and(|old| old.tree == new.tree) {
             return Vec::new();
         }
+        let (mut changes, behind) = (Vec::new(), old.map(|old| old.id));
+        let told = self.index.and_then(|index| index.find(old.map(|old| &old.tree), &new.tree));
+        let untold = told.map(|told| self.told(told, behind, &mut changes));
+        if untold.as_ref().is_some_and(BTreeSet::is_empty) {
+            return changes;
+        }
         let mut read = |tree: Option<ObjectId>| {
             let sections = tree.map_or_else(|| Ok(Arc::default()), |tree| self.sections(&tree));
             sections.unwrap_or_else(|error| {
@@ -396,12 +412,11 @@ impl<'a> SectionComparison<'a> {
             })
         };
         let (before, after) = (read(old.map(|old| old.tree)), read(Some(new.tree)));
-        let mut changes = Vec::new();
         for (name, before, after) in changed_sections(&before, &after) {
-            if !self.wants(name) {
+            let is_untold = untold.as_ref().is_none_or(|untold| untold.contains(name));
+            if !is_untold || !self.wants(name) {
                 continue;
             }
-            let behind = old.map(|old| old.id);
             let compared = self.section(name, before, after, behind, &mut changes);
             if let Err(error) = compared {
                 damage.push(error.to_string());
@@ -411,6 +426,31 @@ impl<'a> SectionComparison<'a> {
             }
         }
         changes
+    }
+
+    /// Adds what an index tells; returns the sections that are to be read from the trees.
+    fn told(
+        &self,
+        told: TurnChanges,
+        behind: Option<ObjectId>,
+        changes: &mut Vec<MovedEntry>,
+    ) -> BTreeSet<String> {
+        let mut untold = BTreeSet::new();
+        for (name, moved) in told {
+            let (shape, net) = match moved {
+                _ if !self.wants(&name) => continue,
+                SectionMove::Items(net) => (Shape::List, net),
+                SectionMove::Entries(shape, entries) => (shape, net_of(entries)),
+                SectionMove::Untold => {
+                    untold.insert(name);
+                    continue;
+                }
+            };
+            if self.add_net(&name, shape, net, behind, changes).is_err() {
+                untold.insert(name);
+            }
+        }
+        untold
     }
 
     fn sections(&mut self, tree: &ObjectId) -> Result<Arc<Sections>> {
@@ -453,17 +493,30 @@ impl<'a> SectionComparison<'a> {
         };
         for (before, after) in pairs {
             let Some(Section { shape, .. }) = before.or(after) else { continue };
-            let MultisetChanges { gone, come } = self.net(shape, before, after)?;
-            for (found, gone_behind) in [(gone, behind), (come, None)] {
-                for MultisetChange { key, index, item } in found {
-                    if !is_blob(&item) || !self.looks_for(&item.link.id) {
-                        continue;
-                    }
-                    let in_list = shape == Shape::List;
-                    let key = if in_list { index.to_string() } else { text_key(&key)? };
-                    let section = name.to_owned();
-                    changes.push(MovedEntry { section, key, item, in_list, gone_behind });
+            let net = self.net(shape, before, after)?;
+            self.add_net(name, shape, net, behind, changes)?;
+        }
+        Ok(())
+    }
+
+    /// Adds what a section has more or less often.
+    fn add_net(
+        &self,
+        name: &str,
+        shape: Shape,
+        net: MultisetChanges,
+        behind: Option<ObjectId>,
+        changes: &mut Vec<MovedEntry>,
+    ) -> Result<()> {
+        for (found, gone_behind) in [(net.gone, behind), (net.come, None)] {
+            for MultisetChange { key, index, item } in found {
+                if !is_blob(&item) || !self.looks_for(&item.link.id) {
+                    continue;
                 }
+                let in_list = shape == Shape::List;
+                let key = if in_list { index.to_string() } else { text_key(&key)? };
+                let section = name.to_owned();
+                changes.push(MovedEntry { section, key, item, in_list, gone_behind });
             }
         }
         Ok(())
@@ -525,6 +578,21 @@ impl MovedEntry {
             && self.in_list == other.in_list
             && (self.in_list || self.key == other.key)
     }
+}
+
+/// The entries of a map that one side has and the other lacks, or has with another blob.
+fn net_of(entries: Vec<SectionChange>) -> MultisetChanges {
+    let mut net = MultisetChanges::default();
+    for SectionChange { key, old, new } in entries {
+        if old.as_ref().map(|item| item.link) == new.as_ref().map(|item| item.link) {
+            continue;
+        }
+        let key = Bytes::from(key);
+        let change = |item| MultisetChange { key: key.clone(), index: 0, item };
+        net.gone.extend(old.map(&change));
+        net.come.extend(new.map(&change));
+    }
+    net
 }
 
 fn is_blob(item: &Item) -> bool {

@@ -1,19 +1,28 @@
 //! The turns that changed something: the content under a path, or the count of a text.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
 
 use super::changes::{
     Count, Lineage, ReadMessage, ReadableTurn, SOURCE_SECTION, TextKind, blob, sections, text_of,
 };
 use super::gaps::Gaps;
+use super::history_index::HistoryIndex;
+use super::turn_changes::{SectionMove, TurnChanges};
 use crate::context::{Section, SectionChange, Selection, Shape, changed_sections, diff_section};
 use crate::error::Result;
-use crate::object::ObjectId;
+use crate::object::{Kind, Object, ObjectId};
 use crate::repo::{LogEntry, Repository};
 use crate::tree::{Item, List};
 
 /// Counts that are remembered, at most: what one turn counts, the next one counts again.
 const MAX_COUNTS: usize = 1 << 16;
+
+/// Turns whose contents are read at once: few at first, since the first match may be all that is wanted.
+const LEAST_AHEAD: usize = 8;
+const MOST_AHEAD: usize = 512;
 
 /// The question to a turn.
 #[expect(missing_debug_implementations, reason = "it holds the caller's functions")]
@@ -41,9 +50,12 @@ pub enum PickaxeMatch {
 #[expect(missing_debug_implementations, reason = "it holds the caller's functions")]
 pub struct Pickaxe<'r> {
     lineage: Lineage<'r>,
+    index: HistoryIndex,
     what: PickaxeQuery<'r>,
     /// By blob, and the format that it is read as.
     counts: HashMap<(ObjectId, String), u64>,
+    /// Turns whose contents are read ahead the next time.
+    ahead: usize,
 }
 
 /// Something of which a turn changes all or nothing: an entry of a map, a list, a blob.
@@ -53,7 +65,9 @@ impl Repository {
     /// Asks turns whether they changed something.
     #[must_use]
     pub fn touches<'r>(&'r self, what: PickaxeQuery<'r>) -> Pickaxe<'r> {
-        Pickaxe { lineage: Lineage::new(self), what, counts: HashMap::new() }
+        let index = HistoryIndex::open(self.store());
+        let (lineage, counts) = (Lineage::new(self), HashMap::new());
+        Pickaxe { lineage, index, what, counts, ahead: LEAST_AHEAD }
     }
 }
 
@@ -98,14 +112,116 @@ impl Pickaxe<'_> {
         if old.is_some_and(|old| old.tree == new.tree) {
             return Ok(BTreeSet::new());
         }
-        let (old, new) = (sections(repo, old)?, sections(repo, Some(new))?);
         let mut units = BTreeSet::new();
+        let told = self.index.find(old.map(|old| &old.tree), &new.tree);
+        if let Some(told) = &told {
+            self.read_ahead(old, new, told);
+        }
+        let untold = told.map(|told| self.add_told(told, &mut units)).transpose()?;
+        if untold.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Ok(units);
+        }
+        let (old, new) = (sections(repo, old)?, sections(repo, Some(new))?);
         for (name, old, new) in changed_sections(&old, &new) {
-            if self.wants(name) {
+            let is_untold = untold.as_ref().is_none_or(|untold| untold.contains(name));
+            if is_untold && self.wants(name) {
                 self.add_section(name, old, new, &mut units)?;
             }
         }
         Ok(units)
+    }
+
+    /// Counts in the contents of a turn and of those told behind it, when one of the turn's is not
+    /// counted yet: each block that they lie in is unpacked once, and all processors count.
+    fn read_ahead(&mut self, old: Option<&ReadableTurn>, new: &ReadableTurn, told: &TurnChanges) {
+        let Some((count, read)) = self.what.text else { return };
+        let mut targets = self.uncounted(told);
+        if targets.is_empty() {
+            return;
+        }
+        for told in self.index.behind(old.map(|old| &old.tree), &new.tree, self.ahead) {
+            targets.extend(self.uncounted(&told));
+        }
+        self.ahead = (self.ahead * 2).min(MOST_AHEAD);
+        let store = self.lineage.repo.store();
+        targets.retain(|(id, _)| store.is_here(id));
+        targets.sort_unstable();
+        targets.dedup();
+        let counted = Mutex::new(Vec::with_capacity(targets.len()));
+        let ids: Vec<ObjectId> = targets.iter().map(|(id, _)| *id).collect();
+        store.visit(&ids, &|at, object: Result<Object>| {
+            // What cannot be read is read again, and the error told, if it is asked about.
+            let (Ok(Object { kind: Kind::Blob, bytes }), Some(target)) = (object, targets.get(at))
+            else {
+                return;
+            };
+            let text = match &*target.1 {
+                "" => Some(bytes),
+                media => read(media, &bytes).map(Bytes::from),
+            };
+            let found = text.map_or(0, |text| count(&text));
+            counted.lock().unwrap_or_else(PoisonError::into_inner).push((target.clone(), found));
+        });
+        let counted = counted.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if self.counts.len() + counted.len() > MAX_COUNTS {
+            self.counts.clear();
+        }
+        self.counts.extend(counted);
+    }
+
+    /// The contents in the changes of a turn that are asked about and not counted, each with the format
+    /// that it is read as.
+    fn uncounted(&self, told: &TurnChanges) -> Vec<(ObjectId, String)> {
+        let mut found = Vec::new();
+        for (name, moved) in told.iter().filter(|(name, _)| self.wants(name)) {
+            let mut add = |item: &Item| {
+                let target = (item.link.id, TextKind::of(name, item).media().to_owned());
+                found.extend((!self.counts.contains_key(&target)).then_some(target));
+            };
+            match moved {
+                SectionMove::Items(moved) => {
+                    moved.gone.iter().chain(&moved.come).for_each(|change| add(&change.item));
+                }
+                SectionMove::Entries(shape, changes) => {
+                    let is_map = *shape == Shape::Map;
+                    let is_wanted = |key: &String| !is_map || self.what.paths.has(name, key);
+                    let wanted = changes.iter().filter(|change| is_wanted(&change.key));
+                    wanted.flat_map(|change| change.old.iter().chain(&change.new)).for_each(add);
+                }
+                SectionMove::Untold => {}
+            }
+        }
+        found
+    }
+
+    /// Adds what an index tells; returns the sections that are to be read from the trees.
+    fn add_told(
+        &mut self,
+        told: TurnChanges,
+        units: &mut BTreeSet<Unit>,
+    ) -> Result<BTreeSet<String>> {
+        let mut untold = BTreeSet::new();
+        for (name, moved) in told {
+            match moved {
+                _ if !self.wants(&name) => {}
+                SectionMove::Entries(Shape::Map, changes) => {
+                    self.add_entries(&name, changes, units)?;
+                }
+                SectionMove::Entries(_, changes) => {
+                    let sides = changes.iter().map(|change| (&change.old, &change.new));
+                    let (old, new): (Vec<_>, Vec<_>) = sides.unzip();
+                    let [old, new] = [old, new].map(|side| side.into_iter().flatten());
+                    self.add_whole(&name, old, new, units)?;
+                }
+                SectionMove::Items(moved) if self.what.paths.has_all_of(&name) => {
+                    let [old, new] = [&moved.gone, &moved.come]
+                        .map(|side| side.iter().map(|change| &change.item));
+                    self.add_whole(&name, old, new, units)?;
+                }
+                SectionMove::Items(_) | SectionMove::Untold => drop(untold.insert(name)),
+            }
+        }
+        Ok(untold)
     }
 
     fn wants(&self, section: &str) -> bool {
@@ -125,18 +241,42 @@ impl Pickaxe<'_> {
             return self.add_items(name, old, new, units);
         }
         let changes = diff_section(self.lineage.repo.store(), old, new)?;
-        let is_map = is(old, Shape::Map) && is(new, Shape::Map);
-        if !is_map {
-            let mut difference = (0, 0);
-            for change in &changes {
-                let (before, after) = self.count_both(name, change)?;
-                difference = (difference.0 + before, difference.1 + after);
-            }
-            if self.what.text.is_none() || difference.0 != difference.1 {
-                units.insert((name.to_owned(), String::new()));
-            }
-            return Ok(());
+        if is(old, Shape::Map) && is(new, Shape::Map) {
+            return self.add_entries(name, changes, units);
         }
+        let old = changes.iter().filter_map(|change| change.old.as_ref());
+        let new = changes.iter().filter_map(|change| change.new.as_ref());
+        self.add_whole(name, old, new, units)
+    }
+
+    /// A section of which a turn changes all or nothing.
+    fn add_whole<'i>(
+        &mut self,
+        name: &str,
+        old: impl Iterator<Item = &'i Item>,
+        new: impl Iterator<Item = &'i Item>,
+        units: &mut BTreeSet<Unit>,
+    ) -> Result<()> {
+        let (mut before, mut after) = (0, 0);
+        for item in old {
+            before += self.count(name, Some(item))?;
+        }
+        for item in new {
+            after += self.count(name, Some(item))?;
+        }
+        if self.what.text.is_none() || before != after {
+            units.insert((name.to_owned(), String::new()));
+        }
+        Ok(())
+    }
+
+    /// Entries of a map.
+    fn add_entries(
+        &mut self,
+        name: &str,
+        changes: Vec<SectionChange>,
+        units: &mut BTreeSet<Unit>,
+    ) -> Result<()> {
         for change in changes {
             if self.what.paths.has(name, &change.key) {
                 let (before, after) = self.count_both(name, &change)?;

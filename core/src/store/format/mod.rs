@@ -7,3 +7,4 @@ pub(super) mod id;
 pub(super) mod manifest;
 pub(super) mod segment;
 pub(super) mod superblock;
+pub(super) mod varint;

@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use super::layout::{BlockInfo, BlockKind};
 use crate::object::Kind;
+use crate::store::format::varint::{push_varint, take_varint};
 
 /// The form of an entry. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,31 +181,4 @@ pub(super) fn parts(mut body: &[u8]) -> impl Iterator<Item = Option<u32>> + '_ {
             part
         })
     })
-}
-
-/// Appends a varint.
-pub(super) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
-    loop {
-        let [low, ..] = value.to_le_bytes();
-        value >>= 7;
-        if value == 0 {
-            out.push(low & 0x7f);
-            return;
-        }
-        out.push(low | 0x80);
-    }
-}
-
-/// Takes a varint off the front of `bytes`; `None` when there is none of at most 63 bits.
-pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..63).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }

@@ -17,6 +17,7 @@ use super::tests::{SALT, STORE, Sample, noise, open, sample};
 use super::*;
 use crate::object::verify;
 use crate::store::format::codec::{Effort, compress_block};
+use crate::store::format::varint::push_varint;
 use crate::store::io::Identity;
 
 /// A file in memory.
@@ -262,9 +263,9 @@ pub(super) fn crafted(
 /// A block of one entry.
 fn entry(form: Form, body: &[u8], raw_bytes: u64) -> Vec<u8> {
     let mut raw = Vec::new();
-    block::push_varint(&mut raw, (body.len() as u64) << 2 | form as u64);
+    push_varint(&mut raw, (body.len() as u64) << 2 | form as u64);
     if form != Form::Verbatim {
-        block::push_varint(&mut raw, raw_bytes);
+        push_varint(&mut raw, raw_bytes);
     }
     raw.extend_from_slice(body);
     raw

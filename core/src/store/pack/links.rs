@@ -11,8 +11,8 @@
 //! An ordinal is written as its distance from the link before, plus one: objects that are named
 //! together lie together.
 
-use super::block::{push_varint, take_varint};
 use crate::object::{ID_BYTES, ObjectId};
+use crate::store::format::varint::{push_varint, take_varint, unzigzag, zigzag};
 
 /// The body of a structured object; `None` when it names nothing that has an ordinal.
 pub(super) fn encode(
@@ -106,13 +106,4 @@ impl<'a> Iterator for Links<'a> {
         }
         Some(link)
     }
-}
-
-/// Small numbers of either sign as small ones without: 0, -1, 1, -2 ... become 0, 1, 2, 3 ...
-fn zigzag(value: i64) -> u64 {
-    (value << 1 ^ value >> 63).cast_unsigned()
-}
-
-fn unzigzag(value: u64) -> i64 {
-    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }

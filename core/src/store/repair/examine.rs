@@ -12,6 +12,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, Operation};
+use crate::store::derived::{DERIVED_DIR, pack_of};
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::{self, Manifest};
 use crate::store::format::segment::{
@@ -412,12 +413,42 @@ impl Examiner<'_, '_> {
             }
         }
         let known = [SUPERBLOCK_FILE, untracked::FILE_NAME, collect::COLLECTOR_FILE, HOOK_LOG];
-        let folders =
-            [JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, WORKSPACES_DIR, DISTANT_DIR, KEYS_DIR];
+        self.derived(&manifest)?;
+        let folders = [
+            JOURNAL_DIR,
+            PACKS_DIR,
+            QUARANTINE_DIR,
+            WORKSPACES_DIR,
+            DISTANT_DIR,
+            DERIVED_DIR,
+            KEYS_DIR,
+        ];
         for name in self.list("")? {
             let is_known = known.contains(&&*name) || folders.contains(&&*name);
             if !is_known && manifest::generation(&name).is_none() {
                 self.stranger(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for derived files that belong to no pack.
+    fn derived(&mut self, manifest: &Manifest) -> Result<()> {
+        for name in self.list(DERIVED_DIR)? {
+            let place = format!("{DERIVED_DIR}/{name}");
+            match pack_of(&name) {
+                Some(id) if manifest.packs.contains(&id) => {
+                    let packs = self.store.packs();
+                    let pack = packs.iter().find(|pack| pack.derived_name() == place);
+                    let is_damaged = |pack| self.store.derived(pack).is_none();
+                    if self.thoroughness == Thoroughness::Full && pack.is_some_and(is_damaged) {
+                        self.leftover(place, "damaged, and so not read; 'gc' makes it anew");
+                    }
+                }
+                Some(_) => {
+                    self.leftover(place, "derived from a pack that is gone; 'gc' removes it");
+                }
+                None => self.stranger(place),
             }
         }
         Ok(())

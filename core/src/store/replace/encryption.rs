@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::object::Checksum;
+use crate::store::derived::DERIVED_DIR;
 use crate::store::dir::failed;
 use crate::store::encryption::{EncryptedFile, EncryptedIo, is_plain};
 use crate::store::format::{manifest, superblock};
@@ -198,12 +199,13 @@ impl<'a> Converter<'a> {
 
     /// Removes what lies as it was before: files without a name, caches, logs.
     fn remove_plain(&self) -> Result<()> {
-        let folders = ["", JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, WORKSPACES_DIR, DISTANT_DIR];
+        let caches = [WORKSPACES_DIR, DISTANT_DIR, DERIVED_DIR];
+        let folders = ["", JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR].into_iter().chain(caches);
         for folder in folders {
             let folder_path = self.dir.join(folder);
             for name in self.io.list_or_empty(&folder_path)? {
                 let is_log = folder.is_empty() && name.ends_with(".log");
-                let is_cache = [WORKSPACES_DIR, DISTANT_DIR].contains(&folder);
+                let is_cache = caches.contains(&folder);
                 if is_cache || is_log || is_temporary(&name) {
                     self.io.remove_if_exists(&folder_path.join(name))?;
                 }

@@ -1,0 +1,113 @@
+//! The changes of a turn, entry by entry, as a history index tells them.
+//!
+//! What is told must answer every question as a walk through both trees does. Where that cannot be
+//! promised in a few words, nothing is told of a section but that it changed.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+
+use crate::context::{Context, Section, SectionChange, Shape, changed_sections, diff_section};
+use crate::error::Result;
+use crate::object::{Kind, ObjectId, ObjectSource};
+use crate::tree::{Item, Link, MultisetChanges, MultisetDiff};
+
+/// Most entries of one section that are told: more are read as fast from the trees.
+const MAX_TOLD: usize = 1 << 16;
+
+/// The sections that differ between two contexts, in order of their names.
+pub(super) type TurnChanges = Vec<(String, SectionMove)>;
+
+/// The change of one section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SectionMove {
+    /// It differs, and how is to be read from the trees.
+    Untold,
+    /// Entries of a map that were set or removed, in order of their keys; of a section that is one blob
+    /// the one entry without a key.
+    Entries(Shape, Vec<SectionChange>),
+    /// Items that a list has less or more often.
+    Items(MultisetChanges),
+}
+
+/// Compares contexts, and remembers nodes and the sections that it has read last.
+pub(super) struct TurnComparison<'s> {
+    source: &'s dyn ObjectSource,
+    multiset: MultisetDiff<'s>,
+    last: Option<(ObjectId, BTreeMap<String, Section>)>,
+}
+
+impl<'s> TurnComparison<'s> {
+    pub(super) fn new(source: &'s dyn ObjectSource) -> Self {
+        Self { source, multiset: MultisetDiff::new(source), last: None }
+    }
+
+    /// Compares a context with the one before, or with an empty one.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(super) fn between(
+        &mut self,
+        old: Option<&ObjectId>,
+        new: &ObjectId,
+    ) -> Result<TurnChanges> {
+        let after = self.sections(new)?;
+        let before = old.map(|old| self.sections(old)).transpose()?.unwrap_or_default();
+        let mut changes = TurnChanges::new();
+        for (name, before, after) in changed_sections(&before, &after) {
+            changes.push((name.to_owned(), self.section(before, after)?));
+        }
+        // Packs have the newest first, so what was before this one comes next.
+        self.last = old.map(|old| (*old, before));
+        Ok(changes)
+    }
+
+    fn sections(&mut self, tree: &ObjectId) -> Result<BTreeMap<String, Section>> {
+        match self.last.take_if(|(last, _)| last == tree) {
+            Some((_, sections)) => Ok(sections),
+            None => Context::open(self.source, tree)?.sections(self.source),
+        }
+    }
+
+    fn section(&mut self, old: Option<Section>, new: Option<Section>) -> Result<SectionMove> {
+        let shape = |side: Option<Section>| side.map(|section| section.shape);
+        let Some(shape) = shape(old).or(shape(new)).filter(|of| {
+            shape(old).is_none_or(|old| old == *of) && shape(new).is_none_or(|new| new == *of)
+        }) else {
+            return Ok(SectionMove::Untold);
+        };
+        let changes = diff_section(self.source, old, new)?;
+        let items = || changes.iter().flat_map(|change| change.old.iter().chain(&change.new));
+        if changes.len() > MAX_TOLD || items().any(|item| item.link.kind != Kind::Blob) {
+            return Ok(SectionMove::Untold);
+        }
+        if shape != Shape::List {
+            return Ok(SectionMove::Entries(shape, changes));
+        }
+        let [old, new] = [&old, &new].map(|side| side.as_ref().map(|section| &section.id));
+        let moved = self.multiset.lists(old, new)?;
+        match is_all_of(&moved, &changes) {
+            true => Ok(SectionMove::Items(moved)),
+            false => Ok(SectionMove::Untold),
+        }
+    }
+}
+
+/// Returns true if what a list has more or less often is the same, meta included, as by its places:
+/// an item that only got another meta is not among the former.
+fn is_all_of(moved: &MultisetChanges, changes: &[SectionChange]) -> bool {
+    let mut balance: HashMap<(&Link, &Bytes), i64> = HashMap::new();
+    for change in changes {
+        for (item, by) in [(&change.new, 1), (&change.old, -1)] {
+            if let Some(Item { link, meta }) = item {
+                *balance.entry((link, meta)).or_default() += by;
+            }
+        }
+    }
+    for (side, by) in [(&moved.come, -1), (&moved.gone, 1)] {
+        for change in side {
+            *balance.entry((&change.item.link, &change.item.meta)).or_default() += by;
+        }
+    }
+    balance.values().all(|left| *left == 0)
+}

@@ -1,0 +1,382 @@
+//! The history index: what it tells is what the trees say, and a store without it answers the same.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use turntree::Error;
+use turntree::context::{MessageEntry, Role, Selection};
+use turntree::maintenance::{
+    FsckKind, Pattern, Policy, Purpose, Scope, collect, fsck, redact, set_policy,
+};
+use turntree::object::{Kind, ObjectId, ObjectSink};
+use turntree::repo::{BranchName, LogEntry, PickaxeMatch, PickaxeQuery, Repository};
+use turntree::store::{OpenOptions, RealIo, StoreCipher, StoreKey, Thoroughness, Tier};
+use turntree_tests::checksums::{derived_file, node_frames};
+use turntree_tests::random_history::{MESSAGES, RandomHistory, steps};
+use turntree_tests::{Sandbox, claude_code, commit_note, commit_turn, stamp};
+
+const PATHS: [&str; 8] = [
+    "",
+    "files",
+    "files/dir/c",
+    "scratchpad/a",
+    "scratchpad",
+    "agents",
+    MESSAGES,
+    "agents/main/messages/1",
+];
+
+const KEY: StoreKey = StoreKey::of(StoreCipher::Aes256Ctr, [3; 32]);
+
+/// The derived files of a store, by name.
+fn derived(sandbox: &Sandbox) -> BTreeMap<String, Vec<u8>> {
+    let Ok(files) = fs::read_dir(folder(sandbox)) else { return BTreeMap::new() };
+    let named = |path: PathBuf| {
+        (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(&path).unwrap())
+    };
+    files.map(|entry| named(entry.unwrap().path())).collect()
+}
+
+fn folder(sandbox: &Sandbox) -> PathBuf {
+    sandbox.store().join("derived")
+}
+
+/// The derived files that the packs of a store would have.
+fn expected(sandbox: &Sandbox) -> Vec<String> {
+    let packs = fs::read_dir(sandbox.store().join("packs")).unwrap();
+    let names = packs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = names.filter_map(|name| Some(name.strip_suffix(".pack")?.to_owned() + ".changes"));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+fn run(repo: &Repository, purpose: Purpose, second: i64) {
+    collect(repo, purpose, &stamp(second), &mut |_| {}).unwrap();
+}
+
+fn history(repo: &Repository) -> Vec<LogEntry> {
+    let tips: Vec<ObjectId> = repo.branches().into_iter().map(|(_, tip)| tip).collect();
+    repo.history(&tips, &[]).unwrap().map(Result::unwrap).collect()
+}
+
+/// Whether a turn touches a path, or a text below it.
+fn touches(
+    repo: &Repository,
+    entries: &[LogEntry],
+    path: &str,
+    text: Option<&str>,
+) -> Vec<Result<PickaxeMatch, String>> {
+    let count = |bytes: &[u8]| {
+        String::from_utf8_lossy(bytes).matches(text.unwrap_or_default()).count() as u64
+    };
+    let read = |_: &str, bytes: &[u8]| Some(String::from_utf8_lossy(bytes).into_owned());
+    let paths: Vec<String> = (!path.is_empty()).then(|| path.to_owned()).into_iter().collect();
+    let text = text.map(|_| (&count as turntree::repo::Count<'_>, &read as _));
+    let mut touches = repo.touches(PickaxeQuery { paths: Selection::below(&paths), text });
+    entries.iter().map(|entry| touches.of(entry).map_err(|error| error.to_string())).collect()
+}
+
+/// As many turns of another session as make an index worth a file.
+fn fill(repo: &Repository) {
+    let branch = BranchName::main("filler").unwrap();
+    for second in 1..=32 {
+        commit_note(repo, &branch, ("filler", &second.to_string()), &stamp(second));
+    }
+}
+
+/// Everything that is asked of a history here.
+fn answers(repo: &Repository) -> Vec<String> {
+    let entries = history(repo);
+    let mut told = Vec::new();
+    for path in PATHS {
+        for text in [None, Some("alpha"), Some("é")] {
+            told.push(format!("{path} {text:?}: {:?}", touches(repo, &entries, path, text)));
+        }
+        for (branch, tip) in repo.branches() {
+            let blame = repo.blame(&tip, path, false).map_err(|error: Error| error.to_string());
+            told.push(format!("{branch} {path}: {blame:?}"));
+        }
+    }
+    told
+}
+
+turntree_properties::properties! {
+    cases = 16;
+
+    #[test]
+    fn a_store_answers_the_same_with_and_without_it(
+        steps in steps(),
+        later in prop::collection::vec(0..6_usize, 0..3),
+        tier in prop::sample::select(&Tier::ALL[..]),
+        expires: bool,
+    ) {
+        let history = RandomHistory::new(&steps);
+        let sandbox = &history.sandbox;
+        fill(&sandbox.repo);
+        run(&sandbox.repo, Purpose::Repack(tier), 90);
+        for (second, word) in (91..).zip(later) {
+            let branch = BranchName::main(["s", "other"][word % 2]).unwrap();
+            commit_note(&sandbox.repo, &branch, ("a", &format!("alpha {word}")), &stamp(second));
+        }
+        if expires {
+            let policy = Policy { keep_last: Some(2), strict: true, ..Policy::default() };
+            let mut change = sandbox.repo.begin();
+            set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
+            change.commit(&stamp(95), "a policy").unwrap();
+            run(&sandbox.repo, Purpose::GcNow, 96);
+        }
+        let repo = sandbox.reopened();
+        let with = answers(&repo);
+        let report = fsck(repo.store(), Thoroughness::Full, stamp(99).time, &mut |_, _| {}).unwrap();
+        prop_assert!(report.findings.is_empty(), "{:?}", report.findings);
+        prop_assert!(!derived(sandbox).is_empty());
+        fs::remove_dir_all(folder(sandbox)).unwrap();
+        prop_assert_eq!(with, answers(&sandbox.reopened()));
+    }
+}
+
+#[test]
+fn every_collection_leaves_one_for_each_pack_and_none_for_packs_that_went() {
+    let sandbox = Sandbox::new();
+    fill(&sandbox.repo);
+    run(&sandbox.repo, Purpose::Repack(Tier::Hot), 10);
+    let first = derived(&sandbox);
+    assert_eq!(first.keys().cloned().collect::<Vec<_>>(), expected(&sandbox));
+    fill(&sandbox.repo);
+    sandbox.import("other", claude_code(50).as_bytes()).unwrap();
+    run(&sandbox.repo, Purpose::Gc, 20);
+    let second = derived(&sandbox);
+    assert_eq!(second.keys().cloned().collect::<Vec<_>>(), expected(&sandbox));
+    run(&sandbox.repo, Purpose::Repack(Tier::Archive), 30);
+    let third = derived(&sandbox);
+    assert_eq!(third.keys().cloned().collect::<Vec<_>>(), expected(&sandbox));
+    assert!(third.keys().all(|name| !first.contains_key(name) && !second.contains_key(name)));
+    // A store from before there were any gets them with the next collection, and strangers go.
+    fs::remove_dir_all(folder(&sandbox)).unwrap();
+    fs::create_dir(folder(&sandbox)).unwrap();
+    fs::write(folder(&sandbox).join(first.keys().next().unwrap()), "old").unwrap();
+    fs::write(folder(&sandbox).join("x.tmp"), "died").unwrap();
+    let report = fsck(sandbox.repo.store(), Thoroughness::Full, stamp(31).time, &mut |_, _| {});
+    let report = report.unwrap();
+    assert!(report.is_ok() && report.findings.len() == 2, "{:?}", report.findings);
+    run(&sandbox.repo, Purpose::Gc, 32);
+    assert!(derived(&sandbox) == third, "the same packs have the same index");
+}
+
+#[test]
+fn one_that_is_damaged_is_as_good_as_none_and_made_anew() {
+    let sandbox = Sandbox::new();
+    fill(&sandbox.repo);
+    sandbox.import("s", claude_code(30).as_bytes()).unwrap();
+    run(&sandbox.repo, Purpose::Repack(Tier::Compacted), 10);
+    let whole = derived(&sandbox);
+    let (name, bytes) = whole.first_key_value().unwrap();
+    let expected = answers(&sandbox.reopened());
+    let path = folder(&sandbox).join(name);
+    for at in (0..bytes.len()).step_by(bytes.len() / 8) {
+        let (mut flipped, cut) = (bytes.clone(), bytes[..at].to_vec());
+        flipped[at] ^= 0x10;
+        for damaged in [flipped, cut] {
+            fs::write(&path, damaged).unwrap();
+            assert_eq!(answers(&sandbox.reopened()), expected);
+        }
+    }
+    // That of another pack is none either.
+    let other = Sandbox::new();
+    fill(&other.repo);
+    other.import("s", claude_code(31).as_bytes()).unwrap();
+    run(&other.repo, Purpose::Repack(Tier::Compacted), 10);
+    fs::write(&path, derived(&other).into_values().next().unwrap()).unwrap();
+    assert_eq!(answers(&sandbox.reopened()), expected);
+    let report = fsck(sandbox.repo.store(), Thoroughness::Full, stamp(11).time, &mut |_, _| {});
+    let report = report.unwrap();
+    assert!(report.is_ok(), "{:?}", report.findings);
+    assert!(report.findings[0].message.contains("damaged"), "{:?}", report.findings);
+    run(&sandbox.reopened(), Purpose::Gc, 12);
+    assert!(derived(&sandbox) == whole);
+}
+
+#[test]
+fn packed_turns_are_answered_for_without_reading_a_tree() {
+    let sandbox = Sandbox::new();
+    fill(&sandbox.repo);
+    let session = claude_code(60);
+    let tip = sandbox.import("s", session.as_bytes()).unwrap().head;
+    run(&sandbox.repo, Purpose::Repack(Tier::Hot), 10);
+    let ask = || {
+        let repo = sandbox.reopened();
+        let entries = history(&repo);
+        [MESSAGES, "scratchpad"].map(|path| touches(&repo, &entries, path, None))
+    };
+    let expected = ask();
+    let pack = fs::read_dir(sandbox.store().join("packs")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = fs::read(&pack).unwrap();
+    for frame in node_frames(&bytes) {
+        bytes[frame.start] ^= 1;
+    }
+    fs::write(&pack, &bytes).unwrap();
+    assert_eq!(ask(), expected);
+    assert!(sandbox.reopened().context(&tip).is_err(), "no tree can be read");
+    fs::remove_dir_all(folder(&sandbox)).unwrap();
+    assert_ne!(ask(), expected);
+}
+
+#[test]
+fn one_that_somebody_forged_is_told_by_fsck_and_hides_nothing_from_a_redaction() {
+    let sandbox = Sandbox::new();
+    let branch = BranchName::main("s").unwrap();
+    for second in 1..=40 {
+        commit_note(&sandbox.repo, &branch, ("a", &format!("secret {second}")), &stamp(second));
+    }
+    run(&sandbox.repo, Purpose::Repack(Tier::Hot), 10);
+    let (name, _) = derived(&sandbox).pop_first().unwrap();
+    // Of every pair of objects that lie close together, it tells that nothing has changed.
+    let near = |new: u64| (new.saturating_sub(12)..new + 12).map(move |old| (new, old));
+    let pairs: Vec<(u64, u64)> = (0..300).flat_map(near).collect();
+    let records = vec![0; pairs.len()];
+    let mut head = vec![0, 0, 1];
+    push(&mut head, pairs.len() as u64);
+    let mut last = 0;
+    for (new, old) in pairs {
+        push(&mut head, distance(2 * new, last));
+        push(&mut head, distance(2 * old + 1, 2 * new));
+        push(&mut head, 1);
+        last = 2 * new;
+    }
+    let forged = derived_file(&[head, records], [7; 16], &name);
+    fs::write(folder(&sandbox).join(&name), forged).unwrap();
+    let repo = sandbox.reopened();
+    let entries = history(&repo);
+    let told = touches(&repo, &entries, "scratchpad", None);
+    assert_eq!(told.iter().filter(|found| **found == Ok(PickaxeMatch::Yes)).count(), 1, "{told:?}");
+    let report = fsck(repo.store(), Thoroughness::Full, stamp(11).time, &mut |_, _| {}).unwrap();
+    assert!(!report.is_ok());
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.kind, &*finding.place), (FsckKind::Damaged, &*format!("derived/{name}")));
+    let redacted =
+        redact(&repo, &Pattern::literal("secret", "[gone]").unwrap(), &stamp(12)).unwrap();
+    assert_eq!(redacted.rewritten.blobs, 40);
+    let repo = sandbox.reopened();
+    let report = fsck(repo.store(), Thoroughness::Full, stamp(13).time, &mut |_, _| {}).unwrap();
+    assert!(report.is_ok(), "{:?}", report.findings);
+    let told = touches(&repo, &history(&repo), "scratchpad", None);
+    assert!(told.iter().all(|found| *found == Ok(PickaxeMatch::Yes)), "{told:?}");
+}
+
+/// Appends a varint.
+fn push(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    out.push(value.to_le_bytes()[0]);
+}
+
+/// How far a number is from another, as it is written.
+fn distance(to: u64, from: u64) -> u64 {
+    if to >= from { (to - from) * 2 } else { (from - to) * 2 - 1 }
+}
+
+#[test]
+fn a_redaction_and_turns_that_expire_leave_no_name_in_it() {
+    for expires in [false, true] {
+        let sandbox = Sandbox::new();
+        let branch = BranchName::main("s").unwrap();
+        commit_note(&sandbox.repo, &branch, ("a-token-in-a-key", "text"), &stamp(1));
+        fill(&sandbox.repo);
+        run(&sandbox.repo, Purpose::Repack(Tier::Hot), 2);
+        let turn = |second| {
+            commit_turn(&sandbox.repo, &branch, "a turn", &stamp(second), |context, change| {
+                context.set_entry(change, "scratchpad", "a-token-in-a-key", None).unwrap();
+                context
+                    .set_entry(change, "scratchpad", "b", Some(second.to_string().into()))
+                    .unwrap();
+            });
+        };
+        (3..=42).for_each(turn);
+        run(&sandbox.repo, Purpose::Repack(Tier::Hot), 43);
+        let before = derived(&sandbox);
+        match expires {
+            false => {
+                let pattern = Pattern::literal("token", "gone").unwrap();
+                redact(&sandbox.repo, &pattern, &stamp(50)).unwrap();
+            }
+            true => {
+                let policy = Policy { keep_last: Some(40), strict: true, ..Policy::default() };
+                let mut change = sandbox.repo.begin();
+                set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
+                change.commit(&stamp(50), "a policy").unwrap();
+                run(&sandbox.repo, Purpose::GcNow, 51);
+            }
+        }
+        let after = derived(&sandbox);
+        assert!(!after.is_empty());
+        assert!(after.values().all(|bytes| before.values().all(|before| before != bytes)));
+        // What is there now is made of what is there now.
+        fs::remove_dir_all(folder(&sandbox)).unwrap();
+        run(&sandbox.reopened(), Purpose::Gc, 52);
+        assert!(after == derived(&sandbox));
+    }
+}
+
+#[test]
+fn that_of_an_encrypted_store_is_enciphered() {
+    let sandbox = Sandbox::new();
+    fill(&sandbox.repo);
+    sandbox.import("s", claude_code(30).as_bytes()).unwrap();
+    run(&sandbox.repo, Purpose::Repack(Tier::Hot), 10);
+    let (plain, expected) = (derived(&sandbox), answers(&sandbox.reopened()));
+    sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    assert!(derived(&sandbox).is_empty(), "they are made anew, and not converted");
+    let open = |seed| {
+        let options = OpenOptions { keys: Some(KEY.into()), ..OpenOptions::new([seed; 16]) };
+        Repository::open(Arc::new(RealIo), &sandbox.store(), options).unwrap()
+    };
+    run(&open(4), Purpose::Gc, 11);
+    let enciphered = derived(&sandbox);
+    assert_eq!(enciphered.keys().collect::<Vec<_>>(), plain.keys().collect::<Vec<_>>());
+    for (name, bytes) in &enciphered {
+        let (whole, magic) = (&plain[name], &plain[name][..8]);
+        assert!(bytes.windows(8).all(|part| part != magic) && bytes.len() >= whole.len());
+    }
+    let repo = open(5);
+    assert_eq!(answers(&repo), expected);
+    let report = fsck(repo.store(), Thoroughness::Full, stamp(12).time, &mut |_, _| {}).unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}
+
+#[test]
+fn an_item_that_only_got_another_meta_is_not_told_as_nothing() {
+    let sandbox = Sandbox::new();
+    let branch = BranchName::main("s").unwrap();
+    fill(&sandbox.repo);
+    for (second, media) in [(1, "quiet"), (2, "loud")] {
+        commit_turn(&sandbox.repo, &branch, media, &stamp(second), |context, change| {
+            let blob = change.write(Kind::Blob, "alpha".into()).unwrap();
+            let said = MessageEntry::new(blob, Role::User, media).to_item().unwrap();
+            context.set_list(change, MESSAGES, vec![said]).unwrap();
+        });
+    }
+    run(&sandbox.repo, Purpose::Repack(Tier::Hot), 3);
+    let count = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'!').count() as u64;
+    let read = |media: &str, bytes: &[u8]| {
+        let end = if media == "loud" { "!" } else { "" };
+        Some(String::from_utf8_lossy(bytes).into_owned() + end)
+    };
+    let ask = || {
+        let repo = sandbox.reopened();
+        let text = Some((&count as turntree::repo::Count<'_>, &read as _));
+        let mut touches = repo.touches(PickaxeQuery { paths: Selection::default(), text });
+        let entries = history(&repo);
+        let of_session = entries.iter().filter(|entry| entry.commit.session == "s");
+        of_session.map(|entry| touches.of(entry).unwrap()).collect::<Vec<_>>()
+    };
+    let told = ask();
+    assert_eq!(told, [PickaxeMatch::Yes, PickaxeMatch::No], "the second turn is louder");
+    fs::remove_dir_all(folder(&sandbox)).unwrap();
+    assert_eq!(told, ask());
+}

@@ -12,7 +12,7 @@ use turntree::maintenance::{
     FsckKind, Pattern, Policy, Purpose, Scope, collect, fsck, redact, set_policy,
 };
 use turntree::object::{Kind, ObjectId, ObjectSink};
-use turntree::repo::{BranchName, LogEntry, PickaxeMatch, PickaxeQuery, Repository};
+use turntree::repo::{BranchName, LogEntry, PickaxeMatch, PickaxeQuery, Repository, SearchScope};
 use turntree::store::{OpenOptions, RealIo, StoreCipher, StoreKey, Thoroughness, Tier};
 use turntree_tests::checksums::{derived_file, node_frames};
 use turntree_tests::random_history::{MESSAGES, RandomHistory, steps};
@@ -253,6 +253,11 @@ fn one_that_somebody_forged_is_told_by_fsck_and_hides_nothing_from_a_redaction()
     let entries = history(&repo);
     let told = touches(&repo, &entries, "scratchpad", None);
     assert_eq!(told.iter().filter(|found| **found == Ok(PickaxeMatch::Yes)).count(), 1, "{told:?}");
+    // What somebody keeps is not made of it.
+    let starts = vec![(repo.tip(&branch).unwrap(), None)];
+    let arrivals = repo.arrivals(&SearchScope { starts, hide: Vec::new() }).unwrap();
+    let brought = arrivals.between(0, 40).into_iter().map(|(arrived, _)| arrived.len());
+    assert_eq!(brought.collect::<Vec<_>>(), [1; 40]);
     let report = fsck(repo.store(), Thoroughness::Full, stamp(11).time, &mut |_, _| {}).unwrap();
     assert!(!report.is_ok());
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };

@@ -27,6 +27,11 @@ fn nested(branches: usize) -> (Sandbox, PathBuf) {
     let merged = history.add("b00", vec![tips[0].1, tips[branches - 1].1], content.clone());
     let after = history.add("b00", vec![merged], content);
     tips[0].1 = after;
+    written(history, &tips)
+}
+
+/// The page of a history whose branches end at these turns.
+fn written(history: RandomHistory, tips: &[(String, usize)]) -> (Sandbox, PathBuf) {
     let tips: Vec<(&str, ObjectId)> =
         tips.iter().map(|(name, at)| (name.as_str(), history.turns[*at].id)).collect();
     let page = page_of(&history.sandbox.repo, "s", &tips);
@@ -84,11 +89,7 @@ pub(super) fn side_by_side(branches: usize) -> (Sandbox, PathBuf) {
         }
         tips.push((name, at));
     }
-    let tips: Vec<(&str, ObjectId)> =
-        tips.iter().map(|(name, at)| (name.as_str(), history.turns[*at].id)).collect();
-    let page = page_of(&history.sandbox.repo, "s", &tips);
-    let file = saved(&history.sandbox, &page);
-    (history.sandbox, file)
+    written(history, &tips)
 }
 
 #[test]

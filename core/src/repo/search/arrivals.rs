@@ -49,12 +49,13 @@ pub struct Arrival {
 }
 
 impl Repository {
-    /// Lists the turns of a scope, oldest first. Costs a read of each commit.
+    /// Lists the turns of a scope, oldest first. Costs a read of each commit. What they brought is read
+    /// from the trees, not from a history index: who keeps it would keep what a wrong one tells.
     ///
     /// # Errors
     /// `NotFound` when a start is not there, `Corrupt` when it or the grafts are damaged, `Io`.
     pub fn arrivals(&self, scope: &SearchScope) -> Result<Arrivals<'_>> {
-        let mut collector = Collector::new(self, SearchFilter::default());
+        let mut collector = Collector::by_walking(self, SearchFilter::default());
         let turns = collector.turns(scope)?;
         Ok(Arrivals { collector, turns })
     }

@@ -157,7 +157,8 @@ impl<'r> Collector<'r> {
         Self { with_source: true, ..Self::by_walking(repo, SearchFilter::default()) }
     }
 
-    fn by_walking(repo: &'r Repository, wanted: SearchFilter) -> Self {
+    /// The same, from the trees alone.
+    pub(super) fn by_walking(repo: &'r Repository, wanted: SearchFilter) -> Self {
         let (names, damage) = (NameTable::default(), BTreeSet::new());
         let lineage = Lineage::new(repo);
         Self { lineage, index: None, wanted, with_source: false, names, damage }

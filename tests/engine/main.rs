@@ -38,6 +38,7 @@ mod remote_collect;
 mod remote_folder;
 mod remote_lazy;
 mod remote_model;
+mod remote_processes;
 mod remote_sealed;
 mod repair;
 mod retention;

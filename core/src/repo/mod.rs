@@ -113,12 +113,16 @@ pub(crate) use versioned_json::decode_versioned;
 use self::transaction::KnownIds;
 
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, RefValue, Tag, Time};
 use crate::store::{Io, NewStore, OpenOptions, RefTable, Store};
 
 /// Longest chain of tags and symbolic refs that is followed.
 const MAX_INDIRECTIONS: usize = 16;
+
+/// Most times that a change is made again because others were faster: each time another one got
+/// through.
+const MAX_ATTEMPTS: usize = 1000;
 
 /// The actor and the time of an operation: the library reads no clock and no environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,6 +206,25 @@ impl Repository {
     #[must_use]
     pub fn begin(&self) -> Transaction<'_> {
         Transaction::new(self)
+    }
+
+    /// Makes a change, again and again as long as others are faster. A conflict with what was there
+    /// when it began is told at once.
+    pub(crate) fn retried<T>(&self, mut change: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+        let mut attempts = 0;
+        loop {
+            let begun = self.refs().operation;
+            match change(self) {
+                Err(error) if error.kind() == ErrorKind::Conflict && attempts < MAX_ATTEMPTS => {
+                    attempts += 1;
+                    self.store.refresh()?;
+                    if self.refs().operation == begun {
+                        return Err(error);
+                    }
+                }
+                changed => return changed,
+            }
+        }
     }
 
     /// The branch that commands act on: [`Repository::acting_on`], else what is chosen at

@@ -73,6 +73,19 @@ impl<B: Bucket> Machine<B> {
         Self { repo, bucket, lazy, disk, spool, number, drawn }
     }
 
+    /// Another process of the same machine, with its own way to the bucket.
+    ///
+    /// # Panics
+    /// When the store does not open.
+    #[must_use]
+    pub fn beside<C: Bucket>(&self, number: u64, bucket: C) -> Machine<C> {
+        let (disk, spool, lazy) = (self.disk.clone(), SimDisk::new(Path::new("/spool")), self.lazy);
+        let seed: [u8; 16] = number.to_le_bytes().repeat(2).try_into().unwrap_or_default();
+        let (io, options) = (Arc::new(disk.clone()), OpenOptions::new(seed));
+        let repo = Repository::open(io, Path::new(DIR), options).expect("the store opens");
+        Machine { repo, bucket, lazy, disk, spool, number, drawn: AtomicU64::new(0) }
+    }
+
     /// A new turn on a branch.
     pub fn turn(&self, branch: &BranchName, text: &str) -> ObjectId {
         let second = i64::try_from(self.drawn.fetch_add(1, Ordering::Relaxed)).unwrap_or_default();

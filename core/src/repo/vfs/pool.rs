@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use bytes::Bytes;
 
 use super::{VFS_SECTION, VfsUri};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use crate::repo::{LogEntry, Repository, Signature, Transaction};
 use crate::store::Expected;
@@ -19,10 +19,6 @@ pub const EVICTED_REF: &str = "refs/vfs/evicted";
 
 /// Evictions that are remembered, the newest of them.
 const MAX_TOMBSTONES: u64 = 4096;
-
-/// Most times that a put is made again because others were faster: each time another one got
-/// through.
-const MAX_ATTEMPTS: usize = 1000;
 
 /// Times beside a payload: code, two numbers, and the zero that says they are no text.
 const META_BYTES: usize = 1 + 8 + 8 + 1;
@@ -292,20 +288,6 @@ impl Repository {
         }
         let map = context.map(self.store(), VFS_SECTION)?;
         Ok(map.get(self.store(), uri.as_str().as_bytes())?.map(|item| item.link.id))
-    }
-
-    /// Makes a change, again and again as long as others are faster.
-    pub(crate) fn retried<T>(&self, mut change: impl FnMut(&Self) -> Result<T>) -> Result<T> {
-        let mut attempts = 0;
-        loop {
-            match change(self) {
-                Err(error) if error.kind() == ErrorKind::Conflict && attempts < MAX_ATTEMPTS => {
-                    attempts += 1;
-                    self.store().refresh()?;
-                }
-                changed => return changed,
-            }
-        }
     }
 }
 

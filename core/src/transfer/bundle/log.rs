@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::operations::{BundledChange, BundledOperation, Held};
+use super::reach::Reach;
 use super::request::BundleRequest;
 use crate::error::Result;
 use crate::object::{ObjectId, Operation, RefChange, RefValue};
@@ -20,8 +21,8 @@ pub(super) struct BundleScope<'a> {
     pub(super) without: &'a [ObjectId],
     /// Commits in the bundle.
     pub(super) chosen: &'a HashSet<ObjectId>,
-    /// These, and all behind them.
-    pub(super) reached: &'a HashSet<ObjectId>,
+    /// The commits behind its branches, with these.
+    pub(super) reach: &'a Reach<'a>,
     /// Sessions that its refs and commits name.
     pub(super) sessions: &'a BTreeSet<String>,
 }
@@ -51,7 +52,7 @@ impl BundleScope<'_> {
             sequences.insert(id, operation.sequence);
             let names = operation.changes.iter().filter_map(|change| session_of(&change.name));
             others.extend(names.filter(|session| !self.sessions.contains(session)));
-            kept.extend(self.keep(operation));
+            kept.extend(self.keep(operation)?);
         }
         let present = self.repo.branches().into_iter();
         let names = present.map(|(branch, _)| branch.session().to_owned());
@@ -69,21 +70,21 @@ impl BundleScope<'_> {
         Ok(kept.into_iter().map(tell).collect())
     }
 
-    fn keep(&self, operation: Operation) -> Option<KeptOperation> {
+    fn keep(&self, operation: Operation) -> Result<Option<KeptOperation>> {
         let (mut changes, mut is_shared) = (Vec::new(), false);
         for change in &operation.changes {
-            match self.own(change) {
+            match self.own(change)? {
                 Some(own) => changes.push(own),
                 None => is_shared |= is_of_sessions(&change.name),
             }
         }
-        (!changes.is_empty()).then_some(KeptOperation { operation, changes, is_shared })
+        Ok((!changes.is_empty()).then_some(KeptOperation { operation, changes, is_shared }))
     }
 
     /// The change, if it is one of a ref of the bundle. Branches that are gone are, when their session
     /// is in it; tags and pins when they led into it.
-    fn own(&self, RefChange { name, old, new }: &RefChange) -> Option<BundledChange> {
-        let (old, new) = (object(old)?, object(new)?);
+    fn own(&self, RefChange { name, old, new }: &RefChange) -> Result<Option<BundledChange>> {
+        let (Some(old), Some(new)) = (object(old), object(new)) else { return Ok(None) };
         let is_own = match BranchName::from_full(name) {
             Some(branch) => self.wanted.iter().any(|wanted| match wanted {
                 BundleRequest::Session(session) => session == branch.session(),
@@ -93,15 +94,17 @@ impl BundleScope<'_> {
                 BundleRequest::Commit(_) => false,
             }),
             None if is_of_sessions(name) && check_full_name(name).is_ok() => {
-                [old, new].into_iter().flatten().any(|id| {
-                    let commit = self.repo.peel(&id);
-                    commit.is_ok_and(|commit| self.reached.contains(&commit))
-                })
+                self.leads_into_it(old)? || self.leads_into_it(new)?
             }
             None => false,
         };
         let (old, new) = (old.map(Held::Object), new.map(Held::Object));
-        is_own.then(|| BundledChange { name: name.clone(), old, new })
+        Ok(is_own.then(|| BundledChange { name: name.clone(), old, new }))
+    }
+
+    fn leads_into_it(&self, held: Option<ObjectId>) -> Result<bool> {
+        let commit = held.map(|id| self.repo.peel(&id));
+        commit.and_then(Result::ok).map_or(Ok(false), |commit| self.reach.contains(&commit))
     }
 
     /// Takes away what whoever takes the bundle in knows.

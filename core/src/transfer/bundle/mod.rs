@@ -59,6 +59,7 @@ mod log;
 mod manifest;
 mod operations;
 mod partial;
+mod reach;
 mod request;
 mod select;
 mod substitute;

@@ -8,6 +8,7 @@ use super::manifest::{
     BundledLabels, BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId, utc,
 };
 use super::operations;
+use super::reach::Reach;
 use super::request::BundleRequest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, RefValue, Tag};
@@ -32,7 +33,8 @@ pub struct BundlePlan {
 /// the content of every turn that has not expired, and the operations that made it so; but no commit
 /// that `without` leads to, and nothing that is in the contexts of those where both meet.
 ///
-/// Costs a walk through every context and every operation, and 100 bytes of memory for each object.
+/// Costs a walk through the contexts that go in, through history back to the oldest tag or pin that is not
+/// behind it, and through every operation; and 100 bytes of memory for each object.
 ///
 /// # Errors
 /// `NotFound` or `Corrupt`, naming what cannot be read; `InvalidInput` when nothing is left to bundle.
@@ -50,23 +52,18 @@ pub fn plan_bundle(
         return Err(Error::invalid("there is nothing to bundle: no turn is left"));
     }
     let ids: HashSet<ObjectId> = chosen.iter().map(|entry| entry.id).collect();
-    let reached = match without.is_empty() {
-        true => ids.clone(),
-        false => repo.history(&starts, &[])?.map(|e| Ok(e?.id)).collect::<Result<_>>()?,
-    };
-    let (names, tags) = names(repo, &reached)?;
+    let reach = Reach::new(repo, &starts)?;
+    let (names, tags) = names(repo, &reach)?;
     heads.extend(names);
 
     let mut required: BTreeSet<ObjectId> = without.iter().copied().collect();
     let parents = chosen.iter().flat_map(|entry| &entry.parents);
-    required.extend(
-        parents.chain(heads.values()).filter(|id| reached.contains(id) && !ids.contains(id)),
-    );
-    required.extend(
-        tags.iter()
-            .map(|(_, tag)| tag.target)
-            .filter(|id| reached.contains(id) && !ids.contains(id)),
-    );
+    required.extend(parents.filter(|id| !ids.contains(id)));
+    for id in heads.values().chain(tags.iter().map(|(_, tag)| &tag.target)) {
+        if !ids.contains(id) && reach.contains(id)? {
+            required.insert(*id);
+        }
+    }
     let prerequisites = prerequisites(repo, &required)?;
 
     let store = repo.store();
@@ -113,8 +110,8 @@ pub fn plan_bundle(
     manifest.outside = u32::try_from(outside.len()).unwrap_or(u32::MAX);
     manifest.labels = labels(repo, &manifest)?;
     let own = own_sessions(&manifest);
-    let (reached, chosen, sessions) = (&reached, &ids, &own);
-    let subject = BundleScope { repo, wanted, without, chosen, reached, sessions };
+    let (reach, chosen, sessions) = (&reach, &ids, &own);
+    let subject = BundleScope { repo, wanted, without, chosen, reach, sessions };
     let told = subject.operations()?;
     manifest.operations = told.len() as u64;
     let count = u32::try_from(items.len() + outside.len()).unwrap_or(u32::MAX);
@@ -221,7 +218,7 @@ fn ordinals(items: &[PackItem], outside: &[(ObjectId, Kind, Outside)]) -> HashMa
 #[expect(clippy::type_complexity, reason = "both are taken apart at once")]
 fn names(
     repo: &Repository,
-    reached: &HashSet<ObjectId>,
+    reach: &Reach<'_>,
 ) -> Result<(BTreeMap<String, ObjectId>, Vec<(ObjectId, Tag)>)> {
     let (mut names, mut tags) = (BTreeMap::new(), Vec::new());
     let mut known = HashSet::new();
@@ -232,7 +229,7 @@ fn names(
         }
         let chain = chain(repo.store(), id).map_err(|error| error.at(name))?;
         let target = chain.last().map_or(*id, |(_, tag)| tag.target);
-        if reached.contains(&target) {
+        if reach.contains(&target)? {
             names.insert(name.clone(), *id);
             tags.extend(chain.into_iter().rev().filter(|(id, _)| known.insert(*id)));
         }

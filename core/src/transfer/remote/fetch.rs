@@ -195,8 +195,12 @@ impl Remote<'_> {
         Ok(Some(KnownHead { head, version }))
     }
 
-    /// Takes in what a head has, and remembers it.
+    /// Takes in what a head has, and remembers it; again where another process of this store is faster.
     pub(super) fn take(&self, found: &KnownHead) -> Result<Fetched> {
+        self.repo.retried(|_| self.take_once(found))
+    }
+
+    fn take_once(&self, found: &KnownHead) -> Result<Fetched> {
         let mut found = found.clone();
         let session = found.head.session.clone();
         let mut fetched = Fetched { session: session.clone(), ..Fetched::default() };
@@ -333,12 +337,20 @@ impl Remote<'_> {
         }
     }
 
-    /// Remembers a head, with where the branches of the remote are, in one operation.
+    /// Remembers a head, with where the branches of the remote are, in one operation. Other processes
+    /// of this store remember heads too: a later one that they have seen stays.
     pub(super) fn record(&self, known: &KnownHead, reason: &str) -> Result<()> {
-        let mut change = self.repo.begin();
-        known.stage(self.repo, self, &mut change)?;
-        self.drop_stale(&known.head, &mut change)?;
-        change.commit(self.stamp, &format!("{reason} {}", known.head.session)).map(drop)
+        let session = &known.head.session;
+        let reason = format!("{reason} {session}");
+        self.repo.retried(|repo| {
+            let there = KnownHead::load(repo, self.name, session)?;
+            let is_later = |there: &KnownHead| there.head.generation > known.head.generation;
+            let newest = there.filter(is_later).unwrap_or_else(|| known.clone());
+            let mut change = repo.begin();
+            newest.stage(repo, self, &mut change)?;
+            self.drop_stale(&newest.head, &mut change)?;
+            change.commit(self.stamp, &reason).map(drop)
+        })
     }
 }
 

@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use turntree_tests::proof::power::device::Event;
 use turntree_tests::proof::power::mount::{FILE_SYSTEMS, isolated};
@@ -22,7 +21,7 @@ fn nothing_acknowledged_is_lost_in_a_power_cut() {
 
 /// Runs in a file system of its own; says why not where that cannot be.
 fn with_recorded_disk(work: impl FnOnce() -> Result<(), String> + Send + 'static) {
-    if let Err(why) = isolated(Duration::from_secs(120), work) {
+    if let Err(why) = isolated(work) {
         println!("skipped: {why}");
     }
 }

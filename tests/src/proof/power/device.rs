@@ -46,7 +46,7 @@ const TTL: Duration = Duration::from_secs(3600);
 
 /// How long a disk is served at most; a recording takes some seconds. Whoever uses it then gets
 /// errors rather than to wait for ever.
-const LIMIT: Duration = Duration::from_secs(150);
+const LIMIT: Duration = Duration::from_secs(200);
 
 /// Something that reached the disk.
 #[derive(Debug)]

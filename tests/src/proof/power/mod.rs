@@ -27,7 +27,6 @@ mod workload;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
-use std::time::Duration;
 
 use self::device::{DISK, Event, Recorder};
 use self::image::{Cut, Image};
@@ -41,9 +40,6 @@ const IMAGES: u64 = 30;
 
 /// Images of one recording; for more there is another one.
 const IMAGES_OF_RECORDING: u64 = 120;
-
-/// How long one file system may take at scale 1. It takes a tenth of that.
-const LIMIT: Duration = Duration::from_secs(240);
 
 /// Where the store is on its file system.
 const STORE: &str = "store";
@@ -66,10 +62,7 @@ pub fn run(effort: &Effort) -> Figures {
     let mut figures = Figures::default();
     let mut total = Tally::default();
     for kind in FILE_SYSTEMS {
-        let (scale, seed, prove) = (effort.scale, effort.seed, effort.programs.prove.clone());
-        match mount::isolated(LIMIT * u32::try_from(scale).unwrap_or(u32::MAX), move || {
-            cut_power(&prove, kind, scale * IMAGES, seed)
-        }) {
+        match cut_power(effort, kind) {
             Ok(tally) => {
                 figures.add(&format!("images, {}", kind.name), &tally);
                 total.add(&tally);
@@ -135,11 +128,17 @@ pub fn record<T>(
     kind.make(&file)?;
     let recorder = Recorder::start(prove, &file, &device, &notes)?;
     let mounted = kind.mount(&device.join(DISK), &disk)?;
-    let done = work(&mounted.dir, &recorder);
+    let done = catch_unwind(AssertUnwindSafe(|| work(&mounted.dir, &recorder)));
     drop(mounted);
-    let events = recorder.finish(&notes)?;
+    let events = recorder.finish(&notes);
+    // Without its disk, work panics for no fault of its own.
+    let done = match (done, &events) {
+        (Ok(done), _) => done,
+        (Err(_), Err(why)) => return Err(why.clone()),
+        (Err(panic), Ok(_)) => resume_unwind(panic),
+    };
     let image = Image::read(&file).map_err(|error| error.to_string())?;
-    Ok((Recording { image, events }, done))
+    Ok((Recording { image, events: events? }, done))
 }
 
 /// A folder in memory, where there is one: nothing here has to survive a real power cut.
@@ -148,17 +147,20 @@ fn folder() -> Result<tempfile::TempDir, String> {
     memory.or_else(|_| tempfile::tempdir()).map_err(|error| error.to_string())
 }
 
-/// Makes so many images of power cuts and checks each; `Err` says what this machine does not have.
-fn cut_power(prove: &Path, kind: &FileSystem, mut images: u64, seed: u64) -> Result<Tally, String> {
-    record(prove, kind, |_, _| ())?;
+/// Makes images of power cuts and checks each; `Err` says what this machine does not have.
+fn cut_power(effort: &Effort, kind: &'static FileSystem) -> Result<Tally, String> {
     let mut tally = Tally::default();
-    let mut seed = seed << 8;
+    let (mut images, mut seed) = (effort.scale * IMAGES, effort.seed << 8);
     while images > 0 {
-        let recorded =
-            record(prove, kind, |disk, recorder| workload::run(kind, disk, recorder, seed));
-        let (recording, history) = recorded.expect("what was to be had just before");
         let count = images.min(IMAGES_OF_RECORDING);
-        tally.add(&check_images(kind, &recording, &history, count, seed));
+        let prove = effort.programs.prove.clone();
+        let checked = mount::isolated(move || {
+            let recorded =
+                record(&prove, kind, |disk, recorder| workload::run(kind, disk, recorder, seed));
+            let (recording, history) = recorded?;
+            Ok(check_images(kind, &recording, &history, count, seed))
+        });
+        tally.add(&checked?);
         images -= count;
         seed += 1;
     }

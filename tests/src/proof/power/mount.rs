@@ -13,6 +13,9 @@ use std::time::Duration;
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
+/// How long the images of one recording may take. They take some seconds.
+const LIMIT: Duration = Duration::from_secs(300);
+
 /// A file system to mount, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct FileSystem {
@@ -115,13 +118,13 @@ impl Drop for Mounted {
     }
 }
 
-/// Does something in a thread that has its own mount namespace; `Err` says why there can be none.
+/// Does something in a thread that has its own mount namespace; `Err` says why there can be none, or that
+/// nothing came of it for so long: a disk of FUSE may hang where memory is short. Then nobody waits for
+/// the thread, and the process takes it along when it ends.
 ///
 /// # Panics
-/// When the work panics, or takes longer than `limit`: a file system may hang. Then nobody waits for
-/// the thread, and the process takes it along when it ends.
+/// When the work panics.
 pub fn isolated<T: Send + 'static>(
-    limit: Duration,
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
     let (sender, receiver) = sync_channel(1);
@@ -129,9 +132,11 @@ pub fn isolated<T: Send + 'static>(
         let done = isolate().and_then(|()| work());
         let _ = sender.send(done);
     });
-    match receiver.recv_timeout(limit) {
+    match receiver.recv_timeout(LIMIT) {
         Ok(done) => done,
-        Err(RecvTimeoutError::Timeout) => panic!("it hangs: nothing came of it in {limit:?}"),
+        Err(RecvTimeoutError::Timeout) => {
+            Err(format!("the file system hangs: nothing came of it in {LIMIT:?}"))
+        }
         Err(RecvTimeoutError::Disconnected) => match thread.join() {
             Err(panic) => std::panic::resume_unwind(panic),
             Ok(()) => Err("the thread has gone".to_owned()),

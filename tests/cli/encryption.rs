@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use turntree_tests::claude_code;
+use turntree_tests::server_process::Server;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
@@ -313,4 +314,31 @@ fn what_is_missing_for_a_key_is_told_before_there_is_a_store() {
     assert!(said.contains("has its keys already"), "{said}");
     let said = desk.said(2, &["key", "rotate", "--encrypt-to", &key]);
     assert!(said.contains("keeps its holders"), "{said}");
+}
+
+#[test]
+fn a_server_asks_for_the_key_once_until_it_is_another_one() {
+    let desk = Desk::new();
+    desk.ran(0, &["init", "--encrypt"]);
+    desk.ran(0, &["import", "session.jsonl", "--session", "nightly"]);
+    fs::rename(desk.path("home/.config/turntree/identity.txt"), desk.path("secret")).unwrap();
+    let printed =
+        format!("echo >> {}; cat {}", desk.path("asked").display(), desk.path("secret").display());
+    let mut command = Command::new(PROGRAM);
+    command.args(["serve", "--stdio", "--session", "nightly"]).current_dir(desk.root.path());
+    command.env_clear().env("HOME", desk.path("home")).env("TURNTREE_MAINTENANCE", "off");
+    let mut server = Server::start(command.env("TURNTREE_IDENTITY_COMMAND", &printed));
+    let asked = || fs::read_to_string(desk.path("asked")).unwrap().lines().count();
+    for number in 0..3 {
+        server.call("snapshot", &json!({"message": format!("turn {number}")})).unwrap();
+        server.call("status", &json!({})).unwrap();
+        // It is opened anew, since files were taken away.
+        desk.ran_as("home", 0, &["repack"], &[("TURNTREE_IDENTITY", "secret")]);
+        server.call("status", &json!({})).unwrap();
+    }
+    assert_eq!(asked(), 1);
+    desk.ran_as("home", 0, &["key", "rotate"], &[("TURNTREE_IDENTITY", "secret")]);
+    server.call("status", &json!({})).unwrap();
+    assert_eq!(asked(), 2, "another key is wrapped now");
+    assert_eq!(server.end(), (Some(0), String::new()));
 }

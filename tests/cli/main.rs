@@ -33,6 +33,7 @@ mod secret_modes;
 mod secrets;
 mod serve;
 mod serve_page;
+mod serve_shared;
 mod sessions;
 mod stories;
 mod usage;

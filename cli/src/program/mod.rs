@@ -6,6 +6,7 @@ pub(crate) mod buckets;
 pub(crate) mod complete;
 pub(crate) mod fault;
 pub(crate) mod global;
+pub(crate) mod held_store;
 pub(crate) mod here;
 pub(crate) mod identity;
 pub(crate) mod incoming;

@@ -10,6 +10,7 @@ use std::io::{ErrorKind as IoErrorKind, IsTerminal, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use age::secrecy::SecretString;
 use age::{Decryptor, Encryptor, Identity, x25519};
@@ -31,6 +32,19 @@ const COPY: &str = ".copy";
 
 /// Most bytes of a file with a wrapped key.
 const MAX_BYTES: u64 = 64 << 10;
+
+/// The keys that this process has unwrapped with a passphrase or what a command printed. A server opens
+/// its store again and again: its user is asked once, and a passphrase takes its second once. What is
+/// wrapped anew has other bytes, so it is unwrapped anew.
+static KNOWN: Mutex<Vec<KnownKey>> = Mutex::new(Vec::new());
+
+/// A wrapped key, byte for byte, and what it says.
+#[derive(Clone)]
+struct KnownKey {
+    wrapped: Vec<u8>,
+    keys: StoreKeys,
+    passphrase: Option<SecretString>,
+}
 
 /// Somebody who may open a store.
 pub(crate) struct Holder {
@@ -108,34 +122,49 @@ pub(crate) struct Unwrapped {
 /// passphrase.
 pub(crate) fn unwrap(dir: &Path, may_ask: bool) -> Result<Unwrapped> {
     let wrapped = wrapped(dir)?;
+    let opened = |holder: &str, known: KnownKey| {
+        let KnownKey { keys, passphrase, .. } = known;
+        Unwrapped { keys, holder: holder.to_owned(), passphrase }
+    };
+    let identities = identities_of_files()?;
+    if let Some((holder, known)) = opened_by(&identities, &wrapped)? {
+        return Ok(opened(holder, known));
+    }
+    let is_of = |bytes: &[u8]| known().iter().find(|it| it.wrapped == bytes).cloned();
+    if let Some((holder, known)) = wrapped.iter().find_map(|(name, it)| Some((name, is_of(it)?))) {
+        return Ok(opened(holder, known));
+    }
     // A key store may ask its user, so it is asked when nothing else opens the store.
-    for identities in [identities_of_files as fn() -> _, identities_of_command] {
-        let identities = identities()?;
-        for (holder, bytes) in &wrapped {
-            if let Some(text) = decrypt(bytes, &identities, false) {
-                let keys = parse(&text, holder)?;
-                return Ok(Unwrapped { keys, holder: holder.clone(), passphrase: None });
-            }
-        }
+    if let Some((holder, found)) = opened_by(&identities_of_command()?, &wrapped)? {
+        known().push(found.clone());
+        return Ok(opened(holder, found));
     }
     let with_passphrase = |(_, bytes): &&(String, Vec<u8>)| {
         Decryptor::new(bytes.as_slice()).is_ok_and(|found| found.is_scrypt())
     };
     // A hook or a server is not to stop at a question: who answers one is at the terminal.
     let may_ask = may_ask && std::io::stdin().is_terminal();
-    let mut with_passphrase = wrapped.iter().filter(with_passphrase).peekable();
-    if with_passphrase.peek().is_some() {
-        let phrase = match passphrase_of_environment() {
-            // Where nobody can be asked, the error below says what else there is.
-            None if may_ask => ask(&format!("Passphrase of the store {}: ", dir.display())).ok(),
-            phrase => phrase,
-        };
-        for (holder, bytes) in with_passphrase {
-            let Some(phrase) = &phrase else { break };
-            let identities: [Box<dyn Identity>; 1] = [Box::new(of_passphrase(phrase.clone()))];
+    let with_passphrase: Vec<_> = wrapped.iter().filter(with_passphrase).collect();
+    // One that was rotated since is wrapped with the same passphrase.
+    let at_hand = || {
+        let given = || known().iter().rev().find_map(|key| key.passphrase.clone());
+        passphrase_of_environment().or_else(given)
+    };
+    // Where nobody can be asked, the error below says what else there is.
+    let asked = || {
+        let may_ask = may_ask && passphrase_of_environment().is_none();
+        may_ask.then(|| ask(&format!("Passphrase of the store {}: ", dir.display())).ok()).flatten()
+    };
+    let phrases: [&dyn Fn() -> Option<SecretString>; 2] = [&at_hand, &asked];
+    for phrase in phrases.iter().filter(|_| !with_passphrase.is_empty()) {
+        let Some(phrase) = phrase() else { continue };
+        let identities: [Box<dyn Identity>; 1] = [Box::new(of_passphrase(phrase.clone()))];
+        for (holder, bytes) in &with_passphrase {
             if let Some(text) = decrypt(bytes, &identities, true) {
-                let (holder, passphrase) = (holder.clone(), Some(phrase.clone()));
-                return Ok(Unwrapped { keys: parse(&text, &holder)?, holder, passphrase });
+                let (keys, passphrase) = (parse(&text, holder)?, Some(phrase.clone()));
+                let found = KnownKey { wrapped: bytes.clone(), keys, passphrase };
+                known().push(found.clone());
+                return Ok(opened(holder, found));
             }
         }
     }
@@ -151,6 +180,24 @@ pub(crate) fn unwrap(dir: &Path, may_ask: bool) -> Result<Unwrapped> {
         "put the secret key into {own}, name its file in {IDENTITY} or what prints it in {IDENTITY_COMMAND}, or give the passphrase in {PASSPHRASE}"
     );
     Err(Failure::hinted(Error::new(ErrorKind::Encrypted, message), hint))
+}
+
+/// The wrapped key that one of these identities opens, with its holder.
+fn opened_by<'w>(
+    identities: &[Box<dyn Identity>],
+    wrapped: &'w [(String, Vec<u8>)],
+) -> Result<Option<(&'w str, KnownKey)>> {
+    for (holder, bytes) in wrapped {
+        if let Some(text) = decrypt(bytes, identities, false) {
+            let keys = parse(&text, holder)?;
+            return Ok(Some((holder, KnownKey { wrapped: bytes.clone(), keys, passphrase: None })));
+        }
+    }
+    Ok(None)
+}
+
+fn known() -> MutexGuard<'static, Vec<KnownKey>> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A key that nobody can guess, for the cipher that is fastest here.

@@ -103,7 +103,7 @@ impl BranchArguments {
         let branch = start.branches.into_iter().next();
         let moved = branch.as_ref().map(|branch| whereabouts(&repo, branch)).transpose()?;
         if own {
-            *call.own_branch() = branch;
+            call.service.set_own_branch(branch);
         }
         Ok(BranchAnswer { branches: None, next_offset: None, moved })
     }
@@ -123,7 +123,7 @@ impl BranchArguments {
         }
         let moved = Some(whereabouts(&repo, &branch)?);
         if own {
-            *call.own_branch() = Some(branch);
+            call.service.set_own_branch(Some(branch));
         }
         Ok(BranchAnswer { branches: None, next_offset: None, moved })
     }

@@ -1,9 +1,11 @@
 //! Operations for programs, one file each: a typed request in, a typed answer out.
 //!
 //! `mcp` and `serve` answer from the one table [`OPERATIONS`], so a tool, a method and its schemas are
-//! the same thing, and answers are the records of `--json` where these have one. Every call opens the
-//! store as a command does, so any number of servers, commands and collections work on it at once and
-//! nothing is ever stale; calls that may change something wait for each other.
+//! the same thing, and answers are the records of `--json` where these have one. A call that only looks
+//! is given the handle that the server holds open, once that has seen what others did; a call that may
+//! change something opens the store as a command does, and waits for others of its kind. So any number of
+//! servers, commands and collections work on a store at once, and each answer is that of a store opened
+//! just now.
 //!
 //! An answer is bounded: lists end after `limit` items and say where they go on, texts are cut where
 //! the next part begins.
@@ -57,6 +59,7 @@ use turntree::{Error, ErrorKind};
 use turntree_exchange::SecretFilter;
 
 use crate::program::complete::{revisions, sessions};
+use crate::program::held_store::HeldStore;
 use crate::program::here::Here;
 use crate::program::invocation::{Invocation, Location, Opened, act, is_absent, open};
 use crate::program::live::client_session;
@@ -171,7 +174,7 @@ pub(crate) struct Options {
 /// A server: a store, and what its calls act on.
 #[derive(Debug)]
 pub(crate) struct Service {
-    location: Location,
+    store: HeldStore,
     maintains: bool,
     /// The branch to act on, instead of HEAD's.
     branch: Mutex<Option<BranchName>>,
@@ -184,10 +187,14 @@ pub(crate) struct Service {
     changing: Mutex<()>,
 }
 
-/// One call, with the store it opened.
+/// One call, with the store it is given.
 #[derive(Debug)]
 struct ServiceCall<'s> {
     service: &'s Service,
+    /// Set for a call that changes nothing.
+    looks: bool,
+    repo: OnceCell<Arc<Repository>>,
+    /// The store as a call that may change something opened it.
     opened: OnceCell<Opened>,
 }
 
@@ -195,7 +202,7 @@ impl Service {
     /// A server of the store in `dir` that changes nothing.
     pub(crate) fn looking(dir: &Path) -> Self {
         Self {
-            location: Location { dir: dir.to_owned(), found: "given" },
+            store: HeldStore::new(Location { dir: dir.to_owned(), found: "given" }),
             maintains: false,
             branch: Mutex::default(),
             workspace: None,
@@ -229,7 +236,7 @@ impl Service {
             (None, Some(name)) => Some(BranchName::new(&head()?, name)?),
         };
         Ok(Self {
-            location,
+            store: HeldStore::new(location),
             maintains: run.may_maintain(),
             branch: Mutex::new(branch),
             workspace,
@@ -259,20 +266,62 @@ impl Service {
         arguments: Value,
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<Value> {
-        let _turn = (operation.effect != Effect::Looks).then(|| self.quiet());
+        let cancelled = || Error::new(ErrorKind::Conflict, "cancelled before it began").into();
+        if operation.effect == Effect::Looks {
+            return match is_cancelled() {
+                true => Err(cancelled()),
+                false => self.look(|call| call.run(operation, arguments.clone())),
+            };
+        }
+        let _turn = self.quiet();
         if is_cancelled() {
-            return Err(Error::new(ErrorKind::Conflict, "cancelled before it began").into());
+            return Err(cancelled());
         }
-        let call = ServiceCall::new(self);
-        let mut answer = (operation.run)(&call, arguments);
-        let Some(opened) = call.opened.into_inner() else { return answer };
-        if let (Ids::Short, Ok(answer)) = (self.ids, &mut answer) {
-            ids::shorten(answer, &opened.repo);
-        }
-        if self.maintains {
+        let call = ServiceCall::new(self, false);
+        let answer = call.run(operation, arguments);
+        if let Some(opened) = call.opened.into_inner().filter(|_| self.maintains) {
             opened.look_after();
         }
         answer
+    }
+
+    /// Answers from the store that is held open. Damage may have been mended since it was opened, so
+    /// `work` is done again on one that is opened anew before damage is the answer.
+    fn look<T>(&self, work: impl Fn(&ServiceCall<'_>) -> Result<T>) -> Result<T> {
+        match work(&ServiceCall::new(self, true)) {
+            Err(failure) if failure.is_corrupt() => {
+                self.store.let_go();
+                work(&ServiceCall::new(self, true))
+            }
+            answered => answered,
+        }
+    }
+
+    /// Returns the directory of the store.
+    fn dir(&self) -> &Path {
+        &self.store.location().dir
+    }
+
+    /// The branch to act on, when it is this server's own.
+    fn own_branch(&self) -> MutexGuard<'_, Option<BranchName>> {
+        self.branch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Acts on a branch of its own from now on.
+    fn set_own_branch(&self, branch: Option<BranchName>) {
+        *self.own_branch() = branch;
+        // The handle that is held acts on the one before.
+        self.store.let_go();
+    }
+
+    /// A store that was opened, as calls are given it.
+    fn prepare(&self, repo: Repository) -> Result<Repository> {
+        let own = self.own_branch().clone();
+        let repo = match own {
+            Some(branch) => repo.acting_on(branch),
+            None => act(repo, self.here.clone())?,
+        };
+        Ok(repo.filtering(Arc::new(SecretFilter::new(false))))
     }
 
     /// Keeps every change waiting, once the one at work is done.
@@ -282,48 +331,54 @@ impl Service {
 }
 
 impl<'s> ServiceCall<'s> {
-    fn new(service: &'s Service) -> Self {
-        Self { service, opened: OnceCell::new() }
+    fn new(service: &'s Service, looks: bool) -> Self {
+        Self { service, looks, repo: OnceCell::new(), opened: OnceCell::new() }
     }
 
-    /// Opens the store, which must be there.
+    /// Answers by an operation, with ids as the server shows them.
+    fn run(&self, operation: &Operation, arguments: Value) -> Result<Value> {
+        let mut answer = (operation.run)(self, arguments)?;
+        if let (Ids::Short, Some(repo)) = (self.service.ids, self.repo.get()) {
+            ids::shorten(&mut answer, repo);
+        }
+        Ok(answer)
+    }
+
+    /// The store, which must be there.
     fn open(&self) -> Result<Arc<Repository>> {
-        let repo = open(&self.service.location)?;
-        self.remember(repo)
+        let service = self.service;
+        match self.looks {
+            true => {
+                let repo = service.store.repo(|repo| service.prepare(repo))?;
+                Ok(Arc::clone(self.repo.get_or_init(|| repo)))
+            }
+            false => self.remember(open(service.store.location())?),
+        }
     }
 
     /// Returns whether [`ServiceCall::open_or_create`] would make the store.
     fn would_create(&self) -> Result<bool> {
-        is_absent(&self.service.location.dir)
+        is_absent(self.service.dir())
     }
 
     /// Opens the store, or makes it.
     fn open_or_create(&self) -> Result<Arc<Repository>> {
         match self.would_create()? {
-            true => self.remember(create_repository(&self.service.location.dir)?),
+            true => self.remember(create_repository(self.service.dir())?),
             false => self.open(),
         }
     }
 
     fn remember(&self, repo: Repository) -> Result<Arc<Repository>> {
-        let repo = match self.own_branch().clone() {
-            Some(branch) => repo.acting_on(branch),
-            None => act(repo, self.service.here.clone())?,
-        };
-        let repo = repo.filtering(Arc::new(SecretFilter::new(false)));
-        let opened = Opened::new(repo, self.service.location.dir.clone());
-        Ok(Arc::clone(&self.opened.get_or_init(|| opened).repo))
-    }
-
-    /// The branch that this server acts on, when it is its own.
-    fn own_branch(&self) -> MutexGuard<'_, Option<BranchName>> {
-        self.service.branch.lock().unwrap_or_else(PoisonError::into_inner)
+        let opened = Opened::new(self.service.prepare(repo)?, self.service.dir().to_owned());
+        let opened = self.opened.get_or_init(|| opened);
+        Ok(Arc::clone(self.repo.get_or_init(|| Arc::clone(&opened.repo))))
     }
 
     /// Returns whether this server acts on a branch of its own and leaves HEAD alone: also where a
     /// client has started it, for the session of that client.
     fn has_own_branch(&self) -> bool {
-        self.own_branch().is_some() || client_session().is_some()
+        self.service.own_branch().is_some() || client_session().is_some()
     }
 
     /// The place of the calls of this server, if it is known.

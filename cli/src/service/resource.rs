@@ -16,8 +16,8 @@ use turntree::repo::Repository;
 use turntree::repo::vfs::{Pool, VfsUri};
 use turntree::{Error, ErrorKind};
 
+use super::Service;
 use super::page::{Page, items};
-use super::{Service, ServiceCall};
 use crate::porcelain::entries::{entry_at, list_part, overview};
 use crate::porcelain::revision::resolve;
 use crate::view::advice::Advice;
@@ -88,34 +88,7 @@ impl Service {
     /// A page of all resources: the newest turn of each branch, then the payloads of the pool; and
     /// where the next page begins.
     pub(crate) fn resources(&self, offset: u64) -> Result<(Vec<Resource>, Option<u64>)> {
-        let call = ServiceCall::new(self);
-        let repo = call.open()?;
-        let branches = repo.branches();
-        let n_branches = branches.len() as u64;
-        let Page { part, next, .. } = items(branches, offset, PAGE);
-        let mut resources = Vec::new();
-        for (name, tip) in part {
-            let commit = repo.commit(&tip)?;
-            let about = super::page::text(&commit.message, 0, 200).part.to_owned();
-            let (name, uri) = (name.to_string(), session_uri(&name.to_string(), commit.turn));
-            resources.push(Resource { uri, name, about, media: JSON, size: None });
-        }
-        if next.is_some() {
-            return Ok((resources, next));
-        }
-        let left = PAGE - resources.len();
-        let skip = usize::try_from(offset.saturating_sub(n_branches)).unwrap_or(usize::MAX);
-        let pool = Pool::load(&repo)?;
-        let mut payloads = pool.payloads(repo.store()).skip(skip);
-        for payload in payloads.by_ref().take(left) {
-            let payload = payload?;
-            let size = repo.store().read_as(Kind::Blob, &payload.blob)?.len() as u64;
-            let (uri, name) = (payload.uri.to_string(), payload.uri.path().to_owned());
-            let about = "an offloaded payload".to_owned();
-            resources.push(Resource { uri, name, about, media: TEXT, size: Some(size) });
-        }
-        let next = payloads.next().map(|_| offset.saturating_add(PAGE as u64));
-        Ok((resources, next))
+        self.look(|call| listed(&*call.open()?, offset))
     }
 
     /// Reads a resource.
@@ -124,21 +97,51 @@ impl Service {
     /// `NotFound` when nothing is, `LimitExceeded` when it is too long for one answer, `InvalidInput`
     /// for other URIs.
     pub(crate) fn read_resource(&self, uri: &str) -> Result<Vec<Contents>> {
-        let call = ServiceCall::new(self);
-        if uri.starts_with(CONTEXT) {
+        self.look(|call| {
+            if uri.starts_with(CONTEXT) {
+                let repo = call.open()?;
+                let uri: VfsUri = uri.parse()?;
+                let bytes = repo.store().read_as(Kind::Blob, &repo.find_payload(&uri)?.blob)?;
+                return Ok(vec![whole(&bytes, "read_vfs reads it in parts")?]);
+            }
+            let (revision, path) = parse(uri)?;
             let repo = call.open()?;
-            let uri: VfsUri = uri.parse()?;
-            let bytes = repo.store().read_as(Kind::Blob, &repo.find_payload(&uri)?.blob)?;
-            return Ok(vec![whole(&bytes, "read_vfs reads it in parts")?]);
-        }
-        let (revision, path) = parse(uri)?;
-        let repo = call.open()?;
-        let id = resolve(&repo, &revision)?.commit;
-        match path {
-            Some(path) => at_path(&repo, &id, &path),
-            None => snapshot(&repo, &id),
-        }
+            let id = resolve(&repo, &revision)?.commit;
+            match path {
+                Some(path) => at_path(&repo, &id, &path),
+                None => snapshot(&repo, &id),
+            }
+        })
     }
+}
+
+fn listed(repo: &Repository, offset: u64) -> Result<(Vec<Resource>, Option<u64>)> {
+    let branches = repo.branches();
+    let n_branches = branches.len() as u64;
+    let Page { part, next, .. } = items(branches, offset, PAGE);
+    let mut resources = Vec::new();
+    for (name, tip) in part {
+        let commit = repo.commit(&tip)?;
+        let about = super::page::text(&commit.message, 0, 200).part.to_owned();
+        let (name, uri) = (name.to_string(), session_uri(&name.to_string(), commit.turn));
+        resources.push(Resource { uri, name, about, media: JSON, size: None });
+    }
+    if next.is_some() {
+        return Ok((resources, next));
+    }
+    let left = PAGE - resources.len();
+    let skip = usize::try_from(offset.saturating_sub(n_branches)).unwrap_or(usize::MAX);
+    let pool = Pool::load(repo)?;
+    let mut payloads = pool.payloads(repo.store()).skip(skip);
+    for payload in payloads.by_ref().take(left) {
+        let payload = payload?;
+        let size = repo.store().read_as(Kind::Blob, &payload.blob)?.len() as u64;
+        let (uri, name) = (payload.uri.to_string(), payload.uri.path().to_owned());
+        let about = "an offloaded payload".to_owned();
+        resources.push(Resource { uri, name, about, media: TEXT, size: Some(size) });
+    }
+    let next = payloads.next().map(|_| offset.saturating_add(PAGE as u64));
+    Ok((resources, next))
 }
 
 /// The URI of an entry of a snapshot.

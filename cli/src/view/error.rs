@@ -212,6 +212,11 @@ impl Failure {
         self.exit() == Exit::NotFound
     }
 
+    /// Returns whether stored bytes are damaged.
+    pub(crate) fn is_corrupt(&self) -> bool {
+        self.exit() == Exit::Corrupt
+    }
+
     /// Returns whether the reader closed the output, which is no failure: it has read enough.
     fn is_closed_pipe(&self) -> bool {
         match self {

@@ -14,7 +14,7 @@ use turntree_exchange::render::{Page, PageBranch, write_parts, write_turns};
 
 use super::lines::Lines;
 use super::routes::{Question, WantedSessions};
-use super::store::HeldStore;
+use super::store::WatchedStore;
 use crate::porcelain::comparison::{Compared, Line, lines_of};
 use crate::porcelain::prices::Prices;
 use crate::porcelain::search::{PlacesOfSessions, messages_with, scopes};
@@ -30,18 +30,21 @@ const MADE_BY: &str = concat!("turntree ", env!("CARGO_PKG_VERSION"));
 const LINES: usize = 3;
 
 /// Answers a question.
-pub(super) fn write(store: &HeldStore, question: &Question, out: &mut Lines) -> Result<()> {
-    let repo = store.repo()?;
+pub(super) fn write(store: &WatchedStore, question: &Question, out: &mut Lines) -> Result<()> {
+    store.heed(answer(&*store.repo()?, question, out))
+}
+
+fn answer(repo: &Repository, question: &Question, out: &mut Lines) -> Result<()> {
     match question {
         // Told by the store itself.
         Question::Events => Ok(()),
-        Question::Sessions(wanted) => put(out, &sessions(&repo, wanted)?),
-        Question::Story { session, known } => story(&repo, session, known, out),
-        Question::Parts(parts) => Ok(write_parts(&repo, parts, out)?),
-        Question::Search { words, session } => search(&repo, words, session.as_deref(), out),
+        Question::Sessions(wanted) => put(out, &sessions(repo, wanted)?),
+        Question::Story { session, known } => story(repo, session, known, out),
+        Question::Parts(parts) => Ok(write_parts(repo, parts, out)?),
+        Question::Search { words, session } => search(repo, words, session.as_deref(), out),
         Question::Compare { session } => {
-            let lines = branches(&repo, session)?;
-            put(out, &Compared::of(&repo, lines, &Prices::of(None)?.table)?.record())
+            let lines = branches(repo, session)?;
+            put(out, &Compared::of(repo, lines, &Prices::of(None)?.table)?.record())
         }
     }
 }

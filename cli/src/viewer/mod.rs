@@ -6,7 +6,7 @@
 //! | `routes.rs` | what was asked, by the address |
 //! | `answers.rs` | the answers: sessions, turns, texts and messages, hits |
 //! | `lines.rs` | an answer on its way, while it is written |
-//! | `store.rs` | the store, held open, and what others commit to it |
+//! | `store.rs` | the store, and what others commit to it |
 //!
 //! It listens on 127.0.0.1 and takes GET alone, from pages that it has served and that know its key. A
 //! document has no data in it; all that stands in a store goes out as JSON. Requests are read and
@@ -37,7 +37,7 @@ use turntree_exchange::render::{LivePage, live_page};
 use self::guard::Guard;
 use self::lines::{Body, Content, document, refusal};
 use self::routes::{Question, Route};
-use self::store::HeldStore;
+use self::store::WatchedStore;
 use crate::program::invocation::Location;
 use crate::view::error::Result;
 
@@ -61,7 +61,7 @@ const FULL: &[u8] =
 pub(crate) struct Viewer {
     guard: Guard,
     page: LivePage,
-    store: Arc<HeldStore>,
+    store: Arc<WatchedStore>,
     /// Notified once a signal has asked this process to end.
     ending: Arc<Notify>,
 }
@@ -73,7 +73,7 @@ impl Viewer {
     /// # Errors
     /// `Io` when signals cannot be watched for.
     pub(crate) fn new(location: Location, port: u16, key: String) -> Result<Arc<Self>> {
-        let (guard, store) = (Guard::new(port, key), Arc::new(HeldStore::new(location)));
+        let (guard, store) = (Guard::new(port, key), Arc::new(WatchedStore::new(location)));
         let ending = Arc::new(Notify::new());
         end_on_signals(&ending)?;
         Ok(Arc::new(Self { guard, page: live_page(), store, ending }))

@@ -1,12 +1,10 @@
-//! The store of a server: held open between questions, and watched for what others commit.
+//! The store of the server, watched for what others commit.
 //!
 //! The system tells when a file of the store changes. Then, and now and then in case it does not tell,
 //! the handle looks for new operations, which costs a few looks at files; who listens is told the
 //! sessions whose branches have moved.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc::{Receiver as Changes, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -15,19 +13,16 @@ use std::time::{Duration, Instant};
 use notify::event::ModifyKind::Metadata;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use turntree::Error;
 use turntree::repo::{BranchName, Repository};
 use turntree::store::RefTable;
 
 use super::lines::Part;
-use crate::program::invocation::{Location, open};
-use crate::view::error::Result;
+use crate::program::held_store::HeldStore;
+use crate::program::invocation::Location;
+use crate::view::error::{Failure, Result};
 
 /// The folder of a store that every commit writes to.
 const JOURNAL: &str = "journal";
-
-/// The file that every store has.
-const SUPERBLOCK: &str = "superblock";
 
 /// The time after which the store is looked at though nothing was told.
 const LOOK: Duration = Duration::from_secs(1);
@@ -41,43 +36,28 @@ const UNREAD: usize = 64;
 /// Told to who may have missed something: everything may have changed.
 const ANYTHING: &str = "{\"sessions\":null}\n";
 
-/// A store, opened when it is first asked for.
-pub(super) struct HeldStore {
-    location: Location,
-    held: Mutex<Option<Held>>,
+/// A store that is held open, and who hears of its changes.
+pub(super) struct WatchedStore {
+    store: HeldStore,
     listeners: Mutex<Vec<Sender<Part>>>,
 }
 
-/// An open store, and the file by which another one in its place is known.
-struct Held {
-    repo: Arc<Repository>,
-    file: (u64, u64),
-}
-
-impl HeldStore {
+impl WatchedStore {
     pub(super) fn new(location: Location) -> Self {
-        Self { location, held: Mutex::default(), listeners: Mutex::default() }
+        Self { store: HeldStore::new(location), listeners: Mutex::default() }
     }
 
-    /// The store with everything that was committed to it. Costs some looks at files, and opening it
-    /// when it is not open yet, or was replaced.
+    /// The store with everything that was committed to it, as [`HeldStore::repo`] has it.
     pub(super) fn repo(&self) -> Result<Arc<Repository>> {
-        let superblock = self.location.dir.join(SUPERBLOCK);
-        let mut held = lock(&self.held);
-        let file = fs::metadata(&superblock).map(|found| (found.dev(), found.ino()));
-        if let (Some(held), Ok(file)) = (&*held, &file)
-            && held.file == *file
-            && held.repo.store().refresh().is_ok()
-        {
-            return Ok(Arc::clone(&held.repo));
+        self.store.repo(Ok)
+    }
+
+    /// Lets go of what is open, if an answer found damage: it may be mended by the next one.
+    pub(super) fn heed<T>(&self, answered: Result<T>) -> Result<T> {
+        if answered.as_ref().is_err_and(Failure::is_corrupt) {
+            self.store.let_go();
         }
-        // Moved away, replaced, or under other keys: who opens it anew is told.
-        *held = None;
-        let repo = Arc::new(open(&self.location)?);
-        let file =
-            file.map_err(|error| Error::io(format!("open {}", superblock.display()), error))?;
-        *held = Some(Held { repo: Arc::clone(&repo), file });
-        Ok(repo)
+        answered
     }
 
     /// Lets somebody hear of changes from now on.
@@ -102,7 +82,8 @@ impl HeldStore {
         let store = Arc::clone(self);
         thread::spawn(move || store.look_on(&changes));
         let mut watcher = notify::recommended_watcher(told).ok()?;
-        for folder in [self.location.dir.join(JOURNAL), self.location.dir.clone()] {
+        let dir = &self.store.location().dir;
+        for folder in [dir.join(JOURNAL), dir.clone()] {
             // What is not watched is looked at now and then.
             let _ = watcher.watch(&folder, RecursiveMode::NonRecursive);
         }

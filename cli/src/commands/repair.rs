@@ -8,7 +8,6 @@ use turntree::store::{RealIo, SalvageFate, SalvagedFile, Store};
 
 use super::Verb;
 use super::fsck::{finding_record, write_findings, write_sessions};
-use super::undo;
 use crate::porcelain::patience::Patience;
 use crate::program::invocation::{Invocation, stamp};
 use crate::program::store_keys;
@@ -16,6 +15,7 @@ use crate::view::error::{Answer, Result, read_or_not};
 use crate::view::json;
 use crate::view::output::{ADDED, Output, REMOVED, STRONG};
 use crate::view::progress::Meter;
+use crate::view::render::changed_ref::line;
 use crate::view::render::{ID_DIGITS, count};
 
 /// The file that makes a directory a store, and what is done about it.
@@ -132,7 +132,7 @@ impl Repair {
             writeln!(out, "{text} {operations} that the newest one did not follow")?;
         }
         for change in &plan.rejoined_refs {
-            writeln!(out, "{}", undo::line(paint, change))?;
+            writeln!(out, "{}", line(paint, change))?;
         }
         for RefRepair { name, old, new } in &plan.refs {
             let change = if self.accept_loss { "move" } else { "broken" };

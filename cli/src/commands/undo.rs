@@ -1,20 +1,16 @@
 //! `undo` and `redo`: take back the last change, and make it again.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use turntree::object::{RefChange, RefValue};
-use turntree::repo::{Repository, UndoPlan, is_place, is_worktree};
+use turntree::repo::Repository;
 
 use super::Verb;
 use crate::porcelain::rewind::{checked, end};
-use crate::porcelain::undoing::{UndoDirection, UndoRequest, Undone};
+use crate::porcelain::undoing::{UndoDirection, UndoRequest, Undone, about};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
-use crate::view::output::{FAINT, ID, NAME, Palette};
-use crate::view::render::restoration::{write_files, write_unknown};
-use crate::view::render::{ID_DIGITS, harmless, one_line};
+use crate::view::render::restoration::write_unknown;
 
 /// Take back the last change
 ///
@@ -122,65 +118,10 @@ impl Options {
             run.out.record(&undone.record())?;
             return Ok(());
         }
-        let would = if self.dry_run { "would " } else { "" };
-        let paint = run.out.paint;
-        let reason = format!("{}{about}", undone.reason);
-        writeln!(run.out, "{would}{}", one_line(&reason, run.out.width.left(would.len())))?;
-        // Places go with HEAD, and their names tell people nothing.
-        for change in undone.plan.changes.iter().filter(|change| !is_place(&change.name)) {
-            writeln!(run.out, "{}", line(paint, change))?;
-        }
-        for dir in kept_worktrees(repo, &undone.plan) {
-            let dir = harmless(&dir.display().to_string());
-            writeln!(run.out, "{dir} stays as it is")?;
-        }
-        if let Some(files) = &undone.files {
-            write_files(&mut run.out, files, &undone.state, undone.arranged.as_ref())?;
-        }
+        let (paint, width) = (run.out.paint, run.out.width);
+        undone.write(&mut run.out, (paint, width), repo, about)?;
         let (files, arranged) = (undone.files.as_ref(), undone.arranged.as_ref());
         write_unknown(&mut run.out, files, arranged, back)?;
         Ok(())
     }
-}
-
-/// The message of the snapshot that goes with an undo, or comes back with a redo, for people.
-fn about(repo: &Repository, plan: &UndoPlan, direction: UndoDirection) -> String {
-    let side = |change: &RefChange| match direction {
-        UndoDirection::Redo => change.new.clone(),
-        UndoDirection::Undo => change.old.clone(),
-    };
-    let mut branches = plan.changes.iter().filter(|change| change.name.starts_with("refs/heads/"));
-    let message = match (branches.next().and_then(side), branches.next()) {
-        (Some(RefValue::Object(id)), None) => repo.commit(&id).ok(),
-        _ => None,
-    };
-    let message = message.map(|commit| format!(": turn {}, {}", commit.turn, commit.message));
-    message.unwrap_or_default()
-}
-
-/// The directories of worktrees whose branches an undo removes.
-fn kept_worktrees(repo: &Repository, plan: &UndoPlan) -> Vec<PathBuf> {
-    let gone =
-        plan.changes.iter().filter(|change| is_worktree(&change.name) && change.new.is_none());
-    let tip = |change: &RefChange| {
-        let Some(RefValue::Symbolic(branch)) = &change.old else { return None };
-        let branch = plan.changes.iter().find(|change| change.name == *branch)?;
-        let Some(RefValue::Object(tip)) = branch.old else { return None };
-        repo.workspace_of(&tip).ok().flatten().map(PathBuf::from)
-    };
-    gone.filter_map(tip).filter(|dir| dir.is_dir()).collect()
-}
-
-/// Describes the change of a ref for people.
-pub(crate) fn line(paint: Palette, change: &RefChange) -> String {
-    let value = |value: &Option<RefValue>| match value {
-        None => paint.paint(FAINT, "nothing").to_string(),
-        Some(RefValue::Object(id)) => paint.paint(ID, id.short(ID_DIGITS)).to_string(),
-        Some(RefValue::Symbolic(target)) => {
-            let name = target.strip_prefix("refs/heads/").unwrap_or(target);
-            paint.paint(NAME, name).to_string()
-        }
-    };
-    let name = change.name.strip_prefix("refs/").unwrap_or(&change.name);
-    format!("  {} {} -> {}", paint.paint(NAME, name), value(&change.old), value(&change.new))
 }

@@ -78,7 +78,8 @@ impl MergeWithFiles<'_> {
                 let dir = harmless(&files.dir.display().to_string());
                 writeln!(out, "{dir} has these files already")?;
             } else {
-                write_files(out, &files, &state, shown)?;
+                let paint = out.paint;
+                write_files(out, paint, &files, &state, shown)?;
             }
             self.write_rest(out, repo)?;
             write_unknown(out, Some(&files), shown, "undo")?;

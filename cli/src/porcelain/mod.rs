@@ -26,6 +26,7 @@ pub(crate) mod lost_turns;
 pub(crate) mod merge;
 pub(crate) mod merge_files;
 pub(crate) mod offloading;
+pub(crate) mod operations;
 pub(crate) mod patience;
 pub(crate) mod pins;
 pub(crate) mod place;

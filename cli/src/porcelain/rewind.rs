@@ -231,7 +231,8 @@ impl RewindRun {
         let (state, arranged) =
             (format!("turn {}", record.from_turn), made.and_then(|(_, done)| done));
         if let Some(files) = &plan.files {
-            write_files(&mut run.out, files, &state, arranged)?;
+            let paint = run.out.paint;
+            write_files(&mut run.out, paint, files, &state, arranged)?;
         }
         let out = &mut run.out;
         let sections = match plan.sections.as_slice() {

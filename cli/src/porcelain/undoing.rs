@@ -1,9 +1,12 @@
 //! Undo and redo: what is taken back, the plan with the files of the workspace, the outcome.
 
+use std::io::Write;
 use std::path::PathBuf;
 
+use turntree::object::{RefChange, RefValue};
 use turntree::repo::{
-    LastUndo, MovedFiles, OperationEntry, Repository, Signature, UndoPlan, WORKSPACE,
+    LastUndo, MovedFiles, OperationEntry, Repository, Signature, UndoPlan, WORKSPACE, is_place,
+    is_worktree,
 };
 use turntree::workspace::{
     AppliedFiles, FileChanges, PreparedRewind, RewindChanges, StatCache, WorkspaceBackup,
@@ -16,6 +19,10 @@ use crate::program::invocation::stamp;
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Hint, Result};
 use crate::view::json;
+use crate::view::output::{Palette, Width};
+use crate::view::render::changed_ref::line;
+use crate::view::render::restoration::write_files;
+use crate::view::render::{harmless, one_line};
 
 /// Which way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -239,6 +246,31 @@ impl PlannedUndo<'_> {
 }
 
 impl Undone {
+    /// Writes for people what changed, or would change; `about` is what [`about`] said of the plan.
+    pub(crate) fn write(
+        &self,
+        out: &mut dyn Write,
+        (paint, width): (Palette, Width),
+        repo: &Repository,
+        about: &str,
+    ) -> Result<()> {
+        let would = if self.operation.is_none() { "would " } else { "" };
+        let reason = format!("{}{about}", self.reason);
+        writeln!(out, "{would}{}", one_line(&reason, width.left(would.len())))?;
+        // Places go with HEAD, and their names tell people nothing.
+        for change in self.plan.changes.iter().filter(|change| !is_place(&change.name)) {
+            writeln!(out, "{}", line(paint, change))?;
+        }
+        for dir in kept_worktrees(repo, &self.plan) {
+            let dir = harmless(&dir.display().to_string());
+            writeln!(out, "{dir} stays as it is")?;
+        }
+        if let Some(files) = &self.files {
+            write_files(out, paint, files, &self.state, self.arranged.as_ref())?;
+        }
+        Ok(())
+    }
+
     /// The record for programs.
     pub(crate) fn record(&self) -> json::Undo {
         let UndoPlan { undone, changes, .. } = &self.plan;
@@ -254,4 +286,32 @@ impl Undone {
                 .map(|it| json::WorkspaceChanges::new(it, &self.state, before, arranged)),
         }
     }
+}
+
+/// The message of the snapshot that goes with an undo, or comes back with a redo, for people.
+pub(crate) fn about(repo: &Repository, plan: &UndoPlan, direction: UndoDirection) -> String {
+    let side = |change: &RefChange| match direction {
+        UndoDirection::Redo => change.new.clone(),
+        UndoDirection::Undo => change.old.clone(),
+    };
+    let mut branches = plan.changes.iter().filter(|change| change.name.starts_with("refs/heads/"));
+    let message = match (branches.next().and_then(side), branches.next()) {
+        (Some(RefValue::Object(id)), None) => repo.commit(&id).ok(),
+        _ => None,
+    };
+    let message = message.map(|commit| format!(": turn {}, {}", commit.turn, commit.message));
+    message.unwrap_or_default()
+}
+
+/// The directories of worktrees whose branches an undo removes.
+fn kept_worktrees(repo: &Repository, plan: &UndoPlan) -> Vec<PathBuf> {
+    let gone =
+        plan.changes.iter().filter(|change| is_worktree(&change.name) && change.new.is_none());
+    let tip = |change: &RefChange| {
+        let Some(RefValue::Symbolic(branch)) = &change.old else { return None };
+        let branch = plan.changes.iter().find(|change| change.name == *branch)?;
+        let Some(RefValue::Object(tip)) = branch.old else { return None };
+        repo.workspace_of(&tip).ok().flatten().map(PathBuf::from)
+    };
+    gone.filter_map(tip).filter(|dir| dir.is_dir()).collect()
 }

@@ -2,7 +2,6 @@
 
 mod forget;
 
-use std::collections::HashSet;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
@@ -12,11 +11,11 @@ use turntree::repo::OperationEntry;
 
 use self::forget::Forget;
 use super::Verb;
-use super::undo::line;
-use crate::porcelain::undoing::adopted;
+use crate::porcelain::operations::{OperationsWanted, each_operation};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::output::{FAINT, ID, Output};
+use crate::view::render::changed_ref::line;
 use crate::view::render::{ID_DIGITS, columns_of, one_line};
 use crate::view::{clock, json};
 
@@ -88,36 +87,23 @@ impl Verb for Op {
 impl OpLog {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let undone = repo.undone_operations()?;
         let now = clock::now()?;
         run.out.page();
-        let mut left = self.max_count.unwrap_or(usize::MAX);
-        let (mut told, is_whole) = (HashSet::new(), !run.out.json && self.name.is_none());
-        for entry in repo.operations() {
-            let mut entry = entry?;
-            if told.contains(&entry.id) {
-                continue;
-            }
-            // An adoption is one line.
-            let together = if is_whole { repo.adoption_of(&entry)? } else { Vec::new() };
-            if let Some(adopted) = adopted(&together) {
-                told.extend(together.iter().map(|entry| entry.id));
-                entry.operation.reason = adopted;
-            }
-            let touches = |name: &String| entry.operation.changes.iter().any(|c| c.name == *name);
-            if !self.name.as_ref().is_none_or(touches) {
-                continue;
-            }
-            let Some(rest) = left.checked_sub(1) else { break };
-            left = rest;
-            let in_force = !undone.contains(&entry.id);
+        let wanted = OperationsWanted {
+            name: self.name.as_deref(),
+            before: None,
+            most: self.max_count.unwrap_or(usize::MAX),
+            joins_adoptions: !run.out.json && self.name.is_none(),
+        };
+        each_operation(&repo, &wanted, &mut |entry, in_force| {
             if run.out.json {
-                run.out.record(&json::Operation::new(&entry, in_force))?;
+                run.out.record(&json::Operation::new(entry, in_force))?;
             } else {
-                let line = head(&run.out, &entry, in_force, now);
+                let line = head(&run.out, entry, in_force, now);
                 writeln!(run.out, "{line}")?;
             }
-        }
+            Ok(())
+        })?;
         Ok(Answer::Yes)
     }
 }

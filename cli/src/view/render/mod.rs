@@ -1,5 +1,6 @@
 //! Text for people: sizes, counts and one line of anything.
 
+pub(crate) mod changed_ref;
 pub(crate) mod changes;
 pub(crate) mod collection;
 mod conversation;

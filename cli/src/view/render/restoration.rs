@@ -6,16 +6,16 @@ use turntree::workspace::{AppliedFiles, ChangeKind, FileChange, FileChanges};
 
 use super::{columns_of, count, harmless, padded, size};
 use crate::view::json::{LEAVE, action, reason};
-use crate::view::output::{ADDED, FAINT, Output, REMOVED};
+use crate::view::output::{ADDED, FAINT, Output, Palette, REMOVED};
 
 /// Writes what is planned for the files that are to be as in `state`, and what became of it.
 pub(crate) fn write_files(
-    out: &mut Output,
+    out: &mut dyn Write,
+    paint: Palette,
     files: &FileChanges,
     state: &str,
     arranged: Option<&AppliedFiles>,
 ) -> io::Result<()> {
-    let paint = out.paint;
     let paths = files.files.iter().map(|file| &file.path);
     let shown = |path: &std::path::Path| harmless(&path.display().to_string());
     let left = files.left.iter().map(|left| &left.path);

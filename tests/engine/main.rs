@@ -37,6 +37,7 @@ mod remote;
 mod remote_collect;
 mod remote_folder;
 mod remote_lazy;
+mod remote_log;
 mod remote_model;
 mod remote_processes;
 mod remote_sealed;

@@ -65,6 +65,29 @@ fn what_one_machine_pushes_another_one_goes_on_with() {
 }
 
 #[test]
+fn a_branch_whose_turns_are_all_there_is_pushed_without_a_bundle() {
+    let bucket = MemoryBucket::new(1);
+    let [a, b] = machines(&bucket);
+    let first = a.large_turn(&branch("main"));
+    a.large_turn(&branch("main"));
+    a.push("s").unwrap();
+    let mut change = a.repo.begin();
+    change.move_branch(&branch("plan"), Some(first));
+    change.commit(&stamp(5), "fork s/plan").unwrap();
+    let before = a.bucket.requests();
+    let pushed = a.push("s").unwrap();
+    assert_eq!((pushed.bytes, pushed.branches[1].line), (0, Line::New));
+    assert_eq!((a.bucket.requests() - before).total(), 1);
+    b.fetch("s").unwrap();
+    assert_eq!(there(&b, "plan"), Some(first));
+    let next = a.turn(&branch("plan"), "goes on");
+    a.push("s").unwrap();
+    b.fetch("s").unwrap();
+    assert_eq!(there(&b, "plan"), Some(next));
+    assert_whole(&b.repo);
+}
+
+#[test]
 fn a_push_of_a_turn_takes_two_requests_and_16_kilobytes_and_one_of_nothing_one() {
     let bucket = MemoryBucket::new(1);
     let [a, b] = machines(&bucket);

@@ -175,7 +175,7 @@ fn report(
         })?;
         return Ok(());
     }
-    if pushed.bytes == 0 {
+    if !pushed.branches.iter().any(|branch| branch.line.is_pushed()) {
         note(&format!("{} has everything of {session}", connection.name));
         return Ok(());
     }

@@ -10,7 +10,7 @@ use super::operations::{BundledChange, BundledOperation, Held};
 use super::reach::Reach;
 use super::request::BundleRequest;
 use crate::error::Result;
-use crate::object::{ObjectId, Operation, RefChange, RefValue};
+use crate::object::{Kind, ObjectId, ObjectSource, Operation, RefChange, RefValue};
 use crate::repo::{BranchName, OperationEntry, Repository, check_full_name, pin_name, tag_name};
 
 /// The scope of the operations in a bundle.
@@ -25,6 +25,67 @@ pub(super) struct BundleScope<'a> {
     pub(super) reach: &'a Reach<'a>,
     /// Sessions that its refs and commits name.
     pub(super) sessions: &'a BTreeSet<String>,
+    /// What an earlier bundle has told, if that is known.
+    pub(super) told: Option<&'a ToldBefore>,
+}
+
+/// What needs no telling again: operations on a branch from before the store learned that a remote has one of
+/// some turns on it.
+pub(in crate::transfer) struct ToldBefore {
+    /// The branches that are told about, each with the ref that says where it was on the remote.
+    pub(in crate::transfer) branches: Vec<(BranchName, String)>,
+    pub(in crate::transfer) tips: HashSet<ObjectId>,
+}
+
+/// Branches about which there may be more to tell, while operations are read, the newest first.
+struct Untold<'a> {
+    tips: &'a HashSet<ObjectId>,
+    /// By the ref of the branch.
+    open: HashMap<String, OpenBranch<'a>>,
+}
+
+struct OpenBranch<'a> {
+    on_remote: &'a str,
+    /// True behind the operation by which the store learned what the remote has.
+    is_there: bool,
+}
+
+impl<'a> Untold<'a> {
+    fn new(told: &'a ToldBefore) -> Self {
+        let open = told
+            .branches
+            .iter()
+            .map(|(branch, on_remote)| (branch.full(), OpenBranch { on_remote, is_there: false }));
+        Self { tips: &told.tips, open: open.collect() }
+    }
+
+    /// Takes away changes of branches that were told, and closes branches about which all is told. What was
+    /// made while a push was on its way lies behind it, and leads to a commit of the bundle.
+    fn take_away(&mut self, changes: &mut Vec<BundledChange>, chosen: &HashSet<ObjectId>) {
+        changes.retain(|change| {
+            if session_of(&change.name).is_none() {
+                return true;
+            }
+            let Some(open) = self.open.get(&change.name) else { return false };
+            let is_new = matches!(&change.new, Some(Held::Object(id)) if chosen.contains(id));
+            if open.is_there && !is_new {
+                self.open.remove(&change.name);
+                return false;
+            }
+            true
+        });
+    }
+
+    /// Notes which branches the remote had, as an operation says.
+    fn meet(&mut self, operation: &Operation) {
+        for RefChange { name, new, .. } in &operation.changes {
+            let is_told = matches!(new, Some(RefValue::Object(id)) if self.tips.contains(id));
+            let mut open = self.open.values_mut();
+            if is_told && let Some(open) = open.find(|open| open.on_remote == name) {
+                open.is_there = true;
+            }
+        }
+    }
 }
 
 /// An operation, as far as a bundle has it.
@@ -35,39 +96,78 @@ struct KeptOperation {
     is_shared: bool,
 }
 
+impl KeptOperation {
+    /// Returns true if its reason may have the name of a session that is not in the bundle.
+    fn may_name_others(&self) -> bool {
+        !self.is_shared && self.operation.reason.contains(' ')
+    }
+}
+
 impl BundleScope<'_> {
     /// The operations that the store still has and that changed branches, tags or pins of the bundle,
-    /// oldest first. Reads every operation of the store.
+    /// oldest first. Reads every operation of the store, or those since what was told.
     ///
     /// If something is left out because it is known, those on a session begin behind the first one
     /// that set a branch of it to such a commit, or with the first that set one to a commit in the
-    /// bundle, and those on tags and pins with the first of these.
+    /// bundle, and those on tags and pins with the first of these. Behind what was told they begin at once.
     ///
     /// # Errors
     /// Those of reading operations.
     pub(super) fn operations(&self) -> Result<Vec<BundledOperation>> {
         let (mut kept, mut sequences, mut others) = (Vec::new(), HashMap::new(), HashSet::new());
+        let mut untold = self.told.map(Untold::new);
         for entry in self.repo.operations() {
             let OperationEntry { id, operation } = entry?;
             sequences.insert(id, operation.sequence);
-            let names = operation.changes.iter().filter_map(|change| session_of(&change.name));
-            others.extend(names.filter(|session| !self.sessions.contains(session)));
-            kept.extend(self.keep(operation)?);
+            self.add_others(&operation, &mut others);
+            if let Some(untold) = &mut untold {
+                untold.meet(&operation);
+            }
+            if let Some(mut own) = self.keep(operation)? {
+                if let Some(untold) = &mut untold {
+                    untold.take_away(&mut own.changes, self.chosen);
+                }
+                kept.extend((!own.changes.is_empty()).then_some(own));
+            }
+            if untold.as_ref().is_some_and(|untold| untold.open.is_empty()) {
+                break;
+            }
+        }
+        kept.reverse();
+        if untold.is_none() {
+            self.leave_out_known(&mut kept);
+        } else if kept.iter().any(KeptOperation::may_name_others) {
+            for entry in self.repo.operations() {
+                self.add_others(&entry?.operation, &mut others);
+            }
         }
         let present = self.repo.branches().into_iter();
         let names = present.map(|(branch, _)| branch.session().to_owned());
         others.extend(names.filter(|session| !self.sessions.contains(session)));
-        kept.reverse();
-        self.leave_out_known(&mut kept);
         let tell = |KeptOperation { operation, changes, is_shared }| BundledOperation {
             sequence: operation.sequence,
             time_micros: operation.time_micros,
             actor: operation.actor,
             reason: own_words(&operation.reason, is_shared, &others).to_owned(),
-            undoes: operation.undoes.map(|id| sequences.get(&id).copied().unwrap_or_default()),
+            undoes: operation.undoes.map(|id| self.sequence_of(&id, &sequences)),
             changes,
         };
         Ok(kept.into_iter().map(tell).collect())
+    }
+
+    fn add_others(&self, operation: &Operation, others: &mut HashSet<String>) {
+        let names = operation.changes.iter().filter_map(|change| session_of(&change.name));
+        others.extend(names.filter(|session| !self.sessions.contains(session)));
+    }
+
+    /// The number of an operation; 0 for one that is not kept.
+    fn sequence_of(&self, id: &ObjectId, known: &HashMap<ObjectId, u64>) -> u64 {
+        let read = || {
+            let bytes = self.repo.store().read_as(Kind::Operation, id).ok()?;
+            let sequence = Operation::decode(&bytes).ok()?.sequence;
+            (sequence > self.repo.forgotten_operations().ok()?).then_some(sequence)
+        };
+        known.get(id).copied().or_else(read).unwrap_or_default()
     }
 
     fn keep(&self, operation: Operation) -> Result<Option<KeptOperation>> {

@@ -66,6 +66,7 @@ mod substitute;
 mod unbundle;
 
 pub use check::{Bundle, BundleContents};
+pub(super) use log::ToldBefore;
 pub(super) use manifest::utc;
 pub use manifest::{
     BundledLabels, BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId,
@@ -73,6 +74,7 @@ pub use manifest::{
 pub use operations::{BundledChange, BundledOperation, Held};
 pub use partial::{BundleLosses, LostRef};
 pub use request::BundleRequest;
+pub(super) use select::plan_increment;
 pub use select::{BundlePlan, plan_bundle};
 pub(super) use unbundle::stage_labels;
 pub use unbundle::{

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::closure::{Closure, ClosureItems};
-use super::log::BundleScope;
+use super::log::{BundleScope, ToldBefore};
 use super::manifest::{
     BundledLabels, BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId, utc,
 };
@@ -42,6 +42,16 @@ pub fn plan_bundle(
     repo: &Repository,
     wanted: &[BundleRequest],
     without: &[ObjectId],
+) -> Result<BundlePlan> {
+    plan_increment(repo, wanted, without, None)
+}
+
+/// As [`plan_bundle`], and of operations only those that were not told before, if that is known.
+pub(in crate::transfer) fn plan_increment(
+    repo: &Repository,
+    wanted: &[BundleRequest],
+    without: &[ObjectId],
+    told: Option<&ToldBefore>,
 ) -> Result<BundlePlan> {
     let mut heads = heads(repo, wanted)?;
     let starts: Vec<ObjectId> = heads.values().copied().collect();
@@ -111,11 +121,11 @@ pub fn plan_bundle(
     manifest.labels = labels(repo, &manifest)?;
     let own = own_sessions(&manifest);
     let (reach, chosen, sessions) = (&reach, &ids, &own);
-    let subject = BundleScope { repo, wanted, without, chosen, reach, sessions };
-    let told = subject.operations()?;
-    manifest.operations = told.len() as u64;
+    let subject = BundleScope { repo, wanted, without, chosen, reach, sessions, told };
+    let log = subject.operations()?;
+    manifest.operations = log.len() as u64;
     let count = u32::try_from(items.len() + outside.len()).unwrap_or(u32::MAX);
-    let operations = operations::encode(&told, &ordinals(&items, &outside), count);
+    let operations = operations::encode(&log, &ordinals(&items, &outside), count);
     Ok(BundlePlan { manifest, items, outside, operations })
 }
 

@@ -11,13 +11,15 @@
 //! clone reads a tenth more than what one bundle would have. It is done only by a store that has every turn
 //! of these bundles whole. What they were is listed by nothing then, and goes.
 
+use std::collections::HashSet;
+
 use super::Remote;
 use super::head::{Head, PushedBundle};
 use super::known::KnownHead;
 use super::push::{Draft, PushedBranch, Swap};
 use crate::error::Result;
 use crate::object::ObjectId;
-use crate::transfer::bundle::{BundleRequest, plan_bundle};
+use crate::transfer::bundle::{BundleRequest, plan_increment};
 
 /// Bytes of the bundles that a push makes one with what it brings.
 const PUSHED_BYTES: u64 = 8 << 10;
@@ -137,7 +139,12 @@ impl Remote<'_> {
             front.iter().flat_map(|bundle| bundle.tips.iter().map(|tip| tip.0)).collect();
         without.sort_unstable();
         without.dedup();
-        let plan = plan_bundle(self.repo, &wanted, &without).ok()?;
+        let tips: HashSet<ObjectId> = without.iter().copied().collect();
+        let behind = base.branches().filter(|(_, id)| !tips.contains(id));
+        let moved = branches.iter().filter(|own| own.line.is_pushed());
+        let named = behind.map(|(branch, _)| branch).chain(moved.map(|own| own.branch.clone()));
+        let told = self.told_before(named, tips.clone()).ok()?;
+        let plan = plan_increment(self.repo, &wanted, &without, Some(&told)).ok()?;
         // The remote may have turns whole that retention has dropped here.
         let is_whole = plan.manifest.sessions.iter().all(|session| session.elided == 0);
         (is_whole && plan.manifest.grafts.is_empty()).then_some(Draft { plan, kept })
@@ -145,7 +152,7 @@ impl Remote<'_> {
 
     /// Writes the head that lists a bundle in the place of others, unless somebody is faster.
     fn replace(&self, known: &KnownHead, draft: Draft) -> Result<Option<KnownHead>> {
-        let (next, _) = self.upload(&known.head, Some(known), draft, &[])?;
+        let (next, _) = self.upload(&known.head, Some(known), Some(draft), &[])?;
         match self.swap(&Head::key(self.bucket.names(), &next.session)?, Some(known), &next)? {
             Swap::Done(version) => {
                 let folded = KnownHead { head: next, version };

@@ -9,6 +9,7 @@
 //! Nobody relies on an object because it lies in the bucket: a head that was swapped in lists it. So a
 //! push that dies leaves a bundle that no head ever lists.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,10 +22,12 @@ use super::line::Line;
 use super::names::checksum;
 use super::{Remote, lost};
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{ObjectId, ObjectSource};
-use crate::repo::BranchName;
+use crate::object::{Kind, ObjectId, ObjectSource};
+use crate::repo::{BranchName, remote_branch_ref};
 use crate::store::{IoFile, ReadAt, Tier};
-use crate::transfer::bundle::{BundlePlan, BundleRequest, TextId, plan_bundle, utc};
+use crate::transfer::bundle::{
+    BundlePlan, BundleRequest, BundledRef, TextId, ToldBefore, plan_increment, utc,
+};
 
 /// Times that a push begins again because others pushed to the session meanwhile.
 const MAX_RACES: u32 = 16;
@@ -63,7 +66,7 @@ impl std::fmt::Debug for PushOptions<'_> {
 pub struct Pushed {
     /// Every branch that was asked for.
     pub branches: Vec<PushedBranch>,
-    /// Bytes of the bundle; zero when there was nothing to push.
+    /// Bytes of the bundle; zero when the remote had every turn.
     pub bytes: u64,
     /// The generation of the head now.
     pub generation: u64,
@@ -133,7 +136,9 @@ impl Remote<'_> {
                 continue;
             }
             let draft = self.draft(&base, &branches)?;
-            (options.check)(&branches, &draft.plan)?;
+            if let Some(Draft { plan, .. }) = &draft {
+                (options.check)(&branches, plan)?;
+            }
             let (next, bytes) = self.upload(&base, known.as_ref(), draft, &branches)?;
             match self.swap(&Head::key(self.bucket.names(), session)?, known.as_ref(), &next)? {
                 Swap::Done(version) => {
@@ -231,10 +236,11 @@ impl Remote<'_> {
         own.into_iter().map(line).collect()
     }
 
-    /// What is to be written: what is new, with the bundles that are made one with it.
-    fn draft(&self, base: &Head, branches: &[PushedBranch]) -> Result<Draft> {
+    /// What is to be written: what is new, with the bundles that are made one with it. Nothing when the
+    /// remote has every turn, as of a branch that was made there.
+    fn draft(&self, base: &Head, branches: &[PushedBranch]) -> Result<Option<Draft>> {
         if let Some(draft) = self.folded_by_push(base, branches) {
-            return Ok(draft);
+            return Ok(Some(draft));
         }
         let moved = || branches.iter().filter(|branch| branch.line.is_pushed());
         let wanted: Vec<_> =
@@ -247,47 +253,86 @@ impl Remote<'_> {
         without.dedup();
         let is_here = |id: &ObjectId| self.repo.store().contains(id).unwrap_or(false);
         without.retain(is_here);
-        let plan = plan_bundle(self.repo, &wanted, &without)?;
-        Ok(Draft { plan, kept: base.bundles.len() })
+        let starts: Vec<ObjectId> = moved().map(|moved| moved.id).collect();
+        if self.repo.history(&starts, &without)?.next().is_none() {
+            return Ok(None);
+        }
+        let known: HashSet<ObjectId> = moved().filter_map(|moved| moved.before).collect();
+        let told = self.told_before(moved().map(|moved| moved.branch.clone()), known)?;
+        let plan = plan_increment(self.repo, &wanted, &without, Some(&told))?;
+        Ok(Some(Draft { plan, kept: base.bundles.len() }))
     }
 
-    /// Writes and uploads a bundle; returns the head that lists it, which is not written yet.
+    /// That operations on branches were told up to some turns that this remote was seen to have.
+    pub(super) fn told_before(
+        &self,
+        branches: impl Iterator<Item = BranchName>,
+        tips: HashSet<ObjectId>,
+    ) -> Result<ToldBefore> {
+        let on_remote = |branch: BranchName| {
+            let there = remote_branch_ref(self.name, &branch)?;
+            Ok((branch, there))
+        };
+        Ok(ToldBefore { branches: branches.map(on_remote).collect::<Result<_>>()?, tips })
+    }
+
+    /// Writes and uploads a bundle, if there is something for one; returns the head that lists it, which is
+    /// not written yet.
     pub(super) fn upload(
         &self,
         base: &Head,
         known: Option<&KnownHead>,
-        draft: Draft,
+        draft: Option<Draft>,
         branches: &[PushedBranch],
     ) -> Result<(Head, u64)> {
-        let Draft { plan, kept } = draft;
-        let file = (self.spool)()?;
-        let turns: u64 = plan.manifest.sessions.iter().map(|session| session.turns).sum();
-        let tier = if turns >= LARGE_TURNS { Tier::Archive } else { Tier::Compacted };
-        plan.write(self.repo, tier, &file)?;
-        let (bytes, hash) = measured(&file)?;
-        let index = super::lazy::append_index(&plan, &file, bytes)?;
         let mut next = base.clone();
         self.go_on(&mut next, known)?;
-        let generation = next.generation;
-        let name = format!("{generation}-{}", Hex((self.random)()));
-        next.bundles.truncate(kept);
-        let tips = branches.iter().filter(|own| own.line.is_pushed());
-        let mut tips: Vec<TextId> = tips.map(|own| TextId(own.id)).collect();
-        if kept < base.bundles.len() {
-            tips.extend(base.branches().map(|(_, id)| TextId(id)));
-        }
-        tips.sort_unstable();
-        tips.dedup();
-        next.bundles.push(PushedBundle { name: name.clone(), bytes, hash, tips, index });
-        next.refs.extend(plan.manifest.refs.clone());
         next.by.clone_from(&self.stamp.actor);
         next.at = utc(self.stamp.time.micros);
+        let pushed = branches.iter().filter(|own| own.line.is_pushed());
+        for PushedBranch { branch, id, .. } in pushed.clone() {
+            let (kind, turn) = (Kind::Commit.name().to_owned(), self.repo.commit(id)?.turn);
+            next.refs.insert(branch.full(), BundledRef { kind, id: TextId(*id), turn });
+        }
+        let mut written = None;
+        if let Some(Draft { plan, kept }) = draft {
+            let mut tips: Vec<TextId> = pushed.map(|own| TextId(own.id)).collect();
+            if kept < base.bundles.len() {
+                tips.extend(base.branches().map(|(_, id)| TextId(id)));
+            }
+            tips.sort_unstable();
+            tips.dedup();
+            let file = (self.spool)()?;
+            let bundle = self.written(&plan, next.generation, tips, &file)?;
+            next.bundles.truncate(kept);
+            next.bundles.push(bundle.clone());
+            next.refs.extend(plan.manifest.refs);
+            written = Some((bundle, file));
+        }
         if next.encode()?.len() as u64 > MAX_HEAD_BYTES {
             let message = format!("{} has too many branches for one head", next.session);
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
-        self.bucket.upload(&next.bundle_key(self.bucket.names(), &name)?, &file)?;
-        Ok((next, bytes))
+        let Some((bundle, file)) = written else { return Ok((next, 0)) };
+        self.bucket.upload(&next.bundle_key(self.bucket.names(), &bundle.name)?, &file)?;
+        Ok((next, bundle.bytes))
+    }
+
+    /// Writes a bundle to a file, under a name that nobody has.
+    fn written(
+        &self,
+        plan: &BundlePlan,
+        generation: u64,
+        tips: Vec<TextId>,
+        file: &Arc<dyn IoFile>,
+    ) -> Result<PushedBundle> {
+        let turns: u64 = plan.manifest.sessions.iter().map(|session| session.turns).sum();
+        let tier = if turns >= LARGE_TURNS { Tier::Archive } else { Tier::Compacted };
+        plan.write(self.repo, tier, file)?;
+        let (bytes, hash) = measured(file)?;
+        let index = super::lazy::append_index(plan, file, bytes)?;
+        let name = format!("{generation}-{}", Hex((self.random)()));
+        Ok(PushedBundle { name, bytes, hash, tips, index })
     }
 
     /// Makes a head the one that comes after the one that is known.
@@ -337,7 +382,9 @@ impl Remote<'_> {
     /// Deletes the bundle of a push that lost, unless somebody has gone on from it: the head that it was
     /// for is gone, so nothing can list it any more. A collection does it where this key may not.
     pub(super) fn clear_away(&self, next: &Head, found: &KnownHead) -> Result<()> {
-        let Some(own) = next.bundles.last() else { return Ok(()) };
+        let made = format!("{}-", next.generation);
+        let own = next.bundles.last().filter(|last| last.name.starts_with(&made));
+        let Some(own) = own else { return Ok(()) };
         if found.head.bundles.iter().all(|bundle| bundle.name != own.name) {
             let _ = self.bucket.delete(&[next.bundle_key(self.bucket.names(), &own.name)?]);
         }

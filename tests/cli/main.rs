@@ -29,6 +29,7 @@ mod remote_wire;
 mod resume;
 mod rollback_intent;
 mod salvage;
+mod search_words;
 mod secret_modes;
 mod secrets;
 mod serve;

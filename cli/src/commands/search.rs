@@ -81,8 +81,9 @@ impl Verb for Search {
             rebuild: self.rebuild,
         };
         let working = Working::new("looking at the turns");
-        let progress = |done: u64, all: u64| {
-            working.say(format!("taking up what is new: {done} of {}", count(all, "turn")));
+        let progress = |done: u64, all: u64| match all {
+            0 => working.say("waiting for another search, which takes up what is new".to_owned()),
+            _ => working.say(format!("taking up what is new: {done} of {}", count(all, "turn"))),
         };
         let answer = search(&repo, &query, &progress)?;
         drop(working);

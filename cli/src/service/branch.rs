@@ -30,10 +30,10 @@ pub(super) struct BranchArguments {
     switch: bool,
     /// List only branches of this session, or begin one in it
     session: Option<String>,
-    /// Begin at this branch of the list; 0 by default
+    /// Begin at this branch of the list
     #[serde(default)]
     offset: u64,
-    /// Maximum number of branches: 1 to 500, 50 by default
+    /// At most so many: 1 to 500, 50 by default
     limit: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct BranchAnswer {
     /// The branches of a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     branches: Option<Vec<json::BranchRecord>>,
-    /// The offset at which the next call goes on; null at the end.
+    /// Where the next call goes on; null at the end.
     next_offset: Option<u64>,
     /// The branch that was begun, or that calls act on now.
     #[serde(skip_serializing_if = "Option::is_none")]

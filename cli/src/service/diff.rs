@@ -24,16 +24,16 @@ pub(super) struct DiffArguments {
     old: String,
     /// The snapshot after; HEAD by default
     new: Option<String>,
-    /// Only sections and entries at or below these, as in files/src
+    /// Only what is at or below these, as in files/src
     #[serde(default)]
     paths: Vec<String>,
     /// Also show the changes as text: unified diffs of entries, a line for each message
     #[serde(default)]
     text: bool,
-    /// Begin at this change; 0 by default
+    /// Begin at this change
     #[serde(default)]
     offset: u64,
-    /// Maximum number of changes: 1 to 500, 50 by default
+    /// At most so many: 1 to 500, 50 by default
     limit: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct DiffAnswer {
     sections: BTreeMap<String, json::SectionDiff>,
     /// The number of all changes.
     total: u64,
-    /// The offset at which the next call goes on; null at the end.
+    /// Where the next call goes on; null at the end.
     next_offset: Option<u64>,
     /// The changes of this answer as text.
     #[serde(skip_serializing_if = "Option::is_none")]

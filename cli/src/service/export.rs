@@ -55,7 +55,7 @@ pub(super) struct ExportAnswer {
     /// The part of an export that is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
-    /// The offset at which the next call goes on; null at the end.
+    /// Where the next call goes on; null at the end.
     next_offset: Option<u64>,
 }
 

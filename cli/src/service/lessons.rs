@@ -71,7 +71,7 @@ pub(super) struct LessonsAnswer {
     /// Lessons, oldest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     lessons: Option<Vec<json::ListedLesson>>,
-    /// The offset at which the next call goes on; null at the end.
+    /// Where the next call goes on; null at the end.
     next_offset: Option<u64>,
     /// The change of adding one; null when there was nothing to learn.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -26,7 +26,7 @@ pub(super) struct LogArguments {
     /// Only turns that changed something at or below one of these, as in files/src or scratchpad
     #[serde(default)]
     paths: Vec<String>,
-    /// Maximum number of snapshots: 1 to 500, 50 by default
+    /// At most so many: 1 to 500, 50 by default
     limit: Option<u64>,
     /// next_cursor of the answer before, to continue there
     cursor: Option<String>,

@@ -18,7 +18,7 @@ use crate::view::json;
 pub(super) struct OutlineArguments {
     /// A session, branch or snapshot; HEAD by default
     revision: Option<String>,
-    /// Begin at this prompt; 0 by default
+    /// Begin at this prompt
     #[serde(default)]
     offset: u64,
     /// At most so many: 1 to 500, 50 by default
@@ -29,7 +29,7 @@ pub(super) struct OutlineArguments {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct OutlineAnswer {
     prompts: Vec<json::OutlinePrompt>,
-    /// The offset at which the next call goes on; null at the end.
+    /// Where the next call goes on; null at the end.
     next_offset: Option<u64>,
 }
 

@@ -51,7 +51,7 @@ enum PinAction {
 pub(super) struct PinAnswer {
     /// Those of a list, or the one that was set.
     pins: Vec<json::PinRecord>,
-    /// The offset at which the next call goes on; null at the end.
+    /// Where the next call goes on; null at the end.
     next_offset: Option<u64>,
     /// Those that were removed.
     unpinned: Vec<json::Unpinned>,

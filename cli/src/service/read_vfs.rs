@@ -17,7 +17,7 @@ use crate::view::error::Result;
 pub(super) struct ReadVfsArguments {
     /// Its URI, in any form: context://vfs/vfs_<hash>.txt, or the name of the file alone
     uri: String,
-    /// Begin at this byte; 0 by default
+    /// Begin at this byte
     #[serde(default)]
     offset: u64,
     /// Maximum number of bytes: up to 262144, 16384 by default

@@ -45,7 +45,7 @@ pub(super) struct ResolveAnswer {
     conflicts: Option<Vec<json::OpenConflict>>,
     /// The number of all open conflicts.
     open: u64,
-    /// The offset at which the next call goes on; null at the end.
+    /// Where the next call goes on; null at the end.
     next_offset: Option<u64>,
     /// The snapshot with the decision.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,15 +1,19 @@
-//! Search in all of history.
+//! Search in all of history: words, the best entries first, or lines that match a pattern.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use turntree::Error;
 use turntree::context::Selection;
 use turntree::repo::{GrepQuery, LinePattern, MayHold, PatternOptions, SearchFilter};
+use turntree_exchange::{SearchQuery, search};
 
 use super::page::{items, limit, within};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::search::{PlacesOfSessions, RoleName, messages_with, record, scopes};
+use crate::porcelain::search::{
+    PlacesOfSessions, RoleName, hit_record, messages_with, named_session, record, scopes,
+};
 use crate::view::error::Result;
-use crate::view::json;
+use crate::view::{clock, json};
 
 /// Places that a call gets by default, and at most.
 const PLACES: u64 = 20;
@@ -26,8 +30,10 @@ const TOLD: usize = 10;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchArguments {
-    /// A regular expression for one line
-    pattern: String,
+    /// Words, "phrases" and beginnings (wor*): entries of all sessions that have all, the best first
+    words: Option<String>,
+    /// Or a regular expression for one line
+    pattern: Option<String>,
     /// The pattern is a string
     #[serde(default)]
     fixed: bool,
@@ -36,42 +42,47 @@ pub(super) struct SearchArguments {
     /// Only matches that are whole words
     #[serde(default)]
     word: bool,
-    /// Search the history of these, or A..B for entries that appeared since A; all branches of the
-    /// session by default
+    /// The pattern in the history of these, or A..B for entries that appeared since A; all branches
+    /// of the session by default
     #[serde(default)]
     revisions: Vec<String>,
-    /// The branches of this session instead
+    /// This session instead
     session: Option<String>,
     /// The branches of every session
     #[serde(default)]
     all: bool,
-    /// Only sections and entries at or below these, as in files/src or agents/main/messages
+    /// Only what is at or below these, as in files/src or agents/main/messages
     #[serde(default)]
     paths: Vec<String>,
-    /// Only messages of these: user, assistant, tool, system, other
+    /// Only messages of these
     #[serde(default)]
     roles: Vec<RoleName>,
+    /// With words: calls of this tool, and their results
+    tool: Option<String>,
+    /// With words: what came since then, as 3.days.ago
+    since: Option<String>,
     /// Lines to return around each match, up to 10
     #[serde(default)]
     context: u64,
-    /// Begin at this place of the answer; 0 by default
+    /// Begin at this place of the answer
     #[serde(default)]
     offset: u64,
-    /// Maximum number of places: 1 to 100, 20 by default
+    /// At most so many: 1 to 100, 20 by default
     limit: Option<u64>,
 }
 
-/// The places of the matches.
+/// What was found.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct SearchAnswer {
-    /// Entries in which a line matches, with the turn in which each appeared first; at most 20 lines
-    /// of each.
+    /// Entries in which a line matches; at most 20 lines of each.
     places: Vec<json::GrepPlace>,
-    /// The number of all places.
+    /// Entries that have all words.
+    hits: Vec<json::SearchHit>,
+    /// The number of all places; of hits there are no more.
     total: u64,
-    /// The offset at which the next call goes on; null at the end.
+    /// Where the next call goes on; null at the end.
     next_offset: Option<u64>,
-    /// Turns that could not be searched, such as expired ones; at most 10 of these.
+    /// Turns that could not be searched, such as expired ones; at most 10.
     not_searched: Vec<String>,
 }
 
@@ -79,16 +90,87 @@ impl Request for SearchArguments {
     type Answer = SearchAnswer;
     const NAME: &'static str = "search";
     const TITLE: &'static str = "Search all of history";
-    const ABOUT: &'static str = "Searches everything that was ever said, noted or written in a \
-        session, even if it is no longer in the context. Each place has its path and the turn in \
-        which it appeared first; show REV:PATH reads it.";
+    const ABOUT: &'static str = "Searches everything that was ever said, noted or written, even if \
+        it is no longer in the context. Each place has its path and the turn in which it appeared \
+        first; show ID:PATH reads it.";
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &ServiceCall<'_>) -> Result<SearchAnswer> {
-        let around = within("context", self.context, 0..=MAX_AROUND)?;
         let limit = limit(self.limit, PLACES, MAX_PLACES)?;
+        match (&self.words, &self.pattern) {
+            (Some(words), None) => self.find_words(words, limit, call),
+            (None, Some(pattern)) => self.find_lines(pattern, limit, call),
+            (words, _) => {
+                let found = if words.is_some() { "both" } else { "neither" };
+                let expected = "expected either words or a pattern";
+                Err(Error::invalid(format!("{expected}, and {found} is given")).into())
+            }
+        }
+    }
+}
+
+impl SearchArguments {
+    /// Entries that have all words, by the index of the store.
+    fn find_words(
+        &self,
+        words: &str,
+        limit: usize,
+        call: &ServiceCall<'_>,
+    ) -> Result<SearchAnswer> {
+        refuse(
+            "words",
+            "a pattern",
+            &[
+                ("fixed", self.fixed),
+                ("ignore_case", self.ignore_case),
+                ("word", self.word),
+                ("revisions", !self.revisions.is_empty()),
+                ("context", self.context != 0),
+            ],
+        )?;
+        let since = self.since.as_deref().map(clock::moment).transpose()?;
+        let repo = call.open()?;
+        let session = self.session.as_deref().map(|name| named_session(&repo, name)).transpose()?;
+        let roles: Vec<_> = self.roles.iter().map(|role| role.role()).collect();
+        let query = SearchQuery {
+            text: words,
+            session: session.as_deref(),
+            roles: &roles,
+            tool: self.tool.as_deref(),
+            since,
+            paths: Selection::parse(&self.paths),
+            offset: self.offset,
+            limit: limit as u64,
+            rebuild: false,
+        };
+        let answer = search(&repo, &query, &|_, _| {})?;
+        let next = self.offset.saturating_add(answer.hits.len() as u64);
+        let mut not_searched = answer.damage;
+        not_searched.truncate(TOLD);
+        Ok(SearchAnswer {
+            places: Vec::new(),
+            hits: answer.hits.iter().map(hit_record).collect(),
+            total: answer.candidates,
+            next_offset: answer.more.then_some(next),
+            not_searched,
+        })
+    }
+
+    /// Entries with lines in which a pattern matches, in the order of history.
+    fn find_lines(
+        &self,
+        pattern: &str,
+        limit: usize,
+        call: &ServiceCall<'_>,
+    ) -> Result<SearchAnswer> {
+        let around = within("context", self.context, 0..=MAX_AROUND)?;
+        refuse(
+            "a pattern",
+            "words",
+            &[("tool", self.tool.is_some()), ("since", self.since.is_some())],
+        )?;
         let (fixed, ignore_case, word) = (self.fixed, self.ignore_case, self.word);
-        let pattern = LinePattern::new(&self.pattern, PatternOptions { fixed, ignore_case, word })?;
+        let pattern = LinePattern::new(pattern, PatternOptions { fixed, ignore_case, word })?;
         let repo = call.open()?;
         let scopes = scopes(&repo, &self.revisions, self.session.as_deref(), self.all)?;
         let messages = messages_with(&pattern);
@@ -116,6 +198,17 @@ impl Request for SearchArguments {
         let gaps = answered.gaps().list().into_iter().map(|gap| gap.to_string());
         let mut not_searched: Vec<String> = gaps.chain(answered.damage().iter().cloned()).collect();
         not_searched.truncate(TOLD);
-        Ok(SearchAnswer { places, total, next_offset: part.next, not_searched })
+        Ok(SearchAnswer { places, hits: Vec::new(), total, next_offset: part.next, not_searched })
+    }
+}
+
+/// Refuses arguments that have no meaning with what is asked for.
+fn refuse(asked: &str, other: &str, given: &[(&str, bool)]) -> Result<()> {
+    match given.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let message = format!("{name} goes with {other}: leave it out with {asked}");
+            Err(Error::invalid(message).into())
+        }
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct SessionsArguments {
     /// Only with these labels
     #[serde(default)]
     labels: Vec<String>,
-    /// Begin at this session; 0 by default
+    /// Begin at this session
     #[serde(default)]
     offset: u64,
     /// At most so many: 1 to 500, 50 by default
@@ -35,7 +35,7 @@ pub(super) struct SessionsArguments {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct SessionsAnswer {
     sessions: Vec<json::SessionRecord>,
-    /// The offset at which the next call goes on; null at the end.
+    /// Where the next call goes on; null at the end.
     next_offset: Option<u64>,
 }
 

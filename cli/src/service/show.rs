@@ -37,7 +37,7 @@ pub(super) struct ShowAnswer {
     /// With the path of an entry: its content, as far as asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<json::EntryRecord>,
-    /// The offset at which the next call goes on; null at the end.
+    /// Where the next call goes on; null at the end.
     next_offset: Option<u64>,
     /// A resource that is the whole entry, when this is a part of it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -45,7 +45,7 @@ enum TagAction {
 pub(super) struct TagAnswer {
     /// Those of a list, or the one that was made.
     tags: Vec<json::Tag>,
-    /// The offset at which the next call goes on; null at the end.
+    /// Where the next call goes on; null at the end.
     next_offset: Option<u64>,
     /// Those that were deleted.
     deleted: Vec<json::DeletedTag>,

@@ -38,7 +38,7 @@ pub(super) struct UndoArguments {
 /// The plan of an undo, or its outcome.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct UndoAnswer {
-    /// Names this plan and the state that it was made for; null once it is done.
+    /// Names this plan and the state that it is for; null once it is done.
     plan_id: Option<String>,
     /// True when it takes a plan_id: files are overwritten or deleted.
     destructive: bool,

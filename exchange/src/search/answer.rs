@@ -67,7 +67,8 @@ pub struct Snippet {
 pub struct SearchAnswer {
     /// The hits, the best first.
     pub hits: Vec<SearchHit>,
-    /// The documents that have all words, whether these stand together as phrases want it or not.
+    /// The documents that have all words, wherever these stand and whether they stand together as phrases
+    /// want it or not: no more hits are there.
     pub candidates: u64,
     /// Whether more hits follow.
     pub more: bool,

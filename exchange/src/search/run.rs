@@ -1,5 +1,7 @@
 //! A search, from the question to the answer.
 
+use std::ops::ControlFlow;
+
 use turntree::context::{Context, Shape};
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
@@ -8,7 +10,7 @@ use turntree::tree::{List, Map};
 
 use super::answer::{IndexKept, SearchAnswer, SearchHit, SearchQuery};
 use super::document::text_of;
-use super::index::{Candidate, Index, Trouble, Wanted};
+use super::index::{Candidate, Index, Trouble, Wanted, claim};
 use super::matches::Matcher;
 use super::query::Terms;
 
@@ -18,8 +20,8 @@ const ATTEMPTS: usize = 2;
 /// Searches every branch of every session: messages, notes and files of every turn that is kept.
 ///
 /// The index beside the store is made at the first search, which reads every content once, and then
-/// takes up what is new. `progress` is told how many of how many turns are taken up. Where nothing can be
-/// kept beside the store, as with an encrypted one, an index is made in memory for this search.
+/// takes up what is new. `progress` is told how many of how many turns are taken up, and 0 of 0 when
+/// another search takes them up and is waited for. Where nothing can be kept beside the store, as with an encrypted one, an index is made in memory for this search.
 ///
 /// # Errors
 /// `InvalidInput` for a question without a word, `LimitExceeded` for one of more than 4,096 bytes or 64
@@ -74,12 +76,26 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn beside_store(&self) -> Result<SearchAnswer, Trouble> {
-        let index = Index::open(self.repo.store())?;
-        // Only now: a redaction removes the files that there are once its words are gone from the store,
-        // so what is written into this one is from after it, or goes with it.
-        self.repo.store().refresh()?;
+        let index = self.open()?;
+        if index.is_current(self.repo)? {
+            return self.answer(&index, Vec::new(), IndexKept::BesideStore);
+        }
+        drop(index);
+        let claim = claim(self.repo.store(), self.progress)?;
+        // Once more: meanwhile it may have been filled or removed.
+        let index = self.open()?;
         let damage = index.catch_up(self.repo, self.progress)?;
+        drop(claim);
         self.answer(&index, damage, IndexKept::BesideStore)
+    }
+
+    /// Opens the index, and sees what was committed until then. In this order: a redaction removes the
+    /// files that there are once its words are gone from the store, so what is written into this one is
+    /// from after it, or goes with it.
+    fn open(&self) -> Result<Index, Trouble> {
+        let index = Index::open(self.repo.store())?;
+        self.repo.store().refresh()?;
+        Ok(index)
     }
 
     /// Asks an index that cannot be written to, if nothing is new.
@@ -103,29 +119,23 @@ impl Asked<'_> {
         mut damage: Vec<String>,
         kept: IndexKept,
     ) -> Result<SearchAnswer, Trouble> {
-        let found = index.find(&self.terms, &self.wanted)?;
         let matcher = Matcher::new(&self.terms);
         let (mut hits, mut passed, mut more) = (Vec::new(), 0, false);
-        for candidate in &found {
-            let hit = match shown(self.repo, candidate, &matcher) {
-                Ok(Some(hit)) => hit,
-                Ok(None) => continue,
-                Err(error) if is_gone(&error) => continue,
-                Err(error) => {
-                    damage.push(error.to_string());
-                    continue;
+        let candidates = index.find(&self.terms, &self.wanted, &mut |candidate| {
+            match shown(self.repo, &candidate, &matcher) {
+                Ok(None) => {}
+                Err(error) if is_gone(&error) => {}
+                Err(error) => damage.push(error.to_string()),
+                Ok(Some(_)) if passed < self.query.offset => passed += 1,
+                Ok(Some(_)) if hits.len() as u64 == self.query.limit => {
+                    more = true;
+                    return ControlFlow::Break(());
                 }
-            };
-            if passed < self.query.offset {
-                passed += 1;
-            } else if hits.len() as u64 == self.query.limit {
-                more = true;
-                break;
-            } else {
-                hits.push(hit);
+                Ok(Some(hit)) => hits.push(hit),
             }
-        }
-        Ok(SearchAnswer { hits, candidates: found.len() as u64, more, damage, kept })
+            ControlFlow::Continue(())
+        })?;
+        Ok(SearchAnswer { hits, candidates, more, damage, kept })
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -186,6 +188,15 @@ fn check_against_model(repo: &Repository, words: &[&str]) {
     let found: BTreeSet<ObjectId> = answer.hits.iter().map(|hit| hit.blob).collect();
     assert_eq!(found, expected.keys().copied().collect(), "{words:?}");
     assert_eq!(answer.hits.len() as u64, answer.candidates);
+    // Page by page, of which each looks up only what it shows.
+    for at in 0..answer.hits.len().div_ceil(2) {
+        let asked = words.join(" ");
+        let page = SearchQuery { offset: 2 * at as u64, limit: 2, ..query(&asked) };
+        let page = search(repo, &page, &|_, _| {}).unwrap();
+        let end = answer.hits.len().min(2 * at + 2);
+        assert_eq!(page.hits, answer.hits[2 * at..end]);
+        assert_eq!(page.more, end < answer.hits.len());
+    }
     let scores: Vec<f64> = answer.hits.iter().map(|hit| expected[&hit.blob]).collect();
     assert!(scores.windows(2).all(|pair| pair[0] >= pair[1] - 1e-9), "{words:?}: {scores:?}");
 }
@@ -441,6 +452,32 @@ fn several_processes_fill_one_index_at_once() {
         rusqlite_of(&world.database())
             .query_row("SELECT count(*) FROM documents", [], |row| row.get::<_, i64>(0));
     assert_eq!(count.unwrap(), 40, "no document is there twice");
+}
+
+#[test]
+fn a_search_waits_for_another_one_that_fills_the_index() {
+    let mut world = World::new();
+    for at in 0..5 {
+        world.turn("one/main", &[text(&format!("words of turn {at}"))]);
+    }
+    let other = world.again(2);
+    let (tell, told) = channel();
+    let told = Mutex::new(told);
+    let second = || search(&other, &query("words"), &|done, all| tell.send((done, all)).unwrap());
+    std::thread::scope(|scope| {
+        let started = Mutex::new(None);
+        let first = search(&world.repo, &query("words"), &|_, _| {
+            started.lock().unwrap().get_or_insert_with(|| {
+                let second = scope.spawn(second.clone());
+                let said = told.lock().unwrap().recv_timeout(Duration::from_secs(60));
+                assert_eq!(said, Ok((0, 0)), "it waits");
+                second
+            });
+        });
+        let second = started.into_inner().unwrap().unwrap().join().unwrap().unwrap();
+        assert_eq!((&second.hits, second.kept), (&first.unwrap().hits, IndexKept::BesideStore));
+    });
+    assert_eq!(told.into_inner().unwrap().try_recv().ok(), None, "it takes up nothing");
 }
 
 /// Whether any file of a store has these bytes.

@@ -52,7 +52,7 @@ pub(crate) struct GrepLine {
 }
 
 /// One line of `search`: an entry that has all words.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct SearchHit {
     pub(crate) session: String,
     /// The oldest turn that brought the entry.
@@ -75,7 +75,7 @@ pub(crate) struct SearchHit {
 }
 
 /// Bytes of a snippet where words stand.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct SnippetMatch {
     pub(crate) start: u64,
     pub(crate) end: u64,

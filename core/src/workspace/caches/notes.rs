@@ -4,6 +4,7 @@
 //! time. A reader verifies what it finds, and a note is worth nothing without the store.
 
 use std::ffi::OsStr;
+use std::fs::TryLockError;
 
 use bytes::Bytes;
 
@@ -63,13 +64,26 @@ impl Claim {
     /// store cannot be written to.
     #[must_use]
     pub fn take(dir: &std::path::Path, name: &str) -> Option<Self> {
-        let folder = open_folder(dir).ok()?;
+        Self::ask(dir, name).ok().flatten()
+    }
+
+    /// The right called `name` in the store at `dir`; nothing when another process or another part of
+    /// this one has it. Costs opening a file.
+    ///
+    /// # Errors
+    /// `Io` when the store cannot be written to, or the system has no such locks.
+    pub fn ask(dir: &std::path::Path, name: &str) -> Result<Option<Self>> {
+        let failed = |error| Error::io("ask for a right beside the store", error);
+        let folder = open_folder(dir).map_err(failed)?;
         let digest = ObjectId::of(Kind::Blob, name.as_bytes()).short(DIGITS);
         let name = format!("{NOTES_PREFIX}{digest}");
         let name = OsStr::new(&name);
         // Made by whoever comes first; where two are at once, one opens that of the other.
-        let file = folder.create(name, MODE).or_else(|_| folder.read(name)).ok()?;
-        file.try_lock().ok()?;
-        Some(Self { file })
+        let file = folder.create(name, MODE).or_else(|_| folder.read(name)).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self { file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
     }
 }

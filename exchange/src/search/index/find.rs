@@ -1,8 +1,14 @@
-//! Finding: which documents have all words, where each stands, and how they rank.
+//! Finding: which documents have all words, the best first, and where each stands.
+//!
+//! The words of a document say what it scores at most; its age, which takes from that, and its place are
+//! looked up once no other document can come before it. So of a word that most documents have, only those
+//! are looked up that are shown, and some beside them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, HashMap};
+use std::ops::ControlFlow;
 
-use rusqlite::{Connection, Row, TransactionBehavior};
+use rusqlite::{Connection, Row, Statement, TransactionBehavior};
 use turntree::context::{Role, Selection};
 use turntree::object::ObjectId;
 
@@ -51,105 +57,118 @@ struct Place {
     tools: Option<i64>,
 }
 
-/// A document, as it lies in the tables.
-struct Found {
+/// A document that has all words, and what these are worth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Scored {
     document: i64,
+    words: u64,
+    score: f64,
+}
+
+/// A document, as it lies in the tables, with its rank.
+struct Found {
+    rank: f64,
     blob: ObjectId,
     format: i64,
-    words: u64,
     place: Place,
 }
 
+impl Eq for Scored {}
+
+impl PartialOrd for Scored {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Scored {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.score.total_cmp(&other.score).then(self.document.cmp(&other.document))
+    }
+}
+
+impl PartialEq for Found {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Found {}
+
+impl PartialOrd for Found {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Found {
+    /// The better one is greater; among equals the newer one.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let others = |found: &Self| (found.place.time, Reverse(found.blob));
+        self.rank.total_cmp(&other.rank).then_with(|| others(self).cmp(&others(other)))
+    }
+}
+
 impl Index {
-    /// Returns the documents that have all words of `terms`, whether these stand together or not, the
-    /// best first.
+    /// Gives `each` the documents that have all words of `terms` somewhere that is wanted, whether these
+    /// stand together or not, the best first, until that has enough. Returns how many documents have all
+    /// words anywhere.
     pub(in crate::search) fn find(
         &self,
         terms: &Terms,
         wanted: &Wanted<'_>,
-    ) -> Attempt<Vec<Candidate>> {
+        each: &mut dyn FnMut(Candidate) -> ControlFlow<()>,
+    ) -> Attempt<u64> {
         // What another process changes meanwhile is not seen.
         let behavior = TransactionBehavior::Deferred;
         let view = rusqlite::Transaction::new_unchecked(&self.connection, behavior)?;
-        let words = terms.words();
-        let mut names = TextTable::new(&view, "names");
-        let found = self.documents(&words, wanted, &mut names)?;
+        let (mut names, mut tools) =
+            (TextTable::new(&view, "names"), TextTable::new(&view, "tools"));
+        let Some(conditions) = self.conditions(wanted, &mut names)? else { return Ok(0) };
+        let mut left = BinaryHeap::from(self.scored(&view, &terms.words())?);
+        let all = left.len() as u64;
+        let mut places = Places::new(&view, &conditions, wanted, self.number(NEWEST)?)?;
+        let mut found: BinaryHeap<Found> = BinaryHeap::new();
+        loop {
+            // Age takes from a score and adds nothing: while the best that was looked up is not better
+            // than what another one scores at most, that may come before it.
+            while let Some(next) = left.peek()
+                && found.peek().is_none_or(|best| best.rank <= next.score)
+            {
+                found.extend(places.look_up(*next, &mut names)?);
+                left.pop();
+            }
+            let Some(best) = found.pop() else { return Ok(all) };
+            if each(candidate(&best, &mut names, &mut tools)?).is_break() {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// The documents that have all words, with what the words are worth in each.
+    fn scored(&self, view: &Connection, words: &[(&str, bool)]) -> Attempt<Vec<Scored>> {
+        let query = "SELECT d.id, d.words FROM postings
+            CROSS JOIN documents d ON d.id = postings.rowid WHERE postings MATCH ?1";
+        let mut query = view.prepare(query)?;
+        let mut rows = query.query([all_of(words, None)])?;
+        let mut scored = Vec::new();
+        while let Some(row) = rows.next()? {
+            let words = row.get::<_, i64>(1)?.cast_unsigned();
+            scored.push(Scored { document: row.get(0)?, words, score: 0.0 });
+        }
+        scored.sort_unstable_by_key(|it| it.document);
         let totals = Totals {
             documents: self.number(DOCUMENTS)?.cast_unsigned(),
             words: self.number(WORDS)?.cast_unsigned(),
         };
-        let newest = self.number(NEWEST)?;
-        let mut scores: HashMap<i64, f64> = found.iter().map(|it| (it.document, 0.0)).collect();
         for (at, word) in words.iter().enumerate() {
-            let weight = totals.weight(having(&view, *word)?);
-            let counts = self.counts(&words, at, &scores)?;
-            for found in &found {
-                let times = counts.get(&found.document).copied().unwrap_or(1.0);
-                if let Some(score) = scores.get_mut(&found.document) {
-                    *score += totals.share(weight, times, found.words);
-                }
+            let weight = totals.weight(having(view, *word)?);
+            let counts = counts(view, words, at, &scored)?;
+            for (scored, times) in scored.iter_mut().zip(counts) {
+                scored.score += totals.share(weight, times, scored.words);
             }
         }
-        let mut tools = TextTable::new(&view, "tools");
-        let mut ranked: Vec<(f64, Found)> = found
-            .into_iter()
-            .map(|found| {
-                let score = scores.get(&found.document).copied().unwrap_or_default();
-                (score * fading(found.place.time, newest), found)
-            })
-            .collect();
-        ranked.sort_by(|(left, a), (right, b)| {
-            let newer = b.place.time.cmp(&a.place.time);
-            right.total_cmp(left).then(newer).then(a.blob.cmp(&b.blob))
-        });
-        ranked.into_iter().map(|(_, found)| candidate(&found, &mut names, &mut tools)).collect()
-    }
-
-    /// The documents that have all words somewhere that is wanted.
-    fn documents(
-        &self,
-        words: &[(&str, bool)],
-        wanted: &Wanted<'_>,
-        names: &mut TextTable<'_>,
-    ) -> Attempt<Vec<Found>> {
-        let Some(conditions) = self.conditions(wanted, names)? else { return Ok(Vec::new()) };
-        let query = format!(
-            "SELECT d.id, d.blob, d.format, d.words, t.time, t.turn, t.commit_id, t.session,
-                p.section, p.key, p.role, p.tools
-            FROM postings CROSS JOIN documents d ON d.id = postings.rowid
-                CROSS JOIN places p ON p.document = d.id CROSS JOIN turns t ON t.id = p.turn
-            WHERE postings MATCH ?1{conditions}"
-        );
-        let mut query = self.connection.prepare(&query)?;
-        let mut rows = query.query([all_of(words, None)])?;
-        let mut documents: BTreeMap<i64, Found> = BTreeMap::new();
-        let mut allowed: HashMap<(i64, i64), bool> = HashMap::new();
-        while let Some(row) = rows.next()? {
-            let found = Found {
-                document: row.get(0)?,
-                blob: id_at(row, 1)?,
-                format: row.get(2)?,
-                words: row.get::<_, i64>(3)?.cast_unsigned(),
-                place: place(row)?,
-            };
-            let Place { section, key, .. } = found.place;
-            if !wanted.paths.is_all() {
-                let known = match allowed.get(&(section, key)) {
-                    Some(known) => *known,
-                    None => wanted.paths.has(&names.text(section)?, &names.key(key)?),
-                };
-                allowed.insert((section, key), known);
-                if !known {
-                    continue;
-                }
-            }
-            match documents.get_mut(&found.document) {
-                Some(known) if is_before(&found.place, &known.place, names)? => *known = found,
-                Some(_) => {}
-                None => drop(documents.insert(found.document, found)),
-            }
-        }
-        Ok(documents.into_values().collect())
+        Ok(scored)
     }
 
     /// What is wanted, as conditions; nothing when no place can meet them.
@@ -185,30 +204,87 @@ impl Index {
         }
         Ok(Some(conditions))
     }
+}
 
-    /// About how often documents have a word, for those that have it more than once.
-    fn counts(
-        &self,
-        words: &[(&str, bool)],
-        at: usize,
-        among: &HashMap<i64, f64>,
-    ) -> Attempt<HashMap<i64, f64>> {
-        let mut counts = HashMap::new();
-        let Some((word, false)) = words.get(at) else { return Ok(counts) };
-        let mut query =
-            self.connection.prepare("SELECT rowid FROM postings WHERE postings MATCH ?1")?;
-        for step in STEPS.iter().skip(1) {
-            let marked = format!("\"{word}{}\"", step.sign);
-            let mut rows = query.query([all_of(words, Some((at, &marked)))])?;
-            while let Some(row) = rows.next()? {
-                let document = row.get(0)?;
-                if among.contains_key(&document) {
-                    counts.insert(document, step.counts);
+/// The places of documents that are wanted, looked up one document after the other.
+struct Places<'c, 'w> {
+    query: Statement<'c>,
+    wanted: &'w Wanted<'w>,
+    /// Whether sections with keys are wanted, of those that were met.
+    allowed: HashMap<(i64, i64), bool>,
+    /// The time of the newest turn of the store.
+    newest: i64,
+}
+
+impl<'c, 'w> Places<'c, 'w> {
+    fn new(
+        view: &'c Connection,
+        conditions: &str,
+        wanted: &'w Wanted<'w>,
+        newest: i64,
+    ) -> Attempt<Self> {
+        let query = format!(
+            "SELECT d.blob, d.format, t.time, t.turn, t.commit_id, t.session, p.section, p.key,
+                p.role, p.tools
+            FROM documents d CROSS JOIN places p ON p.document = d.id
+                CROSS JOIN turns t ON t.id = p.turn
+            WHERE d.id = ?1{conditions}"
+        );
+        Ok(Self { query: view.prepare(&query)?, wanted, allowed: HashMap::new(), newest })
+    }
+
+    /// A document with the oldest place of it that is wanted, if one is.
+    fn look_up(&mut self, scored: Scored, names: &mut TextTable<'_>) -> Attempt<Option<Found>> {
+        let Self { query, wanted, allowed, newest } = self;
+        let mut rows = query.query([scored.document])?;
+        let mut oldest: Option<Found> = None;
+        while let Some(row) = rows.next()? {
+            let place = place(row)?;
+            let Place { section, key, .. } = place;
+            if !wanted.paths.is_all() {
+                let known = match allowed.get(&(section, key)) {
+                    Some(known) => *known,
+                    None => wanted.paths.has(&names.text(section)?, &names.key(key)?),
+                };
+                allowed.insert((section, key), known);
+                if !known {
+                    continue;
                 }
             }
+            if let Some(known) = &oldest
+                && !is_before(&place, &known.place, names)?
+            {
+                continue;
+            }
+            let rank = scored.score * fading(place.time, *newest);
+            oldest = Some(Found { rank, blob: id_at(row, 0)?, format: row.get(1)?, place });
         }
-        Ok(counts)
+        Ok(oldest)
     }
+}
+
+/// About how often each of `documents`, which are in their order, has the word `at`.
+fn counts(
+    view: &Connection,
+    words: &[(&str, bool)],
+    at: usize,
+    documents: &[Scored],
+) -> Attempt<Vec<f64>> {
+    let mut counts = vec![1.0; documents.len()];
+    let Some((word, false)) = words.get(at) else { return Ok(counts) };
+    let mut query = view.prepare("SELECT rowid FROM postings WHERE postings MATCH ?1")?;
+    for step in STEPS.iter().skip(1) {
+        let marked = format!("\"{word}{}\"", step.sign);
+        let mut rows = query.query([all_of(words, Some((at, &marked)))])?;
+        while let Some(row) = rows.next()? {
+            let document: i64 = row.get(0)?;
+            let place = documents.binary_search_by_key(&document, |it| it.document);
+            if let Some(count) = place.ok().and_then(|place| counts.get_mut(place)) {
+                *count = step.counts;
+            }
+        }
+    }
+    Ok(counts)
 }
 
 /// The question that documents with all words answer, with another one in the place of the word `at`.
@@ -246,14 +322,14 @@ fn having(view: &Connection, (word, may_go_on): (&str, bool)) -> Attempt<u64> {
 
 fn place(row: &Row<'_>) -> Attempt<Place> {
     Ok(Place {
-        time: row.get(4)?,
-        turn: row.get(5)?,
-        commit: id_at(row, 6)?,
-        session: row.get(7)?,
-        section: row.get(8)?,
-        key: row.get(9)?,
-        role: row.get(10)?,
-        tools: row.get(11)?,
+        time: row.get(2)?,
+        turn: row.get(3)?,
+        commit: id_at(row, 4)?,
+        session: row.get(5)?,
+        section: row.get(6)?,
+        key: row.get(7)?,
+        role: row.get(8)?,
+        tools: row.get(9)?,
     })
 }
 

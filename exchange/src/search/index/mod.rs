@@ -2,21 +2,23 @@
 //!
 //! | file | job |
 //! |---|---|
+//! | `claim` | which search fills it, while others wait |
 //! | `fill` | takes up what is new in the store, and drops what is gone |
-//! | `find` | which documents have all words, and how they rank |
+//! | `find` | which documents have all words, the best first |
 //! | `trouble` | what can go wrong, by what is done then |
 //!
 //! It is derived: whatever does not fit is dropped and made again. SQLite makes a change whole or not at
 //! all, also where a process is killed, and lets several processes take turns. The table of FTS5 keeps
 //! no text and no places of words, only which documents have a word; the rest is in tables beside it.
 
+mod claim;
 mod fill;
 mod find;
 mod trouble;
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -28,6 +30,7 @@ use turntree::repo::Repository;
 use turntree::store::Store;
 use turntree::workspace::{database_path, make_database};
 
+pub(super) use claim::claim;
 pub(super) use find::{Candidate, Wanted};
 pub(super) use trouble::Trouble;
 
@@ -101,10 +104,8 @@ impl Index {
     /// goes on with what it was.
     pub(super) fn remove(store: &Store) {
         let path = database_path(store, NAME);
-        let mut journal = path.clone().into_os_string();
-        journal.push("-journal");
         // The journal last: a database that lost it may be damaged without a sign.
-        for path in [&*path, Path::new(&journal)] {
+        for path in [&path, &journal_of(&path)] {
             // What cannot be removed is refused again when it is opened.
             let _ = fs::remove_file(path);
         }
@@ -191,6 +192,13 @@ impl Index {
         Ok(epoch == Some(repo.store().epoch().cast_signed())
             && self.fact::<Vec<u8>>(TIPS)?.is_some_and(|known| known == tip_bytes(&tips(repo))))
     }
+}
+
+/// The file in which SQLite keeps what a change replaces.
+fn journal_of(path: &Path) -> PathBuf {
+    let mut journal = path.as_os_str().to_owned();
+    journal.push("-journal");
+    journal.into()
 }
 
 fn set(connection: &Connection, name: &str, value: impl rusqlite::ToSql) -> Attempt<()> {

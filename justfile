@@ -55,6 +55,10 @@ search-index:
     cargo build --release -p turntree-cli
     benches/search_index.sh target/release/turntree
 
+# The instructions of common commands, beside what is known of them.
+instructions *ARGS:
+    benches/instructions.sh {{ARGS}}
+
 # One fdatasync a commit and no rename.
 syscalls:
     benches/syscalls.sh

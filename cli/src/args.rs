@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use clap_complete::env::CompleteEnv;
 
 use crate::commands::{Command, GROUPS};
@@ -126,17 +126,23 @@ const OLD_OPTIONS: [(&str, &[&str]); 2] = [
     ("restore", &["configuration", "preserve_system_prompts", "output", "compat"]),
 ];
 
-/// The parser, with the commands grouped in its help.
-pub(crate) fn command() -> clap::Command {
+/// The parser. Its help is not made yet: that takes longer than most commands do, and few ask for it.
+pub(crate) fn parser() -> clap::Command {
     let mut command = Cli::command();
     // In place: `mut_subcommand` would move the verb behind all others.
+    if let Some(snapshot) = command.find_subcommand_mut("snapshot") {
+        *snapshot = snapshot
+            .clone()
+            .mut_arg("message", |text| text.required_unless_present_any(["usage", "transition"]));
+    }
+    command
+}
+
+/// The parser, with the commands grouped in its help.
+pub(crate) fn command() -> clap::Command {
+    let mut command = parser();
     for verb in command.get_subcommands_mut() {
         let name = verb.get_name().to_owned();
-        if name == "snapshot" {
-            *verb = verb.clone().mut_arg("message", |text| {
-                text.required_unless_present_any(["usage", "transition"])
-            });
-        }
         for (_, options) in OLD_OPTIONS.iter().filter(|(old, _)| *old == name) {
             for option in *options {
                 *verb = verb.clone().mut_arg(option, |arg| arg.hide(true));
@@ -148,6 +154,15 @@ pub(crate) fn command() -> clap::Command {
     let command = command.mut_args(|arg| if arg.is_global_set() { hidden(arg) } else { arg });
     let command = command.after_help(short_help()).after_long_help(long);
     name_the_global_options(command).help_template("{about}\n\n{usage-heading} {usage}{after-help}")
+}
+
+/// What the arguments say; help and errors as people see them.
+pub(crate) fn parse(arguments: &[OsString]) -> clap::error::Result<Cli> {
+    let parsed_by = |command: clap::Command| {
+        let matches = command.try_get_matches_from(arguments);
+        matches.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
+    };
+    parsed_by(parser()).or_else(|_| parsed_by(command()))
 }
 
 /// Says in the help of every verb where the options are that all have.

@@ -31,10 +31,9 @@ use std::io::{self, IsTerminal, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::FromArgMatches;
 use turntree::Error;
 
-use crate::args::{Cli, answer_shell, command};
+use crate::args::{Cli, answer_shell, parse};
 use crate::commands::hook::Hook;
 use crate::commands::{Command, Verb, bare};
 use crate::program::fault::end_on_panic;
@@ -75,10 +74,7 @@ fn answer(arguments: &[OsString]) -> Exit {
         Ok(true) => return Exit::Success,
         Err(error) => return report_usage(error, arguments),
     }
-    let parsed = command()
-        .try_get_matches_from(arguments)
-        .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
-    match parsed {
+    match parse(arguments) {
         Ok(cli) => run(cli),
         Err(error) => {
             let exit = report_usage(error, arguments);

@@ -9,6 +9,9 @@ use turntree::{Error, Result};
 /// Overrides the clock, for results that can be repeated.
 const NOW: &str = "TURNTREE_NOW";
 
+/// Where Unix keeps the zone of the machine.
+const LOCAL_ZONE: &str = "/etc/localtime";
+
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
 /// Units of `n.unit.ago`, by length; months and years are the usual approximations.
@@ -33,8 +36,17 @@ pub(crate) fn now() -> Result<Time> {
                 "{NOW} is '{text}': expected a time such as 2026-11-20T10:00:00Z"
             ))
         }),
-        _ => Ok(time_of(&Zoned::now())),
+        _ => Ok(time_of(&Timestamp::now().to_zoned(local_zone()))),
     }
+}
+
+/// The zone of this machine. Its file says all that is needed; to find its name would read the directories of
+/// every zone, which takes longer than most commands do.
+fn local_zone() -> TimeZone {
+    let is_chosen = std::env::var_os("TZ").is_some_and(|zone| !zone.is_empty());
+    let read = || TimeZone::tzif("local", &std::fs::read(LOCAL_ZONE).ok()?).ok();
+    let of_machine = (!is_chosen).then(read).flatten();
+    of_machine.unwrap_or_else(TimeZone::system)
 }
 
 /// A time in RFC 3339.
@@ -151,7 +163,7 @@ fn parse(text: &str) -> Option<Time> {
         .parse::<DateTime>()
         .or_else(|_| text.parse::<Date>().map(|date| date.at(0, 0, 0, 0)))
         .ok()?;
-    civil.to_zoned(TimeZone::system()).ok().as_ref().map(time_of)
+    civil.to_zoned(local_zone()).ok().as_ref().map(time_of)
 }
 
 fn time_of(zoned: &Zoned) -> Time {

@@ -13,6 +13,7 @@ use turntree::object::{
 };
 use turntree::tree::{List, Map};
 use turntree_fuzz::git_files::{BYTES, DIGITS, END};
+use turntree_fuzz::history::history_seeds;
 use turntree_fuzz::opencode::SCHEMA;
 use turntree_fuzz::store::{MEND, sample};
 use turntree_fuzz::tree::{item, pack};
@@ -45,6 +46,9 @@ fn main() -> std::io::Result<()> {
         for (name, first) in [("mended", MEND), ("as-it-is", b'-')] {
             write(target, name, &[&[first], sample.file(path).as_slice()].concat())?;
         }
+    }
+    for (name, bytes) in history_seeds() {
+        write("history_index", name, &bytes)?;
     }
     for (name, rows) in [("tables", false), ("log", true)] {
         write("opencode_database", name, &database(b'-', rows))?;

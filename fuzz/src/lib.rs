@@ -16,6 +16,7 @@ mod exchange;
 mod folder;
 mod git;
 pub mod git_files;
+pub mod history;
 mod hooks;
 mod lessons;
 mod model;
@@ -40,6 +41,7 @@ pub use bundle::bundle;
 pub use codesign::{codesign_database, codesign_session, codesign_store};
 pub use exchange::{state, transcript};
 pub use git::git_repository;
+pub use history::history_index;
 pub use hooks::hook_events;
 pub use lessons::lessons;
 pub use model::model;
@@ -79,6 +81,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sealed_segment", run: sealed_segment },
     Target { name: "pack", run: pack },
     Target { name: "mended_pack", run: mended_pack },
+    Target { name: "history_index", run: history_index },
     Target { name: "bundle", run: bundle },
     Target { name: "remote_head", run: remote_head },
     Target { name: "remote_keys", run: remote_keys },

@@ -155,6 +155,11 @@ fn a_store_lives_with_any_pack_whose_checksums_are_good() {
 }
 
 #[test]
+fn a_store_lives_with_any_history_index() {
+    replay("history_index", 200);
+}
+
+#[test]
 fn a_repository_is_what_a_naive_model_says() {
     replay("model", 40);
 }

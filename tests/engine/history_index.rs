@@ -233,22 +233,8 @@ fn one_that_somebody_forged_is_told_by_fsck_and_hides_nothing_from_a_redaction()
         commit_note(&sandbox.repo, &branch, ("a", &format!("secret {second}")), &stamp(second));
     }
     run(&sandbox.repo, Purpose::Repack(Tier::Hot), 10);
-    let (name, _) = derived(&sandbox).pop_first().unwrap();
-    // Of every pair of objects that lie close together, it tells that nothing has changed.
-    let near = |new: u64| (new.saturating_sub(12)..new + 12).map(move |old| (new, old));
-    let pairs: Vec<(u64, u64)> = (0..300).flat_map(near).collect();
-    let records = vec![0; pairs.len()];
-    let mut head = vec![0, 0, 1];
-    push(&mut head, pairs.len() as u64);
-    let mut last = 0;
-    for (new, old) in pairs {
-        push(&mut head, distance(2 * new, last));
-        push(&mut head, distance(2 * old + 1, 2 * new));
-        push(&mut head, 1);
-        last = 2 * new;
-    }
-    let forged = derived_file(&[head, records], [7; 16], &name);
-    fs::write(folder(&sandbox).join(&name), forged).unwrap();
+    // It tells that nothing has changed.
+    let name = forge(&sandbox, &[], &[0]);
     let repo = sandbox.reopened();
     let entries = history(&repo);
     let told = touches(&repo, &entries, "scratchpad", None);
@@ -270,6 +256,58 @@ fn one_that_somebody_forged_is_told_by_fsck_and_hides_nothing_from_a_redaction()
     assert!(report.is_ok(), "{:?}", report.findings);
     let told = touches(&repo, &history(&repo), "scratchpad", None);
     assert!(told.iter().all(|found| *found == Ok(PickaxeMatch::Yes)), "{told:?}");
+}
+
+/// Puts an index in the place of that of the only pack, which tells the same of every pair of objects
+/// that lie close together; returns its name.
+fn forge(sandbox: &Sandbox, texts: &[&str], record: &[u8]) -> String {
+    let (name, _) = derived(sandbox).pop_first().unwrap();
+    let near = |new: u64| (new.saturating_sub(12)..new + 12).map(move |old| (new, old));
+    let pairs: Vec<(u64, u64)> = (0..300).flat_map(near).collect();
+    let mut head = Vec::new();
+    push(&mut head, texts.len() as u64);
+    for text in texts {
+        push(&mut head, text.len() as u64);
+        head.extend_from_slice(text.as_bytes());
+    }
+    head.extend_from_slice(&[0, 1]);
+    push(&mut head, pairs.len() as u64);
+    let records = record.repeat(pairs.len());
+    let mut last = 0;
+    for (new, old) in pairs {
+        push(&mut head, distance(2 * new, last));
+        push(&mut head, distance(2 * old + 1, 2 * new));
+        push(&mut head, record.len() as u64);
+        last = 2 * new;
+    }
+    let forged = derived_file(&[head, records], [7; 16], &name);
+    fs::write(folder(sandbox).join(&name), forged).unwrap();
+    name
+}
+
+#[test]
+fn a_few_bytes_that_name_much_are_not_believed() {
+    let sandbox = Sandbox::new();
+    let branch = BranchName::main("s").unwrap();
+    for second in 1..=40 {
+        commit_note(&sandbox.repo, &branch, ("a", &format!("note {second}")), &stamp(second));
+    }
+    run(&sandbox.repo, Purpose::Repack(Tier::Hot), 10);
+    // Sections of a megabyte in their names; what is random keeps the file plausible.
+    let mut random = turntree_tests::sim::Random(1);
+    let noise: String = (0..400).map(|_| random.draw().to_string()).collect();
+    let long = noise + &"n".repeat(1 << 20);
+    for (sections, is_believed) in [(4, true), (400, false)] {
+        let mut record = Vec::new();
+        push(&mut record, sections);
+        (0..sections).for_each(|_| record.extend_from_slice(&[0, 0]));
+        forge(&sandbox, &[&long], &record);
+        let repo = sandbox.reopened();
+        let told = touches(&repo, &history(&repo), "scratchpad", None);
+        let yes = told.iter().filter(|found| **found == Ok(PickaxeMatch::Yes)).count();
+        // Of the first turn it tells nothing in either case.
+        assert_eq!(yes, if is_believed { 1 } else { 40 }, "{sections} sections");
+    }
 }
 
 /// Appends a varint.

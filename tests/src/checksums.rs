@@ -178,13 +178,14 @@ fn mend_record(
 /// A derived file with these parts, with good checksums: that of a pack, by its name, of a store.
 ///
 /// # Panics
-/// When it is no name of a derived file.
+/// When it is no name of a derived file, or a part cannot be compressed.
 #[must_use]
 pub fn derived_file(parts: &[Vec<u8>], store: [u8; 16], name: &str) -> Vec<u8> {
     let pack: ObjectId = name.strip_suffix(".changes").unwrap().parse().unwrap();
     let mut file = b"\x89TTD\r\n\x1a\n\x01\0\0\0".to_vec();
     file.extend_from_slice(&u32::try_from(parts.len()).unwrap().to_le_bytes());
-    let frames: Vec<Vec<u8>> = parts.iter().map(|part| zstd_frame(part)).collect();
+    let frames: Vec<Vec<u8>> =
+        parts.iter().map(|part| zstd::bulk::compress(part, 3).unwrap()).collect();
     for (part, frame) in parts.iter().zip(&frames) {
         file.extend_from_slice(&u32::try_from(frame.len()).unwrap().to_le_bytes());
         file.extend_from_slice(&u32::try_from(part.len()).unwrap().to_le_bytes());
@@ -196,21 +197,40 @@ pub fn derived_file(parts: &[Vec<u8>], store: [u8; 16], name: &str) -> Vec<u8> {
     file
 }
 
-/// A zstd frame that compresses nothing.
-fn zstd_frame(bytes: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
-    frame.extend_from_slice(&u32::try_from(bytes.len()).unwrap().to_le_bytes());
-    let mut blocks: Vec<&[u8]> = bytes.chunks(1 << 17).collect();
-    if blocks.is_empty() {
-        blocks.push(&[]);
-    }
-    for (number, block) in blocks.iter().enumerate() {
-        let is_last = u32::from(number + 1 == blocks.len());
-        let header = u32::try_from(block.len()).unwrap() << 3 | is_last;
-        frame.extend_from_slice(&header.to_le_bytes()[..3]);
-        frame.extend_from_slice(block);
-    }
-    frame
+/// The raw bytes of the parts of a derived file that is whole.
+///
+/// # Panics
+/// When it is not.
+#[must_use]
+pub fn derived_parts(file: &[u8]) -> Vec<Vec<u8>> {
+    let count = word(file, 12).unwrap();
+    let mut start = 16 + 8 * count;
+    let part = |number: usize| {
+        let (stored, raw) =
+            (word(file, 16 + 8 * number).unwrap(), word(file, 20 + 8 * number).unwrap());
+        let frame = &file[start..start + stored];
+        start += stored;
+        zstd::bulk::decompress(frame, raw).unwrap()
+    };
+    (0..count).map(part).collect()
+}
+
+/// A derived file whose parts have this raw content one behind the other, cut where those of `good` are:
+/// the last one has what is more. Its checksums are good.
+///
+/// # Panics
+/// When `good` is not whole, or has no such name.
+#[must_use]
+pub fn forged_derived(good: &[u8], mut raw: &[u8], store: [u8; 16], name: &str) -> Vec<u8> {
+    let lengths: Vec<usize> = derived_parts(good).iter().map(Vec::len).collect();
+    let last = lengths.len().saturating_sub(1);
+    let parts = lengths.into_iter().enumerate().map(|(number, len)| {
+        let len = if number == last { raw.len() } else { len.min(raw.len()) };
+        let (part, rest) = raw.split_at(len);
+        raw = rest;
+        part.to_vec()
+    });
+    derived_file(&parts.collect::<Vec<_>>(), store, name)
 }
 
 /// The stored bytes of the frames with nodes in a pack.

@@ -1,19 +1,21 @@
 //! Small stores with some of everything, on a simulated disk.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use turntree::context::{Builder, FileMode};
+use turntree::context::{Builder, FileMode, MAIN_AGENT, MessageEntry, Role, Selection};
 use turntree::maintenance::{Pattern, Policy, Purpose, Scope, collect, redact, set_policy};
-use turntree::object::{Kind, ObjectId, ObjectSource};
-use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft};
+use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
+use turntree::repo::{
+    BranchName, Count, LogEntry, NewPin, PickaxeQuery, ReadMessage, Repository, SnapshotDraft,
+};
 use turntree::store::{NewStore, OpenOptions, RefTable, Store, Thoroughness, Tier};
 
 use crate::oracle::{DIR, pack, pack_as};
 use crate::sim::{Keep, Random, SimDisk};
-use crate::stamp;
+use crate::{commit_turn, stamp};
 
 /// Enough that a pack keeps it in parts.
 const PARTS_BYTES: usize = 4 << 20;
@@ -126,6 +128,39 @@ impl Sample {
         Self::archived(&disk)
     }
 
+    /// One pack with the turns of a session, and the history index beside it. `id` is that of the store.
+    ///
+    /// # Panics
+    /// When the library fails.
+    #[must_use]
+    pub fn with_history(id: u8) -> Self {
+        let (disk, repo) = init(id);
+        let branch = BranchName::main("one").unwrap();
+        for second in 1..=33 {
+            commit_turn(&repo, &branch, "turn", &stamp(second), |context, change| {
+                let (key, note) = ((second % 3).to_string(), format!("note {second}"));
+                context.set_entry(change, "scratchpad", &key, Some(note.into())).unwrap();
+                let blob = change.write(Kind::Blob, format!("said {second}").into()).unwrap();
+                let entry = MessageEntry::new(blob, Role::User, "text");
+                context.push_message(change, MAIN_AGENT, &entry).unwrap();
+            });
+        }
+        drop(repo);
+        collect(&open(&disk, 2), Purpose::Repack(Tier::Compacted), &stamp(60), &mut |_| {})
+            .unwrap();
+        Self::of(&disk)
+    }
+
+    /// The path of its history index, the first of several.
+    ///
+    /// # Panics
+    /// When it has none.
+    #[must_use]
+    pub fn history_index(&self) -> PathBuf {
+        let mut paths = self.disk.files().into_keys();
+        paths.find(|path| path.extension().is_some_and(|it| it == "changes")).unwrap()
+    }
+
     /// The store on a disk that nobody has open, as an archive.
     ///
     /// # Panics
@@ -175,6 +210,31 @@ impl Default for Sample {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// What people may ask of the history of [`Sample::with_history`], which its index answers.
+///
+/// # Panics
+/// When its commits cannot be read.
+#[must_use]
+pub fn asked_of_history(repo: &Repository) -> Vec<String> {
+    let tip = repo.tip(&BranchName::main("one").unwrap()).unwrap();
+    let entries: Vec<LogEntry> =
+        repo.history(&[tip], &[]).unwrap().collect::<turntree::Result<_>>().unwrap();
+    let count = |bytes: &[u8]| String::from_utf8_lossy(bytes).matches("note 1").count() as u64;
+    let read = |_: &str, bytes: &[u8]| Some(String::from_utf8_lossy(bytes).into_owned());
+    let mut told = Vec::new();
+    for (path, has_text) in [("scratchpad/1", false), ("agents", false), ("", true)] {
+        let paths: Vec<String> = (!path.is_empty()).then(|| path.to_owned()).into_iter().collect();
+        let text = has_text.then_some((&count as Count<'_>, &read as ReadMessage<'_>));
+        let mut touches = repo.touches(PickaxeQuery { paths: Selection::below(&paths), text });
+        let touched = entries.iter().map(|entry| touches.of(entry));
+        told.extend(touched.map(|touched| format!("{path}: {touched:?}")));
+    }
+    for path in ["scratchpad/1", "agents/main/messages"] {
+        told.push(format!("{path}: {:?}", repo.blame(&tip, path, false)));
+    }
+    told
 }
 
 /// How much of a file is in use: zeros at its end are all the same.

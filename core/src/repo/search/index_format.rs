@@ -19,6 +19,14 @@ use crate::tree::{Item, Link, MultisetChange, MultisetChanges};
 /// A part of records ends when it has so many bytes.
 const PART_BYTES: usize = 64 << 10;
 
+/// Most memory that a record may take when it is read, about. More is not told, and walked.
+const MAX_RECORD_MEMORY: usize = 256 << 20;
+
+/// About the memory of a section, an entry of a map and an item of a list, without names and keys.
+const SECTION_MEMORY: usize = 128;
+const ENTRY_MEMORY: usize = 256;
+const ITEM_MEMORY: usize = 128;
+
 /// The codes of what is told of a section.
 const UNTOLD: u8 = 0;
 const BLOB: u8 = 1;
@@ -68,8 +76,11 @@ impl<'p> IndexWriter<'p> {
         Self { pack, texts, others, records: Vec::new(), parts: Vec::new() }
     }
 
-    /// Adds what changed between two trees.
+    /// Adds what changed between two trees, unless that is more than a reader takes.
     pub(super) fn add(&mut self, old: Option<&ObjectId>, new: &ObjectId, changes: &TurnChanges) {
+        if memory_of(changes) > MAX_RECORD_MEMORY {
+            return;
+        }
         let (new, old) = (self.id(new), old.map_or(0, |old| self.id(old) + 1));
         let mut record = Vec::new();
         // Of neighbours in history the objects are neighbours too.
@@ -161,6 +172,21 @@ impl<'p> IndexWriter<'p> {
             None => self.others.number(id) << 1 | 1,
         }
     }
+}
+
+/// About the memory that the changes of a turn take.
+fn memory_of(changes: &TurnChanges) -> usize {
+    let of_section = |(name, change): &(String, SectionMove)| {
+        let of_content = match change {
+            SectionMove::Untold => 0,
+            SectionMove::Entries(_, changes) => {
+                changes.iter().map(|change| ENTRY_MEMORY + change.key.len()).sum()
+            }
+            SectionMove::Items(changes) => ITEM_MEMORY * (changes.gone.len() + changes.come.len()),
+        };
+        SECTION_MEMORY + name.len() + of_content
+    };
+    changes.iter().map(of_section).sum()
 }
 
 /// Appends how far a number is from the one before it.
@@ -277,7 +303,8 @@ impl IndexTable {
         let part = self.parts.get(place.part)?;
         let part = part.get_or_init(|| self.file.part(place.part)).as_ref()?;
         let rest = part.get(place.start..place.end)?;
-        let mut reader = RecordReader { table: self, rest, last: place.new };
+        let room = MAX_RECORD_MEMORY;
+        let mut reader = RecordReader { table: self, rest, last: place.new, room };
         let changes = reader.changes()?;
         reader.rest.is_empty().then_some(changes)
     }
@@ -302,12 +329,15 @@ struct RecordReader<'t> {
     table: &'t IndexTable,
     rest: &'t [u8],
     last: u64,
+    /// The memory that is left for what follows: a few bytes of a hostile record may name a long key.
+    room: usize,
 }
 
 impl RecordReader<'_> {
     fn changes(&mut self) -> Option<TurnChanges> {
         let mut changes = TurnChanges::new();
         for _ in 0..self.take()? {
+            self.take_room(SECTION_MEMORY)?;
             changes.push((self.name()?, self.section()?));
         }
         Some(changes)
@@ -329,6 +359,7 @@ impl RecordReader<'_> {
     fn entries(&mut self, shape: Shape) -> Option<SectionMove> {
         let mut changes = Vec::new();
         for _ in 0..self.take()? {
+            self.take_room(ENTRY_MEMORY)?;
             let key = self.name()?;
             let sides = self.byte()?;
             let old = if sides & HAS_OLD != 0 { Some(self.item()?) } else { None };
@@ -341,6 +372,7 @@ impl RecordReader<'_> {
     fn items(&mut self) -> Option<Vec<MultisetChange>> {
         let (mut items, mut index) = (Vec::new(), 0);
         for _ in 0..self.take()? {
+            self.take_room(ITEM_MEMORY)?;
             take_distance(&mut self.rest, &mut index)?;
             items.push(MultisetChange { key: Bytes::new(), index, item: self.item()? });
         }
@@ -354,7 +386,14 @@ impl RecordReader<'_> {
     }
 
     fn name(&mut self) -> Option<String> {
-        String::from_utf8(self.text()?.to_vec()).ok()
+        let text = self.text()?;
+        self.take_room(text.len())?;
+        String::from_utf8(text.to_vec()).ok()
+    }
+
+    fn take_room(&mut self, bytes: usize) -> Option<()> {
+        self.room = self.room.checked_sub(bytes)?;
+        Some(())
     }
 
     fn text(&mut self) -> Option<Bytes> {

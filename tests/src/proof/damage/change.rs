@@ -1,13 +1,16 @@
 //! The ways in which a file is changed, and which of them are tried on which file.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use turntree::store::Io;
 
 use super::FileKind;
-use crate::checksums::{mend_manifest, mend_segment, mend_superblock, replace_pack};
+use crate::checksums::{
+    derived_parts, forged_derived, mend_manifest, mend_segment, mend_superblock, replace_pack,
+};
 use crate::proof::Effort;
 use crate::sample::used;
 use crate::sim::{Random, SimDisk};
@@ -15,8 +18,14 @@ use crate::sim::{Random, SimDisk};
 /// Bytes of a superblock that mean anything.
 pub(super) const SUPERBLOCK_BYTES: usize = 96;
 
+/// Where a superblock has the id of the store.
+const STORE_ID: Range<usize> = 48..64;
+
 /// Of the zeros behind what is in use, so many are changed too.
 const ZEROS: usize = 64;
+
+/// Of the content of a history index, one of so many bytes is changed at scale 1.
+const HISTORY_STEP: usize = 8;
 
 /// What a disk loses at once.
 const SECTORS: [usize; 2] = [512, 4096];
@@ -98,6 +107,14 @@ impl Change {
             return disk.remove(path).expect("the file of a trial");
         }
         let mut bytes = files.remove(path).expect("the file of a trial");
+        let is_derived = path.extension().is_some_and(|it| it == "changes");
+        if let (Self::Mended(change), true) = (self, is_derived) {
+            let store = *files[&superblock(path)][STORE_ID].first_chunk().unwrap();
+            let mut raw = derived_parts(&bytes).concat();
+            change.edit(&mut raw);
+            let name = path.file_name().unwrap().to_str().unwrap();
+            return disk.damage(path, forged_derived(&bytes, &raw, store, name));
+        }
         self.edit(&mut bytes);
         if !matches!(self, Self::Mended(_)) {
             return disk.damage(path, bytes);
@@ -177,7 +194,15 @@ pub(super) fn all(
         changes.extend(from.map(|at| Change::Zero { at, len: sector }));
     }
     changes.extend(every(256, &mut random).map(|at| Change::Repeat { at, len: 8 << (at % 6) }));
-    changes.extend(every(48, &mut random).map(|at| mended(at, bytes)));
+    match kind {
+        // Behind its compression.
+        FileKind::HistoryIndex => {
+            let raw = derived_parts(bytes).concat();
+            let step = (HISTORY_STEP / scale).max(1);
+            changes.extend((0..raw.len()).step_by(step).map(|at| mended(at, &raw)));
+        }
+        _ => changes.extend(every(48, &mut random).map(|at| mended(at, bytes))),
+    }
     for (other, theirs) in files.iter().chain(&foreign.files()) {
         changes.extend(with_another(path, end, other, theirs, &mut random));
     }
@@ -218,6 +243,11 @@ fn mended(at: usize, bytes: &[u8]) -> Change {
         _ => Change::Splice { at: at & !7, content: bytes[..at.min(8)].into() },
     };
     Change::Mended(Box::new(inner))
+}
+
+/// The superblock of the store that has a file in one of its folders.
+fn superblock(path: &Path) -> PathBuf {
+    path.parent().and_then(Path::parent).expect("a file in a folder").join("superblock")
 }
 
 /// Whether two paths are different files of one kind.

@@ -20,7 +20,7 @@ pub use change::Change;
 
 use self::trial::Outcome;
 use super::{Effort, Figures};
-use crate::sample::{Sample, used};
+use crate::sample::{Sample, asked_of_history, open, used};
 
 /// One of so many trials, at scale 1, goes on with a commit and a repair.
 const GO_ON_EVERY: u64 = 8;
@@ -42,6 +42,8 @@ pub enum FileKind {
     Pack,
     /// A pack with a blob in parts.
     PackWithParts,
+    /// A history index beside a pack.
+    HistoryIndex,
 }
 
 /// A change of one file of a sample.
@@ -52,6 +54,8 @@ struct Trial<'a> {
     change: Change,
     /// Whether a commit and a repair follow.
     goes_on: bool,
+    /// What the history of the sample says, where it has an index.
+    answers: &'a [String],
 }
 
 impl fmt::Debug for Trial<'_> {
@@ -79,13 +83,21 @@ struct Tally {
 /// When a promise is broken.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
-    let samples = [Sample::small(6), Sample::with_parts()];
-    let foreign = Sample::small(7);
+    let small = (Sample::small(6), Sample::small(7), None);
+    let with_parts = (Sample::with_parts(), Sample::small(7), Some(FileKind::PackWithParts));
+    let with_history =
+        (Sample::with_history(6), Sample::with_history(7), Some(FileKind::HistoryIndex));
+    let answers = asked_of_history(&open(&with_history.0.disk, 89));
+    let samples = [small, with_parts, with_history];
     let mut trials = Vec::new();
-    for (sample, has_parts) in samples.iter().zip([false, true]) {
-        for (kind, path) in targets(sample, has_parts) {
+    for (sample, foreign, only) in &samples {
+        for (kind, path) in targets(sample, *only) {
+            let answers: &[String] = if kind == FileKind::HistoryIndex { &answers } else { &[] };
             let changes = change::all(effort, kind, &path, &sample.disk, &foreign.disk);
-            let trial = |change| Trial { sample, kind, path: path.clone(), change, goes_on: false };
+            let trial = |change| {
+                let path = path.clone();
+                Trial { sample, kind, path, change, goes_on: false, answers }
+            };
             trials.extend(changes.into_iter().map(trial));
         }
     }
@@ -165,6 +177,7 @@ impl FileKind {
             Self::ActiveSegment => "active segment",
             Self::Pack => "pack",
             Self::PackWithParts => "pack with parts",
+            Self::HistoryIndex => "history index",
         }
     }
 
@@ -178,7 +191,11 @@ impl FileKind {
             Self::OldManifest => return false,
             // Nobody reads behind the index.
             Self::SealedSegment => used(old),
-            Self::Manifest | Self::ActiveSegment | Self::Pack | Self::PackWithParts => {
+            Self::Manifest
+            | Self::ActiveSegment
+            | Self::Pack
+            | Self::PackWithParts
+            | Self::HistoryIndex => {
                 return new.is_none_or(|new| new != old);
             }
         };
@@ -186,8 +203,9 @@ impl FileKind {
     }
 }
 
-/// The files of a sample that are damaged: all but those that are like another one.
-fn targets(sample: &Sample, has_parts: bool) -> Vec<(FileKind, PathBuf)> {
+/// The files of a sample that are damaged: all but those that are like another one, or the one that
+/// other samples do not have.
+fn targets(sample: &Sample, only: Option<FileKind>) -> Vec<(FileKind, PathBuf)> {
     let files = sample.disk.files();
     let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
     let newest = files.keys().rfind(|path| name(path).starts_with("manifest-")).unwrap();
@@ -202,7 +220,8 @@ fn targets(sample: &Sample, has_parts: bool) -> Vec<(FileKind, PathBuf)> {
                     false => FileKind::ActiveSegment,
                 }
             }
-            Some("pack") if has_parts => FileKind::PackWithParts,
+            Some("changes") => FileKind::HistoryIndex,
+            Some("pack") if only == Some(FileKind::PackWithParts) => FileKind::PackWithParts,
             Some("pack") => FileKind::Pack,
             _ if path == newest => FileKind::Manifest,
             _ if name(path).starts_with("manifest-") => FileKind::OldManifest,
@@ -212,7 +231,7 @@ fn targets(sample: &Sample, has_parts: bool) -> Vec<(FileKind, PathBuf)> {
         };
         let is_like_another = lengths.contains(&(kind, bytes.len()));
         lengths.push((kind, bytes.len()));
-        let is_repeated = has_parts && kind != FileKind::PackWithParts;
+        let is_repeated = only.is_some_and(|only| kind != only);
         if !is_like_another && !is_repeated {
             targets.push((kind, path.clone()));
         }

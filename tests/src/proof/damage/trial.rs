@@ -1,14 +1,14 @@
 //! One changed file, and what a store must be all the same.
 
 use turntree::context::Builder;
-use turntree::maintenance::{FsckKind, FsckReport, Loss, fsck, repair};
+use turntree::maintenance::{FsckKind, FsckReport, Loss, Purpose, collect, fsck, repair};
 use turntree::object::{Kind, ObjectId, ObjectSource, RefValue};
 use turntree::repo::{BranchName, Repository, SnapshotDraft};
-use turntree::store::{Store, Thoroughness};
+use turntree::store::{Io, Store, Thoroughness};
 use turntree::{Error, ErrorKind};
 
 use super::{Change, FileKind, Trial};
-use crate::sample::{Sample, try_open};
+use crate::sample::{Sample, asked_of_history, try_open};
 use crate::sim::{Keep, SimDisk};
 use crate::stamp;
 
@@ -52,6 +52,13 @@ fn read(trial: &Trial<'_>, disk: &SimDisk) -> Outcome {
     let report = check(&repo);
     assert!(disk.files() == before, "{trial:?}: reading wrote something");
     let is_named = !report.findings.is_empty();
+    if trial.kind == FileKind::HistoryIndex {
+        assert_eq!(lost, 0, "{trial:?}: a derived file took objects away");
+        // One that somebody forged may tell something else, and then it is named.
+        let may_lie = is_mended && is_named;
+        let is_right = may_lie || asked_of_history(&repo) == trial.answers;
+        assert!(is_right, "{trial:?}: wrong answers, in silence");
+    }
     if !is_mended {
         let is_whole = lost == 0 && *refs == sample.refs;
         let behind = sample.refs.sequence.abs_diff(refs.sequence);
@@ -94,6 +101,9 @@ fn go_on(trial: &Trial<'_>, disk: &SimDisk) {
         let damaged = repaired.report.findings.iter().find(|f| f.kind == FsckKind::Damaged);
         assert_eq!(damaged, None, "{trial:?}: damaged after the repair");
     }
+    if trial.kind == FileKind::HistoryIndex {
+        assert_made_anew(trial, disk);
+    }
     let repo =
         try_open(disk, 93).unwrap_or_else(|error| panic!("{trial:?}: closed by it: {error}"));
     let missing_after = missing(sample, repo.store());
@@ -108,6 +118,19 @@ fn go_on(trial: &Trial<'_>, disk: &SimDisk) {
             Err(error) => panic!("{trial:?}: no commit after the repair: {error}"),
         },
     }
+}
+
+/// Whoever removes a bad history index, as `fsck` says, has a good one after the next collection.
+fn assert_made_anew(trial: &Trial<'_>, disk: &SimDisk) {
+    let repo = try_open(disk, 95).unwrap_or_else(|error| panic!("{trial:?}: {error}"));
+    if !check(&repo).findings.is_empty() {
+        disk.remove(&trial.path).expect("the file of a trial");
+    }
+    collect(&repo, Purpose::Gc, &stamp(101), &mut |_| {})
+        .unwrap_or_else(|error| panic!("{trial:?}: no collection: {error}"));
+    let repo = try_open(disk, 96).unwrap_or_else(|error| panic!("{trial:?}: {error}"));
+    assert_eq!(asked_of_history(&repo), trial.answers, "{trial:?}: after a collection");
+    assert!(check(&repo).findings.is_empty(), "{trial:?}: after a collection");
 }
 
 /// Objects of the sample that cannot be read. Each is read alone and together with the others.

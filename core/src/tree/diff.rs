@@ -167,7 +167,14 @@ impl Gap {
     /// The gaps, some of them empty, that are left when what both sides share is matched. The last
     /// one ends where this one ends.
     fn align(self) -> Vec<Self> {
-        let anchors = anchors(&self.old.run, &self.new.run);
+        // Where only one side has more, as after most turns, every anchor lies in what is equal at its ends.
+        let head = equal_pairs(self.old.run.iter(), self.new.run.iter());
+        let (olds, news) = (self.old.run.iter().skip(head), self.new.run.iter().skip(head));
+        let equal = head + equal_pairs(olds.rev(), news.rev());
+        let anchors = match equal == self.old.run.len().min(self.new.run.len()) {
+            true => Vec::new(),
+            false => anchors(&self.old.run, &self.new.run),
+        };
         let ends = (self.old.run.len(), self.new.run.len());
         let (mut old, mut new) = (self.old.walk(), self.new.walk());
         let (mut old_from, mut new_from) = (0, 0);

@@ -374,7 +374,9 @@ fn sentence(line: &str) -> &str {
 
 /// `text` without the sequences that a terminal obeys, each whole: colours, titles, links.
 pub(crate) fn without_ansi(text: &str) -> std::borrow::Cow<'_, str> {
-    if !text.contains(['\u{1b}', '\u{9b}']) {
+    // Most texts have neither; the second one begins with 0xc2.
+    let may_hold = memchr::memchr2(0x1b, 0xc2, text.as_bytes()).is_some();
+    if !may_hold || !text.contains(['\u{1b}', '\u{9b}']) {
         return text.into();
     }
     let mut plain = String::with_capacity(text.len());

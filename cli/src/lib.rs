@@ -11,6 +11,7 @@
 //! | `hook/` | events of agents, and the settings of their clients |
 //! | `service/` | operations for programs, one file each; MCP and JSON-RPC, which call them |
 //! | `viewer/` | the server of `view`: all sessions in a browser |
+//! | `terminal/` | the interface of `ui`: all sessions in a terminal |
 //! | `commands/` | one file a verb, in one table |
 //! | `args.rs` | the parser and the help |
 //!
@@ -23,6 +24,8 @@ mod hook;
 mod porcelain;
 mod program;
 mod service;
+#[cfg(feature = "ui")]
+mod terminal;
 mod view;
 mod viewer;
 

@@ -37,6 +37,7 @@ mod serve_page;
 mod serve_shared;
 mod sessions;
 mod stories;
+mod ui;
 mod usage;
 mod view;
 mod view_browser;

@@ -122,6 +122,7 @@ END"#,
         "turntree view --help; mkfifo pipe; turntree view > pipe & read -r url < pipe; \
          kill $!; wait $!; rm pipe",
     ),
+    failing(2, "turntree ui < /dev/null"),
     content("turntree grep canary"),
     content("turntree search canary"),
     content("turntree log --path scratchpad -S canary"),

@@ -18,6 +18,7 @@
 //! | [`git`] | git itself, as a judge |
 //! | [`client`] | a client whose events run hooks |
 //! | [`server_process`] | servers that are talked to in lines |
+//! | [`terminal`] | a pseudo-terminal, and the screen that a program draws there |
 //! | [`schema`] | JSON against a schema |
 //! | [`remote`] | buckets, with the trouble that networks make |
 //! | [`sources`] | which file of a crate uses which, by its text |
@@ -47,6 +48,8 @@ pub mod schema;
 pub mod server_process;
 pub mod sim;
 pub mod sources;
+#[cfg(target_os = "linux")]
+pub mod terminal;
 mod transcripts;
 pub mod workspace_fixture;
 

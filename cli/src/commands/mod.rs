@@ -64,6 +64,7 @@ mod status;
 mod swarm;
 mod switch;
 mod tag;
+mod ui;
 mod undo;
 mod unpin;
 mod update_ref;
@@ -136,6 +137,7 @@ verbs! {
         Status(status::Status),
         Stats(stats::Stats),
         View(view::ViewSessions),
+        Ui(ui::Ui),
     }
     "Explore" {
         #[command(visible_alias = "br")]

@@ -32,6 +32,8 @@ use crate::program::here::worktree_around;
 use crate::program::invocation::{Invocation, stamp, whole_path};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::output::{FAINT, NAME, warn};
+#[cfg(feature = "ui")]
+use crate::view::render::ID_DIGITS;
 use crate::view::render::{count, harmless, one_line};
 use crate::view::{clock, json};
 
@@ -155,6 +157,41 @@ impl Verb for Resume {
             return planned.start();
         }
         Ok(answer)
+    }
+}
+
+/// What the interface for the terminal asks of it.
+#[cfg(feature = "ui")]
+impl Resume {
+    /// Going on from a snapshot, in its own agent and where it worked, at once.
+    pub(super) fn at(id: &ObjectId) -> Self {
+        Self {
+            revision: id.to_string(),
+            agent: None,
+            cwd: None,
+            worktree: None,
+            files: false,
+            allow_broad: false,
+            run: true,
+            dry_run: false,
+        }
+    }
+
+    /// Tells for people what would be written, and the commands.
+    pub(super) fn preview(&self, repo: &Repository) -> Result<String> {
+        let revision = resolve(repo, &self.revision)?;
+        let cwd = self.directory(repo, &revision.commit, revision.branch.as_ref())?;
+        let planned = self.plan(repo, revision.commit, cwd)?;
+        let Planned { turn, agent, place, transcript, .. } = &planned;
+        let (what, agent) = (count(transcript.messages, "message"), agent.name());
+        Ok(format!(
+            "turntree resume {} --run\n\nwould write {what} of turn {turn} to {}\nand start \
+             {agent}:\n{}\nwhat {agent} adds comes back to {}\n",
+            revision.commit.short(ID_DIGITS),
+            place.path.display(),
+            planned.command(),
+            planned.branch,
+        ))
     }
 }
 
@@ -327,13 +364,7 @@ impl Resume {
         }
         let branch = paint.paint(NAME, &planned.branch);
         writeln!(run.out, "what {} adds comes back to {branch}", planned.agent.name())?;
-        let cwd = word_of(&planned.cwd.display().to_string());
-        let commands = place.prepare.iter().chain([&place.command]);
-        let line = |words: &Vec<String>| {
-            words.iter().map(|word| word_of(word)).collect::<Vec<_>>().join(" ")
-        };
-        let lines: Vec<String> = commands.map(line).collect();
-        writeln!(run.out, "cd {cwd} && {}", lines.join(" && "))?;
+        writeln!(run.out, "{}", planned.command())?;
         Ok(())
     }
 }
@@ -390,6 +421,17 @@ impl Planned {
         worktrees.stage(repo, &mut change, &self.from)?;
         change.commit(&stamp, &format!("resume {}", self.branch))?;
         Ok(())
+    }
+
+    /// The commands that take the session up, for the shell.
+    fn command(&self) -> String {
+        let cwd = word_of(&self.cwd.display().to_string());
+        let commands = self.place.prepare.iter().chain([&self.place.command]);
+        let line = |words: &Vec<String>| {
+            words.iter().map(|word| word_of(word)).collect::<Vec<_>>().join(" ")
+        };
+        let lines: Vec<String> = commands.map(line).collect();
+        format!("cd {cwd} && {}", lines.join(" && "))
     }
 
     /// Becomes the agent.

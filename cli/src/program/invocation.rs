@@ -164,9 +164,22 @@ impl Invocation {
         }
     }
 
-    fn remember(&self, repo: Repository, dir: PathBuf) -> Arc<Repository> {
+    /// Opens the store, which must be there, for one change of a run that goes on: the run does not keep
+    /// it, and who has changed it closes it by [`Opened::look_after`].
+    #[cfg(feature = "ui")]
+    pub(crate) fn open_apart(&self) -> Result<Opened> {
+        let location = self.locate()?;
+        let repo = act(open(&location)?, self.here(&location.dir))?;
+        Ok(self.filtered(repo, location.dir))
+    }
+
+    fn filtered(&self, repo: Repository, dir: PathBuf) -> Opened {
         let filter = self.secrets.get_or_init(|| Arc::new(SecretFilter::new(true)));
-        let opened = Opened::new(repo.filtering(Arc::<SecretFilter>::clone(filter)), dir);
+        Opened::new(repo.filtering(Arc::<SecretFilter>::clone(filter)), dir)
+    }
+
+    fn remember(&self, repo: Repository, dir: PathBuf) -> Arc<Repository> {
+        let opened = self.filtered(repo, dir);
         let repo = Arc::clone(&opened.repo);
         // A command that opens the store twice has committed with either.
         let _ = self.opened.set(opened);

@@ -20,3 +20,4 @@ mod ssh;
 mod storage;
 pub(crate) mod store_keys;
 pub(crate) mod store_log;
+pub(crate) mod store_watch;

@@ -173,6 +173,19 @@ impl Failure {
         }
     }
 
+    /// The message with what to do about it, on one line.
+    #[cfg(feature = "ui")]
+    pub(crate) fn with_advice(&self) -> String {
+        let hint = match self {
+            Self::Output(_) => None,
+            Self::Library { error, hint, .. } => own_advice(error).or(hint.as_ref()),
+        };
+        match hint.and_then(Advice::for_commands) {
+            Some(hint) => format!("{}: {hint}", self.message()),
+            None => self.message(),
+        }
+    }
+
     /// The error as one JSON object, as `--json` prints it, with the hint for who calls operations at
     /// the end of the message. It is short even if what was asked for is not.
     pub(crate) fn to_json(&self) -> String {

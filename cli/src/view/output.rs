@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
@@ -24,6 +25,12 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 
 /// Columns that a text keeps at the end of a line, however narrow the screen is.
 pub(crate) const MIN_LEFT: usize = 20;
+
+/// Lines for stderr that are kept at most.
+const MAX_HELD: usize = 100;
+
+/// A line for stderr: the style of its beginning, that, and the rest.
+type HeldLine = (Style, String, String);
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -230,6 +237,12 @@ pub(crate) struct Palette {
 }
 
 impl Palette {
+    /// Returns whether there are colours.
+    #[cfg(feature = "ui")]
+    pub(crate) const fn is_on(self) -> bool {
+        self.on
+    }
+
     /// `text` in `style`.
     pub(crate) fn paint<T: fmt::Display>(self, style: Style, text: T) -> Painted<T> {
         Painted { style: if self.on { style } else { Style::new() }, text }
@@ -271,9 +284,36 @@ pub(crate) fn note(text: &str) {
 /// One line on stderr, its beginning in `style` where stderr shows colour. It may name what others
 /// named, so nothing in it is for a terminal to obey.
 pub(crate) fn stderr_line(style: Style, lead: &str, text: &str) {
+    if let Some(held) = held_lines().as_mut() {
+        let line = (style, lead.to_owned(), text.to_owned());
+        if held.len() < MAX_HELD && !held.contains(&line) {
+            held.push(line);
+        }
+        return;
+    }
     let mut stderr = anstream::stderr().lock();
     // There is nowhere left to report that stderr is closed.
     let _ = writeln!(stderr, "{style}{lead}{style:#}{}", harmless(text));
+}
+
+/// Keeps lines for stderr until [`release_lines`], while the screen is somebody else's.
+#[cfg(feature = "ui")]
+pub(crate) fn hold_lines() {
+    held_lines().get_or_insert_default();
+}
+
+/// Writes the lines that were kept, each once.
+#[cfg(feature = "ui")]
+pub(crate) fn release_lines() {
+    let held = held_lines().take();
+    for (style, lead, text) in held.into_iter().flatten() {
+        stderr_line(style, &lead, &text);
+    }
+}
+
+fn held_lines() -> MutexGuard<'static, Option<Vec<HeldLine>>> {
+    static HELD: Mutex<Option<Vec<HeldLine>>> = Mutex::new(None);
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn set_color(color: Color) {

@@ -82,7 +82,7 @@ impl Viewer {
     /// Answers until a signal asks this process to end.
     pub(crate) fn serve(self: &Arc<Self>, listener: TcpListener) -> Result<()> {
         let failed = |error| Error::io("serve", error);
-        let watching = self.store.watch();
+        self.store.watch();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -97,7 +97,6 @@ impl Viewer {
             Ok::<_, Error>(())
         });
         runtime.shutdown_timeout(END_TIME);
-        drop(watching);
         Ok(served?)
     }
 

@@ -5,13 +5,10 @@
 //! sessions whose branches have moved.
 
 use std::collections::BTreeSet;
-use std::sync::mpsc::{Receiver as Changes, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use notify::event::ModifyKind::Metadata;
-use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use turntree::repo::{BranchName, Repository};
 use turntree::store::RefTable;
@@ -19,13 +16,8 @@ use turntree::store::RefTable;
 use super::lines::Part;
 use crate::program::held_store::HeldStore;
 use crate::program::invocation::Location;
+use crate::program::store_watch::StoreWatch;
 use crate::view::error::{Failure, Result};
-
-/// The folder of a store that every commit writes to.
-const JOURNAL: &str = "journal";
-
-/// The time after which the store is looked at though nothing was told.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// The time after which a listener hears that the server is there.
 const STILL: Duration = Duration::from_secs(10);
@@ -69,35 +61,17 @@ impl WatchedStore {
         receiver
     }
 
-    /// Watches the store, as long as what is returned is kept.
-    pub(super) fn watch(self: &Arc<Self>) -> Option<RecommendedWatcher> {
-        let (tell, changes) = sync_channel(1);
-        let told = move |event: notify::Result<Event>| {
-            if event.is_ok_and(|event| !is_change(&event)) {
-                return;
-            }
-            // Full: a change is known already.
-            let _ = tell.try_send(());
-        };
-        let store = Arc::clone(self);
-        thread::spawn(move || store.look_on(&changes));
-        let mut watcher = notify::recommended_watcher(told).ok()?;
-        let dir = &self.store.location().dir;
-        for folder in [dir.join(JOURNAL), dir.clone()] {
-            // What is not watched is looked at now and then.
-            let _ = watcher.watch(&folder, RecursiveMode::NonRecursive);
-        }
-        Some(watcher)
+    /// Watches the store and tells listeners of what changes, for as long as this process lives.
+    pub(super) fn watch(self: &Arc<Self>) {
+        let (store, watch) = (Arc::clone(self), StoreWatch::of(&self.store.location().dir));
+        thread::spawn(move || store.look_on(&watch));
     }
 
-    /// Tells listeners of what changes, for as long as this process lives.
-    fn look_on(&self, changes: &Changes<()>) {
+    fn look_on(&self, watch: &StoreWatch) {
         let mut seen = self.repo().ok().map(|repo| repo.refs());
         let mut heard = Instant::now();
         loop {
-            if changes.recv_timeout(LOOK) == Err(RecvTimeoutError::Disconnected) {
-                thread::sleep(LOOK);
-            }
+            watch.wait();
             if lock(&self.listeners).is_empty() {
                 continue;
             }
@@ -135,12 +109,6 @@ fn moved(before: &RefTable, after: &RefTable) -> String {
     let sessions: BTreeSet<String> =
         differs(before, after).into_iter().chain(differs(after, before)).collect();
     format!("{}\n", serde_json::json!({ "sessions": sessions }))
-}
-
-/// Returns whether an event may be a commit. Reading a file is none.
-fn is_change(event: &Event) -> bool {
-    event.need_rescan()
-        || !matches!(event.kind, EventKind::Access(_) | EventKind::Modify(Metadata(_)))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -118,15 +118,30 @@ impl SessionSummary {
 /// # Errors
 /// `NotFound` or `Corrupt`, naming what cannot be read.
 pub fn sessions(repo: &Repository) -> Result<Vec<SessionSummary>> {
+    Ok(newest_sessions(repo, usize::MAX)?.0)
+}
+
+/// Returns the `most` newest sessions, the newest first, and how many there are. Reads the newest commit
+/// of every branch, and the rest as [`sessions`] does, of those that it returns.
+///
+/// # Errors
+/// As [`sessions`].
+pub fn newest_sessions(repo: &Repository, most: usize) -> Result<(Vec<SessionSummary>, usize)> {
     let mut branches: HashMap<String, u64> = HashMap::new();
     for (branch, _) in repo.branches() {
         *branches.entry(branch.session().to_owned()).or_default() += 1;
     }
     let known = read_prompts(repo);
-    let mut found = HashMap::new();
+    let mut newest_first: Vec<(String, NewestBranch)> =
+        repo.newest_branches()?.into_iter().collect();
+    newest_first.sort_by_key(|(_, newest)| std::cmp::Reverse(newest.time.micros));
+    let all = newest_first.len();
+    newest_first.truncate(most);
+    // What is known of those that are left out stays known.
+    let mut found = if newest_first.len() < all { known.clone() } else { HashMap::new() };
     let mut prompts = repo.prompts(Some(&is_prompt))?;
     let mut sessions = Vec::new();
-    for (name, newest) in repo.newest_branches()? {
+    for (name, newest) in newest_first {
         let mut line = line_prompts(repo, &mut prompts, newest.tip, &known)?;
         found.insert(newest.tip, line);
         let main = BranchName::main(&name).ok().and_then(|main| repo.tip(&main));
@@ -143,8 +158,7 @@ pub fn sessions(repo: &Repository) -> Result<Vec<SessionSummary>> {
         // Without it the next one looks again.
         let _ = write_prompts(repo, &found);
     }
-    sessions.sort_by_key(|session| std::cmp::Reverse(session.time.micros));
-    Ok(sessions)
+    Ok((sessions, all))
 }
 
 /// Returns the session that `text` means: by its name, else by the beginning of its name or of the

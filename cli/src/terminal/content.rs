@@ -1,0 +1,188 @@
+//! What screens show: questions to the store, and rows and lines as answers.
+
+use turntree::object::{ObjectId, Time};
+use turntree::repo::BranchName;
+
+use super::text::{Line, Tone};
+
+/// Turns of a line: those after `base` up to `until`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) session: String,
+    /// The snapshot before the first of them; `None` when there is none.
+    pub(super) base: Option<ObjectId>,
+    pub(super) until: ObjectId,
+    /// The number of the last one.
+    pub(super) turn: u64,
+}
+
+/// What a screen wants to know of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Question {
+    /// The newest sessions.
+    Sessions { most: usize },
+    /// The prompts of a branch, or all of its turns, newest first; from a snapshot on, else its newest.
+    Turns { branch: BranchName, from: Option<ObjectId>, every_turn: bool },
+    /// What was said in turns.
+    Said(Span),
+    /// What turns changed.
+    Changes(Span),
+    /// The branches of a session.
+    Branches { session: String },
+    /// Where words are, the best first.
+    Search { words: String },
+    /// Operations, newest first; those before a number, else all.
+    Operations { before: Option<u64> },
+}
+
+impl Question {
+    /// Returns whether the answer goes on behind rows that are there.
+    pub(super) const fn goes_on(&self) -> bool {
+        matches!(self, Self::Turns { from: Some(_), .. } | Self::Operations { before: Some(_) })
+    }
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub(super) enum Answer {
+    /// The rows of a list, and how it goes on.
+    Rows { rows: Vec<Row>, more: Option<Question>, note: Option<String> },
+    /// A text.
+    Text(Vec<Line>),
+}
+
+/// A cell of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Cell {
+    Text(String),
+    /// A time, shown as the age that it has.
+    Age(Time),
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+/// A row of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Row {
+    /// What the row is about; the same when the list was read again.
+    pub(super) key: String,
+    /// A cell for each column of the list, the title last.
+    pub(super) cells: Vec<Cell>,
+    pub(super) tone: Tone,
+    /// The session that it is of.
+    pub(super) session: Option<String>,
+    /// The branch that it stands for.
+    pub(super) branch: Option<BranchName>,
+    /// The turns that it stands for.
+    pub(super) span: Option<Span>,
+    /// The number of the operation that it stands for.
+    pub(super) operation: Option<u64>,
+    /// What is known of it already.
+    pub(super) details: Vec<Line>,
+    /// True when what was said in its turns is worth reading behind the details.
+    pub(super) speaks: bool,
+}
+
+impl Row {
+    /// The question whose answer is shown beside the row, behind its details.
+    pub(super) fn said(&self) -> Option<Question> {
+        self.span.clone().filter(|_| self.speaks).map(Question::Said)
+    }
+}
+
+/// Which list a screen shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ListKind {
+    Sessions,
+    Turns { branch: BranchName, every_turn: bool },
+    Branches { session: String },
+    Hits { words: String },
+    Operations,
+}
+
+impl ListKind {
+    /// The question for its first rows, `most` where a number can be said.
+    pub(super) fn question(&self, most: usize) -> Question {
+        match self {
+            Self::Sessions => Question::Sessions { most },
+            Self::Turns { branch, every_turn } => {
+                Question::Turns { branch: branch.clone(), from: None, every_turn: *every_turn }
+            }
+            Self::Branches { session } => Question::Branches { session: session.clone() },
+            Self::Hits { words } => Question::Search { words: words.clone() },
+            Self::Operations => Question::Operations { before: None },
+        }
+    }
+
+    /// The columns.
+    pub(super) const fn columns(&self) -> &'static [Column] {
+        match self {
+            Self::Sessions => &SESSIONS,
+            Self::Turns { .. } => &TURNS,
+            Self::Branches { .. } => &BRANCHES,
+            Self::Hits { .. } => &HITS,
+            Self::Operations => &OPERATIONS,
+        }
+    }
+}
+
+/// A column of a list.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) heading: &'static str,
+    pub(super) is_number: bool,
+    /// Columns of the screen from which on it is shown.
+    pub(super) from: usize,
+    /// The most that it takes; the last column takes the rest.
+    pub(super) most: usize,
+}
+
+const fn column(heading: &'static str, from: usize, most: usize) -> Column {
+    Column { heading, is_number: false, from, most }
+}
+
+const fn number(heading: &'static str, from: usize) -> Column {
+    Column { heading, is_number: true, from, most: 8 }
+}
+
+const SESSIONS: [Column; 6] = [
+    column("", 0, 1),
+    column("age", 0, 10),
+    column("agent", 60, 14),
+    column("project", 60, 20),
+    number("prompts", 50),
+    column("title", 0, 0),
+];
+const TURNS: [Column; 5] = [
+    number("", 0),
+    column("age", 0, 10),
+    column("time", 70, 16),
+    number("turns", 60),
+    column("", 0, 0),
+];
+const BRANCHES: [Column; 5] = [
+    column("branch", 0, 30),
+    column("age", 0, 10),
+    number("turn", 40),
+    number("own", 50),
+    column("newest", 0, 0),
+];
+const HITS: [Column; 5] = [
+    column("session", 60, 24),
+    number("turn", 0),
+    column("age", 0, 10),
+    column("", 60, 10),
+    column("", 0, 0),
+];
+const OPERATIONS: [Column; 4] =
+    [number("", 0), column("age", 0, 10), column("actor", 60, 16), column("", 0, 0)];

@@ -1,0 +1,251 @@
+//! The terminal itself: taken when the interface begins, and given back whenever it ends.
+//!
+//! What has to be as it was lies in one place, [`TERMINAL`], since whoever ends the program gives the
+//! terminal back: the loop, a panic on any thread, the thread that hears signals. Whatever is written
+//! goes through there, so nothing is drawn once it was given back.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::panic;
+use std::sync::{Mutex, MutexGuard, Once, TryLockError};
+use std::thread;
+use std::time::Duration;
+
+use ratatui_core::buffer::{Buffer, Cell};
+use ratatui_core::style::{Color, Modifier};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use turntree::Error;
+
+use crate::view::error::{Failure, Result};
+use crate::view::output::{hold_lines, release_lines};
+
+/// The other screen, without a cursor, and without colours from before.
+const BEGIN: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[0m\x1b[2J";
+
+/// The screen from before, with the cursor.
+const END: &[u8] = b"\x1b[?2026l\x1b[0m\x1b[?25h\x1b[?1049l";
+
+/// Around what is drawn at once.
+const FRAME: &str = "\x1b[?2026h";
+const FRAME_END: &str = "\x1b[?2026l";
+
+/// The size of a screen that does not tell.
+const USUAL: (u16, u16) = (80, 24);
+
+/// How often a thread that ends the program tries to get at the terminal, and the time between. One
+/// that takes no bytes must not keep the program from its end.
+const TRIES: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The terminal, while this program has it.
+static TERMINAL: Mutex<Option<Terminal>> = Mutex::new(None);
+
+/// What the terminal was, and the way to it.
+struct Terminal {
+    saved: Termios,
+    screen: File,
+}
+
+/// The screen of the interface, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Device {
+    /// What is on it, as far as that is known.
+    shown: Option<Buffer>,
+}
+
+/// Refuses what is no terminal, or one that cannot show a screen.
+///
+/// # Errors
+/// `InvalidInput`, which says what to use instead.
+pub(crate) fn check() -> Result<()> {
+    let instead = "'turntree sessions', 'outline', 'log', 'diff', 'search' and 'op log' print the \
+        same, and take --json";
+    let refuse = |what: &str| Err(Failure::hinted(Error::invalid(what), instead));
+    if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        return refuse("ui needs a terminal, and its input or output is none");
+    }
+    match std::env::var("TERM").as_deref() {
+        Ok("dumb") => refuse("ui needs a terminal that moves its cursor, and TERM is dumb"),
+        Ok("") | Err(_) => refuse("ui needs a terminal that moves its cursor, and TERM is not set"),
+        Ok(_) => Ok(()),
+    }
+}
+
+impl Device {
+    /// Takes the terminal of this process.
+    ///
+    /// # Errors
+    /// `Io` when that does not let itself be set.
+    pub(super) fn take() -> Result<Self> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let before = panic::take_hook();
+            panic::set_hook(Box::new(move |info| {
+                give_back();
+                before(info);
+            }));
+        });
+        take()?;
+        Ok(Self { shown: None })
+    }
+
+    /// Shows cells: writes what differs from what is shown.
+    ///
+    /// # Errors
+    /// `Io` when the terminal takes nothing any more.
+    pub(super) fn show(&mut self, next: Buffer) -> Result<()> {
+        let mut text = String::new();
+        let last = self.shown.take().filter(|last| last.area == next.area);
+        let last = last.unwrap_or_else(|| {
+            text.push_str("\x1b[0m\x1b[2J");
+            Buffer::empty(next.area)
+        });
+        write_cells(&mut text, last.diff_iter(&next));
+        if !text.is_empty()
+            && let Some(terminal) = lock().as_mut()
+        {
+            // A terminal that knows these shows all of it at once; others pass over them.
+            let frame = format!("{FRAME}{text}{FRAME_END}");
+            let written = terminal.screen.write_all(frame.as_bytes());
+            written.map_err(|error| Error::io("write to the terminal", error))?;
+        }
+        self.shown = Some(next);
+        Ok(())
+    }
+
+    /// Forgets what is shown: something else may have written to the screen.
+    pub(super) fn forget(&mut self) {
+        self.shown = None;
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// The columns and rows of the screen.
+pub(super) fn size() -> (u16, u16) {
+    match tcgetwinsize(io::stdout()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),
+        _ => USUAL,
+    }
+}
+
+/// Takes the terminal, unless this program has it.
+///
+/// # Errors
+/// `Io` when that does not let itself be set.
+pub(super) fn take() -> Result<()> {
+    let failed = |error| Error::io("set the terminal", io::Error::from(error));
+    let mut held = lock();
+    if held.is_some() {
+        return Ok(());
+    }
+    let saved = tcgetattr(io::stdin()).map_err(failed)?;
+    let screen = io::stdout().as_fd().try_clone_to_owned();
+    let screen = screen.map_err(|error| Error::io("open the terminal", error))?;
+    let mut raw = saved.clone();
+    raw.make_raw();
+    tcsetattr(io::stdin(), OptionalActions::Now, &raw).map_err(failed)?;
+    hold_lines();
+    let terminal = held.insert(Terminal { saved, screen: File::from(screen) });
+    let begun = terminal.screen.write_all(BEGIN);
+    Ok(begun.map_err(|error| Error::io("write to the terminal", error))?)
+}
+
+/// Gives the terminal back as it was, unless that was done.
+pub(super) fn give_back() {
+    let Some(mut held) = lock_in_time() else { return };
+    if let Some(mut terminal) = held.take() {
+        // A terminal that is gone needs nothing.
+        let _ = terminal.screen.write_all(END);
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &terminal.saved);
+        release_lines();
+    }
+}
+
+fn lock() -> MutexGuard<'static, Option<Terminal>> {
+    TERMINAL.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn lock_in_time() -> Option<MutexGuard<'static, Option<Terminal>>> {
+    for _ in 0..TRIES {
+        match TERMINAL.try_lock() {
+            Ok(held) => return Some(held),
+            Err(TryLockError::Poisoned(held)) => return Some(held.into_inner()),
+            Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+        }
+    }
+    None
+}
+
+/// Writes cells with their places and styles.
+fn write_cells<'c>(text: &mut String, cells: impl Iterator<Item = (u16, u16, &'c Cell)>) {
+    let (mut place, mut style) = (None, String::new());
+    for (x, y, cell) in cells {
+        if place != Some((x, y)) {
+            // Writing to a string does not fail.
+            let _ = write!(text, "\x1b[{};{}H", u32::from(y) + 1, u32::from(x) + 1);
+        }
+        let next = style_of(cell);
+        if next != style {
+            text.push_str(&next);
+            style = next;
+        }
+        text.push_str(cell.symbol());
+        // A wide one ends further on, and terminals differ in what they take for wide.
+        place = cell.symbol().is_ascii().then(|| (x.saturating_add(1), y));
+    }
+    if !style.is_empty() {
+        text.push_str("\x1b[0m");
+    }
+}
+
+/// The sequence that makes a terminal write in the style of a cell.
+fn style_of(cell: &Cell) -> String {
+    let mut codes = String::from("\x1b[0");
+    let modifiers = [(Modifier::BOLD, ";1"), (Modifier::DIM, ";2"), (Modifier::REVERSED, ";7")];
+    for (modifier, code) in modifiers {
+        if cell.modifier.contains(modifier) {
+            codes.push_str(code);
+        }
+    }
+    codes.push_str(match cell.fg {
+        Color::Red => ";31",
+        Color::Green => ";32",
+        Color::Yellow => ";33",
+        Color::Cyan => ";36",
+        _ => "",
+    });
+    codes.push('m');
+    codes
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui_core::layout::Rect;
+    use ratatui_core::style::Style;
+
+    use super::*;
+
+    #[test]
+    fn only_what_differs_is_written() {
+        let area = Rect::new(0, 0, 20, 2);
+        let mut first = Buffer::empty(area);
+        first.set_string(0, 0, "one two", Style::new());
+        let mut second = first.clone();
+        second.set_string(4, 0, "six", Style::new().fg(Color::Red));
+        second.set_string(0, 1, "修ab", Style::new());
+        let mut text = String::new();
+        write_cells(&mut text, first.diff_iter(&second));
+        let expected = "\x1b[1;5H\x1b[0;31msix\x1b[2;1H\x1b[0m修\x1b[2;3Hab\x1b[0m";
+        assert_eq!(text, expected);
+        text.clear();
+        write_cells(&mut text, second.diff_iter(&second));
+        assert_eq!(text, "");
+    }
+}

@@ -1,0 +1,39 @@
+//! The sheet of keys.
+
+use super::text::{Line, Tone, lines};
+
+const KEYS: [(&str, &str); 17] = [
+    ("enter", "opens a session, a strategy, a prompt, a hit"),
+    ("escape", "goes back"),
+    ("j k, arrows", "down and up; space, page up, page down, g and G go further"),
+    ("/", "searches everything: words, \"phrases\", wor*"),
+    ("b", "strategies: the branches of the session"),
+    ("t", "every turn instead of prompts, and back"),
+    ("d", "what the turn changed"),
+    ("f", "forks: begins a branch at the turn"),
+    ("r", "resumes: shows the command and what it writes; r or enter runs it"),
+    ("u", "undoes your newest operation, in the log the chosen one: a plan first"),
+    ("o", "the log of operations"),
+    ("y", "says yes to a plan"),
+    ("?", "this sheet"),
+    ("ctrl-l", "draws the screen anew"),
+    ("ctrl-u", "empties the line that is typed"),
+    ("ctrl-z", "stops the program until 'fg'"),
+    ("q, ctrl-c", "ends"),
+];
+
+/// Columns of the names of keys.
+const NAMES: usize = 12;
+
+/// The sheet.
+pub(super) fn lines_of_keys() -> Vec<Line> {
+    let mut sheet = Vec::new();
+    for (keys, what) in KEYS {
+        sheet.extend(lines(Tone::Plain, "", &format!("{keys:<NAMES$} {what}")));
+    }
+    sheet.push(Line::empty());
+    let watching = "What others commit appears by itself. Who has chosen the first row of a list \
+        stays at the first.";
+    sheet.extend(lines(Tone::Faint, "", watching));
+    sheet
+}

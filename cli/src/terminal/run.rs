@@ -1,0 +1,210 @@
+//! The loop: events in, screens out.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use signal_hook::consts::SIGTSTP;
+use signal_hook::low_level::raise;
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Repository};
+
+use super::acts;
+use super::device::{self, Device};
+use super::draw::draw;
+use super::event::{Event, read_keys, watch_signals, watch_store};
+use super::keys::{Key, Keys};
+use super::readers::Readers;
+use super::screen::Deed;
+use super::state::{Action, State};
+use super::text::{Tone, lines};
+use crate::program::held_store::HeldStore;
+use crate::program::invocation::Opened;
+use crate::view::clock;
+use crate::view::error::Result;
+
+/// The time after which an escape is one, and not the beginning of an arrow: also over a slow line.
+const ESCAPE: Duration = Duration::from_millis(50);
+
+/// The time after which ages are told anew.
+const TICK: Duration = Duration::from_secs(30);
+
+/// The store, and what only the command can do with it.
+pub(crate) struct Host<'h> {
+    /// The store that is looked at.
+    pub(crate) store: HeldStore,
+    /// The branch that is shown first, with the title of its session.
+    pub(crate) first: Option<(BranchName, String)>,
+    pub(crate) has_colour: bool,
+    /// Opens the store for a change.
+    pub(crate) open: &'h dyn Fn() -> Result<Opened>,
+    /// Closes it after one.
+    pub(crate) close: &'h dyn Fn(Opened),
+    /// Tells what going on from a snapshot would write, and the command for it.
+    pub(crate) plan_resume: &'h dyn Fn(&Repository, &ObjectId) -> Result<String>,
+}
+
+/// How the interface ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Quit,
+    /// The person goes on from this snapshot, in an agent.
+    Resume(ObjectId),
+}
+
+/// Shows a store until the person ends it. The terminal is given back then, as at each error, panic and
+/// signal.
+///
+/// # Errors
+/// `Io` when the terminal does not let itself be set or takes nothing any more. What is wrong with the
+/// store is shown.
+pub(crate) fn run(host: Host<'_>) -> Result<Ending> {
+    let Host { store, first, has_colour, open, close, plan_resume } = host;
+    let now = clock::now()?;
+    let store = Arc::new(store);
+    let (sender, events) = channel();
+    let device = Device::take()?;
+    watch_signals(sender.clone())?;
+    read_keys(sender.clone());
+    watch_store(Arc::clone(&store), sender.clone());
+    let readers = Readers::start(&store, &sender);
+    let state = State::new(first, device::size(), now);
+    let keys = Keys::default();
+    Interface { state, keys, device, readers, has_colour, open, close, plan_resume }.run(&events)
+}
+
+struct Interface<'h> {
+    state: State,
+    keys: Keys,
+    device: Device,
+    readers: Readers,
+    has_colour: bool,
+    open: &'h dyn Fn() -> Result<Opened>,
+    close: &'h dyn Fn(Opened),
+    plan_resume: &'h dyn Fn(&Repository, &ObjectId) -> Result<String>,
+}
+
+impl Interface<'_> {
+    fn run(mut self, events: &Receiver<Event>) -> Result<Ending> {
+        loop {
+            for action in self.state.settle() {
+                self.perform(action)?;
+            }
+            self.device.show(draw(&self.state, self.has_colour))?;
+            let patience = if self.keys.is_waiting() { ESCAPE } else { TICK };
+            let mut next = match events.recv_timeout(patience) {
+                Ok(event) => Some(event),
+                Err(RecvTimeoutError::Disconnected) => return Ok(Ending::Quit),
+                Err(RecvTimeoutError::Timeout) => {
+                    let keys = self.keys.settle();
+                    if let Some(ending) = self.press(keys)? {
+                        return Ok(ending);
+                    }
+                    None
+                }
+            };
+            self.state.now = clock::now()?;
+            // All that has happened is drawn at once.
+            while let Some(event) = next {
+                if let Some(ending) = self.take(event)? {
+                    return Ok(ending);
+                }
+                next = events.try_recv().ok();
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) -> Result<Option<Ending>> {
+        match event {
+            Event::Bytes(bytes) => {
+                let keys = self.keys.take(&bytes);
+                return self.press(keys);
+            }
+            Event::Gone => return Ok(Some(Ending::Quit)),
+            Event::Screen => {
+                self.state.set_size(device::size());
+                self.device.forget();
+            }
+            Event::Changed => self.state.on_change(),
+            Event::Answer { screen, question, answer } => {
+                self.state.on_answer(screen, &question, answer);
+            }
+        }
+        Ok(None)
+    }
+
+    fn press(&mut self, keys: Vec<Key>) -> Result<Option<Ending>> {
+        for key in keys {
+            for action in self.state.on_key(key) {
+                // A yes counts for what was in sight when it was typed.
+                let shows_plan =
+                    matches!(action, Action::PlanUndo { .. } | Action::PlanResume { .. });
+                if let Some(ending) = self.perform(action)? {
+                    return Ok(Some(ending));
+                }
+                if shows_plan {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn perform(&mut self, action: Action) -> Result<Option<Ending>> {
+        match action {
+            Action::Ask { screen, question } => self.readers.ask(screen, question),
+            Action::PlanUndo { operation } => self.plan_undo(operation),
+            Action::PlanResume { at } => {
+                let plan =
+                    (self.open)().and_then(|opened| (self.plan_resume)(&opened.repo, &at.until));
+                match plan {
+                    Ok(text) => {
+                        let plan = lines(Tone::Plain, "", &text);
+                        self.state.show_plan("resume", plan, Deed::Resume { at });
+                    }
+                    Err(failure) => self.state.on_done(Err(failure.with_advice())),
+                }
+                self.device.forget();
+            }
+            Action::Do(Deed::Resume { at }) => return Ok(Some(Ending::Resume(at.until))),
+            Action::Do(deed) => self.act(deed),
+            Action::Suspend => {
+                // The thread that hears it gives the terminal back and takes it again.
+                let _ = raise(SIGTSTP);
+            }
+            Action::Redraw => self.device.forget(),
+            Action::Quit => return Ok(Some(Ending::Quit)),
+        }
+        Ok(None)
+    }
+
+    fn plan_undo(&mut self, operation: Option<u64>) {
+        match (self.open)().and_then(|opened| acts::plan_undo(&opened.repo, operation)) {
+            Ok(shown) => {
+                let deed = Deed::Undo { operation, shown: shown.clone() };
+                self.state.show_plan("undo", shown, deed);
+            }
+            Err(failure) => self.state.on_done(Err(failure.with_advice())),
+        }
+        // What looks at files may have told how far it is.
+        self.device.forget();
+    }
+
+    fn act(&mut self, deed: Deed) {
+        let done = (self.open)().and_then(|opened| {
+            let done = match deed {
+                Deed::Fork { at, name } => acts::fork(&opened.repo, &at, &name).map(Some),
+                Deed::Undo { operation, shown } => acts::undo(&opened.repo, operation, &shown),
+                Deed::Resume { .. } => Ok(None),
+            };
+            (self.close)(opened);
+            done
+        });
+        match done {
+            Ok(Some(done)) => self.state.on_done(Ok(done)),
+            Ok(None) => self.state.say("the plan is another one by now: nothing was done"),
+            Err(failure) => self.state.on_done(Err(failure.with_advice())),
+        }
+        self.device.forget();
+    }
+}

@@ -1,0 +1,192 @@
+//! One screen: a list with what is known of the chosen row, or a text, perhaps with a question.
+
+use super::content::{Answer, ListKind, Question, Row, Span};
+use super::list::{Filling, List};
+use super::text::{Line, Tone, wrapped};
+
+/// What is done to a store, or with it, after a yes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// Begins a branch at the last of these turns.
+    Fork { at: Span, name: String },
+    /// Takes back an operation, the newest own one by default, if the plan still reads as `shown`.
+    Undo { operation: Option<u64>, shown: Vec<Line> },
+    /// Ends the interface, and goes on from the last of these turns in an agent.
+    Resume { at: Span },
+}
+
+/// A screen.
+#[derive(Debug)]
+pub(super) struct Screen {
+    /// Tells answers to screens that are no longer there.
+    pub(super) id: u64,
+    pub(super) title: String,
+    pub(super) body: Body,
+    /// The question whose answer it waits for.
+    pub(super) waits_for: Option<Question>,
+    /// Set when the store has changed since its rows were asked for.
+    pub(super) is_stale: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Body {
+    List(ListBody),
+    Text(TextBody),
+}
+
+/// A list, and the text beside it.
+#[derive(Debug)]
+pub(super) struct ListBody {
+    pub(super) kind: ListKind,
+    pub(super) list: List,
+    /// What is said where there is no row.
+    pub(super) note: Option<String>,
+    /// The last text that was asked for, and its answer once it is there.
+    pub(super) said: Option<(Question, Option<Vec<Line>>)>,
+}
+
+/// A text.
+#[derive(Debug, Default)]
+pub(super) struct TextBody {
+    lines: Vec<Line>,
+    /// The same, on a screen of so many columns.
+    pub(super) shown: Vec<Line>,
+    columns: usize,
+    pub(super) top: usize,
+    /// The turns that it is about.
+    pub(super) span: Option<Span>,
+    /// What a yes does.
+    pub(super) deed: Option<Deed>,
+}
+
+impl Screen {
+    /// A list that is still to be read.
+    pub(super) fn list(id: u64, title: String, kind: ListKind) -> Self {
+        let list = ListBody { kind, list: List::default(), note: None, said: None };
+        Self { id, title, body: Body::List(list), waits_for: None, is_stale: true }
+    }
+
+    /// A text.
+    pub(super) fn text(id: u64, title: String, text: TextBody) -> Self {
+        Self { id, title, body: Body::Text(text), waits_for: None, is_stale: false }
+    }
+
+    /// The turns that keys are about.
+    pub(super) fn span(&self) -> Option<&Span> {
+        match &self.body {
+            Body::List(body) => body.list.row()?.span.as_ref(),
+            Body::Text(text) => text.span.as_ref(),
+        }
+    }
+
+    /// The row that keys are about.
+    pub(super) fn row(&self) -> Option<&Row> {
+        match &self.body {
+            Body::List(body) => body.list.row(),
+            Body::Text(_) => None,
+        }
+    }
+
+    /// The session that keys are about.
+    pub(super) fn session(&self) -> Option<&str> {
+        let of_row = self.row().and_then(|row| row.session.as_deref());
+        of_row.or_else(|| Some(self.span()?.session.as_str())).or(match &self.body {
+            Body::List(ListBody { kind: ListKind::Turns { branch, .. }, .. }) => {
+                Some(branch.session())
+            }
+            Body::List(ListBody { kind: ListKind::Branches { session }, .. }) => Some(session),
+            _ => None,
+        })
+    }
+
+    /// Takes up the answer to a question of this screen; an old one is passed over.
+    pub(super) fn take(&mut self, question: &Question, answer: Answer) {
+        let is_awaited = self.waits_for.as_ref() == Some(question);
+        self.waits_for.take_if(|_| is_awaited);
+        match (&mut self.body, answer) {
+            (Body::List(body), Answer::Rows { rows, more, note }) if is_awaited => {
+                let filling = if question.goes_on() { Filling::Behind } else { Filling::First };
+                body.note = note;
+                body.list.fill(rows, more, filling);
+            }
+            (Body::List(body), Answer::Text(lines)) => body.take_said(question, lines),
+            (Body::Text(text), Answer::Text(lines)) => text.set(lines),
+            (Body::List(_) | Body::Text(_), Answer::Rows { .. }) => {}
+        }
+    }
+
+    /// Takes up that a question has no answer.
+    pub(super) fn fail(&mut self, question: &Question, why: &str) {
+        let is_awaited = self.waits_for.as_ref() == Some(question);
+        self.waits_for.take_if(|_| is_awaited);
+        match &mut self.body {
+            Body::Text(text) => text.set(vec![Line::new(Tone::Removed, why)]),
+            Body::List(body) if is_awaited => {
+                body.list.fail();
+                body.note = Some(why.to_owned());
+            }
+            Body::List(body) => body.take_said(question, vec![Line::new(Tone::Removed, why)]),
+        }
+    }
+}
+
+impl ListBody {
+    /// Keeps a text beside the list, if it is still the one that was asked for last.
+    fn take_said(&mut self, question: &Question, lines: Vec<Line>) {
+        if let Some((asked, answer)) = &mut self.said
+            && asked == question
+        {
+            *answer = Some(lines);
+        }
+    }
+
+    /// The text beside the chosen row, as far as it is there.
+    pub(super) fn preview(&self) -> Vec<Line> {
+        let Some(row) = self.list.row() else { return Vec::new() };
+        let mut lines = row.details.clone();
+        if let (Some((asked, Some(answer))), Some(said)) = (&self.said, row.said())
+            && *asked == said
+        {
+            if !lines.is_empty() {
+                lines.push(Line::empty());
+            }
+            lines.extend(answer.iter().cloned());
+        }
+        lines
+    }
+}
+
+impl TextBody {
+    /// A text that is there.
+    pub(super) fn of(lines: Vec<Line>) -> Self {
+        Self { lines, ..Self::default() }
+    }
+
+    /// A text about turns, still to be read.
+    pub(super) fn about(span: Option<Span>) -> Self {
+        Self { span, ..Self::default() }
+    }
+
+    /// A plan that waits for a yes.
+    pub(super) fn asking(lines: Vec<Line>, deed: Deed) -> Self {
+        Self { lines, deed: Some(deed), ..Self::default() }
+    }
+
+    fn set(&mut self, lines: Vec<Line>) {
+        self.lines = lines;
+        self.columns = 0;
+    }
+
+    /// Wraps the text for so many columns, and keeps its top where there is text below.
+    pub(super) fn settle(&mut self, columns: usize, rows: usize) {
+        if self.columns != columns || self.shown.is_empty() {
+            self.shown = wrapped(&self.lines, columns);
+            self.columns = columns;
+        }
+        self.top = self.top.min(self.shown.len().saturating_sub(rows));
+    }
+
+    pub(super) fn go_by(&mut self, rows: isize) {
+        self.top = self.top.saturating_add_signed(rows);
+    }
+}

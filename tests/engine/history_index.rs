@@ -14,7 +14,7 @@ use turntree::maintenance::{
 use turntree::object::{Kind, ObjectId, ObjectSink};
 use turntree::repo::{BranchName, LogEntry, PickaxeMatch, PickaxeQuery, Repository, SearchScope};
 use turntree::store::{OpenOptions, RealIo, StoreCipher, StoreKey, Thoroughness, Tier};
-use turntree_tests::checksums::{derived_file, node_frames};
+use turntree_tests::checksums::{derived_file, derived_parts, node_frames};
 use turntree_tests::random_history::{MESSAGES, RandomHistory, steps};
 use turntree_tests::{Sandbox, claude_code, commit_note, commit_turn, stamp};
 
@@ -283,6 +283,22 @@ fn forge(sandbox: &Sandbox, texts: &[&str], record: &[u8]) -> String {
     let forged = derived_file(&[head, records], [7; 16], &name);
     fs::write(folder(sandbox).join(&name), forged).unwrap();
     name
+}
+
+#[test]
+fn a_redaction_takes_a_word_out_of_an_index_whoever_wrote_it_there() {
+    let sandbox = Sandbox::new();
+    fill(&sandbox.repo);
+    run(&sandbox.repo, Purpose::Repack(Tier::Hot), 33);
+    forge(&sandbox, &["a-token-in-a-key"], &[0]);
+    let holds = || {
+        let told = derived(&sandbox).into_values().flat_map(|file| derived_parts(&file));
+        told.map(|part| part.windows(5).any(|it| it == b"token")).collect::<Vec<_>>()
+    };
+    assert!(holds().contains(&true));
+    redact(&sandbox.repo, &Pattern::literal("token", "gone").unwrap(), &stamp(34)).unwrap();
+    let held = holds();
+    assert!(!held.is_empty() && !held.contains(&true), "{held:?}");
 }
 
 #[test]

@@ -518,7 +518,13 @@ fn what_retention_dropped_is_not_found_and_the_index_shrinks() {
         let note = format!("only in turn {at}");
         world.turn("one/main", &[Said::Note("plan", &note)]);
     }
-    assert_eq!(world.search("turn").hits.len(), 30);
+    world.turn("one/main", &[Said::Note("kept", "from here on")]);
+    for at in 31..36 {
+        let note = format!("only in turn {at}");
+        world.turn("one/main", &[Said::Note("plan", &note)]);
+    }
+    assert_eq!(world.search("turn").hits.len(), 35);
+    assert_eq!(world.found("here"), ["one/31 kept"]);
     let mut change = world.repo.begin();
     let policy = Policy { keep_last: Some(4), strict: true, ..Policy::default() };
     set_policy(&mut change, Scope::Session("one"), &policy).unwrap();
@@ -528,6 +534,8 @@ fn what_retention_dropped_is_not_found_and_the_index_shrinks() {
     assert_eq!(answer.hits.len(), 4);
     assert_eq!(answer.candidates, 4);
     assert_eq!(world.search("turn 3").hits, []);
+    // What is still there came with the oldest turn that is.
+    assert_eq!(world.found("here"), ["one/33 kept"]);
     let rebuilt =
         search(&world.again(7), &SearchQuery { rebuild: true, ..query("turn") }, &|_, _| {});
     assert_eq!(rebuilt.unwrap(), answer);

@@ -75,7 +75,8 @@ fn sessions(repo: &Repository, most: usize, now: Time) -> Result<Answer> {
     for session in &found {
         listed.push(session_row(repo, session, live.contains(&session.name))?);
     }
-    let more = more.then(|| Question::Sessions { most: most.saturating_add(ROWS) });
+    // Each answer is all of them from the newest on, so that so many at a time would be read again and again.
+    let more = more.then(|| Question::Sessions { most: most.saturating_mul(2) });
     let note = listed.is_empty().then(|| NO_SESSION.to_owned());
     Ok(Answer::Rows { rows: listed, more, note })
 }

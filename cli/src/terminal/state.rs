@@ -95,14 +95,16 @@ impl State {
         self.size
     }
 
-    /// Returns whether the screen in sight waits for an answer.
+    /// Returns whether the screen in sight waits for what it does not have yet. Rows that are only read
+    /// again are there: while agents are at work they always are.
     pub(super) fn is_waiting(&self) -> bool {
-        self.screens.last().is_some_and(|screen| {
-            let waits_for_text = match &screen.body {
-                Body::List(body) => matches!(body.said, Some((_, None))),
-                Body::Text(_) => false,
-            };
-            screen.waits_for.is_some() || waits_for_text
+        self.screens.last().is_some_and(|screen| match &screen.body {
+            Body::Text(_) => screen.waits_for.is_some(),
+            Body::List(body) => {
+                let again = body.list.is_read().then(|| body.kind.question(FIRST));
+                let waits_for_rows = screen.waits_for.is_some() && screen.waits_for != again;
+                waits_for_rows || matches!(body.said, Some((_, None)))
+            }
         })
     }
 

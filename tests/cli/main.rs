@@ -41,6 +41,7 @@ mod ui;
 mod usage;
 mod view;
 mod view_browser;
+mod view_changes;
 mod watching;
 mod workflows;
 mod worktrees;

@@ -24,10 +24,10 @@ pub(super) struct Served {
 }
 
 /// An answer: its status, its head in lower case, and its body.
-struct Told {
-    status: u64,
-    head: String,
-    body: String,
+pub(super) struct Told {
+    pub(super) status: u64,
+    pub(super) head: String,
+    pub(super) body: String,
 }
 
 impl Served {
@@ -51,9 +51,14 @@ impl Served {
 
     /// The answer to a request as it stands here, without the line that says it is the last one.
     fn raw(&self, request: &str) -> Told {
+        self.raw_with_body(request, "")
+    }
+
+    /// The same to a request with a body.
+    pub(super) fn raw_with_body(&self, request: &str, body: &str) -> Told {
         let mut stream = self.connect();
         // One that is refused early hears no more.
-        let _ = stream.write_all(format!("{request}connection: close\r\n\r\n").as_bytes());
+        let _ = stream.write_all(format!("{request}connection: close\r\n\r\n{body}").as_bytes());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         Told::parse(&answer)
@@ -67,11 +72,28 @@ impl Served {
         ))
     }
 
+    /// The answer to a change as the page asks for it.
+    pub(super) fn post(&self, path: &str, value: &Value) -> Told {
+        let (port, key, body) = (self.port, &self.key, value.to_string());
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\norigin: http://127.0.0.1:{port}\r\n\
+             authorization: Bearer {key}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n",
+            body.len()
+        );
+        self.raw_with_body(&head, &body)
+    }
+
+    /// The document.
+    pub(super) fn page(&self) -> String {
+        self.raw(&format!("GET / HTTP/1.1\r\nhost: 127.0.0.1:{}\r\n", self.port)).body
+    }
+
     fn ask(&self, path: &str) -> Told {
         self.ask_with(path, "")
     }
 
-    fn json(&self, path: &str) -> Value {
+    pub(super) fn json(&self, path: &str) -> Value {
         let told = self.ask(path);
         assert_eq!(told.status, 200, "{path}: {}", told.body);
         serde_json::from_str(&told.body).unwrap()
@@ -275,6 +297,80 @@ fn a_story_is_told_by_turns_and_then_by_what_is_asked_for() {
         (&news[1].1["message"], &news[1].1["change"]["lists"]),
         (&json!("more"), &json!({}))
     );
+}
+
+#[test]
+fn files_storage_and_operations_are_told() {
+    let place = Place::new(PROGRAM);
+    fs::create_dir(place.path().join("work/src")).unwrap();
+    place.write("src/z'; $(true).txt", "hostile\n");
+    let _ = place.with_turns(2);
+    place.write("notes.txt", "2\nthree\n");
+    let _ = place.run(&["snapshot", "-m", "more", "--session", "work", "--workspace", "work"]);
+    let _ = place.run(&["pin", "work", "--name", "kept"]);
+    let served = Served::start(&place, &[]);
+    let tip = place.run(&["rev-parse", "work"]).trim().to_owned();
+    // Folder by folder.
+    let files = |path: &str| served.json(&format!("/api/files?at={tip}&path={path}"));
+    let top = files("files");
+    assert_eq!((&top["commit"], &top["next"]), (&json!(tip), &json!(null)));
+    let names: Vec<&str> =
+        top["entries"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
+    assert_eq!(names, ["notes.txt", "src/"]);
+    assert_eq!(files("files%2Fsrc")["entries"][0]["name"], "z'; $(true).txt");
+    let none = served.ask(&format!("/api/files?at={tip}&path=files%2Fnowhere"));
+    assert_eq!(none.status, 404, "{}", none.body);
+    assert_eq!(served.ask(&format!("/api/files?at={}&path=files", "0".repeat(64))).status, 404);
+    // Each line with the turn that wrote it, as blame has them.
+    let lines = served.ask(&format!("/api/blame?at={tip}&path=files%2Fnotes.txt")).body;
+    assert_eq!(lines, place.run(&["--json", "blame", "work:files/notes.txt"]));
+    let turns: Vec<u64> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["turn"].as_u64().unwrap())
+        .collect();
+    assert_eq!(turns, [2, 3]);
+    // The log of operations, page by page, and what was taken back.
+    let _ = place.run(&["undo"]);
+    let told = |path: &str| -> Vec<Value> {
+        served.ask(path).body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let all = told("/api/operations");
+    assert_eq!(all[1]["in_force"], json!(false));
+    assert_eq!(all[0]["undoes"], all[1]["id"]);
+    let two = told("/api/operations?n=2");
+    assert_eq!(two, all[..2]);
+    let rest = told(&format!("/api/operations?before={}", two[1]["operation"]));
+    assert_eq!(rest, all[2..]);
+    // Where the bytes are, and pins.
+    let storage = served.json("/api/storage");
+    assert_eq!(
+        (&storage["sessions"][0]["session"], &storage["pins"]),
+        (&json!("work"), &json!([]))
+    );
+    assert!(storage["garbage"]["bytes"].is_u64() && storage["files"].is_array());
+    let open = served.json("/api/conflicts?branch=work%2Fmain");
+    assert_eq!((&open["branch"], &open["conflicts"]), (&json!("main"), &json!([])));
+    assert_eq!(served.ask("/api/conflicts?branch=nobody").status, 404);
+}
+
+#[test]
+fn the_script_of_other_screens_is_the_one_that_the_document_knows() {
+    let place = Place::new(PROGRAM);
+    let _ = place.run(&["init"]);
+    let served = Served::start(&place, &[]);
+    let host = format!("host: 127.0.0.1:{}\r\n", served.port);
+    let told = served.raw(&format!("GET /screens.js HTTP/1.1\r\n{host}"));
+    assert_eq!(told.status, 200);
+    assert!(told.head.contains("content-type: text/javascript") && told.head.contains("nosniff"));
+    let page = served.page();
+    let hash = page.split("name=\"screens\" content=\"").nth(1).unwrap().split('"').next().unwrap();
+    // The policy allows it and the script in the document, and no other.
+    let policy = page.split("script-src ").nth(1).unwrap().split(';').next().unwrap();
+    assert!(policy.contains(&format!("'{hash}'")), "{policy}");
+    assert_eq!(policy.matches("'sha256-").count(), 2, "{policy}");
+    for path in ["/operations", "/storage"] {
+        assert_eq!(served.raw(&format!("GET {path} HTTP/1.1\r\n{host}")).body, page);
+    }
 }
 
 #[test]

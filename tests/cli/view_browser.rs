@@ -1,6 +1,7 @@
 //! `turntree view` in a browser: all sessions, the story of each, and what comes while it is looked at.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::json;
 use turntree_tests::browser::Browser;
@@ -66,7 +67,12 @@ fn sessions_are_found_and_their_stories_are_those_of_the_file() {
         ("#compare", ".compare"),
     ];
     for (address, selector) in places {
-        let text = format!("document.querySelector(\"#view {selector}\")?.innerText");
+        // What is offered only where there is a server is left out.
+        let text = format!(
+            "(() => {{ const one = document.querySelector(\"#view {selector}\").cloneNode(true); \
+             one.querySelectorAll('.offers').forEach((offers) => offers.remove()); \
+             return one.textContent; }})()"
+        );
         browser.open(&file, address);
         browser.wait(&format!("{text}.length > 20"));
         let in_file = browser.ask(&text);
@@ -135,6 +141,144 @@ fn what_others_commit_appears_where_somebody_looks() {
     browser.wait("document.querySelector('#view').innerText.includes('no store')");
     fs::rename(place.path().join("away"), place.path().join("store")).unwrap();
     browser.wait("document.querySelector('#about').textContent.startsWith('15 turns')");
+}
+
+#[test]
+fn files_operations_and_storage_are_screens_with_addresses() {
+    let Some(mut browser) = Browser::start() else { return };
+    let place = Place::new(PROGRAM);
+    fs::create_dir(place.path().join("work/src")).unwrap();
+    place.write("src/z'; $(true).txt", "hostile\n");
+    let _ = place.with_turns(2);
+    say(&place, "other", "another session");
+    let _ = place.run(&["pin", "work", "--name", "kept"]);
+    let served = Served::start(&place, &[]);
+    let (port, key) = (served.port, &served.key);
+    let address = |path: &str, hash: &str| format!("http://127.0.0.1:{port}{path}#key={key}{hash}");
+    let axe = axe();
+    let fits = |browser: &mut Browser| {
+        for width in [320, 1440] {
+            browser.resize(width, 844);
+            let fits = "document.documentElement.scrollWidth <= innerWidth";
+            assert_eq!(browser.ask(fits), json!(true), "{width}");
+        }
+        if let Some(axe) = &axe {
+            browser.ask(axe);
+            let run = "axe.run(document, {resultTypes: ['violations']}).then((found) => found.violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 200)}`))";
+            assert_eq!(browser.ask(run), json!([]));
+        }
+    };
+    // Keys walk through the list of sessions.
+    browser.visit(&address("/", ""));
+    browser.wait("document.querySelectorAll('.session-line').length === 2");
+    let at = "[...document.querySelectorAll('.session-line')].indexOf(document.activeElement)";
+    for (key, place) in [("j", 0), ("j", 1), ("k", 0)] {
+        browser.press(key);
+        browser.wait(&format!("{at} === {place}"));
+    }
+    browser.visit(&address("/operations", ""));
+    browser.wait("document.querySelectorAll('.operation').length >= 5");
+    browser.click(".operation summary");
+    browser
+        .wait("document.querySelector('.operation .file-line')?.textContent.includes('pin kept')");
+    fits(&mut browser);
+    browser.visit(&address("/storage", ""));
+    browser.wait("document.querySelector('[data-pin=kept]') && document.querySelector('.compare')");
+    fits(&mut browser);
+    // From a turn to its files, into a folder, to the lines of a file.
+    browser.visit(&address("/s/work", ""));
+    browser.wait("document.querySelector('.offers a')");
+    browser.click(".offers a");
+    browser.wait("location.hash === '#files-2' && document.querySelectorAll('.folder .path, .page .file-line .path').length === 2");
+    browser.click(".file-line:first-child a");
+    browser.wait("document.querySelector('.page h2').textContent === 'Files' && document.querySelector('.file-line a')?.textContent.startsWith(\"z'\")");
+    browser.click(".file-line a");
+    browser.wait("document.querySelector('.blame code')?.textContent === 'hostile'");
+    fits(&mut browser);
+    let copied = "[...document.querySelectorAll('.view-head .copy')].map((one) => one.title)";
+    let copied = browser.ask(copied);
+    for command in copied.as_array().unwrap() {
+        let command = command.as_str().unwrap();
+        assert!(command.contains("files/src/z'\\''; $(true).txt'"), "{command}");
+    }
+    // The sheet of keys opens at its top on a narrow screen.
+    browser.resize(320, 600);
+    browser.press("?");
+    browser.wait("document.querySelector('#help').open");
+    assert_eq!(browser.ask("document.querySelector('#help').scrollTop"), json!(0));
+    clean(&mut browser);
+}
+
+#[test]
+fn a_change_is_looked_at_made_and_taken_back_on_the_page() {
+    let Some(mut browser) = Browser::start() else { return };
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(2);
+    let served = Served::start(&place, &["work", "--allow-changes"]);
+    let offer = |name: &str| {
+        format!(
+            "[...document.querySelectorAll('.offers button')].find((one) => one.textContent.startsWith('{name}'))"
+        )
+    };
+    let branches = |number: usize| {
+        format!("document.querySelectorAll('#branches option').length === {number}")
+    };
+    browser.visit(&served.url);
+    browser.wait(&format!(
+        "{} && document.querySelector('#state').dataset.good === 'true'",
+        offer("Fork")
+    ));
+    browser.ask(&format!("{}.click()", offer("Fork")));
+    browser
+        .wait("document.querySelector('#change').open && document.activeElement.name === 'name'");
+    browser.write("<b>plan c</b>");
+    browser.press("Escape");
+    browser.wait("!document.querySelector('#change').open");
+    browser.ask(&format!("{}.click()", offer("Fork")));
+    browser
+        .wait("document.querySelector('#change').open && document.activeElement.name === 'name'");
+    browser.write("plan-c");
+    browser.click("#change .main");
+    browser.wait("document.querySelector('#plan')?.textContent.includes('work/plan-c')");
+    assert_eq!(browser.ask(&branches(2)), json!(true), "a plan changes nothing");
+    browser.click("#change .main");
+    browser.wait(&branches(3));
+    browser.wait(
+        "!document.querySelector('#change').open && !document.querySelector('#outcome').hidden",
+    );
+    browser.click("#outcome button");
+    browser.wait(&branches(2));
+
+    // A file that is edited after the plan was shown stays as it is.
+    browser.visit(&format!("{}&turn-1", served.url));
+    browser.wait("document.querySelector('[data-turn=\"0\"] .details')");
+    browser.ask("document.querySelector('[data-turn=\"0\"] .details').open = true");
+    browser.wait(&offer("Roll back"));
+    browser.ask(&format!("{}.click()", offer("Roll back")));
+    browser.wait("document.querySelector('#plan')?.textContent.includes('notes.txt')");
+    place.write("notes.txt", "an idea\n");
+    browser.click("#change .main");
+    browser.wait("document.querySelector('#change h2').textContent === 'Nothing was done'");
+    assert_eq!(place.read("notes.txt").unwrap(), "an idea\n");
+    browser.click("#change .main");
+    browser.wait("document.querySelector('#plan')?.textContent.includes('saved first')");
+    browser.click("#change .main");
+    browser.wait("document.querySelector('#branches option').textContent === 'main (3)' && !document.querySelector('#outcome').hidden");
+    assert_eq!(place.read("notes.txt").unwrap(), "1\n");
+    browser.click("#outcome button");
+    browser.wait("document.querySelector('#branches option').textContent === 'main (2)'");
+    browser.wait("document.querySelector('#outcome').textContent.startsWith('undo')");
+    assert_eq!(place.read("notes.txt").unwrap(), "an idea\n");
+    // What the server refuses is an error in the console, and meant to be.
+    let problems = browser.problems();
+    assert!(problems.iter().all(|problem| problem.contains("409")), "{problems:?}");
+}
+
+/// The checker of accessibility, if it is installed.
+fn axe() -> Option<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../target/clients/node_modules/axe-core/axe.min.js");
+    fs::read_to_string(file).ok()
 }
 
 #[test]

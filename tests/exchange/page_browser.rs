@@ -15,6 +15,17 @@ use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 use super::render_page::{lines, page_of, saved};
 
 const WIDTHS: [u32; 5] = [320, 390, 768, 1024, 1440];
+/// Scripts of a page that is served alone.
+const SERVED: [&str; 8] = [
+    "live.js",
+    "hits.js",
+    "grow.js",
+    "sessions.js",
+    "files.js",
+    "log.js",
+    "acts.js",
+    "conflicts.js",
+];
 const PLACES: [&str; 6] = ["", "#read", "#turn-3", "#diff-2..6", "#compare", "#search=say"];
 
 /// A session with a branch: files change in every turn, and the branch goes another way.
@@ -622,8 +633,7 @@ fn the_scripts_fit_together_as_far_as_types_tell() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "js"))
         .collect();
     let options = "--noEmit --allowJs --checkJs --target es2023 --lib es2023,dom,dom.iterable --strict false --types";
-    let (file, served) =
-        (["source.js", "scan.js", "embedded.js"], ["live.js", "hits.js", "grow.js", "sessions.js"]);
+    let (file, served) = (["source.js", "scan.js", "embedded.js"], SERVED);
     for others in [&file[..], &served] {
         let own = scripts.iter().filter(|path| !others.iter().any(|other| path.ends_with(other)));
         let mut command = Command::new(&tsc);

@@ -1,32 +1,27 @@
 //! `blame`: which turn wrote each line, entry or message.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::io::Write;
 use std::ops::RangeInclusive;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::context::{MessageEntry, Role, split};
-use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
-use turntree::repo::{Blame as Blamed, BlameKind, BlamedPart, Repository};
+use turntree::context::split;
+use turntree::repo::{Blame as Blamed, BlameKind, Repository};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
+use crate::porcelain::blame::{PartWithAuthor, each_part};
 use crate::porcelain::place::resolve_place;
 use crate::porcelain::search::warn_of_gaps;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
+use crate::view::clock;
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::output::{FAINT, ID, NAME, Output};
-use crate::view::render::{ID_DIGITS, columns_of, cut, harmless, message, one_line, padded};
-use crate::view::{clock, json};
+use crate::view::render::{ID_DIGITS, columns_of, cut, harmless, padded};
 
 /// Columns of a screen from which on the age of a line is shown.
 const WITH_AGE: usize = 100;
-
-/// Columns of an entry's beginning.
-const ENTRY_WIDTH: usize = 60;
 
 const NO_PATH: &str = "name an entry or section, as in HEAD:files/src/main.rs or HEAD:scratchpad";
 
@@ -51,12 +46,6 @@ pub(crate) struct Blame {
     /// Take a JSON object apart into its fields
     #[arg(long)]
     fields: bool,
-}
-
-/// One part as it is shown.
-struct ShownPart {
-    role: Option<Role>,
-    text: Option<String>,
 }
 
 impl Verb for Blame {
@@ -109,19 +98,14 @@ fn parse_lines(text: &str) -> Result<RangeInclusive<u64>> {
 
 fn write(out: &mut Output, repo: &Repository, section: &str, blamed: &Blamed) -> Result<()> {
     let now = clock::now()?;
-    let mut commits: HashMap<ObjectId, Commit> = HashMap::new();
     let width = blamed.parts.iter().map(|part| columns_of(&part.name)).max().unwrap_or(0);
     let turns = blamed.parts.iter().map(|part| part.turn).max().unwrap_or(0).to_string().len();
-    for part in &blamed.parts {
-        let commit = match commits.entry(part.commit) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(repo.commit(&part.commit)?),
-        };
-        let ShownPart { role, text } = shown(repo, section, blamed.kind, part)?;
+    each_part(repo, section, blamed, &mut |told| {
         if out.json {
-            out.record(&record(part, commit, role, text))?;
-            continue;
+            out.record(&told.record())?;
+            return Ok(());
         }
+        let PartWithAuthor { part, commit, role, text } = told;
         let paint = out.paint;
         let gap = if part.gap { "^" } else { " " };
         let id = paint.paint(ID, part.commit.short(ID_DIGITS));
@@ -149,64 +133,8 @@ fn write(out: &mut Output, repo: &Repository, section: &str, blamed: &Blamed) ->
             paint.paint(NAME, name)
         );
         writeln!(out, "{}", line.trim_end())?;
-    }
-    Ok(())
-}
-
-fn shown(
-    repo: &Repository,
-    section: &str,
-    kind: BlameKind,
-    part: &BlamedPart,
-) -> Result<ShownPart> {
-    let text_of = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
-    match (&part.item, kind) {
-        (None, BlameKind::Lines) => {
-            let text = String::from_utf8_lossy(&part.text);
-            let text = text.strip_suffix('\n').unwrap_or(&text).to_owned();
-            Ok(ShownPart { role: None, text: Some(text) })
-        }
-        (None, _) => {
-            Ok(ShownPart { role: None, text: text_of(&part.text).filter(|t| !t.is_empty()) })
-        }
-        (Some(item), BlameKind::Items) if section.ends_with("/messages") => {
-            let entry = MessageEntry::from_item(item)?;
-            let summary = message::summary(repo.store(), &entry)?;
-            Ok(ShownPart { role: Some(entry.role), text: Some(summary) })
-        }
-        (Some(item), _) if item.link.kind == Kind::Blob => {
-            let bytes = repo.store().read_as(Kind::Blob, &item.link.id)?;
-            let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            Ok(ShownPart {
-                role: None,
-                text: text_of(first).map(|text| one_line(&text, ENTRY_WIDTH)),
-            })
-        }
-        (Some(_), _) => Ok(ShownPart { role: None, text: None }),
-    }
-}
-
-fn record(
-    part: &BlamedPart,
-    commit: &Commit,
-    role: Option<Role>,
-    text: Option<String>,
-) -> json::BlamedPart {
-    json::BlamedPart {
-        name: part.name.clone(),
-        session: commit.session.clone(),
-        turn: part.turn,
-        id: part.commit.to_string(),
-        time: clock::rfc3339(commit.time),
-        author: json::Author {
-            agent: commit.author.agent.clone(),
-            model: commit.author.model.clone(),
-        },
-        before: part.gap,
-        role: role.map(Role::name),
-        blob: part.item.as_ref().map(|item| item.link.id.to_string()),
-        text,
-    }
+        Ok(())
+    })
 }
 
 #[cfg(test)]

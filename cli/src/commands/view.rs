@@ -22,7 +22,7 @@ use crate::program::invocation::{Invocation, Location};
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::json;
 use crate::view::output::note;
-use crate::viewer::Viewer;
+use crate::viewer::{Maintenance, Viewer};
 
 /// The right to serve a store.
 const CLAIM: &str = "view";
@@ -45,12 +45,15 @@ const PLAIN: &[u8] = b"-._~";
 /// Look at all sessions in a browser, and at agents while they work
 ///
 /// It prints an address on this machine and answers there until Ctrl-C. The address has a key behind the
-/// #, without which nothing is shown; it changes with each start. Nothing can be changed from the page.
+/// #, without which nothing is shown; it changes with each start. Nothing can be changed from the page,
+/// unless --allow-changes says so: then it forks, tags, pins, restores, rolls back, merges, decides
+/// conflicts and undoes, each after its plan was shown there.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree view --open           # all sessions
   turntree view parser-fix       # this session
   turntree view turn:42          # this turn
+  turntree view --allow-changes  # fork, restore and merge from the page, too
   turntree view --port 8400      # behind 'ssh -L 8400:127.0.0.1:8400 HOST', from elsewhere")]
 pub(crate) struct ViewSessions {
     /// The session, branch or snapshot that is shown first; a list of all sessions by default
@@ -59,6 +62,9 @@ pub(crate) struct ViewSessions {
     /// Port to listen on, only on this machine; that of the last time if it is free, else any
     #[arg(long, value_name = "N")]
     port: Option<u16>,
+    /// Let the page change the store, and the files of a workspace that is restored
+    #[arg(long)]
+    allow_changes: bool,
     /// Open it in the browser
     #[arg(long)]
     open: bool,
@@ -70,6 +76,9 @@ struct Address {
     port: u16,
     /// Empty once the server has ended.
     key: String,
+    /// Whether its page may change something.
+    #[serde(default)]
+    allows_changes: bool,
 }
 
 impl Verb for ViewSessions {
@@ -87,6 +96,9 @@ impl Verb for ViewSessions {
         if claim.is_none()
             && let Some(address) = last.as_ref().filter(|address| answers(address))
         {
+            if self.allow_changes != address.allows_changes {
+                return Err(other_rights(address));
+            }
             if self.show(run, address, &place)?.is_some() {
                 std::thread::sleep(READ);
             }
@@ -94,17 +106,20 @@ impl Verb for ViewSessions {
         }
         let listener = self.listen(last.map(|address| address.port))?;
         let port = listener.local_addr().map_err(|error| Error::io("listen", error))?.port();
-        let address = Address { port, key: new_key()? };
+        let allows_changes = self.allow_changes;
+        let address = Address { port, key: new_key()?, allows_changes };
         keep(repo.store(), &address);
         let location = Location { dir, found: location.found };
-        let viewer = Viewer::new(location, port, address.key.clone())?;
+        let maintenance = if run.may_maintain() { Maintenance::On } else { Maintenance::Off };
+        let allows = allows_changes.then_some(maintenance);
+        let viewer = Viewer::new(location, port, address.key.clone(), allows)?;
         // Kept until the browser surely has read it.
         let _file = self.show(run, &address, &place)?;
         if !run.out.json {
             note("Ctrl-C ends it");
         }
         let served = viewer.serve(listener);
-        keep(repo.store(), &Address { port, key: String::new() });
+        keep(repo.store(), &Address { port, key: String::new(), allows_changes: false });
         served.map(|()| Answer::Yes)
     }
 }
@@ -140,7 +155,7 @@ impl ViewSessions {
         address: &Address,
         place: &Place,
     ) -> Result<Option<NamedTempFile>> {
-        let Address { port, key } = address;
+        let Address { port, key, .. } = address;
         let url = format!("http://127.0.0.1:{port}/{}#key={key}{}", place.path, place.fragment);
         match run.out.json {
             true => run.out.record(&json::ViewAddress { url: url.clone(), port: *port })?,
@@ -156,6 +171,16 @@ impl ViewSessions {
         }
         Ok(opened)
     }
+}
+
+/// The failure when a server is there that may do more or less than is asked for.
+fn other_rights(address: &Address) -> Failure {
+    let (is, wanted) = match address.allows_changes {
+        true => ("allows changes", "only shows"),
+        false => ("only shows", "allows changes"),
+    };
+    let message = format!("the server on port {} {is}, expected one that {wanted}", address.port);
+    Failure::hinted(Error::new(ErrorKind::Locked, message), "end it with Ctrl-C, and try again")
 }
 
 /// What is shown first.

@@ -1,7 +1,7 @@
 //! Open conflicts of a branch: their list, and decisions.
 
 use turntree::context::{MergeSide, OpenConflict, Take, open_conflicts};
-use turntree::repo::{BranchName, Repository};
+use turntree::repo::{BranchName, Repository, Resolution, Signature, Transaction};
 use turntree::{Error, ErrorKind};
 
 use super::merge::RACE;
@@ -68,20 +68,8 @@ pub(crate) fn decide(
     branch: &BranchName,
     decision: Decision<'_>,
 ) -> Result<json::Resolved> {
-    let Decision { paths, take, message } = decision;
     let stamp = stamp()?;
-    let mut change = repo.begin();
-    let paths: Vec<String> = match paths {
-        [] => open(repo, branch)?.into_iter().map(|conflict| conflict.path).collect(),
-        paths => paths.to_vec(),
-    };
-    if paths.is_empty() {
-        return Err(Error::not_found(format!("{branch} has no open conflict")).into());
-    }
-    let decisions: Vec<_> = paths.into_iter().map(|path| (path, take.clone())).collect();
-    let resolution = change
-        .resolve_conflicts(branch, &decisions, message, &stamp)
-        .hint(ErrorKind::NotFound, listing())?;
+    let (change, resolution) = stage(repo, branch, decision, &stamp)?;
     let turn = change.read_commit(&resolution.commit)?.turn;
     let reason = format!("resolve {}", count(resolution.closed.len() as u64, "conflict"));
     change.commit(&stamp, &reason).hint(ErrorKind::Conflict, Advice::anyone(RACE))?;
@@ -94,4 +82,27 @@ pub(crate) fn decide(
         removed: resolution.removed,
         open: resolution.left,
     })
+}
+
+/// Decides conflicts in a change that is not made yet.
+pub(crate) fn stage<'r>(
+    repo: &'r Repository,
+    branch: &BranchName,
+    decision: Decision<'_>,
+    stamp: &Signature,
+) -> Result<(Transaction<'r>, Resolution)> {
+    let Decision { paths, take, message } = decision;
+    let mut change = repo.begin();
+    let paths: Vec<String> = match paths {
+        [] => open(repo, branch)?.into_iter().map(|conflict| conflict.path).collect(),
+        paths => paths.to_vec(),
+    };
+    if paths.is_empty() {
+        return Err(Error::not_found(format!("{branch} has no open conflict")).into());
+    }
+    let decisions: Vec<_> = paths.into_iter().map(|path| (path, take.clone())).collect();
+    let resolution = change
+        .resolve_conflicts(branch, &decisions, message, stamp)
+        .hint(ErrorKind::NotFound, listing())?;
+    Ok((change, resolution))
 }

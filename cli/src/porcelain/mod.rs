@@ -3,6 +3,7 @@
 //! Nothing here knows who called. `commands` adds arguments and text for people, `service` adds
 //! requests, schemas and limits; neither uses the other.
 
+pub(crate) mod blame;
 pub(crate) mod branches;
 pub(crate) mod broad_directory;
 pub(crate) mod capture;
@@ -30,6 +31,7 @@ pub(crate) mod operations;
 pub(crate) mod patience;
 pub(crate) mod pins;
 pub(crate) mod place;
+pub(crate) mod plans;
 pub(crate) mod prices;
 pub(crate) mod pushing;
 pub(crate) mod remotes;

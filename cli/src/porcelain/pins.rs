@@ -1,7 +1,7 @@
 //! Pins: their records, setting and removing them.
 
 use turntree::object::Time;
-use turntree::repo::{NewPin, Pin, Repository, pin_ref};
+use turntree::repo::{NewPin, Pin, Repository, Signature, Transaction, pin_ref};
 use turntree::{Error, ErrorKind};
 
 use super::revision::resolve;
@@ -34,6 +34,17 @@ fn listing() -> Advice {
 /// Pins a snapshot; returns the pin, and the time of now.
 pub(crate) fn add(repo: &Repository, request: &PinRequest<'_>) -> Result<(Pin, Time)> {
     let stamp = stamp()?;
+    let (change, pin) = stage(repo, request, &stamp)?;
+    change.commit(&stamp, &format!("pin {}", pin.name))?;
+    Ok((pin, stamp.time))
+}
+
+/// Pins a snapshot in a change that is not made yet.
+pub(crate) fn stage<'r>(
+    repo: &'r Repository,
+    request: &PinRequest<'_>,
+    stamp: &Signature,
+) -> Result<(Transaction<'r>, Pin)> {
     let id = resolve(repo, request.revision)?.commit;
     let expires = request.expires.map(|text| expiry(text, stamp.time)).transpose()?;
     if let Some(name) = request.name {
@@ -45,9 +56,8 @@ pub(crate) fn add(repo: &Repository, request: &PinRequest<'_>) -> Result<(Pin, T
         expires_micros: expires,
     };
     let mut change = repo.begin();
-    let pin = change.pin(&id, new, &stamp).hint(ErrorKind::InvalidInput, listing())?;
-    change.commit(&stamp, &format!("pin {}", pin.name))?;
-    Ok((pin, stamp.time))
+    let pin = change.pin(&id, new, stamp).hint(ErrorKind::InvalidInput, listing())?;
+    Ok((change, pin))
 }
 
 /// Removes the pin of this name, else every pin on the snapshot of this name; returns them.
@@ -96,7 +106,8 @@ pub(crate) fn record_of(repo: &Repository, pin: &Pin, now: Time) -> Result<json:
     })
 }
 
-fn find(repo: &Repository, name: &str) -> Result<Vec<Pin>> {
+/// The pin of this name, else every pin on the snapshot of this name.
+pub(crate) fn find(repo: &Repository, name: &str) -> Result<Vec<Pin>> {
     let mut pins = repo.pins()?;
     if let Some(at) = pins.iter().position(|pin| pin.name == name) {
         return Ok(vec![pins.swap_remove(at)]);

@@ -14,6 +14,7 @@ use turntree::workspace::{
 use turntree::{Error, ErrorKind};
 
 use crate::porcelain::capture::{Limits, progress_text};
+use crate::porcelain::plans;
 use crate::porcelain::revision::known_branch_of;
 use crate::program::here::workspace_of;
 use crate::program::invocation::{Invocation, stamp};
@@ -29,7 +30,7 @@ use crate::view::render::{ID_DIGITS, harmless};
 const RESUMED: [&str; 3] = ["claude-code", "codex", "pi"];
 
 /// The branch and the workspace to act on.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct RewindPlace {
     /// Directory to restore files in; by default the one that the newest snapshot with files was
     /// captured from
@@ -164,6 +165,15 @@ impl RewindRun {
             prepare_rewind(repo, restore, options, &stamp)
         })?;
         Ok(PlannedRewind { prepared, cache, stamp })
+    }
+
+    /// Names a plan by where the branch is, what comes back, and the workspace.
+    pub(crate) fn plan_id(&self, repo: &Repository, plan: &RewindChanges) -> String {
+        let RewindRequest { branch, from, only, workspace, keep_lessons, .. } = &self.restore;
+        let tip = repo.tip(branch).map(|id| id.to_string()).unwrap_or_default();
+        let (only, sections) = (only.to_text(), plan.sections.join("\0"));
+        let text = format!("{branch}\0{tip}\0{from}\0{only}\0{keep_lessons}\0{sections}");
+        plans::id(text, workspace.as_deref(), Some(plan))
     }
 
     /// Does what was planned.

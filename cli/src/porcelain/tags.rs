@@ -1,7 +1,7 @@
 //! Tags: their records, making and deleting them.
 
 use turntree::object::{ObjectId, Time};
-use turntree::repo::{NamedTag, Repository};
+use turntree::repo::{NamedTag, Repository, Signature, Transaction};
 use turntree::{Error, ErrorKind};
 
 use super::revision::resolve;
@@ -17,17 +17,29 @@ pub(crate) fn add(
     revision: &str,
     message: &str,
 ) -> Result<NamedTag> {
-    let id = resolve(repo, revision)?.commit;
     let stamp = stamp()?;
+    let change = stage(repo, name, revision, message, &stamp)?;
+    change.commit(&stamp, &format!("tag {name}"))?;
+    let made = repo.tags()?.into_iter().find(|tag| tag.name == name);
+    made.ok_or_else(|| Error::not_found(format!("tag {name} was deleted meanwhile")).into())
+}
+
+/// Tags a revision in a change that is not made yet.
+pub(crate) fn stage<'r>(
+    repo: &'r Repository,
+    name: &str,
+    revision: &str,
+    message: &str,
+    stamp: &Signature,
+) -> Result<Transaction<'r>> {
+    let id = resolve(repo, revision)?.commit;
     let mut change = repo.begin();
     let taken = Advice::new(
         "choose another name, or delete the old one with 'turntree tag --delete'",
         "choose another name, or delete the old one with action = delete",
     );
-    change.tag(name, &id, message.to_owned(), &stamp).hint(ErrorKind::InvalidInput, taken)?;
-    change.commit(&stamp, &format!("tag {name}"))?;
-    let made = repo.tags()?.into_iter().find(|tag| tag.name == name);
-    made.ok_or_else(|| Error::not_found(format!("tag {name} was deleted meanwhile")).into())
+    change.tag(name, &id, message.to_owned(), stamp).hint(ErrorKind::InvalidInput, taken)?;
+    Ok(change)
 }
 
 /// Deletes tags; returns the name of each, and the object that it was.

@@ -14,6 +14,7 @@ use turntree::workspace::{
 };
 use turntree::{Error, ErrorKind};
 
+use super::plans;
 use super::rewind::{capturing, remember};
 use crate::program::invocation::stamp;
 use crate::view::advice::Advice;
@@ -220,6 +221,14 @@ impl PlannedUndo<'_> {
     /// What is planned for the files.
     pub(crate) fn rewind(&self) -> Option<&RewindChanges> {
         self.files.as_ref().map(|(prepared, _)| prepared.plan())
+    }
+
+    /// Names it by the newest operation, what is taken back, and the workspace.
+    pub(crate) fn plan_id(&self, repo: &Repository) -> String {
+        let (rewind, undone) = (self.rewind(), self.plan.undone.id);
+        let newest = repo.refs().operation.map(|id| id.to_string()).unwrap_or_default();
+        let dir = rewind.and_then(|rewind| rewind.files.as_ref()).map(|files| files.dir.as_path());
+        plans::id(format!("{}\0{undone}\0{newest}", self.reason), dir, rewind)
     }
 
     /// The plan, as the outcome of a dry run.

@@ -79,7 +79,7 @@ pub(crate) struct Opened {
 }
 
 /// The place of a store, and how it was found.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) dir: PathBuf,
     /// The name of the place in messages.

@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turntree::repo::{BranchName, Repository};
-use turntree::workspace::{RewindChanges, RewindRequest};
 
-use super::plan::{self, FILES_TOLD};
+use super::plan;
 use super::snapshot::no_workspace;
 use super::{Effect, Request, ServiceCall};
+use crate::porcelain::plans::{FILES_TOLD, is_destructive};
 use crate::porcelain::revision::{known_branch_of, resolve};
 use crate::porcelain::rewind::{RestoreRequest, RewindRun, checked, end};
 use crate::view::error::Result;
@@ -69,8 +69,7 @@ impl Request for RestoreArguments {
         let bring_back = self.wanted(call, &repo, dry_run)?;
         let looked = bring_back.look(&repo)?;
         let changes = looked.plan();
-        let (destructive, id) =
-            (plan::is_destructive(changes), plan_id(&repo, &bring_back, changes));
+        let (destructive, id) = (is_destructive(changes), bring_back.plan_id(&repo, changes));
         plan::check(self.plan_id.as_deref(), &id, destructive && !dry_run)?;
         let answer = |restoration: json::Restoration, plan_id| {
             let mut restoration = restoration;
@@ -114,13 +113,4 @@ impl RestoreArguments {
         let without = "all but the files comes back with only = [\"conversation\"]";
         request.bring_back(repo, directory, |_| no_workspace(without))
     }
-}
-
-/// Names the plan by where the branch is, what comes back, and the workspace.
-fn plan_id(repo: &Repository, bring_back: &RewindRun, plan: &RewindChanges) -> String {
-    let RewindRequest { branch, from, only, workspace, keep_lessons, .. } = &bring_back.restore;
-    let tip = repo.tip(branch).map(|id| id.to_string()).unwrap_or_default();
-    let (only, sections) = (only.to_text(), plan.sections.join("\0"));
-    let text = format!("{branch}\0{tip}\0{from}\0{only}\0{keep_lessons}\0{sections}");
-    plan::id(text, workspace.as_deref(), Some(plan))
 }

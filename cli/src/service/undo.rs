@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turntree::{Error, ErrorKind};
 
-use super::plan::{self, FILES_TOLD};
+use super::plan;
 use super::snapshot::no_workspace;
 use super::{Effect, Request, ServiceCall};
+use crate::porcelain::plans::{FILES_TOLD, is_destructive};
 use crate::porcelain::rewind::{checked, end};
 use crate::porcelain::undoing::{UndoDirection, UndoRequest, Undone};
 use crate::view::advice::Advice;
@@ -73,12 +74,8 @@ impl Request for UndoArguments {
             no_files: self.files == Some(false),
         };
         let planned = request.look(&repo, &directory)?;
-        let rewind = planned.rewind();
-        let (undone, destructive) = (planned.plan(), rewind.is_some_and(plan::is_destructive));
-        let newest = repo.refs().operation.map(|id| id.to_string()).unwrap_or_default();
-        let text = format!("{}\0{}\0{newest}\0{}", planned.reason, undone.undone.id, self.redo);
-        let dir = rewind.and_then(|rewind| rewind.files.as_ref()).map(|files| files.dir.clone());
-        let id = plan::id(text, dir.as_deref(), rewind);
+        let destructive = planned.rewind().is_some_and(is_destructive);
+        let id = planned.plan_id(&repo);
         plan::check(self.plan_id.as_deref(), &id, destructive && !dry_run)?;
         let answer = |undone: &Undone, plan_id| {
             let mut undo = undone.record();

@@ -14,6 +14,7 @@ use turntree_exchange::render::{Page, PageBranch, write_parts, write_turns};
 
 use super::lines::Lines;
 use super::routes::{Question, WantedSessions};
+use super::screens;
 use super::store::WatchedStore;
 use crate::porcelain::comparison::{Compared, Line, lines_of};
 use crate::porcelain::prices::Prices;
@@ -38,14 +39,19 @@ fn answer(repo: &Repository, question: &Question, out: &mut Lines) -> Result<()>
     match question {
         // Told by the store itself.
         Question::Events => Ok(()),
-        Question::Sessions(wanted) => put(out, &sessions(repo, wanted)?),
+        Question::Sessions(wanted) => out.put(&sessions(repo, wanted)?),
         Question::Story { session, known } => story(repo, session, known, out),
         Question::Parts(parts) => Ok(write_parts(repo, parts, out)?),
         Question::Search { words, session } => search(repo, words, session.as_deref(), out),
         Question::Compare { session } => {
             let lines = branches(repo, session)?;
-            put(out, &Compared::of(repo, lines, &Prices::of(None)?.table)?.record())
+            out.put(&Compared::of(repo, lines, &Prices::of(None)?.table)?.record())
         }
+        Question::Files { at, path, from } => screens::files(repo, at, path, *from, out),
+        Question::Blame { at, path } => screens::blame(repo, at, path, out),
+        Question::Storage => screens::storage(repo, out),
+        Question::Operations { before, most } => screens::operations(repo, *before, *most, out),
+        Question::Conflicts { branch } => screens::conflicts(repo, branch, out),
     }
 }
 
@@ -204,23 +210,7 @@ fn search_scope(
             role: place.role.map(turntree::context::Role::name),
             lines: lines.map(|line| line.text).collect(),
         };
-        put_line(out, &told)?;
+        out.put_line(&told)?;
     }
     Ok(())
-}
-
-/// Writes a whole answer.
-fn put(out: &mut Lines, value: &impl Serialize) -> Result<()> {
-    out.write_all(&json_of(value)?).map_err(Failure::Output)
-}
-
-fn put_line(out: &mut Lines, value: &impl Serialize) -> Result<()> {
-    let mut line = json_of(value)?;
-    line.push(b'\n');
-    out.write_all(&line).map_err(Failure::Output)
-}
-
-fn json_of(value: &impl Serialize) -> Result<Vec<u8>> {
-    let written = serde_json::to_vec(value);
-    Ok(written.map_err(|error| Error::invalid("the answer").with_source(error))?)
 }

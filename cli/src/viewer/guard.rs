@@ -5,11 +5,16 @@
 //! can change; so a request for any other name than ours is refused first. The key is known to who has
 //! started the server, stands in no cookie, and is sent by the page that was served alone.
 
-use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, ORIGIN, TRANSFER_ENCODING};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, ORIGIN, TRANSFER_ENCODING,
+};
 use hyper::{Method, Request, StatusCode};
 
 /// Says whether a page of another origin has sent a request.
 const FETCH_SITE: &str = "sec-fetch-site";
+
+/// What a change is written as. No form of a page can send it, so another page has to ask first.
+const JSON: &str = "application/json";
 
 /// The names of this machine that a browser may ask for.
 const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
@@ -42,14 +47,8 @@ impl Guard {
 
     /// Refuses what is for another name, from a page of another origin, or more than a question.
     pub(super) fn admit<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+        self.check_name(request)?;
         let headers = request.headers();
-        let asked = only(headers, HOST.as_str());
-        let is_ours = |name: &str| self.hosts.iter().any(|host| host == name);
-        let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
-        if !asked.is_some_and(is_ours) || !authority.is_none_or(is_ours) {
-            let message = format!("this server is {}", self.hosts.join(" and "));
-            return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, message));
-        }
         if request.method() != Method::GET {
             let message = "this server only shows: expected GET";
             return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message));
@@ -60,24 +59,55 @@ impl Guard {
             let message = "a question has no body";
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
         }
-        let own = self.hosts.iter().map(|host| format!("http://{host}"));
-        let is_foreign = headers
-            .get_all(ORIGIN)
-            .iter()
-            .any(|origin| !own.clone().any(|own| origin == own.as_str()));
-        if is_foreign {
-            let message = "pages of other origins are not answered";
-            return Err(Refusal::new(StatusCode::FORBIDDEN, message));
+        match headers.get_all(ORIGIN).iter().all(|origin| self.is_own(origin.as_bytes())) {
+            true => Ok(()),
+            false => Err(foreign()),
+        }
+    }
+
+    /// Refuses a change that is for another name, that no page of this server asks for, that comes
+    /// without the key, or as anything but JSON of no more than `most` bytes. Browsers say where a
+    /// POST is from, so one that does not say it is from no page.
+    pub(super) fn admit_change<B>(&self, request: &Request<B>, most: u64) -> Result<(), Refusal> {
+        self.check_name(request)?;
+        let headers = request.headers();
+        if !only(headers, ORIGIN.as_str()).is_some_and(|origin| self.is_own(origin.as_bytes())) {
+            return Err(foreign());
+        }
+        self.check_key(headers)?;
+        if only(headers, CONTENT_TYPE.as_str()) != Some(JSON) {
+            let message = format!("a change is {JSON}");
+            return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+        }
+        let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        match length.is_none_or(|length| length.parse().is_ok_and(|length: u64| length <= most)) {
+            true => Ok(()),
+            false => Err(too_large(most)),
+        }
+    }
+
+    fn check_name<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+        let headers = request.headers();
+        let asked = only(headers, HOST.as_str());
+        let is_ours = |name: &str| self.hosts.iter().any(|host| host == name);
+        let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
+        if !asked.is_some_and(is_ours) || !authority.is_none_or(is_ours) {
+            let message = format!("this server is {}", self.hosts.join(" and "));
+            return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, message));
         }
         Ok(())
+    }
+
+    /// Whether an origin is that of this server.
+    fn is_own(&self, origin: &[u8]) -> bool {
+        self.hosts.iter().any(|host| format!("http://{host}").as_bytes() == origin)
     }
 
     /// Refuses a question that a page of another origin asks, or that comes without the key.
     pub(super) fn check_key(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let sites = headers.get_all(FETCH_SITE);
         if sites.iter().any(|site| site != "same-origin" && site != "none") {
-            let message = "pages of other origins are not answered";
-            return Err(Refusal::new(StatusCode::FORBIDDEN, message));
+            return Err(foreign());
         }
         let given = only(headers, AUTHORIZATION.as_str());
         let given = given.and_then(|given| given.strip_prefix("Bearer "));
@@ -87,6 +117,16 @@ impl Guard {
         let message = "expected the key of this server: open the address that it printed";
         Err(Refusal::new(StatusCode::UNAUTHORIZED, message))
     }
+}
+
+fn foreign() -> Refusal {
+    Refusal::new(StatusCode::FORBIDDEN, "pages of other origins are not answered")
+}
+
+/// Says that a change has more than `most` bytes.
+pub(super) fn too_large(most: u64) -> Refusal {
+    let message = format!("a change has at most {most} bytes");
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message)
 }
 
 /// The value of a header that is there once.
@@ -149,6 +189,35 @@ mod tests {
         }
         assert_eq!(status(&[ours, ("content-length", "1")]), Err(413));
         assert_eq!(status(&[ours, ("transfer-encoding", "chunked")]), Err(413));
+    }
+
+    #[test]
+    fn a_change_says_that_it_is_from_a_page_of_this_server() {
+        let guard = Guard::new(4000, "0123".into());
+        let status = |headers: &[(&str, &str)]| {
+            guard.admit_change(&request(headers), 100).map_err(|refused| refused.status.as_u16())
+        };
+        let (host, key) = (("host", "127.0.0.1:4000"), ("authorization", "Bearer 0123"));
+        let (origin, json) =
+            (("origin", "http://127.0.0.1:4000"), ("content-type", "application/json"));
+        assert_eq!(status(&[host, key, origin, json]), Ok(()));
+        assert_eq!(status(&[host, key, origin, json, ("content-length", "100")]), Ok(()));
+        assert_eq!(status(&[("host", "evil.example:4000"), key, origin, json]), Err(421));
+        for foreign in ["null", "http://evil.example", "https://127.0.0.1:4000", ""] {
+            assert_eq!(status(&[host, key, ("origin", foreign), json]), Err(403), "{foreign}");
+        }
+        assert_eq!(status(&[host, key, json]), Err(403));
+        assert_eq!(status(&[host, key, origin, origin, json]), Err(403));
+        assert_eq!(status(&[host, key, origin, json, ("sec-fetch-site", "same-site")]), Err(403));
+        assert_eq!(status(&[host, origin, json]), Err(401));
+        for other in ["text/plain", "application/json; charset=utf-8", "application/x-json"] {
+            assert_eq!(status(&[host, key, origin, ("content-type", other)]), Err(415), "{other}");
+        }
+        assert_eq!(status(&[host, key, origin]), Err(415));
+        for length in ["101", "-1", "18446744073709551616"] {
+            let length = ("content-length", length);
+            assert_eq!(status(&[host, key, origin, json, length]), Err(413), "{length:?}");
+        }
     }
 
     #[test]

@@ -13,8 +13,10 @@ use hyper::header::{
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
+use serde::Serialize;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use turntree::Error;
 use turntree_exchange::render::LivePage;
 
 use super::guard::Refusal;
@@ -95,6 +97,12 @@ pub(super) fn document(page: &LivePage) -> Response<Body> {
     response(StatusCode::OK, "text/html; charset=utf-8", &page.policy, Body::Whole(Some(html)))
 }
 
+/// The script of screens that are not shown first.
+pub(super) fn script(page: &LivePage) -> Response<Body> {
+    let script = Bytes::from(page.screens.clone());
+    response(StatusCode::OK, "text/javascript; charset=utf-8", NOTHING, Body::Whole(Some(script)))
+}
+
 /// The answer to what is not answered.
 pub(super) fn refusal(refused: &Refusal) -> Response<Body> {
     let said = serde_json::json!({ "message": refused.message }).to_string();
@@ -104,6 +112,12 @@ pub(super) fn refusal(refused: &Refusal) -> Response<Body> {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
     }
     response
+}
+
+/// The answer to a change.
+pub(super) fn value(value: &impl Serialize) -> Response<Body> {
+    let body = Body::Whole(serde_json::to_vec(value).ok().map(Bytes::from));
+    response(StatusCode::OK, Content::Document.media(), NOTHING, body)
 }
 
 /// Lines that somebody else sends.
@@ -166,6 +180,18 @@ impl Lines {
         Self { sender, chunk: Vec::new(), sent: Instant::now(), has_begun: false }
     }
 
+    /// Writes a whole answer.
+    pub(super) fn put(&mut self, value: &impl Serialize) -> Result<()> {
+        self.write_all(&json_of(value)?).map_err(Failure::Output)
+    }
+
+    /// Writes a line of an answer.
+    pub(super) fn put_line(&mut self, value: &impl Serialize) -> Result<()> {
+        let mut line = json_of(value)?;
+        line.push(b'\n');
+        self.write_all(&line).map_err(Failure::Output)
+    }
+
     /// Sends what is left, and says what went wrong: instead of the answer, or in its last line.
     fn finish(mut self, done: Result<()>) {
         let failed = done.err().filter(|failure| !matches!(failure, Failure::Output(_)));
@@ -217,8 +243,13 @@ impl Write for Lines {
     }
 }
 
+fn json_of(value: &impl Serialize) -> Result<Vec<u8>> {
+    let written = serde_json::to_vec(value);
+    Ok(written.map_err(|error| Error::invalid("the answer").with_source(error))?)
+}
+
 /// What a failure is to a browser.
-fn status(failure: &Failure) -> StatusCode {
+pub(super) fn status(failure: &Failure) -> StatusCode {
     match failure.exit() {
         Exit::NotFound => StatusCode::NOT_FOUND,
         Exit::Usage => StatusCode::BAD_REQUEST,

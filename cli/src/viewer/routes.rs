@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use hyper::{StatusCode, Uri};
 use turntree::object::ObjectId;
-use turntree_exchange::render::PagePart;
+use turntree_exchange::render::{PagePart, SCREENS_ADDRESS};
 
 use super::guard::Refusal;
 
@@ -19,11 +19,20 @@ const MAX_PARTS: usize = 64;
 /// Turns that a page may say it has.
 const MAX_KNOWN: usize = 200;
 
+/// Operations of an answer by default, and at most.
+const OPERATIONS: usize = 100;
+const MAX_OPERATIONS: usize = 1000;
+
+/// Addresses of the document, beside those of sessions.
+const PAGES: [&str; 3] = ["/", "/operations", "/storage"];
+
 /// What an address leads to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Route {
     /// The document, which is the same for all sessions and has no data in it.
     Page,
+    /// The script of screens that are not shown first, which is the same for all, too.
+    Screens,
     /// A question about the store.
     Question(Question),
 }
@@ -43,6 +52,16 @@ pub(super) enum Question {
     Search { words: String, session: Option<String> },
     /// The branches of a session side by side.
     Compare { session: String },
+    /// The entries of a folder in a turn, from one on.
+    Files { at: ObjectId, path: String, from: usize },
+    /// Who wrote each part of what is at a path in a turn.
+    Blame { at: ObjectId, path: String },
+    /// Where the bytes are, and pins.
+    Storage,
+    /// Operations before a number, newest first.
+    Operations { before: Option<u64>, most: usize },
+    /// The open conflicts of a branch.
+    Conflicts { branch: String },
 }
 
 /// Which sessions are wanted.
@@ -60,7 +79,33 @@ pub(super) struct WantedSessions {
 impl Question {
     /// Whether the answer is lines, which come one by one.
     pub(super) fn is_of_lines(&self) -> bool {
-        !matches!(self, Self::Sessions(_) | Self::Compare { .. })
+        matches!(
+            self,
+            Self::Events
+                | Self::Story { .. }
+                | Self::Parts(_)
+                | Self::Search { .. }
+                | Self::Blame { .. }
+                | Self::Operations { .. }
+        )
+    }
+}
+
+/// What is asked of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChangeStep {
+    /// What it would do.
+    Plan,
+    /// To do what was planned.
+    Do,
+}
+
+/// Finds out what is asked of a change.
+pub(super) fn change_step(path: &str) -> Option<ChangeStep> {
+    match path {
+        "/api/plan" => Some(ChangeStep::Plan),
+        "/api/do" => Some(ChangeStep::Do),
+        _ => None,
     }
 }
 
@@ -68,8 +113,11 @@ impl Question {
 pub(super) fn route(uri: &Uri) -> Result<Route, Refusal> {
     let path = uri.path();
     let arguments = Arguments::parse(uri.query().unwrap_or_default())?;
-    if path == "/" || path.strip_prefix("/s/").is_some_and(|name| !name.contains('/')) {
+    if PAGES.contains(&path) || path.strip_prefix("/s/").is_some_and(|name| !name.contains('/')) {
         return Ok(Route::Page);
+    }
+    if path == SCREENS_ADDRESS {
+        return Ok(Route::Screens);
     }
     let question = match path {
         "/api/events" => Question::Events,
@@ -82,6 +130,15 @@ pub(super) fn route(uri: &Uri) -> Result<Route, Refusal> {
             Question::Search { words: arguments.needed("q")?, session: arguments.text("session") }
         }
         "/api/compare" => Question::Compare { session: arguments.needed("session")? },
+        "/api/files" => Question::Files {
+            at: arguments.turn()?,
+            path: arguments.needed("path")?,
+            from: arguments.number("from", 0)?,
+        },
+        "/api/blame" => Question::Blame { at: arguments.turn()?, path: arguments.needed("path")? },
+        "/api/storage" => Question::Storage,
+        "/api/operations" => arguments.operations()?,
+        "/api/conflicts" => Question::Conflicts { branch: arguments.needed("branch")? },
         _ => return Err(Refusal::new(StatusCode::NOT_FOUND, "there is nothing at this address")),
     };
     Ok(Route::Question(question))
@@ -123,6 +180,19 @@ impl Arguments {
         }
         let expected = |_| malformed(format!("{name}: expected what this server has named"));
         words.into_iter().map(|word| word.parse().map_err(expected)).collect()
+    }
+
+    /// The id of a turn.
+    fn turn(&self) -> Result<ObjectId, Refusal> {
+        let expected = |_| malformed("at: expected the id of a turn".to_owned());
+        self.needed("at")?.parse().map_err(expected)
+    }
+
+    fn operations(&self) -> Result<Question, Refusal> {
+        let expected = |_| malformed("before: expected a number".to_owned());
+        let before = self.text("before").map(|text| text.parse().map_err(expected)).transpose()?;
+        let most = self.number("n", OPERATIONS)?.clamp(1, MAX_OPERATIONS);
+        Ok(Question::Operations { before, most })
     }
 
     fn known(&self) -> Result<Vec<ObjectId>, Refusal> {
@@ -188,6 +258,9 @@ mod tests {
     fn addresses_lead_to_what_they_say_and_nothing_else_is_there() {
         assert_eq!(asked("/"), Ok(Route::Page));
         assert_eq!(asked("/s/a%2Fb..c"), Ok(Route::Page));
+        assert_eq!(asked("/operations"), Ok(Route::Page));
+        assert_eq!(asked("/storage"), Ok(Route::Page));
+        assert_eq!(asked("/screens.js"), Ok(Route::Screens));
         let search =
             Question::Search { words: "a b+ä".into(), session: Some("../../etc/passwd".into()) };
         let address = "/api/search?q=a+b%2B%C3%A4&session=..%2F..%2Fetc%2Fpasswd";
@@ -211,6 +284,13 @@ mod tests {
             "/api/parts?names=../../superblock".to_owned(),
             "/api/sessions?from=-1".to_owned(),
             "/api/search?q=%f".to_owned(),
+            "/api/files?path=files".to_owned(),
+            "/api/files?at=HEAD&path=files".to_owned(),
+            format!("/api/blame?at={id}"),
+            format!("/api/blame?at={}&path=files/a", &id[1..]),
+            "/api/operations?before=-1".to_owned(),
+            "/api/operations?n=many".to_owned(),
+            "/api/conflicts".to_owned(),
             "/api/search?q=%ff".to_owned(),
         ];
         for address in &malformed {

@@ -149,7 +149,7 @@ async function start() {
   // The name of the file stands in the address, so that it is a link to this page and not within it.
   byId("title").append(h("a", { href: `${location.pathname.split("/").at(-1)}#overview` }, header.title));
   drawAbout();
-  byId("help").append(h("form", { method: "dialog" }, h("h2", { id: "help-title" }, "Keys"),
+  byId("help").append(h("form", { method: "dialog" }, h("h2", { id: "help-title", tabindex: -1, autofocus: true }, "Keys"),
     h("dl", {}, KEYS.map(([keys, what]) => [h("dt", {}, keys.split("  ").map((key) => h("kbd", {}, key))), h("dd", {}, what)])),
     h("p", { class: "quiet" }, `${ORIGIN} Made by ${header.madeBy}.`), h("button", {}, "Close")));
   await breathe();

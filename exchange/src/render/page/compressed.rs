@@ -37,7 +37,8 @@ pub fn compress_page(page: &[u8]) -> Result<Vec<u8>> {
     Ok(compressed.into_bytes())
 }
 
-fn packed(lines: &[u8]) -> Result<Vec<u8>> {
+/// Returns some bytes as zlib.
+pub(super) fn packed(lines: &[u8]) -> Result<Vec<u8>> {
     let mut packed = vec![0; compress_bound(lines.len())];
     let mut deflate = Deflate::new(LEVEL, true, WINDOW_BITS);
     let status = deflate.compress(lines, &mut packed, DeflateFlush::Finish);

@@ -178,10 +178,14 @@ async function begin() {
   const home = h("a", { href: "/", "aria-label": "All sessions", title: "All sessions" });
   mark.before(home);
   home.append(mark);
+  const session = nameOfSession();
+  if (session === null) screensCome = fetchScreens();
   await findKey();
   if (!key) return note(NO_KEY[0], NO_KEY[1]);
-  const session = nameOfSession();
-  if (session === null) return listSessions();
+  if (session === null) {
+    await screensCome;
+    return location.pathname === "/" ? screens.sessions() : screens.store(location.pathname.slice(1));
+  }
   const changed = async (sessions) => { if (!sessions || sessions.includes(session)) await readStory(); };
   try {
     await readStory();
@@ -190,3 +194,5 @@ async function begin() {
   }
   listen(changed);
 }
+
+begin();

@@ -46,6 +46,58 @@ async function findKey() {
   for (let waited = 0; !key && waited < 500; waited += 20) await pause(20);
 }
 
+/** Whether this server makes changes. */
+const allowsChanges = () => document.querySelector('meta[name="changes"]').getAttribute("content") === "allowed";
+
+/** A word of a shell: what is no plain name stands in quotes, so that nothing of it is a command. */
+const shellWord = (/** @type {string} */ word) => (/^[\w@%+=:,./][\w@%+=:,./-]*$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+// Screens that are not shown first have a script of their own.
+
+/** Those of addresses in a session, and those that are a page: each makes it from the rest of the address. */
+const LATE = ["files", "conflicts"];
+/** @type {Record<string, (...given: any[]) => any>} */
+const screens = {};
+/** @type {Promise<void> | null} */
+let screensCome = null;
+let hasScreens = false;
+
+/** Fetches the script of the other screens; where the server is away, until it is there again. */
+async function fetchScreens() {
+  const integrity = document.querySelector('meta[name="screens"]').getAttribute("content");
+  for (let wait = 200; !hasScreens; wait = Math.min(5000, 2 * wait)) {
+    hasScreens = await new Promise((kept) => document.head.append(h("script", { src: "/screens.js", integrity, on: { load: () => kept(true), error: () => kept(false) } })));
+    if (!hasScreens) await pause(wait);
+  }
+}
+
+/** Throws `Absent` until the other screens are there. */
+function needScreens() {
+  screensCome ??= fetchScreens();
+  if (!hasScreens) throw new Absent(screensCome);
+}
+
+function screenNamed(/** @type {string} */ name) {
+  if (!LATE.includes(name)) return null;
+  needScreens();
+  return screens[name];
+}
+
+const filesHash = (branch, turn, path = "") => `#files-${turns[turn].turn}${suffix(branch)}${path && `:${encodeURIComponent(path)}`}`;
+
+/** What is offered at a turn: its files, and changes where the server makes them. */
+function offersAt(turn) {
+  const index = numbers.t.get(turn.id);
+  const branch = branchWith(index);
+  const act = (label, kind) => h("button", { type: "button", class: "copy", on: { click: () => whenThere(() => {
+    needScreens();
+    screens.act(kind, { branch, turn: index });
+  }) } }, label);
+  return h("span", { class: "offers" }, turn.change && h("a", { class: "button", href: filesHash(branch, index) }, "Files"),
+    allowsChanges() && [act("Fork\u2026", "fork"), act("Tag\u2026", "tag"), act("Pin\u2026", "pin"), turn.change && act("Restore\u2026", "restore"), act("Roll back\u2026", "rollback"),
+      branches.length > 1 && branch.line.at(-1) === index && act("Merge\u2026", "merge")]);
+}
+
 /** What the server says of a question that it does not answer. */
 class Refused extends Error {
   constructor(/** @type {number} */ status, /** @type {string} */ message) {
@@ -54,9 +106,10 @@ class Refused extends Error {
   }
 }
 
-/** Asks the server. */
-async function ask(/** @type {string} */ path, signal = /** @type {AbortSignal | undefined} */ (undefined)) {
-  const answer = await fetch(path, { headers: { authorization: `Bearer ${key}` }, cache: "no-store", signal });
+/** Asks the server; with a body, for a change. */
+async function ask(/** @type {string} */ path, signal = /** @type {AbortSignal | undefined} */ (undefined), body = /** @type {object | null} */ (null)) {
+  const headers = { authorization: `Bearer ${key}`, ...(body && { "content-type": "application/json" }) };
+  const answer = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), cache: "no-store", signal });
   if (answer.ok) return answer;
   const said = await answer.json().catch(() => ({}));
   throw new Refused(answer.status, said.message || `the server answered ${answer.status}`);

@@ -14,7 +14,7 @@ use turntree::object::ObjectId;
 use turntree::repo::Repository;
 
 use super::data::Data;
-use super::{Page, STYLE, Scripts, policy, write_head};
+use super::{Page, STYLE, Scripts, code, hash, policy, write_head};
 
 /// Styles of what a file does not show.
 const LIVE_STYLE: &str = include_str!("live.css");
@@ -22,8 +22,23 @@ const LIVE_STYLE: &str = include_str!("live.css");
 /// The parts of the script of a page that is served.
 const LIVE: Scripts<'_> = Scripts {
     source: &[include_str!("live.js")],
-    end: &[include_str!("hits.js"), include_str!("grow.js"), include_str!("sessions.js")],
+    end: &[include_str!("hits.js"), include_str!("grow.js")],
 };
+
+/// The parts of the script of all screens but the story of a session. Scripts of one document see each
+/// other's names, so this one stands on the first.
+const SCREENS: [&str; 7] = [
+    include_str!("sessions.js"),
+    include_str!("difference.js"),
+    include_str!("compare.js"),
+    include_str!("files.js"),
+    include_str!("log.js"),
+    include_str!("acts.js"),
+    include_str!("conflicts.js"),
+];
+
+/// Where that script is.
+pub const SCREENS_ADDRESS: &str = "/screens.js";
 
 /// The picture of its tabs, which is not asked for.
 const ICON: &str = "<link rel=\"icon\" href=\"data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \
@@ -39,6 +54,9 @@ const POLICY: &str = "; connect-src 'self'; frame-ancestors 'none'";
 pub struct LivePage {
     /// The document, the same for every address.
     pub html: String,
+    /// The script at [`SCREENS_ADDRESS`], which the document asks for when it shows one of these
+    /// screens, and knows by its hash.
+    pub screens: String,
     /// Its content security policy, for the header of the answer.
     pub policy: String,
 }
@@ -67,17 +85,27 @@ impl FromStr for PagePart {
     }
 }
 
-/// Returns the document of a server.
+/// Returns the document of a server, which offers changes if the server makes them.
 #[must_use]
-pub fn live_page() -> LivePage {
-    let (script, style) = (LIVE.join(), [STYLE, LIVE_STYLE].concat());
-    let policy_of_file = policy(&script, &style, "; connect-src 'self'");
+pub fn live_page(allows_changes: bool) -> LivePage {
+    let (script, screens, style) =
+        (LIVE.join(), code(SCREENS.iter()), [STYLE, LIVE_STYLE].concat());
+    let hash_of_screens = hash(&screens);
+    let policy = |more: &str| {
+        let scripts = format!("script-src 'sha256-{hash_of_screens}' ");
+        policy(&script, &style, more).replacen("script-src ", &scripts, 1)
+    };
+    let changes = if allows_changes { "allowed" } else { "none" };
+    let head = format!(
+        "{ICON}<meta name=\"changes\" content=\"{changes}\">\n\
+         <meta name=\"screens\" content=\"sha256-{hash_of_screens}\">\n"
+    );
     let mut html = Vec::new();
     // Writing to memory never fails.
-    let _ = write_head(("turntree", ICON), &style, &policy_of_file, &mut html);
+    let _ = write_head(("turntree", &head), &style, &policy("; connect-src 'self'"), &mut html);
     let _ = writeln!(html, "<script>{script}</script>\n</body>\n</html>");
     let html = String::from_utf8_lossy(&html).into_owned();
-    LivePage { html, policy: policy(&script, &style, POLICY) }
+    LivePage { html, policy: policy(POLICY), screens }
 }
 
 /// Writes the head of a page and the turns of its branches to which none of `known` goes back, oldest
@@ -108,4 +136,34 @@ pub fn write_parts(repo: &Repository, parts: &[PagePart], out: &mut dyn Write) -
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::compressed::packed;
+    use super::*;
+
+    /// Bytes of the document at most, as they are and compressed, and lines of its scripts.
+    const BYTES: usize = 150_000;
+    const PACKED: usize = 45_000;
+    const LINES: usize = 3000;
+
+    #[test]
+    fn the_document_is_small_and_its_scripts_need_no_framework() {
+        let page = live_page(true);
+        assert!(page.html.len() <= BYTES, "{} bytes", page.html.len());
+        let packed = packed(page.html.as_bytes()).unwrap().len();
+        assert!(packed <= PACKED, "{packed} bytes compressed");
+        let lines = LIVE.join().lines().count() + page.screens.lines().count();
+        assert!(lines <= LINES, "{lines} lines");
+    }
+
+    #[test]
+    fn no_type_stands_in_a_script() {
+        let page = live_page(true);
+        assert!(!page.html.contains("@type") && !page.screens.contains("@type"));
+        assert!(
+            page.html.contains("requestAnimationFrame(") && page.screens.contains("compareView")
+        );
+    }
 }

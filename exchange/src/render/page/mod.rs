@@ -24,7 +24,7 @@ use turntree::repo::Repository;
 
 pub use self::compressed::compress_page;
 use self::data::Data;
-pub use self::live::{LivePage, PagePart, live_page, write_parts, write_turns};
+pub use self::live::{LivePage, PagePart, SCREENS_ADDRESS, live_page, write_parts, write_turns};
 use super::ShowTime;
 use super::escape::html;
 use crate::insight::prices::PriceTable;
@@ -35,11 +35,16 @@ const STYLE: &str = include_str!("page.css");
 /// The parts of the script of a file, in the order in which they need each other.
 const EMBEDDED: Scripts<'_> = Scripts {
     source: &[include_str!("source.js")],
-    end: &[include_str!("scan.js"), include_str!("embedded.js")],
+    end: &[
+        include_str!("difference.js"),
+        include_str!("compare.js"),
+        include_str!("scan.js"),
+        include_str!("embedded.js"),
+    ],
 };
 
 /// The parts of the script that are the same wherever the data comes from.
-const SHARED: [&str; 18] = [
+const SHARED: [&str; 16] = [
     include_str!("data.js"),
     include_str!("story.js"),
     include_str!("code.js"),
@@ -52,13 +57,14 @@ const SHARED: [&str; 18] = [
     include_str!("reader.js"),
     include_str!("map.js"),
     include_str!("outline.js"),
-    include_str!("difference.js"),
-    include_str!("compare.js"),
     include_str!("overview.js"),
     include_str!("search.js"),
     include_str!("route.js"),
     include_str!("app.js"),
 ];
+
+/// The beginning of a type in a line of a script.
+const TYPE: &str = "/** @";
 
 /// The parts of a script that say where the data comes from, and begin.
 struct Scripts<'s> {
@@ -104,7 +110,8 @@ pub fn export_page(repo: &Repository, page: &Page<'_>, out: &mut dyn Write) -> R
     if page.branches.is_empty() {
         return Err(Error::invalid("a page is about at least one branch"));
     }
-    let script = EMBEDDED.join();
+    // In a scope of its own, so that no name of it is one of the window.
+    let script = format!("(() => {{\n{}}})();\n", EMBEDDED.join());
     let written =
         |result: std::io::Result<()>| result.map_err(|error| Error::io("write the page", error));
     written(write_head((page.title, ""), STYLE, &policy(&script, STYLE, ""), out))?;
@@ -141,20 +148,52 @@ fn write_head(
 }
 
 impl Scripts<'_> {
-    /// All parts in a scope of their own, without indents and lines of comments.
+    /// All parts, one behind the other.
     fn join(&self) -> String {
         let first = [include_str!("dom.js"), include_str!("pace.js")];
         let parts: [&[&str]; 4] = [&first, self.source, &SHARED, self.end];
-        let lines = parts.into_iter().flatten().flat_map(|part| part.lines()).map(str::trim_start);
-        let is_code = |line: &&str| {
-            !line.is_empty() && !["//", "/**", "*"].iter().any(|sign| line.starts_with(sign))
-        };
-        let code: Vec<&str> = lines.filter(is_code).collect();
-        format!("(() => {{\n\"use strict\";\n{}\n}})();\n", code.join("\n"))
+        code(parts.into_iter().flatten())
     }
+}
+
+/// The code of some parts of a script, without indents, lines of comments and types.
+fn code<'s>(parts: impl Iterator<Item = &'s &'s str>) -> String {
+    // Types first: what stands behind one at the beginning of a line is code.
+    let lines = parts.flat_map(|part| part.lines()).map(|line| without_types(line.trim_start()));
+    let is_code = |line: &String| {
+        !line.is_empty() && !["//", "/**", "*"].iter().any(|sign| line.starts_with(sign))
+    };
+    let code: Vec<String> = lines.filter(is_code).collect();
+    format!("\"use strict\";\n{}\n", code.join("\n"))
+}
+
+/// A line without the types that stand in it as comments.
+fn without_types(line: &str) -> String {
+    let mut rest = line;
+    let mut kept = String::with_capacity(line.len());
+    while let Some((before, (_, after))) =
+        rest.split_once(TYPE).and_then(|(before, type_)| Some((before, type_.split_once("*/")?)))
+    {
+        kept.push_str(before);
+        rest = after.strip_prefix(' ').unwrap_or(after);
+    }
+    kept + rest
 }
 
 /// Returns the hash of a script or style in a policy.
 fn hash(text: &str) -> String {
     STANDARD.encode(Sha256::digest(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_loses_its_comments_and_no_code() {
+        let part = "// First.\n\n/** @type {any} */\nlet a;\n  /** @type {any} */ (a)?.b(/** @type {c} */ (d));\n\
+                    /**\n * @param {any} e\n */\nconst e = \"// no\";\n";
+        let expected = "\"use strict\";\nlet a;\n(a)?.b((d));\nconst e = \"// no\";\n";
+        assert_eq!(code([&part].into_iter()), expected);
+    }
 }

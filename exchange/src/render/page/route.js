@@ -73,9 +73,13 @@ function showNow(hash) {
   if (place) return showTurn(place, message, words && decoded(words));
   if (name === "read") return showTurn({ branch: branchNamed(rest || undefined) || here.branch, turn: (branchNamed(rest || undefined) || here.branch).line.at(-1) }, undefined, null, true);
   if (sides.length === 2 && sides[0] && sides[1]) {
+    needScreens();
     move(sides[1]);
     showPage("diff", diffView(sides[0], sides[1]));
-  } else if (name === "compare") showPage("compare", compareView());
+  } else if (name === "compare") {
+    needScreens();
+    showPage("compare", compareView());
+  } else if (screenNamed(name)) showPage(name, screenNamed(name)(rest));
   else if (name === "search" && hash.slice(8)) {
     const wanted = decoded(hash.slice(8)) ?? hash.slice(8);
     if (query.value !== wanted) query.value = wanted;

@@ -104,10 +104,33 @@ function keyOfList(/** @type {KeyboardEvent} */ event) {
   event.preventDefault();
 }
 
-async function listSessions() {
+/** Pages about the whole store. */
+const STORE_PAGES = [["Sessions", "/"], ["Operations", "/operations"], ["Storage", "/storage"]];
+
+/** Prepares the frame for a page about the whole store. */
+function frame() {
   document.body.classList.add("listing");
-  document.title = "Sessions \u00b7 turntree";
-  byId("title").append(h("a", { href: "/" }, "Sessions"));
+  const [name, path] = STORE_PAGES.find(([, at]) => at === location.pathname);
+  document.title = `${name} \u00b7 turntree`;
+  byId("title").append(h("a", { href: path }, name));
+  byId("bar").replaceChildren(...STORE_PAGES.map(([label, href]) => h("a", { href, "aria-current": href === path ? "page" : null }, label)),
+    h("button", { type: "button", "aria-label": "Light or dark", title: "Light or dark (t)", on: { click: turnTheme } }, "\u25d0"));
+  document.addEventListener("keydown", keyOfList);
+}
+
+/** Shows a page about the whole store that is not the list of sessions. */
+function showStorePage(/** @type {string} */ name) {
+  frame();
+  byId("find").hidden = true;
+  const draw = () => view.replaceChildren(screens[name]());
+  draw();
+  performance.mark("turntree-shown");
+  // Who looks at an operation is left alone.
+  listen(async () => { if (name === "operations" && !view.querySelector("details[open]")) draw(); });
+}
+
+screens.sessions = async () => {
+  frame();
   query.placeholder = "Search all sessions";
   view.replaceChildren(h("article", { class: "page", "aria-label": "Sessions" }, parts.chips, parts.list, parts.more, parts.places));
   let typed = 0;
@@ -118,7 +141,6 @@ async function listSessions() {
     typed = setTimeout(() => readSessions(), TYPED_MS);
     searched = setTimeout(() => searchEverywhere(query.value), SEARCH_MS);
   });
-  document.addEventListener("keydown", keyOfList);
   try {
     await readSessions();
   } catch (error) {
@@ -126,6 +148,6 @@ async function listSessions() {
   }
   performance.mark("turntree-shown");
   listen(() => readSessions(0, Math.max(100, shelf.rows.length)));
-}
+};
 
-begin();
+screens.store = showStorePage;

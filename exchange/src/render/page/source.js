@@ -8,6 +8,13 @@ const turns = [];
 /** @type {any} */
 let header = { title: "", branches: [], texts: 0, messages: 0 };
 
+/** Screens that only a page that is served has. */
+const screenNamed = (/** @type {string} */ _name) => /** @type {any} */ (null);
+const needScreens = () => {};
+
+/** What is offered at a turn only where there is a server. */
+const offersAt = (/** @type {any} */ _turn) => /** @type {any} */ (null);
+
 /** How many lines of a kind there are. */
 const count = (kind) => (kind === "m" ? header.messages : header.texts);
 

@@ -22,7 +22,7 @@ function tokensOf(turn) {
 function doors(turn) {
   const id = turn.id.slice(0, 12);
   const commands = [["show", `turntree show ${id}`], ["resume", `turntree resume ${id}`], ["fork", `turntree fork NAME --at ${id}`], ["restore", `turntree restore ${id} --dry-run`]];
-  return h("p", { class: "doors" }, h("small", {}, "Copy: "), copyButton("id", turn.id, "Copy the id"), commands.map(([name, words]) => copyButton(name, words, `Copy: ${words}`)));
+  return h("p", { class: "doors" }, h("small", {}, "Copy: "), copyButton("id", turn.id, "Copy the id"), commands.map(([name, words]) => copyButton(name, words, `Copy: ${words}`)), offersAt(turn));
 }
 
 /** Facts about a turn, folded: its number and id, doors, metadata, the whole context. */

@@ -1,0 +1,157 @@
+//! Plans of changes: made and shown first, done once, and refused when anything has changed since.
+//!
+//! A plan that waits is what was asked for, and the state that it was made for. To do it is to look
+//! again, at a store of its own that nobody else refreshes: where the state is the same, so is what is
+//! done, and a branch that moves in that moment is refused by the commit.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use getrandom::getrandom;
+use hyper::StatusCode;
+use serde::{Deserialize, Serialize};
+use turntree::Error;
+use turntree_exchange::SecretFilter;
+
+use super::change::{Change, Done, Plan};
+use super::guard::Refusal;
+use super::lines::status;
+use crate::program::invocation::{Location, Opened, open};
+use crate::view::error::{Failure, Result};
+
+/// Plans that wait; of more the oldest is forgotten.
+const WAITING: usize = 8;
+
+/// Bytes of the name of a plan.
+const NAME_BYTES: usize = 16;
+
+/// Changes of a store, if the server makes any.
+pub(super) struct Changes {
+    location: Location,
+    /// Whether the store is looked after behind a change.
+    maintains: bool,
+    waiting: Mutex<VecDeque<WaitingPlan>>,
+    /// Held while a plan is made or done.
+    changing: Mutex<()>,
+}
+
+struct WaitingPlan {
+    name: String,
+    change: Change,
+    state: String,
+}
+
+/// A plan as a page gets it.
+#[derive(Serialize)]
+pub(super) struct NamedPlan {
+    plan_id: String,
+    #[serde(flatten)]
+    plan: Plan,
+}
+
+/// The plan that a page wants done.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    plan_id: String,
+}
+
+impl Changes {
+    pub(super) fn new(location: Location, maintains: bool) -> Self {
+        Self { location, maintains, waiting: Mutex::default(), changing: Mutex::default() }
+    }
+
+    /// Keeps every change waiting, once the one at work is done.
+    pub(super) fn quiet(&self) -> MutexGuard<'_, ()> {
+        lock(&self.changing)
+    }
+
+    /// Plans the change that a page asks for.
+    pub(super) fn plan(&self, asked: &[u8]) -> Result<NamedPlan, Refusal> {
+        let change: Change = parsed(asked)?;
+        let _turn = self.quiet();
+        let planned = || {
+            let opened = self.open()?;
+            let prepared = change.clone().prepare(&opened.repo)?;
+            Ok::<_, Failure>((prepared.plan, prepared.state))
+        };
+        let (plan, state) = planned().map_err(|failure| refused(&failure))?;
+        let name = new_name().map_err(|failure| refused(&failure))?;
+        let mut waiting = lock(&self.waiting);
+        if waiting.len() >= WAITING {
+            waiting.pop_front();
+        }
+        waiting.push_back(WaitingPlan { name: name.clone(), change, state });
+        Ok(NamedPlan { plan_id: name, plan })
+    }
+
+    /// Does the plan that a page has looked at, and forgets it, whatever comes of it.
+    pub(super) fn carry_out(&self, asked: &[u8]) -> Result<Done, Refusal> {
+        let Wanted { plan_id } = parsed(asked)?;
+        let _turn = self.quiet();
+        let WaitingPlan { change, state, .. } = self.take(&plan_id)?;
+        let opened = self.open().map_err(|failure| refused(&failure))?;
+        let done = {
+            let repo = &*opened.repo;
+            // What could be planned then and cannot now is in another state, too.
+            let prepared = change.prepare(repo).map_err(|failure| stale(&failure.message()))?;
+            if prepared.state != state {
+                return Err(stale("a branch has moved, or a file was changed"));
+            }
+            prepared.apply(repo).map_err(|failure| refused(&failure))?
+        };
+        if self.maintains {
+            opened.look_after();
+        }
+        Ok(done)
+    }
+
+    fn take(&self, name: &str) -> Result<WaitingPlan, Refusal> {
+        let mut waiting = lock(&self.waiting);
+        let place = waiting.iter().position(|plan| plan.name == name);
+        let found = place.and_then(|place| waiting.remove(place));
+        found.ok_or_else(|| {
+            let message = "this plan was done, or is forgotten: look at it again";
+            Refusal::new(StatusCode::NOT_FOUND, message)
+        })
+    }
+
+    fn open(&self) -> Result<Opened> {
+        let repo = open(&self.location)?.filtering(Arc::new(SecretFilter::new(false)));
+        Ok(Opened::new(repo, self.location.dir.clone()))
+    }
+}
+
+/// The value that a page sends.
+fn parsed<'a, T: Deserialize<'a>>(asked: &'a [u8]) -> Result<T, Refusal> {
+    let malformed = |error| {
+        let message = format!("this is no change that a page can ask for: {error}");
+        Refusal::new(StatusCode::BAD_REQUEST, message)
+    };
+    serde_json::from_slice(asked).map_err(malformed)
+}
+
+fn stale(why: &str) -> Refusal {
+    let message = format!("nothing was done, since the plan is an old one: {why}");
+    Refusal::new(StatusCode::CONFLICT, message)
+}
+
+/// What a failure is to who asked for a change: one that others were faster for can be asked for again.
+fn refused(failure: &Failure) -> Refusal {
+    let status = match status(failure) {
+        StatusCode::SERVICE_UNAVAILABLE => StatusCode::CONFLICT,
+        status => status,
+    };
+    Refusal::new(status, failure.message())
+}
+
+/// A name that nobody guesses.
+fn new_name() -> Result<String> {
+    let mut bytes = [0; NAME_BYTES];
+    getrandom(&mut bytes).map_err(|error| Error::io("name a plan", std::io::Error::from(error)))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,112 @@
+//! Answers beside the story: files of a turn and who wrote them, storage and pins, the operation log.
+
+use serde::Serialize;
+use turntree::Error;
+use turntree::context::{PathTarget, split};
+use turntree::maintenance::stats;
+use turntree::object::{Kind, ObjectId, ObjectSource};
+use turntree::repo::Repository;
+
+use super::lines::Lines;
+use crate::porcelain::blame::each_part;
+use crate::porcelain::conflicts::{open, records};
+use crate::porcelain::entries::list_part;
+use crate::porcelain::operations::{OperationsWanted, each_operation};
+use crate::porcelain::pins;
+use crate::view::error::Result;
+use crate::view::{clock, json};
+
+/// The section of the workspace.
+const FILES: &str = "files";
+
+/// Entries of a folder in one answer.
+const ENTRIES: usize = 1000;
+
+/// Bytes of what is taken apart line by line.
+const MAX_BLAMED: u64 = 1 << 20;
+
+/// A part of a folder.
+#[derive(Serialize)]
+struct Folder {
+    #[serde(flatten)]
+    listing: json::Listing,
+    /// Where the next answer goes on.
+    next: Option<usize>,
+}
+
+/// Where the bytes are, and what protects them.
+#[derive(Serialize)]
+struct Storage {
+    #[serde(flatten)]
+    stats: json::Stats,
+    pins: Vec<json::PinRecord>,
+}
+
+/// The entries of a folder in a turn, from the `from`-th on.
+pub(super) fn files(
+    repo: &Repository,
+    at: &ObjectId,
+    path: &str,
+    from: usize,
+    out: &mut Lines,
+) -> Result<()> {
+    let (context, source) = (repo.context(at)?, repo.store());
+    let is_bare = path == FILES && context.section(source, FILES)?.is_none();
+    // One more says whether there are more.
+    let mut entries = match is_bare {
+        true => Vec::new(),
+        false => list_part(source, &context, path, from as u64, ENTRIES + 1)?,
+    };
+    let next = (entries.len() > ENTRIES).then_some(from.saturating_add(ENTRIES));
+    entries.truncate(ENTRIES);
+    let listing = json::Listing { commit: at.to_string(), path: path.to_owned(), entries };
+    out.put(&Folder { listing, next })
+}
+
+/// Who wrote each part of what is at a path in a turn.
+pub(super) fn blame(repo: &Repository, at: &ObjectId, path: &str, out: &mut Lines) -> Result<()> {
+    let (context, source) = (repo.context(at)?, repo.store());
+    if let PathTarget::Entry(item) = context.lookup(source, path)?
+        && item.link.kind == Kind::Blob
+    {
+        let bytes = source.read_as(Kind::Blob, &item.link.id)?.len() as u64;
+        if bytes > MAX_BLAMED {
+            return Err(Error::limit(format!("bytes of {path}"), MAX_BLAMED, bytes).into());
+        }
+    }
+    let blamed = repo.blame(at, path, false)?;
+    each_part(repo, split(path).0, &blamed, &mut |told| out.put_line(&told.record()))
+}
+
+/// Where the bytes are, what `gc` would free, and pins. Reads every object's place.
+pub(super) fn storage(repo: &Repository, out: &mut Lines) -> Result<()> {
+    let now = clock::now()?;
+    let pins = pins::list(repo, None, now)?.into_iter().map(|(_, record)| record).collect();
+    out.put(&Storage { stats: json::Stats::from(&stats(repo, None, now)?), pins })
+}
+
+/// Operations before a number, newest first, those of an adoption as one.
+pub(super) fn operations(
+    repo: &Repository,
+    before: Option<u64>,
+    most: usize,
+    out: &mut Lines,
+) -> Result<()> {
+    let wanted = OperationsWanted { name: None, before, most, joins_adoptions: true };
+    each_operation(repo, &wanted, &mut |entry, in_force| {
+        out.put_line(&json::Operation::new(entry, in_force))
+    })
+}
+
+/// The open conflicts of a branch.
+pub(super) fn conflicts(repo: &Repository, name: &str, out: &mut Lines) -> Result<()> {
+    let branch = name.parse()?;
+    let conflicts = open(repo, &branch)?;
+    let id = repo.tip(&branch).map(|id| id.to_string()).unwrap_or_default();
+    out.put(&json::OpenConflicts {
+        session: branch.session().to_owned(),
+        branch: branch.branch().to_owned(),
+        id,
+        conflicts: records(&conflicts),
+    })
+}

@@ -1,0 +1,38 @@
+// Open conflicts of a branch: the versions of each, and a decision.
+
+const VERSIONS = [["ours", "Take ours"], ["theirs", "Take theirs"], ["base", "Take what was before"], ["current", "Leave as it stands"]];
+
+screens.conflicts = (rest) => {
+  const branch = branchNamed(rest || undefined) || here.branch;
+  const head = h("header", { class: "view-head" }, h("h2", {}, "Conflicts"), h("p", { class: "facts" }, `Both sides changed these on ${branch.name}.`));
+  return pageOf("Conflicts", head, async () => {
+    const found = await askJson(`/api/conflicts?branch=${encodeURIComponent(fullName(branch))}`);
+    if (!found.conflicts.length) return h("p", { class: "quiet" }, "No conflict is open.");
+    const decide = (paths, given) => screens.plan({ kind: "resolve", branch: fullName(branch), paths, ...given });
+    const all = found.conflicts.map((conflict) => conflict.path);
+    const forAll = allowsChanges() && all.length > 1 && h("p", { class: "doors" }, h("small", {}, "All: "), VERSIONS.slice(0, 2).map(([take, label]) => sheetButton(label, () => decide(all, { take }), { class: "copy" })));
+    return [forAll, found.conflicts.map((conflict) => conflictBlock(conflict, (given) => decide([conflict.path], given)))];
+  });
+};
+
+/** A version of what is in conflict: its text; nothing where that side has none. */
+const versionOf = (/** @type {string | null} */ blob) => (blob === null ? "" : textAt(numberOf("x", blob)));
+
+function conflictBlock(conflict, decide) {
+  const body = () => {
+    const [ours, theirs] = [versionOf(conflict.ours), versionOf(conflict.theirs)];
+    const isText = typeof ours === "string" && typeof theirs === "string";
+    return [isText ? diffBlock(compareTexts(ours, theirs)) : [ours, theirs].filter((side) => typeof side === "object").map(unshown),
+      allowsChanges() && h("p", { class: "doors" }, VERSIONS.filter(([take]) => take !== "base" || conflict.base !== null).map(([take, label]) => sheetButton(label, () => decide({ take }), { class: "copy" })),
+        isText && sheetButton("Write\u2026", () => write(ours), { class: "copy" }))];
+  };
+  const write = (/** @type {string} */ words) => {
+    const area = h("textarea", { rows: 14, "aria-label": conflict.path, spellcheck: "false" });
+    area.value = words;
+    openSheet(conflict.path, area, h("p", { class: "acts" }, sheetButton("Look at the plan", () => decide({ content: area.value }), { class: "main" }), cancel()));
+  };
+  const sides = [["ours", conflict.ours], ["theirs", conflict.theirs]].filter(([, blob]) => blob === null).map(([name]) => `gone in ${name}`);
+  const block = fold({ class: "file", "data-path": conflict.path }, [h("span", { class: "path" }, conflict.path), h("small", {}, [conflict.kind, ...sides].join(", "))], body);
+  block.open = true;
+  return block;
+}

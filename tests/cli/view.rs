@@ -269,10 +269,15 @@ fn a_story_is_told_by_turns_and_then_by_what_is_asked_for() {
     let letters: String = story.iter().map(|(letter, _)| *letter).collect();
     assert_eq!(letters, "htt");
     let branches = &story[0].1["branches"];
-    assert_eq!((&branches[0]["name"], &branches[0]["tip"]), (&json!("main"), &story[2].1["id"]));
+    // The newest comes first.
+    assert_eq!((&branches[0]["name"], &branches[0]["tip"]), (&json!("main"), &story[1].1["id"]));
     assert_eq!(branches[1]["name"], "plan-b");
-    let last = &story[2].1;
-    assert_eq!(last["parents"], json!([story[1].1["id"]]));
+    let last = &story[1].1;
+    assert_eq!(last["parents"], json!([story[2].1["id"]]));
+    let older = &story[2].1["change"];
+    let texts = [&older["files"][0][3], &older["entries"][0][2]];
+    assert_eq!(last["change"]["before"], json!(texts));
+    assert_eq!(older["before"], json!([null, null]));
     let message = last["change"]["lists"]["agents/main/messages"][0][2][0].as_str().unwrap();
     let file = last["change"]["files"][0][3].as_str().unwrap();
     let gone = "0".repeat(64);
@@ -397,7 +402,7 @@ fn whatever_a_store_holds_goes_out_as_data() {
     let served = Served::start(&place, &["evil"]);
     let story = served.lines("/api/story?session=evil");
     assert_eq!(story.len(), corpus.len() + 1);
-    for ((letter, turn), text) in story.iter().skip(1).zip(corpus) {
+    for ((letter, turn), text) in story.iter().skip(1).rev().zip(corpus) {
         assert_eq!((*letter, &turn["message"]), ('t', &json!(text)));
         let message = &turn["change"]["lists"]["agents/main/messages"][0][2][0];
         let parts = served.lines(&format!("/api/parts?names={}", message.as_str().unwrap()));

@@ -91,6 +91,66 @@ fn sessions_are_found_and_their_stories_are_those_of_the_file() {
     clean(&mut browser);
 }
 
+/// Holds back all of a story but its beginning, until the page is told to `release()` it.
+const HOLDING: &str = "
+const real = window.fetch;
+window.fetch = async (address, given) => {
+  const answer = await real(address, given);
+  if (window.release || !String(address).startsWith('/api/story')) return answer;
+  const gate = new Promise((kept) => { window.release = kept; });
+  let lines = 0;
+  const transform = async (part, out) => {
+    if (lines >= 20) await gate;
+    lines += part.filter((byte) => byte === 10).length;
+    out.enqueue(part);
+  };
+  return new Response(answer.body.pipeThrough(new TransformStream({ transform })), answer);
+};";
+
+#[test]
+fn a_long_story_begins_at_its_newest_turns() {
+    let Some(mut browser) = Browser::start() else { return };
+    let place = Place::new(PROGRAM);
+    imported(&place, "parser", 400);
+    let served = Served::start(&place, &["parser"]);
+    browser.before(HOLDING);
+    browser.visit(&served.url);
+    // The beginning of the answer is the end of the story.
+    browser.wait(
+        "document.querySelector('.overview')?.textContent.includes('older ones are on their way')",
+    );
+    browser.wait("document.querySelector('#about').textContent && !document.querySelector('#about').textContent.startsWith('400 ')");
+    browser.wait("document.querySelector('#rows .chapter:last-child b')?.textContent === '100'");
+    browser.ask("release()");
+    browser.wait("document.querySelector('#about').textContent.startsWith('400 turns')");
+    browser.wait("!document.querySelector('.overview').textContent.includes('on their way')");
+    browser.wait("document.querySelector('#rows .chapter b')?.textContent === '1'");
+
+    // Who reads stays where they read while older turns come, and what is older waits for them.
+    browser.visit(&format!("{}&read", served.url));
+    browser.wait("document.querySelector('[aria-label=\"Turn 400\"]:not([aria-busy])')");
+    // Two prompts up, so that the end is out of sight.
+    for turn in [397, 393] {
+        browser.press("[");
+        browser.wait(&format!("location.hash === '#turn-{turn}'"));
+    }
+    browser.wait("(() => { const v = document.querySelector('#view'); return v.scrollTop + v.clientHeight < v.scrollHeight - 200; })()");
+    let top = "Math.round(document.querySelector('[aria-label=\"Prompt 99\"]').getBoundingClientRect().top)";
+    browser.wait(&format!("{top} > 0"));
+    let before = browser.ask(top).as_i64().unwrap();
+    browser.ask("release()");
+    browser.wait("document.querySelector('#about').textContent.startsWith('400 turns')");
+    browser.wait(&format!("Math.abs({top} - {before}) <= 2"));
+    assert_eq!(browser.ask("location.hash"), json!("#turn-393"));
+    // A turn that is still to come is waited for.
+    browser.visit(&served.url);
+    browser.wait("document.querySelector('.overview')?.textContent.includes('on their way')");
+    browser.ask("location.hash = '#turn-3'");
+    browser.ask("release()");
+    browser.wait("location.hash === '#turn-3' && document.querySelector('[aria-label=\"Turn 3\"]:not([aria-busy])')");
+    clean(&mut browser);
+}
+
 #[test]
 fn what_others_commit_appears_where_somebody_looks() {
     let (Some(mut browser), Some(mut list)) = (Browser::start(), Browser::start()) else { return };
@@ -189,10 +249,11 @@ fn files_operations_and_storage_are_screens_with_addresses() {
     browser.visit(&address("/s/work", ""));
     browser.wait("document.querySelector('.offers a')");
     browser.click(".offers a");
-    browser.wait("location.hash === '#files-2' && document.querySelectorAll('.folder .path, .page .file-line .path').length === 2");
-    browser.click(".file-line:first-child a");
-    browser.wait("document.querySelector('.page h2').textContent === 'Files' && document.querySelector('.file-line a')?.textContent.startsWith(\"z'\")");
-    browser.click(".file-line a");
+    browser.wait("document.querySelectorAll('.folder .path').length === 2");
+    assert_eq!(browser.ask("location.hash"), json!("#files-2"));
+    browser.click(".folder .file-line:first-child a");
+    browser.wait("document.querySelector('.folder .path')?.textContent.startsWith(\"z'\")");
+    browser.click(".folder a");
     browser.wait("document.querySelector('.blame code')?.textContent === 'hostile'");
     fits(&mut browser);
     let copied = "[...document.querySelectorAll('.view-head .copy')].map((one) => one.title)";
@@ -251,8 +312,8 @@ fn a_change_is_looked_at_made_and_taken_back_on_the_page() {
 
     // A file that is edited after the plan was shown stays as it is.
     browser.visit(&format!("{}&turn-1", served.url));
-    browser.wait("document.querySelector('[data-turn=\"0\"] .details')");
-    browser.ask("document.querySelector('[data-turn=\"0\"] .details').open = true");
+    browser.wait("document.querySelector('[aria-label=\"Prompt 1\"] .details')");
+    browser.ask("document.querySelector('[aria-label=\"Prompt 1\"] .details').open = true");
     browser.wait(&offer("Roll back"));
     browser.ask(&format!("{}.click()", offer("Roll back")));
     browser.wait("document.querySelector('#plan')?.textContent.includes('notes.txt')");

@@ -69,14 +69,21 @@ pub(super) struct History<'r> {
 }
 
 impl<'r> History<'r> {
-    /// The story of all that `tips` go back to, and none of `known` does.
-    pub(super) fn since(
+    /// The story of all that `tips` go back to.
+    pub(super) fn of(repo: &'r Repository, tips: &[ObjectId]) -> Result<Self> {
+        let left = repo.history(tips, &[])?.collect::<Result<_>>()?;
+        Ok(Self { repo, left, kept: HashMap::new() })
+    }
+
+    /// The story of all that `tips` go back to, and none of `known` does, newest first: each snapshot
+    /// is read when it is asked for.
+    pub(super) fn newest_first(
         repo: &'r Repository,
         tips: &[ObjectId],
         known: &[ObjectId],
-    ) -> Result<Self> {
-        let left = repo.history(tips, known)?.collect::<Result<_>>()?;
-        Ok(Self { repo, left, kept: HashMap::new() })
+    ) -> Result<impl Iterator<Item = Result<TurnChange>> + use<'r>> {
+        let mut history = Self { repo, left: Vec::new(), kept: HashMap::new() };
+        Ok(repo.history(tips, known)?.map(move |entry| history.turn_change(entry?)))
     }
 
     /// The story of one line: `tip` and its first parents.
@@ -85,20 +92,31 @@ impl<'r> History<'r> {
         Ok(Self { repo, left, kept: HashMap::new() })
     }
 
-    /// The nearest snapshot at or before `id` whose content is kept.
-    fn kept_before(&self, id: &ObjectId) -> Result<Option<ObjectId>> {
+    /// The nearest snapshot at or before `id` whose content is kept. It is found once for all snapshots
+    /// on the way to it.
+    fn kept_before(&mut self, id: &ObjectId) -> Result<Option<ObjectId>> {
         if let Some(kept) = self.kept.get(id) {
             return Ok(*kept);
         }
+        let (mut found, mut passed) = (None, Vec::new());
         for entry in self.repo.history(&[*id], &[])?.first_parent() {
             let entry = entry?;
+            if let Some(kept) = self.kept.get(&entry.id) {
+                found = *kept;
+                break;
+            }
+            passed.push(entry.id);
             match self.repo.context(&entry.id) {
-                Ok(_) => return Ok(Some(entry.id)),
+                Ok(_) => {
+                    found = Some(entry.id);
+                    break;
+                }
                 Err(error) if error.kind() == ErrorKind::Expired => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(None)
+        self.kept.extend(passed.into_iter().map(|id| (id, found)));
+        Ok(found)
     }
 
     fn turn_change(&mut self, entry: LogEntry) -> Result<TurnChange> {

@@ -59,11 +59,16 @@ const states = new Map();
 
 /** The context after a turn; `null` when it is not kept. */
 function stateAt(index) {
+  if (index === undefined) needOlder();
   if (index === null || index === undefined) return { lists: new Map(), files: new Map(), entries: new Map() };
   if (!turns[index].change) return null;
   if (states.has(index)) return states.get(index);
   const chain = [];
-  for (let at = index; at !== null; at = turns[at].change.base) chain.push(at);
+  for (let at = index; at !== null; at = turns[at].change.base) {
+    if (at === undefined) needOlder();
+    if (at === undefined) break;
+    chain.push(at);
+  }
   const state = { lists: new Map(), files: new Map(), entries: new Map() };
   for (const at of chain.reverse()) apply(state, turns[at].change);
   states.set(index, state);
@@ -104,6 +109,12 @@ const written = new WeakMap();
 
 /** What stood at a place before a turn of a branch: the number of a text; `undefined` for nothing. */
 function formerly(/** @type {Branch} */ branch, /** @type {number} */ turn, /** @type {string} */ place) {
+  // A server says so, since what is older may be on its way.
+  const { before, files, entries } = turns[turn].change;
+  if (before) {
+    const file = files.findIndex(([path]) => `${FILES}/${path}` === place);
+    return before[file >= 0 ? file : files.length + entries.findIndex(([section, key]) => (key ? `${section}/${key}` : section) === place)];
+  }
   if (!written.has(branch)) {
     const all = new Map();
     const put = (name, at, number) => (all.has(name) ? all.get(name).push(at, number) : all.set(name, [at, number]));

@@ -12,8 +12,9 @@
 //! the lines that it shows, and more lines can follow: of several heads the last one counts. The head
 //! says how many texts and messages there are, since nobody counts lines that are not read.
 //!
-//! A page that is served is told the turns alone, behind the head, and asks for what it shows: there
-//! turns and texts are named by their ids, and messages by their id and what their list says of them.
+//! A page that is served is told the turns alone, behind the head and newest first, and asks for what it
+//! shows: there turns and texts are named by their ids, and messages by their id and what their list says
+//! of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -175,6 +176,9 @@ struct PageChange {
     files: Vec<FileChange>,
     /// Section, key, text.
     entries: Vec<(String, String, Option<Name>)>,
+    /// The text of each file and then of each entry before; only for a page that is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<Vec<Option<String>>>,
 }
 
 #[derive(Serialize)]
@@ -236,16 +240,19 @@ impl<'a> Data<'a> {
 
     /// Writes all lines.
     pub(super) fn write(mut self, page: &Page<'_>) -> Result<()> {
-        self.turns(page, &[])?;
+        let history = History::of(self.repo, &tips(page))?;
+        self.turns(page, history)?;
         self.head(page)?;
         self.out.finish().map_err(unwritten)
     }
 
-    /// Writes the head and then the turns that none of `known` goes back to, each as soon as it is read.
+    /// Writes the head and then the turns that none of `known` goes back to, newest first, each as soon
+    /// as it is read.
     pub(super) fn write_turns(mut self, page: &Page<'_>, known: &[ObjectId]) -> Result<()> {
         self.names = Some(Names::default());
         self.head(page)?;
-        self.turns(page, known)
+        let history = History::newest_first(self.repo, &tips(page), known)?;
+        self.turns(page, history)
     }
 
     /// Writes a text; one that cannot be read as what is there instead.
@@ -273,10 +280,13 @@ impl<'a> Data<'a> {
         }
     }
 
-    fn turns(&mut self, page: &Page<'_>, known: &[ObjectId]) -> Result<()> {
-        let tips: Vec<ObjectId> = page.branches.iter().map(|branch| branch.tip).collect();
+    fn turns(
+        &mut self,
+        page: &Page<'_>,
+        history: impl Iterator<Item = Result<TurnChange>>,
+    ) -> Result<()> {
         let mut prompts = self.repo.prompts(Some(&is_prompt))?;
-        for turn_change in History::since(self.repo, &tips, known)? {
+        for turn_change in history {
             self.turn(&turn_change?, page, &mut prompts)?;
         }
         Ok(())
@@ -325,6 +335,7 @@ impl<'a> Data<'a> {
                 lists: lists.into_iter().map(|(name, list)| self.named(name, list)).collect(),
                 files: self.files(&changes.entries)?,
                 entries: self.entries(&changes.entries)?,
+                before: self.before(&changes.entries),
             }),
             _ => None,
         };
@@ -410,6 +421,23 @@ impl<'a> Data<'a> {
                 Ok(FileChange::Is((path, added, removed, text, mode(file.mode), file.size)))
             })
             .collect()
+    }
+
+    /// What stood at each file and then at each entry before, by name: a page that is told the newest
+    /// turns first has not seen that. A page that has all of them finds it itself.
+    fn before(&self, entries: &[ChangedEntry]) -> Option<Vec<Option<String>>> {
+        self.names.as_ref()?;
+        let (files, others): (Vec<_>, Vec<_>) =
+            entries.iter().partition(|entry| entry.section == FILES);
+        let name = |entry: &ChangedEntry| {
+            let old = entry.old.as_ref()?;
+            // A text of no blob is empty, as in the lines of turns.
+            Some(match old.link.kind {
+                Kind::Blob => old.link.id.to_string(),
+                _ => String::new(),
+            })
+        };
+        Some(files.into_iter().chain(others).map(name).collect())
     }
 
     fn entries(&mut self, entries: &[ChangedEntry]) -> Result<Vec<(String, String, Option<Name>)>> {
@@ -543,6 +571,11 @@ impl<'a> Data<'a> {
             .map_err(|error| Error::invalid("the data of a page").with_source(error))?;
         self.out.line(letter, &json_in_html(&json)).map_err(unwritten)
     }
+}
+
+/// The newest snapshots of a page.
+fn tips(page: &Page<'_>) -> Vec<ObjectId> {
+    page.branches.iter().map(|branch| branch.tip).collect()
 }
 
 fn unwritten(error: std::io::Error) -> Error {

@@ -2,8 +2,12 @@
 
 const ORIGIN = "Served by turntree view on this machine; nothing else is asked.";
 
-/** The story is shown from what has come so far when it takes longer than this. */
+/** The story is shown from what has come so far when it takes longer than this, and now and then. */
 const FIRST_MS = 60;
+
+/** Turns that are shown again as they come; of more, once there are so many times more than were shown. */
+const FEW = 1000;
+const MORE = 4;
 
 /** Pixels above the end of the story that still count as being at it. */
 const AT_END = 80;
@@ -38,27 +42,41 @@ function sayRefusal(/** @type {Error} */ error) {
 
 let begun = false;
 
-/** The turns that nothing here goes on from. */
-function ends() {
-  const gone = new Set(turns.flatMap((turn) => turn.parents));
-  return turns.filter((_, index) => !gone.has(index)).slice(-MOST_KNOWN).map((turn) => turn.id);
-}
+/** Whether what an address shows can be shown of the newest turns. */
+const isOfNewest = () => /^(#(overview|read).*)?$/.test(location.hash) && numbers.t.has(told.branches[0]?.tip);
 
-/** Reads what is new of the session, and shows it. */
+/** Reads what is new of the session, the newest first, and shows it: of much the beginning, and more now and then. */
 async function readStory() {
   const had = turns.length;
   const before = JSON.stringify(told?.branches);
-  const answer = await ask(`/api/story?session=${encodeURIComponent(nameOfSession())}&known=${ends().join(",")}`);
-  const first = performance.now() + FIRST_MS;
+  // Where an answer ended early, what is older than that is not here.
+  const answer = await ask(`/api/story?session=${encodeURIComponent(nameOfSession())}&known=${older ? "" : [...ends].slice(-MOST_KNOWN).join(",")}`);
+  waitForOlder();
+  let shown = had;
+  /** @type {Promise<void> | null} */
+  let showing = null;
+  const showSome = () => {
+    const has = turns.length;
+    if (showing || has === shown || (has > FEW && has < MORE * shown) || !isOfNewest()) return;
+    shown = has;
+    showing = showStory().finally(() => { showing = null; });
+  };
+  const often = setInterval(showSome, FIRST_MS);
   const slice = new Slice();
-  for await (const line of eachLine(answer)) {
-    feed(line);
-    if (!slice.over()) continue;
-    await slice.rest();
-    if (!begun && turns.length && !location.hash && performance.now() > first) await showStory();
+  try {
+    for await (const line of eachLine(answer)) {
+      feed(line);
+      if (slice.over()) await slice.rest();
+    }
+  } finally {
+    clearInterval(often);
+    await showing;
   }
+  const { kept } = older;
+  older = null;
   if (!turns.length) return note(told.title, "Nothing was snapshotted in this session yet.");
   if (!begun || turns.length > had || JSON.stringify(told.branches) !== before) await showStory();
+  kept();
 }
 
 async function showStory() {
@@ -73,7 +91,7 @@ async function showStory() {
       drawReader();
     }
   }
-  if (branches.length > 1 && (!header.compare || here.route === "compare")) {
+  if (branches.length > 1 && !older && (!header.compare || here.route === "compare")) {
     compareBranches().catch((error) => sayState(error.message));
   }
 }
@@ -101,7 +119,9 @@ async function grow() {
   drawAbout();
   drawBranches();
   drawKinds();
+  await breathe();
   drawMap();
+  await breathe();
   if (reader) growReader(isFollowed);
   move(here);
   if (here.route === "overview") {
@@ -125,6 +145,9 @@ function growReader(isFollowed) {
     return slide(hashOf(here.branch, here.turn));
   }
   const before = new Map(reader.items.map((turn, place) => [turn, reader.heights[place]]));
+  const top = view.scrollTop - reader.box.offsetTop;
+  const anchor = reader.items[itemAt(Math.max(0, top))];
+  const below = top - reader.tops[itemAt(Math.max(0, top))];
   const heights = Float64Array.from(items, (turn) => before.get(turn) ?? GUESS);
   for (const [turn, node] of reader.shown) {
     if (here.branch.places.has(turn)) continue;
@@ -133,7 +156,13 @@ function growReader(isFollowed) {
   }
   Object.assign(reader, { branch: here.branch, items, heights, tops: new Float64Array(items.length + 1), first: 0, last: -1 });
   sumTops();
-  if (!isFollowed) return drawReader();
+  if (!isFollowed) {
+    // What is older stands above what is read.
+    const at = items.indexOf(anchor);
+    reader.box.style.height = `${reader.tops[items.length]}px`;
+    if (at >= 0) view.scrollTop = moved = reader.box.offsetTop + reader.tops[at] + below;
+    return drawReader();
+  }
   here.turn = items.at(-1);
   reader.isEnd = true;
   readTurn(here.turn, { end: true });

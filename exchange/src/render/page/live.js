@@ -157,6 +157,25 @@ function numberOf(/** @type {"x" | "m"} */ kind, /** @type {string} */ name) {
   return number;
 }
 
+/**
+ * Kept while older turns are on their way: newer ones come first.
+ * @type {{come: Promise<void>, kept: () => void} | null}
+ */
+let older = null;
+
+function waitForOlder() {
+  let kept;
+  const come = /** @type {Promise<void>} */ (new Promise((it) => { kept = it; }));
+  older ??= { come, kept };
+}
+
+/** Throws `Absent` while what is missed may still come. */
+function needOlder() {
+  if (older) throw new Absent(older.come);
+}
+
+const noteOlder = () => older && h("p", { class: "quiet", role: "status" }, `So far of the newest ${turns.length.toLocaleString("en")} turns: older ones are on their way.`);
+
 /** Takes in a line of a turn or a head. */
 function feed(/** @type {string} */ line) {
   const value = JSON.parse(line.slice(1));
@@ -164,11 +183,31 @@ function feed(/** @type {string} */ line) {
   else if (line[0] === "t" && !numbers.t.has(value.id)) takeTurn(value);
 }
 
+/** The ids of turns that nothing here goes on from. */
+const ends = new Set();
+
+/** By the id of a turn that is still to come: what is done then. */
+const awaited = new Map();
+
+/** Links a turn with those it goes on from, as far as they are there: a line ends where its next turn is missed. */
+function link(turn, parents, base) {
+  turn.parents = numbers.t.has(parents[0]) ? parents.map((id) => numbers.t.get(id)).filter((number) => number !== undefined) : [];
+  if (turn.change) turn.change.base = base === null ? null : numbers.t.get(base);
+  for (const id of parents) ends.delete(id);
+  for (const id of new Set([...parents, base])) {
+    if (id === null || id === undefined || numbers.t.has(id)) continue;
+    const again = () => link(turn, parents, base);
+    if (awaited.has(id)) awaited.get(id).push(again);
+    else awaited.set(id, [again]);
+  }
+}
+
 function takeTurn(turn) {
-  turn.parents = turn.parents.map((id) => numbers.t.get(id)).filter((number) => number !== undefined);
   const { change } = turn;
+  link(turn, turn.parents, change?.base);
   if (change) {
-    change.base = numbers.t.get(change.base) ?? null;
+    const before = change.before.map((name) => (name === null ? undefined : numberOf("x", name)));
+    change.before = before.length ? before : NONE;
     for (const [section, splices] of Object.entries(change.lists)) {
       const kind = section.endsWith("/messages") ? "m" : "x";
       for (const splice of splices) splice[2] = splice[2].map((name) => numberOf(kind, name));
@@ -178,7 +217,14 @@ function takeTurn(turn) {
   }
   numbers.t.set(turn.id, turns.length);
   turns.push(turn);
+  const waiting = awaited.get(turn.id);
+  if (!waiting) ends.add(turn.id);
+  awaited.delete(turn.id);
+  for (const again of waiting || []) again();
 }
+
+/** @type {(number | undefined)[]} */
+const NONE = [];
 
 /** Makes the head of what is there: while turns come, one line up to the newest of them. */
 function settleHead() {

@@ -27,10 +27,11 @@ const LIVE: Scripts<'_> = Scripts {
 
 /// The parts of the script of all screens but the story of a session. Scripts of one document see each
 /// other's names, so this one stands on the first.
-const SCREENS: [&str; 7] = [
+const SCREENS: [&str; 8] = [
     include_str!("sessions.js"),
     include_str!("difference.js"),
     include_str!("compare.js"),
+    include_str!("search.js"),
     include_str!("files.js"),
     include_str!("log.js"),
     include_str!("acts.js"),
@@ -108,8 +109,8 @@ pub fn live_page(allows_changes: bool) -> LivePage {
     LivePage { html, policy: policy(POLICY), screens }
 }
 
-/// Writes the head of a page and the turns of its branches to which none of `known` goes back, oldest
-/// first, each as soon as it is read. Texts and messages are named, and [`write_parts`] has them.
+/// Writes the head of a page and the turns of its branches to which none of `known` goes back, newest
+/// first, each as soon as it is read, so that the end of a long story is there at once. Texts and messages are named, and [`write_parts`] has them.
 ///
 /// # Errors
 /// `Io` when `out` refuses, else what reading reports.

@@ -38,6 +38,7 @@ const EMBEDDED: Scripts<'_> = Scripts {
     end: &[
         include_str!("difference.js"),
         include_str!("compare.js"),
+        include_str!("search.js"),
         include_str!("scan.js"),
         include_str!("embedded.js"),
     ],
@@ -58,7 +59,7 @@ const SHARED: [&str; 16] = [
     include_str!("map.js"),
     include_str!("outline.js"),
     include_str!("overview.js"),
-    include_str!("search.js"),
+    include_str!("marks.js"),
     include_str!("route.js"),
     include_str!("app.js"),
 ];

@@ -43,6 +43,7 @@ const branchNamed = (name) => (name === undefined ? branches[0] : branches.find(
 function sideOf(words) {
   const found = SIDE.exec(words);
   const branch = found && branchNamed(found[2]);
+  if (!branch || turns[branch.line[0]].turn > Number(found[1])) needOlder();
   return branch ? { branch, turn: turnNumbered(branch, Number(found[1])) } : null;
 }
 
@@ -50,6 +51,7 @@ function promptOf(words) {
   const found = SIDE.exec(words);
   const branch = found && branchNamed(found[2]);
   const chapter = branch && chaptersOf(branch).find((one) => one.number === Number(found[1]));
+  if (!chapter) needOlder();
   return chapter ? { branch, turn: chapter.turn } : null;
 }
 
@@ -81,6 +83,7 @@ function showNow(hash) {
     showPage("compare", compareView());
   } else if (screenNamed(name)) showPage(name, screenNamed(name)(rest));
   else if (name === "search" && hash.slice(8)) {
+    needScreens();
     const wanted = decoded(hash.slice(8)) ?? hash.slice(8);
     if (query.value !== wanted) query.value = wanted;
     showPage("search", searchView(wanted));

@@ -12,6 +12,10 @@ let header = { title: "", branches: [], texts: 0, messages: 0 };
 const screenNamed = (/** @type {string} */ _name) => /** @type {any} */ (null);
 const needScreens = () => {};
 
+/** All turns are there: nothing older is waited for. */
+const needOlder = () => {};
+const noteOlder = () => /** @type {any} */ (null);
+
 /** What is offered at a turn only where there is a server. */
 const offersAt = (/** @type {any} */ _turn) => /** @type {any} */ (null);
 

@@ -43,12 +43,15 @@ screens.act = (kind, place) => {
   form.querySelector("input, select").focus();
 };
 
-/** Asks for the plan of a change, and shows it. Nothing is done before somebody says so. */
-screens.plan = async (wanted) => {
+/**
+ * Asks for the plan of a change, and shows it. Nothing is done before somebody says so. `back` leads to
+ * what was written for it.
+ */
+screens.plan = async (wanted, back = null) => {
   try {
     showPlan(wanted, await (await ask("/api/plan", undefined, wanted)).json());
   } catch (error) {
-    openSheet("This cannot be done", h("p", { class: "failed", role: "alert" }, error.message), h("p", { class: "acts" }, withoutFiles(wanted), sheetButton("Close", () => sheet.close())));
+    openSheet("This cannot be done", h("p", { class: "failed", role: "alert" }, error.message), h("p", { class: "acts" }, back && sheetButton("Back", back), withoutFiles(wanted), sheetButton("Close", () => sheet.close())));
   }
 };
 
@@ -83,6 +86,8 @@ async function carryOut(wanted, plan) {
     const done = await (await ask("/api/do", undefined, { plan_id: plan.plan_id })).json();
     sheet.close();
     sayOutcome(done);
+    if (screens.redraw) screens.redraw();
+    else if (here.route === "conflicts") show(here.hash);
   } catch (error) {
     openSheet("Nothing was done", h("p", { class: "failed", role: "alert" }, error.message), h("p", { class: "acts" }, sheetButton("Look again", () => screens.plan(wanted), { class: "main" }), cancel()));
   }

@@ -8,10 +8,10 @@ screens.conflicts = (rest) => {
   return pageOf("Conflicts", head, async () => {
     const found = await askJson(`/api/conflicts?branch=${encodeURIComponent(fullName(branch))}`);
     if (!found.conflicts.length) return h("p", { class: "quiet" }, "No conflict is open.");
-    const decide = (paths, given) => screens.plan({ kind: "resolve", branch: fullName(branch), paths, ...given });
+    const decide = (paths, given, back = null) => screens.plan({ kind: "resolve", branch: fullName(branch), paths, ...given }, back);
     const all = found.conflicts.map((conflict) => conflict.path);
     const forAll = allowsChanges() && all.length > 1 && h("p", { class: "doors" }, h("small", {}, "All: "), VERSIONS.slice(0, 2).map(([take, label]) => sheetButton(label, () => decide(all, { take }), { class: "copy" })));
-    return [forAll, found.conflicts.map((conflict) => conflictBlock(conflict, (given) => decide([conflict.path], given)))];
+    return [forAll, found.conflicts.map((conflict) => conflictBlock(conflict, (given, back) => decide([conflict.path], given, back)))];
   });
 };
 
@@ -29,7 +29,7 @@ function conflictBlock(conflict, decide) {
   const write = (/** @type {string} */ words) => {
     const area = h("textarea", { rows: 14, "aria-label": conflict.path, spellcheck: "false" });
     area.value = words;
-    openSheet(conflict.path, area, h("p", { class: "acts" }, sheetButton("Look at the plan", () => decide({ content: area.value }), { class: "main" }), cancel()));
+    openSheet(conflict.path, area, h("p", { class: "acts" }, sheetButton("Look at the plan", () => decide({ content: area.value }, () => write(area.value)), { class: "main" }), cancel()));
   };
   const sides = [["ours", conflict.ours], ["theirs", conflict.theirs]].filter(([, blob]) => blob === null).map(([name]) => `gone in ${name}`);
   const block = fold({ class: "file", "data-path": conflict.path }, [h("span", { class: "path" }, conflict.path), h("small", {}, [conflict.kind, ...sides].join(", "))], body);

@@ -124,6 +124,7 @@ function showStorePage(/** @type {string} */ name) {
   byId("find").hidden = true;
   const draw = () => view.replaceChildren(screens[name]());
   draw();
+  screens.redraw = draw;
   performance.mark("turntree-shown");
   // Who looks at an operation is left alone.
   listen(async () => { if (name === "operations" && !view.querySelector("details[open]")) draw(); });

@@ -51,7 +51,8 @@ async function readStory() {
   const before = JSON.stringify(told?.branches);
   // Where an answer ended early, what is older than that is not here.
   const answer = await ask(`/api/story?session=${encodeURIComponent(nameOfSession())}&known=${older ? "" : [...ends].slice(-MOST_KNOWN).join(",")}`);
-  waitForOlder();
+  // What is told of a page that has the story is newer than all of it.
+  if (!ends.size) waitForOlder();
   let shown = had;
   /** @type {Promise<void> | null} */
   let showing = null;
@@ -72,11 +73,11 @@ async function readStory() {
     clearInterval(often);
     await showing;
   }
-  const { kept } = older;
+  const waited = older;
   older = null;
   if (!turns.length) return note(told.title, "Nothing was snapshotted in this session yet.");
   if (!begun || turns.length > had || JSON.stringify(told.branches) !== before) await showStory();
-  kept();
+  waited?.kept();
 }
 
 async function showStory() {

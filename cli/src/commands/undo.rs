@@ -102,26 +102,25 @@ impl Options {
             UndoDirection::Undo => "redo",
             UndoDirection::Redo => "undo",
         };
-        self.show(run, &repo, &undone, &about, back)?;
+        show(run, &repo, &undone, &about, back)?;
         end(undone.files.as_ref(), undone.arranged.as_ref())
     }
+}
 
-    fn show(
-        &self,
-        run: &mut Invocation,
-        repo: &Repository,
-        undone: &Undone,
-        about: &str,
-        back: &str,
-    ) -> Result<()> {
-        if run.out.json {
-            run.out.record(&undone.record())?;
-            return Ok(());
-        }
-        let (paint, width) = (run.out.paint, run.out.width);
-        undone.write(&mut run.out, (paint, width), repo, about)?;
-        let (files, arranged) = (undone.files.as_ref(), undone.arranged.as_ref());
-        write_unknown(&mut run.out, files, arranged, back)?;
-        Ok(())
+fn show(
+    run: &mut Invocation,
+    repo: &Repository,
+    undone: &Undone,
+    about: &str,
+    back: &str,
+) -> Result<()> {
+    if run.out.json {
+        run.out.record(&undone.record())?;
+        return Ok(());
     }
+    let (paint, width) = (run.out.paint, run.out.width);
+    undone.write(&mut run.out, (paint, width), repo, about)?;
+    let (files, arranged) = (undone.files.as_ref(), undone.arranged.as_ref());
+    write_unknown(&mut run.out, files, arranged, back)?;
+    Ok(())
 }

@@ -31,7 +31,7 @@ pub(super) enum Event {
     /// The store is not as it was.
     Changed,
     /// A question has its answer.
-    Answer { screen: u64, question: Question, answer: Result<Answer, String> },
+    Answer { screen: u64, question: Question, answer: Box<Result<Answer, String>> },
 }
 
 /// Tells of what the terminal sends, for as long as this process lives.

@@ -127,7 +127,7 @@ impl Interface<'_> {
             }
             Event::Changed => self.state.on_change(),
             Event::Answer { screen, question, answer } => {
-                self.state.on_answer(screen, &question, answer);
+                self.state.on_answer(screen, &question, *answer);
             }
         }
         Ok(None)

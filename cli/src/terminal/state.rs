@@ -298,7 +298,7 @@ impl State {
             return Vec::new();
         }
         match (row.span, row.speaks) {
-            (Some(span), true) => self.ask_text(title_of("", &span), Question::Said(span)),
+            (Some(span), true) => self.ask_text(&title_of("", &span), Question::Said(span)),
             _ => {
                 self.show_text("details", TextBody::of(row.details));
                 Vec::new()
@@ -308,7 +308,7 @@ impl State {
 
     fn show_changes(&mut self) -> Vec<Action> {
         match self.span() {
-            Some(span) => self.ask_text(title_of("changes of ", &span), Question::Changes(span)),
+            Some(span) => self.ask_text(&title_of("changes of ", &span), Question::Changes(span)),
             None => self.nothing_chosen("a turn"),
         }
     }
@@ -406,12 +406,12 @@ impl State {
     }
 
     /// Shows a text that is still to be read.
-    fn ask_text(&mut self, title: String, question: Question) -> Vec<Action> {
+    fn ask_text(&mut self, title: &str, question: Question) -> Vec<Action> {
         let span = match &question {
             Question::Said(span) | Question::Changes(span) => Some(span.clone()),
             _ => None,
         };
-        self.show_text(&title, TextBody::about(span));
+        self.show_text(title, TextBody::about(span));
         let Some(screen) = self.screens.last_mut() else { return Vec::new() };
         screen.waits_for = Some(question.clone());
         vec![Action::Ask { screen: screen.id, question }]

@@ -468,7 +468,7 @@ fn a_search_waits_for_another_one_that_fills_the_index() {
         let started = Mutex::new(None);
         let first = search(&world.repo, &query("words"), &|_, _| {
             started.lock().unwrap().get_or_insert_with(|| {
-                let second = scope.spawn(second.clone());
+                let second = scope.spawn(second);
                 let said = told.lock().unwrap().recv_timeout(Duration::from_secs(60));
                 assert_eq!(said, Ok((0, 0)), "it waits");
                 second

@@ -32,13 +32,16 @@ pub struct Terminal {
     screen: Arc<(Mutex<Screen>, Condvar)>,
 }
 
+/// The characters of each row.
+type Rows = Vec<Vec<String>>;
+
 /// What a terminal shows, by what was written to it.
 #[derive(Debug)]
 pub struct Screen {
-    rows: Vec<Vec<String>>,
+    rows: Rows,
     place: (usize, usize),
     /// What the other screen hides.
-    first: Option<(Vec<Vec<String>>, (usize, usize))>,
+    first: Option<(Rows, (usize, usize))>,
     /// The beginning of a character or of an order.
     pending: Vec<u8>,
     /// Only a part of what is drawn at once has come.

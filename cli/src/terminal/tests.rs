@@ -29,11 +29,11 @@ fn row(number: usize) -> Row {
         cells: vec![text(EVIL), Cell::Age(NOW), text("3"), text(EVIL), text("9"), text(EVIL)],
         tone: Tone::Strong,
         session: Some("s".to_owned()),
-        branch: (number % 2 == 0).then(|| BranchName::main("s").unwrap()),
-        span: (number % 3 != 0).then(span),
-        operation: (number % 5 == 0).then_some(number as u64),
+        branch: number.is_multiple_of(2).then(|| BranchName::main("s").unwrap()),
+        span: (!number.is_multiple_of(3)).then(span),
+        operation: number.is_multiple_of(5).then_some(number as u64),
         details: lines(Tone::Plain, "", EVIL),
-        speaks: number % 4 != 0,
+        speaks: !number.is_multiple_of(4),
     }
 }
 
@@ -116,7 +116,7 @@ fn text(state: &State) -> String {
     let columns = usize::from(state.size().0.max(1));
     let rows = cells.content().chunks(columns);
     let row = |row: &[ratatui_core::buffer::Cell]| -> String {
-        row.iter().map(|cell| cell.symbol()).collect()
+        row.iter().map(ratatui_core::buffer::Cell::symbol).collect()
     };
     rows.map(row).collect::<Vec<_>>().join("\n")
 }

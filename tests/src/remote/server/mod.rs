@@ -56,7 +56,7 @@ pub enum Trouble {
     KilledBefore,
     /// The client is killed after it was done, before it hears of it.
     KilledAfter,
-    /// The client is interrupted after it was done, and hears of it.
+    /// The client is interrupted after it was done, before it hears of it.
     Interrupted,
     /// It is done, and the answer is this page.
     Page(&'static str),
@@ -268,10 +268,11 @@ impl Shared {
                 None
             }
             Some(Trouble::Interrupted) => {
-                let answer = answer();
+                answer();
                 drop(state);
                 self.kill(Signal::INT);
-                Some((answer, 0))
+                // With its answer the client might be done before it hears of the signal.
+                None
             }
             Some(Trouble::Page(page)) => {
                 answer();

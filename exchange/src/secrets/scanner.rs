@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
@@ -37,9 +38,16 @@ impl std::fmt::Debug for FoundSecret {
     }
 }
 
+/// Bytes that are searched by an automaton which is made at once. The other one is faster, and to make it takes
+/// as long as to search through so much: few calls of a hook or a push ever have that.
+const SMALL_BYTES: u64 = 1 << 20;
+
 /// The compiled rules.
 struct Scanner {
     keywords: AhoCorasick,
+    /// The same, for much.
+    fast_keywords: OnceLock<Option<AhoCorasick>>,
+    searched: AtomicU64,
     /// The rules of each keyword.
     rules_of: Vec<Vec<usize>>,
     /// Compiled when their keyword is met first.
@@ -55,6 +63,19 @@ pub fn find_secrets(bytes: &[u8]) -> Vec<FoundSecret> {
     SCANNER.as_ref().map(|scanner| scanner.scan(bytes)).unwrap_or_default()
 }
 
+/// Finds keywords, in the order in which they are given.
+fn automaton<'k>(
+    keywords: impl Iterator<Item = &'k &'k str>,
+    kind: AhoCorasickKind,
+) -> Option<AhoCorasick> {
+    AhoCorasickBuilder::new()
+        .ascii_case_insensitive(true)
+        .match_kind(MatchKind::Standard)
+        .kind(Some(kind))
+        .build(keywords)
+        .ok()
+}
+
 impl Scanner {
     fn new() -> Option<Self> {
         let mut rules_of: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -63,20 +84,32 @@ impl Scanner {
                 rules_of.entry(keyword).or_default().push(number);
             }
         }
-        let keywords = AhoCorasickBuilder::new()
-            .ascii_case_insensitive(true)
-            .match_kind(MatchKind::Standard)
-            .kind(Some(AhoCorasickKind::DFA))
-            .build(rules_of.keys())
-            .ok()?;
+        let keywords = automaton(rules_of.keys(), AhoCorasickKind::ContiguousNFA)?;
+        let (fast_keywords, searched) = (OnceLock::new(), AtomicU64::new(0));
         let expressions = RULES.iter().map(|_| OnceLock::new()).collect();
-        Some(Self { keywords, rules_of: rules_of.into_values().collect(), expressions })
+        let rules_of = rules_of.into_values().collect();
+        Some(Self { keywords, fast_keywords, searched, rules_of, expressions })
+    }
+
+    /// The automaton for some more bytes.
+    fn keywords(&self, bytes: &[u8]) -> &AhoCorasick {
+        let length = bytes.len() as u64;
+        let before = self.searched.fetch_add(length, Ordering::Relaxed);
+        if before.saturating_add(length) < SMALL_BYTES {
+            return &self.keywords;
+        }
+        let made = || {
+            let names: BTreeSet<&str> =
+                RULES.iter().flat_map(|rule| rule.keywords).copied().collect();
+            automaton(names.iter(), AhoCorasickKind::DFA)
+        };
+        self.fast_keywords.get_or_init(made).as_ref().unwrap_or(&self.keywords)
     }
 
     fn scan(&self, bytes: &[u8]) -> Vec<FoundSecret> {
         let mut found: BTreeMap<(usize, String), usize> = BTreeMap::new();
         let mut open: Vec<Option<Range<usize>>> = vec![None; RULES.len()];
-        for hit in self.keywords.find_overlapping_iter(bytes) {
+        for hit in self.keywords(bytes).find_overlapping_iter(bytes) {
             let rules = self.rules_of.get(hit.pattern().as_usize());
             for number in rules.into_iter().flatten().copied() {
                 let (Some(rule), Some(window)) = (RULES.get(number), open.get_mut(number)) else {

@@ -274,4 +274,19 @@ mod tests {
         }
         assert!(RULES.len() >= 60);
     }
+
+    #[test]
+    fn what_is_found_in_little_and_in_much_is_the_same() {
+        let names: BTreeSet<&str> = RULES.iter().flat_map(|rule| rule.keywords).copied().collect();
+        let text = names.iter().copied().collect::<Vec<_>>().join("");
+        let text = format!("{text} {}", text.to_ascii_uppercase());
+        let hits = |kind| -> Vec<_> {
+            let keywords = automaton(names.iter(), kind).unwrap();
+            let hits = keywords.find_overlapping_iter(text.as_bytes());
+            hits.map(|hit| (hit.pattern(), hit.range())).collect()
+        };
+        let small = hits(AhoCorasickKind::ContiguousNFA);
+        assert!(small.len() >= 2 * names.len());
+        assert_eq!(small, hits(AhoCorasickKind::DFA));
+    }
 }

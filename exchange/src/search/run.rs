@@ -76,26 +76,23 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn beside_store(&self) -> Result<SearchAnswer, Trouble> {
-        let index = self.open()?;
-        if index.is_current(self.repo)? {
+        let store = self.repo.store();
+        let index = Index::open(store)?;
+        store.refresh()?;
+        if let Some(index) = index
+            && index.is_current(self.repo)?
+        {
             return self.answer(&index, Vec::new(), IndexKept::BesideStore);
         }
-        drop(index);
-        let claim = claim(self.repo.store(), self.progress)?;
-        // Once more: meanwhile it may have been filled or removed.
-        let index = self.open()?;
+        let claim = claim(store, self.progress)?;
+        // Meanwhile it may have been filled or removed. What was committed is seen after it is opened: a
+        // redaction removes the files that there are once its words are gone from the store, so what is
+        // written into this one is from after it, or goes with it.
+        let index = Index::open_or_make(store, &claim)?;
+        store.refresh()?;
         let damage = index.catch_up(self.repo, self.progress)?;
         drop(claim);
         self.answer(&index, damage, IndexKept::BesideStore)
-    }
-
-    /// Opens the index, and sees what was committed until then. In this order: a redaction removes the
-    /// files that there are once its words are gone from the store, so what is written into this one is
-    /// from after it, or goes with it.
-    fn open(&self) -> Result<Index, Trouble> {
-        let index = Index::open(self.repo.store())?;
-        self.repo.store().refresh()?;
-        Ok(index)
     }
 
     /// Asks an index that cannot be written to, if nothing is new.

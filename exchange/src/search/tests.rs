@@ -16,6 +16,7 @@ use turntree::maintenance::{Pattern, Policy, Purpose, Scope, collect, redact, se
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Time};
 use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft};
 use turntree::store::{NewStore, OpenOptions, RealIo, StoreCipher, StoreKey};
+use turntree::workspace::Claim;
 
 use super::document::text_of;
 use super::words::words_of;
@@ -478,6 +479,22 @@ fn a_search_waits_for_another_one_that_fills_the_index() {
         assert_eq!((&second.hits, second.kept), (&first.unwrap().hits, IndexKept::BesideStore));
     });
     assert_eq!(told.into_inner().unwrap().try_recv().ok(), None, "it takes up nothing");
+}
+
+#[test]
+fn a_search_makes_no_index_while_another_one_may() {
+    let mut world = World::new();
+    world.turn("one/main", &[text("some words")]);
+    // As a process that is about to make it, and has not begun.
+    let claim = Mutex::new(Claim::ask(&world.dir(), "search index").unwrap());
+    let let_go = |_, _| {
+        if claim.lock().unwrap().take().is_some() {
+            assert!(!world.database().exists(), "two that make one file get in each other's way");
+        }
+    };
+    let answer = search(&world.repo, &query("words"), &let_go).unwrap();
+    assert_eq!((answer.hits.len(), answer.kept), (1, IndexKept::BesideStore));
+    assert!(claim.into_inner().unwrap().is_none(), "it waited");
 }
 
 /// Whether any file of a store has these bytes.

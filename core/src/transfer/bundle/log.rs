@@ -116,7 +116,8 @@ impl BundleScope<'_> {
     pub(super) fn operations(&self) -> Result<Vec<BundledOperation>> {
         let (mut kept, mut sequences, mut others) = (Vec::new(), HashMap::new(), HashSet::new());
         let mut untold = self.told.map(Untold::new);
-        for entry in self.repo.operations() {
+        let mut entries = self.repo.operations();
+        for entry in entries.by_ref() {
             let OperationEntry { id, operation } = entry?;
             sequences.insert(id, operation.sequence);
             self.add_others(&operation, &mut others);
@@ -137,7 +138,8 @@ impl BundleScope<'_> {
         if untold.is_none() {
             self.leave_out_known(&mut kept);
         } else if kept.iter().any(KeptOperation::may_name_others) {
-            for entry in self.repo.operations() {
+            // Those of before may name a session, too.
+            for entry in entries {
                 self.add_others(&entry?.operation, &mut others);
             }
         }

@@ -28,7 +28,7 @@ use rusqlite::{
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::store::Store;
-use turntree::workspace::{database_path, make_database};
+use turntree::workspace::{Claim, database_path, make_database};
 
 pub(super) use claim::claim;
 pub(super) use find::{Candidate, Wanted};
@@ -82,10 +82,21 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Opens the index beside the store, or makes an empty one.
-    pub(super) fn open(store: &Store) -> Attempt<Self> {
+    /// Opens the index beside the store; nothing when none was made.
+    pub(super) fn open(store: &Store) -> Attempt<Option<Self>> {
+        let path = database_path(store, NAME);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let index = Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        if index.pragma("user_version")? == 0 { Ok(None) } else { index.checked(store).map(Some) }
+    }
+
+    /// Opens the index beside the store, or makes an empty one, which takes the claim: of two that make
+    /// the same file one is refused.
+    pub(super) fn open_or_make(store: &Store, _: &Claim) -> Attempt<Self> {
         let path = make_database(store, NAME).map_err(|error| Trouble::refused(error.message()))?;
-        Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?.checked(store)
+        Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?.made(store)?.checked(store)
     }
 
     /// Opens the index beside the store to read it as it is.
@@ -97,7 +108,7 @@ impl Index {
     /// Makes an empty index in memory.
     pub(super) fn in_memory(store: &Store) -> Attempt<Self> {
         let connection = Connection::open_in_memory()?;
-        Self::of(connection)?.checked(store)
+        Self::of(connection)?.made(store)?.checked(store)
     }
 
     /// Removes the index beside the store: the next one is made from the objects. Whoever has it open
@@ -139,8 +150,8 @@ impl Index {
         Ok(Self { connection })
     }
 
-    /// Makes the tables of an empty file, and refuses one of another version or store.
-    fn checked(self, store: &Store) -> Attempt<Self> {
+    /// Makes the tables of an empty file.
+    fn made(self, store: &Store) -> Attempt<Self> {
         if self.pragma("user_version")? == 0 && !self.connection.is_readonly("main")? {
             // Has a meaning only before the first table is made.
             self.connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -155,6 +166,11 @@ impl Index {
             }
             change.commit()?;
         }
+        Ok(self)
+    }
+
+    /// Refuses one of another version or store.
+    fn checked(self, store: &Store) -> Attempt<Self> {
         let is_ours = (self.pragma("application_id")?, self.pragma("user_version")?)
             == (APPLICATION, VERSION)
             && self.fact::<Vec<u8>>(STORE)?.is_some_and(|id| id == store.id());

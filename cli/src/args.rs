@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use clap_complete::env::CompleteEnv;
 
-use crate::commands::{Command, GROUPS};
+use crate::commands::{Command, GROUPS, verbs_among};
 use crate::program::complete::VARIABLE;
 use crate::program::global::Global;
 
@@ -126,21 +126,9 @@ const OLD_OPTIONS: [(&str, &[&str]); 2] = [
     ("restore", &["configuration", "preserve_system_prompts", "output", "compat"]),
 ];
 
-/// The parser. Its help is not made yet: that takes longer than most commands do, and few ask for it.
-pub(crate) fn parser() -> clap::Command {
-    let mut command = Cli::command();
-    // In place: `mut_subcommand` would move the verb behind all others.
-    if let Some(snapshot) = command.find_subcommand_mut("snapshot") {
-        *snapshot = snapshot
-            .clone()
-            .mut_arg("message", |text| text.required_unless_present_any(["usage", "transition"]));
-    }
-    command
-}
-
 /// The parser, with the commands grouped in its help.
 pub(crate) fn command() -> clap::Command {
-    let mut command = parser();
+    let mut command = Cli::command();
     for verb in command.get_subcommands_mut() {
         let name = verb.get_name().to_owned();
         for (_, options) in OLD_OPTIONS.iter().filter(|(old, _)| *old == name) {
@@ -157,12 +145,16 @@ pub(crate) fn command() -> clap::Command {
 }
 
 /// What the arguments say; help and errors as people see them.
+///
+/// A verb is called by its name, so the parsers of all others, which take longer to make than most commands
+/// do, are not needed. Whatever that parser does not take, as an alias, is for the whole one, with the help.
 pub(crate) fn parse(arguments: &[OsString]) -> clap::error::Result<Cli> {
     let parsed_by = |command: clap::Command| {
         let matches = command.try_get_matches_from(arguments);
         matches.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
     };
-    parsed_by(parser()).or_else(|_| parsed_by(command()))
+    let of_the_verb = clap::Command::new("turntree").subcommands(verbs_among(arguments));
+    parsed_by(Global::augment_args(of_the_verb)).or_else(|_| parsed_by(command()))
 }
 
 /// Says in the help of every verb where the options are that all have.
@@ -232,6 +224,26 @@ fn long_help(command: &clap::Command) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_verb_is_parsed_by_its_name_alone() {
+        let command = super::command();
+        for verb in command.get_subcommands() {
+            let name = verb.get_name();
+            let alone: Vec<_> = super::verbs_among(&["turntree".into(), name.into()]).collect();
+            let [alone] = &alone[..] else {
+                panic!("{name}: {} verbs have this name", alone.len())
+            };
+            let options = |command: &clap::Command| {
+                let ids = command.get_arguments().map(|arg| arg.get_id().to_string());
+                let verbs = command.get_subcommands().map(|verb| verb.get_name().to_owned());
+                ids.chain(verbs).collect::<BTreeSet<_>>()
+            };
+            assert_eq!(options(alone), options(verb), "{name}");
+        }
+    }
+
     #[test]
     fn the_short_help_names_commands_that_exist() {
         let command = super::command();

@@ -73,7 +73,9 @@ mod version;
 mod vfs;
 mod view;
 
-use clap::Subcommand;
+use std::ffi::OsString;
+
+use clap::{Args, Subcommand};
 
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -100,6 +102,10 @@ macro_rules! verbs {
         pub(crate) const GROUPS: &[(&str, usize)] =
             &[$(($group, [$(stringify!($name)),*].len())),*];
 
+        /// The name of each verb as its variant is written, and what adds its arguments to a parser.
+        const VERBS: &[(&str, fn(clap::Command) -> clap::Command)] =
+            &[$($((stringify!($name), <$arguments as Args>::augment_args),)*)*];
+
         impl Command {
             /// Returns the verb that was called.
             pub(crate) fn verb(&self) -> &dyn Verb {
@@ -109,6 +115,25 @@ macro_rules! verbs {
             }
         }
     };
+}
+
+/// The parsers of the verbs whose names are among some words.
+pub(crate) fn verbs_among(words: &[OsString]) -> impl Iterator<Item = clap::Command> {
+    let named = VERBS.iter().map(|(variant, add)| (kebab_case(variant), add));
+    let called = named.filter(|(name, _)| words.iter().any(|word| word == name.as_str()));
+    called.map(|(name, add)| add(clap::Command::new(name)))
+}
+
+/// The name of a verb, from that of its variant.
+fn kebab_case(variant: &str) -> String {
+    let mut name = String::with_capacity(variant.len() + 2);
+    for letter in variant.chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.extend(letter.to_lowercase());
+    }
+    name
 }
 
 verbs! {

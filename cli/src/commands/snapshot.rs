@@ -32,6 +32,7 @@ use crate::view::error::{Answer, Result};
   turntree snapshot -m 'turn 12' --state state.json --session nightly
   agent --dump-state | turntree snapshot -m 'turn 13' --state - --trigger turn
   turntree snapshot -m 'before the edit' --workspace . --trigger before-tool --tool fs.replace")]
+#[command(mut_arg("message", |text| text.required_unless_present_any(["usage", "transition"])))]
 pub(crate) struct TakeSnapshot {
     #[command(flatten)]
     new: NewSnapshot,

@@ -46,6 +46,11 @@ remotes:
     cargo build --release -p turntree-cli
     TURNTREE_MEASURED=$PWD/target/release/turntree cargo test -p turntree-tests --test cli -- --ignored --nocapture the_table_of_numbers
 
+# How costs grow with turns and sessions, as tables and pictures in benches/growth; --long adds 100,000 turns.
+growth *ARGS:
+    cargo build --release -p turntree-cli
+    TURNTREE_MEASURED=${TURNTREE_MEASURED:-$PWD/target/release/turntree} cargo run --release -p turntree-tests --bin growth -- benches/growth {{ARGS}}
+
 # The bytes of the released program, which are bounded, and what it says of a fault.
 size:
     benches/size.sh

@@ -52,9 +52,15 @@ impl Agent {
     /// An agent before its first turn.
     #[must_use]
     pub fn new() -> Self {
-        let mut text = Text::new(20);
-        let mut file = || (0..FILE_LINES).map(|_| text.code_line()).collect();
-        let files = (0..FILES).map(|_| file()).collect();
+        Self::with_workspace(20, FILES, FILE_LINES)
+    }
+
+    /// An agent of its own for each `seed`, with `files` files of `lines` lines.
+    #[must_use]
+    pub fn with_workspace(seed: u64, files: u64, lines: u64) -> Self {
+        let mut text = Text::new(seed);
+        let mut file = || (0..lines).map(|_| text.code_line()).collect();
+        let files = (0..files).map(|_| file()).collect();
         Self { text, files, turns: 0 }
     }
 
@@ -89,8 +95,9 @@ impl Agent {
     }
 
     fn edit(&mut self) -> (String, Bytes) {
-        let index = self.text.below(FILES);
-        let first = self.text.below(FILE_LINES - EDITED_LINES);
+        let index = self.text.below(self.files.len().max(1) as u64);
+        let lines = self.files.first().map_or(0, Vec::len) as u64;
+        let first = self.text.below(lines.saturating_sub(EDITED_LINES).max(1));
         let count = 1 + self.text.below(EDITED_LINES);
         let lines = usize::try_from(index).ok().and_then(|index| self.files.get_mut(index));
         let Some(lines) = lines else { return (path(index), Bytes::new()) };

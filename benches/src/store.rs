@@ -99,8 +99,13 @@ impl<'r> Recorder<'r> {
     /// # Errors
     /// For a name that is not allowed.
     pub fn new(repo: &'r Repository, branch: &str) -> Result<Self> {
-        let branch = BranchName::new("bench", branch)?;
-        Ok(Self { repo, branch, builder: Builder::new(), turns: 0 })
+        Ok(Self::of_branch(repo, BranchName::new("bench", branch)?))
+    }
+
+    /// A recorder of a new branch of any session.
+    #[must_use]
+    pub fn of_branch(repo: &'r Repository, branch: BranchName) -> Self {
+        Self { repo, branch, builder: Builder::new(), turns: 0 }
     }
 
     /// The branch.

@@ -7,6 +7,7 @@ mod exploration;
 mod faults;
 mod git_hook;
 mod going_out;
+mod growth;
 mod here;
 mod hook;
 mod hook_late;

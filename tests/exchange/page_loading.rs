@@ -37,9 +37,9 @@ window.DecompressionStream = class extends Stream {
 };";
 
 /// A page of many turns, and the sandbox that holds them.
-fn long() -> (Sandbox, String) {
+fn long(turns: usize) -> (Sandbox, String) {
     let sandbox = Sandbox::new();
-    let tip = sandbox.import("long", claude_code(1100).as_bytes()).unwrap().head;
+    let tip = sandbox.import("long", claude_code(turns).as_bytes()).unwrap().head;
     let page = page_of(&sandbox.repo, "long", &[("main", tip)]);
     (sandbox, page)
 }
@@ -50,7 +50,7 @@ fn number(value: &Value, name: &str) -> u64 {
 
 #[test]
 fn a_page_reads_turns_and_what_it_shows() {
-    let (sandbox, page) = long();
+    let (sandbox, page) = long(1100);
     let (turns, messages) = (lines(&page, 't').len() as u64, lines(&page, 'm').len() as u64);
     assert!(messages >= 1500, "{messages}");
     let (all, around) = blocks(&page);
@@ -83,7 +83,7 @@ fn a_page_reads_turns_and_what_it_shows() {
 
 #[test]
 fn what_lies_in_a_block_that_is_not_read_yet_comes_when_it_is_asked_for() {
-    let (sandbox, page) = long();
+    let (sandbox, page) = long(1100);
     let Some(mut browser) = Browser::start() else { return };
     let packed = String::from_utf8(compress_page(page.as_bytes()).unwrap()).unwrap();
     let file = saved(&sandbox, &packed);
@@ -114,4 +114,31 @@ fn what_lies_in_a_block_that_is_not_read_yet_comes_when_it_is_asked_for() {
     let shown =
         "document.querySelector('.turn[data-turn=\"998\"]').textContent.match(/part_\\d\\.rs/)[0]";
     assert_eq!(browser.ask(shown), expected);
+}
+
+#[test]
+fn a_story_and_a_context_that_are_made_in_steps_are_whole() {
+    let (sandbox, page) = long(2100);
+    let Some(mut browser) = Browser::start() else { return };
+    let file = saved(&sandbox, &page);
+    browser.open(&file, "");
+    let tiles = "[...document.querySelectorAll('.tile')].slice(0, 4).map((one) => one.innerText.split('\\n').slice(0, 2).join(' '))";
+    let expected = json!(["525 prompts", "1,575 steps", "1,575 tool calls", "5 files"]);
+    assert_eq!(browser.ask(tiles), expected);
+    assert_eq!(browser.ask("document.querySelector('#rows .chapter').ariaSetSize"), json!("525"));
+    // What a filter shows stands below its prompt.
+    browser.open(&file, "#read");
+    browser.wait("document.querySelector('[aria-label=\"Turn 2100\"]')");
+    browser.click("#kinds button:nth-child(4)");
+    browser.wait("document.querySelector('#rows .row-step[aria-selected=true]')");
+    let row = "(() => { const row = document.querySelector('#rows .row-step[aria-selected=true]'); return [row.ariaPosInSet, row.ariaSetSize, row.dataset.turn]; })()";
+    assert_eq!(browser.ask(row), json!(["3", "3", "2099"]));
+    // The first and the last context, of two thousand changes.
+    browser.open(&file, "#diff-1..2100");
+    browser.wait("document.querySelector('#view .page h3')");
+    let parts = "[...document.querySelectorAll('#view .page h3')].map((one) => one.textContent)";
+    let expected =
+        ["Prompts", "Files5", "Scratchpad, memory, state1", "Messages of main+3674 \u{2212}0"];
+    assert_eq!(browser.ask(parts), json!(expected));
+    assert_eq!(browser.problems(), Vec::<String>::new());
 }

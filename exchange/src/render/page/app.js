@@ -86,7 +86,7 @@ function stepPrompt(by) {
 }
 
 function nextKind() {
-  const kinds = KINDS.map(([name]) => name).filter((name) => storyOf(here.branch).counts.get(name) > 0);
+  const kinds = KINDS.map(([name]) => name).filter((name) => storyOf(here.branch).kinds.get(name).length > 0);
   chooseKind(kinds[(kinds.indexOf(outline.kind) + 1) % kinds.length]);
 }
 
@@ -136,18 +136,15 @@ byId("find").addEventListener("submit", (event) => {
 });
 
 function drawAbout() {
+  // The name of the file stands in the address, so that it is a link to this page and not within it.
+  byId("title").replaceChildren(h("a", { href: `${location.pathname.split("/").at(-1)}#overview` }, header.title));
   byId("about").textContent = [branches.length > 1 && plural(branches.length, "branch", "branches"), plural(turns.length, "turn"), plural(count("m"), "message")].filter(Boolean).join(" \u00b7 ");
 }
 
 /** Shows what was read, step by step where there is much of it. */
 async function start() {
-  setBranches();
-  await breathe();
-  await tell(branches[0]);
-  here.branch = branches[0];
+  here.branch = await setBranches();
   here.turn = here.branch.line.at(-1);
-  // The name of the file stands in the address, so that it is a link to this page and not within it.
-  byId("title").append(h("a", { href: `${location.pathname.split("/").at(-1)}#overview` }, header.title));
   drawAbout();
   byId("help").append(h("form", { method: "dialog" }, h("h2", { id: "help-title", tabindex: -1, autofocus: true }, "Keys"),
     h("dl", {}, KEYS.map(([keys, what]) => [h("dt", {}, keys.split("  ").map((key) => h("kbd", {}, key))), h("dd", {}, what)])),

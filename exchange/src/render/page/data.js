@@ -8,72 +8,93 @@ const agentOf = (section) => section.split("/")[1];
 /** @typedef {{name: string, index: number, line: number[], own: number[], places: Places, fork: number | undefined, story: Story | null, told?: Promise<void>}} Branch */
 
 /** @type {Branch[]} */
-const branches = [];
+let branches = [];
 /** The branch that each turn is drawn on; -1 for a turn of none. */
 let owner = new Int32Array(0);
 
-/** Where turns stand on a branch. */
-class Places {
-  constructor(/** @type {number[]} */ line) {
-    this.places = new Int32Array(turns.length).fill(-1);
-    for (let at = 0; at < line.length; at += 1) this.places[line[at]] = at;
-  }
+/** @typedef {{get: (turn: number) => number | undefined, has: (turn: number) => boolean}} Places */
 
-  has(/** @type {number} */ turn) {
-    return this.places[turn] >= 0;
-  }
-
-  get(/** @type {number} */ turn) {
-    return this.places[turn] >= 0 ? this.places[turn] : undefined;
-  }
+/** Where turns stand on a branch: as many are before a turn on each branch that has it. */
+function placesOf(/** @type {number[]} */ line, /** @type {Int32Array} */ depths) {
+  const has = (/** @type {number} */ turn) => depths[turn] >= 0 && line[depths[turn]] === turn;
+  return { has, get: (/** @type {number} */ turn) => (has(turn) ? depths[turn] : undefined) };
 }
 
-/** Makes the branches of the head, each with its turns, oldest first, and those that are its own. */
-function setBranches() {
-  branches.length = 0;
-  owner = new Int32Array(turns.length).fill(-1);
-  header.branches.forEach(({ name, tip }, index) => {
-    const line = [];
-    for (let at = tip; at !== undefined; at = turns[at].parents[0]) line.push(at);
-    line.reverse();
-    const places = new Places(line);
-    const own = line.filter((turn) => owner[turn] < 0);
-    own.forEach((turn) => { owner[turn] = index; });
-    const fork = own.length === 0 ? line.at(-1) : line[places.get(own[0]) - 1];
-    branches.push({ name, index, line, own, places, fork, story: null });
-  });
+/** Turns between two looks at the clock. */
+const STRIDE = 1024;
+
+/**
+ * Makes the branches of the head, each with its turns, oldest first, and those that are its own. They come
+ * in the place of those that were there when the story of one of them is told, which is returned.
+ */
+async function setBranches(name = "") {
+  /** @type {Branch[]} */
+  const laid = [];
+  // What comes meanwhile is laid the next time.
+  const [owners, depths] = [0, 1].map(() => new Int32Array(turns.length).fill(-1));
+  const slice = new Slice();
+  for (const branch of header.branches) {
+    const own = [];
+    let at = branch.tip;
+    for (; owners[at] === -1; at = turns[at].parents[0]) {
+      owners[at] = laid.length;
+      own.push(at);
+      if (own.length % STRIDE === 0 && slice.over()) await slice.rest();
+    }
+    own.reverse();
+    const fork = owners[at] >= 0 ? at : undefined;
+    const line = fork === undefined ? own : laid[owners[fork]].line.slice(0, depths[fork] + 1).concat(own);
+    own.forEach((turn, place) => { depths[turn] = line.length - own.length + place; });
+    const old = branches.find((one) => one.name === branch.name);
+    const isLonger = old?.story && line[old.line.length - 1] === old.line.at(-1) && line.length - old.line.length <= SHORT;
+    laid.push({ name: branch.name, index: laid.length, line, own, places: placesOf(line, depths), fork, story: isLonger ? old.story : null });
+    if (slice.over()) await slice.rest();
+  }
+  const shown = laid.find((branch) => branch.name === name) || laid[0];
+  if (!shown.story) await tell(shown);
+  [branches, owner] = [laid, owners];
+  return shown;
 }
 
 /** The turn with a number on a branch, or the nearest before it. */
-function turnNumbered(branch, number) {
-  let [low, high] = [0, branch.line.length - 1];
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    if (turns[branch.line[middle]].turn <= number) low = middle;
-    else high = middle - 1;
-  }
-  return branch.line[low];
-}
+const turnNumbered = (branch, number) => branch.line[lastFitting(branch.line.length, (place) => turns[branch.line[place]].turn <= number)];
 
+/** Contexts that were made, or are being made. */
 const states = new Map();
+const MOST_STATES = 8;
 
-/** The context after a turn; `null` when it is not kept. */
+const emptyState = () => ({ lists: new Map(), files: new Map(), entries: new Map() });
+
+/** The context after a turn; `null` when it is not kept. Throws `Absent` where it is long and not made yet. */
 function stateAt(index) {
   if (index === undefined) needOlder();
-  if (index === null || index === undefined) return { lists: new Map(), files: new Map(), entries: new Map() };
+  if (index === null || index === undefined) return emptyState();
   if (!turns[index].change) return null;
-  if (states.has(index)) return states.get(index);
+  const known = states.get(index);
+  if (known instanceof Promise) throw new Absent(known);
+  if (known) return known;
   const chain = [];
   for (let at = index; at !== null; at = turns[at].change.base) {
     if (at === undefined) needOlder();
     if (at === undefined) break;
     chain.push(at);
   }
-  const state = { lists: new Map(), files: new Map(), entries: new Map() };
-  for (const at of chain.reverse()) apply(state, turns[at].change);
+  const making = replaying(index, chain);
+  if (chain.length <= SHORT) for (const _ of making);
+  else states.set(index, inSlices(making));
+  return stateAt(index);
+}
+
+/** Makes a context from the changes of turns, newest first; rests behind each. */
+function* replaying(index, chain) {
+  const state = emptyState();
+  for (const at of chain.reverse()) {
+    apply(state, turns[at].change);
+    yield;
+  }
+  states.delete(index);
   states.set(index, state);
-  if (states.size > 8) states.delete(states.keys().next().value);
-  return state;
+  if (states.size > MOST_STATES) states.delete(states.keys().next().value);
 }
 
 function apply(state, change) {

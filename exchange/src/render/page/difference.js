@@ -29,11 +29,10 @@ function diffView(a, b) {
 function promptsDiff(a, b) {
   const upTo = ({ branch, turn }) => branch.line.slice(0, branch.places.get(turn) + 1);
   const [of, others] = [upTo(a), upTo(b)];
-  const prompts = (line, other) => {
-    const known = new Set(other);
-    return line.filter((turn) => turns[turn].prompt !== undefined && !known.has(turn));
-  };
-  const columns = [[a, prompts(of, others)], [b, prompts(others, of)]];
+  let shared = 0;
+  while (shared < of.length && of[shared] === others[shared]) shared += 1;
+  const prompts = (line) => line.slice(shared).filter((turn) => turns[turn].prompt !== undefined);
+  const columns = [[a, prompts(of)], [b, prompts(others)]];
   if (columns.every(([, list]) => list.length === 0)) return [];
   const column = ([side, list]) => h("div", {}, h("h4", {}, `Only in ${sideName(side)}`),
     list.length ? lazily(list, (some) => some.map((turn) => h("a", { class: "line-link", href: hashOf(side.branch, turn) }, h("b", {}, `#${turns[turn].prompt}`), " ", titleOf(turns[turn], 200))), 30) : h("p", { class: "quiet" }, "no prompt"));

@@ -42,9 +42,7 @@ const byId = (id) => document.getElementById(id);
 
 /** What is thrown where something is looked at that is on its way; `come` is kept when it is there. */
 class Absent {
-  constructor(/** @type {Promise<any>} */ come) {
-    this.come = come;
-  }
+  constructor(/** @type {Promise<any>} */ come) { this.come = come; }
 }
 
 /** Makes something: at once, or `again` when what it looks at has come. */
@@ -122,18 +120,23 @@ function lazily(items, make, some = 60) {
   return box;
 }
 
+/** The last of some places that fits, where all before it do; the first if none does. */
+function lastFitting(/** @type {number} */ many, /** @type {(place: number) => boolean} */ fits) {
+  let [low, high] = [0, many - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (fits(middle)) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
 const plural = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 
 function bytes(n) {
-  if (n < 1024) return `${n} B`;
-  const units = ["KiB", "MiB", "GiB"];
-  let size = n / 1024;
-  let unit = 0;
-  while (size >= 1024 && unit < units.length - 1) {
-    size /= 1024;
-    unit += 1;
-  }
-  return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${units[unit]}`;
+  const unit = Math.max(0, Math.min(3, Math.floor(Math.log2(n) / 10)));
+  const size = n / 1024 ** unit;
+  return unit ? `${size < 10 ? size.toFixed(1) : Math.round(size)} ${" KMG"[unit]}iB` : `${n} B`;
 }
 
 const short = (n) =>

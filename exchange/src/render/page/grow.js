@@ -48,7 +48,7 @@ const isOfNewest = () => /^(#(overview|read).*)?$/.test(location.hash) && number
 /** Reads what is new of the session, the newest first, and shows it: of much the beginning, and more now and then. */
 async function readStory() {
   const had = turns.length;
-  const before = JSON.stringify(told?.branches);
+  const before = JSON.stringify(told);
   // Where an answer ended early, what is older than that is not here.
   const answer = await ask(`/api/story?session=${encodeURIComponent(nameOfSession())}&known=${older ? "" : [...ends].slice(-MOST_KNOWN).join(",")}`);
   // What is told of a page that has the story is newer than all of it.
@@ -76,7 +76,7 @@ async function readStory() {
   const waited = older;
   older = null;
   if (!turns.length) return note(told.title, "Nothing was snapshotted in this session yet.");
-  if (!begun || turns.length > had || JSON.stringify(told.branches) !== before) await showStory();
+  if (!begun || turns.length > had || JSON.stringify(told) !== before) await showStory();
   waited?.kept();
 }
 
@@ -107,12 +107,10 @@ async function compareBranches() {
 
 /** Shows what has come since: where somebody reads stays where it is, and who is at the end follows. */
 async function grow() {
-  const { name } = here.branch;
+  const grown = await setBranches(here.branch.name);
   const isFollowed = reader && (reader.isEnd || view.scrollTop + view.clientHeight >= view.scrollHeight - AT_END);
-  setBranches();
-  const grown = branches.find((branch) => branch.name === name) || branches[0];
-  await tell(grown);
-  here.branch = grown;
+  // Meanwhile somebody may have gone to another branch.
+  here.branch = branches.find((branch) => branch.name === here.branch.name) || grown;
   if (here.route === "overview") here.turn = here.branch.line.at(-1);
   else if (!here.branch.places.has(here.turn)) here.turn = turnNumbered(here.branch, turns[here.turn].turn);
   outline.key = "";
@@ -145,11 +143,12 @@ function growReader(isFollowed) {
     here.hash = null;
     return slide(hashOf(here.branch, here.turn));
   }
-  const before = new Map(reader.items.map((turn, place) => [turn, reader.heights[place]]));
   const top = view.scrollTop - reader.box.offsetTop;
   const anchor = reader.items[itemAt(Math.max(0, top))];
   const below = top - reader.tops[itemAt(Math.max(0, top))];
-  const heights = Float64Array.from(items, (turn) => before.get(turn) ?? GUESS);
+  const heights = new Float64Array(items.length).fill(GUESS);
+  const start = items.indexOf(reader.items[0]);
+  for (let at = 0; start >= 0 && at < reader.items.length && items[start + at] === reader.items[at]; at += 1) heights[start + at] = reader.heights[at];
   for (const [turn, node] of reader.shown) {
     if (here.branch.places.has(turn)) continue;
     node.remove();

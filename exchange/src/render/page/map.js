@@ -87,11 +87,7 @@ function stubsAt(x, y) {
     stub.branches += 1;
     places.set(key, stub);
   }
-  const unfold = (event) => {
-    event.stopPropagation();
-    map.whole = true;
-    drawMap();
-  };
+  const unfold = (event) => { event.stopPropagation(); map.whole = true; drawMap(); };
   return [...places.values()].map(({ at, end, level, turns: number, branches: several }) => s("g", { class: "stub", on: { click: unfold } },
     s("title", {}, `${plural(number, "turn")} on ${plural(several, "branch", "branches")}: show them`),
     s("path", { class: "rest", d: `M${at} ${level}H${end}` }), s("circle", { cx: at, cy: level, r: 3.5 }), s("text", { x: at, y: level + 15 }, `+${number}${several > 1 ? ` \u00d7${several}` : ""}`)));
@@ -109,10 +105,7 @@ function gripOf(height) {
     map.scroll.style.maxHeight = `${shown}px`;
     grip.setAttribute("aria-valuenow", shown);
   };
-  const set = (to) => {
-    map.height = to;
-    show(to);
-  };
+  const set = (to) => show(map.height = to);
   const grip = h("div", { class: "grip", role: "separator", tabindex: 0, "aria-orientation": "horizontal", "aria-label": "Height of the picture", "aria-valuemin": LEAST, "aria-valuemax": most, hidden: height <= usual(), on: {
     pointerdown: (event) => {
       event.preventDefault();
@@ -138,19 +131,18 @@ function laneOf(branch, { x, y, place }) {
   const level = y(branch);
   const own = branch.own;
   /** By slot: the strongest of the turns that share it. */
-  const slots = new Map();
+  const slots = /** @type {number[]} */ ([]);
   const start = own.length ? x(own[0]) : x(branch.fork);
   const end = own.length ? x(own.at(-1)) : start;
   const room = own.length > 1 ? (end - start) / (own.length - 1) : 8;
   own.forEach((turn, at) => {
     const slot = Math.round((start + at * room) / BAR);
     const rank = RANKS.indexOf(kindOf(turns[turn]));
-    const other = slots.get(slot);
-    if (other === undefined || rank < other) slots.set(slot, rank);
+    if (!(slots[slot] <= rank)) slots[slot] = rank;
   });
   const thick = Math.max(1.8, Math.min(7, room * 0.4)).toFixed(1);
   const strokes = RANKS.map(() => "");
-  for (const [slot, rank] of slots) strokes[rank] += `M${slot * BAR} ${level - 3}v${-HEIGHTS[RANKS[rank]]}`;
+  slots.forEach((rank, slot) => { strokes[rank] += `M${slot * BAR} ${level - 3}v${-HEIGHTS[RANKS[rank]]}`; });
   const bars = (d, rank) => d && s("path", { class: `bars ${RANKS[rank]}`, "stroke-width": thick, d });
   const parts = strokes.map(bars);
   if (branch.fork !== undefined) {

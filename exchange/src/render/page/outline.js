@@ -8,42 +8,42 @@ const STEP = 30;
 const outline = { kind: "all", opened: new Set(), rows: [], tops: [0], key: "" };
 
 /** The turns of a branch that the filter shows. */
-function shownTurns(branch) {
-  const [, , fits] = KINDS.find(([name]) => name === outline.kind);
-  return outline.kind === "all" ? branch.line : branch.line.filter((index) => fits(turns[index]));
+const shownTurns = (branch) => storyOf(branch).kinds.get(outline.kind).slice();
+
+/** By chapter: the turns that the filter shows. */
+function shownByChapter(branch) {
+  const chapters = chaptersOf(branch);
+  if (outline.kind === "all") return new Map(chapters.map((chapter) => [chapter, chapter.turns]));
+  const shown = new Map();
+  const place = (turn) => branch.places.get(turn);
+  let at = 0;
+  for (const turn of shownTurns(branch)) {
+    while (at + 1 < chapters.length && place(chapters[at + 1].turn) <= place(turn)) at += 1;
+    if (shown.has(chapters[at])) shown.get(chapters[at]).push(turn);
+    else shown.set(chapters[at], [turn]);
+  }
+  return shown;
 }
 
 /** Makes the list of rows again: chapters, and steps of those that are open. */
 function layOutline(branch) {
-  const isAll = outline.kind === "all";
-  const [, , fits] = KINDS.find(([name]) => name === outline.kind);
-  const shows = (turn) => fits(turns[turn]);
-  const chapters = isAll ? chaptersOf(branch) : chaptersOf(branch).filter((chapter) => chapter.turns.some(shows));
-  outline.rows = [];
-  outline.tops = [0];
-  const put = (row, height) => {
-    outline.rows.push(row);
-    outline.tops.push(outline.tops.at(-1) + height);
-  };
-  chapters.forEach((chapter, at) => {
-    const own = chapter.number === undefined ? chapter.turns : chapter.turns.slice(1);
-    const steps = isAll ? own : own.filter(shows);
-    const isOpen = chapters.length === 1 || outline.opened.has(chapter.turn);
-    put({ chapter, turn: chapter.turn, at, of: chapters.length, isOpen, steps: steps.length }, CHAPTER);
-    if (isOpen) steps.forEach((turn, place) => put({ chapter: null, turn, at: place, of: steps.length }, STEP));
-  });
+  const chapters = shownByChapter(branch);
+  Object.assign(outline, { rows: [], tops: [0] });
+  const put = (row, height) => { outline.tops[outline.rows.push(row)] = outline.tops.at(-1) + height; };
+  let at = 0;
+  for (const [chapter, shown] of chapters) {
+    // The row of the chapter is that of its prompt, too.
+    const from = chapter.number !== undefined && shown[0] === chapter.turn ? 1 : 0;
+    const steps = shown.length - from;
+    const isOpen = chapters.size === 1 || outline.opened.has(chapter.turn);
+    put({ chapter, turn: chapter.turn, at, of: chapters.size, isOpen, steps }, CHAPTER);
+    for (let step = 0; isOpen && step < steps; step += 1) put({ chapter: null, turn: shown[from + step], at: step, of: steps }, STEP);
+    at += 1;
+  }
   rows.style.height = `${outline.tops.at(-1)}px`;
 }
 
-function rowAtHeight(height) {
-  let [low, high] = [0, outline.rows.length - 1];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (outline.tops[middle] <= height) low = middle;
-    else high = middle - 1;
-  }
-  return Math.max(0, low);
-}
+const rowAtHeight = (height) => lastFitting(outline.rows.length, (row) => outline.tops[row] <= height);
 
 function drawOutline() {
   const first = rowAtHeight(list.scrollTop);
@@ -122,7 +122,7 @@ function foldOutline() {
 /** The buttons that filter by kind. */
 function drawKinds() {
   const button = (/** @type {any[]} */ [name, label]) => {
-    const number = storyOf(here.branch).counts.get(name);
+    const number = storyOf(here.branch).kinds.get(name).length;
     return number > 0 && h("button", { type: "button", class: "chip", "aria-pressed": String(outline.kind === name), on: { click: () => chooseKind(name) } }, label, h("small", {}, number));
   };
   byId("kinds").replaceChildren(...KINDS.map(button).filter(Boolean));

@@ -29,3 +29,9 @@ class Slice {
     this.records = 0;
   }
 }
+
+/** Does all steps of some work, a slice after the other. */
+async function inSlices(/** @type {Iterable<any>} */ steps) {
+  const slice = new Slice();
+  for (const _ of steps) if (slice.over()) await slice.rest();
+}

@@ -21,9 +21,7 @@ function openReader(scroller, branch, items) {
   return reader;
 }
 
-function closeReader() {
-  reader = null;
-}
+const closeReader = () => { reader = null; };
 
 function sumTops(from = 0) {
   const { heights, tops } = reader;
@@ -31,16 +29,7 @@ function sumTops(from = 0) {
 }
 
 /** The item at a height. */
-function itemAt(height) {
-  const { tops, items } = reader;
-  let [low, high] = [0, items.length - 1];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (tops[middle] <= height) low = middle;
-    else high = middle - 1;
-  }
-  return Math.max(0, low);
-}
+const itemAt = (/** @type {number} */ height) => lastFitting(reader.items.length, (item) => reader.tops[item] <= height);
 
 /** Puts the turns there that are near the window, and leaves the one that is looked at where it is. */
 function drawReader(margin = NEAR) {

@@ -58,16 +58,7 @@ function keep(at, text) {
 }
 
 /** The last block whose first line of a kind is no later than a number. */
-function blockWith(kind, number) {
-  const numbers = firsts[kind];
-  let [low, high] = [0, numbers.length - 1];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (numbers[middle] <= number) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
+const blockWith = (kind, number) => lastFitting(firsts[kind].length, (block) => firsts[kind][block] <= number);
 
 /** A line of a kind as it is written; throws `Absent`. */
 function lineOf(/** @type {string} */ kind, /** @type {number} */ number) {

@@ -1,7 +1,7 @@
 // The story of a branch: chapters, sums and counts, told in one pass over its turns.
 
 /** @typedef {{turn: number, turns: number[], number: number | undefined, tools: number, failed: number, files: Set<string>, added: number, removed: number, compactions: number, checks: Map<string, boolean>}} Chapter */
-/** @typedef {{chapters: Chapter[], sum: any, counts: Map<string, number>, agents: Set<string>}} Story */
+/** @typedef {{told: number, chapters: Chapter[], sum: any, kinds: Map<string, number[]>, agents: Set<string>}} Story */
 
 /** Longest pause in which somebody still counts as at work. */
 const PAUSE_MS = 5 * 60000;
@@ -22,27 +22,24 @@ const KINDS = [
   ["files", "Files", (turn) => turn.change?.files.length],
 ];
 
-/** Tells the story of a branch; rests behind each turn. */
+/** Tells the story of a branch, or how it went on; rests behind each turn. */
 function* telling(/** @type {Branch} */ branch) {
-  /** @type {Chapter[]} */
-  const chapters = [];
-  const sum = emptySum();
-  const counts = new Map(KINDS.map(([name]) => [name, 0]));
-  const agents = new Set();
-  let before = null;
-  for (const index of branch.line) {
+  /** @type {Story} */
+  const story = branch.story ?? { told: 0, chapters: [], sum: emptySum(), kinds: new Map(KINDS.map(([name]) => [name, []])), agents: new Set() };
+  const { chapters, sum, kinds, agents } = story;
+  for (; story.told < branch.line.length; story.told += 1) {
+    const index = branch.line[story.told];
     const turn = turns[index];
     if (turn.prompt !== undefined || chapters.length === 0) chapters.push(emptyChapter(index, turn));
     const calls = callsOf(turn);
     addToChapter(chapters[chapters.length - 1], index, turn, calls);
     addToSum(sum, turn, calls);
-    if (before !== null) sum.active += Math.min(Math.max(0, turn.at - before), PAUSE_MS);
-    before = turn.at;
-    for (const [name, , fits] of KINDS) if (fits(turn)) counts.set(name, counts.get(name) + 1);
+    if (story.told) sum.active += Math.min(Math.max(0, turn.at - turns[branch.line[story.told - 1]].at), PAUSE_MS);
+    for (const [name, , fits] of KINDS) if (fits(turn)) kinds.get(name).push(index);
     for (const section in turn.change?.lists) if (section !== MAIN && isConversation(section)) agents.add(section);
     yield;
   }
-  branch.story = { chapters, sum, counts, agents };
+  branch.story = story;
 }
 
 const emptyChapter = (index, turn) => ({ turn: index, turns: [], number: turn.prompt, tools: 0, failed: 0, files: new Set(), added: 0, removed: 0, compactions: 0, checks: new Map() });
@@ -88,15 +85,12 @@ function addToSum(sum, turn, calls) {
 }
 
 /** Tells the story of a branch in slices. */
-async function tell(/** @type {Branch} */ branch) {
-  const slice = new Slice();
-  for (const _ of telling(branch)) if (slice.over()) await slice.rest();
-}
+const tell = (/** @type {Branch} */ branch) => inSlices(telling(branch));
 
 /** The story of a branch; throws `Absent` where that is long and not told yet. */
 function storyOf(/** @type {Branch} */ branch) {
   if (!branch.story && branch.line.length > SHORT) throw new Absent(branch.told ??= tell(branch));
-  if (!branch.story) for (const _ of telling(branch));
+  for (const _ of telling(branch));
   return branch.story;
 }
 

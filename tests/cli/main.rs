@@ -43,6 +43,8 @@ mod usage;
 mod view;
 mod view_browser;
 mod view_changes;
+mod view_goldens;
+mod view_search;
 mod watching;
 mod workflows;
 mod worktrees;

@@ -89,7 +89,7 @@ impl Served {
         self.raw(&format!("GET / HTTP/1.1\r\nhost: 127.0.0.1:{}\r\n", self.port)).body
     }
 
-    fn ask(&self, path: &str) -> Told {
+    pub(super) fn ask(&self, path: &str) -> Told {
         self.ask_with(path, "")
     }
 

@@ -1,34 +1,26 @@
-//! Answers from the store: sessions, the turns of one, texts and messages, hits, branches side by side.
+//! Answers from the store: sessions, the turns of one, texts and messages, branches side by side.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
 use serde::Serialize;
-use turntree::context::Selection;
 use turntree::object::{ObjectId, ObjectSource};
-use turntree::repo::{
-    GrepQuery, LinePattern, MayHold, PatternOptions, Repository, SearchFilter, SearchScope,
-};
+use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::render::{Page, PageBranch, write_parts, write_turns};
 
+use super::hits;
 use super::lines::Lines;
 use super::routes::{Question, WantedSessions};
 use super::screens;
 use super::store::WatchedStore;
 use crate::porcelain::comparison::{Compared, Line, lines_of};
 use crate::porcelain::prices::Prices;
-use crate::porcelain::search::{PlacesOfSessions, messages_with, scopes};
 use crate::porcelain::sessions::{ListedSession, Wanted, list};
-use crate::view::error::{Failure, Result};
-use crate::view::render::changes::path_of;
+use crate::view::error::Result;
 use crate::view::{clock, json};
 
 /// The text at the foot of a page.
 const MADE_BY: &str = concat!("turntree ", env!("CARGO_PKG_VERSION"));
-
-/// Lines that are told of a place.
-const LINES: usize = 3;
 
 /// Answers a question.
 pub(super) fn write(store: &WatchedStore, question: &Question, out: &mut Lines) -> Result<()> {
@@ -42,7 +34,8 @@ fn answer(repo: &Repository, question: &Question, out: &mut Lines) -> Result<()>
         Question::Sessions(wanted) => out.put(&sessions(repo, wanted)?),
         Question::Story { session, known } => story(repo, session, known, out),
         Question::Parts(parts) => Ok(write_parts(repo, parts, out)?),
-        Question::Search { words, session } => search(repo, words, session.as_deref(), out),
+        Question::Words { words, from } => hits::words(repo, words, *from as u64, out),
+        Question::Search { text, session } => hits::text(repo, text, session.as_deref(), out),
         Question::Compare { session } => {
             let lines = branches(repo, session)?;
             out.put(&Compared::of(repo, lines, &Prices::of(None)?.table)?.record())
@@ -51,6 +44,7 @@ fn answer(repo: &Repository, question: &Question, out: &mut Lines) -> Result<()>
         Question::Blame { at, path } => screens::blame(repo, at, path, out),
         Question::Storage => screens::storage(repo, out),
         Question::Operations { before, most } => screens::operations(repo, *before, *most, out),
+        Question::Labels { session } => out.put(&labels(repo, session)?),
         Question::Conflicts { branch } => screens::conflicts(repo, branch, out),
     }
 }
@@ -131,6 +125,12 @@ fn branches(repo: &Repository, session: &str) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
+fn labels(repo: &Repository, session: &str) -> Result<json::SessionLabelled> {
+    let said = repo.session_labels(session)?;
+    let labels = said.labels.into_iter().collect();
+    Ok(json::SessionLabelled { session: session.to_owned(), title: said.title, labels })
+}
+
 fn story(repo: &Repository, session: &str, known: &[ObjectId], out: &mut Lines) -> Result<()> {
     let lines = branches(repo, session)?;
     let page_branch = |line: &Line| PageBranch { name: line.name.clone(), tip: line.tip };
@@ -150,67 +150,4 @@ fn story(repo: &Repository, session: &str, known: &[ObjectId], out: &mut Lines) 
     let known: Vec<(ObjectId, bool)> = known.collect::<turntree::Result<_>>()?;
     let known: Vec<ObjectId> = known.into_iter().filter(|it| it.1).map(|it| it.0).collect();
     Ok(write_turns(repo, &page, &known, out)?)
-}
-
-/// A place where the words are said.
-#[derive(Serialize)]
-struct Place {
-    session: String,
-    title: Option<String>,
-    branch: Option<String>,
-    turn: u64,
-    id: String,
-    path: String,
-    role: Option<&'static str>,
-    /// Lines that have the words.
-    lines: Vec<String>,
-}
-
-/// Searches session after session, the newest first, so that the first places come at once.
-fn search(repo: &Repository, words: &str, session: Option<&str>, out: &mut Lines) -> Result<()> {
-    let options = PatternOptions { fixed: true, ignore_case: true, ..PatternOptions::default() };
-    let pattern = LinePattern::new(words, options)?;
-    if let Some(session) = session {
-        branches(repo, session)?;
-    }
-    for scope in scopes(repo, &[], session, session.is_none())? {
-        search_scope(repo, &pattern, scope, out)?;
-        out.flush().map_err(Failure::Output)?;
-    }
-    Ok(())
-}
-
-fn search_scope(
-    repo: &Repository,
-    pattern: &LinePattern,
-    scope: SearchScope,
-    out: &mut Lines,
-) -> Result<()> {
-    let messages = messages_with(pattern);
-    let may_hold = messages.test();
-    let query = GrepQuery {
-        pattern,
-        wanted: SearchFilter { paths: Selection::parse(&[]), roles: Vec::new() },
-        lines: Some(0),
-        read: &|format, bytes| messages.read(format, bytes),
-        may_hold: may_hold.as_ref().map(|test| test as MayHold<'_>),
-    };
-    let answered = repo.grep(&[scope], query, &|_, _| {})?;
-    let sessions = PlacesOfSessions::of(repo, answered.places())?;
-    for place in answered.places() {
-        let found = answered.found(place)?;
-        let lines = found.lines.into_iter().filter(|line| line.matches).take(LINES);
-        let told = Place {
-            session: place.session.clone(),
-            title: sessions.about(repo, place)?.title,
-            branch: place.branch.as_ref().map(|branch| branch.branch().to_owned()),
-            turn: place.turn,
-            id: place.commit.to_string(),
-            path: path_of(&place.section, &place.key),
-            role: place.role.map(turntree::context::Role::name),
-            lines: lines.map(|line| line.text).collect(),
-        };
-        out.put_line(&told)?;
-    }
-    Ok(())
 }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `guard.rs` | who may ask, and how |
 //! | `routes.rs` | what was asked, by the address |
-//! | `answers.rs` | the answers: sessions, turns, texts and messages, hits |
+//! | `answers.rs` | the answers: sessions, turns, texts and messages |
+//! | `hits.rs` | those of searches: words by their index, text as it stands |
 //! | `screens.rs` | those beside the story: files with blame, storage and pins, operations |
 //! | `change.rs` | a change: what it would do, and doing that |
 //! | `plans.rs` | plans that wait until somebody says so, once, and for the state they were made for |
@@ -19,6 +20,7 @@
 mod answers;
 mod change;
 mod guard;
+mod hits;
 mod lines;
 mod plans;
 mod routes;

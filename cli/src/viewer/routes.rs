@@ -48,8 +48,10 @@ pub(super) enum Question {
     Story { session: String, known: Vec<ObjectId> },
     /// Texts and messages by name.
     Parts(Vec<PagePart>),
-    /// Places where some words are said, in one session or in all.
-    Search { words: String, session: Option<String> },
+    /// What has some words in any session, the best first, from a hit on.
+    Words { words: String, from: usize },
+    /// Places where a text stands, in one session or in all.
+    Search { text: String, session: Option<String> },
     /// The branches of a session side by side.
     Compare { session: String },
     /// The entries of a folder in a turn, from one on.
@@ -62,6 +64,8 @@ pub(super) enum Question {
     Operations { before: Option<u64>, most: usize },
     /// The open conflicts of a branch.
     Conflicts { branch: String },
+    /// The title and the labels that people gave a session.
+    Labels { session: String },
 }
 
 /// Which sessions are wanted.
@@ -84,6 +88,7 @@ impl Question {
             Self::Events
                 | Self::Story { .. }
                 | Self::Parts(_)
+                | Self::Words { .. }
                 | Self::Search { .. }
                 | Self::Blame { .. }
                 | Self::Operations { .. }
@@ -126,8 +131,11 @@ pub(super) fn route(uri: &Uri) -> Result<Route, Refusal> {
             Question::Story { session: arguments.needed("session")?, known: arguments.known()? }
         }
         "/api/parts" => Question::Parts(arguments.parts()?),
+        "/api/words" => {
+            Question::Words { words: arguments.needed("q")?, from: arguments.number("from", 0)? }
+        }
         "/api/search" => {
-            Question::Search { words: arguments.needed("q")?, session: arguments.text("session") }
+            Question::Search { text: arguments.needed("q")?, session: arguments.text("session") }
         }
         "/api/compare" => Question::Compare { session: arguments.needed("session")? },
         "/api/files" => Question::Files {
@@ -138,6 +146,7 @@ pub(super) fn route(uri: &Uri) -> Result<Route, Refusal> {
         "/api/blame" => Question::Blame { at: arguments.turn()?, path: arguments.needed("path")? },
         "/api/storage" => Question::Storage,
         "/api/operations" => arguments.operations()?,
+        "/api/labels" => Question::Labels { session: arguments.needed("session")? },
         "/api/conflicts" => Question::Conflicts { branch: arguments.needed("branch")? },
         _ => return Err(Refusal::new(StatusCode::NOT_FOUND, "there is nothing at this address")),
     };
@@ -262,7 +271,7 @@ mod tests {
         assert_eq!(asked("/storage"), Ok(Route::Page));
         assert_eq!(asked("/screens.js"), Ok(Route::Screens));
         let search =
-            Question::Search { words: "a b+ä".into(), session: Some("../../etc/passwd".into()) };
+            Question::Search { text: "a b+ä".into(), session: Some("../../etc/passwd".into()) };
         let address = "/api/search?q=a+b%2B%C3%A4&session=..%2F..%2Fetc%2Fpasswd";
         assert_eq!(asked(address), Ok(Route::Question(search)));
         let nowhere = ["/s/../etc/passwd", "/s/a/b", "/api", "/api/", "/api/sessions/", "//", "/x"];
@@ -292,6 +301,7 @@ mod tests {
             "/api/operations?n=many".to_owned(),
             "/api/conflicts".to_owned(),
             "/api/search?q=%ff".to_owned(),
+            "/api/words?q=a&from=last".to_owned(),
         ];
         for address in &malformed {
             assert_eq!(asked(address), Err(400), "{address}");

@@ -10,10 +10,7 @@ const askJson = async (/** @type {string} */ path) => (await ask(path)).json();
 function pageOf(name, head, /** @type {() => Promise<any>} */ make) {
   const box = h("div", {}, h("p", { class: "quiet" }, "\u2026"));
   const page = h("article", { class: "page", "aria-label": name, "aria-busy": "true" }, head, box);
-  const put = (...content) => {
-    box.replaceChildren(...content.flat(Infinity).filter(Boolean));
-    page.removeAttribute("aria-busy");
-  };
+  const put = (...content) => { box.replaceChildren(...content.flat(Infinity).filter(Boolean)); page.removeAttribute("aria-busy"); };
   make().then(put, (error) => put(h("p", { class: "failed", role: "alert" }, error.message)));
   return page;
 }

@@ -1,4 +1,4 @@
-// Addresses: `#overview`, `#read`, `#turn-8@branch/m9?w=word`, `#prompt-3`, `#diff-1..9`, `#compare`, `#search=word`.
+// Addresses: `#overview`, `#read`, `#turn-8@branch/m9?w=word`, `#id-1f2e?w=word`, `#prompt-3`, `#diff-1..9`, `#compare`, `#search=word`.
 
 const view = byId("view");
 const query = byId("query");
@@ -70,20 +70,22 @@ function showNow(hash) {
   const [, name, rest] = /^([a-z]*)[-=@]?(.*)$/.exec(address);
   const sides = name === "diff" ? rest.split("..").map(sideOf) : [];
   const place = name === "turn" ? sideOf(rest) : name === "prompt" ? promptOf(rest) : null;
+  if (name === "id") {
+    const turn = turns.findIndex(({ id }) => id.startsWith(rest));
+    if (!(owner[turn] >= 0)) needOlder();
+    else return slide(`${hashOf(branchWith(turn), turn)}${words ? `?w=${words}` : ""}`);
+  }
   CSS.highlights?.delete("found");
   document.body.classList.remove("outlined");
   if (place) return showTurn(place, message, words && decoded(words));
   if (name === "read") return showTurn({ branch: branchNamed(rest || undefined) || here.branch, turn: (branchNamed(rest || undefined) || here.branch).line.at(-1) }, undefined, null, true);
+  if (["diff", "compare", "search"].includes(name)) needScreens();
   if (sides.length === 2 && sides[0] && sides[1]) {
-    needScreens();
     move(sides[1]);
     showPage("diff", diffView(sides[0], sides[1]));
-  } else if (name === "compare") {
-    needScreens();
-    showPage("compare", compareView());
-  } else if (screenNamed(name)) showPage(name, screenNamed(name)(rest));
+  } else if (name === "compare") showPage("compare", compareView());
+  else if (screenNamed(name)) showPage(name, screenNamed(name)(rest));
   else if (name === "search" && hash.slice(8)) {
-    needScreens();
     const wanted = decoded(hash.slice(8)) ?? hash.slice(8);
     if (query.value !== wanted) query.value = wanted;
     showPage("search", searchView(wanted));

@@ -11,18 +11,13 @@ function searchView(words) {
   const chips = h("p", { class: "chips", role: "group", "aria-label": "Kinds of matches" });
   const hits = h("div", { class: "hits" });
   const view = h("article", { class: "page", "aria-label": `Search for ${words}` }, h("header", { class: "view-head" }, h("h2", {}, "\u201c", words, "\u201d"), count, chips), hits);
-  const redraw = () => {
-    hits.replaceChildren(...search.hits.filter((hit) => search.kind === "all" || hit.kind === search.kind).map(hitBlock));
-    drawChips();
-  };
+  const isShown = (hit) => search.kind === "all" || search.kind === hit.kind;
+  const redraw = () => { hits.replaceChildren(...search.hits.filter(isShown).map(hitBlock)); drawChips(); };
   const drawChips = () => {
     const number = (name) => (name === "all" ? search.hits.length : search.hits.filter((hit) => hit.kind === name).length);
     chips.replaceChildren(...HIT_KINDS.filter(([name]) => number(name) > 0).map(([name, label]) => h("button", { type: "button", class: "chip", "aria-pressed": String(search.kind === name), on: { click: () => { search.kind = name; redraw(); } } }, label, h("small", {}, number(name)))));
   };
-  const found = (hit) => {
-    search.hits.push(hit);
-    if (search.kind === "all" || search.kind === hit.kind) hits.append(hitBlock(hit));
-  };
+  const found = (hit) => { search.hits.push(hit); if (isShown(hit)) hits.append(hitBlock(hit)); };
   searchAll(words, () => mine === search.running, found, (isDone) => {
     const many = search.hits.length >= MOST_HITS;
     count.textContent = `${many ? `the first ${MOST_HITS}` : search.hits.length} ${search.hits.length === 1 ? "match" : "matches"}${isDone ? "" : ", searching\u2026"}`;

@@ -1,12 +1,15 @@
 // All sessions of a store, with search and filters, and hits of everything that was ever said.
 
-const shelf = { rows: /** @type {any[]} */ ([]), total: 0, all: 0, agents: /** @type {any[]} */ ([]), labels: /** @type {any[]} */ ([]), agent: "", label: "", live: false, next: /** @type {number | null} */ (null), asked: 0 };
+const shelf = { rows: /** @type {any[]} */ ([]), total: 0, all: 0, agents: /** @type {any[]} */ ([]), labels: /** @type {any[]} */ ([]), agent: "", label: "", live: false, next: /** @type {number | null} */ (null), asked: 0, words: "", ranking: false };
 
 /** Characters from which everything is searched, and the pause in typing before that. */
 const LEAST_WORDS = 3;
 const TYPED_MS = 120;
 const SEARCH_MS = 350;
 const MOST_PLACES = 100;
+
+/** The time after which text is looked for, too. */
+const LATE_MS = 500;
 
 const addressOf = (session) => `/s/${encodeURIComponent(session)}`;
 
@@ -58,31 +61,77 @@ function drawSessions() {
   byId("about").textContent = shelf.total === shelf.all ? plural(shelf.all, "session") : `${shelf.total} of ${plural(shelf.all, "session")}`;
 }
 
-/** Shows where the words are said, in all sessions, as the server finds it. */
-async function searchEverywhere(/** @type {string} */ words) {
+/** A hit that leads to where words stand: text in stretches, of which every second one was looked for. */
+const hitLine = (place, words, stretches) => h("a", { class: "hit", href: `${addressOf(place.session)}#id-${place.id}?w=${encodeURIComponent(words)}` },
+  h("b", {}, place.title || place.session), h("small", {}, `turn ${place.turn} \u00b7 ${place.path}`),
+  h("span", {}, stretches.map((text, at) => (at % 2 ? h("mark", {}, text) : text))));
+
+/** Who types is asked for the beginning of a word, until it is one. */
+const typedWords = (/** @type {string} */ words) => (/[\p{L}\p{N}]$/u.test(words) && words.split('"').length % 2 ? `${words}*` : words);
+
+/** Puts a part for hits on the page: how it stands with it, hits, and more below them. */
+function hitList(name) {
+  const [told, list, more] = [h("small", {}, "searching\u2026"), h("div", {}), h("p", {})];
+  parts.places.append(h("section", {}, h("h3", {}, name, told), list, more));
+  return { list, more, tell: (/** @type {string} */ words) => told.replaceChildren(words) };
+}
+
+/** Searches everything for what is typed. */
+function searchEverywhere(/** @type {string} */ words) {
+  searching.stop.abort();
   parts.places.replaceChildren();
-  if (words.trim().length < LEAST_WORDS) return searching.stop.abort();
-  const head = h("h3", {}, "Said and written", h("small", {}, "searching\u2026"));
-  parts.places.append(head);
-  let number = 0;
+  shelf.words = words.trim().length < LEAST_WORDS ? "" : words;
+  if (shelf.words) rankWords();
+}
+
+/**
+ * Shows what has the words, the best first: one question after the other, since the first may make the
+ * index, and who types on is answered for what stands there then. Where that takes long, text is looked for meanwhile.
+ */
+async function rankWords() {
+  const { words } = shelf;
+  const { list, more, tell } = hitList("The best matches");
+  const late = setTimeout(() => shelf.ranking && searchText(words), LATE_MS);
+  if (shelf.ranking) return;
+  shelf.ranking = true;
+  const read = async () => {
+    let found;
+    for await (const line of eachLine(await ask(`/api/words?q=${encodeURIComponent(typedWords(words))}&from=${list.childElementCount}`))) {
+      found = JSON.parse(line);
+      if (!found.hits) tell(found.all ? `taking up what is new: ${found.done} of ${plural(found.all, "turn")}` : "waiting for another search");
+    }
+    list.append(...found.hits.map((hit) => hitLine(hit, hit.parts[1] || words, hit.parts)));
+    const number = list.childElementCount;
+    tell(number ? `${plural(number, "match", "matches")}${found.more ? ", and more" : ""}${found.unread ? `; ${plural(found.unread, "part")} could not be read` : ""}` : "nothing has all of these words");
+    more.replaceChildren(...(found.more ? [moreButton("Show more", read)] : []));
+  };
+  await read().catch((error) => tell(error.message));
+  clearTimeout(late);
+  shelf.ranking = false;
+  if (shelf.words !== words) return shelf.words && searchEverywhere(shelf.words);
+  if (parts.places.childElementCount > 1) return;
+  if (!list.childElementCount) return searchText(words);
+  const find = moreButton("Find this text as it stands, in parts of words too", () => searchText(words));
+  parts.places.append(h("p", {}, find));
+}
+
+/** Shows where a text stands, in all sessions, as the server finds it. */
+async function searchText(/** @type {string} */ words) {
+  if (words !== shelf.words) return;
+  if (parts.places.childElementCount > 1) parts.places.lastChild.remove();
+  const { list, tell } = hitList("The text as it stands");
   const put = (place) => {
-    number += 1;
-    if (number > MOST_PLACES) return searching.stop.abort();
-    const text = place.lines[0] || "";
-    const start = placeOf(text, words);
-    const end = start + words.length;
-    const from = Math.max(0, start - 80);
-    parts.places.append(h("a", { class: "hit", href: `${addressOf(place.session)}#turn-${place.turn}${place.branch && place.branch !== "main" ? `@${encodeURIComponent(place.branch)}` : ""}?w=${encodeURIComponent(words)}` },
-      h("b", {}, place.title || place.session), h("small", {}, `turn ${place.turn} \u00b7 ${place.path}`),
-      h("span", {}, from > 0 && "\u2026", text.slice(from, start), h("mark", {}, text.slice(start, end)), text.slice(end, end + 120))));
+    if (list.childElementCount >= MOST_PLACES) return searching.stop.abort();
+    const line = place.lines[0] || "";
+    const [start, end] = [placeOf(line, words), placeOf(line, words) + words.length];
+    list.append(hitLine(place, words, [`${start > 80 ? "\u2026" : ""}${line.slice(Math.max(0, start - 80), start)}`, line.slice(start, end), line.slice(end, end + 120)]));
   };
   try {
     await searchServer(words, null, put);
   } catch (error) {
-    if (error.name !== "AbortError") sayState(error.message);
-    if (number <= MOST_PLACES) return;
+    if (error.name !== "AbortError") return tell(error.message);
   }
-  head.lastChild.textContent = number > MOST_PLACES ? `the first ${MOST_PLACES} places` : plural(number, "place");
+  tell(list.childElementCount < MOST_PLACES ? plural(list.childElementCount, "place") : `the first ${MOST_PLACES} places`);
 }
 
 /** Moves among the sessions and hits. */

@@ -1,0 +1,200 @@
+//! Answers to searches: words in everything by their index, the best first, and text as it stands.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use turntree::context::{Role, Selection};
+use turntree::repo::{
+    GrepQuery, LinePattern, MayHold, PatternOptions, Repository, SearchFilter, SearchScope,
+};
+use turntree::{Error, ErrorKind};
+use turntree_exchange::{SearchHit, SearchQuery, Snippet, search};
+
+use super::lines::Lines;
+use crate::porcelain::search::{PlacesOfSessions, messages_with, scopes};
+use crate::porcelain::sessions::titles;
+use crate::view::error::{Failure, Result};
+use crate::view::render::changes::path_of;
+
+/// Lines that are told of a place.
+const LINES: usize = 3;
+
+/// Hits of an answer.
+const HITS: u64 = 30;
+
+/// The pause between two words on how far the index is.
+const TELL: Duration = Duration::from_millis(200);
+
+/// A place where a text stands.
+#[derive(Serialize)]
+struct Place {
+    session: String,
+    title: Option<String>,
+    branch: Option<String>,
+    turn: u64,
+    id: String,
+    path: String,
+    role: Option<&'static str>,
+    /// Lines that have the text.
+    lines: Vec<String>,
+}
+
+/// How many of how many turns the index has taken up; 0 of 0 while another search makes it.
+#[derive(Serialize)]
+struct Filled {
+    done: u64,
+    all: u64,
+}
+
+/// What has all words, the best first.
+#[derive(Serialize)]
+struct Ranked {
+    hits: Vec<RankedHit>,
+    /// Whether more follow.
+    more: bool,
+    /// Parts of the history that could not be read.
+    unread: usize,
+}
+
+/// An entry that has all words.
+#[derive(Serialize)]
+struct RankedHit {
+    session: String,
+    title: Option<String>,
+    turn: u64,
+    id: String,
+    path: String,
+    role: Option<&'static str>,
+    /// Its text around the words, in stretches: every second one was looked for.
+    parts: Vec<String>,
+}
+
+/// Looks for words in all sessions, by the index that `search` keeps, which the first search makes.
+///
+/// An encrypted store keeps none, and making one for each word that is typed would read everything
+/// each time, so that is refused.
+pub(super) fn words(repo: &Repository, words: &str, from: u64, out: &mut Lines) -> Result<()> {
+    if repo.store().keys().is_some() {
+        let message = "an encrypted store keeps no index of words: expected a search for text";
+        return Err(Error::new(ErrorKind::Unsupported, message).into());
+    }
+    let query = SearchQuery { text: words, offset: from, limit: HITS, ..SearchQuery::default() };
+    let found = {
+        let telling = Mutex::new((&mut *out, Instant::now()));
+        search(repo, &query, &|done, all| {
+            let mut telling = telling.lock().unwrap_or_else(PoisonError::into_inner);
+            let (out, told) = &mut *telling;
+            if told.elapsed() >= TELL {
+                // Who has left hears nothing, and the index is made for the next one.
+                let _ = out.put_line(&Filled { done, all }).map(|()| out.flush());
+                *told = Instant::now();
+            }
+        })?
+    };
+    let titles = if found.hits.is_empty() { HashMap::new() } else { titles(repo)? };
+    let hit = |hit: SearchHit| RankedHit {
+        title: titles.get(&hit.session).cloned(),
+        turn: hit.turn,
+        id: hit.commit.to_string(),
+        path: path_of(&hit.section, &hit.key),
+        role: hit.role.map(Role::name),
+        parts: stretches(&hit.snippet),
+        session: hit.session,
+    };
+    out.put_line(&Ranked {
+        hits: found.hits.into_iter().map(hit).collect(),
+        more: found.more,
+        unread: found.damage.len(),
+    })
+}
+
+/// A snippet in stretches, of which every second one was looked for. Words that only a space parts are
+/// one: a phrase is marked as a whole, there and where it is read.
+fn stretches(snippet: &Snippet) -> Vec<String> {
+    let text = |from, to| snippet.text.get(from..to).unwrap_or_default().to_owned();
+    let (mut parts, mut at) = (Vec::new(), 0);
+    for found in &snippet.matches {
+        let between = text(at, found.start);
+        match parts.last_mut() {
+            Some(last) if between == " " => {
+                *last = format!("{last} {}", text(found.start, found.end));
+            }
+            _ => parts.extend([between, text(found.start, found.end)]),
+        }
+        at = found.end;
+    }
+    parts.push(text(at, snippet.text.len()));
+    parts
+}
+
+/// Looks for a text as it stands, in one session or in all, session after session, the newest first, so
+/// that the first places come at once.
+pub(super) fn text(
+    repo: &Repository,
+    text: &str,
+    session: Option<&str>,
+    out: &mut Lines,
+) -> Result<()> {
+    let options = PatternOptions { fixed: true, ignore_case: true, ..PatternOptions::default() };
+    let pattern = LinePattern::new(text, options)?;
+    for scope in scopes(repo, &[], session, session.is_none())? {
+        text_in(repo, &pattern, scope, out)?;
+        out.flush().map_err(Failure::Output)?;
+    }
+    Ok(())
+}
+
+fn text_in(
+    repo: &Repository,
+    pattern: &LinePattern,
+    scope: SearchScope,
+    out: &mut Lines,
+) -> Result<()> {
+    let messages = messages_with(pattern);
+    let may_hold = messages.test();
+    let query = GrepQuery {
+        pattern,
+        wanted: SearchFilter { paths: Selection::parse(&[]), roles: Vec::new() },
+        lines: Some(0),
+        read: &|format, bytes| messages.read(format, bytes),
+        may_hold: may_hold.as_ref().map(|test| test as MayHold<'_>),
+    };
+    let answered = repo.grep(&[scope], query, &|_, _| {})?;
+    let sessions = PlacesOfSessions::of(repo, answered.places())?;
+    for place in answered.places() {
+        let found = answered.found(place)?;
+        let lines = found.lines.into_iter().filter(|line| line.matches).take(LINES);
+        let told = Place {
+            session: place.session.clone(),
+            title: sessions.about(repo, place)?.title,
+            branch: place.branch.as_ref().map(|branch| branch.branch().to_owned()),
+            turn: place.turn,
+            id: place.commit.to_string(),
+            path: path_of(&place.section, &place.key),
+            role: place.role.map(Role::name),
+            lines: lines.map(|line| line.text).collect(),
+        };
+        out.put_line(&told)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_beside_each_other_are_marked_as_one() {
+        let snippet = |text: &str, matches: &[(usize, usize)]| Snippet {
+            text: text.to_owned(),
+            matches: matches.iter().map(|&(from, to)| from..to).collect(),
+        };
+        let found = snippet("…at part 8 of ä part", &[(6, 10), (11, 12), (13, 15), (19, 23)]);
+        assert_eq!(stretches(&found), ["…at ", "part 8 of", " ä ", "part", ""]);
+        assert_eq!(stretches(&snippet("fn main", &[(0, 2), (3, 7)])), ["", "fn main", ""]);
+        assert_eq!(stretches(&snippet("none", &[])), ["none"]);
+    }
+}

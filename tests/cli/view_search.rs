@@ -1,0 +1,126 @@
+//! The search of `turntree view`: words of all sessions, the best first, and text as it stands.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use turntree_tests::browser::Browser;
+use turntree_tests::claude_code;
+use turntree_tests::server_process::Place;
+
+use super::view::Served;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+
+/// A store in which three sessions say something about lexers.
+fn lexers(place: &Place) {
+    for (session, words) in [
+        (
+            "one",
+            "A budget for the lexer, and much else that has nothing to do with what is asked: tests, benches, pages and notes.",
+        ),
+        ("two", "The lexer budget."),
+        ("three", "lexers are <b>slow</b>, lexer budgets are not"),
+    ] {
+        let state = json!({"agents": {"main": {"messages": [{"role": "user", "content": words}]}}});
+        fs::write(place.path().join("state.json"), state.to_string()).unwrap();
+        let _ =
+            place.run(&["snapshot", "-m", words, "--state", "state.json", "--session", session]);
+    }
+}
+
+fn ranked(served: &Served, address: &str) -> Value {
+    let told = served.ask(address);
+    assert_eq!(told.status, 200, "{address}: {}", told.body);
+    serde_json::from_str(told.body.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn words_of_all_sessions_are_ranked_by_the_index_and_text_is_found_as_it_stands() {
+    let place = Place::new(PROGRAM);
+    lexers(&place);
+    let served = Served::start(&place, &[]);
+    let found = ranked(&served, "/api/words?q=lexer+budget");
+    let hits = found["hits"].as_array().unwrap();
+    let sessions: Vec<&str> = hits.iter().map(|hit| hit["session"].as_str().unwrap()).collect();
+    assert_eq!(sessions, ["two", "one"]);
+    assert_eq!((&found["more"], &found["unread"]), (&json!(false), &json!(0)));
+    assert_eq!(hits[0]["parts"], json!(["The ", "lexer budget", "."]));
+    let places = ["turn", "path", "role", "title"].map(|name| &hits[0][name]);
+    let expected = json!([1, "agents/main/messages/0", "user", "The lexer budget."]);
+    assert_eq!(json!(places), expected);
+    // A beginning finds more, and what is passed over is not told again.
+    assert_eq!(ranked(&served, "/api/words?q=lexer+budget*")["hits"].as_array().unwrap().len(), 3);
+    let rest = ranked(&served, "/api/words?q=lexer+budget*&from=2");
+    assert_eq!(rest["hits"].as_array().unwrap().len(), 1);
+    // What others commit is found at once.
+    let state = json!({"scratchpad": {"note": {"content": "the budget of a lexer"}}});
+    fs::write(place.path().join("state.json"), state.to_string()).unwrap();
+    let _ = place.run(&["snapshot", "-m", "more", "--state", "state.json", "--session", "two"]);
+    assert_eq!(ranked(&served, "/api/words?q=lexer+budget")["hits"].as_array().unwrap().len(), 3);
+    for (address, status) in [("?q=%22%22", 400), ("?q=", 400), ("", 400)] {
+        assert_eq!(served.ask(&format!("/api/words{address}")).status, status, "{address}");
+    }
+    // Parts of words are for the other search.
+    assert_eq!(ranked(&served, "/api/words?q=exer+budg")["hits"], json!([]));
+    let places = served.ask("/api/search?q=EXER+BUDG").body;
+    let sessions: Vec<Value> = places
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["session"].clone())
+        .collect();
+    assert_eq!(sessions, ["two", "three"].map(Value::from));
+}
+
+#[test]
+fn an_encrypted_store_keeps_no_index_for_what_is_typed() {
+    let place = Place::new(PROGRAM);
+    lexers(&place);
+    let _ = place.run(&["init", "--encrypt"]);
+    let served = Served::start(&place, &[]);
+    let told = served.ask("/api/words?q=lexer");
+    assert_eq!(told.status, 400, "{}", told.body);
+    assert!(told.body.contains("encrypted"), "{}", told.body);
+    assert_eq!(served.ask("/api/search?q=lexer+budget").body.lines().count(), 2);
+}
+
+#[test]
+fn what_is_typed_finds_the_best_matches_and_leads_to_them() {
+    let Some(mut browser) = Browser::start() else { return };
+    let place = Place::new(PROGRAM);
+    lexers(&place);
+    fs::write(place.path().join("t.jsonl"), claude_code(40)).unwrap();
+    let _ = place.run(&["import", "t.jsonl", "--session", "parser"]);
+    let _ = place.run(&["fork", "plan-b", "parser~20"]);
+    let state = json!({"agents": {"main": {"messages": [{"role": "user", "content": "A zebra elsewhere."}]}}});
+    fs::write(place.path().join("state.json"), state.to_string()).unwrap();
+    let _ = place.run(&["switch", "parser/plan-b"]);
+    let _ = place.run(&["snapshot", "-m", "zebra", "--state", "state.json"]);
+    let served = Served::start(&place, &[]);
+    browser.visit(&served.url);
+    browser.wait("document.querySelectorAll('.session-line').length === 4");
+    let names = "[...document.querySelectorAll('.hits section:first-child .hit b')].map((one) => one.textContent.slice(0, 9)).join()";
+    browser.press("/");
+    browser.write("lexer budge");
+    browser.wait(&format!("{names} === 'The lexer,lexers ar,A budget '"));
+    // Markup is text here as everywhere.
+    assert_eq!(browser.ask("document.querySelectorAll('.hits .hit span b').length"), json!(0));
+    // What stands in parts of words is looked for when it is asked for.
+    let find = "[...document.querySelectorAll('.hits button')].find((one) => one.textContent.includes('as it stands'))";
+    browser.wait(find);
+    browser.ask(&format!("{find}.click()"));
+    browser.wait("document.querySelectorAll('.hits section:nth-child(2) .hit').length === 2");
+    // Where no word fits it is looked for by itself.
+    browser.ask("document.querySelector('#query').select()");
+    browser.write("exer budg");
+    browser.wait("document.querySelector('.hits section:first-child small')?.textContent.startsWith('nothing has all')");
+    browser.wait("document.querySelectorAll('.hits section:nth-child(2) .hit').length === 2");
+    // A hit on another branch leads there, to the words.
+    browser.ask("document.querySelector('#query').select()");
+    browser.write("zebra else");
+    browser.wait("document.querySelector('.hits .hit mark')?.textContent === 'zebra elsewhere'");
+    browser.click(".hits .hit");
+    browser.wait(
+        "location.pathname === '/s/parser' && location.hash.startsWith('#turn-21@plan-b?w=zebra')",
+    );
+    browser.wait("CSS.highlights?.get('found')?.size > 0");
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}

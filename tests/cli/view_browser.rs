@@ -153,6 +153,42 @@ fn a_long_story_begins_at_its_newest_turns() {
 }
 
 #[test]
+fn a_story_that_has_grown_is_the_one_that_is_read_anew() {
+    let Some(mut browser) = Browser::start() else { return };
+    let place = Place::new(PROGRAM);
+    imported(&place, "parser", 20);
+    let _ = place.run(&["fork", "plan-b", "parser~5"]);
+    let _ = place.run(&["switch", "parser/main"]);
+    let served = Served::start(&place, &["parser"]);
+    let all = |number: usize| {
+        format!("document.querySelector('#about').textContent.includes('{number} turns')")
+    };
+    browser.visit(&served.url);
+    browser.wait("document.querySelector('#state').dataset.good === 'true'");
+    // One after the other, so that each is told behind those before it.
+    for (at, words) in ["one more", "and another", "the last of them"].into_iter().enumerate() {
+        say(&place, "parser", words);
+        browser.wait(&all(21 + at));
+    }
+    let told = "['#view .overview', '#rows', '#kinds', '#branches'].map((one) => document.querySelector(one)?.innerText).join('\\n')";
+    browser.wait(
+        "document.querySelector('#view .overview')?.textContent.includes('the last of them')",
+    );
+    let grown = browser.ask(told);
+    assert!(grown.as_str().unwrap().contains("main (23)"), "{grown}");
+    browser.visit(&served.url);
+    browser.wait(&all(23));
+    browser.wait(&format!("{told} === {grown}"));
+    // What is taken back is told no more.
+    let _ = place.run(&["undo"]);
+    browser.wait("document.querySelector('#branches option').textContent === 'main (22)'");
+    browser.wait(
+        "!document.querySelector('#view .overview').textContent.includes('the last of them')",
+    );
+    clean(&mut browser);
+}
+
+#[test]
 fn what_others_commit_appears_where_somebody_looks() {
     let (Some(mut browser), Some(mut list)) = (Browser::start(), Browser::start()) else { return };
     let place = Place::new(PROGRAM);
@@ -310,6 +346,24 @@ fn a_change_is_looked_at_made_and_taken_back_on_the_page() {
     );
     browser.click("#outcome button");
     browser.wait(&branches(2));
+
+    // A title that is given is the title, and the next sheet has it.
+    let title = "document.querySelector('#title').textContent";
+    let before = browser.ask(title);
+    for (words, shown) in [("a <i>title", json!("a <i>title")), ("", before)] {
+        browser.ask(&format!("{}.click()", offer("Label")));
+        browser.wait(
+            "document.querySelector('#change').open && document.activeElement.name === 'title'",
+        );
+        browser.ask("document.activeElement.value = ''");
+        if !words.is_empty() {
+            browser.write(words);
+        }
+        browser.click("#change .main");
+        browser.wait("document.querySelector('#plan')?.textContent.includes('a <i>title')");
+        browser.click("#change .main");
+        browser.wait(&format!("{title} === {shown} && !document.querySelector('#change').open"));
+    }
 
     // A file that is edited after the plan was shown stays as it is.
     browser.visit(&format!("{}&turn-1", served.url));

@@ -180,6 +180,38 @@ fn tags_and_pins_come_and_go() {
 }
 
 #[test]
+fn a_session_gets_a_title_and_labels_and_gives_them_back() {
+    let (place, served) = served();
+    let said = || served.json("/api/labels?session=work");
+    assert_eq!(said(), json!({"session": "work", "title": null, "labels": []}));
+    let label = |title: Option<&str>, labels: &[&str]| json!({"kind": "label", "session": "work", "title": title, "labels": labels});
+    let planned = plan(&served, &label(Some("a <b>title</b>"), &["draft", "lexer"]));
+    let moves: Vec<&Value> =
+        planned["moves"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(moves, ["title", "label draft", "label lexer"]);
+    assert_eq!(said()["labels"], json!([]), "a plan changes nothing");
+    let done = ok(&carry_out(&served, &planned));
+    assert_eq!(
+        said(),
+        json!({"session": "work", "title": "a <b>title</b>", "labels": ["draft", "lexer"]})
+    );
+    assert!(place.run(&["sessions", "--label", "lexer"]).contains("a <b>title</b>"));
+    // What somebody else has said since is not written over by an old plan.
+    let planned = plan(&served, &label(None, &[]));
+    let _ = place.run(&["session", "label", "work", "theirs"]);
+    assert_eq!(carry_out(&served, &planned).status, 409);
+    assert_eq!(said()["labels"], json!(["draft", "lexer", "theirs"]));
+    let _ = place.run(&["undo"]);
+    change(&served, &json!({"kind": "undo", "operation": done["operation"], "files": true}));
+    assert_eq!(said()["labels"], json!([]));
+    assert_eq!(plan(&served, &label(None, &[]))["is_idle"], true);
+    let nowhere = json!({"kind": "label", "session": "nowhere", "title": null, "labels": []});
+    assert_eq!(served.post("/api/plan", &nowhere).status, 404);
+    assert_eq!(served.post("/api/plan", &label(Some("two\nlines"), &[])).status, 400);
+    assert_eq!(served.post("/api/plan", &label(None, &["two words"])).status, 400);
+}
+
+#[test]
 fn a_restore_is_what_its_plan_says_and_comes_back() {
     let (place, served) = served();
     place.write("notes.txt", "nobody has saved this\n");

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::io;
 
 use turntree::object::Time;
-use turntree::repo::Repository;
+use turntree::repo::{Repository, SessionLabels, Transaction};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{SessionSummary, find_session, sessions};
 
 use crate::program::here::Here;
+use crate::program::invocation::stamp;
 use crate::program::live::live_sessions;
 use crate::view::advice::Advice;
 use crate::view::clock;
@@ -81,9 +82,12 @@ pub(crate) fn named_session(repo: &Repository, text: &str) -> Result<String> {
     if let Some(name) = find_session(repo, text)? {
         return Ok(name);
     }
-    let missing = Error::new(ErrorKind::NotFound, format!("there is no session {text}"));
-    let advice = Advice::new("'turntree sessions' lists them", "sessions lists them");
-    Err(Failure::hinted(missing, advice))
+    Err(no_session(text))
+}
+
+fn no_session(name: &str) -> Failure {
+    let missing = Error::new(ErrorKind::NotFound, format!("there is no session {name}"));
+    Failure::hinted(missing, Advice::new("'turntree sessions' lists them", "sessions lists them"))
 }
 
 /// [`named_session`] where one is named.
@@ -113,6 +117,38 @@ pub(crate) fn handles(sessions: &[SessionSummary]) -> Vec<String> {
         found.unwrap_or(name).to_owned()
     };
     sessions.iter().map(handle).collect()
+}
+
+/// Gives a session a title and labels in a change that is not made yet.
+///
+/// # Errors
+/// `NotFound` for no session, `InvalidInput` for a title or label that is not allowed.
+pub(crate) fn stage_labels<'r>(
+    repo: &'r Repository,
+    session: &str,
+    labels: &SessionLabels,
+) -> Result<Transaction<'r>> {
+    if !repo.branches().iter().any(|(branch, _)| branch.session() == session) {
+        return Err(no_session(session));
+    }
+    let mut change = repo.begin();
+    change.set_session_labels(session, labels)?;
+    Ok(change)
+}
+
+/// Gives a session a title and labels; `verb` is what the operation is called.
+///
+/// # Errors
+/// As [`stage_labels`], and those of writing.
+pub(crate) fn set_labels(
+    repo: &Repository,
+    session: &str,
+    labels: &SessionLabels,
+    verb: &str,
+) -> Result<()> {
+    let change = stage_labels(repo, session, labels)?;
+    change.commit(&stamp()?, &format!("{verb} {session}"))?;
+    Ok(())
 }
 
 /// Returns the titles of sessions by name.

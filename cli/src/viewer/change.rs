@@ -2,13 +2,15 @@
 //!
 //! The work is that of the verbs. What has no undo (redaction, collections, repair) is no change here.
 
+mod labels;
+
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use turntree::Error;
 use turntree::context::Take;
 use turntree::object::{ObjectId, RefChange, RefValue};
-use turntree::repo::{BranchName, MergeKind, Repository};
+use turntree::repo::{BranchName, MergeKind, Repository, SessionLabels};
 
 use crate::porcelain::branches::{ForkStart, fork};
 use crate::porcelain::conflicts::{self, Decision, decide, version};
@@ -19,6 +21,7 @@ use crate::porcelain::rewind::{
     PlannedRewind, RestoreRequest, RewindPlace, RewindRun, checked, unknown_workspace,
 };
 use crate::porcelain::rollback::{RollbackRequest, RollbackTarget};
+use crate::porcelain::sessions::set_labels;
 use crate::porcelain::tags;
 use crate::porcelain::undoing::{PlannedUndo, UndoDirection, UndoRequest};
 use crate::program::invocation::stamp;
@@ -63,6 +66,8 @@ pub(super) enum Change {
         #[serde(default)]
         messages: MessageRule,
     },
+    /// A session gets this title, that of its client without one, and these labels.
+    Label { session: String, title: Option<String>, labels: Vec<String> },
     /// Open conflicts are decided, by a version or a text.
     Resolve { branch: String, paths: Vec<String>, take: Option<String>, content: Option<String> },
     /// An operation is taken back.
@@ -123,6 +128,7 @@ enum Work<'r> {
     Unpin(String),
     Rewind(Box<RewindRun>, Box<PlannedRewind<'r>>),
     Merge(String, MergeOptions),
+    Label(String, SessionLabels),
     Resolve(BranchName, Vec<String>, Take),
     Undo(Box<PlannedUndo<'r>>),
 }
@@ -141,6 +147,7 @@ impl Change {
             Self::Restore { branch, at, files } => prepare_restore(repo, &branch, &at, files),
             Self::Rollback { branch, turn, files } => prepare_rollback(repo, &branch, turn, files),
             Self::Merge { from, into, messages } => prepare_merge(repo, from, into, messages),
+            Self::Label { session, title, labels } => labels::prepare(repo, session, title, labels),
             Self::Resolve { branch, paths, take, content } => {
                 prepare_resolve(repo, &branch, paths, take.as_deref(), content)
             }
@@ -463,6 +470,7 @@ impl Prepared<'_> {
                 done.conflicts = conflicts as u64;
                 done.branch = Some(request.into.to_string());
             }
+            Work::Label(session, labels) => set_labels(repo, &session, &labels, "session label")?,
             Work::Resolve(branch, paths, take) => {
                 let decision = Decision { paths: &paths, take, message: None };
                 done.conflicts = decide(repo, &branch, decision)?.open.len() as u64;

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::links::links;
 use super::rollback::BEFORE;
-use super::session::SESSIONS;
+use super::session::SESSION_REFS;
 use super::versioned_json::decode_versioned;
 use super::watch::WATCHES;
 use super::{HEAD, Repository, Signature, Transaction};
@@ -41,7 +41,7 @@ const BRANCHES: &str = "refs/heads/";
 
 /// Other refs of a session, which go with it.
 const BESIDE: [&str; 7] =
-    [BEFORE, WATCHES, SESSIONS, RETURNED, "refs/captures/", "refs/retention/", "refs/bisect/"];
+    [BEFORE, WATCHES, SESSION_REFS, RETURNED, "refs/captures/", "refs/retention/", "refs/bisect/"];
 
 /// Tags on the way to a turn that are followed.
 const MAX_TAGS: usize = 16;

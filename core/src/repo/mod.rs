@@ -104,7 +104,9 @@ pub use search::{
 };
 pub(crate) use search::{complete_history_index, wrong_history_indexes};
 pub use secret_settings::{SECRET_SETTINGS_REF, SecretMode, SecretSettings};
-pub use session::{MAX_LABEL_BYTES, MAX_LABELS, MAX_TITLE_BYTES, NewestBranch, SessionLabels};
+pub use session::{
+    MAX_LABEL_BYTES, MAX_LABELS, MAX_TITLE_BYTES, NewestBranch, SESSION_REFS, SessionLabels,
+};
 pub use tag::NamedTag;
 pub use transaction::{SnapshotDraft, Transaction};
 pub use undo::{LastUndo, MovedFiles, UndoPlan};

@@ -33,7 +33,8 @@ const MAX_FACT_BYTES: usize = 16 << 10;
 /// Most commits that are asked for their workspace: not every snapshot has one.
 const MAX_COMMITS: usize = 16;
 
-pub(super) const SESSIONS: &str = "refs/sessions/";
+/// The beginning of the names of refs that hold titles and labels; the name of a session follows.
+pub const SESSION_REFS: &str = "refs/sessions/";
 const VERSION: u64 = 1;
 const WHAT: &str = "title and labels of a session";
 
@@ -249,7 +250,7 @@ impl Transaction<'_> {
 }
 
 fn ref_name(session: &str) -> String {
-    format!("{SESSIONS}{session}")
+    format!("{SESSION_REFS}{session}")
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::repo::{Repository, SessionLabels};
+use turntree::repo::SessionLabels;
 
-use crate::porcelain::sessions::named_session;
+use crate::porcelain::sessions::{named_session, set_labels};
 use crate::program::complete::sessions;
-use crate::program::invocation::{Invocation, stamp};
+use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::json;
 use crate::view::output::{NAME, STRONG, note};
@@ -60,7 +60,7 @@ impl Rename {
         let session = named_session(&repo, &self.session)?;
         let mut labels = repo.session_labels(&session)?;
         labels.title = self.title.clone();
-        set(&repo, &session, &labels, &format!("session rename {session}"))?;
+        set_labels(&repo, &session, &labels, "session rename")?;
         if run.out.json {
             return record(run, session, labels);
         }
@@ -94,7 +94,7 @@ impl Label {
             }
         }
         if labels != before {
-            set(&repo, &session, &labels, &format!("session label {session}"))?;
+            set_labels(&repo, &session, &labels, "session label")?;
         }
         if run.out.json {
             return record(run, session, labels);
@@ -107,13 +107,6 @@ impl Label {
         }
         Ok(Answer::Yes)
     }
-}
-
-fn set(repo: &Repository, session: &str, labels: &SessionLabels, reason: &str) -> Result<()> {
-    let mut change = repo.begin();
-    change.set_session_labels(session, labels)?;
-    change.commit(&stamp()?, reason)?;
-    Ok(())
 }
 
 fn record(run: &mut Invocation, session: String, said: SessionLabels) -> Result<Answer> {

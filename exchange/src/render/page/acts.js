@@ -17,6 +17,9 @@ const cancel = () => sheetButton("Cancel", () => sheet.close());
 
 const field = (name, label, attributes = {}) => h("label", { class: "field" }, label, h("input", { name, autocomplete: "off", spellcheck: "false", ...attributes }));
 
+/** A field with what stands in it, which is a text and never markup. */
+const filled = (/** @type {HTMLElement} */ label, /** @type {string} */ words) => { label.querySelector("input").value = words; return label; };
+
 /** What each kind of change asks for, and what is asked of the server then. */
 const FORMS = {
   fork: ({ turn }) => ({ title: `Fork at turn ${turns[turn].turn}`, fields: [field("name", "Name of the branch", { required: true })], wanted: (given) => ({ session: nameOfSession(), at: turns[turn].id, name: given.name }) }),
@@ -28,11 +31,18 @@ const FORMS = {
     h("label", { class: "field" }, "Into", h("select", { name: "into" }, branches.filter((other) => other !== branch).map((other) => h("option", { value: fullName(other) }, other.name)))),
     h("label", { class: "field" }, "Of a conversation that both went on with", h("select", { name: "messages" }, [["append", "both, in the order of time"], ["ours", "that of the branch it goes into"], ["theirs", "that of the branch that is merged"]].map(([value, label]) => h("option", { value }, label)))),
   ], wanted: (given) => ({ from: fullName(branch), ...given }) }),
+  label: async () => {
+    const session = nameOfSession();
+    const said = await askJson(`/api/labels?session=${encodeURIComponent(session)}`);
+    return { title: "Title and labels", fields: [filled(field("title", "Title; without one that of the agent's client"), said.title || ""), filled(field("labels", "Labels, with spaces between them"), said.labels.join(" "))],
+      wanted: ({ title = null, labels = "" }) => ({ session, title, labels: labels.split(/\s+/).filter(Boolean) }) };
+  },
 };
 
 /** Asks what a change needs to be told, and plans it. */
-screens.act = (kind, place) => {
-  const { title, fields, wanted } = FORMS[kind](place);
+screens.act = (kind, place) => Promise.resolve(FORMS[kind](place)).then((form) => showForm(kind, form), (error) => sayState(error.message));
+
+function showForm(kind, { title, fields, wanted }) {
   if (!fields) return screens.plan({ kind, ...wanted({}) });
   const form = h("form", { on: { submit: (event) => {
     event.preventDefault();
@@ -41,7 +51,7 @@ screens.act = (kind, place) => {
   } } }, fields, h("p", { class: "acts" }, h("button", { class: "main" }, "Look at the plan"), cancel()));
   openSheet(title, form);
   form.querySelector("input, select").focus();
-};
+}
 
 /**
  * Asks for the plan of a change, and shows it. Nothing is done before somebody says so. `back` leads to

@@ -95,15 +95,12 @@ function offersAt(turn) {
   }) } }, label);
   return h("span", { class: "offers" }, turn.change && h("a", { class: "button", href: filesHash(branch, index) }, "Files"),
     allowsChanges() && [act("Fork\u2026", "fork"), act("Tag\u2026", "tag"), act("Pin\u2026", "pin"), turn.change && act("Restore\u2026", "restore"), act("Roll back\u2026", "rollback"),
-      branches.length > 1 && branch.line.at(-1) === index && act("Merge\u2026", "merge")]);
+      branch.line.at(-1) === index && [branches.length > 1 && act("Merge\u2026", "merge"), act("Label\u2026", "label")]]);
 }
 
 /** What the server says of a question that it does not answer. */
 class Refused extends Error {
-  constructor(/** @type {number} */ status, /** @type {string} */ message) {
-    super(message);
-    this.status = status;
-  }
+  constructor(/** @type {number} */ status, /** @type {string} */ message) { super(message); this.status = status; }
 }
 
 /** Asks the server; with a body, for a change. */

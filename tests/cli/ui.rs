@@ -156,6 +156,8 @@ fn every_screen_at_every_size() {
         compare(&terminal, size, "undo", "would undo");
         terminal.press(ESCAPE);
         terminal.wait_until("the log", |screen| !screen.text().contains("would undo"));
+        terminal.press("P");
+        compare(&terminal, size, "pins", "No turn is pinned");
         terminal.press("?");
         compare(&terminal, size, "keys", "goes back");
         terminal.press("q");
@@ -202,6 +204,59 @@ fn a_turn_is_forked_and_the_fork_is_taken_back_after_a_yes() {
         assert!(!machine.has_branch(name));
     }
     terminal.press("\x03");
+    assert!(terminal.end().success());
+    terminal.is_given_back();
+}
+
+#[test]
+fn a_strategy_is_merged_and_a_turn_pinned_after_a_yes_and_both_are_taken_back() {
+    let machine = Machine::new();
+    let mut terminal = machine.ui(USUAL, &["parser"]);
+    terminal.shows("part 8");
+    terminal.press("b");
+    terminal.shows("plan-b");
+    terminal.press("jm");
+    terminal.shows("merge parser/plan-b into: parser/main");
+    terminal.press("\r");
+    terminal.shows("would merge parser/plan-b into parser/main");
+    let tip = || machine.run(&["rev-parse", "parser/main"]).1;
+    let before = tip();
+    terminal.press("y");
+    terminal.shows("parser/plan-b is merged into parser/main");
+    assert_ne!(tip(), before);
+    // What is merged already is told.
+    terminal.press("m\r");
+    terminal.shows("parser/main has all of parser/plan-b already");
+    terminal.press("u");
+    terminal.shows("would undo");
+    terminal.press("y");
+    terminal.shows("'turntree redo' brings it back");
+    assert_eq!(tip(), before);
+    // A pin, the list of them, and off again.
+    terminal.press("p");
+    terminal.shows("name of a pin on turn");
+    terminal.press("kept\r");
+    terminal.shows("would pin turn");
+    assert!(!machine.run(&["pins"]).1.contains("kept"));
+    terminal.press("y");
+    terminal.shows("is pinned as kept");
+    terminal.press("P");
+    terminal.shows("1 of 1");
+    terminal.shows("pinned by somebody");
+    terminal.press("p");
+    terminal.shows("would take the pin kept off turn");
+    // Another one by now: nothing is done for the yes to the first.
+    machine.done("2026-11-20T13:01:00Z", &["unpin", "kept"]);
+    machine.done("2026-11-20T13:01:00Z", &["pin", "parser~2", "--name", "kept"]);
+    terminal.press("y");
+    terminal.shows("the plan is another one by now");
+    assert!(machine.run(&["pins"]).1.contains("kept"));
+    terminal.press("p");
+    terminal.shows("would take the pin kept off turn");
+    terminal.press("y");
+    terminal.shows("the pin kept is gone");
+    assert!(!machine.run(&["pins"]).1.contains("kept"));
+    terminal.press("q");
     assert!(terminal.end().success());
     terminal.is_given_back();
 }

@@ -1,18 +1,51 @@
-//! What the interface does to a store, by the same work as the verbs: forks and undos.
+//! What the interface does to a store, by the same work as the verbs: forks, and changes by plans.
 
 use std::path::PathBuf;
 
+use turntree::Error;
 use turntree::object::ObjectId;
-use turntree::repo::Repository;
+use turntree::repo::{BranchName, MergeKind, Repository};
 
 use super::content::Span;
 use super::text::{Line, Tone, lines};
 use crate::porcelain::branches::{ForkStart, fork as begin};
+use crate::porcelain::merge::{MergeOptions, MergeOutcome, expect_related, merge};
+use crate::porcelain::pins::{self, PinRequest};
 use crate::porcelain::rewind::{checked, end};
 use crate::porcelain::undoing::{PlannedUndo, UndoDirection, UndoRequest, about};
+use crate::program::invocation::stamp;
 use crate::view::error::Result;
+use crate::view::json::MergedSection;
 use crate::view::output::{Palette, Width};
-use crate::view::render::ID_DIGITS;
+use crate::view::render::{ID_DIGITS, count};
+
+/// Conflicts that a plan names.
+const CONFLICTS: usize = 100;
+
+/// A change whose plan is shown before it is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Takes back an operation, the newest own one by default.
+    Undo { operation: Option<u64> },
+    /// A branch takes in another.
+    Merge { from: BranchName, into: String },
+    /// Retention keeps the last of these turns; the pin is called by its id without a name.
+    Pin { at: Span, name: Option<String> },
+    /// Retention may drop what only this pin keeps.
+    Unpin { name: String },
+}
+
+impl Change {
+    /// The word for it, above its plan.
+    pub(super) const fn word(&self) -> &'static str {
+        match self {
+            Self::Undo { .. } => "undo",
+            Self::Merge { .. } => "merge",
+            Self::Pin { .. } => "pin",
+            Self::Unpin { .. } => "unpin",
+        }
+    }
+}
 
 /// Begins a branch called `name` at the last of some turns, and says so.
 ///
@@ -25,37 +58,131 @@ pub(super) fn fork(repo: &Repository, at: &Span, name: &str) -> Result<String> {
     Ok(format!("{}/{name} begins at {}, turn {}", at.session, id.short(ID_DIGITS), at.turn))
 }
 
-/// Plans an undo, and tells what it would do as `undo --dry-run` does.
+/// Tells what a change would do: a strong line, and more below it.
 ///
 /// # Errors
-/// `NotFound` when there is nothing to undo; `Conflict` when a later operation has changed the same.
-pub(super) fn plan_undo(repo: &Repository, operation: Option<u64>) -> Result<Vec<Line>> {
-    let planned = look(repo, operation)?;
-    let about = about(repo, planned.plan(), UndoDirection::Undo);
-    let mut text = Vec::new();
-    planned.shown().write(&mut text, (Palette::default(), Width::UNLIMITED), repo, &about)?;
-    let mut shown = lines(Tone::Plain, "", &String::from_utf8_lossy(&text));
+/// Those of the verb, and `InvalidInput` where there is nothing to merge.
+pub(super) fn plan(repo: &Repository, change: &Change) -> Result<Vec<Line>> {
+    let text = match change {
+        Change::Undo { operation } => plan_undo(repo, *operation)?,
+        Change::Merge { from, into } => plan_merge(repo, from, into)?,
+        Change::Pin { at, name } => {
+            let (_, pin) = pins::stage(repo, &request(&at.until.to_string(), name), &stamp()?)?;
+            let turn = named(repo, &at.until)?;
+            format!(
+                "would pin {turn} of {} as {}\nRetention keeps all that it holds.",
+                at.session, pin.name
+            )
+        }
+        Change::Unpin { name } => {
+            let pinned = pins::find(repo, name)?.into_iter().map(|pin| {
+                // What an expired pin was on may be gone.
+                named(repo, &pin.commit).unwrap_or_else(|_| pin.commit.short(ID_DIGITS))
+            });
+            let turns: Vec<String> = pinned.collect();
+            format!(
+                "would take the pin {name} off {}\nRetention may drop what only it keeps.",
+                turns.join(", ")
+            )
+        }
+    };
+    let mut shown = lines(Tone::Plain, "", &text);
     if let Some(first) = shown.first_mut() {
         first.tone = Tone::Strong;
     }
     Ok(shown)
 }
 
-/// Undoes what was shown, and says so. `None` when the plan is another one by now: nothing is done.
+/// Does what was shown, and says so. `None` when the plan is another one by now: nothing is done.
 ///
 /// # Errors
-/// As [`plan_undo`], and those of writing files.
-pub(super) fn undo(
+/// As [`plan`], and those of writing.
+pub(super) fn carry_out(
     repo: &Repository,
-    operation: Option<u64>,
+    change: &Change,
     shown: &[Line],
 ) -> Result<Option<String>> {
-    if plan_undo(repo, operation)? != shown {
+    if plan(repo, change)? != shown {
         return Ok(None);
     }
-    let done = look(repo, operation)?.apply(repo)?;
-    end(done.files.as_ref(), done.arranged.as_ref())?;
-    Ok(Some(format!("{}; 'turntree redo' brings it back", done.reason)))
+    Ok(Some(match change {
+        Change::Undo { operation } => {
+            let done = look(repo, *operation)?.apply(repo)?;
+            end(done.files.as_ref(), done.arranged.as_ref())?;
+            format!("{}; 'turntree redo' brings it back", done.reason)
+        }
+        Change::Merge { from, into } => {
+            let (request, staged, _) = merge(repo, &from.to_string(), &merging(into, false))?;
+            let open = staged.report.map_or(0, |report| report.conflicts.len() as u64);
+            let decide = match open {
+                0 => String::new(),
+                _ => format!("; {} to decide by 'turntree resolve'", count(open, "conflict")),
+            };
+            format!("{from} is merged into {}{decide}", request.into)
+        }
+        Change::Pin { at, name } => {
+            let (pin, _) = pins::add(repo, &request(&at.until.to_string(), name))?;
+            format!("{} is pinned as {}", named(repo, &at.until)?, pin.name)
+        }
+        Change::Unpin { name } => {
+            pins::remove(repo, name)?;
+            format!("the pin {name} is gone")
+        }
+    }))
+}
+
+/// A turn as people name it.
+fn named(repo: &Repository, id: &ObjectId) -> Result<String> {
+    Ok(format!("turn {} ({})", repo.commit(id)?.turn, id.short(ID_DIGITS)))
+}
+
+fn request<'a>(revision: &'a str, name: &'a Option<String>) -> PinRequest<'a> {
+    PinRequest { revision, name: name.as_deref(), reason: "", expires: None }
+}
+
+fn merging(into: &str, dry_run: bool) -> MergeOptions {
+    MergeOptions { into: Some(into.to_owned()), dry_run, ..MergeOptions::default() }
+}
+
+/// What a merge would do.
+fn plan_merge(repo: &Repository, from: &BranchName, into: &str) -> Result<String> {
+    let (revision, how) = (from.to_string(), merging(into, true));
+    expect_related(repo, &revision, &how)?;
+    let (request, staged, turn) = merge(repo, &revision, &how)?;
+    let into = &request.into;
+    let (ours, theirs) = (named(repo, &staged.ours)?, named(repo, &staged.theirs)?);
+    let what = match staged.kind {
+        MergeKind::UpToDate => {
+            return Err(Error::invalid(format!("{into} has all of {from} already")).into());
+        }
+        MergeKind::FastForward => "moves on to it",
+        MergeKind::Merged => "gets a turn with both",
+    };
+    let mut text = format!(
+        "would merge {from} into {into}\n{into}, at {ours}, {what}\n{from} is at {theirs}\n"
+    );
+    let record = MergeOutcome { staged: &staged, request: &request, turn, dry_run: true }.record();
+    for (name, section) in &record.sections {
+        let MergedSection { taken, combined, conflicts } = section;
+        text += &format!("{name}: {taken} taken, {combined} combined, {conflicts} in conflict\n");
+    }
+    for conflict in record.conflicts.iter().take(CONFLICTS) {
+        text += &format!("to decide: {}\n", conflict.path);
+    }
+    if let Some(more) = record.conflicts.len().checked_sub(CONFLICTS + 1) {
+        text += &format!("and {} more to decide\n", more + 1);
+    }
+    text += "No file of a workspace changes: 'turntree restore' writes those of the merge.";
+    Ok(text)
+}
+
+/// What an undo would do, as `undo --dry-run` tells it.
+fn plan_undo(repo: &Repository, operation: Option<u64>) -> Result<String> {
+    let planned = look(repo, operation)?;
+    let about = about(repo, planned.plan(), UndoDirection::Undo);
+    let mut text = Vec::new();
+    planned.shown().write(&mut text, (Palette::default(), Width::UNLIMITED), repo, &about)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 fn look(repo: &Repository, operation: Option<u64>) -> Result<PlannedUndo<'_>> {

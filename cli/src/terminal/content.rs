@@ -33,6 +33,8 @@ pub(super) enum Question {
     Search { words: String },
     /// Operations, newest first; those before a number, else all.
     Operations { before: Option<u64> },
+    /// Pins, newest first.
+    Pins,
 }
 
 impl Question {
@@ -87,6 +89,8 @@ pub(super) struct Row {
     pub(super) span: Option<Span>,
     /// The number of the operation that it stands for.
     pub(super) operation: Option<u64>,
+    /// The name of the pin that it stands for.
+    pub(super) pin: Option<String>,
     /// What is known of it already.
     pub(super) details: Vec<Line>,
     /// True when what was said in its turns is worth reading behind the details.
@@ -108,6 +112,7 @@ pub(super) enum ListKind {
     Branches { session: String },
     Hits { words: String },
     Operations,
+    Pins,
 }
 
 impl ListKind {
@@ -121,6 +126,7 @@ impl ListKind {
             Self::Branches { session } => Question::Branches { session: session.clone() },
             Self::Hits { words } => Question::Search { words: words.clone() },
             Self::Operations => Question::Operations { before: None },
+            Self::Pins => Question::Pins,
         }
     }
 
@@ -132,6 +138,7 @@ impl ListKind {
             Self::Branches { .. } => &BRANCHES,
             Self::Hits { .. } => &HITS,
             Self::Operations => &OPERATIONS,
+            Self::Pins => &PINS,
         }
     }
 }
@@ -186,3 +193,10 @@ const HITS: [Column; 5] = [
 ];
 const OPERATIONS: [Column; 4] =
     [number("", 0), column("age", 0, 10), column("actor", 60, 16), column("", 0, 0)];
+const PINS: [Column; 5] = [
+    column("pin", 0, 24),
+    column("age", 0, 10),
+    column("session", 60, 20),
+    number("turn", 40),
+    column("reason", 0, 0),
+];

@@ -107,7 +107,7 @@ impl Canvas {
             while columns_of(&shown) > room && !shown.is_empty() {
                 shown.remove(0);
             }
-            let line = format!("{}{shown}█", one_line(&label, width / 2 + room));
+            let line = format!("{} {shown}█", one_line(&label, width / 2 + room));
             self.put(part, 0, &line, Style::new());
             return;
         }

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::iterator::Signals;
@@ -18,6 +19,9 @@ use crate::view::error::Result;
 
 /// Bytes of keys that are read at once.
 const BYTES: usize = 1024;
+
+/// The time from one change that is told to the next.
+const REST: Duration = Duration::from_millis(100);
 
 /// What has happened.
 #[derive(Debug)]
@@ -95,10 +99,15 @@ pub(super) fn watch_store(store: Arc<HeldStore>, events: Sender<Event>) {
         loop {
             watch.wait();
             let now = look();
-            if now != seen && events.send(Event::Changed).is_err() {
-                return;
+            if now == seen {
+                continue;
             }
             seen = now;
+            if events.send(Event::Changed).is_err() {
+                return;
+            }
+            // While others commit all the time, a list is not read all the time.
+            thread::sleep(REST);
         }
     });
 }

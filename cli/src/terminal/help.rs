@@ -2,7 +2,7 @@
 
 use super::text::{Line, Tone, lines};
 
-const KEYS: [(&str, &str); 17] = [
+const KEYS: [(&str, &str); 19] = [
     ("enter", "opens a session, a strategy, a prompt, a hit"),
     ("escape", "goes back"),
     ("j k, arrows", "down and up; space, page up, page down, g and G go further"),
@@ -11,6 +11,8 @@ const KEYS: [(&str, &str); 17] = [
     ("t", "every turn instead of prompts, and back"),
     ("d", "what the turn changed"),
     ("f", "forks: begins a branch at the turn"),
+    ("m", "merges the strategy into the branch that you name: a plan first"),
+    ("p, P", "pins the turn, or takes off the chosen pin: a plan first; all pins"),
     ("r", "resumes: shows the command and what it writes; r or enter runs it"),
     ("u", "undoes your newest operation, in the log the chosen one: a plan first"),
     ("o", "the log of operations"),

@@ -155,6 +155,7 @@ mod tests {
             branch: None,
             span: None,
             operation: None,
+            pin: None,
             details: Vec::new(),
             speaks: false,
         };

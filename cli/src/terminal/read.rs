@@ -1,11 +1,12 @@
 //! Answers from the store: rows of sessions, turns, branches, hits and operations, and texts.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use turntree::context::{ContextDiff, Selection, diff_by_value};
 use turntree::object::{Commit, ObjectId, Time};
 use turntree::repo::{
-    BranchName, LogEntry, MAIN_BRANCH, OperationEntry, Repository, RollbackTarget, is_place,
+    BranchName, LogEntry, MAIN_BRANCH, OperationEntry, Pin, Repository, RollbackTarget, is_place,
 };
 use turntree_exchange::{
     IndexKept, SearchHit, SearchQuery, SessionSummary, is_prompt, newest_sessions, search,
@@ -16,14 +17,15 @@ use super::said::said;
 use super::text::{Line, Tone, difference, lines};
 use crate::porcelain::branches::{MainLines, branches_of};
 use crate::porcelain::operations::{OperationsWanted, each_operation};
+use crate::porcelain::pins::list;
 use crate::porcelain::sessions::titles;
 use crate::program::live::live_sessions;
-use crate::view::clock;
 use crate::view::error::Result;
 use crate::view::output::Palette;
 use crate::view::render::changed_ref;
 use crate::view::render::changes::{Changes, path_of};
 use crate::view::render::{ID_DIGITS, count, short_number};
+use crate::view::{clock, json};
 
 /// Rows of an answer.
 const ROWS: usize = 200;
@@ -41,6 +43,9 @@ const CONVERSATION: &str = "agents/main/messages";
 const NO_SESSION: &str = "No session yet. 'turntree adopt' takes in those of the agents on this \
     machine, 'turntree hook install' follows new ones, 'turntree import FILE' reads one.";
 
+/// What is said where there is no pin.
+const NO_PIN: &str = "No turn is pinned: 'p' pins the one that is chosen.";
+
 /// Answers a question.
 ///
 /// # Errors
@@ -54,6 +59,7 @@ pub(super) fn answer(repo: &Repository, question: &Question, now: Time) -> Resul
         Question::Branches { session } => branches(repo, session),
         Question::Search { words } => hits(repo, words),
         Question::Operations { before } => operations(repo, *before),
+        Question::Pins => pins(repo, now),
     }
 }
 
@@ -118,6 +124,7 @@ fn session_row(repo: &Repository, session: &SessionSummary, is_live: bool) -> Re
         branch: Some(session.branch.clone()),
         span: Some(span),
         operation: None,
+        pin: None,
         details,
         speaks: true,
     })
@@ -210,6 +217,7 @@ fn turn_row(
             turn: part.until.commit.turn,
         }),
         operation: None,
+        pin: None,
         details: Vec::new(),
         speaks: true,
     }
@@ -253,6 +261,7 @@ fn branches(repo: &Repository, session: &str) -> Result<Answer> {
             branch: Some(name),
             span: Some(span),
             operation: None,
+            pin: None,
             details,
             speaks: true,
         };
@@ -322,6 +331,7 @@ fn hit_row(repo: &Repository, hit: &SearchHit, title: Option<&String>) -> Result
         branch: None,
         span: Some(span),
         operation: None,
+        pin: None,
         details,
         speaks: true,
     })
@@ -367,9 +377,54 @@ fn operation_row(entry: &OperationEntry, in_force: bool) -> Row {
         branch: None,
         span: None,
         operation: Some(operation.sequence),
+        pin: None,
         details,
         speaks: false,
     }
+}
+
+fn pins(repo: &Repository, now: Time) -> Result<Answer> {
+    let mut found = list(repo, None, now)?;
+    found.sort_by_key(|(pin, _)| Reverse(pin.time_micros));
+    let listed = found.iter().map(|(pin, record)| pin_row(repo, pin, record));
+    let listed = listed.collect::<Result<Vec<Row>>>()?;
+    let note = listed.is_empty().then(|| NO_PIN.to_owned());
+    Ok(Answer::Rows { rows: listed, more: None, note })
+}
+
+fn pin_row(repo: &Repository, pin: &Pin, record: &json::PinRecord) -> Result<Row> {
+    // What an expired pin was on may be gone.
+    let span = match (&record.session, repo.commit(&pin.commit)) {
+        (Some(session), Ok(commit)) => Some(one_turn(repo, session, pin.commit, &commit)?),
+        _ => None,
+    };
+    let expiry = record.expires.as_deref().map(|time| match record.expired {
+        true => format!("expired {time}"),
+        false => format!("expires {time}"),
+    });
+    let about = [Some(format!("pinned by {}, {}", pin.actor, record.time)), expiry];
+    let mut details = vec![Line::new(Tone::Name, pin.name.as_str())];
+    details.extend(lines(Tone::Plain, "", &pin.reason));
+    details.extend(about.into_iter().flatten().map(|text| Line::new(Tone::Faint, text)));
+    let session = record.session.clone();
+    Ok(Row {
+        key: pin.name.clone(),
+        cells: vec![
+            pin.name.as_str().into(),
+            Cell::Age(Time { micros: pin.time_micros, offset_minutes: 0 }),
+            session.clone().unwrap_or_default().into(),
+            record.turn.map_or_else(String::new, |turn| turn.to_string()).into(),
+            pin.reason.as_str().into(),
+        ],
+        tone: if record.expired { Tone::Faint } else { Tone::Plain },
+        session,
+        branch: None,
+        span,
+        operation: None,
+        pin: Some(pin.name.clone()),
+        details,
+        speaks: true,
+    })
 }
 
 /// What turns changed, as `diff` shows it.

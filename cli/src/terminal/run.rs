@@ -9,7 +9,7 @@ use signal_hook::low_level::raise;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
 
-use super::acts;
+use super::acts::{self, Change};
 use super::device::{self, Device};
 use super::draw::draw;
 use super::event::{Event, read_keys, watch_signals, watch_store};
@@ -137,8 +137,7 @@ impl Interface<'_> {
         for key in keys {
             for action in self.state.on_key(key) {
                 // A yes counts for what was in sight when it was typed.
-                let shows_plan =
-                    matches!(action, Action::PlanUndo { .. } | Action::PlanResume { .. });
+                let shows_plan = matches!(action, Action::Plan(_) | Action::PlanResume { .. });
                 if let Some(ending) = self.perform(action)? {
                     return Ok(Some(ending));
                 }
@@ -153,7 +152,7 @@ impl Interface<'_> {
     fn perform(&mut self, action: Action) -> Result<Option<Ending>> {
         match action {
             Action::Ask { screen, question } => self.readers.ask(screen, question),
-            Action::PlanUndo { operation } => self.plan_undo(operation),
+            Action::Plan(change) => self.plan(change)?,
             Action::PlanResume { at } => {
                 let plan =
                     (self.open)().and_then(|opened| (self.plan_resume)(&opened.repo, &at.until));
@@ -167,7 +166,7 @@ impl Interface<'_> {
                 self.device.forget();
             }
             Action::Do(Deed::Resume { at }) => return Ok(Some(Ending::Resume(at.until))),
-            Action::Do(deed) => self.act(deed),
+            Action::Do(deed) => self.act(deed)?,
             Action::Suspend => {
                 // The thread that hears it gives the terminal back and takes it again.
                 let _ = raise(SIGTSTP);
@@ -178,23 +177,26 @@ impl Interface<'_> {
         Ok(None)
     }
 
-    fn plan_undo(&mut self, operation: Option<u64>) {
-        match (self.open)().and_then(|opened| acts::plan_undo(&opened.repo, operation)) {
+    fn plan(&mut self, change: Change) -> Result<()> {
+        self.say_at_work()?;
+        match (self.open)().and_then(|opened| acts::plan(&opened.repo, &change)) {
             Ok(shown) => {
-                let deed = Deed::Undo { operation, shown: shown.clone() };
-                self.state.show_plan("undo", shown, deed);
+                let (word, deed) = (change.word(), Deed::Change { change, shown: shown.clone() });
+                self.state.show_plan(word, shown, deed);
             }
             Err(failure) => self.state.on_done(Err(failure.with_advice())),
         }
         // What looks at files may have told how far it is.
         self.device.forget();
+        Ok(())
     }
 
-    fn act(&mut self, deed: Deed) {
+    fn act(&mut self, deed: Deed) -> Result<()> {
+        self.say_at_work()?;
         let done = (self.open)().and_then(|opened| {
             let done = match deed {
                 Deed::Fork { at, name } => acts::fork(&opened.repo, &at, &name).map(Some),
-                Deed::Undo { operation, shown } => acts::undo(&opened.repo, operation, &shown),
+                Deed::Change { change, shown } => acts::carry_out(&opened.repo, &change, &shown),
                 Deed::Resume { .. } => Ok(None),
             };
             (self.close)(opened);
@@ -206,5 +208,14 @@ impl Interface<'_> {
             Err(failure) => self.state.on_done(Err(failure.with_advice())),
         }
         self.device.forget();
+        Ok(())
+    }
+
+    /// Says why no key is answered for now.
+    fn say_at_work(&mut self) -> Result<()> {
+        self.state.say("at work: keys wait until it is done");
+        self.device.show(draw(&self.state, self.has_colour))?;
+        self.state.notice = None;
+        Ok(())
     }
 }

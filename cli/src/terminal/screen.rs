@@ -1,5 +1,8 @@
 //! One screen: a list with what is known of the chosen row, or a text, perhaps with a question.
 
+use turntree::repo::BranchName;
+
+use super::acts::Change;
 use super::content::{Answer, ListKind, Question, Row, Span};
 use super::list::{Filling, List};
 use super::text::{Line, Tone, wrapped};
@@ -9,8 +12,8 @@ use super::text::{Line, Tone, wrapped};
 pub(super) enum Deed {
     /// Begins a branch at the last of these turns.
     Fork { at: Span, name: String },
-    /// Takes back an operation, the newest own one by default, if the plan still reads as `shown`.
-    Undo { operation: Option<u64>, shown: Vec<Line> },
+    /// Makes a change, if its plan still reads as `shown`.
+    Change { change: Change, shown: Vec<Line> },
     /// Ends the interface, and goes on from the last of these turns in an agent.
     Resume { at: Span },
 }
@@ -85,6 +88,15 @@ impl Screen {
             Body::List(body) => body.list.row(),
             Body::Text(_) => None,
         }
+    }
+
+    /// The branch that keys are about.
+    pub(super) fn branch(&self) -> Option<&BranchName> {
+        let of_row = self.row().and_then(|row| row.branch.as_ref());
+        of_row.or(match &self.body {
+            Body::List(ListBody { kind: ListKind::Turns { branch, .. }, .. }) => Some(branch),
+            _ => None,
+        })
     }
 
     /// The session that keys are about.

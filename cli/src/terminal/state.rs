@@ -3,6 +3,7 @@
 use turntree::object::Time;
 use turntree::repo::{BranchName, MAIN_BRANCH};
 
+use super::acts::Change;
 use super::content::{Answer, ListKind, Question, Row, Span};
 use super::help;
 use super::keys::Key;
@@ -24,10 +25,8 @@ pub(super) enum Action {
         screen: u64,
         question: Question,
     },
-    /// Plans to take back an operation, the newest own one by default.
-    PlanUndo {
-        operation: Option<u64>,
-    },
+    /// Plans a change.
+    Plan(Change),
     /// Plans to go on from a turn in an agent.
     PlanResume {
         at: Span,
@@ -52,6 +51,10 @@ enum Typed {
     Words,
     /// The name of a branch that begins at the last of these turns.
     Name(Span),
+    /// The branch that takes in this one.
+    Into(BranchName),
+    /// The name of a pin on the last of these turns, or nothing.
+    PinName(Span),
 }
 
 impl Input {
@@ -60,6 +63,10 @@ impl Input {
         match &self.what {
             Typed::Words => "search everything: ".to_owned(),
             Typed::Name(at) => format!("new branch at turn {} of {}: ", at.turn, at.session),
+            Typed::Into(branch) => format!("merge {branch} into: "),
+            Typed::PinName(at) => {
+                format!("name of a pin on turn {} of {}, its id by default: ", at.turn, at.session)
+            }
         }
     }
 }
@@ -209,11 +216,14 @@ impl State {
             Key::Char('q') => return vec![Action::Quit],
             Key::Escape | Key::Backspace | Key::Char('h') => self.go_back(),
             Key::Char('?') => self.show_text("keys", TextBody::of(help::lines_of_keys())),
-            Key::Char('/') => self.input = Some(Input { text: String::new(), what: Typed::Words }),
+            Key::Char('/') => self.ask_for(String::new(), Typed::Words),
             Key::Char('o') => self.show_list("operations".to_owned(), ListKind::Operations),
             Key::Char('u') => return self.undo(),
             Key::Char('r') => return self.resume(),
             Key::Char('f') => self.fork(),
+            Key::Char('m') => self.merge(),
+            Key::Char('p') => return self.pin(),
+            Key::Char('P') => self.show_list("pins".to_owned(), ListKind::Pins),
             Key::Char('d') => return self.show_changes(),
             Key::Char('b') => self.show_branches(),
             Key::Char('t') => self.toggle_turns(),
@@ -242,12 +252,17 @@ impl State {
         let Some(Input { text, what }) = self.input.take() else { return Vec::new() };
         let text = text.trim().to_owned();
         match what {
+            Typed::PinName(at) => {
+                let name = Some(text).filter(|text| !text.is_empty());
+                vec![Action::Plan(Change::Pin { at, name })]
+            }
             _ if text.is_empty() => Vec::new(),
             Typed::Words => {
                 self.show_list(format!("search {text}"), ListKind::Hits { words: text });
                 Vec::new()
             }
             Typed::Name(at) => vec![Action::Do(Deed::Fork { at, name: text })],
+            Typed::Into(from) => vec![Action::Plan(Change::Merge { from, into: text })],
         }
     }
 
@@ -336,17 +351,42 @@ impl State {
 
     fn fork(&mut self) {
         match self.span() {
-            Some(at) => {
-                self.input = Some(Input { text: String::new(), what: Typed::Name(at) });
-            }
+            Some(at) => self.ask_for(String::new(), Typed::Name(at)),
             None => drop(self.nothing_chosen("a turn")),
         }
+    }
+
+    /// Asks which branch takes in the one that is chosen: the main one, as a rule.
+    fn merge(&mut self) {
+        match self.screens.last().and_then(|screen| screen.branch().cloned()) {
+            Some(branch) => {
+                let is_main = branch.branch() == MAIN_BRANCH;
+                let main = format!("{}/{MAIN_BRANCH}", branch.session());
+                self.ask_for(if is_main { String::new() } else { main }, Typed::Into(branch));
+            }
+            None => drop(self.nothing_chosen("a strategy")),
+        }
+    }
+
+    /// Asks for the name of a pin on the turn; plans to take off the pin that is chosen.
+    fn pin(&mut self) -> Vec<Action> {
+        let pin = self.screens.last().and_then(|screen| screen.row()?.pin.clone());
+        match (pin, self.span()) {
+            (Some(name), _) => return vec![Action::Plan(Change::Unpin { name })],
+            (None, Some(at)) => self.ask_for(String::new(), Typed::PinName(at)),
+            (None, None) => return self.nothing_chosen("a turn"),
+        }
+        Vec::new()
+    }
+
+    fn ask_for(&mut self, text: String, what: Typed) {
+        self.input = Some(Input { text, what });
     }
 
     /// Undoes the operation that is chosen in their log, else the newest.
     fn undo(&mut self) -> Vec<Action> {
         let operation = self.screens.last().and_then(|screen| screen.row()?.operation);
-        vec![Action::PlanUndo { operation }]
+        vec![Action::Plan(Change::Undo { operation })]
     }
 
     /// Shows the command that resumes; from where it is shown, runs it.

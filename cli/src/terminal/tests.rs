@@ -5,6 +5,7 @@ use turntree::object::{Kind, ObjectId, Time};
 use turntree::repo::BranchName;
 use unicode_width::UnicodeWidthStr;
 
+use super::acts::Change;
 use super::content::{Answer, Cell, Question, Row, Span};
 use super::draw::draw;
 use super::keys::Key;
@@ -32,6 +33,7 @@ fn row(number: usize) -> Row {
         branch: number.is_multiple_of(2).then(|| BranchName::main("s").unwrap()),
         span: (!number.is_multiple_of(3)).then(span),
         operation: number.is_multiple_of(5).then_some(number as u64),
+        pin: number.is_multiple_of(7).then(|| EVIL.to_owned()),
         details: lines(Tone::Plain, "", EVIL),
         speaks: !number.is_multiple_of(4),
     }
@@ -75,9 +77,10 @@ fn perform(state: &mut State, action: Action) {
             let answer = answer(&question);
             state.on_answer(screen, &question, answer);
         }
-        Action::PlanUndo { operation } => {
+        Action::Plan(change) => {
             let shown = vec![Line::new(Tone::Plain, EVIL)];
-            state.show_plan("undo", shown.clone(), Deed::Undo { operation, shown });
+            let word = change.word();
+            state.show_plan(word, shown.clone(), Deed::Change { change, shown });
         }
         Action::PlanResume { at } => {
             state.show_plan("resume", Vec::new(), Deed::Resume { at });
@@ -136,15 +139,33 @@ fn a_fork_is_of_the_turn_that_is_chosen_and_has_the_name_that_was_typed() {
 #[test]
 fn a_plan_is_done_by_a_yes_alone() {
     let mut state = begin((80, 24));
-    assert_eq!(press(&mut state, "u"), [Action::PlanUndo { operation: Some(30) }]);
+    assert_eq!(press(&mut state, "u"), [Action::Plan(Change::Undo { operation: Some(30) })]);
     assert!(text(&state).contains("y does it"));
     assert_eq!(press(&mut state, "jk\r \u{1b}y"), []);
     let done = press(&mut state, "uy");
-    assert!(matches!(&done[..], [Action::PlanUndo { .. }, Action::Do(Deed::Undo { .. })]));
+    assert!(matches!(&done[..], [Action::Plan(_), Action::Do(Deed::Change { .. })]));
     // A resume goes on by the key that has shown it, too.
     let done = press(&mut state, "jrr");
     let resume = Deed::Resume { at: span() };
     assert_eq!(done, [Action::PlanResume { at: span() }, Action::Do(resume)]);
+}
+
+#[test]
+fn a_merge_is_of_the_branch_that_is_chosen_and_a_pin_of_the_turn() {
+    let mut state = begin((80, 24));
+    // The first row stands for the main branch of its session, which goes nowhere by itself.
+    assert_eq!(press(&mut state, "m\r"), []);
+    let from = BranchName::main("s").unwrap();
+    let merge = Change::Merge { from, into: "other".to_owned() };
+    assert_eq!(press(&mut state, "mother\r"), [Action::Plan(merge)]);
+    assert!(text(&state).contains("y does it"));
+    press(&mut state, "\u{1b}j");
+    let pin = |name: Option<&str>| Change::Pin { at: span(), name: name.map(str::to_owned) };
+    assert_eq!(press(&mut state, "p\r"), [Action::Plan(pin(None))]);
+    assert_eq!(press(&mut state, "\u{1b}pkept\r"), [Action::Plan(pin(Some("kept")))]);
+    // On a pin, the same key takes it off.
+    let unpin = Change::Unpin { name: EVIL.to_owned() };
+    assert_eq!(press(&mut state, "\u{1b}jjjjp"), [Action::Plan(unpin)]);
 }
 
 #[test]
@@ -170,7 +191,7 @@ turntree_properties::properties! {
     #[test]
     fn no_key_on_no_screen_leads_astray_and_no_cell_has_an_order(
         sizes in prop::collection::vec((0_u16..170, 0_u16..50), 1..4),
-        keys in "[jkgGq?/oburfdtyhx \r\u{1b}]{0,60}"
+        keys in "[jkgGq?/oburfdtyhxmpP \r\u{1b}]{0,60}"
     ) {
         let mut state = begin(sizes[0]);
         for (number, key) in keys.chars().enumerate() {

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use turntree::repo::{BranchName, Repository};
+use turntree::repo::{BranchName, Repository, SESSION_REFS};
 use turntree::store::RefTable;
 
 use super::lines::Part;
@@ -21,6 +21,9 @@ use crate::view::error::{Failure, Result};
 
 /// The time after which a listener hears that the server is there.
 const STILL: Duration = Duration::from_secs(10);
+
+/// The time from one change that is told to the next.
+const REST: Duration = Duration::from_millis(100);
 
 /// Changes that a listener may leave unread: one that leaves more has to come again.
 const UNREAD: usize = 64;
@@ -84,7 +87,11 @@ impl WatchedStore {
             };
             seen = now;
             match line {
-                Some(line) => self.tell(&line),
+                Some(line) => {
+                    self.tell(&line);
+                    // While others commit all the time, pages are told of several at once.
+                    thread::sleep(REST);
+                }
                 None if heard.elapsed() >= STILL => self.tell("\n"),
                 None => continue,
             }
@@ -98,17 +105,22 @@ impl WatchedStore {
     }
 }
 
-/// The sessions whose branches are others than before.
+/// The sessions whose branches are others than before, or whose titles and labels.
 fn moved(before: &RefTable, after: &RefTable) -> String {
     let differs = |one: &RefTable, other: &RefTable| {
         let names =
             one.values.iter().filter(|(name, value)| other.values.get(*name) != Some(value));
-        let sessions = names.filter_map(|(name, _)| BranchName::from_full(name));
-        sessions.map(|branch| branch.session().to_owned()).collect::<Vec<_>>()
+        names.filter_map(|(name, _)| session_of(name)).collect::<Vec<_>>()
     };
     let sessions: BTreeSet<String> =
         differs(before, after).into_iter().chain(differs(after, before)).collect();
     format!("{}\n", serde_json::json!({ "sessions": sessions }))
+}
+
+/// The session that a ref says something of.
+fn session_of(name: &str) -> Option<String> {
+    let labelled = || name.strip_prefix(SESSION_REFS).map(str::to_owned);
+    BranchName::from_full(name).map(|branch| branch.session().to_owned()).or_else(labelled)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

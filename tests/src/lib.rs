@@ -12,6 +12,7 @@
 //! | [`proof`] | the layers of proof: each makes another kind of trouble |
 //! | [`every_command`] | the whole command line, with a secret in all it is given |
 //! | [`browser`] | a headless Chromium to look at pages with |
+//! | [`pictures`] | how a page looks, beside what was kept of it |
 //! | [`model`] | manifests, segments, sealing and collection in a few bits, looked at whole |
 //! | [`mutants`] | promises that are taken out of the code, to see that tests notice |
 //! | [`bounded`] | long sessions under policies, and what they take in the end |
@@ -38,6 +39,7 @@ pub mod model;
 pub mod mutants;
 pub mod ollm;
 pub mod oracle;
+pub mod pictures;
 pub mod proof;
 pub mod random_history;
 pub mod remote;

@@ -86,13 +86,20 @@ impl Remote<'_> {
         Ok(self.replace(known, draft)?.is_some())
     }
 
-    /// What a push makes one with what it brings, if everything is here.
-    pub(super) fn folded_by_push(&self, base: &Head, branches: &[PushedBranch]) -> Option<Draft> {
+    /// What a push makes one with what it brings, if everything is here. It stays if it brings much: else
+    /// the next push makes it one with what that brings.
+    pub(super) fn folded_by_push(
+        &self,
+        base: &Head,
+        branches: &[PushedBranch],
+        brings_much: bool,
+    ) -> Option<Draft> {
         let all = base.bundles.len();
-        let mut kept = if all < MAX_UNFOLDED { Vec::new() } else { self.worth(base) };
-        kept.push(self.without_distant(base, small(&base.bundles)));
-        kept.retain(|kept| *kept < all);
-        kept.into_iter().find_map(|kept| self.folded(base, branches, kept))
+        let worth = if all < MAX_UNFOLDED { Vec::new() } else { self.worth(base) };
+        let small = self.without_distant(base, small(&base.bundles));
+        let kept = worth.into_iter().map(|kept| (kept, true)).chain([(small, brings_much)]);
+        let mut kept = kept.filter(|(kept, _)| *kept < all);
+        kept.find_map(|(kept, stays)| Some(Draft { stays, ..self.folded(base, branches, kept)? }))
     }
 
     /// How many bundles stay in front when those behind them are made one: what is worth it, the best first.
@@ -147,7 +154,7 @@ impl Remote<'_> {
         let plan = plan_increment(self.repo, &wanted, &without, Some(&told)).ok()?;
         // The remote may have turns whole that retention has dropped here.
         let is_whole = plan.manifest.sessions.iter().all(|session| session.elided == 0);
-        (is_whole && plan.manifest.grafts.is_empty()).then_some(Draft { plan, kept })
+        (is_whole && plan.manifest.grafts.is_empty()).then_some(Draft { plan, kept, stays: true })
     }
 
     /// Writes the head that lists a bundle in the place of others, unless somebody is faster.

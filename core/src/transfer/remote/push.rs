@@ -35,8 +35,8 @@ const MAX_RACES: u32 = 16;
 /// Times that the same head is written again because nobody answered.
 const MAX_WRITES: u32 = 4;
 
-/// A bundle of so many turns is made with the effort of an archive, since it stays.
-const LARGE_TURNS: u64 = 64;
+/// A bundle of so many turns is made with the effort of an archive, unless the next push makes it again.
+const LARGE_TURNS: usize = 64;
 
 /// Bytes that are hashed at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -239,9 +239,6 @@ impl Remote<'_> {
     /// What is to be written: what is new, with the bundles that are made one with it. Nothing when the
     /// remote has every turn, as of a branch that was made there.
     fn draft(&self, base: &Head, branches: &[PushedBranch]) -> Result<Option<Draft>> {
-        if let Some(draft) = self.folded_by_push(base, branches) {
-            return Ok(Some(draft));
-        }
         let moved = || branches.iter().filter(|branch| branch.line.is_pushed());
         let wanted: Vec<_> =
             moved().map(|moved| BundleRequest::Branch(moved.branch.clone())).collect();
@@ -254,13 +251,17 @@ impl Remote<'_> {
         let is_here = |id: &ObjectId| self.repo.store().contains(id).unwrap_or(false);
         without.retain(is_here);
         let starts: Vec<ObjectId> = moved().map(|moved| moved.id).collect();
-        if self.repo.history(&starts, &without)?.next().is_none() {
+        let new = self.repo.history(&starts, &without)?.take(LARGE_TURNS).count();
+        if let Some(draft) = self.folded_by_push(base, branches, new >= LARGE_TURNS) {
+            return Ok(Some(draft));
+        }
+        if new == 0 {
             return Ok(None);
         }
         let known: HashSet<ObjectId> = moved().filter_map(|moved| moved.before).collect();
         let told = self.told_before(moved().map(|moved| moved.branch.clone()), known)?;
         let plan = plan_increment(self.repo, &wanted, &without, Some(&told))?;
-        Ok(Some(Draft { plan, kept: base.bundles.len() }))
+        Ok(Some(Draft { plan, kept: base.bundles.len(), stays: true }))
     }
 
     /// That operations on branches were told up to some turns that this remote was seen to have.
@@ -295,7 +296,8 @@ impl Remote<'_> {
             next.refs.insert(branch.full(), BundledRef { kind, id: TextId(*id), turn });
         }
         let mut written = None;
-        if let Some(Draft { plan, kept }) = draft {
+        if let Some(draft) = draft {
+            let kept = draft.kept;
             let mut tips: Vec<TextId> = pushed.map(|own| TextId(own.id)).collect();
             if kept < base.bundles.len() {
                 tips.extend(base.branches().map(|(_, id)| TextId(id)));
@@ -303,10 +305,10 @@ impl Remote<'_> {
             tips.sort_unstable();
             tips.dedup();
             let file = (self.spool)()?;
-            let bundle = self.written(&plan, next.generation, tips, &file)?;
+            let bundle = self.written(&draft, next.generation, tips, &file)?;
             next.bundles.truncate(kept);
             next.bundles.push(bundle.clone());
-            next.refs.extend(plan.manifest.refs);
+            next.refs.extend(draft.plan.manifest.refs);
             written = Some((bundle, file));
         }
         if next.encode()?.len() as u64 > MAX_HEAD_BYTES {
@@ -321,13 +323,15 @@ impl Remote<'_> {
     /// Writes a bundle to a file, under a name that nobody has.
     fn written(
         &self,
-        plan: &BundlePlan,
+        draft: &Draft,
         generation: u64,
         tips: Vec<TextId>,
         file: &Arc<dyn IoFile>,
     ) -> Result<PushedBundle> {
+        let Draft { plan, stays, .. } = draft;
         let turns: u64 = plan.manifest.sessions.iter().map(|session| session.turns).sum();
-        let tier = if turns >= LARGE_TURNS { Tier::Archive } else { Tier::Compacted };
+        let tier =
+            if *stays && turns >= LARGE_TURNS as u64 { Tier::Archive } else { Tier::Compacted };
         plan.write(self.repo, tier, file)?;
         let (bytes, hash) = measured(file)?;
         let index = super::lazy::append_index(plan, file, bytes)?;
@@ -396,6 +400,8 @@ impl Remote<'_> {
 pub(super) struct Draft {
     pub(super) plan: BundlePlan,
     pub(super) kept: usize,
+    /// False if the next push makes it one with what that brings.
+    pub(super) stays: bool,
 }
 
 /// What came of writing a head.

@@ -269,6 +269,7 @@ fn a_story_is_told_by_turns_and_then_by_what_is_asked_for() {
     let letters: String = story.iter().map(|(letter, _)| *letter).collect();
     assert_eq!(letters, "htt");
     let branches = &story[0].1["branches"];
+    assert_eq!(story[0].1["title"], sessions["sessions"][0]["title"]);
     // The newest comes first.
     assert_eq!((&branches[0]["name"], &branches[0]["tip"]), (&json!("main"), &story[1].1["id"]));
     assert_eq!(branches[1]["name"], "plan-b");

@@ -135,9 +135,10 @@ fn story(repo: &Repository, session: &str, known: &[ObjectId], out: &mut Lines) 
     let lines = branches(repo, session)?;
     let page_branch = |line: &Line| PageBranch { name: line.name.clone(), tip: line.tip };
     let branches: Vec<PageBranch> = lines.iter().map(page_branch).collect();
-    let titles = crate::porcelain::sessions::titles(repo)?;
+    let summary = turntree_exchange::session(repo, session)?;
+    let title = summary.as_ref().and_then(|summary| summary.title()).map(|(title, _)| title);
     let page = Page {
-        title: titles.get(session).map_or(session, String::as_str),
+        title: title.unwrap_or(session),
         branches: &branches,
         comparison: None,
         made_by: MADE_BY,

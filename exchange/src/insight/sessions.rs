@@ -142,15 +142,7 @@ pub fn newest_sessions(repo: &Repository, most: usize) -> Result<(Vec<SessionSum
     let mut prompts = repo.prompts(Some(&is_prompt))?;
     let mut sessions = Vec::new();
     for (name, newest) in newest_first {
-        let mut line = line_prompts(repo, &mut prompts, newest.tip, &known)?;
-        found.insert(newest.tip, line);
-        let main = BranchName::main(&name).ok().and_then(|main| repo.tip(&main));
-        if let Some(main) = main.filter(|_| line.first.is_none()) {
-            // A branch that somebody began from nothing says less than what the session is about.
-            let of_main = line_prompts(repo, &mut prompts, main, &known)?;
-            found.insert(main, of_main);
-            line.first = of_main.first;
-        }
+        let line = prompts_of(repo, &mut prompts, (&name, newest.tip), (&known, &mut found))?;
         let count = branches.get(&name).copied().unwrap_or_default();
         sessions.push(summary(repo, name, newest, line, count)?);
     }
@@ -159,6 +151,54 @@ pub fn newest_sessions(repo: &Repository, most: usize) -> Result<(Vec<SessionSum
         let _ = write_prompts(repo, &found);
     }
     Ok((sessions, all))
+}
+
+/// Returns one session, by its name; `None` when there is none. Reads the newest commits of its own
+/// branches, and the rest as [`sessions`] does.
+///
+/// # Errors
+/// As [`sessions`].
+pub fn session(repo: &Repository, name: &str) -> Result<Option<SessionSummary>> {
+    let (mut newest, mut count) = (None::<NewestBranch>, 0);
+    for (branch, tip) in repo.branches() {
+        if branch.session() != name {
+            continue;
+        }
+        count += 1;
+        let time = repo.commit(&tip)?.time;
+        if newest.as_ref().is_none_or(|known| known.time.micros < time.micros) {
+            newest = Some(NewestBranch { branch, tip, time });
+        }
+    }
+    let Some(newest) = newest else { return Ok(None) };
+    let known = read_prompts(repo);
+    let mut found = known.clone();
+    let mut prompts = repo.prompts(Some(&is_prompt))?;
+    let line = prompts_of(repo, &mut prompts, (name, newest.tip), (&known, &mut found))?;
+    if found != known {
+        // Without it the next one looks again.
+        let _ = write_prompts(repo, &found);
+    }
+    summary(repo, name.to_owned(), newest, line, count).map(Some)
+}
+
+/// The prompts of the line of a session, with the first one of its main branch where it has none.
+fn prompts_of(
+    repo: &Repository,
+    prompts: &mut Prompts<'_>,
+    (name, tip): (&str, ObjectId),
+    (known, found): (&HashMap<ObjectId, LinePrompts>, &mut HashMap<ObjectId, LinePrompts>),
+) -> Result<LinePrompts> {
+    let mut line = line_prompts(repo, prompts, tip, known)?;
+    found.insert(tip, line);
+    let main = BranchName::main(name).ok().and_then(|main| repo.tip(&main));
+    if let Some(main) = main.filter(|_| line.first.is_none()) {
+        // A branch that somebody began from nothing says less than what the session is about.
+        let of_main = line_prompts(repo, prompts, main, known)?;
+        found.insert(main, of_main);
+        line.first = of_main.first;
+    }
+    Ok(line)
 }
 
 /// Returns the session that `text` means: by its name, else by the beginning of its name or of the

@@ -7,7 +7,7 @@ use turntree::ErrorKind;
 use turntree::maintenance::{FsckFinding, fsck};
 use turntree::object::{Kind, ObjectSource, RefValue, Time};
 use turntree::store::{Expected, Io, NewStore, Store, Thoroughness};
-use turntree_tests::oracle::{DIR, Script, blob, options, pack, set};
+use turntree_tests::oracle::{DIR, Script, Witness, blob, commit_after, options, pack, set};
 use turntree_tests::proof::{Effort, Programs, failures};
 use turntree_tests::sim::{Failure, Fault, Keep, SimDisk};
 
@@ -132,4 +132,45 @@ fn a_full_disk_leaves_the_store_readable_and_usable_again() {
     let after = Arc::new(disk.crash(Keep::Nothing));
     let reader = Store::open(after, dir, options(3)).unwrap();
     assert_eq!(reader.read_as(Kind::Blob, &large).unwrap(), object.bytes);
+}
+
+/// A handle is killed between a batch and its sync. Another one commits, and just before its call `at`
+/// a third takes over the segment of the first and commits; then that call fails. Returns whether
+/// there was such a call.
+fn fails_after_others_went_on(at: u64) -> bool {
+    let (disk, dir) = (SimDisk::new(Path::new("/disk")), Path::new(DIR));
+    Store::create(&disk, dir, &NewStore { id: [5; 16] }).unwrap();
+    let witness = Witness::default();
+    witness.tell(|promise| promise.created = true);
+    let open = |process: u32| {
+        let io: Arc<dyn Io> = Arc::new(disk.process(process));
+        Store::open(io, dir, options(u64::from(process))).unwrap()
+    };
+    let (first, second) = (open(1), open(2));
+    commit_after(&first, &witness).unwrap();
+    commit_after(&second, &witness).unwrap();
+    disk.arm(Fault::StopAt(2));
+    assert!(commit_after(&first, &witness).is_none());
+    drop(first);
+    disk.arm(Fault::None);
+    let (same, known) = (disk.clone(), witness.clone());
+    disk.interrupt(at, move || {
+        let (call, _) = same.calls();
+        let third = Store::open(Arc::new(same.process(3)), dir, options(3)).unwrap();
+        // Not while the second has the refs.
+        let _ = commit_after(&third, &known);
+        drop(third);
+        same.arm(Fault::FailAt(call));
+    });
+    let committed = commit_after(&second, &witness);
+    let failed = disk.triggered();
+    assert!(failed || committed.is_some(), "call {at}");
+    disk.arm(Fault::None);
+    witness.promise().check(&disk.crash(Keep::All));
+    failed
+}
+
+#[test]
+fn a_call_that_fails_takes_nothing_from_others_who_went_on_meanwhile() {
+    assert!((1..).take_while(|at| fails_after_others_went_on(*at)).count() > 2);
 }

@@ -141,7 +141,11 @@ impl Store {
         let idle = opened
             .ok()
             .filter(|file| segment.owned || file.lock(Duration::ZERO).is_ok_and(|locked| locked));
-        if let Some(file) = idle {
+        // Others may have taken it over since it was read, and what they wrote stays.
+        let mut tail = segment.tail;
+        let scanned = scan(&segment.file, &mut tail, Depth::Next, &mut ScanFindings::default());
+        let is_last = scanned.is_ok() && tail.sequence == segment.tail.sequence;
+        if let Some(file) = idle.filter(|_| segment.owned || is_last) {
             // Any rubbish closes a segment for good. If it cannot be written, the next writer
             // finds a clean end, and at worst damage is reported where a lost record lay.
             let _ = file.write_at(&FAILED_MARK, segment.tail.offset);

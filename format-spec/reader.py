@@ -32,8 +32,6 @@ import zstandard
 from blake3 import blake3
 
 MAGIC = b"\x89TT%c\r\n\x1a\n"
-
-
 DAMAGE = OSError, LookupError, TypeError, ValueError, AttributeError  # what bad bytes end in
 DAMAGE += struct.error, cbor2.CBORError, zstandard.ZstdError, ArithmeticError, RecursionError
 
@@ -181,6 +179,8 @@ class Segment:
             trailer = self.data[record.trailer_at : at]
         if last and self.is_whole(last):
             yield last
+        elif last and self.data.startswith(b"synced\0\0", at):
+            damage.append(f"{self.name}: the last batch, at {last.at}, was durable and has changed")
 
     def take_index(self, at: int) -> bool:
         """Takes in what the index of a sealed segment lists."""

@@ -428,6 +428,25 @@ fn the_reader_tells_where_a_changed_byte_lies() {
 }
 
 #[test]
+fn a_last_batch_that_has_changed_since_it_was_durable_is_told() {
+    if !reader_runs() {
+        return;
+    }
+    let (sandbox, branch) = (Sandbox::new(), BranchName::main("task").unwrap());
+    for second in 1..4 {
+        commit_note(&sandbox.repo, &branch, ("note", &second.to_string()), &stamp(second));
+    }
+    let store = sandbox.store();
+    let segments = fs::read_dir(store.join("journal")).unwrap();
+    let path = segments.map(|entry| entry.unwrap().path()).next().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let mark = bytes.windows(8).rposition(|word| word == b"synced\0\0").unwrap();
+    bytes[mark - 1] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    assert_told(&store, &path);
+}
+
+#[test]
 fn a_damaged_pack_of_any_tier_is_named_and_gives_no_wrong_bytes() {
     if !reader_runs() {
         return;

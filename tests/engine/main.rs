@@ -30,6 +30,7 @@ mod letting_go;
 mod local;
 mod lost_superblock;
 mod merge;
+mod one_sync;
 mod pin;
 mod redact;
 mod redactions;

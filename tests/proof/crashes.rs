@@ -8,11 +8,13 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use turntree::maintenance::Purpose;
-use turntree::store::{Io, NewStore, Store, Tier};
-use turntree_tests::oracle::{DIR, Sessions, Step, Witness, commit_after, options, pack};
+use turntree::store::{Committed, Expected, Io, NewStore, OperationDraft, Store, Tier};
+use turntree_tests::oracle::{
+    Attempt, DIR, Sessions, Step, Target, Witness, blob, commit_after, options, pack, set,
+};
 use turntree_tests::proof::crashes::{self, Trace, crash_everywhere};
 use turntree_tests::proof::{Effort, Programs};
-use turntree_tests::sim::{Fault, Keep, SimDisk};
+use turntree_tests::sim::{Fault, Keep, Random, SimDisk};
 
 #[test]
 fn whatever_a_crash_keeps_every_acknowledged_commit_is_there() {
@@ -65,6 +67,61 @@ fn segments_are_sealed_beside_a_process_that_stopped_while_it_sealed() {
     let ends = (0..11).map(|process| (process, Step::Close));
     let before: Vec<(u32, Step)> = turns.chain(ends).collect();
     stop_everywhere(3, &before, &[Step::Turn(0)], &[Step::Turn(0), Step::Turn(1)]);
+}
+
+/// A commit of sectors enough to be lost apart from each other.
+fn commit_many_sectors(store: &Store, witness: &Witness) -> Option<Committed> {
+    let number = witness.promise().attempts.len();
+    let mut random = Random(number as u64);
+    let (id, object) = blob((0..300).flat_map(|_| random.draw().to_le_bytes()).collect());
+    let name = "heads/0";
+    let attempt = Attempt {
+        objects: vec![(id, object.bytes.clone())],
+        ..Attempt::new([(name, Some(Target::Object(id)))])
+    };
+    witness.attempt(attempt, |reason| {
+        let draft = OperationDraft { reason, ..set(name, Expected::Any, id) };
+        store.commit(vec![(id, object)], &draft)
+    })
+}
+
+/// Handles come one after the other, each for a commit; the second is killed in its call `at`. At
+/// each call of the others the machine crashes and keeps any part of what was not synced. Returns
+/// whether the handle had such a call.
+fn killed_in_a_one_shot(at: u64, images: u64) -> bool {
+    let disk = SimDisk::new(Path::new("/disk"));
+    let (io, dir): (Arc<dyn Io>, _) = (Arc::new(disk.clone()), Path::new(DIR));
+    Store::create(&*io, dir, &NewStore { id: [5; 16] }).unwrap();
+    let witness = Witness::default();
+    witness.tell(|promise| promise.created = true);
+    let one_shot = |process: u32| {
+        let io: Arc<dyn Io> = Arc::new(disk.process(process));
+        let store = Store::open(io, dir, options(u64::from(process))).unwrap();
+        commit_many_sectors(&store, &witness)
+    };
+    one_shot(1).unwrap();
+    disk.arm(Fault::StopAt(at));
+    one_shot(2);
+    let was_killed = disk.triggered();
+    disk.arm(Fault::None);
+    let (seen, known) = (disk.clone(), witness.clone());
+    disk.watch(move |call| {
+        for image in 0..images {
+            known.promise().check(&seen.crash(Keep::Some(call << 32 | image)));
+        }
+    });
+    for process in 3..6 {
+        one_shot(process).unwrap();
+    }
+    disk.unwatch();
+    witness.promise().check(&disk.crash(Keep::Nothing));
+    was_killed
+}
+
+#[test]
+fn who_takes_over_from_a_killed_process_builds_on_nothing_that_a_crash_can_take() {
+    let calls = (1..).take_while(|at| killed_in_a_one_shot(*at, 24)).count();
+    assert_eq!(calls, 3, "a batch, its sync, and the mark behind it");
 }
 
 /// A file of the store whose name has this in it.

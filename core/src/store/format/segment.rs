@@ -1,7 +1,7 @@
 //! The format of a journal segment: its header, and the records in it.
 //!
 //! ```text
-//! segment   | header 80 | record | record | ... | zeros, written ahead of use |
+//! segment   | header 80 | record | record | ... | mark 8, or nothing | zeros, written ahead of use |
 //!
 //! header    | magic 8 | version 4 | zero 4 | segment id 16 | store id 16 | checksum 32 |
 //!
@@ -42,6 +42,11 @@ pub(in crate::store) const CHECKSUM_BYTES: usize = 32;
 pub(in crate::store) const ALIGNMENT: usize = 8;
 /// The magic of a record; alone it means nothing.
 pub(in crate::store) const RECORD_MAGIC: [u8; 8] = *b"\x89TTR\r\n\x1a\n";
+
+/// The bytes behind the last record of a segment, once that record is durable. The next record takes
+/// their place. Eight bytes at a multiple of eight never lie in two sectors, and take the place of a
+/// magic only: so of an enciphered file nothing is told by what was written there twice.
+pub(in crate::store) const SYNCED_MARK: [u8; 8] = *b"synced\0\0";
 
 /// Most objects in one batch.
 pub(in crate::store) const MAX_BATCH_OBJECTS: usize = 1 << 20;

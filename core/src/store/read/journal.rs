@@ -209,12 +209,12 @@ impl Journal {
 
     /// Returns the records of other writers that may not be synced yet.
     pub(in crate::store) fn unsynced_of_others(&self) -> Vec<UnsyncedRecord> {
-        self.unsynced(|segment| !segment.owned && !segment.failed)
+        self.unsynced(|segment| !segment.owned && !segment.failed && !segment.tail.marked)
     }
 
     /// Returns the records of all writers, this handle included, that may not be synced yet.
     pub(in crate::store) fn all_unsynced(&self) -> Vec<UnsyncedRecord> {
-        self.unsynced(|segment| !segment.failed)
+        self.unsynced(|segment| !segment.failed && !segment.tail.marked)
     }
 
     /// Returns the records whose sync failed.

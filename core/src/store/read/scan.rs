@@ -3,11 +3,11 @@
 //! Only directories are read; payloads are skipped, since every object is verified against its id
 //! when it is read. That a batch is whole is attested by the next one, which repeats its trailer
 //! and was written after it had been synced. Only the last batch has nobody to attest it, so its
-//! trailer is verified.
+//! trailer is verified. Behind it may lie the mark of its owner, who has synced it.
 //!
 //! | what follows the last good record | means | is |
 //! |---|---|---|
-//! | zeros to the end | a clean end | the place of the next batch |
+//! | zeros to the end, or the mark and zeros | a clean end | the place of the next batch |
 //! | anything else, and no good record in it | a torn batch, never acknowledged | ignored |
 //! | anything else, then a good record | damage | a finding; reading goes on behind it |
 
@@ -20,7 +20,7 @@ use crate::object::{Kind, ObjectId, Operation, verify};
 use crate::store::format::codec;
 use crate::store::format::segment::{
     ALIGNMENT, CHECKSUM_BYTES, Digest, HEADER_BYTES, Header, NEW_SEGMENT_BYTES, RECORD_MAGIC,
-    RecordType, SEGMENT_HEADER_BYTES, SegmentFile, StoredRecord, decode_directory,
+    RecordType, SEGMENT_HEADER_BYTES, SYNCED_MARK, SegmentFile, StoredRecord, decode_directory,
     trailer_checksum,
 };
 use crate::store::{Finding, FindingKind, Location};
@@ -43,6 +43,8 @@ pub(in crate::store) struct Tail {
     pub(in crate::store) last: u64,
     /// The trailer of the last good record.
     pub(in crate::store) trailer: Digest,
+    /// True if the mark was behind it: it is durable, and so is everything before it.
+    pub(in crate::store) marked: bool,
     /// The bytes behind it.
     pub(in crate::store) end: End,
     /// True if something before it is damaged. Nothing is appended then: what is behind damage is
@@ -55,7 +57,7 @@ pub(in crate::store) struct Tail {
 pub(in crate::store) enum End {
     /// Not looked at.
     Unknown,
-    /// Zeros to the end of the file, or nothing.
+    /// Zeros to the end of the file, or nothing; the mark may be in front of them.
     Clean,
     /// Something that is no record.
     Torn,
@@ -66,7 +68,8 @@ pub(in crate::store) enum End {
 impl Default for Tail {
     fn default() -> Self {
         let (offset, trailer) = (SEGMENT_HEADER_BYTES as u64, [0; CHECKSUM_BYTES]);
-        Self { offset, sequence: 0, last: offset, trailer, end: End::Unknown, damaged: false }
+        let (sequence, marked, end, damaged) = (0, false, End::Unknown, false);
+        Self { offset, sequence, last: offset, trailer, marked, end, damaged }
     }
 }
 
@@ -166,8 +169,13 @@ impl SegmentScan<'_> {
                     self.follow(record, damaged)?;
                     damaged = false;
                 }
-                ScanStep::Nothing { search_from } if self.depth != Depth::Next => {
-                    match self.search(search_from, sequence)? {
+                ScanStep::Nothing { search_from } => {
+                    let marked = sequence > 0 && self.is_marked(at)?;
+                    if self.depth == Depth::Next {
+                        return self.finish(End::Unknown, marked);
+                    }
+                    let from = if marked { at + SYNCED_MARK.len() as u64 } else { search_from };
+                    match self.search(from, sequence)? {
                         Search::Record(_) if suspect != Some(at) => {
                             // Its owner may have written both records since the first was looked
                             // at; then it is there now.
@@ -181,13 +189,19 @@ impl SegmentScan<'_> {
                             self.tail.offset = next;
                             damaged = true;
                         }
-                        Search::Zeros if search_from == at => return self.finish(End::Clean),
-                        Search::Zeros | Search::Rubbish => return self.finish(End::Torn),
+                        Search::Zeros if marked || search_from == at => {
+                            return self.finish(End::Clean, marked);
+                        }
+                        Search::Zeros | Search::Rubbish => return self.finish(End::Torn, marked),
                     }
                 }
-                ScanStep::Nothing { .. } => return self.finish(End::Unknown),
             }
         }
+    }
+
+    /// Returns true if the mark lies at `at`.
+    fn is_marked(&mut self, at: u64) -> Result<bool> {
+        Ok(self.window.slice(at, SYNCED_MARK.len())? == Some(SYNCED_MARK.as_slice()))
     }
 
     /// Returns the offset of the next record, and the sequence of the one before.
@@ -236,6 +250,7 @@ impl SegmentScan<'_> {
             sequence: header.sequence,
             last: offset,
             trailer,
+            marked: false,
             end: if header.record == RecordType::Index { End::Index } else { End::Unknown },
             damaged: self.tail.damaged,
         };
@@ -252,13 +267,17 @@ impl SegmentScan<'_> {
     }
 
     /// Ends the scan: the last record counts if its trailer verifies.
-    fn finish(mut self, end: End) -> Result<()> {
-        let torn = match &self.last {
-            Some(record) if !trailer_verifies(&mut self.window, record)? => Some(record.offset),
-            _ => None,
-        };
+    fn finish(mut self, end: End, marked: bool) -> Result<()> {
+        let mut torn = self.torn_record()?;
+        if torn.is_some() && marked {
+            // The record was whole before the mark was written: what was read of it is older.
+            self.window.forget();
+            torn = self.torn_record()?;
+        }
         if torn.is_none() {
             self.accept_last();
+            // What was durable stays so, also when the mark gives way to a record.
+            self.tail.marked |= marked;
             if self.tail.end != End::Index {
                 self.tail.end = end;
                 self.check_length()?;
@@ -266,7 +285,9 @@ impl SegmentScan<'_> {
         } else if end != End::Unknown {
             self.tail.end = End::Torn;
         }
-        if self.tail.end == End::Torn {
+        if let Some(at) = torn.filter(|_| marked && self.tail.end == End::Torn) {
+            self.report(at, "the last batch has changed since it was durable".into());
+        } else if self.tail.end == End::Torn {
             let place = self.segment.place(torn.unwrap_or(self.tail.offset));
             let message = "a batch that was never acknowledged is not whole; it is ignored";
             self.found.findings.push(Finding {
@@ -276,6 +297,14 @@ impl SegmentScan<'_> {
             });
         }
         Ok(())
+    }
+
+    /// Returns the offset of the last record, if its trailer does not verify.
+    fn torn_record(&mut self) -> Result<Option<u64>> {
+        Ok(match &self.last {
+            Some(record) if !trailer_verifies(&mut self.window, record)? => Some(record.offset),
+            _ => None,
+        })
     }
 
     /// Reports a file that is shorter than any segment with a record ever was: what was cut off may

@@ -215,6 +215,7 @@ impl Store {
         if let Some(owned) = writer.owned.take() {
             // A segment that fails here is never written to again.
             self.sync(&placed.batch, &*owned.file)?;
+            self.leave_mark(&owned);
             writer.owned = Some(owned);
         }
         for repeated in &lost {
@@ -305,8 +306,9 @@ impl Store {
             writer.owned = None;
             return Err(error);
         }
+        let (marked, ended, damaged) = (false, End::Clean, false);
         segment.tail =
-            Tail { offset: end, sequence, last: offset, trailer, end: End::Clean, damaged: false };
+            Tail { offset: end, sequence, last: offset, trailer, marked, end: ended, damaged };
         let file = &owned.segment;
         let located = |(id, stored)| (id, Location { segment: Arc::clone(file), stored });
         let change = operation.as_ref().map(|(id, operation, _)| (*id, operation.sequence));

@@ -13,7 +13,7 @@ use crate::object::Checksum;
 use crate::store::dir::failed;
 use crate::store::format::id::SegmentId;
 use crate::store::format::segment::{
-    NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentFile, encode_segment_header,
+    NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SYNCED_MARK, SegmentFile, encode_segment_header,
 };
 use crate::store::io::{Access, IoFile};
 use crate::store::read::journal::{Journal, Segment, UnsyncedRecord};
@@ -131,6 +131,25 @@ impl Store {
         }
     }
 
+    /// Says behind the last record of a segment that it is durable, so that nobody syncs it again: not
+    /// the next owner, nor who builds on it.
+    ///
+    /// The mark itself is not synced, and none is as good as a lost one. It may only be written when
+    /// the sync has returned: who finds it after a kill takes its word.
+    pub(in crate::store) fn leave_mark(&self, owned: &Owned) {
+        // Until the mark is written nobody else may close the segment.
+        let mut journal = lock(&self.journal);
+        let is_usable = journal.is_usable(&owned.segment);
+        let Some(segment) = journal.segment(&owned.segment) else { return };
+        let Tail { offset, sequence, .. } = segment.tail;
+        let is_durable = self.durability == Durability::Full && segment.synced >= sequence;
+        // A longer file would make the next sync one of the file system's journal too.
+        let fits = offset + SYNCED_MARK.len() as u64 <= owned.reserved;
+        if is_usable && is_durable && sequence > 0 && fits {
+            let _ = owned.file.write_at(&SYNCED_MARK, offset);
+        }
+    }
+
     /// Keeps everybody from writing behind a record that a failed sync may have lost.
     fn give_up(&self, journal: &mut Journal, file: &Arc<SegmentFile>) {
         let path = journal.path(file.id);
@@ -213,19 +232,21 @@ impl Store {
         Err(Error::not_found(format!("{} {message}", path.display())))
     }
 
-    /// Makes what the last owner wrote durable before anything follows it: then a segment never
-    /// holds more than one record that a crash can take.
+    /// Makes what the last owner wrote durable before anything follows it, unless its mark says that
+    /// it is: then a segment never holds more than one record that a crash can take.
     fn take_over(&self, owned: Owned) -> Result<Owned> {
-        let (last, dir) = {
+        let (last, marked, dir) = {
             let mut journal = lock(&self.journal);
             let dir = journal.dir().to_owned();
             let Some(segment) = journal.segment(&owned.segment) else {
                 return Err(Error::not_found(owned.segment.place(0)));
             };
             segment.owned = true;
-            (segment.last_record(), dir)
+            (segment.last_record(), segment.tail.marked, dir)
         };
-        self.sync(&last, &*owned.file)?;
+        if !marked {
+            self.sync(&last, &*owned.file)?;
+        }
         if last.sequence == 0 {
             // Whoever made it may have died before its name was durable.
             self.sync_names(&dir)?;

@@ -89,8 +89,9 @@ fn every_screen_that_is_served_looks_as_in_its_picture() {
                 "http://127.0.0.1:{}/{address}#key={}{hash}",
                 served.port, served.key
             ));
-            browser.wait(is_there);
             browser.wait("document.querySelector('#state').dataset.good === 'true'");
+            // Pages about the store are read once more when their server is heard.
+            browser.wait(&format!("!document.querySelector('#view [aria-busy]') && {is_there}"));
             match name {
                 "sessions" => {
                     pictures.look(&mut browser, &format!("{name}-{width}"));

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
 use turntree::ErrorKind;
 use turntree::object::{ObjectId, RefValue};
 use turntree::store::{
-    Access, Expected, FindingKind, Identity, Io, IoFile, NewStore, OpenOptions, Store,
+    Access, Expected, FindingKind, Identity, Io, IoFile, Mapping, NewStore, OpenOptions, Store,
 };
 use turntree_tests::oracle::{DIR, blob, options, set};
 use turntree_tests::sim::SimDisk;
@@ -122,7 +121,7 @@ impl IoFile for BusyFile {
         self.file.identity()
     }
 
-    fn map(&self) -> io::Result<Bytes> {
+    fn map(&self) -> io::Result<Mapping> {
         self.file.map()
     }
 }

@@ -6,8 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use turntree::store::{Access, Identity, Io, IoFile, RealIo};
+use turntree::store::{Access, Identity, Io, IoFile, Mapping, RealIo};
 
 /// [`RealIo`] that counts; clones count together.
 #[derive(Debug, Clone, Default)]
@@ -144,7 +143,7 @@ impl IoFile for CountingFile {
         self.file.identity()
     }
 
-    fn map(&self) -> io::Result<Bytes> {
+    fn map(&self) -> io::Result<Mapping> {
         self.file.map()
     }
 }

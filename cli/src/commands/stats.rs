@@ -167,9 +167,13 @@ fn write_files(out: &mut Output, found: &Found) -> Result<()> {
             ]);
         }
     }
-    if found.parity_bytes > 0 {
-        let bytes = size(found.parity_bytes);
-        table.row(vec!["parity".to_owned(), String::new(), bytes, String::new(), String::new()]);
+    for (name, bytes) in
+        [("parity", found.parity_bytes), ("history indexes", found.history_index_bytes)]
+    {
+        if bytes > 0 {
+            let nothing = String::new;
+            table.row(vec![name.to_owned(), nothing(), size(bytes), nothing(), nothing()]);
+        }
     }
     table.write(out)?;
     write_parity_policy(out, found.parity_policy.as_ref())

@@ -336,6 +336,7 @@ fn states(inventory: &Inventory<'_>, marker: &Marker<'_>) -> Vec<FileState> {
             live: ObjectsSize::default(),
             garbage: ObjectsSize::default(),
         };
+        inventory.let_pages_go();
         for position in file.first..file.first + file.objects {
             let Some(entry) = inventory.entry(position) else { continue };
             let amount = ObjectsSize { objects: 1, bytes: entry.stored_bytes };

@@ -68,7 +68,7 @@ impl<'a> Marker<'a> {
             inventory,
             holes,
             live: Bits::new(inventory.positions()),
-            met: Vec::new(),
+            met: Vec::with_capacity(inventory.positions()),
             rounds: 0,
             spared: 0..0,
             sections: Sections::new(""),

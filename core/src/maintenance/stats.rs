@@ -18,12 +18,13 @@ use super::usage::Stats;
 use crate::error::{Error, Result};
 use crate::object::Time;
 use crate::repo::Repository;
+use crate::store::StoreSummary;
 
 /// Looks where the bytes are, at the moment `now`; of one `session`, if it is named. Writes nothing,
 /// takes no lock that lasts, and works while others write and collect.
 ///
-/// Costs one read of every node, twice for what sessions share, and a look at every pack's blocks;
-/// some 100 bytes of memory for each object.
+/// Costs two reads of every node, three of what sessions share, and a look at every pack's blocks;
+/// some 100 bytes of memory for each object, whatever the files take.
 ///
 /// # Errors
 /// `NotFound` when there is no such session, `Corrupt` when something that must be there is not.
@@ -35,6 +36,8 @@ pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stat
     if let Some(name) = session.filter(|name| !is_known(name)) {
         return Err(Error::not_found(format!("there is no session '{name}' with a snapshot")));
     }
+    // Of what was met only the positions are needed: the rest takes as much memory as all that follows.
+    let live = marker.into_live();
     let mut tally = Tally::new(&inventory, graph)?;
     tally.sessions(session)?;
     tally.count_copies();
@@ -49,7 +52,12 @@ pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stat
         let named = commit.and_then(|commit| graph.sessions().get(commit.session));
         tally.change(named.map_or("", String::as_str), |stats| stats.pins += 1);
     }
-    let parity_bytes = repo.store().summary()?.parity_bytes;
-    let parity_policy = parity_policy(repo.store())?;
-    Ok(Stats { parity_bytes, parity_policy, ..tally.finish(&marker, plan.files, session) })
+    let StoreSummary { parity_bytes, derived_bytes, .. } = repo.store().summary()?;
+    let (parity_policy, history_index_bytes) = (parity_policy(repo.store())?, derived_bytes);
+    Ok(Stats {
+        parity_bytes,
+        history_index_bytes,
+        parity_policy,
+        ..tally.finish(&live, plan.files, session)
+    })
 }

@@ -86,7 +86,7 @@ pub fn set_store_budget(change: &mut Transaction<'_>, budget_bytes: Option<u64>)
 
 /// Plans which sessions go so that the store fits into a budget, at the moment `now`.
 ///
-/// Sizes are those of the store when it is packed, with ids and index.
+/// Sizes are those of the store when it is packed, with ids and index; history indexes count as they are.
 ///
 /// # Errors
 /// Those of [`measure_sessions`](super::measure_sessions).
@@ -121,7 +121,9 @@ pub fn plan_store_budget(repo: &Repository, budget_bytes: u64, now: Time) -> Res
     // Stable: each part stays newest first.
     ordered.sort_by_key(|(_, _, kept_by)| kept_by.is_none());
     let order: Vec<String> = ordered.iter().map(|(session, ..)| session.clone()).collect();
-    let SessionSizes { rest, sessions, leaving } = measure_packed_sessions(repo, &order, now)?;
+    let SessionSizes { mut rest, sessions, leaving } = measure_packed_sessions(repo, &order, now)?;
+    // Counted among the files of the store too; they are some percent of a pack, whoever goes.
+    rest.bytes = rest.bytes.saturating_add(repo.store().summary()?.derived_bytes);
     let mut plan = BudgetPlan { budget_bytes, rest, leaving, sessions: Vec::new() };
     let (mut used, mut is_full) = (rest.bytes, false);
     for (own, (_, time, kept_by)) in sessions.into_iter().zip(ordered) {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::collection_plan::{ObjectsSize, StoreFilePlan};
 use super::graph::{CommitGraph, GraphCommit};
-use super::mark::{Bits, Marker};
+use super::mark::Bits;
 use super::sections::{CONTEXT, Sections};
 use super::usage::{LargeObject, SessionStats, Stats, StorageUsage};
 use super::walk::{ContextWalk, OpenNode, read_node, short};
@@ -43,7 +43,9 @@ pub(super) struct Tally<'a> {
     owners: Vec<u32>,
     /// Objects that another session has as well.
     shared: Bits,
-    sums: HashMap<u32, Sum>,
+    /// What is below a node, by position, and of which nodes it is known.
+    sums: Vec<Sum>,
+    summed: Bits,
     /// The links of the nodes of this round, until they are summed up.
     edges: HashMap<u32, Node>,
     sections: Sections,
@@ -99,17 +101,22 @@ struct Large {
 impl<'a> Tally<'a> {
     pub(super) fn new(inventory: &'a Inventory<'a>, graph: &'a CommitGraph) -> Result<Self> {
         let positions = inventory.positions();
-        let sizes = (0..positions).map(|position| {
-            let (raw, stored) = inventory.sizes(position)?.unwrap_or_default();
-            Ok((raw, u32::try_from(stored).unwrap_or(u32::MAX)))
-        });
+        let mut sizes = Vec::with_capacity(positions);
+        for file in inventory.files() {
+            for position in file.first..file.first + file.objects {
+                let (raw, stored) = inventory.sizes(position)?.unwrap_or_default();
+                sizes.push((raw, u32::try_from(stored).unwrap_or(u32::MAX)));
+            }
+            inventory.let_pages_go();
+        }
         Ok(Self {
             inventory,
             graph,
-            sizes: sizes.collect::<Result<_>>()?,
+            sizes,
             owners: vec![NOBODY; positions],
             shared: Bits::new(positions),
-            sums: HashMap::new(),
+            sums: vec![Sum::default(); positions],
+            summed: Bits::new(positions),
             edges: HashMap::new(),
             sections: Sections::new(""),
             tallies: vec![SessionStats::default(); graph.sessions().len()],
@@ -248,17 +255,20 @@ impl<'a> Tally<'a> {
     fn sum_up(&mut self, root: u32) {
         let mut waiting = vec![root];
         while let Some(at) = waiting.last().copied() {
-            let node = self.edges.get(&at).filter(|_| !self.sums.contains_key(&at));
+            let node = self.edges.get(&at).filter(|_| !self.summed.contains(at as usize));
             let Some(node) = node else {
                 waiting.pop();
                 continue;
             };
             let known = waiting.len();
             let nodes = node.edges.iter().filter(|edge| edge.is_node).map(|edge| edge.position);
-            waiting.extend(nodes.filter(|node| !self.sums.contains_key(node)));
+            waiting.extend(nodes.filter(|node| !self.summed.contains(*node as usize)));
             if waiting.len() == known {
                 let sum = self.sum_of(node);
-                self.sums.insert(at, sum);
+                if let Some(slot) = self.sums.get_mut(at as usize) {
+                    *slot = sum;
+                }
+                self.summed.insert(at as usize);
                 waiting.pop();
             }
         }
@@ -269,16 +279,20 @@ impl<'a> Tally<'a> {
         let mut sum = Sum::default();
         for edge in &node.edges {
             let below = if edge.is_node {
-                self.sums.get(&edge.position).copied().unwrap_or_default()
+                self.sums.get(edge.position as usize).copied().unwrap_or_default()
             } else {
                 Sum { bytes: self.raw_bytes(edge.position).into(), items: 1 }
             };
+            if !node.in_context {
+                sum.bytes += below.bytes;
+                sum.items += below.items;
+                continue;
+            }
             let section = self.sections.name(edge.section);
-            let counts = !node.in_context || edge.section == CONTEXT;
-            if !node.in_context || section != SOURCE {
+            if section != SOURCE {
                 sum.bytes += below.bytes;
             }
-            if counts || section.ends_with("/messages") {
+            if edge.section == CONTEXT || section.ends_with("/messages") {
                 sum.items += below.items;
             }
         }
@@ -289,8 +303,8 @@ impl<'a> Tally<'a> {
     pub(super) fn count_copies(&mut self) {
         let graph = self.graph;
         let sum = |commit: &GraphCommit| {
-            let position = u32::try_from(self.inventory.find(&commit.tree)?).ok()?;
-            self.sums.get(&position).copied()
+            let position = self.inventory.find(&commit.tree)?;
+            self.sums.get(position).copied().filter(|_| self.summed.contains(position))
         };
         for commit in graph.commits() {
             let Some(now) = sum(commit) else { continue };
@@ -312,7 +326,7 @@ impl<'a> Tally<'a> {
 
     pub(super) fn finish(
         self,
-        marker: &Marker<'_>,
+        live: &Bits,
         files: Vec<StoreFilePlan>,
         session: Option<&str>,
     ) -> Stats {
@@ -324,13 +338,14 @@ impl<'a> Tally<'a> {
             garbage: ObjectsSize::default(),
             files,
             parity_bytes: 0,
+            history_index_bytes: 0,
             parity_policy: None,
             largest: self.largest(),
         };
         for (position, owner) in self.owners.iter().enumerate() {
             let Some(entry) = self.inventory.entry(position) else { continue };
             let usage = self.usage(position);
-            match (*owner == NOBODY, marker.is_met(position)) {
+            match (*owner == NOBODY, live.contains(position)) {
                 (false, true) => {}
                 (false, false) => stats.expiring.add(usage.stored_bytes),
                 (true, false) => stats.garbage.add(usage.stored_bytes),
@@ -402,7 +417,7 @@ impl ContextWalk for Tally<'_> {
                 open.push(OpenNode { position, section });
             }
         }
-        if !self.sums.contains_key(&node.position) {
+        if !self.summed.contains(node.position as usize) {
             self.edges.insert(node.position, Node { in_context, edges });
         }
         Ok(())

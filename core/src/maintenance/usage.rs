@@ -24,6 +24,8 @@ pub struct Stats {
     pub files: Vec<StoreFilePlan>,
     /// Bytes of the parity of packs.
     pub parity_bytes: u64,
+    /// Bytes of the history indexes of packs.
+    pub history_index_bytes: u64,
     /// The parity policy of the store.
     pub parity_policy: Option<ParityPolicy>,
     /// The largest objects of these sessions, the largest first.

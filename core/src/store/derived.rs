@@ -191,6 +191,21 @@ impl Store {
         DerivedFile::decode(content.into(), self.superblock.store, pack.0.id())
     }
 
+    /// Bytes of all derived files.
+    ///
+    /// # Errors
+    /// `Io` when the disk refuses.
+    pub(in crate::store) fn derived_bytes(&self) -> Result<u64> {
+        let folder = self.derived_folder();
+        let size = |name: &String| {
+            let path = folder.join(name);
+            // A collection may have removed it since the folder was listed.
+            let file = self.io.open_if_exists(&path, Access::Read)?;
+            file.map_or(Ok(0), |file| file.size().map_err(failed("look at", &path)))
+        };
+        self.io.list_or_empty(&folder)?.iter().map(size).sum()
+    }
+
     fn derived_folder(&self) -> PathBuf {
         self.dir.join(DERIVED_DIR)
     }

@@ -95,6 +95,50 @@ pub trait Io: Debug + Send + Sync {
     fn identity(&self, path: &Path) -> io::Result<Identity>;
 }
 
+/// A whole file as memory: mapped, or bytes that were read.
+#[derive(Debug, Clone)]
+pub struct Mapping {
+    bytes: Bytes,
+    /// The map, if it is one.
+    map: Option<Arc<memmap2::Mmap>>,
+}
+
+impl Mapping {
+    /// The bytes of the file.
+    #[must_use]
+    pub const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Gives the memory of what was read of a map back to the system, which reads it again when it is asked
+    /// for. So who looks at all of a large store does not hold all of it. Costs a system call, and a fault
+    /// for each stretch that is read again.
+    #[expect(unsafe_code, reason = "giving pages back is unsafe in Rust; see SAFETY")]
+    pub fn let_pages_go(&self) {
+        if let Some(map) = &self.map {
+            // SAFETY: the map is of a file, is private and was never written to, and the file does not
+            // change, as it was mapped on that condition: what is read anew are the same bytes. The advice
+            // changes nothing else, so its failure costs memory alone.
+            let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
+        }
+    }
+}
+
+impl From<Bytes> for Mapping {
+    fn from(bytes: Bytes) -> Self {
+        Self { bytes, map: None }
+    }
+}
+
+/// A map that its bytes keep.
+struct OwnedMap(Arc<memmap2::Mmap>);
+
+impl AsRef<[u8]> for OwnedMap {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 /// An open file. Dropping it releases its lock.
 pub trait IoFile: Debug + Send + Sync {
     /// Reads from `offset` until `buffer` is full or the file ends; returns how many bytes.
@@ -145,7 +189,7 @@ pub trait IoFile: Debug + Send + Sync {
     ///
     /// # Errors
     /// When the system refuses.
-    fn map(&self) -> io::Result<Bytes>;
+    fn map(&self) -> io::Result<Mapping>;
 
     /// Returns whether something may be written behind what is there: not to a file that lies as it did
     /// before the key of its store changed.
@@ -350,12 +394,12 @@ impl IoFile for RealFile {
     }
 
     #[expect(unsafe_code, reason = "mapping a file is unsafe in Rust; see SAFETY")]
-    fn map(&self) -> io::Result<Bytes> {
+    fn map(&self) -> io::Result<Mapping> {
         // SAFETY: the caller maps sealed files only. A store never writes to, truncates or reuses
         // one; it unlinks it, which leaves mappings intact. Someone who damages it from outside
         // changes bytes that are verified against their id on every read.
-        let map = unsafe { memmap2::Mmap::map(&self.0)? };
-        Ok(Bytes::from_owner(map))
+        let map = Arc::new(unsafe { memmap2::Mmap::map(&self.0)? });
+        Ok(Mapping { bytes: Bytes::from_owner(OwnedMap(Arc::clone(&map))), map: Some(map) })
     }
 }
 

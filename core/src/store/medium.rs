@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::io::{IoFile, ReadAt};
+use super::io::{IoFile, Mapping, ReadAt};
 
 /// Bytes to be had at any place.
 pub(in crate::store) enum Medium {
     /// In memory, as a map is: nothing is copied.
-    Memory(Bytes),
+    Memory(Mapping),
     /// To be read, piece by piece, and how many bytes there are.
     File(Arc<dyn ReadAt>, u64),
 }
@@ -25,7 +25,7 @@ impl Medium {
     pub(in crate::store) fn of(file: &Arc<dyn IoFile>) -> io::Result<Self> {
         // A file of no bytes cannot be mapped.
         Ok(match file.size()? {
-            0 => Self::Memory(Bytes::new()),
+            0 => Self::Memory(Bytes::new().into()),
             _ if file.is_mappable() => Self::Memory(file.map()?),
             bytes => Self::File(Arc::new(Arc::clone(file)), bytes),
         })
@@ -40,6 +40,7 @@ impl Medium {
             Self::Memory(map) => {
                 let range =
                     usize::try_from(offset).ok().and_then(|at| Some(at..at.checked_add(len)?));
+                let map = map.bytes();
                 Ok(range.filter(|range| range.end <= map.len()).map(|range| map.slice(range)))
             }
             Self::File(file, size) => {
@@ -54,10 +55,17 @@ impl Medium {
         }
     }
 
+    /// Gives back the memory of what was read of a map; see [`Mapping::let_pages_go`].
+    pub(in crate::store) fn let_pages_go(&self) {
+        if let Self::Memory(map) = self {
+            map.let_pages_go();
+        }
+    }
+
     /// The number of bytes.
     pub(in crate::store) fn size(&self) -> u64 {
         match self {
-            Self::Memory(map) => map.len() as u64,
+            Self::Memory(map) => map.bytes().len() as u64,
             Self::File(_, bytes) => *bytes,
         }
     }
@@ -66,7 +74,7 @@ impl Medium {
 impl fmt::Debug for Medium {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Memory(map) => write!(f, "Memory({} bytes)", map.len()),
+            Self::Memory(map) => write!(f, "Memory({} bytes)", map.bytes().len()),
             Self::File(file, _) => f.debug_tuple("File").field(file).finish(),
         }
     }

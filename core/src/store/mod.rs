@@ -90,7 +90,7 @@ pub use encryption::{STORE_KEY_BYTES, StoreCipher, StoreKey, StoreKeys, encipher
 pub(crate) use encryption::{decipher, encipher};
 pub use format::superblock::FORMAT_VERSION;
 pub(crate) use format::varint::{push_varint, take_varint, unzigzag, zigzag};
-pub use io::{Access, Identity, Io, IoFile, ReadAt, RealIo};
+pub use io::{Access, Identity, Io, IoFile, Mapping, ReadAt, RealIo};
 pub use pack::{
     BundleDraft, BundleFile, BundleWritten, Outside, PackItem, PackSize, Tier, Tombstone,
 };
@@ -289,6 +289,8 @@ pub struct StoreSummary {
     pub used_bytes: u64,
     /// Bytes of the parity of packs.
     pub parity_bytes: u64,
+    /// Bytes of what was derived from packs, such as history indexes.
+    pub derived_bytes: u64,
     /// Bytes of all these files; what is not used is zeros for the next commits.
     pub file_bytes: u64,
 }
@@ -432,6 +434,7 @@ impl Store {
         let packed = view.files.packs.iter().map(|pack| pack.len() as usize).sum::<usize>();
         let packs = view.files.packs.iter().map(|pack| pack.id());
         let parity_bytes = packs.map(|id| self.parity_bytes(id)).sum::<Result<u64>>()?;
+        let derived_bytes = self.derived_bytes()?;
         let journal_objects =
             view.active.len() + sealed.iter().map(|sealed| sealed.len()).sum::<usize>();
         let mut summary = StoreSummary {
@@ -445,7 +448,8 @@ impl Store {
             journal_bytes: sealed_bytes,
             used_bytes: sealed_bytes + pack_bytes,
             parity_bytes,
-            file_bytes: sealed_bytes + pack_bytes + parity_bytes,
+            derived_bytes,
+            file_bytes: sealed_bytes + pack_bytes + parity_bytes + derived_bytes,
         };
         for segment in &journal.segments {
             let size = segment.file.file.size();

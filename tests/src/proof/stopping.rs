@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use rustix::process::{Signal, getpid, kill_process};
-use turntree::store::{Access, Identity, Io, IoFile, RealIo};
+use turntree::store::{Access, Identity, Io, IoFile, Mapping, RealIo};
 
 /// Counts the calls that change something, and stops in one of them.
 #[derive(Debug, Clone)]
@@ -142,7 +141,7 @@ impl IoFile for StoppingFile {
         self.file.identity()
     }
 
-    fn map(&self) -> io::Result<Bytes> {
+    fn map(&self) -> io::Result<Mapping> {
         self.file.map()
     }
 }

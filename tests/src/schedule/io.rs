@@ -7,8 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use turntree::store::{Access, Identity, Io, IoFile};
+use turntree::store::{Access, Identity, Io, IoFile, Mapping};
 
 use super::Shared;
 use super::turns::Verdict;
@@ -244,7 +243,7 @@ impl IoFile for ProcessFile {
         self.file.identity()
     }
 
-    fn map(&self) -> io::Result<Bytes> {
+    fn map(&self) -> io::Result<Mapping> {
         self.pass(Call::Map, 0)?;
         self.file.map()
     }

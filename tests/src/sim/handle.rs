@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use bytes::Bytes;
-use turntree::store::{Identity, IoFile};
+use turntree::store::{Identity, IoFile, Mapping};
 
 use super::{Fault, SimDisk, Turn};
 
@@ -86,8 +86,8 @@ impl IoFile for SimHandle {
         Ok(Identity { device: 0, inode: self.number })
     }
 
-    fn map(&self) -> io::Result<Bytes> {
-        Ok(Bytes::copy_from_slice(&self.disk.look()?.file(self.number).live))
+    fn map(&self) -> io::Result<Mapping> {
+        Ok(Bytes::copy_from_slice(&self.disk.look()?.file(self.number).live).into())
     }
 }
 

@@ -191,6 +191,8 @@ pub(crate) struct Stats {
     pub(crate) files: Vec<CollectedFile>,
     /// Bytes of the parity of packs.
     pub(crate) parity_bytes: u64,
+    /// Bytes of the history indexes of packs.
+    pub(crate) history_index_bytes: u64,
     pub(crate) parity_policy: Option<ParityPolicy>,
     /// Largest first.
     pub(crate) largest: Vec<LargeObject>,
@@ -267,6 +269,7 @@ impl From<&maintenance::Stats> for Stats {
             garbage: stats.garbage.into(),
             files: stats.files.iter().map(CollectedFile::from).collect(),
             parity_bytes: stats.parity_bytes,
+            history_index_bytes: stats.history_index_bytes,
             parity_policy: stats.parity_policy.as_ref().map(ParityPolicy::from),
             largest: largest.collect(),
         }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::cipher::FileCipher;
 use super::heads::{self, HEAD, HEAD_BYTES, Stretch};
 use super::{Nonces, StoreKey, StoreKeys};
-use crate::store::io::{Identity, IoFile};
+use crate::store::io::{Identity, IoFile, Mapping};
 use crate::store::parity::is_refusal;
 
 /// Zeros of so many bytes in the file are zeros; only whole ones are looked at, at multiples of it.
@@ -235,7 +235,7 @@ impl IoFile for EncryptedFile {
         self.file.identity()
     }
 
-    fn map(&self) -> io::Result<Bytes> {
+    fn map(&self) -> io::Result<Mapping> {
         if self.cipher()?.is_none() {
             return self.file.map();
         }
@@ -243,7 +243,7 @@ impl IoFile for EncryptedFile {
         let mut content = vec![0; bytes];
         let read = self.read_at(&mut content, 0)?;
         content.truncate(read);
-        Ok(content.into())
+        Ok(Bytes::from(content).into())
     }
 
     fn is_mappable(&self) -> bool {
@@ -429,7 +429,7 @@ mod tests {
                 expected.extend(piece);
             }
             prop_assert_eq!(all(&file), expected.clone());
-            prop_assert_eq!(file.map().unwrap(), expected.clone());
+            prop_assert_eq!(file.map().unwrap().bytes().clone(), expected.clone());
             let again = EncryptedFile::of(disk, KEY.into());
             for (from, len) in reads {
                 let mut buffer = vec![0; len];

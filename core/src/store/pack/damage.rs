@@ -18,15 +18,15 @@ use super::*;
 use crate::object::verify;
 use crate::store::format::codec::{Effort, compress_block};
 use crate::store::format::varint::push_varint;
-use crate::store::io::Identity;
+use crate::store::io::{Identity, Mapping};
 
 /// A file in memory.
 #[derive(Debug)]
 struct MemoryFile(Bytes);
 
 impl IoFile for MemoryFile {
-    fn map(&self) -> io::Result<Bytes> {
-        Ok(self.0.clone())
+    fn map(&self) -> io::Result<Mapping> {
+        Ok(self.0.clone().into())
     }
 
     fn size(&self) -> io::Result<u64> {

@@ -7,11 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::tests::{SALT, STORE, Sample, noise, open};
 use super::*;
-use crate::store::io::{Access, Identity, Io, RealIo};
+use crate::store::io::{Access, Identity, Io, Mapping, RealIo};
 
 /// The real disk, which refuses one of the calls that come, or changes what one of them writes.
 #[derive(Debug, Clone)]
@@ -138,7 +136,7 @@ impl IoFile for FailingFile {
         self.file.identity()
     }
 
-    fn map(&self) -> io::Result<Bytes> {
+    fn map(&self) -> io::Result<Mapping> {
         self.disk.call()?;
         self.file.map()
     }

@@ -64,6 +64,11 @@ impl Frames {
         Self { id, home, medium, salt, table, objects, parts }
     }
 
+    /// Gives back the memory of what was read of a map.
+    pub(super) fn let_pages_go(&self) {
+        self.medium.let_pages_go();
+    }
+
     /// The blocks that are there, with their numbers.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (u32, &BlockInfo)> {
         (0..).zip(&self.table).filter_map(|(number, block)| Some((number, block.as_ref()?)))

@@ -11,7 +11,7 @@ use super::draft::{PackDraft, PackWritten};
 use super::packer::Packer;
 use super::{BlockCache, Pack};
 use crate::error::Result;
-use crate::store::io::{Identity, IoFile};
+use crate::store::io::{Identity, IoFile, Mapping};
 
 /// Bytes of decoded blocks that are kept while sizes are asked for.
 const CACHE_BYTES: usize = 16 << 20;
@@ -107,7 +107,7 @@ impl IoFile for MemoryFile {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn map(&self) -> io::Result<Bytes> {
-        Ok(Bytes::copy_from_slice(&self.bytes()))
+    fn map(&self) -> io::Result<Mapping> {
+        Ok(Bytes::copy_from_slice(&self.bytes()).into())
     }
 }

@@ -267,7 +267,7 @@ impl Pack {
 
     /// Opens a pack that lies in memory, as [`Pack::open`] does.
     pub(in crate::store) fn in_memory(bytes: Bytes, id: PackId, store: StoreId) -> Result<Self> {
-        Self::over(Medium::Memory(bytes), id, store)
+        Self::over(Medium::Memory(bytes.into()), id, store)
     }
 
     fn over(medium: Medium, id: PackId, store: StoreId) -> Result<Self> {
@@ -302,6 +302,11 @@ impl Pack {
         let table = table.into_iter().map(Some).collect();
         let frames = Frames::new(id, Home::Pack, medium, footer.salt, table);
         Ok(Self { id, tier: header.tier, footer, file_bytes, frames, ids })
+    }
+
+    /// Gives back the memory of what was read of its file.
+    pub(in crate::store) fn let_pages_go(&self) {
+        self.frames.let_pages_go();
     }
 
     pub(in crate::store) fn id(&self) -> PackId {
@@ -510,7 +515,7 @@ fn map(file: &dyn IoFile, id: PackId) -> Result<Bytes> {
     // A file of no bytes cannot be mapped.
     match file.size().map_err(failed)? {
         0 => Ok(Bytes::new()),
-        _ => file.map().map_err(failed),
+        _ => file.map().map(|map| map.bytes().clone()).map_err(failed),
     }
 }
 

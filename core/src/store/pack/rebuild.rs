@@ -67,7 +67,7 @@ impl Rebuilt {
         let start = infos.into_iter().flatten().next().and_then(|info| info.end());
         let end = footer.and_then(|footer| usize::try_from(footer.table_offset).ok());
         let (table, gaps) = find_frames(&map, &salt, start.unwrap_or(HEADER_BYTES), end);
-        let frames = Frames::new(id, Home::Pack, Medium::Memory(map), salt, table);
+        let frames = Frames::new(id, Home::Pack, Medium::Memory(map.into()), salt, table);
         let (ids, gone, findings) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let mut rebuilt = Self { id, frames, known, ids, gone, findings };
         for (from, to) in gaps {

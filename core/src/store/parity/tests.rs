@@ -47,7 +47,7 @@ fn protected(content: &[u8], percent: u8) -> Vec<u8> {
     let file = RealIo.create(&folder.path().join("file")).unwrap();
     file.write_at(content, 0).unwrap();
     let bytes = append_parity(&file, ParityShare::new(percent).unwrap()).unwrap();
-    let whole = file.map().unwrap().to_vec();
+    let whole = file.map().unwrap().bytes().to_vec();
     assert_eq!(whole.len() as u64, content.len() as u64 + bytes);
     whole
 }

@@ -60,7 +60,14 @@ impl Sealed {
         let ids = payload.slice(FAN_OUT_BYTES..places);
         let filter = Filter::new(&ids);
         let places = payload.slice(places..);
+        // All of the index was read to verify it, and of most segments little is asked.
+        medium.let_pages_go();
         Ok(Self { segment, medium, file_bytes, fan_out, ids, places, filter })
+    }
+
+    /// Gives back the memory of what was read of it.
+    pub(in crate::store) fn let_pages_go(&self) {
+        self.medium.let_pages_go();
     }
 
     pub(in crate::store) fn segment(&self) -> &SegmentFile {
@@ -154,7 +161,8 @@ impl Sealed {
         count.map_or(0, |count| count as usize)
     }
 
-    fn id(&self, at: usize) -> Option<ObjectId> {
+    /// The id of the object with a number.
+    pub(in crate::store) fn id(&self, at: usize) -> Option<ObjectId> {
         let start = at.checked_mul(ID_BYTES)?;
         self.ids.get(start..start.checked_add(ID_BYTES)?).and_then(ObjectId::from_slice)
     }

@@ -5,9 +5,11 @@
 //! gives the one that is read.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::index::Sealed;
+use super::positions::Positions;
 use super::refs::RefTable;
 use super::view::{ObjectPlace, OpenFiles};
 use crate::error::{Error, Result};
@@ -19,6 +21,9 @@ use crate::store::parity::ParityShare;
 use crate::store::repair::known_losses;
 use crate::store::{JOURNAL_DIR, PACKS_DIR, Store, tombstone_error};
 
+/// Reads after which what was mapped for them is given back: each may bring 64 KiB of the file around it.
+const READS_IN_MEMORY: usize = 1 << 12;
+
 /// Every object of a store at one moment; does not change under the caller.
 #[derive(Debug)]
 pub struct Inventory<'s> {
@@ -26,8 +31,11 @@ pub struct Inventory<'s> {
     refs: Arc<RefTable>,
     files: Arc<OpenFiles>,
     active: Vec<(ObjectId, Location)>,
-    active_positions: HashMap<ObjectId, usize>,
+    active_positions: Positions,
     stored: Vec<InventoryFile>,
+    /// Where the objects of sealed segments are, once it was asked.
+    positions: OnceLock<Positions>,
+    reads: AtomicUsize,
 }
 
 /// A file of the store.
@@ -101,8 +109,10 @@ impl<'s> Inventory<'s> {
             let name = format!("{PACKS_DIR}/{}", pack.id().file_name());
             add(name, Some(pack.tier()), pack.file_bytes(), true, pack.len() as usize);
         }
-        let active_positions = active.iter().enumerate().map(|(at, (id, _))| (*id, at)).collect();
-        Self { store, refs, files, active, active_positions, stored }
+        let active_positions = active.iter().enumerate().map(|(at, (id, _))| (*id, at));
+        let active_positions = Positions::new(active_positions);
+        let (positions, reads) = (OnceLock::new(), AtomicUsize::new(0));
+        Self { store, refs, files, active, active_positions, stored, positions, reads }
     }
 
     /// One more than the highest position.
@@ -126,14 +136,13 @@ impl<'s> Inventory<'s> {
     /// The position of an object, where it is read from.
     #[must_use]
     pub fn find(&self, id: &ObjectId) -> Option<usize> {
-        if let Some(at) = self.active_positions.get(id) {
-            return Some(*at);
+        if let Some(at) = self.active_position(id) {
+            return Some(at);
         }
         let files = self.files.sealed.len();
         let sealed = self.stored.get(self.segments()..)?;
-        let found = self.files.sealed.iter().zip(sealed).rev();
-        let found =
-            found.filter_map(|(sealed, file)| Some(file.first + sealed.position(id)?)).next();
+        let is_it = |at: usize| self.sealed_id(at).as_ref() == Some(id);
+        let found = self.positions.get_or_init(|| self.sealed_positions()).find(id, is_it);
         found.or_else(|| {
             let packs = sealed.get(files..)?;
             let mut packs = self.files.packs.iter().zip(packs).rev();
@@ -142,6 +151,38 @@ impl<'s> Inventory<'s> {
                 (_, PackLookup::Tombstone(..)) => None,
             }
         })
+    }
+
+    /// Gives back the memory of what was read of the files. Reading objects does it now and then: else all
+    /// of a store is in memory when all of it was walked through. Who looks at all positions does it too.
+    /// Costs a system call for each file.
+    pub fn let_pages_go(&self) {
+        self.files.sealed.iter().for_each(|sealed| sealed.let_pages_go());
+        self.files.packs.iter().for_each(|pack| pack.let_pages_go());
+    }
+
+    /// The position of an object in a segment that is not sealed.
+    fn active_position(&self, id: &ObjectId) -> Option<usize> {
+        let is_it = |at: usize| self.active.get(at).is_some_and(|(found, _)| found == id);
+        self.active_positions.find(id, is_it)
+    }
+
+    /// The positions of all objects in sealed segments. Costs a look at every id.
+    fn sealed_positions(&self) -> Positions {
+        let files = self.stored.get(self.segments()..).unwrap_or_default();
+        let ids = self.files.sealed.iter().zip(files).flat_map(|(sealed, file)| {
+            (0..sealed.len()).filter_map(|at| Some((sealed.id(at)?, file.first + at)))
+        });
+        let positions = Positions::new(ids);
+        self.files.sealed.iter().for_each(|sealed| sealed.let_pages_go());
+        positions
+    }
+
+    /// The id at a position of a sealed segment.
+    fn sealed_id(&self, position: usize) -> Option<ObjectId> {
+        let number = self.file_of(position)?;
+        let sealed = self.files.sealed.get(number.checked_sub(self.segments())?)?;
+        sealed.id(position - self.stored.get(number)?.first)
     }
 
     /// The number of the file that has a position.
@@ -263,7 +304,7 @@ impl<'s> Inventory<'s> {
     /// # Errors
     /// The damage of the copy that is read first, when no other verifies.
     pub fn read_any(&self, id: &ObjectId) -> Result<Option<Object>> {
-        let active = self.active_positions.get(id).and_then(|at| self.active.get(*at));
+        let active = self.active_position(id).and_then(|at| self.active.get(at));
         let active = active.map(|(_, location)| ObjectPlace::Active(location.clone()));
         let mut failed = None;
         for place in active.into_iter().chain(self.files.places(id)) {
@@ -296,7 +337,10 @@ impl<'s> Inventory<'s> {
     pub(in crate::store) fn listed_operations(&self) -> impl Iterator<Item = ObjectId> {
         let sealed = self.files.sealed.iter().flat_map(|sealed| {
             let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
-            entries.filter(|(_, stored)| stored.kind == Kind::Operation).map(|(id, _)| id)
+            let operations = entries.filter(|(_, stored)| stored.kind == Kind::Operation);
+            let ids: Vec<ObjectId> = operations.map(|(id, _)| id).collect();
+            sealed.let_pages_go();
+            ids
         });
         let packed = self.files.packs.iter().flat_map(|pack| pack.of_kind(Kind::Operation));
         sealed.chain(packed.map(|(_, id)| id))
@@ -308,7 +352,7 @@ impl<'s> Inventory<'s> {
     }
 
     fn place(&self, id: &ObjectId) -> Option<ObjectPlace> {
-        match self.active_positions.get(id).and_then(|at| self.active.get(*at)) {
+        match self.active_position(id).and_then(|at| self.active.get(at)) {
             Some((_, location)) => Some(ObjectPlace::Active(location.clone())),
             None => self.files.place(id),
         }
@@ -317,6 +361,9 @@ impl<'s> Inventory<'s> {
 
 impl ObjectSource for Inventory<'_> {
     fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
+        if self.reads.fetch_add(1, Ordering::Relaxed) % READS_IN_MEMORY == READS_IN_MEMORY - 1 {
+            self.let_pages_go();
+        }
         match self.place(id) {
             Some(place) => place.read(id, &self.store.blocks).map(Some),
             None => self.files.tombstone(id).map_or(Ok(None), |why| Err(tombstone_error(id, why))),

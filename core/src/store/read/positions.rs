@@ -11,9 +11,12 @@ use crate::object::ObjectId;
 pub(super) struct Positions {
     /// The beginning of an id, and the position.
     entries: Vec<(u32, u32)>,
-    /// Where the entries of each bucket end.
+    /// Where the entries of each bucket end; of few entries there are no buckets.
     ends: Vec<u32>,
 }
+
+/// Entries from which on there are buckets.
+const MANY: usize = 1 << 12;
 
 /// Buckets: one for each value of the first two bytes.
 const BUCKETS: usize = 1 << 16;
@@ -24,11 +27,11 @@ impl Positions {
     pub(super) fn new(ids: impl Iterator<Item = (ObjectId, usize)>) -> Self {
         let entry = |(id, at): (ObjectId, usize)| Some((beginning(&id), u32::try_from(at).ok()?));
         let mut entries: Vec<(u32, u32)> = ids.filter_map(entry).collect();
-        if entries.is_empty() {
-            return Self::default();
-        }
         entries.shrink_to_fit();
         entries.sort_unstable();
+        if entries.len() < MANY {
+            return Self { entries, ends: Vec::new() };
+        }
         let mut ends = vec![0; BUCKETS];
         for ((start, _), end) in entries.iter().zip(1..) {
             if let Some(slot) = ends.get_mut(bucket(*start)) {
@@ -48,7 +51,7 @@ impl Positions {
     pub(super) fn find(&self, id: &ObjectId, is_it: impl Fn(usize) -> bool) -> Option<usize> {
         let wanted = beginning(id);
         let number = bucket(wanted);
-        let end = *self.ends.get(number)? as usize;
+        let end = self.ends.get(number).map_or(self.entries.len(), |end| *end as usize);
         let start = number.checked_sub(1).and_then(|before| self.ends.get(before));
         let entries = self.entries.get(start.map_or(0, |start| *start as usize)..end)?;
         let first = entries.partition_point(|(start, _)| *start < wanted);
@@ -80,21 +83,26 @@ mod tests {
 
     #[test]
     fn the_last_copy_is_found_and_what_only_begins_alike_is_not() {
-        let ids = [
-            id([0, 0, 0, 0], 1),
-            id([0, 0, 0, 0], 2),
-            id([255; 4], 1),
-            id([0, 0, 0, 0], 1),
-            id([9, 0, 0, 1], 1),
-        ];
-        let positions = Positions::new(ids.iter().copied().zip(10..));
-        let find = |id: ObjectId| positions.find(&id, |at| ids.get(at - 10) == Some(&id));
-        assert_eq!(find(ids[0]), Some(13));
-        assert_eq!(find(ids[1]), Some(11));
-        assert_eq!(find(ids[2]), Some(12));
-        assert_eq!(find(ids[4]), Some(14));
-        for absent in [id([0, 0, 0, 0], 3), id([0, 0, 0, 1], 1), id([9, 0, 0, 0], 1)] {
-            assert_eq!(find(absent), None);
+        // Few and many, as those that have buckets.
+        for more in [0, MANY] {
+            let mut ids = vec![
+                id([0, 0, 0, 0], 1),
+                id([0, 0, 0, 0], 2),
+                id([255; 4], 1),
+                id([0, 0, 0, 0], 1),
+                id([9, 0, 0, 1], 1),
+            ];
+            ids.extend(
+                (0..more)
+                    .map(|number| id(u32::try_from(number << 18).unwrap_or(5).to_be_bytes(), 9)),
+            );
+            let positions = Positions::new(ids.iter().copied().zip(10..));
+            let find = |id: ObjectId| positions.find(&id, |at| ids.get(at - 10) == Some(&id));
+            let found = [0, 1, 2, 4].map(|number: usize| find(ids[number]));
+            assert_eq!(found, [Some(13), Some(11), Some(12), Some(14)]);
+            for absent in [id([0, 0, 0, 0], 3), id([0, 0, 0, 1], 1), id([9, 0, 0, 0], 1)] {
+                assert_eq!(find(absent), None);
+            }
         }
     }
 

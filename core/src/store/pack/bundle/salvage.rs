@@ -81,8 +81,13 @@ impl BundleFile {
             table: [0; 32],
             frames: [0; 32],
         };
-        let frames =
-            Frames::new(PackId(checksum), Home::Bundle, Medium::Memory(map.into()), salt, table);
+        let frames = Frames::new(
+            PackId(checksum),
+            Home::Bundle,
+            Medium::Memory(bytes::Bytes::from(map).into()),
+            salt,
+            table,
+        );
         let name = ObjectId::from_bytes(checksum);
         Ok(Self { footer, name, bytes, front, outside, operations, frames, blocks })
     }

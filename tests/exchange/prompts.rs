@@ -1,6 +1,8 @@
 //! Prompts of imported sessions: their numbers, in metadata and by what turns added.
 
 use serde_json::{Value, json};
+use turntree::context::{Builder, MAIN_AGENT, MessageEntry, Role};
+use turntree::object::{Kind, ObjectSink};
 use turntree::repo::{BranchName, LogEntry, Repository, SnapshotDraft};
 use turntree_exchange::is_prompt;
 use turntree_tests::{Sandbox, recorded_sessions, stamp};
@@ -163,5 +165,28 @@ fn what_importers_note_is_what_turns_added() {
         let noted = prompts_of(&sandbox.repo, &report.branch.to_string());
         without_notes(&sandbox.repo, &report.branch.to_string());
         assert_eq!(prompts_of(&sandbox.repo, "copy"), noted, "{}", file.display());
+    }
+}
+
+#[test]
+fn a_handle_that_stays_open_counts_as_one_that_was_opened_just_now() {
+    let sandbox = Sandbox::new();
+    let repo = &sandbox.repo;
+    let branch = BranchName::main("talk").unwrap();
+    let mut context = Builder::new();
+    for turn in 1..12 {
+        let mut change = repo.begin();
+        // Every third turn is an answer. Nothing in its commit says so.
+        let role = if turn % 3 == 0 { Role::Assistant } else { Role::User };
+        let said = format!("{{\"content\":\"{turn}\"}}");
+        let blob = change.write(Kind::Blob, said.into()).unwrap();
+        let entry = MessageEntry::new(blob, role, "json");
+        context.push_message(&mut change, MAIN_AGENT, &entry).unwrap();
+        let tree = context.write(&mut change).unwrap();
+        change.snapshot(&branch, SnapshotDraft::new(tree, "", &stamp(turn))).unwrap();
+        change.commit(&stamp(turn), "turn").unwrap();
+        let kept = prompts_of(repo, "talk");
+        assert_eq!(kept, prompts_of(&sandbox.reopened(), "talk"), "turn {turn}");
+        assert_eq!(kept.len() as i64, turn - turn / 3, "turn {turn}");
     }
 }

@@ -141,6 +141,8 @@ pub struct Repository {
     store: Store,
     known: Mutex<KnownIds>,
     redactions: Mutex<redactions::CachedRedactions>,
+    /// Prompts that were counted, by the function that tells them.
+    prompts: Mutex<prompts::KnownPrompts>,
     /// The refs of a moment in the past, when it is looked at as it was then.
     past: Option<Arc<RefTable>>,
     /// The branch that this handle acts on, whatever HEAD says.
@@ -177,10 +179,10 @@ impl Repository {
     /// `NotFound` when there is none, `Unsupported` for a newer format, `Corrupt` when it cannot be
     /// read at all.
     pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
-        let (known, redactions) = (Mutex::default(), Mutex::default());
+        let (known, redactions, prompts) = (Mutex::default(), Mutex::default(), Mutex::default());
         let store = Store::open(io, dir, options)?;
         let (past, acting_on, place, filter) = (None, None, None, None);
-        Ok(Self { store, known, redactions, past, acting_on, place, filter })
+        Ok(Self { store, known, redactions, prompts, past, acting_on, place, filter })
     }
 
     /// Acts on `branch`, whatever HEAD says: HEAD belongs to everybody who uses the store, and each

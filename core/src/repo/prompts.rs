@@ -10,7 +10,7 @@
 //! before it, and its new messages are read.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::rollback::TurnWalk;
 use super::{BranchName, Grafts, LogEntry, RESTORED_FROM, Repository, Transaction};
@@ -37,25 +37,52 @@ struct PromptPlace {
     is_prompt: bool,
 }
 
+/// What was counted, by commit.
+type PromptPlaces = HashMap<ObjectId, PromptPlace>;
+
+/// What a handle has counted, as long as nothing of history has gone since.
+#[derive(Debug, Default)]
+pub(super) struct KnownPrompts {
+    grafts: Arc<Grafts>,
+    epoch: u64,
+    places: Arc<Mutex<PromptPlaces>>,
+}
+
 /// Counts prompts, and remembers what it has counted.
 #[expect(missing_debug_implementations, reason = "it holds the caller's function")]
 pub struct Prompts<'r> {
     repo: &'r Repository,
     grafts: Arc<Grafts>,
     is_prompt: Option<IsPrompt<'r>>,
-    known: HashMap<ObjectId, PromptPlace>,
+    known: Arc<Mutex<PromptPlaces>>,
     section: String,
 }
 
 impl Repository {
     /// Counts prompts; `is_prompt` tells a person from a client, and without it every message of the
-    /// user counts.
+    /// user counts. What is counted with it is remembered as long as this handle lives, and so it is to
+    /// be the same in all calls: a server that is asked again does not walk back to the beginning again.
     ///
     /// # Errors
     /// Those of reading the grafts.
     pub fn prompts<'r>(&'r self, is_prompt: Option<IsPrompt<'r>>) -> Result<Prompts<'r>> {
         let (grafts, section) = (self.grafts()?, agent_section(MAIN_AGENT, "messages")?);
-        Ok(Prompts { repo: self, grafts, is_prompt, known: HashMap::new(), section })
+        let known = is_prompt.map(|_| self.known_prompts(&grafts)).unwrap_or_default();
+        Ok(Prompts { repo: self, grafts, is_prompt, known, section })
+    }
+}
+
+impl Repository {
+    /// What this handle has counted. Begins anew when commits or contexts may have gone, so that a server
+    /// says what a process says that opens the store just now.
+    fn known_prompts(&self, grafts: &Arc<Grafts>) -> Arc<Mutex<PromptPlaces>> {
+        let mut known = self.prompts.lock().unwrap_or_else(PoisonError::into_inner);
+        let epoch = self.store().epoch();
+        if known.epoch != epoch || known.grafts != *grafts {
+            let grafts = Arc::clone(grafts);
+            *known = KnownPrompts { grafts, epoch, places: Arc::default() };
+        }
+        Arc::clone(&known.places)
     }
 }
 
@@ -194,8 +221,11 @@ impl Prompts<'_> {
         let mut open: Vec<(ObjectId, bool)> = Vec::new();
         let (mut at, mut commit) = (id, commit.clone());
         let mut count = loop {
-            if let Some(place) = self.known.get(&at).copied().or_else(|| noted(&commit)) {
-                self.known.insert(at, place);
+            // What a commit itself says need not be remembered.
+            if let Some(place) = noted(&commit).or_else(|| self.known(&at)) {
+                if open.is_empty() {
+                    return Ok(place);
+                }
                 break place.count;
             }
             let parent = self.grafts.parents(&commit).first().copied();
@@ -206,11 +236,18 @@ impl Prompts<'_> {
                 None => break 0,
             }
         };
-        for (id, is_prompt) in open.into_iter().rev() {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_prompt = false;
+        for (id, asks) in open.into_iter().rev() {
+            is_prompt = asks;
             count += u64::from(is_prompt);
-            self.known.insert(id, PromptPlace { count, is_prompt });
+            known.insert(id, PromptPlace { count, is_prompt });
         }
-        self.known.get(&id).copied().ok_or_else(|| Error::not_found(format!("{id} is not there")))
+        Ok(PromptPlace { count, is_prompt })
+    }
+
+    fn known(&self, id: &ObjectId) -> Option<PromptPlace> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(id).copied()
     }
 
     /// Returns whether a commit adds a message of a person to that before it.

@@ -83,7 +83,9 @@ pub use model::payload_name::{NameCheck, check_name, named_by_content};
 pub use model::picture::{Picture, PictureContent};
 pub use model::report::{ImportNote, ImportReport, ImportedBranch};
 pub use model::view::{MessageView, ToolCall, ToolResult};
-pub use search::{IndexKept, SearchAnswer, SearchHit, SearchQuery, Snippet, search};
+pub use search::{
+    IndexKept, KeptIndex, SearchAnswer, SearchHit, SearchQuery, Snippet, search, search_keeping,
+};
 pub use secrets::{
     FoundSecret, RULES, SecretFilter, SecretRule, SeenSecrets, find_secrets, mask_of, masked,
 };

@@ -123,3 +123,32 @@ fn searches_that_begin_at_once_make_one_index() {
     }
     assert_eq!(server.call("search", &json!({"words": "message"})).unwrap()["total"], 12);
 }
+
+#[test]
+fn a_server_of_an_encrypted_store_finds_what_is_new_and_nothing_that_was_redacted() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(3);
+    let command = |words: &[&str]| {
+        let mut command = place.command(words);
+        command.env("HOME", place.path()).env_remove("XDG_CONFIG_HOME");
+        command.env_remove("TURNTREE_IDENTITY");
+        command
+    };
+    let run = |words: &[&str]| {
+        let output = command(words).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(&["init", "--encrypt"]);
+    let mut server = Server::start(&mut command(&["serve", "--stdio"]));
+    let mut total = |words: &str| {
+        let answer = server.call("search", &json!({ "words": words })).unwrap();
+        answer["total"].as_u64().unwrap()
+    };
+    let notes = total("note");
+    assert!(notes >= 3, "{notes}");
+    assert_eq!(total("swordfish"), 0);
+    run(&["snapshot", "-m", "told", "--set", "scratchpad/key=swordfish"]);
+    assert_eq!((total("note"), total("swordfish")), (notes, 1));
+    run(&["redact", "swordfish", "--yes"]);
+    assert_eq!((total("swordfish"), total("note")), (0, notes));
+}

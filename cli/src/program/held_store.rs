@@ -11,6 +11,9 @@
 //! - It is the store of a lazy clone, of which parts lie elsewhere: always.
 //! - It is older than [`OLD`]: a handle keeps the space of files that are gone.
 //!
+//! The index of words that such a call made in memory, as of an encrypted store, is kept too, and goes as
+//! soon as the superblock is seen to be another one: a redaction takes its words out of memory.
+//!
 //! A call that may change something opens a handle of its own. So a handle that is kept never owns a
 //! segment, and never keeps a collection from one.
 
@@ -25,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
+use turntree_exchange::KeptIndex;
 
 use super::invocation::{Location, has_own_branch, open};
 use crate::view::error::Result;
@@ -44,11 +48,14 @@ const OLD: Duration = Duration::from_secs(30);
 pub(crate) struct HeldStore {
     location: Location,
     kept: Arc<Mutex<Kept>>,
+    index: Arc<KeptIndex>,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
     handle: Option<Held>,
+    /// The superblock that was seen last: what the index in memory was made under, or later.
+    seen: Option<Superblock>,
     /// How often a handle was let go of: one that is opened meanwhile is not kept.
     lettings: u64,
     /// The thread that drops a handle which grows old ends with this.
@@ -65,7 +72,7 @@ struct Held {
 }
 
 /// A superblock: which file it is, and its bytes.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Superblock {
     device: u64,
     inode: u64,
@@ -75,12 +82,17 @@ struct Superblock {
 impl HeldStore {
     /// The store at a place. Nothing is opened yet.
     pub(crate) fn new(location: Location) -> Self {
-        Self { location, kept: Arc::default() }
+        Self { location, kept: Arc::default(), index: Arc::default() }
     }
 
     /// The place of the store.
     pub(crate) fn location(&self) -> &Location {
         &self.location
+    }
+
+    /// The index of words in memory, for searches that look.
+    pub(crate) fn index(&self) -> &KeptIndex {
+        &self.index
     }
 
     /// The store with everything that was committed to it, to look at. Costs some looks at files; where
@@ -97,6 +109,7 @@ impl HeldStore {
         let superblock = Superblock::of(&self.location.dir);
         let lettings = {
             let mut kept = lock(&self.kept);
+            kept.see(superblock.clone(), &self.index);
             if let (Some(held), Some(superblock)) = (&kept.handle, &superblock)
                 && held.is_current(superblock)
             {
@@ -115,10 +128,11 @@ impl HeldStore {
             kept.handle = Some(Held { repo: Arc::clone(&repo), superblock, operation, opened });
             if kept.ends_thread.is_none() {
                 let (sender, ended) = channel();
-                let of_thread = Arc::downgrade(&self.kept);
-                let thread = thread::Builder::new();
+                let of_thread = (Arc::downgrade(&self.kept), Arc::clone(&self.index));
+                let (thread, dir) = (thread::Builder::new(), self.location.dir.clone());
                 // Without it a handle is dropped when somebody asks next.
-                if thread.spawn(move || drop_old(&of_thread, &ended)).is_ok() {
+                if thread.spawn(move || drop_old(&of_thread.0, &of_thread.1, &dir, &ended)).is_ok()
+                {
                     kept.ends_thread = Some(sender);
                 }
             }
@@ -148,6 +162,16 @@ impl Held {
     }
 }
 
+impl Kept {
+    /// Notes the superblock as it is now, and drops the index if it is another one. While a search uses the
+    /// index nobody waits for it: it is dropped at the next look.
+    fn see(&mut self, superblock: Option<Superblock>, index: &KeptIndex) {
+        if self.seen != superblock && index.try_let_go() {
+            self.seen = superblock;
+        }
+    }
+}
+
 impl Superblock {
     /// The superblock of the store in `dir`, if it can be read.
     fn of(dir: &Path) -> Option<Self> {
@@ -159,11 +183,13 @@ impl Superblock {
     }
 }
 
-/// Drops a handle that has grown old, as long as there is a server.
-fn drop_old(kept: &Weak<Mutex<Kept>>, ended: &Receiver<()>) {
+/// Drops a handle that has grown old, and an index of what the store was before, as long as there is a
+/// server.
+fn drop_old(kept: &Weak<Mutex<Kept>>, index: &KeptIndex, dir: &Path, ended: &Receiver<()>) {
     while ended.recv_timeout(OLD) == Err(RecvTimeoutError::Timeout) {
         let Some(kept) = kept.upgrade() else { return };
         let mut kept = lock(&kept);
+        kept.see(Superblock::of(dir), index);
         if kept.handle.as_ref().is_some_and(|held| held.opened.elapsed() >= OLD) {
             kept.handle = None;
         }

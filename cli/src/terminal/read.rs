@@ -9,7 +9,8 @@ use turntree::repo::{
     BranchName, LogEntry, MAIN_BRANCH, OperationEntry, Pin, Repository, RollbackTarget, is_place,
 };
 use turntree_exchange::{
-    IndexKept, SearchHit, SearchQuery, SessionSummary, is_prompt, newest_sessions, search,
+    IndexKept, KeptIndex, SearchHit, SearchQuery, SessionSummary, is_prompt, newest_sessions,
+    search_keeping,
 };
 
 use super::content::{Answer, Cell, Question, Row, Span};
@@ -50,14 +51,19 @@ const NO_PIN: &str = "No turn is pinned: 'p' pins the one that is chosen.";
 ///
 /// # Errors
 /// Those of reading the store; `NotFound` for a branch that is gone.
-pub(super) fn answer(repo: &Repository, question: &Question, now: Time) -> Result<Answer> {
+pub(super) fn answer(
+    repo: &Repository,
+    question: &Question,
+    index: &KeptIndex,
+    now: Time,
+) -> Result<Answer> {
     match question {
         Question::Sessions { most } => sessions(repo, *most, now),
         Question::Turns { branch, from, every_turn } => turns(repo, branch, *from, *every_turn),
         Question::Said(span) => Ok(Answer::Text(said(repo, span)?)),
         Question::Changes(span) => Ok(Answer::Text(changes(repo, span)?)),
         Question::Branches { session } => branches(repo, session),
-        Question::Search { words } => hits(repo, words),
+        Question::Search { words } => hits(repo, words, index),
         Question::Operations { before } => operations(repo, *before),
         Question::Pins => pins(repo, now),
     }
@@ -277,7 +283,7 @@ fn branches(repo: &Repository, session: &str) -> Result<Answer> {
     Ok(rows(listed, None))
 }
 
-fn hits(repo: &Repository, words: &str) -> Result<Answer> {
+fn hits(repo: &Repository, words: &str, index: &KeptIndex) -> Result<Answer> {
     let query = SearchQuery {
         text: words,
         session: None,
@@ -289,7 +295,7 @@ fn hits(repo: &Repository, words: &str) -> Result<Answer> {
         limit: HITS,
         rebuild: false,
     };
-    let found = search(repo, &query, &|_, _| {})?;
+    let found = search_keeping(repo, &query, &|_, _| {}, index)?;
     let titles = if found.hits.is_empty() { HashMap::new() } else { titles(repo)? };
     let mut listed = Vec::new();
     for hit in &found.hits {

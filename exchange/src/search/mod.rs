@@ -9,6 +9,7 @@
 //! | `rank` | which document is better |
 //! | `index` | the index: kept up with the store, and asked |
 //! | `matches` | where terms stand in a text, and the part that is shown |
+//! | `kept` | an index in memory, kept from one search to the next |
 //! | `run` | a search from the question to the answer |
 //!
 //! The index only says where to look. What is shown was read from the store and has all terms, so
@@ -19,6 +20,8 @@ mod answer;
 mod document;
 #[cfg(feature = "sqlite")]
 mod index;
+#[cfg(feature = "sqlite")]
+mod kept;
 #[cfg(feature = "sqlite")]
 mod matches;
 #[cfg(not(feature = "sqlite"))]
@@ -36,7 +39,9 @@ mod tests;
 mod words;
 
 pub use answer::{IndexKept, SearchAnswer, SearchHit, SearchQuery, Snippet};
-#[cfg(not(feature = "sqlite"))]
-pub use no_index::search;
 #[cfg(feature = "sqlite")]
-pub use run::search;
+pub use kept::KeptIndex;
+#[cfg(not(feature = "sqlite"))]
+pub use no_index::{KeptIndex, search, search_keeping};
+#[cfg(feature = "sqlite")]
+pub use run::{search, search_keeping};

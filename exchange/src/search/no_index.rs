@@ -5,14 +5,42 @@ use turntree::repo::Repository;
 
 use super::answer::{SearchAnswer, SearchQuery};
 
+/// An index in memory: none.
+#[derive(Debug, Default)]
+pub struct KeptIndex;
+
+impl KeptIndex {
+    /// There is nothing to drop.
+    pub const fn let_go(&self) {}
+
+    /// The same.
+    #[must_use]
+    pub const fn try_let_go(&self) -> bool {
+        true
+    }
+}
+
 /// Says that this build keeps no index.
 ///
 /// # Errors
 /// `Unsupported`.
 pub fn search(
+    repo: &Repository,
+    query: &SearchQuery<'_>,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Result<SearchAnswer> {
+    search_keeping(repo, query, progress, &KeptIndex)
+}
+
+/// Says that this build keeps no index.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn search_keeping(
     _: &Repository,
     _: &SearchQuery<'_>,
     _: &(dyn Fn(u64, u64) + Sync),
+    _: &KeptIndex,
 ) -> Result<SearchAnswer> {
     let message =
         "this build keeps no index of words: expected the feature sqlite; grep needs none";

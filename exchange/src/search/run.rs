@@ -11,6 +11,7 @@ use turntree::tree::{List, Map};
 use super::answer::{IndexKept, SearchAnswer, SearchHit, SearchQuery};
 use super::document::text_of;
 use super::index::{Candidate, Index, Trouble, Wanted, claim};
+use super::kept::KeptIndex;
 use super::matches::Matcher;
 use super::query::Terms;
 
@@ -21,7 +22,8 @@ const ATTEMPTS: usize = 2;
 ///
 /// The index beside the store is made at the first search, which reads every content once, and then
 /// takes up what is new. `progress` is told how many of how many turns are taken up, and 0 of 0 when
-/// another search takes them up and is waited for. Where nothing can be kept beside the store, as with an encrypted one, an index is made in memory for this search.
+/// another search takes them up and is waited for. Where nothing can be kept beside
+/// the store, as with an encrypted one, an index is made in memory for this search.
 ///
 /// # Errors
 /// `InvalidInput` for a question without a word, `LimitExceeded` for one of more than 4,096 bytes or 64
@@ -31,6 +33,21 @@ pub fn search(
     query: &SearchQuery<'_>,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<SearchAnswer> {
+    search_keeping(repo, query, progress, &KeptIndex::default())
+}
+
+/// [`search`] by who asks again later: an index that is made in memory stays in `kept`, and the next search
+/// takes up what is new. It goes when the store has another epoch, as after a redaction. One search at a
+/// time uses it.
+///
+/// # Errors
+/// Those of [`search`].
+pub fn search_keeping(
+    repo: &Repository,
+    query: &SearchQuery<'_>,
+    progress: &(dyn Fn(u64, u64) + Sync),
+    kept: &KeptIndex,
+) -> Result<SearchAnswer> {
     let terms = Terms::parse(query.text)?;
     let wanted = Wanted {
         session: query.session,
@@ -39,8 +56,9 @@ pub fn search(
         since: query.since,
         paths: query.paths.clone(),
     };
-    let asked = Asked { repo, terms, wanted, query, progress };
+    let asked = Asked { repo, terms, wanted, query, progress, kept };
     if query.rebuild {
+        kept.let_go();
         Index::remove(repo.store());
     }
     let mut why = "it is damaged".to_owned();
@@ -72,6 +90,7 @@ struct Asked<'a> {
     wanted: Wanted<'a>,
     query: &'a SearchQuery<'a>,
     progress: &'a (dyn Fn(u64, u64) + Sync),
+    kept: &'a KeptIndex,
 }
 
 impl Asked<'_> {
@@ -105,9 +124,10 @@ impl Asked<'_> {
     }
 
     fn in_memory(&self, why: String) -> Result<SearchAnswer, Trouble> {
-        let index = Index::in_memory(self.repo.store())?;
-        let damage = index.catch_up(self.repo, self.progress)?;
-        self.answer(&index, damage, IndexKept::InMemory(why))
+        self.kept.with(self.repo.store(), |index| {
+            let damage = index.catch_up(self.repo, self.progress)?;
+            self.answer(index, damage, IndexKept::InMemory(why))
+        })
     }
 
     fn answer(

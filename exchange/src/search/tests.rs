@@ -20,7 +20,7 @@ use turntree::workspace::Claim;
 
 use super::document::text_of;
 use super::words::words_of;
-use super::{IndexKept, SearchAnswer, SearchHit, SearchQuery, search};
+use super::{IndexKept, KeptIndex, SearchAnswer, SearchHit, SearchQuery, search, search_keeping};
 
 /// A store in a folder of its own.
 struct World {
@@ -572,6 +572,38 @@ fn nothing_of_an_encrypted_store_lies_in_the_clear() {
     assert_eq!(answer.hits.len(), 1);
     assert!(matches!(answer.kept, IndexKept::InMemory(why) if why.contains("encrypted")));
     assert!(!is_in_files(&world.dir(), b"hunter22"));
+}
+
+#[test]
+fn an_index_in_memory_takes_up_what_is_new_until_something_is_redacted() {
+    let mut world = World::new();
+    for word in ["first", "second hunter22", "third"] {
+        world.turn("one/main", &[text(word)]);
+    }
+    let key = StoreKey::of(StoreCipher::XChaCha20, [7; 32]);
+    world.repo.store().change_encryption(Some(key), [9; 16]).unwrap();
+    let options = OpenOptions { keys: Some(key.into()), ..OpenOptions::new([3; 16]) };
+    world.repo = Repository::open(Arc::new(RealIo), &world.dir(), options).unwrap();
+    let kept = KeptIndex::default();
+    // The hits, and how many turns were taken up for them.
+    let ask = |repo: &Repository, words: &str| {
+        let taken = Mutex::new(0);
+        let progress = |_, all| *taken.lock().unwrap() = all;
+        let answer = search_keeping(repo, &query(words), &progress, &kept).unwrap();
+        assert!(matches!(answer.kept, IndexKept::InMemory(_)), "{:?}", answer.kept);
+        (answer.hits.len(), taken.into_inner().unwrap())
+    };
+    assert_eq!(ask(&world.repo, "hunter22"), (1, 3));
+    assert_eq!(ask(&world.repo, "third"), (1, 0));
+    world.turn("one/main", &[text("fourth hunter22")]);
+    assert_eq!(ask(&world.repo, "hunter22"), (2, 1));
+    let pattern = Pattern::literal("hunter22", "[gone]").unwrap();
+    redact(&world.repo, &pattern, &stamp(90)).unwrap();
+    assert_eq!(ask(&world.repo, "hunter22"), (0, 4));
+    assert_eq!(ask(&world.repo, "gone"), (2, 0));
+    kept.let_go();
+    assert_eq!(ask(&world.repo, "gone"), (2, 4));
+    assert!(kept.try_let_go());
 }
 
 #[test]

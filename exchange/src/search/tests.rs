@@ -588,7 +588,7 @@ fn an_index_in_memory_takes_up_what_is_new_until_something_is_redacted() {
     // The hits, and how many turns were taken up for them.
     let ask = |repo: &Repository, words: &str| {
         let taken = Mutex::new(0);
-        let progress = |_, all| *taken.lock().unwrap() = all;
+        let progress = |_: u64, all: u64| *taken.lock().unwrap() = all;
         let answer = search_keeping(repo, &query(words), &progress, &kept).unwrap();
         assert!(matches!(answer.kept, IndexKept::InMemory(_)), "{:?}", answer.kept);
         (answer.hits.len(), taken.into_inner().unwrap())

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use self::http::{Answered, Asked};
 use self::s3::Storage;
@@ -271,7 +271,6 @@ impl Shared {
                 answer();
                 drop(state);
                 self.kill(Signal::INT);
-                // With its answer the client might be done before it hears of the signal.
                 None
             }
             Some(Trouble::Page(page)) => {
@@ -289,15 +288,19 @@ impl Shared {
         }
     }
 
-    /// Kills the process that was aimed at, as soon as somebody has.
+    /// Kills the process that was aimed at, as soon as somebody has, and waits for its end: until it hears of
+    /// a signal, a client might ask again and be done.
     fn kill(&self, signal: Signal) {
         let victim = self.victim.lock().unwrap_or_else(PoisonError::into_inner);
         let waited =
             self.has_victim.wait_timeout_while(victim, PATIENCE, |victim| victim.is_none());
         let (victim, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let pid = victim.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        // It may have ended by itself.
-        let _ = pid.map(|pid| kill_process(pid, signal));
+        drop(victim);
+        let Some(pid) = pid else { return };
+        // It may have ended by itself. Its parent, which is this process, collects it later.
+        let _ = kill_process(pid, signal);
+        let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
     }
 }
 

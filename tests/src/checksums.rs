@@ -16,6 +16,8 @@ const BUNDLE_FOOTER_BYTES: usize = 192;
 const FRAME_HEADER_BYTES: usize = 120;
 const FRAME_MAGIC: [u8; 8] = *b"\x89TTB\r\n\x1a\n";
 const CHECKSUM_BYTES: usize = 32;
+/// What lies behind the last record, once that is durable.
+const SYNCED_MARK: [u8; 8] = *b"synced\0\0";
 
 /// Makes the checksum of a superblock good.
 pub fn mend_superblock(file: &mut [u8]) {
@@ -158,7 +160,7 @@ fn mend_record(
     previous: [u8; CHECKSUM_BYTES],
 ) -> Option<(usize, [u8; CHECKSUM_BYTES])> {
     let header = bytes.get_mut(..RECORD_HEADER_BYTES)?;
-    if header.iter().all(|byte| *byte == 0) {
+    if header.starts_with(&SYNCED_MARK) || header.iter().all(|byte| *byte == 0) {
         return None;
     }
     header[56..88].copy_from_slice(&previous);

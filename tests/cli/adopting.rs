@@ -150,10 +150,14 @@ fn what_an_agent_deletes_within_days_is_told_and_whether_it_is_here() {
     let here = machine.path("home/.claude/projects/-p/s1.jsonl");
     let store = machine.path("home/.local/share/turntree/store");
     machine.of_user(&["init"]);
-    machine.run(&["--store", store.to_str().unwrap(), "adopt", here.to_str().unwrap()]);
-    let plan = machine.run(&["adopt", "--dry-run"]);
     let said = "claude-code deletes 2 sessions within 7d, as it keeps them for 30d";
-    assert!(plan.contains(&format!("{said}: 1 is not in the store\n")), "{plan}");
+    // A file that changed a moment ago is looked at again: it might change once more at the same time.
+    let is_told = (0..100).any(|_| {
+        machine.run(&["--store", store.to_str().unwrap(), "adopt", here.to_str().unwrap()]);
+        let plan = machine.run(&["adopt", "--dry-run"]);
+        plan.contains(&format!("{said}: 1 is not in the store\n"))
+    });
+    assert!(is_told);
     assert!(machine.run(&["adopt"]).contains(&format!("{said}: all are in the store\n")));
     // What a person names is swept by nobody.
     let named = machine.run(&["adopt", here.to_str().unwrap(), "--json"]);

@@ -78,6 +78,19 @@ pub(super) fn places(file: u64) -> impl Iterator<Item = u64> {
     [0, SECOND].into_iter().chain(far).take_while(move |place| place + HEAD <= file)
 }
 
+/// Returns true if there is nothing but zeros outside of the heads of a file, whole or not, which begins with
+/// these bytes: no content was ever written to it.
+pub(super) fn has_no_content(file: &[u8]) -> bool {
+    let far = (1..=file.len() as u64 / STRIDE).map(|number| number * STRIDE);
+    let mut from = 0;
+    let places = [0, SECOND].into_iter().chain(far).chain([file.len() as u64]);
+    places.filter_map(|place| usize::try_from(place).ok()).all(|place| {
+        let content = file.get(from..place).unwrap_or_default();
+        from = place + HEAD_BYTES;
+        content.iter().all(|byte| *byte == 0)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +111,22 @@ mod tests {
             places(place + 64).collect::<Vec<_>>(),
             [0, 4096, 65536, 131_072, 196_608, 262_144]
         );
+    }
+
+    #[test]
+    fn pieces_of_heads_are_no_content() {
+        let file = |bytes: usize, marks: &[usize]| {
+            let mut file = vec![0; bytes];
+            marks.iter().for_each(|at| file[*at] = 1);
+            file
+        };
+        for (bytes, marks) in [(0, &[] as &[usize]), (30, &[2]), (5000, &[63, 4096, 4159])] {
+            assert!(has_no_content(&file(bytes, marks)), "{bytes} {marks:?}");
+        }
+        assert!(has_no_content(&file(65_565, &[65_536, 65_564])));
+        for (bytes, mark) in [(70, 64), (5000, 4095), (5000, 4160), (65_700, 65_600)] {
+            assert!(!has_no_content(&file(bytes, &[mark])), "{bytes} {mark}");
+        }
     }
 
     #[test]

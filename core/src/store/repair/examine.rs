@@ -13,10 +13,12 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, Operation};
 use crate::store::derived::{DERIVED_DIR, pack_of};
+use crate::store::encryption::is_torn_creation;
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::{self, Manifest};
 use crate::store::format::segment::{
-    Location, SEGMENT_HEADER_BYTES, SegmentFile, StoredRecord, encode_segment_header,
+    Location, NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentFile, StoredRecord,
+    encode_segment_header,
 };
 use crate::store::format::superblock::Superblock;
 use crate::store::io::{Access, is_passing};
@@ -269,9 +271,15 @@ impl Examiner<'_, '_> {
         if header.get(..read) == Some(&*encode_segment_header(file.id, self.superblock.store)) {
             return Ok(());
         }
+        // Of an enciphered file a crash may keep a piece of a head, and nothing that was to follow.
+        let is_unfinished = || -> Result<bool> {
+            let torn = is_torn_creation(&*file.file, 2 * NEW_SEGMENT_BYTES);
+            Ok(self.store.keys().is_some()
+                && torn.map_err(|e| Error::io(format!("read {}", file.place(0)), e))?)
+        };
         if tail.sequence > 0 {
             self.damage(file.place(0), "the header is not that of this segment");
-        } else if tail.end == End::Clean {
+        } else if tail.end == End::Clean || is_unfinished()? {
             self.leftover(file.place(0), "a segment that was never completed");
         } else {
             self.damage(file.place(0), "nothing in it is a segment");

@@ -82,11 +82,11 @@ pub(super) fn places(file: u64) -> impl Iterator<Item = u64> {
 /// these bytes: no content was ever written to it.
 pub(super) fn has_no_content(file: &[u8]) -> bool {
     let far = (1..=file.len() as u64 / STRIDE).map(|number| number * STRIDE);
+    let heads = [0, SECOND].into_iter().chain(far).chain([u64::MAX]);
     let mut from = 0;
-    let places = [0, SECOND].into_iter().chain(far).chain([file.len() as u64]);
-    places.filter_map(|place| usize::try_from(place).ok()).all(|place| {
-        let content = file.get(from..place).unwrap_or_default();
-        from = place + HEAD_BYTES;
+    heads.map(|head| usize::try_from(head).unwrap_or(usize::MAX).min(file.len())).all(|head| {
+        let content = file.get(from..head).unwrap_or_default();
+        from = head + HEAD_BYTES;
         content.iter().all(|byte| *byte == 0)
     })
 }

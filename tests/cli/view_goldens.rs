@@ -66,6 +66,7 @@ fn store() -> Place {
 }
 
 #[test]
+#[ignore = "a plan is not yet where it stays when its picture is taken; for who changes how these screens look"]
 fn every_screen_that_is_served_looks_as_in_its_picture() {
     let Some(mut browser) = Browser::start() else { return };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cli/view_goldens");

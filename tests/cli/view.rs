@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -32,7 +32,11 @@ pub(super) struct Told {
 
 impl Served {
     pub(super) fn start(place: &Place, words: &[&str]) -> Self {
-        let mut command = place.command(&[&["--json", "view"], words].concat());
+        Self::of(place.command(&[&["--json", "view"], words].concat()))
+    }
+
+    /// The server that a command starts.
+    pub(super) fn of(mut command: Command) -> Self {
         command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").env_remove("BROWSER");
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();

@@ -71,15 +71,37 @@ fn words_of_all_sessions_are_ranked_by_the_index_and_text_is_found_as_it_stands(
 }
 
 #[test]
-fn an_encrypted_store_keeps_no_index_for_what_is_typed() {
+fn words_of_an_encrypted_store_are_ranked_in_memory_until_they_are_redacted() {
     let place = Place::new(PROGRAM);
     lexers(&place);
-    let _ = place.run(&["init", "--encrypt"]);
-    let served = Served::start(&place, &[]);
-    let told = served.ask("/api/words?q=lexer");
-    assert_eq!(told.status, 400, "{}", told.body);
-    assert!(told.body.contains("encrypted"), "{}", told.body);
-    assert_eq!(served.ask("/api/search?q=lexer+budget").body.lines().count(), 2);
+    let command = |words: &[&str]| {
+        let mut command = place.command(words);
+        command.env("HOME", place.path()).env_remove("XDG_CONFIG_HOME");
+        command.env_remove("TURNTREE_IDENTITY");
+        command
+    };
+    let run = |words: &[&str]| {
+        let output = command(words).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(&["init", "--encrypt"]);
+    let served = Served::of(command(&["--json", "view"]));
+    let sessions = |words: &str| -> Vec<Value> {
+        let found = ranked(&served, &format!("/api/words?q={words}"));
+        let hits = found["hits"].as_array().unwrap();
+        hits.iter().map(|hit| hit["session"].clone()).collect()
+    };
+    assert_eq!(sessions("lexer+budget"), ["two", "one"]);
+    assert_eq!(served.ask("/api/search?q=exer+budget").body.lines().count(), 2);
+    // What others commit is taken up, and nothing lies beside the store.
+    run(&["snapshot", "-m", "told", "--session", "two", "--set", "scratchpad/key=swordfish"]);
+    assert_eq!(sessions("swordfish"), ["two"]);
+    let beside = fs::read_dir(place.path().join("store/workspaces"));
+    let names = beside.into_iter().flatten().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.filter(|name| name == "derived-search").count(), 0);
+    run(&["redact", "swordfish", "--yes"]);
+    assert_eq!(sessions("swordfish"), Vec::<Value>::new());
+    assert_eq!(sessions("lexer+budget"), ["two", "one"]);
 }
 
 #[test]

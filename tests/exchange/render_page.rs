@@ -23,6 +23,7 @@ pub(super) fn page_of(repo: &Repository, title: &str, branches: &[(&str, ObjectI
     let named = |(name, tip): &(&str, ObjectId)| PageBranch { name: (*name).into(), tip: *tip };
     let branches: Vec<PageBranch> = branches.iter().map(named).collect();
     let page = Page {
+        labels: &[],
         title,
         branches: &branches,
         comparison: (branches.len() > 1).then_some(COMPARISON),

@@ -24,17 +24,24 @@ const MADE_BY: &str = concat!("turntree ", env!("CARGO_PKG_VERSION"));
 
 /// Answers a question.
 pub(super) fn write(store: &WatchedStore, question: &Question, out: &mut Lines) -> Result<()> {
-    store.heed(answer(&*store.repo()?, question, out))
+    store.heed(answer(store, &*store.repo()?, question, out))
 }
 
-fn answer(repo: &Repository, question: &Question, out: &mut Lines) -> Result<()> {
+fn answer(
+    store: &WatchedStore,
+    repo: &Repository,
+    question: &Question,
+    out: &mut Lines,
+) -> Result<()> {
     match question {
         // Told by the store itself.
         Question::Events => Ok(()),
         Question::Sessions(wanted) => out.put(&sessions(repo, wanted)?),
         Question::Story { session, known } => story(repo, session, known, out),
         Question::Parts(parts) => Ok(write_parts(repo, parts, out)?),
-        Question::Words { words, from } => hits::words(repo, words, *from as u64, out),
+        Question::Words { words, from } => {
+            hits::words(repo, words, *from as u64, store.index(), out)
+        }
         Question::Search { text, session } => hits::text(repo, text, session.as_deref(), out),
         Question::Compare { session } => {
             let lines = branches(repo, session)?;
@@ -137,8 +144,10 @@ fn story(repo: &Repository, session: &str, known: &[ObjectId], out: &mut Lines) 
     let branches: Vec<PageBranch> = lines.iter().map(page_branch).collect();
     let summary = turntree_exchange::session(repo, session)?;
     let title = summary.as_ref().and_then(|summary| summary.title()).map(|(title, _)| title);
+    let labels: Vec<String> = repo.session_labels(session)?.labels.into_iter().collect();
     let page = Page {
         title: title.unwrap_or(session),
+        labels: &labels,
         branches: &branches,
         comparison: None,
         made_by: MADE_BY,

@@ -10,8 +10,7 @@ use turntree::context::{Role, Selection};
 use turntree::repo::{
     GrepQuery, LinePattern, MayHold, PatternOptions, Repository, SearchFilter, SearchScope,
 };
-use turntree::{Error, ErrorKind};
-use turntree_exchange::{SearchHit, SearchQuery, Snippet, search};
+use turntree_exchange::{KeptIndex, SearchHit, SearchQuery, Snippet, search_keeping};
 
 use super::lines::Lines;
 use crate::porcelain::search::{PlacesOfSessions, messages_with, scopes};
@@ -72,19 +71,19 @@ struct RankedHit {
     parts: Vec<String>,
 }
 
-/// Looks for words in all sessions, by the index that `search` keeps, which the first search makes.
-///
-/// An encrypted store keeps none, and making one for each word that is typed would read everything
-/// each time, so that is refused.
-pub(super) fn words(repo: &Repository, words: &str, from: u64, out: &mut Lines) -> Result<()> {
-    if repo.store().keys().is_some() {
-        let message = "an encrypted store keeps no index of words: expected a search for text";
-        return Err(Error::new(ErrorKind::Unsupported, message).into());
-    }
+/// Looks for words in all sessions, by the index that `search` keeps, which the first search makes. An
+/// encrypted store keeps none, so it is made in memory there, and kept in `index`.
+pub(super) fn words(
+    repo: &Repository,
+    words: &str,
+    from: u64,
+    index: &KeptIndex,
+    out: &mut Lines,
+) -> Result<()> {
     let query = SearchQuery { text: words, offset: from, limit: HITS, ..SearchQuery::default() };
     let found = {
         let telling = Mutex::new((&mut *out, Instant::now()));
-        search(repo, &query, &|done, all| {
+        let tell = |done, all| {
             let mut telling = telling.lock().unwrap_or_else(PoisonError::into_inner);
             let (out, told) = &mut *telling;
             if told.elapsed() >= TELL {
@@ -92,7 +91,8 @@ pub(super) fn words(repo: &Repository, words: &str, from: u64, out: &mut Lines) 
                 let _ = out.put_line(&Filled { done, all }).map(|()| out.flush());
                 *told = Instant::now();
             }
-        })?
+        };
+        search_keeping(repo, &query, &tell, index)?
     };
     let titles = if found.hits.is_empty() { HashMap::new() } else { titles(repo)? };
     let hit = |hit: SearchHit| RankedHit {

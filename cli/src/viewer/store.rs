@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use turntree::repo::{BranchName, Repository, SESSION_REFS};
 use turntree::store::RefTable;
+use turntree_exchange::KeptIndex;
 
 use super::lines::Part;
 use crate::program::held_store::HeldStore;
@@ -45,6 +46,11 @@ impl WatchedStore {
     /// The store with everything that was committed to it, as [`HeldStore::repo`] has it.
     pub(super) fn repo(&self) -> Result<Arc<Repository>> {
         self.store.repo(Ok)
+    }
+
+    /// The index of words in memory, for searches.
+    pub(super) fn index(&self) -> &KeptIndex {
+        self.store.index()
     }
 
     /// Lets go of what is open, if an answer found damage: it may be mended by the next one.

@@ -56,6 +56,7 @@ impl Prepared {
     pub(super) fn write(&self, repo: &Repository, out: &mut dyn Write) -> turntree::Result<()> {
         let page = Page {
             title: &self.title,
+            labels: &[],
             branches: &self.branches,
             comparison: self.comparison.as_deref(),
             made_by: MADE_BY,

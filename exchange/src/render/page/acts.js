@@ -10,6 +10,20 @@ const fullName = (branch) => `${nameOfSession()}/${branch.name}`;
 function openSheet(title, ...content) {
   sheet.replaceChildren(h("h2", { id: "change-title", tabindex: -1, autofocus: true }, title), ...content.flat(Infinity).filter(Boolean));
   if (!sheet.open) sheet.showModal();
+  byId("change-title").focus();
+}
+
+let isAsking = false;
+
+/** Asks for something unless an answer is waited for already: who presses twice has asked once. */
+async function once(/** @type {() => Promise<any>} */ work) {
+  if (isAsking) return;
+  isAsking = true;
+  try {
+    await work();
+  } finally {
+    isAsking = false;
+  }
 }
 
 const sheetButton = (label, action, attributes = {}) => h("button", { type: "button", ...attributes, on: { click: action } }, label);
@@ -40,10 +54,16 @@ const FORMS = {
 };
 
 /** Asks what a change needs to be told, and plans it. */
-screens.act = (kind, place) => Promise.resolve(FORMS[kind](place)).then((form) => showForm(kind, form), (error) => sayState(error.message));
+screens.act = (kind, place) => once(async () => {
+  try {
+    await showForm(kind, await FORMS[kind](place));
+  } catch (error) {
+    sayState(error.message);
+  }
+});
 
-function showForm(kind, { title, fields, wanted }) {
-  if (!fields) return screens.plan({ kind, ...wanted({}) });
+async function showForm(kind, { title, fields, wanted }) {
+  if (!fields) return plan({ kind, ...wanted({}) });
   const form = h("form", { on: { submit: (event) => {
     event.preventDefault();
     const given = Object.fromEntries([...new FormData(form)].filter(([, value]) => value !== ""));
@@ -57,13 +77,18 @@ function showForm(kind, { title, fields, wanted }) {
  * Asks for the plan of a change, and shows it. Nothing is done before somebody says so. `back` leads to
  * what was written for it.
  */
-screens.plan = async (wanted, back = null) => {
+const plan = async (wanted, back = null) => {
+  const wasOpen = sheet.open;
   try {
-    showPlan(wanted, await (await ask("/api/plan", undefined, wanted)).json());
+    const made = await (await ask("/api/plan", undefined, wanted)).json();
+    // Who has cancelled meanwhile is not asked once more.
+    if (sheet.open || !wasOpen) showPlan(wanted, made);
   } catch (error) {
     openSheet("This cannot be done", h("p", { class: "failed", role: "alert" }, error.message), h("p", { class: "acts" }, back && sheetButton("Back", back), withoutFiles(wanted), sheetButton("Close", () => sheet.close())));
   }
 };
+
+screens.plan = (wanted, back = null) => once(() => plan(wanted, back));
 
 /** What comes back with files can come back without them. */
 const withoutFiles = (wanted) => wanted.files && sheetButton("Without files", () => screens.plan({ ...wanted, files: false }));
@@ -108,7 +133,7 @@ function sayOutcome(done) {
   const to = done.branch && done.branch.split("/");
   outcome.replaceChildren(...[h("span", {}, done.said), done.failed > 0 && h("b", { class: "failed" }, `${plural(done.failed, "file")} could not be written`),
     done.conflicts > 0 && to && h("a", { class: "button", href: `${addressOf(to[0])}#conflicts@${encodeURIComponent(to[1])}` }, `Decide ${plural(done.conflicts, "conflict")}`),
-    done.operation !== null && sheetButton("Undo", () => takeBack(done.operation), { class: "copy" }), sheetButton("\u00d7", close, { class: "copy", "aria-label": "Close" })].filter(Boolean));
+    done.operation !== null && sheetButton("Undo", () => once(() => takeBack(done.operation)), { class: "copy" }), sheetButton("\u00d7", close, { class: "copy", "aria-label": "Close" })].filter(Boolean));
   outcome.dataset.operation = String(done.operation);
   outcome.hidden = false;
 }

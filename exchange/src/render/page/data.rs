@@ -103,6 +103,8 @@ struct Deeds {
 struct Header<'a> {
     schema: u32,
     title: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    labels: &'a [String],
     #[serde(rename = "madeBy")]
     made_by: &'a str,
     branches: Vec<PageBranch<'a>>,
@@ -303,6 +305,7 @@ impl<'a> Data<'a> {
         let header = Header {
             schema: SCHEMA,
             title: page.title,
+            labels: page.labels,
             made_by: page.made_by,
             branches: branches.collect(),
             texts: self.texts.len(),

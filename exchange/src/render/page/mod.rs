@@ -78,6 +78,8 @@ struct Scripts<'s> {
 pub struct Page<'a> {
     /// The title.
     pub title: &'a str,
+    /// The labels of its session, for the overview.
+    pub labels: &'a [String],
     /// The lines that it shows, the one that is opened first.
     pub branches: &'a [PageBranch],
     /// The branches side by side as JSON, the record that `compare --json` prints; no table without.

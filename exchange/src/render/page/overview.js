@@ -47,6 +47,7 @@ function overviewView(branch) {
   return h("article", { class: "page overview", "aria-label": "Overview" },
     h("header", { class: "view-head" }, h("h2", {}, title),
       h("p", { class: "facts" }, spanOf(branch, sum), [...sum.agents].slice(0, 3).map((name) => h("span", {}, name)), [...sum.models].filter((name) => !sum.agents.has(name)).slice(0, 3).map((name) => h("span", {}, name)), h("span", {}, branches.length > 1 && `${branch.name} @ `, h("code", { title: turns[last].id }, turns[last].id.slice(0, 8)))),
+      header.labels && h("p", {}, header.labels.map((label) => h("span", { class: "label" }, label))),
       checks.length > 0 && h("p", { class: "checks" }, checks), doors(turns[last]), noteOlder()),
     h("div", { class: "tiles" }, tiles),
     result && part("Result", null, h("div", { class: "result-box" }, h("div", { class: "prose" }, readable(result.words, prose, 40))), h("p", {}, h("a", { href: hashOf(branch, result.turn) }, "Read how it came to this"))),

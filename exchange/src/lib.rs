@@ -63,9 +63,7 @@ pub use insight::prices::PriceTable;
 pub use insight::reads::{Reads, Stale, StaleReason, check_reads};
 pub use insight::search::MessageText;
 pub use insight::secrets::{SecretFinding, SecretPlace, SecretScan, scan_secrets};
-pub use insight::sessions::{
-    SessionSummary, TitleSource, find_session, newest_sessions, session, sessions,
-};
+pub use insight::sessions::{KnownSessions, SessionSummary, TitleSource, find_session, sessions};
 pub use insight::spending::{Spending, UsageBy, UsageQuery, UsageReport, UsageScope, usage_report};
 pub use insight::spiral::{
     SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, SpiralReport, SpiralStep, SpiralVerdict, Streak,

@@ -96,11 +96,19 @@ fn words_of_an_encrypted_store_are_ranked_in_memory_until_they_are_redacted() {
     // What others commit is taken up, and nothing lies beside the store.
     run(&["snapshot", "-m", "told", "--session", "two", "--set", "scratchpad/key=swordfish"]);
     assert_eq!(sessions("swordfish"), ["two"]);
+    let state = json!({"agents": {"main": {"messages": [{"role": "user", "content": "a fish: swordfish"}]}}});
+    fs::write(place.path().join("state.json"), state.to_string()).unwrap();
+    let words =
+        ["snapshot", "-m", "a fish: swordfish", "--state", "state.json", "--session", "four"];
+    run(&words);
+    assert!(served.ask("/api/sessions").body.contains("a fish: swordfish"));
     let beside = fs::read_dir(place.path().join("store/workspaces"));
     let names = beside.into_iter().flatten().map(|entry| entry.unwrap().file_name());
     assert_eq!(names.filter(|name| name == "derived-search").count(), 0);
     run(&["redact", "swordfish", "--yes"]);
     assert_eq!(sessions("swordfish"), Vec::<Value>::new());
+    let told = served.ask("/api/sessions").body;
+    assert!(told.contains("a fish") && !told.contains("swordfish"), "{told}");
     assert_eq!(sessions("lexer+budget"), ["two", "one"]);
 }
 

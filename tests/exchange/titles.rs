@@ -1,7 +1,8 @@
 //! Sessions know the titles that their clients gave them, and no others.
 
-use turntree_exchange::{TitleSource, find_session, sessions};
-use turntree_tests::{Sandbox, claude_code, recorded_sessions};
+use turntree::repo::SessionLabels;
+use turntree_exchange::{KnownSessions, TitleSource, find_session, sessions};
+use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 
 #[test]
 fn a_recorded_session_has_no_title_of_another_one() {
@@ -64,4 +65,46 @@ fn a_title_that_a_client_gives_later_is_the_title_of_the_session() {
     assert_eq!(after[0].title(), Some(("The lexer", TitleSource::Client)));
     assert_eq!(after[0].prompts, before[0].prompts);
     assert_eq!(find_session(&sandbox.repo, "the l").unwrap().as_deref(), Some("s"));
+}
+
+#[test]
+fn who_asks_again_is_told_what_has_changed_since() {
+    let sandbox = Sandbox::new();
+    let repo = &sandbox.repo;
+    let known = KnownSessions::default();
+    let check = |step: &str| {
+        let fresh = sessions(repo).unwrap();
+        for most in [1, 2, usize::MAX] {
+            let (told, all) = known.newest(repo, most).unwrap();
+            let told: Vec<_> = told.iter().map(|session| (**session).clone()).collect();
+            let expected: Vec<_> = fresh.iter().take(most).cloned().collect();
+            assert_eq!((told, all), (expected, fresh.len()), "{step}");
+        }
+        let names = fresh.iter().map(|session| session.name.as_str()).chain(["none"]).collect();
+        let named = known.named(repo, &names).unwrap();
+        assert_eq!(named.len(), fresh.len(), "{step}");
+        assert!(fresh.iter().all(|session| *named[&session.name] == *session), "{step}");
+    };
+    check("nothing");
+    for name in ["a", "b", "c"] {
+        sandbox.import(name, claude_code(5).as_bytes()).unwrap();
+    }
+    check("three");
+    sandbox.import("b", claude_code(9).as_bytes()).unwrap();
+    check("one has grown");
+    let stamp = stamp(9);
+    let mut change = repo.begin();
+    let labels = SessionLabels { title: Some("Another".into()), labels: ["x".into()].into() };
+    change.set_session_labels("c", &labels).unwrap();
+    change.commit(&stamp, "label").unwrap();
+    check("one has a title");
+    let other = "a/other".parse().unwrap();
+    for (to, step) in [(repo.tip(&"b/main".parse().unwrap()), "a branch more"), (None, "less")] {
+        let mut change = repo.begin();
+        change.move_branch(&other, to);
+        change.commit(&stamp, step).unwrap();
+        check(step);
+    }
+    known.let_go();
+    check("all of it was let go of");
 }

@@ -10,6 +10,7 @@ use turntree::repo::{
     Grep as Answered, GrepPlace, GrepQuery, LinePattern, MayHold, PatternOptions, Repository,
     SearchFilter, TextMatches,
 };
+use turntree_exchange::KnownSessions;
 
 use super::Verb;
 use crate::porcelain::place::part;
@@ -125,7 +126,7 @@ impl Verb for Grep {
         if !run.out.json {
             run.out.page();
         }
-        let sessions = PlacesOfSessions::of(&repo, answered.places())?;
+        let sessions = PlacesOfSessions::of(&repo, &KnownSessions::default(), answered.places())?;
         let mut headed = None;
         for place in answered.places() {
             let about = sessions.about(&repo, place)?;

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use turntree::repo::Repository;
+use turntree_exchange::KnownSessions;
 
 use super::Verb;
 use crate::porcelain::sessions::{ListedSession, Wanted, list, write_table};
@@ -79,9 +80,9 @@ impl ListSessions {
         let here = if self.here { run.here(&dir) } else { None };
         let (agent, labels) = (self.agent.as_deref(), self.label.as_slice());
         let wanted = Wanted { here: here.as_ref(), agent, since: self.since, labels };
-        let (mut found, all) = list(repo, &wanted, now)?;
+        let (mut found, all) = list(repo, &KnownSessions::default(), &wanted, now)?;
         if run.out.json {
-            let record = |it: ListedSession| json::SessionRecord::new(it.summary, it.is_live);
+            let record = |it: ListedSession| json::SessionRecord::new(&it.summary, it.is_live);
             let sessions = found.into_iter().map(record).collect();
             run.out.record(&json::Sessions { sessions })?;
             return Ok(());

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use memchr::memmem::Finder;
@@ -14,7 +15,7 @@ use turntree::repo::{
     TextMatches,
 };
 use turntree::{Error, ErrorKind};
-use turntree_exchange::{MessageText, SearchHit, SessionSummary, find_session, sessions};
+use turntree_exchange::{KnownSessions, MessageText, SearchHit, SessionSummary, find_session};
 
 use super::history::Walk;
 use crate::view::advice::Advice;
@@ -173,26 +174,27 @@ pub(crate) struct PlaceFacts {
 
 /// What is told of the sessions of places.
 #[derive(Debug, Default)]
-pub(crate) struct PlacesOfSessions(HashMap<String, (Option<String>, Option<String>)>);
+pub(crate) struct PlacesOfSessions(HashMap<String, Arc<SessionSummary>>);
 
 impl PlacesOfSessions {
-    /// Reads it where there are `places` to tell of.
-    pub(crate) fn of(repo: &Repository, places: &[GrepPlace]) -> Result<Self> {
-        if places.is_empty() {
-            return Ok(Self::default());
-        }
-        let told = |session: SessionSummary| {
-            let title = session.title().map(|(title, _)| title.to_owned());
-            let project = session.project().map(str::to_owned);
-            (session.name, (project, title))
-        };
-        Ok(Self(sessions(repo)?.into_iter().map(told).collect()))
+    /// Reads it of the sessions of `places`, as far as it is not `known`.
+    pub(crate) fn of(
+        repo: &Repository,
+        known: &KnownSessions,
+        places: &[GrepPlace],
+    ) -> Result<Self> {
+        let names = places.iter().map(|place| place.session.as_str()).collect();
+        Ok(Self(known.named(repo, &names)?))
     }
 
     /// What is told of one place.
     pub(crate) fn about(&self, repo: &Repository, place: &GrepPlace) -> Result<PlaceFacts> {
-        let (project, title) = self.0.get(&place.session).cloned().unwrap_or_default();
-        Ok(PlaceFacts { time: repo.commit(&place.commit)?.time, project, title })
+        let session = self.0.get(&place.session);
+        Ok(PlaceFacts {
+            time: repo.commit(&place.commit)?.time,
+            project: session.and_then(|session| session.project()).map(str::to_owned),
+            title: session.and_then(|session| session.title()).map(|(title, _)| title.to_owned()),
+        })
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 
 use turntree::object::Time;
 use turntree::repo::{Repository, SessionLabels, Transaction};
 use turntree::{Error, ErrorKind};
-use turntree_exchange::{SessionSummary, find_session, sessions};
+use turntree_exchange::{KnownSessions, SessionSummary, find_session, sessions};
 
 use crate::program::here::Here;
 use crate::program::invocation::stamp;
@@ -40,7 +41,7 @@ pub(crate) struct Wanted<'w> {
 /// A session in a list.
 #[derive(Debug)]
 pub(crate) struct ListedSession {
-    pub(crate) summary: SessionSummary,
+    pub(crate) summary: Arc<SessionSummary>,
     /// The short name for people, which finds it.
     pub(crate) handle: String,
     /// True while a client seems to write it.
@@ -56,18 +57,20 @@ impl Wanted<'_> {
     }
 }
 
-/// Returns the sessions that are wanted, the newest first, and how many there are altogether.
+/// Returns the sessions that are wanted, the newest first, and how many there are altogether. What is
+/// `known` of sessions is not read again.
 pub(crate) fn list(
     repo: &Repository,
+    known: &KnownSessions,
     wanted: &Wanted<'_>,
     now: Time,
 ) -> Result<(Vec<ListedSession>, usize)> {
-    let all = sessions(repo)?;
+    let (all, _) = known.newest(repo, usize::MAX)?;
     let live = live_sessions(repo, now)?;
     let handles = handles(&all);
     let listed = all.iter().zip(handles).filter(|(session, _)| wanted.admits(session));
     let listed = listed.map(|(session, handle)| ListedSession {
-        summary: session.clone(),
+        summary: Arc::clone(session),
         handle,
         is_live: live.contains(&session.name),
     });
@@ -97,26 +100,33 @@ pub(crate) fn named_session_if(repo: &Repository, text: Option<&str>) -> Result<
 
 /// The short names of sessions: of those called like the id of their client its first digits that no
 /// other begins with, of others the whole name.
-pub(crate) fn handles(sessions: &[SessionSummary]) -> Vec<String> {
-    let ids = || sessions.iter().filter_map(|it| it.origin.client_id.as_deref());
-    let handle = |session: &SessionSummary| {
+pub(crate) fn handles(sessions: &[Arc<SessionSummary>]) -> Vec<String> {
+    let mut ids: Vec<&str> =
+        sessions.iter().filter_map(|it| it.origin.client_id.as_deref()).collect();
+    let mut names: Vec<&str> = sessions.iter().map(|it| it.name.as_str()).collect();
+    ids.sort_unstable();
+    names.sort_unstable();
+    let handle = |session: &Arc<SessionSummary>| {
         let name = session.name.as_str();
         let is_uuid = |id: &&str| id.len() == UUID_CHARS && id.is_ascii();
         let own = session.origin.client_id.as_deref().filter(|id| name.ends_with(id));
         let Some(id) = own.or(Some(name)).filter(is_uuid) else { return name.to_owned() };
-        let is_free = |handle: &&str| {
-            let names = sessions.iter().filter(|it| it.name.starts_with(*handle));
-            match names.count() {
-                0 => ids().filter(|id| id.starts_with(*handle)).count() == 1,
-                1 => name.starts_with(*handle),
-                _ => false,
-            }
+        let is_free = |handle: &&str| match beginning_with(&names, handle) {
+            0 => beginning_with(&ids, handle) == 1,
+            1 => name.starts_with(*handle),
+            _ => false,
         };
         let prefixes = (MIN_HANDLE..=id.len()).filter_map(|end| id.get(..end));
         let found = prefixes.into_iter().find(is_free);
         found.unwrap_or(name).to_owned()
     };
     sessions.iter().map(handle).collect()
+}
+
+/// How many of some sorted names begin with a text: none, one, or 2 for more.
+fn beginning_with(sorted: &[&str], text: &str) -> usize {
+    let first = sorted.partition_point(|name| *name < text);
+    sorted.iter().skip(first).take(2).take_while(|name| name.starts_with(text)).count()
 }
 
 /// Gives a session a title and labels in a change that is not made yet.

@@ -11,8 +11,9 @@
 //! - It is the store of a lazy clone, of which parts lie elsewhere: always.
 //! - It is older than [`OLD`]: a handle keeps the space of files that are gone.
 //!
-//! The index of words that such a call made in memory, as of an encrypted store, is kept too, and goes as
-//! soon as the superblock is seen to be another one: a redaction takes its words out of memory.
+//! What such calls read is kept too: summaries of sessions, and the index of words that was made in memory,
+//! as of an encrypted store. It goes as soon as the superblock is seen to be another one: a redaction takes
+//! its words out of memory.
 //!
 //! A call that may change something opens a handle of its own. So a handle that is kept never owns a
 //! segment, and never keeps a collection from one.
@@ -28,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
-use turntree_exchange::KeptIndex;
+use turntree_exchange::{KeptIndex, KnownSessions};
 
 use super::invocation::{Location, has_own_branch, open};
 use crate::view::error::Result;
@@ -48,13 +49,20 @@ const OLD: Duration = Duration::from_secs(30);
 pub(crate) struct HeldStore {
     location: Location,
     kept: Arc<Mutex<Kept>>,
-    index: Arc<KeptIndex>,
+    memory: Arc<Memory>,
+}
+
+/// What was read of a store, beside its handle.
+#[derive(Debug, Default)]
+struct Memory {
+    index: KeptIndex,
+    sessions: KnownSessions,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
     handle: Option<Held>,
-    /// The superblock that was seen last: what the index in memory was made under, or later.
+    /// The superblock that was seen last: what is in memory was read under it, or later.
     seen: Option<Superblock>,
     /// How often a handle was let go of: one that is opened meanwhile is not kept.
     lettings: u64,
@@ -82,7 +90,7 @@ struct Superblock {
 impl HeldStore {
     /// The store at a place. Nothing is opened yet.
     pub(crate) fn new(location: Location) -> Self {
-        Self { location, kept: Arc::default(), index: Arc::default() }
+        Self { location, kept: Arc::default(), memory: Arc::default() }
     }
 
     /// The place of the store.
@@ -92,7 +100,12 @@ impl HeldStore {
 
     /// The index of words in memory, for searches that look.
     pub(crate) fn index(&self) -> &KeptIndex {
-        &self.index
+        &self.memory.index
+    }
+
+    /// What is known of sessions.
+    pub(crate) fn sessions(&self) -> &KnownSessions {
+        &self.memory.sessions
     }
 
     /// The store with everything that was committed to it, to look at. Costs some looks at files; where
@@ -109,7 +122,7 @@ impl HeldStore {
         let superblock = Superblock::of(&self.location.dir);
         let lettings = {
             let mut kept = lock(&self.kept);
-            kept.see(superblock.clone(), &self.index);
+            kept.see(superblock.clone(), &self.memory);
             if let (Some(held), Some(superblock)) = (&kept.handle, &superblock)
                 && held.is_current(superblock)
             {
@@ -128,7 +141,7 @@ impl HeldStore {
             kept.handle = Some(Held { repo: Arc::clone(&repo), superblock, operation, opened });
             if kept.ends_thread.is_none() {
                 let (sender, ended) = channel();
-                let of_thread = (Arc::downgrade(&self.kept), Arc::clone(&self.index));
+                let of_thread = (Arc::downgrade(&self.kept), Arc::clone(&self.memory));
                 let (thread, dir) = (thread::Builder::new(), self.location.dir.clone());
                 // Without it a handle is dropped when somebody asks next.
                 if thread.spawn(move || drop_old(&of_thread.0, &of_thread.1, &dir, &ended)).is_ok()
@@ -163,10 +176,14 @@ impl Held {
 }
 
 impl Kept {
-    /// Notes the superblock as it is now, and drops the index if it is another one. While a search uses the
-    /// index nobody waits for it: it is dropped at the next look.
-    fn see(&mut self, superblock: Option<Superblock>, index: &KeptIndex) {
-        if self.seen != superblock && index.try_let_go() {
+    /// Notes the superblock as it is now, and drops what is in memory if it is another one. While a search
+    /// uses the index nobody waits for it: it is dropped at the next look.
+    fn see(&mut self, superblock: Option<Superblock>, memory: &Memory) {
+        if self.seen == superblock {
+            return;
+        }
+        memory.sessions.let_go();
+        if memory.index.try_let_go() {
             self.seen = superblock;
         }
     }
@@ -183,13 +200,13 @@ impl Superblock {
     }
 }
 
-/// Drops a handle that has grown old, and an index of what the store was before, as long as there is a
-/// server.
-fn drop_old(kept: &Weak<Mutex<Kept>>, index: &KeptIndex, dir: &Path, ended: &Receiver<()>) {
+/// Drops a handle that has grown old, and what is in memory of what the store was before, as long as there
+/// is a server.
+fn drop_old(kept: &Weak<Mutex<Kept>>, memory: &Memory, dir: &Path, ended: &Receiver<()>) {
     while ended.recv_timeout(OLD) == Err(RecvTimeoutError::Timeout) {
         let Some(kept) = kept.upgrade() else { return };
         let mut kept = lock(&kept);
-        kept.see(Superblock::of(dir), index);
+        kept.see(Superblock::of(dir), memory);
         if kept.handle.as_ref().is_some_and(|held| held.opened.elapsed() >= OLD) {
             kept.handle = None;
         }

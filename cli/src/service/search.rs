@@ -189,7 +189,8 @@ impl SearchArguments {
         let total = answered.places().len() as u64;
         let part = items(answered.places().iter().collect(), self.offset, limit);
         let mut places = Vec::new();
-        let sessions = PlacesOfSessions::of(&repo, answered.places())?;
+        let sessions =
+            PlacesOfSessions::of(&repo, call.service.store.sessions(), answered.places())?;
         for place in part.part {
             let mut found = answered.found(place)?;
             found.lines.truncate(LINES);

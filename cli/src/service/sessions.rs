@@ -61,9 +61,9 @@ impl Request for SessionsArguments {
             since: self.since.map(moment).transpose()?,
             labels: &self.labels,
         };
-        let (found, _) = list(&*call.open()?, &wanted, now)?;
+        let (found, _) = list(&*call.open()?, call.service.store.sessions(), &wanted, now)?;
         let Page { part, next, .. } = items(found, self.offset, limit);
-        let record = |it: ListedSession| json::SessionRecord::new(it.summary, it.is_live);
+        let record = |it: ListedSession| json::SessionRecord::new(&it.summary, it.is_live);
         let sessions = part.into_iter().map(record).collect();
         Ok(SessionsAnswer { sessions, next_offset: next })
     }

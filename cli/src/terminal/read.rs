@@ -1,7 +1,6 @@
 //! Answers from the store: rows of sessions, turns, branches, hits and operations, and texts.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
 use turntree::context::{ContextDiff, Selection, diff_by_value};
 use turntree::object::{Commit, ObjectId, Time};
@@ -9,8 +8,7 @@ use turntree::repo::{
     BranchName, LogEntry, MAIN_BRANCH, OperationEntry, Pin, Repository, RollbackTarget, is_place,
 };
 use turntree_exchange::{
-    IndexKept, KeptIndex, SearchHit, SearchQuery, SessionSummary, is_prompt, newest_sessions,
-    search_keeping,
+    IndexKept, SearchHit, SearchQuery, SessionSummary, is_prompt, search_keeping,
 };
 
 use super::content::{Answer, Cell, Question, Row, Span};
@@ -19,7 +17,7 @@ use super::text::{Line, Tone, difference, lines};
 use crate::porcelain::branches::{MainLines, branches_of};
 use crate::porcelain::operations::{OperationsWanted, each_operation};
 use crate::porcelain::pins::list;
-use crate::porcelain::sessions::titles;
+use crate::program::held_store::HeldStore;
 use crate::program::live::live_sessions;
 use crate::view::error::Result;
 use crate::view::output::Palette;
@@ -52,18 +50,18 @@ const NO_PIN: &str = "No turn is pinned: 'p' pins the one that is chosen.";
 /// # Errors
 /// Those of reading the store; `NotFound` for a branch that is gone.
 pub(super) fn answer(
+    store: &HeldStore,
     repo: &Repository,
     question: &Question,
-    index: &KeptIndex,
     now: Time,
 ) -> Result<Answer> {
     match question {
-        Question::Sessions { most } => sessions(repo, *most, now),
+        Question::Sessions { most } => sessions(store, repo, *most, now),
         Question::Turns { branch, from, every_turn } => turns(repo, branch, *from, *every_turn),
         Question::Said(span) => Ok(Answer::Text(said(repo, span)?)),
         Question::Changes(span) => Ok(Answer::Text(changes(repo, span)?)),
         Question::Branches { session } => branches(repo, session),
-        Question::Search { words } => hits(repo, words, index),
+        Question::Search { words } => hits(store, repo, words),
         Question::Operations { before } => operations(repo, *before),
         Question::Pins => pins(repo, now),
     }
@@ -79,8 +77,8 @@ fn one_turn(repo: &Repository, session: &str, id: ObjectId, commit: &Commit) -> 
     Ok(Span { session: session.to_owned(), base, until: id, turn: commit.turn })
 }
 
-fn sessions(repo: &Repository, most: usize, now: Time) -> Result<Answer> {
-    let (found, all) = newest_sessions(repo, most)?;
+fn sessions(store: &HeldStore, repo: &Repository, most: usize, now: Time) -> Result<Answer> {
+    let (found, all) = store.sessions().newest(repo, most)?;
     let live = live_sessions(repo, now)?;
     let more = found.len() < all;
     let mut listed = Vec::new();
@@ -283,7 +281,7 @@ fn branches(repo: &Repository, session: &str) -> Result<Answer> {
     Ok(rows(listed, None))
 }
 
-fn hits(repo: &Repository, words: &str, index: &KeptIndex) -> Result<Answer> {
+fn hits(store: &HeldStore, repo: &Repository, words: &str) -> Result<Answer> {
     let query = SearchQuery {
         text: words,
         session: None,
@@ -295,11 +293,13 @@ fn hits(repo: &Repository, words: &str, index: &KeptIndex) -> Result<Answer> {
         limit: HITS,
         rebuild: false,
     };
-    let found = search_keeping(repo, &query, &|_, _| {}, index)?;
-    let titles = if found.hits.is_empty() { HashMap::new() } else { titles(repo)? };
+    let found = search_keeping(repo, &query, &|_, _| {}, store.index())?;
+    let names = found.hits.iter().map(|hit| hit.session.as_str()).collect();
+    let sessions = store.sessions().named(repo, &names)?;
     let mut listed = Vec::new();
     for hit in &found.hits {
-        listed.push(hit_row(repo, hit, titles.get(&hit.session))?);
+        let title = sessions.get(&hit.session).and_then(|session| Some(session.title()?.0));
+        listed.push(hit_row(repo, hit, title)?);
     }
     let mut notes = Vec::new();
     if listed.is_empty() {
@@ -313,7 +313,7 @@ fn hits(repo: &Repository, words: &str, index: &KeptIndex) -> Result<Answer> {
     Ok(Answer::Rows { rows: listed, more: None, note })
 }
 
-fn hit_row(repo: &Repository, hit: &SearchHit, title: Option<&String>) -> Result<Row> {
+fn hit_row(repo: &Repository, hit: &SearchHit, title: Option<&str>) -> Result<Row> {
     let path = path_of(&hit.section, &hit.key);
     let span = one_turn(repo, &hit.session, hit.commit, &repo.commit(&hit.commit)?)?;
     let mut details = lines(Tone::Strong, "", title.unwrap_or(&hit.session));
@@ -326,7 +326,7 @@ fn hit_row(repo: &Repository, hit: &SearchHit, title: Option<&String>) -> Result
     Ok(Row {
         key: format!("{}:{path}", hit.commit),
         cells: vec![
-            title.unwrap_or(&hit.session).as_str().into(),
+            title.unwrap_or(&hit.session).into(),
             hit.turn.to_string().into(),
             Cell::Age(hit.time),
             what.into(),

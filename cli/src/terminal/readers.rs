@@ -55,9 +55,8 @@ fn read(store: &HeldStore, asked: &Receiver<Asked>, events: &Sender<Event>) {
         waiting.reverse();
         waiting.retain(|(screen, _)| screens.insert(*screen));
         for (screen, question) in waiting.into_iter().rev() {
-            let answered = store
-                .repo(Ok)
-                .and_then(|repo| answer(&repo, &question, store.index(), clock::now()?));
+            let answered =
+                store.repo(Ok).and_then(|repo| answer(store, &repo, &question, clock::now()?));
             let answer = Box::new(answered.map_err(|failure: Failure| failure.with_advice()));
             if events.send(Event::Answer { screen, question, answer }).is_err() {
                 return;

@@ -1,6 +1,6 @@
 //! Answers from the store: sessions, the turns of one, texts and messages, branches side by side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use turntree::object::{ObjectId, ObjectSource};
@@ -36,13 +36,13 @@ fn answer(
     match question {
         // Told by the store itself.
         Question::Events => Ok(()),
-        Question::Sessions(wanted) => out.put(&sessions(repo, wanted)?),
-        Question::Story { session, known } => story(repo, session, known, out),
+        Question::Sessions(wanted) => out.put(&sessions(store, repo, wanted)?),
+        Question::Story { session, known } => story(store, repo, session, known, out),
         Question::Parts(parts) => Ok(write_parts(repo, parts, out)?),
-        Question::Words { words, from } => {
-            hits::words(repo, words, *from as u64, store.index(), out)
+        Question::Words { words, from } => hits::words(store, repo, words, *from as u64, out),
+        Question::Search { text, session } => {
+            hits::text(store, repo, text, session.as_deref(), out)
         }
-        Question::Search { text, session } => hits::text(repo, text, session.as_deref(), out),
         Question::Compare { session } => {
             let lines = branches(repo, session)?;
             out.put(&Compared::of(repo, lines, &Prices::of(None)?.table)?.record())
@@ -70,8 +70,8 @@ struct Sessions {
     labels: Vec<(String, usize)>,
 }
 
-fn sessions(repo: &Repository, wanted: &WantedSessions) -> Result<Sessions> {
-    let (listed, all) = list(repo, &Wanted::default(), clock::now()?)?;
+fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) -> Result<Sessions> {
+    let (listed, all) = list(repo, store.sessions(), &Wanted::default(), clock::now()?)?;
     let by_words: Vec<ListedSession> =
         listed.into_iter().filter(|session| has_words(session, &wanted.words)).collect();
     let (mut agents, mut labels) = (BTreeMap::new(), BTreeMap::new());
@@ -92,7 +92,7 @@ fn sessions(repo: &Repository, wanted: &WantedSessions) -> Result<Sessions> {
     let end = wanted.from.saturating_add(wanted.most);
     let page = fitting.into_iter().skip(wanted.from).take(wanted.most);
     Ok(Sessions {
-        sessions: page.map(|it| json::SessionRecord::new(it.summary, it.is_live)).collect(),
+        sessions: page.map(|it| json::SessionRecord::new(&it.summary, it.is_live)).collect(),
         next: (end < total).then_some(end),
         total,
         all,
@@ -138,11 +138,17 @@ fn labels(repo: &Repository, session: &str) -> Result<json::SessionLabelled> {
     Ok(json::SessionLabelled { session: session.to_owned(), title: said.title, labels })
 }
 
-fn story(repo: &Repository, session: &str, known: &[ObjectId], out: &mut Lines) -> Result<()> {
+fn story(
+    store: &WatchedStore,
+    repo: &Repository,
+    session: &str,
+    known: &[ObjectId],
+    out: &mut Lines,
+) -> Result<()> {
     let lines = branches(repo, session)?;
     let page_branch = |line: &Line| PageBranch { name: line.name.clone(), tip: line.tip };
     let branches: Vec<PageBranch> = lines.iter().map(page_branch).collect();
-    let summary = turntree_exchange::session(repo, session)?;
+    let summary = store.sessions().named(repo, &BTreeSet::from([session]))?.remove(session);
     let title = summary.as_ref().and_then(|summary| summary.title()).map(|(title, _)| title);
     let labels: Vec<String> = repo.session_labels(session)?.labels.into_iter().collect();
     let page = Page {

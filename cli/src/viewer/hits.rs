@@ -1,6 +1,5 @@
 //! Answers to searches: words in everything by their index, the best first, and text as it stands.
 
-use std::collections::HashMap;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,11 +9,11 @@ use turntree::context::{Role, Selection};
 use turntree::repo::{
     GrepQuery, LinePattern, MayHold, PatternOptions, Repository, SearchFilter, SearchScope,
 };
-use turntree_exchange::{KeptIndex, SearchHit, SearchQuery, Snippet, search_keeping};
+use turntree_exchange::{SearchHit, SearchQuery, Snippet, search_keeping};
 
 use super::lines::Lines;
+use super::store::WatchedStore;
 use crate::porcelain::search::{PlacesOfSessions, messages_with, scopes};
-use crate::porcelain::sessions::titles;
 use crate::view::error::{Failure, Result};
 use crate::view::render::changes::path_of;
 
@@ -72,12 +71,12 @@ struct RankedHit {
 }
 
 /// Looks for words in all sessions, by the index that `search` keeps, which the first search makes. An
-/// encrypted store keeps none, so it is made in memory there, and kept in `index`.
+/// encrypted store keeps none, so it is made in memory there, and kept.
 pub(super) fn words(
+    store: &WatchedStore,
     repo: &Repository,
     words: &str,
     from: u64,
-    index: &KeptIndex,
     out: &mut Lines,
 ) -> Result<()> {
     let query = SearchQuery { text: words, offset: from, limit: HITS, ..SearchQuery::default() };
@@ -92,11 +91,12 @@ pub(super) fn words(
                 *told = Instant::now();
             }
         };
-        search_keeping(repo, &query, &tell, index)?
+        search_keeping(repo, &query, &tell, store.index())?
     };
-    let titles = if found.hits.is_empty() { HashMap::new() } else { titles(repo)? };
+    let names = found.hits.iter().map(|hit| hit.session.as_str()).collect();
+    let sessions = store.sessions().named(repo, &names)?;
     let hit = |hit: SearchHit| RankedHit {
-        title: titles.get(&hit.session).cloned(),
+        title: sessions.get(&hit.session).and_then(|it| Some(it.title()?.0.to_owned())),
         turn: hit.turn,
         id: hit.commit.to_string(),
         path: path_of(&hit.section, &hit.key),
@@ -133,6 +133,7 @@ fn stretches(snippet: &Snippet) -> Vec<String> {
 /// Looks for a text as it stands, in one session or in all, session after session, the newest first, so
 /// that the first places come at once.
 pub(super) fn text(
+    store: &WatchedStore,
     repo: &Repository,
     text: &str,
     session: Option<&str>,
@@ -141,13 +142,14 @@ pub(super) fn text(
     let options = PatternOptions { fixed: true, ignore_case: true, ..PatternOptions::default() };
     let pattern = LinePattern::new(text, options)?;
     for scope in scopes(repo, &[], session, session.is_none())? {
-        text_in(repo, &pattern, scope, out)?;
+        text_in(store, repo, &pattern, scope, out)?;
         out.flush().map_err(Failure::Output)?;
     }
     Ok(())
 }
 
 fn text_in(
+    store: &WatchedStore,
     repo: &Repository,
     pattern: &LinePattern,
     scope: SearchScope,
@@ -163,7 +165,7 @@ fn text_in(
         may_hold: may_hold.as_ref().map(|test| test as MayHold<'_>),
     };
     let answered = repo.grep(&[scope], query, &|_, _| {})?;
-    let sessions = PlacesOfSessions::of(repo, answered.places())?;
+    let sessions = PlacesOfSessions::of(repo, store.sessions(), answered.places())?;
     for place in answered.places() {
         let found = answered.found(place)?;
         let lines = found.lines.into_iter().filter(|line| line.matches).take(LINES);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use turntree::repo::{BranchName, Repository, SESSION_REFS};
 use turntree::store::RefTable;
-use turntree_exchange::KeptIndex;
+use turntree_exchange::{KeptIndex, KnownSessions};
 
 use super::lines::Part;
 use crate::program::held_store::HeldStore;
@@ -51,6 +51,11 @@ impl WatchedStore {
     /// The index of words in memory, for searches.
     pub(super) fn index(&self) -> &KeptIndex {
         self.store.index()
+    }
+
+    /// What is known of sessions.
+    pub(super) fn sessions(&self) -> &KnownSessions {
+        self.store.sessions()
     }
 
     /// Lets go of what is open, if an answer found damage: it may be mended by the next one.

@@ -1,26 +1,21 @@
 //! The sessions of a store as people tell them apart: by title, project, agent and age.
 //!
 //! Everything but the first prompt is read from the newest commit of a session. The first prompt is
-//! looked for once: a note beside the store says which commit it is for the tips that were looked
-//! at, and how many prompts there are. It holds ids and numbers and no content, and may be deleted
-//! at any time.
+//! looked for once, and noted.
 
-use std::collections::HashMap;
+mod first_prompts;
+mod known;
 
-use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::object::{Commit, ObjectId, Time};
-use turntree::repo::{BranchName, NewestBranch, Prompts, Repository, SessionLabels};
-use turntree::workspace::{read_note, write_note};
+use turntree::repo::{BranchName, NewestBranch, Repository, SessionLabels};
 
+use self::first_prompts::LinePrompts;
+pub use self::known::KnownSessions;
 use super::origin::{Origin, origin};
 use super::usage::context_tokens;
-use crate::formats::is_prompt;
-
-/// The name of the note.
-const NOTE: &str = "first prompts";
-
-const VERSION: u32 = 1;
 
 /// Fewest characters that stand for a whole name or title.
 const MIN_PREFIX: usize = 3;
@@ -75,20 +70,6 @@ pub enum TitleSource {
     Prompt,
 }
 
-/// What was found of the prompts of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct LinePrompts {
-    first: Option<ObjectId>,
-    count: u64,
-}
-
-/// The note: the first prompt and the number of prompts by the tip of a line.
-#[derive(Serialize, Deserialize)]
-struct StoredPrompts {
-    version: u32,
-    tips: HashMap<String, (Option<String>, u64)>,
-}
-
 impl SessionSummary {
     /// The title for people and whose it is: what a person said, else the client, else the first
     /// prompt. `None` for a session without any.
@@ -113,92 +94,14 @@ impl SessionSummary {
 }
 
 /// Returns every session, the newest first. Reads the newest commit of every branch, some facts of
-/// each session, and the history of those that have grown since the last time.
+/// each session, and the history of those that have grown since the last time. Who asks again keeps
+/// [`KnownSessions`].
 ///
 /// # Errors
 /// `NotFound` or `Corrupt`, naming what cannot be read.
 pub fn sessions(repo: &Repository) -> Result<Vec<SessionSummary>> {
-    Ok(newest_sessions(repo, usize::MAX)?.0)
-}
-
-/// Returns the `most` newest sessions, the newest first, and how many there are. Reads the newest commit
-/// of every branch, and the rest as [`sessions`] does, of those that it returns.
-///
-/// # Errors
-/// As [`sessions`].
-pub fn newest_sessions(repo: &Repository, most: usize) -> Result<(Vec<SessionSummary>, usize)> {
-    let mut branches: HashMap<String, u64> = HashMap::new();
-    for (branch, _) in repo.branches() {
-        *branches.entry(branch.session().to_owned()).or_default() += 1;
-    }
-    let known = read_prompts(repo);
-    let mut newest_first: Vec<(String, NewestBranch)> =
-        repo.newest_branches()?.into_iter().collect();
-    newest_first.sort_by_key(|(_, newest)| std::cmp::Reverse(newest.time.micros));
-    let all = newest_first.len();
-    newest_first.truncate(most);
-    // What is known of those that are left out stays known.
-    let mut found = if newest_first.len() < all { known.clone() } else { HashMap::new() };
-    let mut prompts = repo.prompts(Some(&is_prompt))?;
-    let mut sessions = Vec::new();
-    for (name, newest) in newest_first {
-        let line = prompts_of(repo, &mut prompts, (&name, newest.tip), (&known, &mut found))?;
-        let count = branches.get(&name).copied().unwrap_or_default();
-        sessions.push(summary(repo, name, newest, line, count)?);
-    }
-    if found != known {
-        // Without it the next one looks again.
-        let _ = write_prompts(repo, &found);
-    }
-    Ok((sessions, all))
-}
-
-/// Returns one session, by its name; `None` when there is none. Reads the newest commits of its own
-/// branches, and the rest as [`sessions`] does.
-///
-/// # Errors
-/// As [`sessions`].
-pub fn session(repo: &Repository, name: &str) -> Result<Option<SessionSummary>> {
-    let (mut newest, mut count) = (None::<NewestBranch>, 0);
-    for (branch, tip) in repo.branches() {
-        if branch.session() != name {
-            continue;
-        }
-        count += 1;
-        let time = repo.commit(&tip)?.time;
-        if newest.as_ref().is_none_or(|known| known.time.micros < time.micros) {
-            newest = Some(NewestBranch { branch, tip, time });
-        }
-    }
-    let Some(newest) = newest else { return Ok(None) };
-    let known = read_prompts(repo);
-    let mut found = known.clone();
-    let mut prompts = repo.prompts(Some(&is_prompt))?;
-    let line = prompts_of(repo, &mut prompts, (name, newest.tip), (&known, &mut found))?;
-    if found != known {
-        // Without it the next one looks again.
-        let _ = write_prompts(repo, &found);
-    }
-    summary(repo, name.to_owned(), newest, line, count).map(Some)
-}
-
-/// The prompts of the line of a session, with the first one of its main branch where it has none.
-fn prompts_of(
-    repo: &Repository,
-    prompts: &mut Prompts<'_>,
-    (name, tip): (&str, ObjectId),
-    (known, found): (&HashMap<ObjectId, LinePrompts>, &mut HashMap<ObjectId, LinePrompts>),
-) -> Result<LinePrompts> {
-    let mut line = line_prompts(repo, prompts, tip, known)?;
-    found.insert(tip, line);
-    let main = BranchName::main(name).ok().and_then(|main| repo.tip(&main));
-    if let Some(main) = main.filter(|_| line.first.is_none()) {
-        // A branch that somebody began from nothing says less than what the session is about.
-        let of_main = line_prompts(repo, prompts, main, known)?;
-        found.insert(main, of_main);
-        line.first = of_main.first;
-    }
-    Ok(line)
+    let (sessions, _) = KnownSessions::default().newest(repo, usize::MAX)?;
+    Ok(sessions.into_iter().map(Arc::unwrap_or_clone).collect())
 }
 
 /// Returns the session that `text` means: by its name, else by the beginning of its name or of the
@@ -299,56 +202,4 @@ fn summary(
         files,
         branches,
     })
-}
-
-/// Finds the first prompt of the line that ends in `tip`, down to what is known already.
-fn line_prompts(
-    repo: &Repository,
-    prompts: &mut Prompts<'_>,
-    tip: ObjectId,
-    known: &HashMap<ObjectId, LinePrompts>,
-) -> Result<LinePrompts> {
-    if let Some(line) = known.get(&tip) {
-        return Ok(*line);
-    }
-    let count = prompts.count(&tip)?;
-    let mut first = None;
-    for entry in repo.history(&[tip], &[])?.first_parent() {
-        let entry = entry?;
-        if let Some(LinePrompts { first: Some(known), .. }) = known.get(&entry.id) {
-            first = Some(*known);
-            break;
-        }
-        if let Some(number) = prompts.number(&entry)? {
-            first = Some(entry.id);
-            if number == 1 {
-                break;
-            }
-        }
-    }
-    Ok(LinePrompts { first, count })
-}
-
-fn read_prompts(repo: &Repository) -> HashMap<ObjectId, LinePrompts> {
-    let stored = read_note(repo.store(), NOTE)
-        .and_then(|bytes| serde_json::from_slice::<StoredPrompts>(&bytes).ok())
-        .filter(|stored| stored.version == VERSION);
-    let line = |(tip, (first, count)): (String, (Option<String>, u64))| {
-        let first = match first {
-            Some(first) => Some(first.parse().ok()?),
-            None => None,
-        };
-        Some((tip.parse().ok()?, LinePrompts { first, count }))
-    };
-    stored.into_iter().flat_map(|stored| stored.tips).filter_map(line).collect()
-}
-
-fn write_prompts(repo: &Repository, found: &HashMap<ObjectId, LinePrompts>) -> Result<()> {
-    let tip = |(tip, line): (&ObjectId, &LinePrompts)| {
-        (tip.to_string(), (line.first.map(|first| first.to_string()), line.count))
-    };
-    let stored = StoredPrompts { version: VERSION, tips: found.iter().map(tip).collect() };
-    let bytes = serde_json::to_vec(&stored)
-        .map_err(|source| Error::invalid("first prompts").with_source(source))?;
-    write_note(repo.store(), NOTE, &bytes)
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree_exchange::TitleSource;
+use turntree_exchange::{KnownSessions, TitleSource};
 
 use crate::porcelain::sessions::{ListedSession, Wanted, list, named_session};
 use crate::program::complete::sessions;
@@ -34,10 +34,10 @@ impl Show {
             None => named_session(&repo, repo.head()?.branch.session())?,
         };
         let now = clock::now()?;
-        let (found, _) = list(&repo, &Wanted::default(), now)?;
+        let (found, _) = list(&repo, &KnownSessions::default(), &Wanted::default(), now)?;
         for session in found.into_iter().filter(|session| session.summary.name == name) {
             if run.out.json {
-                let record = json::SessionRecord::new(session.summary, session.is_live);
+                let record = json::SessionRecord::new(&session.summary, session.is_live);
                 run.out.record(&record)?;
             } else {
                 write(&mut run.out, &session, &clock::relative(session.summary.time, now))?;

@@ -59,7 +59,8 @@ pub(crate) struct SessionLabelled {
 
 impl SessionRecord {
     /// The record of a session.
-    pub(crate) fn new(session: SessionSummary, live: bool) -> Self {
+    pub(crate) fn new(session: &SessionSummary, live: bool) -> Self {
+        let session = session.clone();
         let title = session.title().map(|(title, source)| (title.to_owned(), source));
         let (title, source) = title.unzip();
         let source = source.map(|source| match source {

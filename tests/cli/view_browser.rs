@@ -409,4 +409,10 @@ fn without_its_key_a_page_shows_nothing() {
         );
     }
     assert_eq!(browser.ask("document.body.innerText.includes('parser')"), json!(false));
+    // With it, a session that is not there is said not to be, also where an address is no text.
+    for name in ["none", "%ff"] {
+        browser.visit(&format!("http://127.0.0.1:{}/s/{name}#key={}", served.port, served.key));
+        let told = browser.ask("document.querySelector('#view').innerText");
+        assert!(told.as_str().unwrap().contains("there is no session"), "{name}: {told}");
+    }
 }

@@ -1,11 +1,13 @@
 //! Answers from the store: sessions, the turns of one, texts and messages, branches side by side.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::Serialize;
 use turntree::object::{ObjectId, ObjectSource};
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
+use turntree_exchange::SessionSummary;
 use turntree_exchange::render::{Page, PageBranch, write_parts, write_turns};
 
 use super::hits;
@@ -15,8 +17,9 @@ use super::screens;
 use super::store::WatchedStore;
 use crate::porcelain::comparison::{Compared, Line, lines_of};
 use crate::porcelain::prices::Prices;
-use crate::porcelain::sessions::{ListedSession, Wanted, list};
+use crate::program::live::live_sessions;
 use crate::view::error::Result;
+use crate::view::json::SessionRecord;
 use crate::view::{clock, json};
 
 /// The text at the foot of a page.
@@ -59,58 +62,70 @@ fn answer(
 /// Sessions of an answer.
 #[derive(Serialize)]
 struct Sessions {
-    sessions: Vec<json::SessionRecord>,
+    sessions: Vec<SessionRecord>,
     /// Where the next answer goes on.
     next: Option<usize>,
     /// Sessions that are wanted, and all that there are.
     total: usize,
     all: usize,
-    /// What can be asked for, with the number of sessions of each.
-    agents: Vec<(String, usize)>,
-    labels: Vec<(String, usize)>,
+    /// What can be asked for, with the number of sessions of each; null where nobody has counted yet.
+    agents: Option<Vec<(String, usize)>>,
+    labels: Option<Vec<(String, usize)>>,
 }
 
 fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) -> Result<Sessions> {
-    let (listed, all) = list(repo, store.sessions(), &Wanted::default(), clock::now()?)?;
-    let by_words: Vec<ListedSession> =
-        listed.into_iter().filter(|session| has_words(session, &wanted.words)).collect();
+    let live = live_sessions(repo, clock::now()?)?;
+    let end = wanted.from.saturating_add(wanted.most);
+    let known = store.sessions();
+    if wanted.is_first && !known.has_all(repo) {
+        // All of them are counted once they have been read.
+        let (newest, all) = known.newest(repo, end)?;
+        let page = newest.iter().skip(wanted.from);
+        return Ok(Sessions {
+            sessions: page.map(|it| SessionRecord::new(it, live.contains(&it.name))).collect(),
+            next: (end < all).then_some(end),
+            total: all,
+            all,
+            agents: None,
+            labels: None,
+        });
+    }
+    let (listed, all) = known.newest(repo, usize::MAX)?;
+    let by_words = || listed.iter().filter(|session| has_words(session, &wanted.words));
     let (mut agents, mut labels) = (BTreeMap::new(), BTreeMap::new());
-    for ListedSession { summary, .. } in &by_words {
-        *agents.entry(summary.agent.clone()).or_insert(0) += 1;
-        for label in &summary.labels.labels {
+    for session in by_words() {
+        *agents.entry(session.agent.clone()).or_insert(0) += 1;
+        for label in &session.labels.labels {
             *labels.entry(label.clone()).or_insert(0) += 1;
         }
     }
-    let fits = |session: &ListedSession| {
-        let ListedSession { summary, is_live, .. } = session;
-        wanted.agent.as_ref().is_none_or(|agent| summary.agent == *agent)
-            && wanted.label.as_ref().is_none_or(|label| summary.labels.labels.contains(label))
-            && (*is_live || !wanted.live)
+    let fits = |session: &&Arc<SessionSummary>| {
+        wanted.agent.as_ref().is_none_or(|agent| session.agent == *agent)
+            && wanted.label.as_ref().is_none_or(|label| session.labels.labels.contains(label))
+            && (!wanted.live || live.contains(&session.name))
     };
-    let fitting: Vec<ListedSession> = by_words.into_iter().filter(fits).collect();
+    let fitting: Vec<&Arc<SessionSummary>> = by_words().filter(fits).collect();
     let total = fitting.len();
-    let end = wanted.from.saturating_add(wanted.most);
     let page = fitting.into_iter().skip(wanted.from).take(wanted.most);
     Ok(Sessions {
-        sessions: page.map(|it| json::SessionRecord::new(&it.summary, it.is_live)).collect(),
+        sessions: page.map(|it| SessionRecord::new(it, live.contains(&it.name))).collect(),
         next: (end < total).then_some(end),
         total,
         all,
-        agents: most_first(agents),
-        labels: most_first(labels),
+        agents: Some(most_first(agents)),
+        labels: Some(most_first(labels)),
     })
 }
 
-fn has_words(session: &ListedSession, words: &[String]) -> bool {
+fn has_words(session: &SessionSummary, words: &[String]) -> bool {
     if words.is_empty() {
         return true;
     }
-    let summary = &session.summary;
-    let title = summary.title().map_or("", |(title, _)| title);
-    let mut texts = vec![title, &summary.name, &summary.agent, &summary.model];
-    texts.extend(summary.origin.git_branch.as_deref());
-    texts.extend(summary.origin.directories.iter().map(String::as_str));
-    texts.extend(summary.labels.labels.iter().map(String::as_str));
+    let title = session.title().map_or("", |(title, _)| title);
+    let mut texts = vec![title, &session.name, &session.agent, &session.model];
+    texts.extend(session.origin.git_branch.as_deref());
+    texts.extend(session.origin.directories.iter().map(String::as_str));
+    texts.extend(session.labels.labels.iter().map(String::as_str));
     let text = texts.join("\n").to_lowercase();
     words.iter().all(|word| text.contains(word.as_str()))
 }

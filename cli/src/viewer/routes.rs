@@ -78,6 +78,9 @@ pub(super) struct WantedSessions {
     pub(super) live: bool,
     pub(super) from: usize,
     pub(super) most: usize,
+    /// Whether it is the first question of a page about all of them, which is in a hurry: as long as not
+    /// every session has been read, they are not counted by agents and labels.
+    pub(super) is_first: bool,
 }
 
 impl Question {
@@ -219,14 +222,17 @@ impl Arguments {
 
     fn sessions(&self) -> Result<WantedSessions, Refusal> {
         let words = self.text("q").unwrap_or_default().to_lowercase();
-        Ok(WantedSessions {
+        let mut wanted = WantedSessions {
             words: words.split_whitespace().map(str::to_owned).collect(),
             agent: self.text("agent"),
             label: self.text("label"),
             live: self.text("live").is_some(),
-            from: self.number("from", 0)?,
-            most: self.number("n", SESSIONS)?.clamp(1, MAX_SESSIONS),
-        })
+            ..WantedSessions::default()
+        };
+        wanted.is_first = self.text("first").is_some() && wanted == WantedSessions::default();
+        wanted.from = self.number("from", 0)?;
+        wanted.most = self.number("n", SESSIONS)?.clamp(1, MAX_SESSIONS);
+        Ok(wanted)
     }
 }
 

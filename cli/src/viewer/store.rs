@@ -81,8 +81,14 @@ impl WatchedStore {
         thread::spawn(move || store.look_on(&watch));
     }
 
-    fn look_on(&self, watch: &StoreWatch) {
-        let mut seen = self.repo().ok().map(|repo| repo.refs());
+    fn look_on(self: &Arc<Self>, watch: &StoreWatch) {
+        let first = self.repo().ok();
+        let mut seen = first.as_ref().map(|repo| repo.refs());
+        if let Some(repo) = first {
+            // So that the first search or filter need not wait; what goes wrong is told to who asks.
+            let store = Arc::clone(self);
+            thread::spawn(move || drop(store.sessions().newest(&repo, usize::MAX)));
+        }
         let mut heard = Instant::now();
         loop {
             watch.wait();

@@ -75,6 +75,12 @@ impl KnownSessions {
         Ok((self.read(repo, dated, tips.as_ref(), lettings)?, all))
     }
 
+    /// Returns whether nothing has to be read for a list of all sessions.
+    pub fn has_all(&self, repo: &Repository) -> bool {
+        let (asked, _) = self.ask(repo, heads(&repo.refs(), |_| true));
+        asked.iter().all(|asked| asked.known.is_some())
+    }
+
     /// Returns those of some sessions that there are, by name. Reads as [`Self::newest`] does, of these alone.
     ///
     /// # Errors

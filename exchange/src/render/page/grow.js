@@ -3,7 +3,8 @@
 const ORIGIN = "Served by turntree view on this machine; nothing else is asked.";
 
 /** The story is shown from what has come so far when it takes longer than this, and now and then. */
-const FIRST_MS = 60;
+const FIRST_MS = 20;
+const OFTEN_MS = 60;
 
 /** Turns that are shown again as they come; of more, once there are so many times more than were shown. */
 const FEW = 1000;
@@ -16,7 +17,7 @@ const AT_END = 80;
 const MOST_KNOWN = 150;
 
 /** The session of this address; `null` for the list of all. */
-const nameOfSession = () => (location.pathname.startsWith("/s/") ? decoded(location.pathname.slice(3)) : null);
+const nameOfSession = () => (location.pathname.startsWith("/s/") ? decoded(location.pathname.slice(3)) ?? location.pathname.slice(3) : null);
 
 // How things stand with the server, in the head of the page.
 
@@ -62,7 +63,8 @@ async function readStory() {
     shown = has;
     showing = showStory().finally(() => { showing = null; });
   };
-  const often = setInterval(showSome, FIRST_MS);
+  const first = setTimeout(showSome, FIRST_MS);
+  const often = setInterval(showSome, OFTEN_MS);
   const slice = new Slice();
   try {
     for await (const line of eachLine(answer)) {
@@ -70,6 +72,7 @@ async function readStory() {
       if (slice.over()) await slice.rest();
     }
   } finally {
+    clearTimeout(first);
     clearInterval(often);
     await showing;
   }
@@ -211,9 +214,16 @@ async function begin() {
   if (session === null) screensCome = fetchScreens();
   await findKey();
   if (!key) return note(NO_KEY[0], NO_KEY[1]);
+  if (location.pathname === "/") {
+    const first = ask("/api/sessions?first=true");
+    // Who shows them hears of it.
+    first.catch(() => {});
+    await screensCome;
+    return screens.sessions(first);
+  }
   if (session === null) {
     await screensCome;
-    return location.pathname === "/" ? screens.sessions() : screens.store(location.pathname.slice(1));
+    return screens.store(location.pathname.slice(1));
   }
   const changed = async (sessions) => { if (!sessions || sessions.includes(session)) await readStory(); };
   try {

@@ -32,15 +32,15 @@ function sessionLine(one) {
 
 const choice = (label, number, is, action) => h("button", { type: "button", class: "chip", "aria-pressed": String(is), on: { click: action } }, label, h("small", {}, number));
 
-/** Reads sessions from `from` on; those before it stay. */
-async function readSessions(from = 0, some = 100) {
+/** Reads sessions from `from` on, where they were not asked for already; those before it stay. */
+async function readSessions(from = 0, some = 100, answer = /** @type {Promise<Response> | null} */ (null)) {
   shelf.asked += 1;
   const mine = shelf.asked;
   const asked = new URLSearchParams({ q: query.value, agent: shelf.agent, label: shelf.label, from: String(from), n: String(some) });
   if (shelf.live) asked.set("live", "true");
-  const found = await (await ask(`/api/sessions?${asked}`)).json();
+  const found = await (await (answer ?? ask(`/api/sessions?${asked}`))).json();
   if (mine !== shelf.asked) return;
-  Object.assign(shelf, { rows: [...shelf.rows.slice(0, from), ...found.sessions], total: found.total, all: found.all, agents: found.agents, labels: found.labels, next: found.next });
+  Object.assign(shelf, { rows: [...shelf.rows.slice(0, from), ...found.sessions], total: found.total, all: found.all, agents: found.agents ?? shelf.agents, labels: found.labels ?? shelf.labels, next: found.next });
   drawSessions();
 }
 
@@ -179,7 +179,7 @@ function showStorePage(/** @type {string} */ name) {
   listen(async () => { if (name === "operations" && !view.querySelector("details[open]")) draw(); });
 }
 
-screens.sessions = async () => {
+screens.sessions = async (/** @type {Promise<Response>} */ first) => {
   frame();
   query.placeholder = "Search all sessions";
   view.replaceChildren(h("article", { class: "page", "aria-label": "Sessions" }, parts.chips, parts.list, parts.more, parts.places));
@@ -192,7 +192,7 @@ screens.sessions = async () => {
     searched = setTimeout(() => searchEverywhere(query.value), SEARCH_MS);
   });
   try {
-    await readSessions();
+    await readSessions(0, 100, first);
   } catch (error) {
     return sayRefusal(error);
   }

@@ -142,6 +142,10 @@ pub(super) fn text(
     let options = PatternOptions { fixed: true, ignore_case: true, ..PatternOptions::default() };
     let pattern = LinePattern::new(text, options)?;
     for scope in scopes(repo, &[], session, session.is_none())? {
+        // Who types on is answered for what stands there then.
+        if out.is_left() {
+            break;
+        }
         text_in(store, repo, &pattern, scope, out)?;
         out.flush().map_err(Failure::Output)?;
     }

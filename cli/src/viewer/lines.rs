@@ -192,6 +192,11 @@ impl Lines {
         self.write_all(&line).map_err(Failure::Output)
     }
 
+    /// Whether nobody reads the answer any more.
+    pub(super) fn is_left(&self) -> bool {
+        self.sender.is_closed()
+    }
+
     /// Sends what is left, and says what went wrong: instead of the answer, or in its last line.
     fn finish(mut self, done: Result<()>) {
         let failed = done.err().filter(|failure| !matches!(failure, Failure::Output(_)));
@@ -255,5 +260,19 @@ pub(super) fn status(failure: &Failure) -> StatusCode {
         Exit::Usage => StatusCode::BAD_REQUEST,
         Exit::Conflict | Exit::Locked => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_has_left_is_noticed_before_anything_is_written() {
+        let (sender, parts) = channel(WAITING);
+        let lines = Lines::new(sender);
+        assert!(!lines.is_left());
+        drop(parts);
+        assert!(lines.is_left());
     }
 }

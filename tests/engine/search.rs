@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use turntree::context::Selection;
 use turntree::object::ObjectId;
 use turntree::repo::{
-    Grep, GrepQuery, LinePattern, MayHold, PatternOptions, PickaxeMatch, PickaxeQuery,
+    Grep, GrepPlace, GrepQuery, LinePattern, MayHold, PatternOptions, PickaxeMatch, PickaxeQuery,
     SearchFilter, SearchScope,
 };
 use turntree_exchange::MessageText;
@@ -187,6 +187,37 @@ turntree_properties::properties! {
         let places = grep(&history.sandbox, &scopes, text, &[], |grep| grep.places().len());
         let of_first = naive(&history, &old, &[*first], text);
         prop_assert_eq!(places, of_first.len() + expected.len(), "{:?}", pattern);
+    }
+
+    #[test]
+    fn of_many_scopes_each_tells_what_those_before_it_do_not_have(
+        steps in steps(), text in 0..TEXTS.len(), hidden in 0..4_usize,
+    ) {
+        let (history, text) = (RandomHistory::new(&steps), TEXTS[text]);
+        let tips: Vec<usize> = history.tips.values().copied().collect();
+        let hidden = [tips[hidden % tips.len()]];
+        let (mut known, mut scopes, mut expected) = (BTreeSet::new(), Vec::new(), Vec::new());
+        for (number, tip) in tips.iter().enumerate() {
+            // What one of them hides is hidden from those behind it too.
+            let hide: &[usize] = if number == 1 { &hidden } else { &[] };
+            known.extend(history.reachable(hide));
+            let of_tip = history.reachable(&[*tip]);
+            let members: Vec<usize> = of_tip.iter().filter(|at| !known.contains(*at)).copied().collect();
+            let found = naive(&history, &members, &[*tip], text).into_iter();
+            expected.extend(found.map(|(first, last, section, ..)| (first, last, section)));
+            known.extend(of_tip);
+            scopes.push(scope(&history, &[*tip], hide));
+        }
+        let mut found: Vec<_> = grep(&history.sandbox, &scopes, text, &[], |grep| {
+            let at = |id: &ObjectId| history.position(id);
+            let place = |place: &GrepPlace| {
+                (at(&place.commit), place.last.map(|(_, id)| at(&id)), place.section.clone())
+            };
+            grep.places().iter().map(place).collect()
+        });
+        found.sort();
+        expected.sort();
+        prop_assert_eq!(found, expected);
     }
 
     #[test]

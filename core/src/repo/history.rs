@@ -32,14 +32,18 @@ pub struct History<'r> {
     repo: &'r Repository,
     grafts: Arc<Grafts>,
     frontier: BinaryHeap<Frontier>,
-    /// Every commit met so far, and whether it is hidden.
-    hidden: HashMap<ObjectId, bool>,
+    /// Every commit met so far, and the round that yields it: in later ones it is hidden.
+    met: HashMap<ObjectId, usize>,
+    round: usize,
     /// Commits in the frontier that are not known to be hidden.
     visible: usize,
     first_parent: bool,
     /// A commit whose parents could not all be read.
     torn: Option<LogEntry>,
 }
+
+/// The round of commits that no round yields.
+const HIDDEN: usize = 0;
 
 #[derive(Debug)]
 struct Frontier(LogEntry);
@@ -54,17 +58,13 @@ impl Repository {
             repo: self,
             grafts: self.grafts()?,
             frontier: BinaryHeap::new(),
-            hidden: HashMap::new(),
+            met: HashMap::new(),
+            round: HIDDEN,
             visible: 0,
             first_parent: false,
             torn: None,
         };
-        for id in hide {
-            history.meet(id, true)?;
-        }
-        for id in starts {
-            history.meet(id, false)?;
-        }
+        history.go_on(starts, hide)?;
         Ok(history)
     }
 
@@ -104,17 +104,35 @@ impl History<'_> {
         self
     }
 
+    /// Goes on from other starts, without what is reachable from `hide`, or from where this walk began
+    /// before. However often it goes on, each commit is read once.
+    ///
+    /// # Errors
+    /// As [`Repository::history`].
+    pub(crate) fn go_on(&mut self, starts: &[ObjectId], hide: &[ObjectId]) -> Result<()> {
+        self.round += 1;
+        // What the round before left unread is hidden from now on.
+        self.visible = 0;
+        for id in hide {
+            self.meet(id, true)?;
+        }
+        for id in starts {
+            self.meet(id, false)?;
+        }
+        Ok(())
+    }
+
     fn meet(&mut self, id: &ObjectId, hide: bool) -> Result<()> {
-        match self.hidden.get_mut(id) {
-            Some(hidden) => {
-                if hide && !*hidden {
-                    *hidden = true;
+        match self.met.get_mut(id) {
+            Some(round) => {
+                if hide && *round == self.round {
+                    *round = HIDDEN;
                     self.visible -= 1;
                 }
             }
             None => {
                 let commit = self.repo.commit(id)?;
-                self.hidden.insert(*id, hide);
+                self.met.insert(*id, if hide { HIDDEN } else { self.round });
                 self.visible += usize::from(!hide);
                 let parents = self.grafts.parents(&commit);
                 self.frontier.push(Frontier(LogEntry { id: *id, commit, parents }));
@@ -129,7 +147,7 @@ impl History<'_> {
         }
         while self.visible > 0 {
             let Some(Frontier(entry)) = self.frontier.pop() else { break };
-            let hide = self.hidden.get(&entry.id).copied().unwrap_or(false);
+            let hide = self.met.get(&entry.id) != Some(&self.round);
             self.visible -= usize::from(!hide);
             let parents = if self.first_parent { 1 } else { entry.parents.len() };
             let mut failed = None;

@@ -120,6 +120,7 @@ use self::pack::{BlockCache, PackId};
 use self::read::cache::Cache;
 use self::read::journal::Journal;
 use self::read::load;
+use self::read::pages::{PageCounter, STRETCHES_OF_ONE};
 use self::read::read_guard::ReadGuards;
 use self::read::view::View;
 use self::repair::{known_losses, remains};
@@ -165,6 +166,7 @@ pub struct Store {
     pack_parity: OnceLock<Option<ParityShare>>,
     cache: Cache,
     blocks: BlockCache,
+    pages: PageCounter,
     distant: Distant,
     // Taken in this order, and the ref lock of the superblock between the first and the second.
     writer: Mutex<BatchWriter>,
@@ -341,6 +343,7 @@ impl Store {
             pack_parity: OnceLock::new(),
             cache: Cache::new(options.cache_bytes),
             blocks: BlockCache::new(options.block_cache_bytes),
+            pages: PageCounter::default(),
             distant: Distant::default(),
             writer: Mutex::new(BatchWriter::new(options.writer_seed)?),
             read_guards: Mutex::default(),
@@ -383,6 +386,7 @@ impl Store {
     /// The object `id` from its files, from another copy when the one that is read first is damaged.
     fn read_stored(&self, id: &ObjectId) -> Result<Option<Object>> {
         let Some(place) = read(&self.view).place(id) else { return Ok(None) };
+        self.note_pages(STRETCHES_OF_ONE);
         let damage = match place.read(id, &self.blocks) {
             Ok(object) => return Ok(Some(object)),
             Err(damage) => damage,
@@ -390,6 +394,11 @@ impl Store {
         let places = read(&self.view).places(id);
         let whole = places.iter().find_map(|place| place.read(id, &self.blocks).ok());
         whole.map(Some).ok_or(damage)
+    }
+
+    /// Notes what is read of maps, and now and then gives it back.
+    fn note_pages(&self, stretches: usize) {
+        self.pages.note(stretches, || Arc::clone(&read(&self.view).files));
     }
 
     /// The object `id`, if it lies in this store.

@@ -102,12 +102,8 @@ impl Repository {
         progress: GrepProgress<'_>,
     ) -> Result<Grep<'r>> {
         let mut collector = Collector::new(self, query.wanted.clone());
-        let (mut seen, mut turns) = (Vec::new(), Vec::new());
-        for scope in scopes {
-            let hide = [&*scope.hide, &*seen].concat();
-            turns.push(collector.turns(&SearchScope { hide, ..scope.clone() })?);
-            seen.extend(scope.starts.iter().map(|(id, _)| *id));
-        }
+        let turns =
+            scopes.iter().map(|scope| collector.turns(scope)).collect::<Result<Vec<_>>>()?;
         let question = ContentQuestion {
             pattern: query.pattern,
             wanted: &query.wanted,

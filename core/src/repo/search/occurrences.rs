@@ -19,7 +19,7 @@ use crate::context::{
 };
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Time};
-use crate::repo::{BranchName, LogEntry, Repository};
+use crate::repo::{BranchName, History, LogEntry, Repository};
 use crate::tree::{Item, List, Map, MultisetChange, MultisetChanges, MultisetDiff};
 
 /// Turns that are compared at once, and those of one thread among them: in a row, so that a turn is
@@ -135,6 +135,8 @@ pub(super) struct MovedEntry {
 /// Looks for appearances, scope after scope.
 pub(super) struct Collector<'r> {
     pub(super) lineage: Lineage<'r>,
+    /// The walk through the scopes so far.
+    history: Option<History<'r>>,
     /// What is known of the changes of turns; nothing where an answer must not rely on it.
     index: Option<HistoryIndex>,
     wanted: SearchFilter,
@@ -160,8 +162,8 @@ impl<'r> Collector<'r> {
     /// The same, from the trees alone.
     pub(super) fn by_walking(repo: &'r Repository, wanted: SearchFilter) -> Self {
         let (names, damage) = (NameTable::default(), BTreeSet::new());
-        let lineage = Lineage::new(repo);
-        Self { lineage, index: None, wanted, with_source: false, names, damage }
+        let (lineage, history) = (Lineage::new(repo), None);
+        Self { lineage, history, index: None, wanted, with_source: false, names, damage }
     }
 
     /// Finds the entries that appear in the turns of a scope: those with one of the blobs `looked_for`
@@ -202,7 +204,8 @@ impl<'r> Collector<'r> {
         compared.into_iter().flatten().collect()
     }
 
-    /// The turns of a scope whose contexts are there, oldest first.
+    /// The turns of a scope whose contexts are there, oldest first, without those that the scopes have
+    /// which were asked about before.
     pub(super) fn turns(&mut self, scope: &SearchScope) -> Result<Vec<ScopeTurn>> {
         let repo = self.lineage.repo;
         let starts: Vec<ObjectId> = scope.starts.iter().map(|(id, _)| *id).collect();
@@ -210,8 +213,13 @@ impl<'r> Collector<'r> {
         for (number, id) in starts.iter().enumerate() {
             along.entry(*id).or_insert(number);
         }
+        let mut history = match self.history.take() {
+            Some(history) => history,
+            None => repo.history(&[], &[])?,
+        };
+        history.go_on(&starts, &scope.hide)?;
         let mut turns = Vec::new();
-        for entry in repo.history(&starts, &scope.hide)? {
+        for entry in &mut history {
             let Some(entry) = self.unless_damaged(entry)? else { continue };
             let start = along.get(&entry.id).copied().unwrap_or_default();
             for parent in &entry.parents {
@@ -236,6 +244,7 @@ impl<'r> Collector<'r> {
             });
         }
         turns.reverse();
+        self.history = Some(history);
         Ok(turns)
     }
 

@@ -15,7 +15,7 @@ use super::occurrences::{Collector, EntryKey, Occurrences, SearchScope};
 use crate::context::Role;
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId};
-use crate::repo::{BranchName, Repository};
+use crate::repo::{BranchName, History, Repository};
 
 /// Finds something in a text: each finding once.
 pub type FindIn<'a, F> = &'a (dyn Fn(&[u8]) -> Vec<F> + Sync);
@@ -90,13 +90,10 @@ impl Repository {
         progress: GrepProgress<'_>,
     ) -> Result<Scan<F>> {
         let mut collector = Collector::of_everything(self);
-        let (mut seen, mut all) = (Vec::new(), Vec::new());
+        let mut all = Vec::new();
         for scope in scopes {
-            let hide = [&*scope.hide, &*seen].concat();
-            let scope = SearchScope { hide, ..scope.clone() };
-            let turns = collector.turns(&scope)?;
-            all.push((collector.collect(&scope, turns, None), scope));
-            seen = all.iter().flat_map(|(_, scope)| &scope.starts).map(|(id, _)| *id).collect();
+            let turns = collector.turns(scope)?;
+            all.push((collector.collect(scope, turns, None), scope));
         }
         let entries = all.iter().flat_map(|(found, _)| found.found.keys());
         let blobs: BTreeSet<ObjectId> = entries.map(|entry| entry.blob).collect();
@@ -110,11 +107,11 @@ impl Repository {
                 (!found.is_empty()).then_some((number, found))
             })
             .collect();
-        let mut places = Vec::new();
+        let (mut places, mut history) = (Vec::new(), self.history(&[], &[])?);
         for (occurrences, scope) in &all {
             let of_entries = entry_places(&mut collector, scope, occurrences, &contents, &keys)?;
             places.extend(of_entries);
-            places.extend(self.commit_places(scope, find)?);
+            places.extend(commit_places(&mut history, scope, find)?);
         }
         collector.damage.extend(damage);
         Ok(Scan {
@@ -157,47 +154,48 @@ impl Repository {
         });
         results.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Looks through the commits of a scope: what they say, and the names of their sessions, each
-    /// text once.
-    fn commit_places<F: Clone>(
-        &self,
-        scope: &SearchScope,
-        find: FindIn<'_, F>,
-    ) -> Result<Vec<ScanPlace<F>>> {
-        let starts: Vec<ObjectId> = scope.starts.iter().map(|(id, _)| *id).collect();
-        let mut places = Vec::new();
-        let mut seen: BTreeMap<String, bool> = BTreeMap::new();
-        for entry in self.history(&starts, &scope.hide)? {
-            let entry = entry?;
-            let mut found = Vec::new();
-            for text in texts(&entry.commit) {
-                if seen.get(text) == Some(&false) {
-                    continue;
-                }
-                let here = find(text.as_bytes());
-                seen.insert(text.to_owned(), !here.is_empty());
-                found.extend(here);
+/// Looks through the commits of a scope that the scopes before it do not have: what they say, and the
+/// names of their sessions, each text once.
+fn commit_places<F: Clone>(
+    history: &mut History<'_>,
+    scope: &SearchScope,
+    find: FindIn<'_, F>,
+) -> Result<Vec<ScanPlace<F>>> {
+    let starts: Vec<ObjectId> = scope.starts.iter().map(|(id, _)| *id).collect();
+    let mut places = Vec::new();
+    let mut seen: BTreeMap<String, bool> = BTreeMap::new();
+    history.go_on(&starts, &scope.hide)?;
+    for entry in history {
+        let entry = entry?;
+        let mut found = Vec::new();
+        for text in texts(&entry.commit) {
+            if seen.get(text) == Some(&false) {
+                continue;
             }
-            if !found.is_empty() {
-                places.push(ScanPlace {
-                    part: ScanPart::Commit,
-                    session: entry.commit.session.clone(),
-                    branch: None,
-                    turn: entry.commit.turn,
-                    commit: entry.id,
-                    last: None,
-                    section: String::new(),
-                    key: String::new(),
-                    role: None,
-                    blob: None,
-                    found,
-                });
-            }
+            let here = find(text.as_bytes());
+            seen.insert(text.to_owned(), !here.is_empty());
+            found.extend(here);
         }
-        places.reverse();
-        Ok(places)
+        if !found.is_empty() {
+            places.push(ScanPlace {
+                part: ScanPart::Commit,
+                session: entry.commit.session.clone(),
+                branch: None,
+                turn: entry.commit.turn,
+                commit: entry.id,
+                last: None,
+                section: String::new(),
+                key: String::new(),
+                role: None,
+                blob: None,
+                found,
+            });
+        }
     }
+    places.reverse();
+    Ok(places)
 }
 
 /// What people and programs wrote into a commit.

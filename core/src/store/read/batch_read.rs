@@ -6,9 +6,11 @@
 use bytes::Bytes;
 use rayon::prelude::*;
 
+use super::pages::stretches_of;
 use super::view::{ObjectPlace, ReadAhead};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, verify};
+use crate::store::pack::OpenBlock;
 use crate::store::{Store, read, tombstone_error};
 
 /// Fewer objects than this are not worth waking another thread for.
@@ -123,6 +125,7 @@ impl Store {
             _ => None,
         };
         let ahead = ReadAhead::of(unit.iter().map(|(_, _, place)| place));
+        self.note_pages(stretches_of(block.as_ref().map_or(ahead.len(), OpenBlock::raw_bytes)));
         for (at, id, place) in unit {
             let object = match (&block, place) {
                 (Some(block), ObjectPlace::Packed(pack, kind, ordinal)) => {
@@ -163,6 +166,7 @@ impl Store {
                 ahead.len()
             }
         };
+        self.note_pages(stretches_of(unit_bytes));
         let len = read.iter().map(|(_, _, bytes)| bytes.len()).sum();
         if len < unit_bytes / 2 {
             move_together(&mut read, len);

@@ -5,10 +5,10 @@
 //! gives the one that is read.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::index::Sealed;
+use super::pages::STRETCHES_OF_ONE;
 use super::positions::Positions;
 use super::refs::RefTable;
 use super::view::{ObjectPlace, OpenFiles};
@@ -21,9 +21,6 @@ use crate::store::parity::ParityShare;
 use crate::store::repair::known_losses;
 use crate::store::{JOURNAL_DIR, PACKS_DIR, Store, tombstone_error};
 
-/// Reads after which what was mapped for them is given back: each may bring 64 KiB of the file around it.
-const READS_IN_MEMORY: usize = 1 << 12;
-
 /// Every object of a store at one moment; does not change under the caller.
 #[derive(Debug)]
 pub struct Inventory<'s> {
@@ -35,7 +32,6 @@ pub struct Inventory<'s> {
     stored: Vec<InventoryFile>,
     /// Where the objects of sealed segments are, once it was asked.
     positions: OnceLock<Positions>,
-    reads: AtomicUsize,
 }
 
 /// A file of the store.
@@ -111,8 +107,8 @@ impl<'s> Inventory<'s> {
         }
         let active_positions = active.iter().enumerate().map(|(at, (id, _))| (*id, at));
         let active_positions = Positions::new(active_positions);
-        let (positions, reads) = (OnceLock::new(), AtomicUsize::new(0));
-        Self { store, refs, files, active, active_positions, stored, positions, reads }
+        let positions = OnceLock::new();
+        Self { store, refs, files, active, active_positions, stored, positions }
     }
 
     /// One more than the highest position.
@@ -157,8 +153,7 @@ impl<'s> Inventory<'s> {
     /// of a store is in memory when all of it was walked through. Who looks at all positions does it too.
     /// Costs a system call for each file.
     pub fn let_pages_go(&self) {
-        self.files.sealed.iter().for_each(|sealed| sealed.let_pages_go());
-        self.files.packs.iter().for_each(|pack| pack.let_pages_go());
+        self.files.let_pages_go();
     }
 
     /// The position of an object in a segment that is not sealed.
@@ -361,9 +356,7 @@ impl<'s> Inventory<'s> {
 
 impl ObjectSource for Inventory<'_> {
     fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
-        if self.reads.fetch_add(1, Ordering::Relaxed) % READS_IN_MEMORY == READS_IN_MEMORY - 1 {
-            self.let_pages_go();
-        }
+        self.store.pages.note(STRETCHES_OF_ONE, || Arc::clone(&self.files));
         match self.place(id) {
             Some(place) => place.read(id, &self.store.blocks).map(Some),
             None => self.files.tombstone(id).map_or(Ok(None), |why| Err(tombstone_error(id, why))),

@@ -15,6 +15,7 @@ pub(super) mod inventory;
 pub(super) mod journal;
 pub(super) mod load;
 pub(super) mod operations;
+pub(super) mod pages;
 mod positions;
 pub(super) mod read_guard;
 pub(super) mod refs;

@@ -47,7 +47,9 @@ impl Store {
         let active = view.active.values().filter(|at| at.stored.kind == kind).count();
         let sealed = view.files.sealed.iter().map(|sealed| {
             let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
-            entries.filter(|(_, stored)| stored.kind == kind).count()
+            let count = entries.filter(|(_, stored)| stored.kind == kind).count();
+            sealed.let_pages_go();
+            count
         });
         let packed = view.files.packs.iter().flat_map(|pack| pack.ordinals_of(kind));
         let packed = packed.map(|block| u64::from(block.end - block.start)).sum::<u64>();
@@ -86,6 +88,7 @@ impl Store {
             let read_here = wanted.filter(|(id, _)| newer.iter().all(|s| s.find(id).is_none()));
             let place = |(id, stored)| (id, ObjectPlace::Sealed(Arc::clone(sealed), stored));
             self.give_sorted(read_here.map(place).collect(), visit);
+            sealed.let_pages_go();
         }
         let active: Vec<_> = {
             let view = read(&self.view);

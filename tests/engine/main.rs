@@ -32,6 +32,7 @@ mod lost_superblock;
 mod merge;
 mod one_sync;
 mod pin;
+mod prompt_counts;
 mod redact;
 mod redactions;
 mod remote;

@@ -50,6 +50,7 @@ mod change;
 mod checkout;
 mod formats;
 mod host;
+mod notes;
 mod process;
 mod records;
 mod rewind;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::notes::NotesBesideStore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::Time;
 use crate::repo::Repository;
@@ -50,7 +51,7 @@ pub fn random_bytes() -> [u8; 16] {
 /// `NotFound` when there is none, `Corrupt` or `Unsupported` when it cannot be read, `Io` when the
 /// system refuses.
 pub fn open_repository(dir: &Path) -> Result<Repository> {
-    Repository::open(Arc::new(RealIo), dir, OpenOptions::new(random_bytes()))
+    open(dir, OpenOptions::new(random_bytes()))
 }
 
 /// Opens the encrypted repository in the directory `dir` on the real disk.
@@ -66,16 +67,20 @@ pub fn open_encrypted(dir: &Path, keys: StoreKeys) -> Result<Repository> {
 /// # Errors
 /// Those of [`open_repository`], and `Encrypted` when the keys are others.
 pub fn open_with(dir: &Path, keys: Option<StoreKeys>, options: OpenOptions) -> Result<Repository> {
-    let open = |keys| Repository::open(Arc::new(RealIo), dir, OpenOptions { keys, ..options });
-    let Some(keys) = keys else { return open(None) };
+    let Some(keys) = keys else { return open(dir, OpenOptions { keys: None, ..options }) };
     let mut refused = None;
     for keys in keys.candidates() {
-        match open(Some(keys)) {
+        match open(dir, OpenOptions { keys: Some(keys), ..options }) {
             Err(error) if error.kind() == ErrorKind::Encrypted => refused = Some(error),
             opened => return opened,
         }
     }
     Err(refused.unwrap_or_else(|| Error::new(ErrorKind::Encrypted, "no key was found")))
+}
+
+fn open(dir: &Path, options: OpenOptions) -> Result<Repository> {
+    let repo = Repository::open(Arc::new(RealIo), dir, options)?;
+    Ok(repo.keeping_notes(Arc::new(NotesBesideStore)))
 }
 
 /// Returns whether a store may be made in the directory `dir` without mixing it with other files: nothing is

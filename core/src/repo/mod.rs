@@ -39,6 +39,7 @@ mod forgotten;
 mod forgotten_operations;
 mod grafts;
 mod history;
+mod kept_prompts;
 mod links;
 mod merge;
 mod merge_base;
@@ -79,6 +80,7 @@ pub use forgotten::ForgottenSession;
 pub(crate) use forgotten_operations::forgotten_through;
 pub use grafts::{GRAFTS_REF, Grafts};
 pub use history::{History, LogEntry};
+pub use kept_prompts::NoteKeeper;
 pub use links::links;
 pub use merge::{MergeKind, MergeReport, MergeRequest};
 pub use operations::OperationEntry;
@@ -151,6 +153,8 @@ pub struct Repository {
     place: Option<place::Place>,
     /// What looks at content that comes in.
     filter: Option<Arc<dyn ContentFilter>>,
+    /// What keeps what was found out at length.
+    notes: Option<Arc<dyn NoteKeeper>>,
 }
 
 /// The branch of HEAD, and its newest commit.
@@ -181,8 +185,8 @@ impl Repository {
     pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
         let (known, redactions, prompts) = (Mutex::default(), Mutex::default(), Mutex::default());
         let store = Store::open(io, dir, options)?;
-        let (past, acting_on, place, filter) = (None, None, None, None);
-        Ok(Self { store, known, redactions, prompts, past, acting_on, place, filter })
+        let (past, acting_on, place, filter, notes) = (None, None, None, None, None);
+        Ok(Self { store, known, redactions, prompts, past, acting_on, place, filter, notes })
     }
 
     /// Acts on `branch`, whatever HEAD says: HEAD belongs to everybody who uses the store, and each

@@ -7,11 +7,12 @@
 //!
 //! A writer that knows its messages leaves the number in the metadata of the commit: [`PROMPT`] in
 //! a turn that is one, [`PROMPTS`] in every other. Without either, the turn is compared with the one
-//! before it, and its new messages are read.
+//! before it, and its new messages are read; what was counted so is kept beside the store.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::kept_prompts::{CountBasis, PromptPlace};
 use super::rollback::TurnWalk;
 use super::{BranchName, Grafts, LogEntry, RESTORED_FROM, Repository, Transaction};
 use crate::context::{Context, MAIN_AGENT, MessageEntry, Role, Section, Selection, agent_section};
@@ -29,23 +30,20 @@ pub const PROMPTS: &str = "prompts";
 /// bytes: which formats there are is not for this layer to know.
 pub type IsPrompt<'r> = &'r dyn Fn(&str, &[u8]) -> bool;
 
-/// The place of a turn among the prompts of its line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct PromptPlace {
-    /// Prompts up to this turn, with itself.
-    count: u64,
-    is_prompt: bool,
-}
-
 /// What was counted, by commit.
-type PromptPlaces = HashMap<ObjectId, PromptPlace>;
+#[derive(Debug, Default)]
+struct CountedPrompts {
+    places: HashMap<ObjectId, PromptPlace>,
+    /// What counts rested on when those of other processes were recalled.
+    basis: Option<CountBasis>,
+}
 
 /// What a handle has counted, as long as nothing of history has gone since.
 #[derive(Debug, Default)]
 pub(super) struct KnownPrompts {
     grafts: Arc<Grafts>,
     epoch: u64,
-    places: Arc<Mutex<PromptPlaces>>,
+    counted: Arc<Mutex<CountedPrompts>>,
 }
 
 /// Counts prompts, and remembers what it has counted.
@@ -54,35 +52,45 @@ pub struct Prompts<'r> {
     repo: &'r Repository,
     grafts: Arc<Grafts>,
     is_prompt: Option<IsPrompt<'r>>,
-    known: Arc<Mutex<PromptPlaces>>,
+    counted: Arc<Mutex<CountedPrompts>>,
+    /// True if counts are kept for other processes.
+    is_kept: bool,
     section: String,
+    /// The conversation of the context that was read last, by its tree.
+    last_section: Option<(ObjectId, Option<Section>)>,
+    /// The list that was read last, by its root.
+    last_list: Option<(ObjectId, List)>,
 }
 
 impl Repository {
     /// Counts prompts; `is_prompt` tells a person from a client, and without it every message of the
-    /// user counts. What is counted with it is remembered as long as this handle lives, and so it is to
-    /// be the same in all calls: a server that is asked again does not walk back to the beginning again.
+    /// user counts. What is counted with it is remembered as long as this handle lives, and kept by
+    /// [`Repository::keeping_notes`], and so it is to be the same in all calls: who asks again does not
+    /// walk back to the beginning again.
     ///
     /// # Errors
     /// Those of reading the grafts.
     pub fn prompts<'r>(&'r self, is_prompt: Option<IsPrompt<'r>>) -> Result<Prompts<'r>> {
-        let (grafts, section) = (self.grafts()?, agent_section(MAIN_AGENT, "messages")?);
-        let known = is_prompt.map(|_| self.known_prompts(&grafts)).unwrap_or_default();
-        Ok(Prompts { repo: self, grafts, is_prompt, known, section })
+        let prompts = Prompts::new(self, is_prompt)?;
+        if is_prompt.is_none() {
+            return Ok(prompts);
+        }
+        let counted = self.known_prompts(&prompts.grafts);
+        Ok(Prompts { counted, is_kept: self.note_keeper().is_some(), ..prompts })
     }
 }
 
 impl Repository {
     /// What this handle has counted. Begins anew when commits or contexts may have gone, so that a server
     /// says what a process says that opens the store just now.
-    fn known_prompts(&self, grafts: &Arc<Grafts>) -> Arc<Mutex<PromptPlaces>> {
+    fn known_prompts(&self, grafts: &Arc<Grafts>) -> Arc<Mutex<CountedPrompts>> {
         let mut known = self.prompts.lock().unwrap_or_else(PoisonError::into_inner);
         let epoch = self.store().epoch();
         if known.epoch != epoch || known.grafts != *grafts {
             let grafts = Arc::clone(grafts);
-            *known = KnownPrompts { grafts, epoch, places: Arc::default() };
+            *known = KnownPrompts { grafts, epoch, counted: Arc::default() };
         }
-        Arc::clone(&known.places)
+        Arc::clone(&known.counted)
     }
 }
 
@@ -106,7 +114,8 @@ impl Transaction<'_> {
                 break;
             }
             if self.repo().store().contains(&id)? {
-                before = self.repo().prompts(Some(reads))?.count(&id)?;
+                // An importer tells the prompts of its own format: what it counts is for itself.
+                before = Prompts::new(self.repo(), Some(reads))?.count(&id)?;
                 break;
             }
             next = commit.parents.first().copied();
@@ -116,11 +125,19 @@ impl Transaction<'_> {
     }
 }
 
-impl Prompts<'_> {
+impl<'r> Prompts<'r> {
+    /// Nothing is counted yet, and nobody else is told.
+    fn new(repo: &'r Repository, is_prompt: Option<IsPrompt<'r>>) -> Result<Self> {
+        let (grafts, section) = (repo.grafts()?, agent_section(MAIN_AGENT, "messages")?);
+        let (last_section, last_list) = (None, None);
+        let (counted, is_kept) = (Arc::default(), false);
+        Ok(Self { repo, grafts, is_prompt, counted, is_kept, section, last_section, last_list })
+    }
+
     /// Returns the number of prompts up to the commit `id`, with itself.
     ///
-    /// Reads one commit where its writer left the number, else each one back to such a commit, with
-    /// the messages that each added.
+    /// Reads one commit where its writer left the number, else each one back to such a commit or to one
+    /// that was counted before, with the messages that each added.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming what cannot be read.
@@ -236,22 +253,37 @@ impl Prompts<'_> {
                 None => break 0,
             }
         };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut is_prompt = false;
-        for (id, asks) in open.into_iter().rev() {
-            is_prompt = asks;
+        let place = |(id, is_prompt): (ObjectId, bool)| {
             count += u64::from(is_prompt);
-            known.insert(id, PromptPlace { count, is_prompt });
+            (id, PromptPlace { count, is_prompt })
+        };
+        let found: Vec<(ObjectId, PromptPlace)> = open.into_iter().rev().map(place).collect();
+        let mut counted = self.counted();
+        counted.places.extend(found.iter().copied());
+        if let Some(basis) = counted.basis {
+            self.repo.keep_prompts(&self.grafts, basis, &found);
         }
-        Ok(PromptPlace { count, is_prompt })
+        drop(counted);
+        let newest = found.last().map(|(_, place)| *place);
+        Ok(newest.unwrap_or(PromptPlace { count: 0, is_prompt: false }))
     }
 
     fn known(&self, id: &ObjectId) -> Option<PromptPlace> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(id).copied()
+        let mut counted = self.counted();
+        if self.is_kept && counted.basis.is_none() && !counted.places.contains_key(id) {
+            let (basis, kept) = self.repo.recall_prompts(&self.grafts);
+            counted.places.extend(kept);
+            counted.basis = Some(basis);
+        }
+        counted.places.get(id).copied()
+    }
+
+    fn counted(&self) -> MutexGuard<'_, CountedPrompts> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether a commit adds a message of a person to that before it.
-    fn asks(&self, commit: &Commit, before: Option<&Commit>) -> Result<bool> {
+    fn asks(&mut self, commit: &Commit, before: Option<&Commit>) -> Result<bool> {
         let repeats = matches!(
             commit.trigger,
             Trigger::Compaction | Trigger::Merge | Trigger::Rollback | Trigger::BeforeRestore
@@ -261,15 +293,12 @@ impl Prompts<'_> {
         }
         let Some(new) = self.messages(commit)? else { return Ok(false) };
         let store = self.repo.store();
-        let old = match before {
-            Some(before) => self.messages(before)?.map(|section| (before, section)),
-            None => None,
-        };
-        if old.is_some_and(|(_, old)| old.id == new.id) {
+        let old = before.map(|before| self.messages(before)).transpose()?.flatten();
+        if old.is_some_and(|old| old.id == new.id) {
             return Ok(false);
         }
-        let new = List::open(store, &new.id)?;
-        let old = old.map_or_else(|| Ok(List::new()), |(_, old)| List::open(store, &old.id))?;
+        let new = self.list(new.id)?;
+        let old = old.map_or_else(|| Ok(List::new()), |old| self.list(old.id))?;
         for change in diff_lists(&old, &new, store)? {
             let removed = old.iter(store, change.old.clone()).collect::<Result<Vec<Item>>>()?;
             for item in new.iter(store, change.new.clone()) {
@@ -283,12 +312,27 @@ impl Prompts<'_> {
     }
 
     /// The conversation of the main agent; `None` where there is none, or it is gone.
-    fn messages(&self, commit: &Commit) -> Result<Option<Section>> {
-        let store = self.repo.store();
-        if store.tombstone(&commit.tree).is_some() {
-            return Ok(None);
+    fn messages(&mut self, commit: &Commit) -> Result<Option<Section>> {
+        if let Some((_, section)) = self.last_section.filter(|(tree, _)| *tree == commit.tree) {
+            return Ok(section);
         }
-        Context::open(store, &commit.tree)?.section(store, &self.section)
+        let store = self.repo.store();
+        let section = match store.tombstone(&commit.tree) {
+            Some(_) => None,
+            None => Context::open(store, &commit.tree)?.section(store, &self.section)?,
+        };
+        self.last_section = Some((commit.tree, section));
+        Ok(section)
+    }
+
+    /// The list with this root. Turns are compared in a row, so the old one is the next new one.
+    fn list(&mut self, root: ObjectId) -> Result<List> {
+        if let Some((_, list)) = self.last_list.as_ref().filter(|(last, _)| *last == root) {
+            return Ok(list.clone());
+        }
+        let list = List::open(self.repo.store(), &root)?;
+        self.last_list = Some((root, list.clone()));
+        Ok(list)
     }
 
     fn is_of_a_person(&self, item: &Item) -> Result<bool> {

@@ -383,6 +383,16 @@ impl Store {
         if view.contains(id) { None } else { view.files.tombstone(id) }
     }
 
+    /// The ids of all that was there and went on purpose, rising. Costs a look at each of them.
+    pub(crate) fn gone(&self) -> Vec<ObjectId> {
+        let view = read(&self.view);
+        let gone = view.files.packs.iter().flat_map(|pack| pack.tombstones());
+        let mut gone: Vec<_> = gone.map(|(id, ..)| id).filter(|id| !view.contains(id)).collect();
+        gone.sort_unstable();
+        gone.dedup();
+        gone
+    }
+
     /// The object `id` from its files, from another copy when the one that is read first is damaged.
     fn read_stored(&self, id: &ObjectId) -> Result<Option<Object>> {
         let Some(place) = read(&self.view).place(id) else { return Ok(None) };

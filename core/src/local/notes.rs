@@ -1,0 +1,22 @@
+//! Notes of the engine, in the folder of the caches beside a store.
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::repo::NoteKeeper;
+use crate::store::Store;
+use crate::workspace::{read_note, write_note};
+
+/// Keeps notes where captures keep theirs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NotesBesideStore;
+
+impl NoteKeeper for NotesBesideStore {
+    fn read(&self, store: &Store, name: &str) -> Option<Bytes> {
+        read_note(store, name)
+    }
+
+    fn write(&self, store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
+        write_note(store, name, bytes)
+    }
+}

@@ -113,6 +113,12 @@ impl CommitGraph {
         &self.sessions
     }
 
+    /// The number of a session.
+    #[must_use]
+    pub(crate) fn session_number(&self, name: &str) -> Option<usize> {
+        self.by_session.get(name).copied()
+    }
+
     /// Numbers of the parents of a commit, the line it continues first.
     #[must_use]
     pub(crate) fn parents(&self, commit: &GraphCommit) -> &[usize] {

@@ -32,8 +32,7 @@ pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stat
     let inventory = repo.store().inventory()?;
     let Survey { roots, marker, plan, .. } = Survey::new(&inventory, Purpose::Gc, now)?;
     let graph = &roots.graph;
-    let is_known = |name: &str| graph.sessions().iter().any(|session| session == name);
-    if let Some(name) = session.filter(|name| !is_known(name)) {
+    if let Some(name) = session.filter(|name| graph.session_number(name).is_none()) {
         return Err(Error::not_found(format!("there is no session '{name}' with a snapshot")));
     }
     // Of what was met only the positions are needed: the rest takes as much memory as all that follows.

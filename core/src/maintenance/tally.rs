@@ -319,7 +319,8 @@ impl<'a> Tally<'a> {
     }
 
     pub(super) fn change(&mut self, session: &str, change: impl FnOnce(&mut SessionStats)) {
-        if let Some(tally) = self.tallies.iter_mut().find(|tally| tally.session == session) {
+        let number = self.graph.session_number(session);
+        if let Some(tally) = number.and_then(|number| self.tallies.get_mut(number)) {
             change(tally);
         }
     }
@@ -343,16 +344,17 @@ impl<'a> Tally<'a> {
             largest: self.largest(),
         };
         for (position, owner) in self.owners.iter().enumerate() {
+            let (is_owned, is_live) = (*owner != NOBODY, live.contains(position));
+            if is_owned && is_live {
+                continue;
+            }
             let Some(entry) = self.inventory.entry(position) else { continue };
             let usage = self.usage(position);
-            match (*owner == NOBODY, live.contains(position)) {
-                (false, true) => {}
-                (false, false) => stats.expiring.add(usage.stored_bytes),
-                (true, false) => stats.garbage.add(usage.stored_bytes),
-                (true, true) if entry.kind == Kind::Operation => {
-                    stats.operations.add(usage);
-                }
-                (true, true) => stats.other.add(usage),
+            match (is_owned, is_live) {
+                (true, _) => stats.expiring.add(usage.stored_bytes),
+                (false, false) => stats.garbage.add(usage.stored_bytes),
+                (false, true) if entry.kind == Kind::Operation => stats.operations.add(usage),
+                (false, true) => stats.other.add(usage),
             }
         }
         let chosen = |tally: &SessionStats| session.is_none_or(|name| name == tally.session);

@@ -2,7 +2,8 @@
 //!
 //! History costs what every turn changed, contents cost what there is once. So where most of a store is
 //! asked about, its blobs are looked at as they lie, and history only says when those came that may
-//! match. Where none may, and nothing that it leads to can be missing, it is not asked at all.
+//! match. Where none may, and nothing that it leads to can be missing, it is not asked at all, and where
+//! no turn is gone either, which would have to be said, it is not even walked through.
 //! This is the one place that decides which way a search goes; both give the same answer.
 
 use std::collections::{HashMap, HashSet};
@@ -12,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 
 use super::changes::GrepProgress;
-use super::occurrences::SearchFilter;
+use super::occurrences::{SearchFilter, SearchScope};
 use super::pattern::LinePattern;
 use crate::object::{Kind, ObjectId};
 use crate::repo::Repository;
@@ -43,8 +44,7 @@ pub(super) struct ContentQuestion<'a> {
     pub(super) pattern: &'a LinePattern,
     pub(super) wanted: &'a SearchFilter,
     pub(super) may_hold: Option<MayHold<'a>>,
-    /// The turns that are asked about.
-    pub(super) turns: u64,
+    pub(super) scopes: &'a [SearchScope],
 }
 
 impl ContentQuestion<'_> {
@@ -85,14 +85,40 @@ impl ContentQuestion<'_> {
         self.wanted.paths.is_all()
             && !words.is_empty()
             && words.iter().all(|word| word.len() >= LEAST_WORD_BYTES)
-            && self.turns.saturating_mul(2) >= repo.store().count(Kind::Commit)
+            && self
+                .turns(repo)
+                .is_some_and(|turns| turns.saturating_mul(2) >= repo.store().count(Kind::Commit))
+    }
+
+    /// About the turns that are asked about, by the numbers of the newest ones. Nothing where one of
+    /// these cannot be read: history says what is wrong with it.
+    fn turns(&self, repo: &Repository) -> Option<u64> {
+        let mut turns = 0_u64;
+        for SearchScope { starts, hide } in self.scopes {
+            let (mut newest, mut hidden) = (0, 0);
+            for (id, _) in starts {
+                newest = repo.commit(id).ok()?.turn.max(newest);
+            }
+            for id in hide {
+                hidden = repo.commit(id).ok()?.turn.max(hidden);
+            }
+            turns = turns.saturating_add(newest.saturating_sub(hidden));
+        }
+        Some(turns)
     }
 }
 
 impl Candidates {
-    /// Returns true if history has to be asked.
+    /// Returns true if history has to be asked what contexts had.
     pub(super) fn needs_history(&self) -> bool {
         self.is_doubtful || !self.ids.is_empty()
+    }
+
+    /// Returns true if history has to be walked through: to ask it, or to say which turns are gone.
+    pub(super) fn needs_turns(&self, repo: &Repository) -> bool {
+        self.needs_history()
+            || !repo.store().gone().is_empty()
+            || repo.grafts().map_or(true, |grafts| !grafts.0.is_empty())
     }
 }
 

@@ -102,15 +102,17 @@ impl Repository {
         progress: GrepProgress<'_>,
     ) -> Result<Grep<'r>> {
         let mut collector = Collector::new(self, query.wanted.clone());
-        let turns =
-            scopes.iter().map(|scope| collector.turns(scope)).collect::<Result<Vec<_>>>()?;
         let question = ContentQuestion {
             pattern: query.pattern,
             wanted: &query.wanted,
             may_hold: query.may_hold,
-            turns: turns.iter().map(|turns| turns.len() as u64).sum(),
+            scopes,
         };
         let candidates = question.candidates(self, progress);
+        let turns = match &candidates {
+            Some(candidates) if !candidates.needs_turns(self) => Vec::new(),
+            _ => scopes.iter().map(|scope| collector.turns(scope)).collect::<Result<Vec<_>>>()?,
+        };
         let all: Vec<Occurrences> = match &candidates {
             Some(candidates) if !candidates.needs_history() => Vec::new(),
             _ => {

@@ -12,6 +12,7 @@
 use std::cmp::Reverse;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
@@ -38,6 +39,8 @@ pub(in crate::store) struct Sealed {
     ids: Bytes,
     places: Bytes,
     filter: Filter,
+    /// Set when something was read since its memory was given back.
+    is_touched: AtomicBool,
 }
 
 impl Sealed {
@@ -62,12 +65,28 @@ impl Sealed {
         let places = payload.slice(places..);
         // All of the index was read to verify it, and of most segments little is asked.
         medium.let_pages_go();
-        Ok(Self { segment, medium, file_bytes, fan_out, ids, places, filter })
+        let is_touched = AtomicBool::new(false);
+        Ok(Self { segment, medium, file_bytes, fan_out, ids, places, filter, is_touched })
     }
 
     /// Gives back the memory of what was read of it.
     pub(in crate::store) fn let_pages_go(&self) {
+        self.is_touched.store(false, Ordering::Relaxed);
         self.medium.let_pages_go();
+    }
+
+    /// The same, if an object was found in it or read from it since the last time.
+    pub(in crate::store) fn let_touched_pages_go(&self) {
+        if self.is_touched.load(Ordering::Relaxed) {
+            self.let_pages_go();
+        }
+    }
+
+    /// Notes that something is read. Many threads do, so it is written only when it changes.
+    fn touch(&self) {
+        if !self.is_touched.load(Ordering::Relaxed) {
+            self.is_touched.store(true, Ordering::Relaxed);
+        }
     }
 
     pub(in crate::store) fn segment(&self) -> &SegmentFile {
@@ -108,6 +127,7 @@ impl Sealed {
     }
 
     fn stored(&self, at: usize) -> Option<StoredRecord> {
+        self.touch();
         let mut fields = FieldReader(self.places.get(at * PLACE_BYTES..(at + 1) * PLACE_BYTES)?);
         let (offset, raw_bytes, stored_bytes) = (fields.u64()?, fields.u32()?, fields.u32()?);
         let [kind, codec] = fields.take()?;
@@ -127,6 +147,7 @@ impl Sealed {
     /// # Errors
     /// When they cannot be read.
     pub(in crate::store) fn bytes(&self, offset: u64, len: usize) -> io::Result<Option<Bytes>> {
+        self.touch();
         self.medium.get(offset, len)
     }
 

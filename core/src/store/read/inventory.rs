@@ -165,12 +165,14 @@ impl<'s> Inventory<'s> {
     /// The positions of all objects in sealed segments. Costs a look at every id.
     fn sealed_positions(&self) -> Positions {
         let files = self.stored.get(self.segments()..).unwrap_or_default();
-        let ids = self.files.sealed.iter().zip(files).flat_map(|(sealed, file)| {
-            (0..sealed.len()).filter_map(|at| Some((sealed.id(at)?, file.first + at)))
-        });
-        let positions = Positions::new(ids);
-        self.files.sealed.iter().for_each(|sealed| sealed.let_pages_go());
-        positions
+        Positions::new(self.files.sealed.iter().zip(files).flat_map(|(sealed, file)| {
+            let ids = (0..sealed.len()).filter_map(|at| Some((sealed.id(at)?, file.first + at)));
+            let end = std::iter::from_fn(|| {
+                sealed.let_pages_go();
+                None
+            });
+            ids.chain(end)
+        }))
     }
 
     /// The id at a position of a sealed segment.

@@ -15,8 +15,8 @@ const STRETCHES_IN_MEMORY: usize = 1 << 10;
 /// Files of no more bytes altogether may stay in memory.
 const FEW_BYTES: u64 = (STRETCHES_IN_MEMORY * STRETCH_BYTES) as u64;
 
-/// Stretches of an object that is read alone: where it lies, and the index that says so.
-pub(in crate::store) const STRETCHES_OF_ONE: usize = 2;
+/// Stretches of an object that is read alone: where it lies, and two of the index that says so.
+pub(in crate::store) const STRETCHES_OF_ONE: usize = 3;
 
 /// Counts what is read of maps.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(in crate::store) struct PageCounter(AtomicUsize);
 
 impl PageCounter {
     /// Notes that so many stretches of these files were read, and now and then gives back what is in
-    /// memory of them. Costs a system call for each file then.
+    /// memory of them. Costs a system call for each file that was read then.
     pub(in crate::store) fn note(&self, stretches: usize, files: impl FnOnce() -> Arc<OpenFiles>) {
         let before = self.0.fetch_add(stretches, Ordering::Relaxed);
         let after = before.wrapping_add(stretches);
@@ -41,12 +41,13 @@ impl OpenFiles {
         self.packs.iter().for_each(|pack| pack.let_pages_go());
     }
 
-    /// The same, of files that have too many bytes to stay.
+    /// The same of files that were read, if all have too many bytes to stay.
     fn let_pages_go_if_many(&self) {
         let sealed = self.sealed.iter().map(|sealed| sealed.file_bytes());
         let packs = self.packs.iter().map(|pack| pack.file_bytes());
         if sealed.chain(packs).sum::<u64>() > FEW_BYTES {
-            self.let_pages_go();
+            self.sealed.iter().for_each(|sealed| sealed.let_touched_pages_go());
+            self.packs.iter().for_each(|pack| pack.let_pages_go());
         }
     }
 }

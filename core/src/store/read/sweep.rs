@@ -56,10 +56,9 @@ impl Store {
         (active + sealed.sum::<usize>()) as u64 + packed
     }
 
-    /// Returns true if whatever a context leads to is sure to be here and readable, contents aside: no
-    /// damage was noticed, no loss was accepted, nothing lies elsewhere, and every node is as it was
-    /// stored. Reads the frames of nodes in packs, which it does not unpack, and the nodes of the
-    /// journal.
+    /// Returns true if whatever refs lead to is sure to be here and readable, contents aside: no damage was
+    /// noticed, no loss was accepted, nothing lies elsewhere, and every commit and node is as it was
+    /// stored. Reads their frames in packs, which it does not unpack, and those in the journal.
     #[must_use]
     pub fn leads_everywhere(&self) -> bool {
         let is_damage = |finding: &super::super::Finding| finding.kind == FindingKind::Damage;
@@ -70,24 +69,23 @@ impl Store {
             return false;
         }
         let files = Arc::clone(&read(&self.view).files);
-        if !files.packs.iter().all(|pack| pack.frames_verify(Kind::Node)) {
-            return false;
-        }
-        let is_whole = AtomicBool::new(true);
-        self.sweep_journal(&files, Kind::Node, &|_, node| {
-            is_whole.fetch_and(node.is_ok(), Ordering::Relaxed);
-        });
-        is_whole.into_inner()
+        [Kind::Commit, Kind::Node].into_iter().all(|kind| {
+            let is_whole = AtomicBool::new(files.packs.iter().all(|pack| pack.frames_verify(kind)));
+            if is_whole.load(Ordering::Relaxed) {
+                self.sweep_journal(&files, kind, &|_, object| {
+                    is_whole.fetch_and(object.is_ok(), Ordering::Relaxed);
+                });
+            }
+            is_whole.into_inner()
+        })
     }
 
     fn sweep_journal(&self, files: &OpenFiles, kind: Kind, visit: GivenObject<'_>) {
-        for (number, sealed) in files.sealed.iter().enumerate() {
-            let newer = files.sealed.get(number + 1..).unwrap_or_default();
+        for sealed in &files.sealed {
             let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
             let wanted = entries.filter(|(_, stored)| stored.kind == kind);
-            let read_here = wanted.filter(|(id, _)| newer.iter().all(|s| s.find(id).is_none()));
             let place = |(id, stored)| (id, ObjectPlace::Sealed(Arc::clone(sealed), stored));
-            self.give_sorted(read_here.map(place).collect(), visit);
+            self.give_sorted(wanted.map(place).collect(), visit);
             sealed.let_pages_go();
         }
         let active: Vec<_> = {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
@@ -34,6 +35,8 @@ pub(in crate::store) enum ObjectPlace {
 pub(in crate::store) struct OpenFiles {
     pub(in crate::store) sealed: Vec<Arc<Sealed>>,
     pub(in crate::store) packs: Vec<Arc<Pack>>,
+    /// The number of the sealed segment in which something was found last.
+    found_in: Arc<AtomicUsize>,
 }
 
 /// Everything visible to readers. Cheap to look at, changed only for moments.
@@ -60,12 +63,40 @@ impl OpenFiles {
         let sealed = self.sealed.iter().rev().find_map(|sealed| {
             sealed.find(id).map(|stored| ObjectPlace::Sealed(Arc::clone(sealed), stored))
         });
-        sealed.or_else(|| match self.packed(id)? {
+        sealed.or_else(|| self.packed_place(id))
+    }
+
+    /// The place of some copy of an object: whoever reads it tries the others when it is damaged. What is
+    /// read in a row mostly lies in one segment, so it costs one look where [`Self::place`] costs one for
+    /// each newer segment.
+    fn some_place(&self, id: &ObjectId) -> Option<ObjectPlace> {
+        let sealed = self.sealed_with(id);
+        let sealed = sealed.map(|(sealed, at)| ObjectPlace::Sealed(Arc::clone(sealed), at));
+        sealed.or_else(|| self.packed_place(id))
+    }
+
+    /// A sealed segment that has an object.
+    fn sealed_with(&self, id: &ObjectId) -> Option<(&Arc<Sealed>, StoredRecord)> {
+        let found = |at: usize| {
+            let sealed = self.sealed.get(at)?;
+            Some((at, sealed, sealed.find(id)?))
+        };
+        let last = self.found_in.load(Ordering::Relaxed);
+        let others = || (0..self.sealed.len()).rev().filter(|at| *at != last).find_map(found);
+        let (at, sealed, stored) = found(last).or_else(others)?;
+        if at != last {
+            self.found_in.store(at, Ordering::Relaxed);
+        }
+        Some((sealed, stored))
+    }
+
+    fn packed_place(&self, id: &ObjectId) -> Option<ObjectPlace> {
+        match self.packed(id)? {
             (pack, PackLookup::Object { ordinal, kind }) => {
                 Some(ObjectPlace::Packed(Arc::clone(pack), kind, ordinal))
             }
             (_, PackLookup::Tombstone(..)) => None,
-        })
+        }
     }
 
     /// Every copy of an object, whatever packs say of it.
@@ -82,7 +113,7 @@ impl OpenFiles {
     }
 
     pub(in crate::store) fn contains(&self, id: &ObjectId) -> bool {
-        self.sealed.iter().any(|sealed| sealed.find(id).is_some())
+        self.sealed_with(id).is_some()
             || matches!(self.packed(id), Some((_, PackLookup::Object { .. })))
     }
 
@@ -101,14 +132,15 @@ impl OpenFiles {
 }
 
 impl View {
+    /// The place of some copy of an object: whoever reads it tries the others when it is damaged.
     pub(in crate::store) fn place(&self, id: &ObjectId) -> Option<ObjectPlace> {
         match self.active.get(id) {
             Some(location) => Some(ObjectPlace::Active(location.clone())),
-            None => self.files.place(id),
+            None => self.files.some_place(id),
         }
     }
 
-    /// Every copy of an object that is there, the one that is read first.
+    /// Every copy of an object that is there, the newest first.
     pub(in crate::store) fn places(&self, id: &ObjectId) -> Vec<ObjectPlace> {
         let copies = self.copies.iter().filter(|(copy, _)| copy == id).map(|(_, at)| at);
         let active = self.active.get(id).into_iter().chain(copies);

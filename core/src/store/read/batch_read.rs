@@ -125,7 +125,8 @@ impl Store {
             _ => None,
         };
         let ahead = ReadAhead::of(unit.iter().map(|(_, _, place)| place));
-        self.note_pages(stretches_of(block.as_ref().map_or(ahead.len(), OpenBlock::raw_bytes)));
+        let bytes = block.as_ref().map_or(ahead.len(), OpenBlock::raw_bytes);
+        self.note_pages(stretches_of(unit.len(), bytes));
         for (at, id, place) in unit {
             let object = match (&block, place) {
                 (Some(block), ObjectPlace::Packed(pack, kind, ordinal)) => {
@@ -166,7 +167,7 @@ impl Store {
                 ahead.len()
             }
         };
-        self.note_pages(stretches_of(unit_bytes));
+        self.note_pages(stretches_of(unit.len(), unit_bytes));
         let len = read.iter().map(|(_, _, bytes)| bytes.len()).sum();
         if len < unit_bytes / 2 {
             move_together(&mut read, len);

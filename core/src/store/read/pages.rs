@@ -52,7 +52,8 @@ impl OpenFiles {
     }
 }
 
-/// The stretches of bytes that were read at once.
-pub(in crate::store) const fn stretches_of(bytes: usize) -> usize {
-    bytes / STRETCH_BYTES + 1
+/// The stretches of so many objects that lie together and of what was read for them: each object may lie
+/// in one of its own, as far as there are so many, and so may its place in the index.
+pub(in crate::store) fn stretches_of(objects: usize, bytes: usize) -> usize {
+    bytes / STRETCH_BYTES + STRETCHES_OF_ONE.min(objects + 1)
 }

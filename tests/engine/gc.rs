@@ -381,6 +381,33 @@ fn what_killed_processes_left_goes_though_there_is_nothing_else_to_do() {
 }
 
 #[test]
+fn empty_segments_of_killed_processes_go_unless_somebody_holds_them() {
+    let sandbox = Sandbox::new();
+    let main = BranchName::main("s").unwrap();
+    note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
+    let journal = sandbox.store().join("journal");
+    let segments = || -> BTreeSet<PathBuf> {
+        std::fs::read_dir(&journal).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let before = segments();
+    let extension = before.first().unwrap().extension().unwrap().to_owned();
+    let made = |digit: &str| {
+        let path = journal.join(digit.repeat(32)).with_extension(&extension);
+        (std::fs::File::create_new(&path).unwrap(), path)
+    };
+    let (held, path) = made("a");
+    held.lock().unwrap();
+    drop(made("b"));
+    gc(&sandbox.repo, Purpose::Gc, 2);
+    let mut expected = before.clone();
+    expected.insert(path);
+    assert_eq!(segments(), expected);
+    drop(held);
+    gc(&sandbox.repo, Purpose::Gc, 3);
+    assert_eq!(segments(), before);
+}
+
+#[test]
 fn threads_share_a_handle_with_a_collection() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;

@@ -13,9 +13,9 @@ use super::processes::{Started, turntree};
 use super::worker::{Acknowledged, IMPORTED, SECRETS};
 use super::{Effort, content};
 
-/// Most files in the journal once a collection has tidied up: what is left for writers to come, and what a
-/// thousand processes were killed in making, which is empty and stays.
-const MAX_SEGMENTS: usize = 64;
+/// Most files in the journal once a collection has tidied up: what is left for writers to come, and what
+/// processes were killed in making since.
+const MAX_SEGMENTS: usize = 24;
 
 /// Most small files that killed processes leave where later generations of the manifest go.
 const MAX_TEMPORARY: usize = 4;

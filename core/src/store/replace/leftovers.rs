@@ -7,8 +7,9 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::dir::failed;
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::{self, Manifest};
@@ -62,7 +63,7 @@ impl Collection<'_> {
     }
 
     /// Removes what killed processes have left and nobody can use any more: packs that were never
-    /// published, segments that were replaced, and files that never got their names.
+    /// published, segments that were replaced or never written, and files that never got their names.
     ///
     /// # Errors
     /// `Io`, naming the file that cannot be removed.
@@ -91,6 +92,7 @@ impl Collection<'_> {
         for segment in &newest.retired {
             store.io.remove_if_exists(&self.folder(JOURNAL_DIR).join(segment.file_name()))?;
         }
+        self.remove_empty_segments()?;
         for name in others {
             let Some(stem) = name.strip_suffix(TEMPORARY) else { continue };
             let generation = stem.split('.').next().and_then(manifest::generation);
@@ -98,6 +100,28 @@ impl Collection<'_> {
             let is_late = generation.is_some_and(|at| at <= newest.generation);
             if is_late || stem.starts_with(SUPERBLOCK_FILE) {
                 store.io.remove_if_exists(&store.dir.join(&name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the segments without a byte that nobody holds: who made them died before they were written.
+    fn remove_empty_segments(&self) -> Result<()> {
+        let store = self.store;
+        for name in self.names(JOURNAL_DIR)? {
+            let path = self.folder(JOURNAL_DIR).join(&name);
+            if SegmentId::from_file_name(&name).is_none() {
+                continue;
+            }
+            let Some(file) = store.io.open_if_exists(&path, Access::Write)? else { continue };
+            let is_empty = || Ok::<_, Error>(file.size().map_err(failed("look at", &path))? == 0);
+            // Whoever has made it just now waits for the lock, and sees then that it has lost its name.
+            if is_empty()?
+                && file.lock(Duration::ZERO).map_err(failed("lock", &path))?
+                && is_empty()?
+                && store.is_named(&path, &*file)?
+            {
+                store.io.remove_if_exists(&path)?;
             }
         }
         Ok(())

@@ -205,9 +205,8 @@ impl Store {
             return Ok(None);
         }
         // It may have been collected between opening and locking.
-        match self.io.identity_if_exists(&path)? {
-            Some(identity) if identity == file.identity().map_err(&failed)? => {}
-            _ => return Ok(None),
+        if !self.is_named(&path, &*file)? {
+            return Ok(None);
         }
         // Without a whole header and all its zeros its creation was never completed, or it is damaged.
         let expected = encode_segment_header(segment.id, self.superblock.store);
@@ -224,12 +223,17 @@ impl Store {
     /// would end with this process.
     pub(in crate::store) fn check_named(&self, journal: &Journal, owned: &Owned) -> Result<()> {
         let path = journal.path(owned.segment.id);
-        let identity = owned.file.identity().map_err(failed("look at", &path))?;
-        if self.io.identity_if_exists(&path)? == Some(identity) {
+        if self.is_named(&path, &*owned.file)? {
             return Ok(());
         }
         let message = "was removed or replaced since it was opened";
         Err(Error::not_found(format!("{} {message}", path.display())))
+    }
+
+    /// Returns true if an open file still has this name.
+    pub(in crate::store) fn is_named(&self, path: &Path, file: &dyn IoFile) -> Result<bool> {
+        let identity = file.identity().map_err(failed("look at", path))?;
+        Ok(self.io.identity_if_exists(path)? == Some(identity))
     }
 
     /// Makes what the last owner wrote durable before anything follows it, unless its mark says that
@@ -262,8 +266,10 @@ impl Store {
             let id = ids.next();
             let path = dir.join(id.file_name());
             let Some(file) = self.io.create_if_free(&path)? else { continue };
-            // Somebody may look at the new file, and lock it for a moment.
-            if !file.lock(self.lock_timeout).map_err(failed("lock", &path))? {
+            // Somebody may look at the new file, and lock it for a moment. A collection that found it empty,
+            // and held by nobody, has removed it then.
+            let is_locked = file.lock(self.lock_timeout).map_err(failed("lock", &path))?;
+            if !is_locked || !self.is_named(&path, &*file)? {
                 continue;
             }
             // A handle of its own to read: the lock ends with the owner, not with the last reader.

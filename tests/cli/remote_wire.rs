@@ -1,9 +1,12 @@
 //! A remote in object storage, as its users meet it on a wire: requests, lost answers, and whoever answers.
 
+use std::fs;
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt as _;
 
+use turntree_tests::claude_code;
 use turntree_tests::remote::{ObjectServer, Request, Team, Trouble};
+use turntree_tests::sim::Random;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
@@ -53,6 +56,36 @@ fn a_push_of_a_turn_takes_two_requests_on_the_wire_and_a_clone_brings_everything
     assert!(server.objects().keys().all(|key| key.starts_with("team/")));
     assert_eq!(team.json("here", &["remote", "check"])[0]["sessions"], 1);
     assert_eq!(bundles(&team), 5, "one of each push");
+}
+
+#[test]
+fn a_lazy_clone_of_a_large_session_and_its_newest_turn_take_five_requests() {
+    let server = ObjectServer::start();
+    let team = Team::new(PROGRAM, server.environment());
+    team.machine("here");
+    // What does not compress, so that a lazy clone leaves it there.
+    let mut random = Random(1);
+    let mut noise = || (0..512).map(|_| format!("{:016x}", random.draw())).collect::<String>();
+    let plain = claude_code(200);
+    let parts = plain.split("\"content\":\"written\"").map(str::to_owned);
+    let text = parts.reduce(|text, part| format!("{text}\"content\":\"{}\"{part}", noise()));
+    fs::write(team.path("here/session.jsonl"), text.unwrap()).unwrap();
+    team.ok("here", &["import", "session.jsonl", "--session", "work"]);
+    team.ok("here", &["remote", "add", "origin", &server.url("team")]);
+    team.ok("here", &["push", "work"]);
+    let pushed: usize = server.objects().values().map(|object| object.len()).sum();
+
+    let before = server.requests();
+    team.ok(".", &["clone", "--lazy", &server.url("team"), "there"]);
+    let cost = server.requests() - before;
+    assert!(cost.bytes_read < pushed as u64 / 2, "{cost:?} of {pushed} bytes");
+    assert_eq!(cost.total(), 5, "{cost:?}");
+    let said = |turn: &str, before: &str| {
+        let shown = |machine: &str| team.ok(machine, &["diff", before, turn]);
+        requests(&server, || assert_eq!(shown("there"), shown("here")))
+    };
+    assert_eq!(said("HEAD", "HEAD~1"), 0, "it came with the history");
+    assert_eq!(said("HEAD~198", "HEAD~199"), 1);
 }
 
 #[test]

@@ -8,11 +8,11 @@ use clap::Args;
 use turntree::context::MessagePolicy;
 use turntree::local::create_repository;
 use turntree::repo::{RemoteEntry, check_remote_name};
-use turntree::transfer::remote::{Bucket, find_remote};
+use turntree::transfer::remote::{Bucket, Survey, find_remote};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::tool_use;
 
-use super::fetch::fetch;
+use super::fetch::{Wanted, fetch};
 use crate::commands::Verb;
 use crate::porcelain::broad_directory::expect_narrow;
 use crate::porcelain::remotes::{Connection, ORIGIN};
@@ -79,7 +79,12 @@ impl Verb for CloneRemote {
             let missing = Error::new(ErrorKind::NotFound, format!("there is no remote in {url}"));
             Failure::hinted(missing, "'turntree remote add' makes one")
         })?;
-        let (keys, bucket): (_, Box<dyn Bucket>) = match remote_keys::read(&*bucket, &id)? {
+        let survey = Survey::of(&*bucket)?;
+        let keys = match survey.is_encrypted {
+            true => remote_keys::read(&*bucket, &id)?,
+            false => None,
+        };
+        let (keys, bucket): (_, Box<dyn Bucket>) = match keys {
             None => (None, bucket),
             Some(found) => {
                 let keys = remote_keys::unwrap(&found.document, &self.name)?;
@@ -97,7 +102,8 @@ impl Verb for CloneRemote {
         change.commit(&stamp()?, &format!("add the remote {}", self.name))?;
         let connection = Connection::new(&self.name, id, bucket, self.lazy)?;
         let go_on = "what came is in the store: 'turntree sync --all' goes on";
-        let fetched = fetch(&repo, &connection, &[]).hint(ErrorKind::Io, go_on)?;
+        let fetched =
+            fetch(&repo, &connection, &Wanted::Surveyed(&survey)).hint(ErrorKind::Io, go_on)?;
         let mut branches = 0;
         for session in repo.remote_sessions(&self.name) {
             let followed = connection

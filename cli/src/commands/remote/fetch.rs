@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use turntree::repo::Repository;
-use turntree::transfer::remote::Fetched;
+use turntree::transfer::remote::{Fetched, Survey};
 use turntree::{Error, ErrorKind};
 
 use super::report::{cost, moved_branches, write_branches};
@@ -48,7 +48,11 @@ pub(crate) struct Fetch {
 impl Verb for Fetch {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let (repo, connection) = Connection::of_run(run, self.remote.as_deref())?;
-        let fetched = fetch(&repo, &connection, &self.sessions)?;
+        let wanted = match &*self.sessions {
+            [] => Wanted::Changed,
+            named => Wanted::Named(named),
+        };
+        let fetched = fetch(&repo, &connection, &wanted)?;
         if self.whole {
             fetch_whole(run, &repo, &connection)?;
         }
@@ -63,25 +67,37 @@ impl Verb for Fetch {
     }
 }
 
-/// Fetches the sessions that are named, or all that changed.
+/// What to fetch of a remote.
+pub(super) enum Wanted<'a> {
+    /// Every session that changed.
+    Changed,
+    /// These sessions.
+    Named(&'a [String]),
+    /// What a survey of a remote has found of which nothing is known.
+    Surveyed(&'a Survey),
+}
+
+/// Fetches what is wanted, and says so meanwhile.
 pub(super) fn fetch(
     repo: &Repository,
     connection: &Connection,
-    sessions: &[String],
+    wanted: &Wanted<'_>,
 ) -> Result<Vec<Fetched>> {
     let (working, mut all) = (Working::new("fetching"), Vec::new());
-    let done = match sessions {
-        [] => connection.with(repo, |remote| {
-            remote.fetch_all(&mut |fetched| {
-                working.say(format!("fetched {}", fetched.session));
-                all.push(fetched.clone());
-            })
-        }),
-        named => named.iter().try_for_each(|session| {
+    let mut tell = |fetched: &Fetched| {
+        working.say(format!("fetched {}", fetched.session));
+        all.push(fetched.clone());
+    };
+    let done = match wanted {
+        Wanted::Changed => connection.with(repo, |remote| remote.fetch_all(&mut tell)),
+        Wanted::Surveyed(survey) => {
+            connection.with(repo, |remote| remote.fetch_surveyed(survey, &mut tell))
+        }
+        Wanted::Named(sessions) => sessions.iter().try_for_each(|session| {
             let found = connection.with(repo, |remote| remote.fetch(session))?;
             let missing =
                 || Error::not_found(format!("{} has no session '{session}'", connection.name));
-            all.push(found.ok_or_else(missing)?);
+            tell(&found.ok_or_else(missing)?);
             Ok(())
         }),
     };

@@ -10,7 +10,7 @@ use turntree::transfer::remote::Followed;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::tool_use;
 
-use super::fetch::fetch;
+use super::fetch::{Wanted, fetch};
 use super::push::{chosen, push};
 use super::report::{followed_branches, pushed_branches, write_branches};
 use crate::commands::Verb;
@@ -56,7 +56,7 @@ impl Verb for Sync {
             // One may be on the remote alone.
             named => named.iter().cloned().collect(),
         };
-        fetch(&repo, &connection, &[])?;
+        fetch(&repo, &connection, &Wanted::Changed)?;
         let there = repo.remote_sessions(&connection.name);
         let own = chosen(&repo, &[], true)?;
         if self.all {

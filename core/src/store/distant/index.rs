@@ -18,9 +18,6 @@ use crate::object::{Kind, Object, ObjectId};
 use crate::store::io::ReadAt;
 use crate::store::pack::{BlockCache, IndexedBundle};
 
-/// Frames of nodes of up to so many bytes are kept with those of commits.
-const MAX_NODE_BYTES: u64 = 1 << 20;
-
 /// Decoded blocks while commits are read.
 const CACHE_BYTES: usize = 8 << 20;
 
@@ -46,7 +43,7 @@ impl BundleEnds {
     pub fn of(file: Arc<dyn ReadAt>, ids: &[u8]) -> Result<Self> {
         let bytes = file.size().map_err(|error| Error::io("look at a bundle", error))?;
         let bundle = IndexedBundle::open(file, ids)?;
-        Ok(Self { front: bundle.front_bytes(), tail: bundle.tail(MAX_NODE_BYTES), bytes })
+        Ok(Self { front: bundle.front_bytes(), tail: bundle.tail(), bytes })
     }
 }
 

@@ -18,6 +18,12 @@ use crate::store::{Outside, PackItem, Tombstone};
 /// Most tags that are followed to a commit.
 pub(super) const MAX_TAGS: usize = 16;
 
+/// One in so many contents counts as newest.
+const NEWEST_SHARE: usize = 16;
+
+/// Most contents that do.
+const MAX_NEWEST: usize = 64;
+
 /// The plan of a bundle. Nothing is written yet.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -133,6 +139,15 @@ impl BundlePlan {
     /// The ids of the objects, back to back, in the order in which they lie in the bundle.
     pub(in crate::transfer) fn ids(&self) -> Vec<u8> {
         self.items.iter().flat_map(|item| *item.id.as_bytes()).collect()
+    }
+
+    /// Sees to it that the newest contents share no block with earlier ones: who reads these alone reads little.
+    pub(in crate::transfer) fn set_newest_apart(&mut self) {
+        let is_blob = |item: &PackItem| item.kind == Kind::Blob;
+        let blobs = self.items.iter().filter(|item| is_blob(item)).count();
+        let newest = (blobs / NEWEST_SHARE).min(MAX_NEWEST);
+        let all = self.items.iter_mut().rev().filter(|item| is_blob(item));
+        all.take(newest).for_each(|item| item.cohort = 1);
     }
 
     /// Returns true if every turn in it is whole, and none before them was forgotten.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::Remote;
 use super::bucket::Key;
 use super::known::KnownHead;
+use super::listing::{each_head, each_object};
 use crate::error::Result;
 
 /// What a look at a whole remote found.
@@ -36,12 +37,12 @@ impl Remote<'_> {
         self.check_id()?;
         let mut there: BTreeMap<Key, u64> = BTreeMap::new();
         // Before the heads: what these list was there before them.
-        self.each_object("bundles/", &mut |object| {
+        each_object(self.bucket, "bundles/", &mut |object| {
             there.insert(object.key.clone(), object.size);
             Ok(())
         })?;
         let (mut checked, mut listed) = (Checked::default(), BTreeMap::new());
-        self.each_object("heads/", &mut |object| {
+        each_head(self.bucket, &mut |object| {
             let Some(found) = self.read_head(&object.key)? else { return Ok(()) };
             if found.head.is_closed() && found.head.session.is_empty() {
                 return Ok(());

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bucket::{Key, Listed, Version};
 use super::head::{Head, Root, generation_of};
 use super::known::KnownHead;
+use super::listing::each_object;
 use super::push::Swap;
 use super::{Remote, lost};
 use crate::error::{Error, ErrorKind, Result};
@@ -128,7 +129,7 @@ impl Remote<'_> {
     /// Everything below a prefix, by the part of the key that stands for the session.
     fn lying(&self, prefix: &str, collected: &mut Collected) -> Result<BTreeMap<String, Lying>> {
         let (root, mut all) = (Root::key()?, BTreeMap::<String, Lying>::new());
-        self.each_object(prefix, &mut |object| {
+        each_object(self.bucket, prefix, &mut |object| {
             let parts: Vec<&str> = object.key.as_str().split('/').collect();
             match *parts {
                 ["heads", part] => {

@@ -9,7 +9,7 @@
 //! A bundle after the other is taken in, each with the refs that it brings, so what was interrupted goes
 //! on where it was. Each prefix of the bundles is a state that the remote once had.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::bucket::{Got, Key, Listed};
@@ -17,6 +17,7 @@ use super::head::{Head, PushedBundle};
 use super::hex::Hex;
 use super::known::KnownHead;
 use super::line::Line;
+use super::listing::{Survey, each_head};
 use super::names::checksum;
 use super::{Remote, check_whole, lost};
 use crate::error::{Error, ErrorKind, Result};
@@ -30,9 +31,6 @@ const RANGE_BYTES: u64 = 8 << 20;
 
 /// Times that a session is looked at again because a bundle that its head listed is gone.
 const MAX_LOOKS: u32 = 4;
-
-/// Pages of a listing that are read.
-const MAX_PAGES: usize = 1 << 16;
 
 /// What came of fetching a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,35 +77,52 @@ impl Remote<'_> {
     }
 
     /// Fetches every session that the remote has, those that changed: one request finds a thousand of
-    /// them. Returns them in order of keys.
+    /// them. Tells of them in order of keys.
     ///
     /// # Errors
     /// Those of [`Remote::fetch`], with what was fetched before being there.
     pub fn fetch_all(&self, tell: &mut dyn FnMut(&Fetched)) -> Result<()> {
-        let known = self.known_keys()?;
+        let known: BTreeMap<Key, KnownHead> = self.known_keys()?.into_iter().collect();
         let mut seen = HashSet::new();
-        self.each_object("heads/", &mut |object| {
-            let before = known.iter().find(|(known, _)| *known == object.key);
+        each_head(self.bucket, &mut |object| {
             seen.insert(object.key.clone());
-            if before.is_some_and(|(_, known)| known.version == object.version) {
-                return Ok(());
-            }
-            let Some(found) = self.read_head(&object.key)? else { return Ok(()) };
-            if let Some((_, known)) = before {
-                known.check_after(&found.head)?;
-            } else if found.head.is_closed() {
-                // There is nothing that it was deleted from here.
-                return Ok(());
-            }
-            tell(&self.take(&found)?);
-            Ok(())
+            self.fetch_listed(object, known.get(&object.key), tell)
         })?;
         // A listing may lag; a remote that was emptied has lost them.
-        for (key, known) in known.iter().filter(|(key, _)| !seen.contains(key)) {
+        for (key, known) in known.iter().filter(|(key, _)| !seen.contains(*key)) {
             if self.read_head(key)?.is_none() {
                 return Err(lost(&known.head.session));
             }
         }
+        Ok(())
+    }
+
+    /// Fetches every session that a survey has found, into a store that knows nothing of the remote.
+    ///
+    /// # Errors
+    /// Those of [`Remote::fetch_all`].
+    pub fn fetch_surveyed(&self, survey: &Survey, tell: &mut dyn FnMut(&Fetched)) -> Result<()> {
+        survey.heads.iter().try_for_each(|object| self.fetch_listed(object, None, tell))
+    }
+
+    /// Fetches a session by its head in a listing, unless it is the one that is known.
+    fn fetch_listed(
+        &self,
+        object: &Listed,
+        known: Option<&KnownHead>,
+        tell: &mut dyn FnMut(&Fetched),
+    ) -> Result<()> {
+        if known.is_some_and(|known| known.version == object.version) {
+            return Ok(());
+        }
+        let Some(found) = self.read_head(&object.key)? else { return Ok(()) };
+        match known {
+            Some(known) => known.check_after(&found.head)?,
+            // There is nothing that it was deleted from here.
+            None if found.head.is_closed() => return Ok(()),
+            None => {}
+        }
+        tell(&self.take(&found)?);
         Ok(())
     }
 
@@ -120,34 +135,6 @@ impl Remote<'_> {
             }
         }
         Ok(keys)
-    }
-
-    /// Visits every object whose key begins so, page by page.
-    pub(super) fn each_object(
-        &self,
-        prefix: &str,
-        visit: &mut dyn FnMut(&Listed) -> Result<()>,
-    ) -> Result<()> {
-        let mut after: Option<Key> = None;
-        for _ in 0..MAX_PAGES {
-            let page = self.bucket.list(prefix, after.as_ref())?;
-            for object in &page.objects {
-                // What comes again would be visited for ever.
-                if after.as_ref().is_some_and(|after| object.key <= *after) {
-                    let place = "the listing of the remote";
-                    return Err(Error::corrupt(place, "keys in order", "others"));
-                }
-                visit(object)?;
-                after = Some(object.key.clone());
-            }
-            if !page.has_more {
-                return Ok(());
-            }
-            if page.objects.is_empty() {
-                return Err(Error::corrupt("a page of the listing", "objects", "none"));
-            }
-        }
-        Err(Error::limit("pages of a listing", MAX_PAGES as u64, MAX_PAGES as u64 + 1))
     }
 
     /// Bytes of an object, if it is there.

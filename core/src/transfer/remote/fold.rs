@@ -154,7 +154,7 @@ impl Remote<'_> {
         let plan = plan_increment(self.repo, &wanted, &without, Some(&told)).ok()?;
         // The remote may have turns whole that retention has dropped here.
         let is_whole = plan.manifest.sessions.iter().all(|session| session.elided == 0);
-        (is_whole && plan.manifest.grafts.is_empty()).then_some(Draft { plan, kept, stays: true })
+        (is_whole && plan.manifest.grafts.is_empty()).then(|| Draft::that_stays(plan, kept))
     }
 
     /// Writes the head that lists a bundle in the place of others, unless somebody is faster.

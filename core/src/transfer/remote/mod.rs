@@ -29,6 +29,7 @@ mod keys;
 mod known;
 mod lazy;
 mod line;
+mod listing;
 mod names;
 mod pipe;
 mod push;
@@ -51,6 +52,7 @@ pub use hex::Hex;
 pub use keys::{KeysDocument, NewKeys, RemoteKeys, SECRET_BYTES, not_a_member};
 pub use lazy::RemoteRanges;
 pub use line::Line;
+pub use listing::Survey;
 pub use names::Names;
 pub use pipe::{
     Answer, Frame, GREETING, MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, Pipe, PipeBucket, Request,

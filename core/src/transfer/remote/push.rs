@@ -261,7 +261,7 @@ impl Remote<'_> {
         let known: HashSet<ObjectId> = moved().filter_map(|moved| moved.before).collect();
         let told = self.told_before(moved().map(|moved| moved.branch.clone()), known)?;
         let plan = plan_increment(self.repo, &wanted, &without, Some(&told))?;
-        Ok(Some(Draft { plan, kept: base.bundles.len(), stays: true }))
+        Ok(Some(Draft::that_stays(plan, base.bundles.len())))
     }
 
     /// That operations on branches were told up to some turns that this remote was seen to have.
@@ -402,6 +402,14 @@ pub(super) struct Draft {
     pub(super) kept: usize,
     /// False if the next push makes it one with what that brings.
     pub(super) stays: bool,
+}
+
+impl Draft {
+    /// A bundle that the next push leaves as it is.
+    pub(super) fn that_stays(mut plan: BundlePlan, kept: usize) -> Self {
+        plan.set_newest_apart();
+        Self { plan, kept, stays: true }
+    }
 }
 
 /// What came of writing a head.

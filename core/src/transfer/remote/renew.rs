@@ -5,6 +5,7 @@ use super::Remote;
 use super::bucket::Key;
 use super::collect::MAX_LOOKS;
 use super::known::KnownHead;
+use super::listing::each_head;
 use super::push::Swap;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -16,7 +17,7 @@ impl Remote<'_> {
     /// Those of [`Remote::fetch`]; `Conflict` when others push again and again.
     pub fn renew_heads(&self) -> Result<u64> {
         let mut keys = Vec::new();
-        self.each_object("heads/", &mut |object| {
+        each_head(self.bucket, &mut |object| {
             keys.push(object.key.clone());
             Ok(())
         })?;

@@ -7,11 +7,17 @@ use std::sync::Arc;
 
 use super::super::BlockCache;
 use super::super::index::Ids;
-use super::super::layout::{BlockKind, FRAME_HEADER_BYTES};
+use super::super::layout::{BlockInfo, BlockKind, FRAME_HEADER_BYTES};
 use super::read::BundleFile;
 use crate::error::{Error, Result};
 use crate::object::{ID_BYTES, Kind, Object, ObjectId, verify};
 use crate::store::io::ReadAt;
+
+/// Frames of nodes of up to so many bytes are read with those of commits.
+const MAX_NODE_BYTES: u64 = 1 << 20;
+
+/// So many bytes of the newest contents are read with them.
+const MAX_NEWEST_BYTES: u64 = 256 << 10;
 
 /// A bundle, and the ids of its objects in the order in which these lie.
 pub(in crate::store) struct IndexedBundle {
@@ -100,16 +106,24 @@ impl IndexedBundle {
     }
 
     /// The place from which on lies all that tells of history: the frames of commits and tags, the table
-    /// and the footer; and those of nodes, if they have no more than `most` bytes.
-    pub(in crate::store) fn tail(&self, most: u64) -> u64 {
-        let start = |kind: Kind| {
-            let mut blocks = self.file.frames.blocks().map(|(_, info)| info);
-            blocks.find(|info| info.kind == BlockKind::Objects(kind)).map(|info| info.offset)
+    /// and the footer; those of nodes, if they have no more than [`MAX_NODE_BYTES`]; and then those of the
+    /// newest contents, as many as build on no earlier ones and have no more than [`MAX_NEWEST_BYTES`].
+    pub(in crate::store) fn tail(&self) -> u64 {
+        let blocks: Vec<&BlockInfo> = self.file.frames.blocks().map(|(_, info)| info).collect();
+        let first =
+            |kind: Kind| blocks.iter().position(|info| info.kind == BlockKind::Objects(kind));
+        let place = |number: usize| {
+            blocks.get(number).map_or(self.file.footer.table_offset, |info| info.offset)
         };
-        let commits = start(Kind::Commit).unwrap_or(self.file.footer.table_offset);
-        let nodes = start(Kind::Node)
-            .filter(|nodes| commits.checked_sub(*nodes).is_some_and(|bytes| bytes <= most));
-        nodes.unwrap_or(commits)
+        let commits = first(Kind::Commit).unwrap_or(blocks.len());
+        let nodes = first(Kind::Node)
+            .filter(|nodes| place(commits).saturating_sub(place(*nodes)) <= MAX_NODE_BYTES);
+        let Some(nodes) = nodes else { return place(commits) };
+        let is_newest = |number: &usize| {
+            let builds_on_none = blocks.get(*number).is_some_and(|info| info.base.is_none());
+            builds_on_none && place(nodes).saturating_sub(place(*number)) <= MAX_NEWEST_BYTES
+        };
+        place((0..nodes).rev().take_while(is_newest).last().unwrap_or(nodes))
     }
 }
 

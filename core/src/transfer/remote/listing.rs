@@ -1,0 +1,82 @@
+//! Listings of a remote, page by page: which objects there are, and what changes among them.
+
+use super::bucket::{Bucket, Key, Listed};
+use super::keys::KeysDocument;
+use crate::error::{Error, Result};
+
+/// Below it are the heads.
+const HEADS: &str = "heads/";
+
+/// Pages of a listing that are read.
+const MAX_PAGES: usize = 1 << 16;
+
+/// What a listing shows of a remote that nothing is known of: its heads, and whether it is encrypted.
+#[derive(Debug)]
+pub struct Survey {
+    pub(super) heads: Vec<Listed>,
+    /// True if it has [keys](KeysDocument). A listing may lag: what is sealed does not pass for what is not.
+    pub is_encrypted: bool,
+}
+
+impl Survey {
+    /// Lists what lies behind the bundles in order of keys: one request for a thousand sessions.
+    ///
+    /// # Errors
+    /// `Io` when the bucket does not answer, `Corrupt` when it lists in no order.
+    pub fn of(bucket: &dyn Bucket) -> Result<Self> {
+        let keys = KeysDocument::key()?;
+        let mut survey = Self { heads: Vec::new(), is_encrypted: false };
+        each_object_after(bucket, "", Some(Key::new("heads")?), &mut |object| {
+            survey.is_encrypted = survey.is_encrypted || object.key == keys;
+            if object.key.as_str().starts_with(HEADS) {
+                survey.heads.push(object.clone());
+            }
+            Ok(())
+        })?;
+        Ok(survey)
+    }
+}
+
+/// Visits every head.
+pub(super) fn each_head(
+    bucket: &dyn Bucket,
+    visit: &mut dyn FnMut(&Listed) -> Result<()>,
+) -> Result<()> {
+    each_object(bucket, HEADS, visit)
+}
+
+/// Visits every object whose key begins so.
+pub(super) fn each_object(
+    bucket: &dyn Bucket,
+    prefix: &str,
+    visit: &mut dyn FnMut(&Listed) -> Result<()>,
+) -> Result<()> {
+    each_object_after(bucket, prefix, None, visit)
+}
+
+fn each_object_after(
+    bucket: &dyn Bucket,
+    prefix: &str,
+    mut after: Option<Key>,
+    visit: &mut dyn FnMut(&Listed) -> Result<()>,
+) -> Result<()> {
+    for _ in 0..MAX_PAGES {
+        let page = bucket.list(prefix, after.as_ref())?;
+        for object in &page.objects {
+            // What comes again would be visited for ever.
+            if after.as_ref().is_some_and(|after| object.key <= *after) {
+                let place = "the listing of the remote";
+                return Err(Error::corrupt(place, "keys in order", "others"));
+            }
+            visit(object)?;
+            after = Some(object.key.clone());
+        }
+        if !page.has_more {
+            return Ok(());
+        }
+        if page.objects.is_empty() {
+            return Err(Error::corrupt("a page of the listing", "objects", "none"));
+        }
+    }
+    Err(Error::limit("pages of a listing", MAX_PAGES as u64, MAX_PAGES as u64 + 1))
+}

@@ -25,20 +25,21 @@ import urllib.request
 PATIENCE = 600
 WORDS = "lexer parser budget retry timeout token store journal pack merge branch cursor".split()
 
-# In every page: `wanted()` is looked at before each frame, and the frame after it is true is noted.
+# In every page: what is awaited is looked at before each frame, and the frame after it is true is noted.
+# Names are of the window, since those of the page's own scripts are not.
 WATCH = """
 window.noted = {};
-const look = () => {
-  for (const [name, wanted] of Object.entries(window.wanted ?? {})) {
+window.lookAgain = () => {
+  for (const [name, isThere] of Object.entries(window.awaited ?? {})) {
     let is = false;
-    try { is = name in noted ? false : wanted(); } catch {}
+    try { is = !(name in noted) && isThere(); } catch {}
     if (!is) continue;
     noted[name] = 0;
     requestAnimationFrame(() => setTimeout(() => { noted[name] = performance.now(); performance.mark(`noted-${name}`); }));
   }
-  requestAnimationFrame(look);
+  requestAnimationFrame(lookAgain);
 };
-requestAnimationFrame(look);
+requestAnimationFrame(lookAgain);
 """
 
 
@@ -93,7 +94,7 @@ class Browser:
         self.session = self.call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
         looks = ",".join(f"{name}: () => {expression}" for name, expression in wanted.items())
         self.call("Page.enable")
-        self.call("Page.addScriptToEvaluateOnNewDocument", {"source": f"{WATCH} window.wanted = {{{looks}}};"})
+        self.call("Page.addScriptToEvaluateOnNewDocument", {"source": f"{WATCH} window.awaited = {{{looks}}};"})
         self.call("Page.navigate", {"url": url})
         yield
         self.call("Target.closeTarget", {"targetId": target})
@@ -101,7 +102,10 @@ class Browser:
 
     def ask(self, expression):
         asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
-        return self.call("Runtime.evaluate", asked)["result"].get("value")
+        answer = self.call("Runtime.evaluate", asked)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(f"{expression}: {answer['exceptionDetails']}")
+        return answer["result"].get("value")
 
     def wait(self, expression):
         until = time.monotonic() + PATIENCE
@@ -248,7 +252,7 @@ def pages(browser, server, runs, short):
 
 def searches(browser, server, runs):
     server.get("/api/words?q=lexer")
-    for words in ("case42", "lexer budget", "written"):
+    for words in ("case0", "lexer budget", "written"):
         measured = []
         for _ in range(runs):
             with browser.page(server.url("/"), {"there": "document.querySelector('.session-line')", "hit": "document.querySelector('.hits .hit')"}):
@@ -277,14 +281,16 @@ def growth(browser, server, program, store, runs, short):
             browser.wait("document.querySelector('#state').dataset.good === 'true'")
             for number in range(runs):
                 words = f"what is new {time.time_ns()}"
-                browser.ask(f"noted = {{}}, wanted = {{told: () => {shown}.includes('{words}')}}")
+                browser.ask(f"window.noted = {{}}; window.awaited = {{told: () => {shown}.includes('{words}')}}")
                 time.sleep(1)
                 said = {"append": {"agents": {"main": [{"role": "user", "content": words}]}}, "message": words, "session": session or f"new-{time.time_ns()}"}
                 question = {"jsonrpc": "2.0", "id": number, "method": "snapshot", "params": said}
                 before = server.processor()
                 writer.stdin.write(json.dumps(question).encode() + b"\n")
                 writer.stdin.flush()
-                writer.stdout.readline()
+                answer = json.loads(writer.stdout.readline())
+                if "error" in answer:
+                    raise RuntimeError(answer["error"])
                 done = time.time()
                 browser.wait("noted.told")
                 there = browser.ask("performance.timeOrigin + noted.told") / 1e3

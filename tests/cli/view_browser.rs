@@ -192,6 +192,25 @@ fn a_story_that_has_grown_is_the_one_that_is_read_anew() {
 }
 
 #[test]
+fn who_begins_at_the_end_stays_there_while_texts_come() {
+    let Some(mut browser) = Browser::start() else { return };
+    let place = Place::new(PROGRAM);
+    imported(&place, "parser", 12);
+    // Several short turns are in sight at the end, so that the upper one is not the last.
+    for words in ["one", "two", "three"] {
+        say(&place, "parser", words);
+    }
+    let served = Served::start(&place, &["parser"]);
+    browser.visit(&format!("{}&read", served.url));
+    browser.wait("document.querySelector('#state').dataset.good === 'true' && !document.querySelector('#view [aria-busy]')");
+    say(&place, "parser", "the newest");
+    browser.wait("[...document.querySelectorAll('#view article.turn')].at(-1)?.innerText.includes('the newest')");
+    browser.wait("(() => { const v = document.querySelector('#view'); return v.scrollTop + v.clientHeight >= v.scrollHeight - 80; })()");
+    assert_eq!(browser.ask("location.hash"), json!("#read"));
+    clean(&mut browser);
+}
+
+#[test]
 fn what_others_commit_appears_where_somebody_looks() {
     let (Some(mut browser), Some(mut list)) = (Browser::start(), Browser::start()) else { return };
     let place = Place::new(PROGRAM);

@@ -89,11 +89,6 @@ async function showStory() {
   else {
     begun = true;
     await start();
-    // What comes while it is read must not move the end away.
-    if (reader && here.hash?.startsWith("#read")) {
-      reader.isEnd = true;
-      drawReader();
-    }
   }
   if (branches.length > 1 && !older && (!header.compare || here.route === "compare")) {
     compareBranches().catch((error) => sayState(error.message));

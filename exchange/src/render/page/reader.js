@@ -128,11 +128,12 @@ function readTurn(turn, { end = false } = {}) {
   return reader.shown.get(reader.items[item]);
 }
 
+const isAtEnd = () => view.scrollTop + view.clientHeight >= view.scrollHeight - 4;
+
 /** The turn that is read: the one at the upper third of the window. */
 function turnRead() {
   const offset = view.scrollTop - reader.box.offsetTop;
-  const isEnd = view.scrollTop + view.clientHeight >= view.scrollHeight - 4;
-  return reader.items[isEnd ? reader.items.length - 1 : itemAt(Math.max(0, offset + Math.min(120, view.clientHeight / 4)))];
+  return reader.items[isAtEnd() ? reader.items.length - 1 : itemAt(Math.max(0, offset + Math.min(120, view.clientHeight / 4)))];
 }
 
 /** Makes all turns, for paper. */

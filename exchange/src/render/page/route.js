@@ -114,7 +114,8 @@ function showTurn(place, message, words, end = false) {
   if (!reader || reader.branch !== here.branch || reader.kind !== outline.kind) openReader(view, here.branch, shownTurns(here.branch));
   if (!reader.items.length) return settle("");
   blockNow(reader.items.includes(here.turn) ? here.turn : reader.items[0]);
-  reader.isEnd = false;
+  // What comes while the end is read must not move it away.
+  reader.isEnd = end;
   const node = readTurn(here.turn, { end });
   const said = message && byId(`message-${message}`);
   const found = words ? markWords(said || node, words) || markWords(node, words) : null;
@@ -188,7 +189,8 @@ const REST_MS = 250;
 
 function scrolled() {
   if (!reader) return;
-  if (Math.abs(view.scrollTop - moved) >= 2) reader.isEnd = false;
+  // What comes above the end may move the place, and is no hand.
+  if (Math.abs(view.scrollTop - moved) >= 2 && !isAtEnd()) reader.isEnd = false;
   drawReader();
   if (reader.isEnd || Math.abs(view.scrollTop - moved) < 2) return;
   moved = view.scrollTop;

@@ -129,6 +129,10 @@ use self::write::untracked;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, Object, ObjectId, ObjectSource};
 
+/// An object of no more bytes is copied before it is kept: it may be a part of a map, and whenever it is
+/// looked at again the system would bring the file around it back into memory.
+const COPIED_BYTES: usize = 4 << 10;
+
 /// The file that makes a directory a store.
 const SUPERBLOCK_FILE: &str = "superblock";
 
@@ -417,7 +421,12 @@ impl Store {
             return Ok(Some(object));
         }
         match self.read_stored(id)? {
-            Some(object) => {
+            Some(Object { kind, bytes }) => {
+                let bytes = match bytes.len() {
+                    0..=COPIED_BYTES => Bytes::copy_from_slice(&bytes),
+                    _ => bytes,
+                };
+                let object = Object { kind, bytes };
                 self.cache.insert(*id, object.clone());
                 Ok(Some(object))
             }

@@ -14,7 +14,7 @@ from pathlib import Path
 import cbor2
 import reader
 from blake3 import blake3
-from reader import BLOB, COMMIT, KEYS, KINDS, MAGIC, NODE, PARTS, REASONS, TAG
+from reader import BLOB, COMMIT, GONE, KEYS, KINDS, MAGIC, NODE, PARTS, REASONS, TAG
 from reader import checksum, decode, decompress, in_turn, require, require_sum, signed, split
 
 FOOTER = struct.Struct("<8sIIIIIIQQQQ32s32s32s")
@@ -40,6 +40,29 @@ class Ids(list):
         id_ = super().__getitem__(ordinal) if ordinal >= 0 else None
         require(id_, "objects that name what is not whole")
         return id_
+
+
+def identify(pack: reader.Pack, objects: list[tuple[int, int]]) -> list[bytes]:
+    """Finds the ids of a pack that lists none; returns what is said of the gone ones."""
+    gone = b"".join(pack.raw(number) for number, it in enumerate(pack.blocks) if it[1] == GONE)
+    pack.ids = Ids([None] * len(objects) + [note[2:] for note in split(gone, 34)])
+    left, before = list(range(len(objects))), None
+    while left and len(left) != before:
+        before, left, waiting = len(left), [], left[::-1]  # to and fro: each needs what it names
+        for ordinal in waiting:
+            try:
+                kind, data = pack.read(None, objects[ordinal])
+                pack.ids[ordinal] = hashed(kind, data)
+            except reader.DAMAGE:
+                left.append(ordinal)
+    require(not left, f"{len(left)} of its objects cannot be identified")
+    pack.ids = list(pack.ids)
+    return [note[:2] for note in split(gone, 34)]
+
+
+def hashed(kind: int, data: bytes) -> bytes:
+    """The id of an object."""
+    return (blake3(data, key=KEYS[kind]) if kind else blake3(data)).digest()
 
 
 class Bundle(reader.Pack):
@@ -91,7 +114,7 @@ class Bundle(reader.Pack):
     def take(self, ordinal: int, number: int, place: int) -> int:
         """Takes an object in, whose id follows from its bytes; returns how many these are."""
         kind, data = self.read(None, (number, place))
-        id_ = (blake3(data, key=KEYS[kind]) if kind else blake3(data)).digest()
+        id_ = hashed(kind, data)
         may_be = OUTSIDE.values() if kind == COMMIT else ["required"]
         require(id_ not in self.places and id_ not in self.gone, f"{id_.hex()} is twice")
         self.ids[ordinal], self.places[id_] = id_, (number, place)

@@ -103,7 +103,7 @@ def main(store: Path, key: Path, target: Path) -> None:
     if keys[0].name != names[0] and keys[0].name != names[1]:
         sys.exit("the key is none of this store")
     target.mkdir(mode=0o700)
-    plain = superblock[:40] + bytes(8) + superblock[48:64]
+    plain = superblock[:40] + bytes([superblock[40] & ~3]) + superblock[41:64]
     (target / "superblock").write_bytes(plain + derived("superblock", plain))
     files = list(store.glob("manifest-*"))
     for folder in FOLDERS:

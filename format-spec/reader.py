@@ -194,11 +194,9 @@ class Segment:
 
 # ---- pack.md
 PACK_HEADER = struct.Struct("<8sII16s16sIIII32s32s")
-FRAME = struct.Struct("<8s16sIB3sIIIIII32s32s")
-BLOCK = struct.Struct("<B3xIIII")
+FRAME, BLOCK = struct.Struct("<8s16sIB3sIIIIII32s32s"), struct.Struct("<B3xIIII")
 PACK_FOOTER = struct.Struct("<8sIIIIII16sQ32s32s32s32s")
-GONE, PARTS, LINKS, CUT = 254, 255, 1, 2
-REASONS = {1: "elided", 2: "redacted"}
+GONE, PARTS, LINKS, CUT, REASONS = 254, 255, 1, 2, {1: "elided", 2: "redacted"}
 
 
 class Pack:
@@ -212,20 +210,22 @@ class Pack:
             first, version, count, gone, slots, parts, blocks, self.salt, table,
             ids_sum, table_sum, header_sum, _frames_sum,
         ) = PACK_FOOTER.unpack(footer)  # fmt: skip
-        notes, after = 128 + 32 * (count + gone), 128 + 32 * count + 34 * gone
-        frames = after + (slots * (count + gone).bit_length() + 7) // 8
+        listed, known = (count + gone, 1) if slots else (0, 2)
+        notes, after = 128 + 32 * listed, 128 + 32 * listed + 2 * gone * bool(slots)
+        frames = after + (slots * listed.bit_length() + 7) // 8
         require_sum("pack footer", self.data[foot + 184 :], footer)
         require_sum("pack header", header_sum, header[:96])
         require_sum("pack ids", ids_sum, self.data[128:frames])
         require_sum("pack table", table_sum, self.data[table:foot])
         same = store, self.salt, count, gone, slots, 0, ids_sum, header_sum
-        fits = PACK_HEADER.unpack(header) == (MAGIC % b"P", 1, header[12], *same)
-        fits &= (first, version, path.stem) == (MAGIC % b"F", 1, self.data[foot + 184 :].hex())
+        fits = PACK_HEADER.unpack(header) == (MAGIC % b"P", known, header[12], *same)
+        fits &= (first, version, path.stem) == (MAGIC % b"F", known, self.data[foot + 184 :].hex())
         require(fits, "not the pack of this store that its name says")
+        objects = self.take_table(frames, self.data[table:foot], (blocks, parts, count, table))
         self.ids, said = split(self.data[128:notes]), split(self.data[notes:after], 2)
+        said = said if slots else import_module("bundle").identify(self, objects)
         reasons = [(kind, REASONS[reason]) for kind, reason in said]
         self.gone = dict(zip(self.ids[count:], reasons, strict=True))
-        objects = self.take_table(frames, self.data[table:foot], (blocks, parts, count, table))
         self.places = dict(zip(self.ids[:count], objects, strict=True))
 
     def take_table(self, at: int, table: bytes, said: tuple) -> list[tuple[int, int]]:
@@ -308,9 +308,9 @@ class Store:
         with (folder / "superblock").open("rb") as file:
             data = file.read(96)
             require_sum("superblock", data[64:], data[:64])
-            said = data[:8], *struct.unpack("<III", data[8:20]), data[40:48]
-            require(data[40:48] != b"\1" + bytes(7), "an encrypted store: see encryption.md")
-            require(said == (MAGIC % b"B", 1, 1, 1, bytes(8)), "a store of an unknown version")
+            require(not data[40] & 1, "an encrypted store: see encryption.md")
+            said = data[:8], *struct.unpack("<III", data[8:20]), data[40] & ~4, data[41:48]
+            require(said == (MAGIC % b"B", 1, 1, 1, 0, bytes(7)), "a store of an unknown version")
             self.id = data[48:64]
             fcntl.flock(file, fcntl.LOCK_SH)  # with it, nobody takes files away
             self.load()

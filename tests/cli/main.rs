@@ -46,6 +46,7 @@ mod view_changes;
 mod view_goldens;
 mod view_search;
 mod watching;
+mod without_ids;
 mod workflows;
 mod worktrees;
 mod writers;

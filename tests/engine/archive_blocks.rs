@@ -24,6 +24,9 @@ const FRAME: &[u8] = b"\x89TTB\r\n\x1a\n";
 /// Bytes of the header of a frame.
 const FRAME_HEADER: usize = 120;
 
+/// Whether an archive has the ids of its objects.
+const FORMS: [bool; 2] = [true, false];
+
 /// An archive of sessions with a file more in each turn, which quotes one of the first turns.
 struct Archive {
     disk: SimDisk,
@@ -34,7 +37,7 @@ struct Archive {
 }
 
 impl Archive {
-    fn new() -> Self {
+    fn new(lists_ids: bool) -> Self {
         let disk = SimDisk::new(Path::new("/disk"));
         let (io, dir) = (Arc::new(disk.clone()), Path::new("/disk/store"));
         let options = OpenOptions::new([1; 16]);
@@ -59,7 +62,7 @@ impl Archive {
         }
         drop(repo);
         let archived = Purpose::Repack(Tier::Archive);
-        collect(&open(&disk, 2), archived, &stamp(2), &mut |_| {}).unwrap();
+        collect(&packer(&disk, 2, lists_ids), archived, &stamp(2), &mut |_| {}).unwrap();
         let files = disk.files();
         let of_kind = |kind: &str| {
             let mut files =
@@ -68,7 +71,6 @@ impl Archive {
             assert!(files.next().is_none(), "one {kind}");
             (path.clone(), bytes.clone())
         };
-        disk.damage(&of_kind("parity").0, Vec::new());
         let (pack, bytes) = of_kind("pack");
         Self { disk, pack, bytes, newest }
     }
@@ -88,6 +90,19 @@ impl Archive {
     }
 }
 
+/// A handle that writes archives without parity, with ids or without.
+fn packer(disk: &SimDisk, seed: u8, lists_ids: bool) -> Repository {
+    if !lists_ids {
+        open(disk, seed).store().allow_archives_without_ids().unwrap();
+    }
+    let repo = open(disk, seed + 100);
+    repo.store().choose_pack_parity(None);
+    if !lists_ids {
+        repo.store().leave_ids_out();
+    }
+    repo
+}
+
 fn file(session: u64, turn: u64) -> Vec<u8> {
     let noise = |turn: u64, words: usize| {
         let mut random = Random(session * 100 + turn);
@@ -105,7 +120,11 @@ fn check(repo: &Repository) -> FsckReport {
 
 #[test]
 fn one_bad_block_leaves_each_session_its_older_turns_or_what_is_in_the_newer_ones() {
-    let archive = Archive::new();
+    FORMS.into_iter().for_each(one_bad_block);
+}
+
+fn one_bad_block(lists_ids: bool) {
+    let archive = Archive::new(lists_ids);
     let (mut spared_older, mut spared_newer) = (0, 0);
     for (block, kind) in archive.blocks() {
         let repo = archive.hit(block);
@@ -125,7 +144,11 @@ fn one_bad_block_leaves_each_session_its_older_turns_or_what_is_in_the_newer_one
 
 #[test]
 fn a_session_whose_newest_commits_are_lost_goes_back_to_its_newest_whole_turn() {
-    let archive = Archive::new();
+    FORMS.into_iter().for_each(newest_commits_are_lost);
+}
+
+fn newest_commits_are_lost(lists_ids: bool) {
+    let archive = Archive::new(lists_ids);
     let commits: Vec<usize> = archive
         .blocks()
         .into_iter()
@@ -158,7 +181,7 @@ fn a_session_whose_newest_commits_are_lost_goes_back_to_its_newest_whole_turn() 
 
 #[test]
 fn lost_turns_are_told_as_runs_with_the_newest_that_is_whole() {
-    let archive = Archive::new();
+    let archive = Archive::new(true);
     let blobs: Vec<usize> = archive
         .blocks()
         .into_iter()
@@ -172,4 +195,41 @@ fn lost_turns_are_told_as_runs_with_the_newest_that_is_whole() {
         assert!(!damage.lost_commits && first > TURNS / 2 && last == TURNS, "{damage:?}");
         assert_eq!(damage.newest_whole.map(|whole| whole.turn), Some(first - 1));
     }
+}
+
+#[test]
+fn where_ids_follow_from_contents_a_bad_one_costs_the_turns_that_have_it_and_those_after() {
+    let archive = Archive::new(false);
+    let blobs = archive.blocks().into_iter().filter(|(_, kind)| *kind == Kind::Blob.code());
+    let newest = blobs.map(|(at, _)| at).last().unwrap();
+    let report = check(&archive.hit(newest));
+    assert!(report.findings.iter().any(|it| it.message.contains("cannot be identified")));
+    assert!(!report.sessions.is_empty());
+    for damage in &report.sessions {
+        let whole = damage.newest_whole.unwrap();
+        assert!(damage.lost_commits && whole.turn >= TURNS / 2, "{damage:?}");
+    }
+    let repo = open(&archive.disk, 5);
+    let repaired = repair(repo.store(), Loss::Accept, &stamp(9), &mut |_, _| {}).unwrap();
+    assert!(repaired.report.is_ok(), "{repaired:?}");
+}
+
+#[test]
+fn an_archive_is_written_anew_when_it_is_to_have_ids_or_none() {
+    let archive = Archive::new(true);
+    let repack = |seed, lists_ids| {
+        let repack = Purpose::Repack(Tier::Archive);
+        let repo = packer(&archive.disk, seed, lists_ids);
+        let steps = collect(&repo, repack, &stamp(9), &mut |_| {}).unwrap().steps;
+        drop(repo);
+        assert!(check(&open(&archive.disk, seed + 1)).is_ok());
+        let files = archive.disk.files().into_iter();
+        let packs = files.filter(|(path, _)| path.extension().is_some_and(|it| it == "pack"));
+        (steps, packs.map(|(_, bytes)| bytes.len()).sum::<usize>())
+    };
+    assert_eq!(repack(10, true), (0, archive.bytes.len()), "as it is");
+    let (steps, without) = repack(20, false);
+    assert!(steps == 1 && without < archive.bytes.len(), "{without}");
+    assert_eq!(repack(30, false), (0, without), "as it is");
+    assert_eq!(repack(40, true), (1, archive.bytes.len()));
 }

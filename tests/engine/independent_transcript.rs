@@ -94,7 +94,7 @@ fn the_golden_stores_give_their_messages() {
     if !reader_runs() {
         return;
     }
-    for name in ["store-v1", "store-v1-journal", "store-v1-tiers"] {
+    for name in ["store-v1", "store-v1-journal", "store-v1-tiers", "store-v1-without-ids"] {
         let store = format_spec().join("vectors").join(name).join("store");
         let given = read(&store, &["transcript", "refs/heads/golden/main"]);
         let listed = read(&store, &["ls", "refs/heads/golden/main", "agents/main/messages"]);

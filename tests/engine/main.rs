@@ -1,6 +1,7 @@
 //! The engine: one file a module or job of `core`.
 
 mod archive_blocks;
+mod archive_ids;
 mod archive_parity;
 mod bisect;
 mod blame;

@@ -1,7 +1,8 @@
 //! Stores of format version 1 that stay readable: `format-spec/vectors/store-v1`, with packs,
-//! `store-v1-journal`, from before there were any, and `store-v1-tiers`, with a pack of every tier.
+//! `store-v1-journal`, from before there were any, `store-v1-tiers`, with a pack of every tier, and
+//! `store-v1-without-ids`, with an archive that lists no ids.
 //!
-//! [`make`], [`make_journal`] and [`make_tiers`] are how they came to be. Ids and names of refs are
+//! [`make`], [`make_journal`], [`make_tiers`] and [`make_without_ids`] are how they came to be. Ids and names of refs are
 //! the same each time; compressed bytes, and with them the names of packs, are those of the zstd of
 //! the day. A new format version gets new stores beside these; one whose folder was removed is made
 //! again by
@@ -35,11 +36,16 @@ fn golden(name: &str) -> PathBuf {
 const WITH_PACKS: &str = "store-v1";
 const JOURNAL_ONLY: &str = "store-v1-journal";
 const EVERY_TIER: &str = "store-v1-tiers";
+const WITHOUT_IDS: &str = "store-v1-without-ids";
 /// Makes a store in a folder.
 type Make = fn(&Path);
 /// Each store, and how it was made.
-const GOLDEN: [(&str, Make); 3] =
-    [(WITH_PACKS, make), (JOURNAL_ONLY, make_journal), (EVERY_TIER, make_tiers)];
+const GOLDEN: [(&str, Make); 4] = [
+    (WITH_PACKS, make),
+    (JOURNAL_ONLY, make_journal),
+    (EVERY_TIER, make_tiers),
+    (WITHOUT_IDS, make_without_ids),
+];
 
 /// A snapshot on top of `branch`, which HEAD follows.
 fn snapshot(
@@ -191,6 +197,16 @@ fn make_tiers(dir: &Path) {
         }
         store_again(&first, None, tier);
     }
+    make_segments(dir, first);
+}
+
+/// A store whose archive lists no ids, and segments behind it.
+fn make_without_ids(dir: &Path) {
+    make_session(dir).store().allow_archives_without_ids().unwrap();
+    let io = Arc::new(RealIo);
+    let first = Repository::open(io, dir, OpenOptions::new([16; 16])).unwrap();
+    first.store().leave_ids_out();
+    pack(&first, Purpose::Repack(Tier::Archive), 141);
     make_segments(dir, first);
 }
 
@@ -394,6 +410,17 @@ fn the_store_with_every_tier_tells_expired_forgotten_and_redacted_turns_apart() 
     assert!(repo.context(&pinned.commit).is_ok(), "pinned");
     let expired = repo.context(&repo.resolve("long/main~100").unwrap().commit);
     assert_eq!(expired.unwrap_err().kind(), ErrorKind::Expired);
+}
+
+#[test]
+fn the_archive_that_lists_no_ids_is_of_version_2_and_the_superblock_says_so() {
+    let superblock = fs::read(golden(WITHOUT_IDS).join("store/superblock")).unwrap();
+    assert_eq!(superblock[40..48], [4, 0, 0, 0, 0, 0, 0, 0], "unknown to programs of before");
+    let packs = fs::read_dir(golden(WITHOUT_IDS).join("store/packs")).unwrap();
+    let mut paths = packs.map(|entry| entry.unwrap().path());
+    let pack = paths.find(|path| path.extension().is_some_and(|it| it == "pack")).unwrap();
+    let bytes = fs::read(pack).unwrap();
+    assert_eq!((bytes[8], &bytes[56..60]), (2, &[0; 4][..]), "no slots");
 }
 
 #[test]

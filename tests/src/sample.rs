@@ -9,9 +9,10 @@ use turntree::context::{Builder, FileMode, MAIN_AGENT, MessageEntry, Role, Selec
 use turntree::maintenance::{Pattern, Policy, Purpose, Scope, collect, redact, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::repo::{
-    BranchName, Count, LogEntry, NewPin, PickaxeQuery, ReadMessage, Repository, SnapshotDraft,
+    BranchName, Count, LogEntry, NewPin, PickaxeQuery, ReadMessage, Repository, Signature,
+    SnapshotDraft,
 };
-use turntree::store::{NewStore, OpenOptions, RefTable, Store, Thoroughness, Tier};
+use turntree::store::{Io, NewStore, OpenOptions, RefTable, Store, Thoroughness, Tier};
 
 use crate::oracle::{DIR, pack, pack_as};
 use crate::sim::{Keep, Random, SimDisk};
@@ -151,6 +152,24 @@ impl Sample {
         Self::of(&disk)
     }
 
+    /// An archive without ids, which knows redacted ones, and a turn behind it. `id` is that of the store.
+    ///
+    /// # Panics
+    /// When the library fails.
+    #[must_use]
+    pub fn without_ids(id: u8) -> Self {
+        let (disk, repo) = init(id);
+        for second in 1..=2 {
+            turn(&repo, "one", second);
+        }
+        let secret = Pattern::literal("one 3 1", "[redacted]").unwrap();
+        redact(&repo, &secret, &stamp(3)).unwrap();
+        drop(repo);
+        archive_without_ids(&disk, &stamp(4));
+        turn(&open(&disk, 5), "one", 5);
+        Self::of(&disk)
+    }
+
     /// The path of its history index, the first of several.
     ///
     /// # Panics
@@ -235,6 +254,32 @@ pub fn asked_of_history(repo: &Repository) -> Vec<String> {
         told.push(format!("{path}: {:?}", repo.blame(&tip, path, false)));
     }
     told
+}
+
+/// Packs the store on a disk that nobody has open into one archive without ids.
+///
+/// # Panics
+/// When the library fails.
+pub fn archive_without_ids(disk: &SimDisk, stamp: &Signature) {
+    open(disk, 2).store().allow_archives_without_ids().unwrap();
+    let repo = open(disk, 3);
+    repo.store().leave_ids_out();
+    collect(&repo, Purpose::Repack(Tier::Archive), stamp, &mut |_| {}).unwrap();
+}
+
+/// Takes away the ids that are kept beside packs, which nobody misses.
+///
+/// # Panics
+/// When the disk refuses.
+pub fn remove_ids(disk: &SimDisk) {
+    let paths = disk.files().into_keys().filter(|path| is_ids(path));
+    paths.for_each(|path| disk.remove(&path).unwrap());
+}
+
+/// Returns true if a file has the ids of a pack that lists none.
+#[must_use]
+pub fn is_ids(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it == "ids")
 }
 
 /// How much of a file is in use: zeros at its end are all the same.

@@ -84,7 +84,8 @@ impl Verb for Gc {
         };
         let forgotten = if self.now { Self::plan_forgetting(run)? } else { None };
         let Self { dry_run, patience, .. } = *self;
-        collect_or_plan(run, Wanted { purpose, dry_run, patience, parity: None, forgotten })
+        let (parity, without_ids) = (None, false);
+        collect_or_plan(run, Wanted { purpose, dry_run, patience, parity, without_ids, forgotten })
     }
 }
 
@@ -129,14 +130,25 @@ pub(crate) struct Wanted {
     pub(crate) patience: Patience,
     /// The parity of packs, if it was chosen.
     pub(crate) parity: Option<Option<ParityShare>>,
+    /// Whether archives leave out ids.
+    pub(crate) without_ids: bool,
     /// Operations that are forgotten with it.
     pub(crate) forgotten: Option<Forgetting>,
 }
 
 /// Does a collection, or prints what it would do.
 pub(crate) fn collect_or_plan(run: &mut Invocation, wanted: Wanted) -> Result<Answer> {
-    let Wanted { purpose, dry_run, patience, parity, forgotten } = wanted;
-    let (repo, stamp) = (run.open()?, stamp()?);
+    let Wanted { purpose, dry_run, patience, parity, without_ids, forgotten } = wanted;
+    let (mut repo, stamp) = (run.open()?, stamp()?);
+    if without_ids && !dry_run {
+        patience.apply(&repo);
+        if patience.again(|| repo.store().allow_archives_without_ids())? {
+            repo = run.open()?;
+        }
+    }
+    if without_ids {
+        repo.store().leave_ids_out();
+    }
     if let Some(parity) = parity {
         repo.store().choose_pack_parity(parity);
     }

@@ -21,6 +21,7 @@ use crate::view::error::{Answer, Result};
   turntree repack
   turntree repack --archive
   turntree repack --archive --parity 10
+  turntree repack --archive --without-ids
   turntree repack --tier hot --dry-run")]
 pub(crate) struct Repack {
     /// Compress most, for finished sessions: the same as --tier archive
@@ -33,6 +34,12 @@ pub(crate) struct Repack {
     /// percent without it, others none
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     parity: Option<u8>,
+    /// Leave out the ids of objects, for a store that is put away: a third less disk until an object of the
+    /// archive is needed. That reads all of it, and keeps the ids beside it. A bad block beyond the
+    /// parity then costs its turns and all later ones, and programs from before do not open the
+    /// store any more. Without this option an archive gets its ids back
+    #[arg(long, requires = "archive")]
+    without_ids: bool,
     /// Print the plan without doing it
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -47,7 +54,9 @@ impl Verb for Repack {
         let share = |percent: u8| (percent > 0).then(|| ParityShare::new(percent)).transpose();
         let parity = self.parity.map(share).transpose()?;
         let (purpose, dry_run, patience) = (Purpose::Repack(tier), self.dry_run, self.patience);
-        collect_or_plan(run, Wanted { purpose, dry_run, patience, parity, forgotten: None })
+        let without_ids = self.without_ids;
+        let wanted = Wanted { purpose, dry_run, patience, parity, without_ids, forgotten: None };
+        collect_or_plan(run, wanted)
     }
 }
 

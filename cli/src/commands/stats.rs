@@ -167,9 +167,11 @@ fn write_files(out: &mut Output, found: &Found) -> Result<()> {
             ]);
         }
     }
-    for (name, bytes) in
-        [("parity", found.parity_bytes), ("history indexes", found.history_index_bytes)]
-    {
+    for (name, bytes) in [
+        ("parity", found.parity_bytes),
+        ("history indexes", found.history_index_bytes),
+        ("ids", found.ids_bytes),
+    ] {
         if bytes > 0 {
             let nothing = String::new;
             table.row(vec![name.to_owned(), nothing(), size(bytes), nothing(), nothing()]);

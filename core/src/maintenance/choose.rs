@@ -20,6 +20,8 @@ pub(super) struct FileState {
     pub(super) tier: Option<Tier>,
     pub(super) bytes: u64,
     pub(super) replaceable: bool,
+    /// True if it would be written in another form now, though it has the tier.
+    pub(super) outdated: bool,
     pub(super) live: ObjectsSize,
     pub(super) garbage: ObjectsSize,
 }
@@ -69,7 +71,7 @@ impl FileState {
     }
 
     fn is_stored_as(&self, tier: Tier) -> bool {
-        self.tier >= Some(tier) && self.garbage.objects == 0
+        self.tier >= Some(tier) && self.garbage.objects == 0 && !self.outdated
     }
 
     /// Returns true if repacking would only give the same again.
@@ -130,7 +132,7 @@ mod tests {
     fn file(tier: Option<Tier>, live: u64, garbage: u64) -> FileState {
         let amount = |bytes| ObjectsSize { objects: bytes / 100, bytes };
         let (live, garbage, bytes) = (amount(live), amount(garbage), live + garbage);
-        FileState { tier, bytes, replaceable: true, live, garbage }
+        FileState { tier, bytes, replaceable: true, outdated: false, live, garbage }
     }
 
     #[test]
@@ -159,6 +161,10 @@ mod tests {
         let packed = [file(Some(Tier::Compacted), 1000, 0)];
         assert!(choose(&packed, Purpose::Repack(Tier::Compacted), false).0.is_empty());
         assert_eq!(choose(&packed, Purpose::Repack(Tier::Archive), false).0, [0]);
+        let mut archive = file(Some(Tier::Archive), 5000, 0);
+        assert!(choose(&[archive], Purpose::Repack(Tier::Archive), false).0.is_empty());
+        archive.outdated = true;
+        assert_eq!(choose(&[archive], Purpose::Repack(Tier::Archive), false).0, [0]);
         let two = [packed[0], file(None, 10_000, 0)];
         assert_eq!(choose(&two, Purpose::Repack(Tier::Compacted), false).0, [0, 1]);
     }

@@ -28,7 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, Time};
 use crate::repo::{ForgottenSession, Repository, Signature, complete_history_index};
 use crate::store::{
-    Collection, FileReplacement, Inventory, KnownLosses, PackItem, Replaced, Tombstone,
+    Collection, FileReplacement, Inventory, KnownLosses, PackItem, Replaced, Tier, Tombstone,
 };
 
 /// Commits whose contexts are marked in one round.
@@ -225,7 +225,7 @@ impl<'a> Survey<'a> {
         let now_round = mark(&mut marker, inventory, &roots, &retention)?;
         marker.begin_round();
         marker.meet_kept(&|_| true)?;
-        let states = states(inventory, &marker);
+        let states = states(inventory, &marker, purpose);
         let is_budgeted = retention.sessions.iter().any(|session| session.bytes.is_some());
         let (chosen, tier, partial) = choose(&states, purpose, is_budgeted);
         let fate = |number: &usize, state: &FileState| match state.replaceable {
@@ -326,13 +326,15 @@ fn holes(inventory: &Inventory<'_>, marker: &Marker<'_>, holes: &KnownLosses) ->
     KnownLossesPlan { lost, spared }
 }
 
-/// Counts the live objects of each file.
-fn states(inventory: &Inventory<'_>, marker: &Marker<'_>) -> Vec<FileState> {
+/// Counts the live objects of each file, and finds the archives that one made now would not be like.
+fn states(inventory: &Inventory<'_>, marker: &Marker<'_>, purpose: Purpose) -> Vec<FileState> {
+    let archives = purpose == Purpose::Repack(Tier::Archive);
     let state = |file: &crate::store::InventoryFile| {
         let mut state = FileState {
             tier: file.tier,
             bytes: file.bytes,
             replaceable: file.replaceable,
+            outdated: archives && file.replaceable && inventory.is_of_another_form(file),
             live: ObjectsSize::default(),
             garbage: ObjectsSize::default(),
         };

@@ -51,11 +51,13 @@ pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stat
         let named = commit.and_then(|commit| graph.sessions().get(commit.session));
         tally.change(named.map_or("", String::as_str), |stats| stats.pins += 1);
     }
-    let StoreSummary { parity_bytes, derived_bytes, .. } = repo.store().summary()?;
-    let (parity_policy, history_index_bytes) = (parity_policy(repo.store())?, derived_bytes);
+    let StoreSummary { parity_bytes, derived_bytes, ids_bytes, .. } = repo.store().summary()?;
+    let history_index_bytes = derived_bytes - ids_bytes;
+    let parity_policy = parity_policy(repo.store())?;
     Ok(Stats {
         parity_bytes,
         history_index_bytes,
+        ids_bytes,
         parity_policy,
         ..tally.finish(&live, plan.files, session)
     })

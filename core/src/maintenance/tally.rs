@@ -340,6 +340,7 @@ impl<'a> Tally<'a> {
             files,
             parity_bytes: 0,
             history_index_bytes: 0,
+            ids_bytes: 0,
             parity_policy: None,
             largest: self.largest(),
         };

@@ -26,6 +26,8 @@ pub struct Stats {
     pub parity_bytes: u64,
     /// Bytes of the history indexes of packs.
     pub history_index_bytes: u64,
+    /// Bytes of the ids that are kept beside packs that list none.
+    pub ids_bytes: u64,
     /// The parity policy of the store.
     pub parity_policy: Option<ParityPolicy>,
     /// The largest objects of these sessions, the largest first.

@@ -3,6 +3,7 @@
 //! ```text
 //! packs/<name>.pack          the objects
 //! derived/<name>.changes     what follows from them: parts, each one zstd frame, and a checksum
+//! derived/<name>.ids         their ids, if the pack lists none: see `derived_ids.rs`
 //! ```
 //!
 //! A file is made after a manifest lists its pack, and goes after the pack has gone; both only under the
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::derived_ids;
 use super::dir::failed;
 use super::format::codec::{Effort, compress_block, decompress_block, plausible_block};
 use super::format::id::{StoreId, hex};
@@ -22,12 +24,9 @@ use super::format::segment::{CHECKSUM_BYTES, Digest, FieldReader};
 use super::io::Access;
 use super::pack::{Pack, PackId, PackLookup};
 use super::replace::collect::Collection;
-use super::{Store, read};
+use super::{DERIVED_DIR, Store, read};
 use crate::error::{Error, Result};
 use crate::object::{Checksum, Kind, ObjectId};
-
-/// The folder of derived files, which may go at any time.
-pub(in crate::store) const DERIVED_DIR: &str = "derived";
 
 const EXTENSION: &str = ".changes";
 const TEMPORARY: &str = ".tmp";
@@ -191,19 +190,22 @@ impl Store {
         DerivedFile::decode(content.into(), self.superblock.store, pack.0.id())
     }
 
-    /// Bytes of all derived files.
+    /// Bytes of all derived files, and those of ids among them.
     ///
     /// # Errors
     /// `Io` when the disk refuses.
-    pub(in crate::store) fn derived_bytes(&self) -> Result<u64> {
+    pub(in crate::store) fn derived_bytes(&self) -> Result<(u64, u64)> {
         let folder = self.derived_folder();
-        let size = |name: &String| {
-            let path = folder.join(name);
+        let (mut all, mut ids) = (0, 0);
+        for name in self.io.list_or_empty(&folder)? {
+            let path = folder.join(&name);
             // A collection may have removed it since the folder was listed.
-            let file = self.io.open_if_exists(&path, Access::Read)?;
-            file.map_or(Ok(0), |file| file.size().map_err(failed("look at", &path)))
-        };
-        self.io.list_or_empty(&folder)?.iter().map(size).sum()
+            let Some(file) = self.io.open_if_exists(&path, Access::Read)? else { continue };
+            let bytes = file.size().map_err(failed("look at", &path))?;
+            all += bytes;
+            ids += derived_ids::pack_of(&name).map_or(0, |_| bytes);
+        }
+        Ok((all, ids))
     }
 
     fn derived_folder(&self) -> PathBuf {
@@ -230,7 +232,11 @@ impl Collection<'_> {
         if packs.is_empty() && present.is_empty() {
             return Ok(());
         }
-        let is_kept = |name: &String| packs.iter().any(|pack| file_name(pack.0.id()) == *name);
+        let all = store.packs();
+        let is_kept = |name: &String| {
+            packs.iter().any(|pack| file_name(pack.0.id()) == *name)
+                || all.iter().any(|pack| derived_ids::is_of(name, pack.0.id()))
+        };
         store.check_collector(&*self.collector)?;
         for name in present.iter().filter(|name| !is_kept(name)) {
             store.io.remove_if_exists(&folder.join(name))?;

@@ -6,6 +6,7 @@
 //! packs/<id>.pack       what collections have compacted; never changed again
 //! packs/<id>.parity     what a pack is restored from when it is damaged; archives have some
 //! derived/<id>.changes  what follows from a pack, to answer sooner; may go at any time
+//! derived/<id>.ids      the ids of a pack that lists none; may go at any time
 //! manifest-<generation> which packs and sealed segments there are, and the refs as of then
 //!
 //!   commit ── objects + operation ── one batch ── one fsync ── acknowledged
@@ -62,6 +63,7 @@
 //! ```
 
 mod derived;
+mod derived_ids;
 mod dir;
 mod distant;
 mod encryption;
@@ -114,8 +116,7 @@ use self::dir::failed;
 use self::distant::Distant;
 use self::format::id::StoreId;
 use self::format::segment::Location;
-use self::format::superblock;
-use self::format::superblock::Superblock;
+use self::format::superblock::{self, Superblock, SuperblockContent};
 use self::pack::{BlockCache, PackId};
 use self::read::cache::Cache;
 use self::read::journal::Journal;
@@ -137,6 +138,8 @@ const COPIED_BYTES: usize = 4 << 10;
 const SUPERBLOCK_FILE: &str = "superblock";
 
 const JOURNAL_DIR: &str = "journal";
+/// The folder of derived files, which may go at any time.
+const DERIVED_DIR: &str = "derived";
 const PACKS_DIR: &str = "packs";
 const QUARANTINE_DIR: &str = "quarantine";
 
@@ -168,6 +171,8 @@ pub struct Store {
     waiting: OnceLock<fn()>,
     /// The parity of packs, if it was chosen.
     pack_parity: OnceLock<Option<ParityShare>>,
+    /// Set when archives leave out ids.
+    without_ids: OnceLock<()>,
     cache: Cache,
     blocks: BlockCache,
     pages: PageCounter,
@@ -297,6 +302,8 @@ pub struct StoreSummary {
     pub parity_bytes: u64,
     /// Bytes of what was derived from packs, such as history indexes.
     pub derived_bytes: u64,
+    /// Bytes of the ids of packs that list none, which are part of these.
+    pub ids_bytes: u64,
     /// Bytes of all these files; what is not used is zeros for the next commits.
     pub file_bytes: u64,
 }
@@ -318,7 +325,9 @@ impl Store {
         for dir in [parent.unwrap_or(Path::new(".")), dir] {
             io.sync_names(dir)?;
         }
-        superblock::create(io, dir, StoreId(new.id), None)
+        let store = StoreId(new.id);
+        let content = SuperblockContent { store, keys: None, allows_without_ids: false };
+        superblock::create(io, dir, &content)
     }
 
     /// Opens the store in `dir`. Writes nothing; what is damaged is in [`Store::findings`].
@@ -334,7 +343,7 @@ impl Store {
         let superblock = Superblock::open(&*io, dir)?;
         let disk = io;
         let (io, keys) = encryption::below(&disk, &superblock, dir, &options)?;
-        let (view, journal) = load::open(&*io, dir, &superblock)?;
+        let (view, journal) = load::open(&io, dir, &superblock, true)?;
         Ok(Self {
             io,
             disk,
@@ -345,6 +354,7 @@ impl Store {
             lock_timeout: options.lock_timeout,
             waiting: OnceLock::new(),
             pack_parity: OnceLock::new(),
+            without_ids: OnceLock::new(),
             cache: Cache::new(options.cache_bytes),
             blocks: BlockCache::new(options.block_cache_bytes),
             pages: PageCounter::default(),
@@ -440,7 +450,10 @@ impl Store {
     /// Returns the damage that was noticed while files were read.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
-        read(&self.view).findings.clone()
+        let view = read(&self.view);
+        let mut findings = view.findings.clone();
+        findings.extend(view.files.packs.iter().filter_map(|pack| pack.noticed()));
+        findings
     }
 
     /// The id of the store, which it was made with.
@@ -462,7 +475,7 @@ impl Store {
         let packed = view.files.packs.iter().map(|pack| pack.len() as usize).sum::<usize>();
         let packs = view.files.packs.iter().map(|pack| pack.id());
         let parity_bytes = packs.map(|id| self.parity_bytes(id)).sum::<Result<u64>>()?;
-        let derived_bytes = self.derived_bytes()?;
+        let (derived_bytes, ids_bytes) = self.derived_bytes()?;
         let journal_objects =
             view.active.len() + sealed.iter().map(|sealed| sealed.len()).sum::<usize>();
         let mut summary = StoreSummary {
@@ -477,6 +490,7 @@ impl Store {
             used_bytes: sealed_bytes + pack_bytes,
             parity_bytes,
             derived_bytes,
+            ids_bytes,
             file_bytes: sealed_bytes + pack_bytes + parity_bytes + derived_bytes,
         };
         for segment in &journal.segments {

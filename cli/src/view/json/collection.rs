@@ -193,6 +193,8 @@ pub(crate) struct Stats {
     pub(crate) parity_bytes: u64,
     /// Bytes of the history indexes of packs.
     pub(crate) history_index_bytes: u64,
+    /// Bytes of the ids beside packs that list none.
+    pub(crate) ids_bytes: u64,
     pub(crate) parity_policy: Option<ParityPolicy>,
     /// Largest first.
     pub(crate) largest: Vec<LargeObject>,
@@ -270,6 +272,7 @@ impl From<&maintenance::Stats> for Stats {
             files: stats.files.iter().map(CollectedFile::from).collect(),
             parity_bytes: stats.parity_bytes,
             history_index_bytes: stats.history_index_bytes,
+            ids_bytes: stats.ids_bytes,
             parity_policy: stats.parity_policy.as_ref().map(ParityPolicy::from),
             largest: largest.collect(),
         }

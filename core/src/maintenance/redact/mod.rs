@@ -220,6 +220,8 @@ pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result
                 redacted.written_bytes = replaced.written_bytes;
                 redacted.replaced_bytes = replaced.freed_bytes;
                 redacted.leftovers = collection.remove_leftovers()? as u64;
+                // What was read meanwhile may have left the ids of a pack that is gone.
+                collection.remove_derived()?;
                 complete_history_index(repo, &collection);
                 return Ok(redacted);
             }

@@ -55,6 +55,12 @@ const ENCRYPTED: u64 = 1;
 /// The incompatible feature of a store that has a key for AES-256-CTR.
 const ENCRYPTED_BY_AES: u64 = 2;
 
+/// The incompatible feature of a store that may have archives without ids: a program that does not know
+/// them would take one for damaged.
+const WITHOUT_IDS: u64 = 4;
+
+const KNOWN_FEATURES: u64 = ENCRYPTED | ENCRYPTED_BY_AES | WITHOUT_IDS;
+
 /// Bytes behind the superblock of an encrypted store: two names of keys, and their checksum.
 const KEYS_BYTES: usize = 48;
 const KEYS_CONTEXT: &str = "turntree v1 superblock keys";
@@ -77,6 +83,8 @@ pub(in crate::store) struct Superblock {
     pub(in crate::store) store: StoreId,
     /// The names of the keys that its files are enciphered with, if they are.
     pub(in crate::store) keys: Option<KeyNames>,
+    /// Whether it may have archives without ids.
+    pub(in crate::store) allows_without_ids: bool,
     /// Whether its name is durable, and those of files that were written anew: it may have taken the
     /// place of one that knew no key, or another.
     is_settled: AtomicBool,
@@ -100,7 +108,7 @@ impl Superblock {
             return Err(Error::corrupt(path.display(), format_args!("{BYTES} bytes"), found));
         }
         let found = decode(&bytes).map_err(|e| e.at(path.display()))?;
-        let Features { store, is_encrypted, has_aes, unknown_features } = found;
+        let Features { store, is_encrypted, has_aes, allows_without_ids, unknown_features } = found;
         let keys = match is_encrypted {
             true => Some(KeyNames { has_aes, ..read_keys(&*file, &path)? }),
             false => None,
@@ -110,7 +118,23 @@ impl Superblock {
             file.read_at(&mut settled, AT_SETTLED).map_err(failed("read", &path))?;
         }
         let (threads, is_settled) = (Mutex::new(()), AtomicBool::new(settled == [1]));
-        Ok(Self { path, file, threads, identity, store, keys, is_settled, unknown_features })
+        Ok(Self {
+            path,
+            file,
+            threads,
+            identity,
+            store,
+            keys,
+            allows_without_ids,
+            is_settled,
+            unknown_features,
+        })
+    }
+
+    /// Returns what it says.
+    pub(in crate::store) fn content(&self) -> SuperblockContent {
+        let Self { store, keys, allows_without_ids, .. } = *self;
+        SuperblockContent { store, keys, allows_without_ids }
     }
 
     /// Fails unless this build knows every feature a writer must know.
@@ -214,16 +238,22 @@ impl Drop for RefLock<'_> {
     }
 }
 
+/// What a superblock says of its store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct SuperblockContent {
+    /// The identity of the store.
+    pub(in crate::store) store: StoreId,
+    /// The names of its keys, if it is encrypted.
+    pub(in crate::store) keys: Option<KeyNames>,
+    /// Whether it may have archives without ids.
+    pub(in crate::store) allows_without_ids: bool,
+}
+
 /// Makes the superblock of a new store, durable, as the last step of making the store.
-pub(in crate::store) fn create(
-    io: &dyn Io,
-    dir: &Path,
-    store: StoreId,
-    keys: Option<KeyNames>,
-) -> Result<()> {
-    let (path, temporary) = (dir.join(SUPERBLOCK_FILE), temporary(dir, store));
+pub(in crate::store) fn create(io: &dyn Io, dir: &Path, content: &SuperblockContent) -> Result<()> {
+    let (path, temporary) = (dir.join(SUPERBLOCK_FILE), temporary(dir, content.store));
     let failed = failed("create", &path);
-    write_temporary(io, &temporary, store, keys)?;
+    write_temporary(io, &temporary, content)?;
     if let Err(source) = io.publish(&temporary, &path) {
         // What is left would only puzzle people; the first error is the one to report.
         let _ = io.remove(&temporary);
@@ -246,14 +276,13 @@ pub(in crate::store) fn create(
 pub(in crate::store) fn replace(
     io: &dyn Io,
     dir: &Path,
-    store: StoreId,
-    keys: Option<KeyNames>,
+    content: &SuperblockContent,
     is_settled: bool,
 ) -> Result<Arc<dyn IoFile>> {
-    let (path, temporary) = (dir.join(SUPERBLOCK_FILE), temporary(dir, store));
+    let (path, temporary) = (dir.join(SUPERBLOCK_FILE), temporary(dir, content.store));
     let failed = failed("replace", &path);
     let former = io.open_if_exists(&path, Access::Write)?;
-    let file = write_temporary(io, &temporary, store, keys)?;
+    let file = write_temporary(io, &temporary, content)?;
     let replaced = file.lock(Duration::ZERO).and_then(|_| io.replace(&temporary, &path));
     if let Err(source) = replaced {
         let _ = io.remove(&temporary);
@@ -281,30 +310,31 @@ fn temporary(dir: &Path, store: StoreId) -> PathBuf {
 fn write_temporary(
     io: &dyn Io,
     temporary: &Path,
-    store: StoreId,
-    keys: Option<KeyNames>,
+    content: &SuperblockContent,
 ) -> Result<Arc<dyn IoFile>> {
     let failed = failed("create", temporary);
     io.remove_if_exists(temporary)?;
     let file = io.create(temporary).map_err(&failed)?;
-    file.write_at(&encode(store, keys), 0).map_err(&failed)?;
+    file.write_at(&encode(content), 0).map_err(&failed)?;
     file.sync_data().map_err(&failed)?;
     Ok(file)
 }
 
-fn encode(store: StoreId, keys: Option<KeyNames>) -> Vec<u8> {
+fn encode(content: &SuperblockContent) -> Vec<u8> {
+    let SuperblockContent { store, keys, allows_without_ids } = *content;
     let mut bytes = Vec::with_capacity(BYTES);
     bytes.extend_from_slice(&MAGIC);
     for word in [FORMAT_VERSION, HASH_BLAKE3_256, TREE_PARAMETERS, 0] {
         bytes.extend_from_slice(&word.to_le_bytes());
     }
     bytes.extend_from_slice(&[0; 16]);
-    let incompatible = match keys {
+    let encryption = match keys {
         None => 0,
         Some(KeyNames { has_aes: false, .. }) => ENCRYPTED,
         Some(KeyNames { has_aes: true, .. }) => ENCRYPTED | ENCRYPTED_BY_AES,
     };
-    bytes.extend_from_slice(&incompatible.to_le_bytes());
+    let archives = if allows_without_ids { WITHOUT_IDS } else { 0 };
+    bytes.extend_from_slice(&(encryption | archives).to_le_bytes());
     bytes.extend_from_slice(&store.0);
     let checksum = Checksum::new(CONTEXT).update(&bytes).finish();
     bytes.extend_from_slice(&checksum);
@@ -358,6 +388,7 @@ struct Features {
     is_encrypted: bool,
     /// Whether a key of it is for AES-256-CTR.
     has_aes: bool,
+    allows_without_ids: bool,
     /// Read-only features; this build knows none.
     unknown_features: u64,
 }
@@ -387,7 +418,7 @@ fn decode(bytes: &[u8; BYTES]) -> Result<Features> {
         }
     }
     let incompatible = word(bytes, AT_INCOMPATIBLE_FEATURES).map_or(0, u64::from_le_bytes);
-    let unknown = incompatible & !(ENCRYPTED | ENCRYPTED_BY_AES);
+    let unknown = incompatible & !KNOWN_FEATURES;
     if unknown != 0 {
         let path = Path::new(SUPERBLOCK_FILE);
         return Err(unsupported(path, "cannot be read: it has", unknown));
@@ -396,7 +427,8 @@ fn decode(bytes: &[u8; BYTES]) -> Result<Features> {
     let store = StoreId(word(bytes, AT_STORE_ID).unwrap_or_default());
     let has_aes = incompatible & ENCRYPTED_BY_AES != 0;
     let is_encrypted = incompatible & ENCRYPTED != 0;
-    Ok(Features { store, is_encrypted, has_aes, unknown_features })
+    let allows_without_ids = incompatible & WITHOUT_IDS != 0;
+    Ok(Features { store, is_encrypted, has_aes, allows_without_ids, unknown_features })
 }
 
 fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -415,6 +447,10 @@ mod tests {
 
     const STORE: StoreId = StoreId([7; 16]);
 
+    fn content(keys: Option<KeyNames>) -> SuperblockContent {
+        SuperblockContent { store: STORE, keys, allows_without_ids: false }
+    }
+
     fn opened(dir: &Path) -> Superblock {
         Superblock::open(&RealIo, dir).unwrap()
     }
@@ -427,7 +463,7 @@ mod tests {
     fn only_one_handle_has_the_lock_and_none_once_the_file_was_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path();
-        create(&RealIo, dir, STORE, None).unwrap();
+        create(&RealIo, dir, &content(None)).unwrap();
         let (first, second) = (opened(dir), opened(dir));
         let held = first.lock(&RealIo, Duration::ZERO).unwrap();
         assert_eq!(lock_error(&second), ErrorKind::Locked);
@@ -436,7 +472,7 @@ mod tests {
 
         RealIo.remove(&dir.join(SUPERBLOCK_FILE)).unwrap();
         assert_eq!(lock_error(&first), ErrorKind::NotFound, "removed");
-        create(&RealIo, dir, STORE, None).unwrap();
+        create(&RealIo, dir, &content(None)).unwrap();
         assert_eq!(lock_error(&first), ErrorKind::Conflict, "replaced");
         drop(opened(dir).lock(&RealIo, Duration::ZERO).unwrap());
     }
@@ -444,7 +480,7 @@ mod tests {
     #[test]
     fn the_epoch_is_odd_in_a_change_and_another_one_after_each() {
         let folder = tempfile::tempdir().unwrap();
-        create(&RealIo, folder.path(), STORE, None).unwrap();
+        create(&RealIo, folder.path(), &content(None)).unwrap();
         let (superblock, reader) = (opened(folder.path()), opened(folder.path()));
         assert_eq!(reader.epoch().unwrap(), 0);
         let mut seen = vec![0];
@@ -466,15 +502,29 @@ mod tests {
 
     #[test]
     fn a_superblock_round_trips_and_every_flipped_bit_is_noticed() {
-        let store = StoreId([7; 16]);
-        let bytes: [u8; BYTES] = encode(store, None).try_into().unwrap();
-        let found = decode(&bytes).unwrap();
-        assert_eq!((found.store, found.is_encrypted, found.unknown_features), (store, false, 0));
-        for bit in 0..BYTES * 8 {
-            let mut damaged = bytes;
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(decode(&damaged).is_err(), "bit {bit}");
+        for allows_without_ids in [false, true] {
+            let content = SuperblockContent { allows_without_ids, ..content(None) };
+            let bytes: [u8; BYTES] = encode(&content).try_into().unwrap();
+            let found = decode(&bytes).unwrap();
+            let features = (found.is_encrypted, found.allows_without_ids, found.unknown_features);
+            assert_eq!((found.store, features), (STORE, (false, allows_without_ids, 0)));
+            for bit in 0..BYTES * 8 {
+                let mut damaged = bytes;
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert!(decode(&damaged).is_err(), "bit {bit}");
+            }
         }
+    }
+
+    #[test]
+    fn a_feature_of_a_newer_program_is_said_to_be_one_and_not_damage() {
+        let mut bytes: [u8; BYTES] = encode(&content(None)).try_into().unwrap();
+        bytes[AT_INCOMPATIBLE_FEATURES] = 8;
+        let checksum = Checksum::new(CONTEXT).update(&bytes[..AT_CHECKSUM]).finish();
+        bytes[AT_CHECKSUM..].copy_from_slice(&checksum);
+        let error = decode(&bytes).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("features 0x8 unknown to this build"), "{error}");
     }
 
     #[test]
@@ -483,7 +533,7 @@ mod tests {
         {
             let folder = tempfile::tempdir().unwrap();
             let names = KeyNames { newest: 7, previous, has_aes };
-            create(&RealIo, folder.path(), STORE, Some(names)).unwrap();
+            create(&RealIo, folder.path(), &content(Some(names))).unwrap();
             assert_eq!(opened(folder.path()).keys, Some(names));
             let path = folder.path().join(SUPERBLOCK_FILE);
             let whole = std::fs::read(&path).unwrap();
@@ -500,10 +550,10 @@ mod tests {
     fn a_superblock_that_takes_the_place_of_another_is_locked_before_anybody_can_have_it() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path();
-        create(&RealIo, dir, STORE, None).unwrap();
+        create(&RealIo, dir, &content(None)).unwrap();
         let first = opened(dir);
         let names = KeyNames { newest: 7, previous: None, has_aes: true };
-        let held = replace(&RealIo, dir, STORE, Some(names), true).unwrap();
+        let held = replace(&RealIo, dir, &content(Some(names)), true).unwrap();
         assert_eq!(lock_error(&first), ErrorKind::Conflict, "replaced");
         assert_ne!(first.epoch().unwrap(), 0, "what a reader looks at");
         assert_eq!(lock_error(&opened(dir)), ErrorKind::Locked);

@@ -9,6 +9,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::block::Form;
+use super::index::Ids;
+use super::layout::IdsInfo;
 use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, FrameHeader, HEADER_BYTES, frames_checksum,
     stored_checksum,
@@ -342,7 +344,15 @@ fn a_payload_that_looks_like_a_frame_is_none() {
     let dir = tempfile::tempdir().unwrap();
     let salt = [1; 16];
     let (items, source) = (&sample.items, &sample.objects);
-    let draft = PackDraft { store: STORE, salt, tier: Tier::Hot, items, gone: &[], source };
+    let draft = PackDraft {
+        store: STORE,
+        salt,
+        tier: Tier::Hot,
+        lists_ids: true,
+        items,
+        gone: &[],
+        source,
+    };
     let written = draft.write(&crate::store::RealIo, dir.path()).unwrap();
     let mut bytes = std::fs::read(dir.path().join(written.id.file_name())).unwrap();
     // Its own frame is damaged, so that the search goes through the payload.

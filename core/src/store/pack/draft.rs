@@ -25,6 +25,8 @@ pub(in crate::store) struct PackDraft<'a> {
     /// Random bytes, different for every pack: nobody who supplies payloads may know them.
     pub(in crate::store) salt: Salt,
     pub(in crate::store) tier: Tier,
+    /// True if it lists the ids of its objects: else whoever opens it has to read all of it.
+    pub(in crate::store) lists_ids: bool,
     /// Each object once, in the order in which they are stored.
     pub(in crate::store) items: &'a [PackItem],
     /// Ids without content, which are not among the items.

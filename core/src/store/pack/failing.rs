@@ -149,7 +149,15 @@ fn a_refused_call_leaves_nothing_and_the_next_attempt_succeeds() {
         sample.push(Kind::Blob, noise(n.into(), 300), n);
     }
     let (items, source) = (&sample.items, &sample.objects);
-    let draft = PackDraft { store: STORE, salt: SALT, tier: Tier::Hot, items, gone: &[], source };
+    let draft = PackDraft {
+        store: STORE,
+        salt: SALT,
+        tier: Tier::Hot,
+        lists_ids: true,
+        items,
+        gone: &[],
+        source,
+    };
     let mut refused = 0;
     loop {
         let dir = tempfile::tempdir().unwrap();
@@ -174,7 +182,15 @@ fn a_pack_that_the_disk_did_not_keep_as_it_was_written_gets_no_name() {
     sample.push(Kind::Blob, noise(1, 300), 0);
     sample.push(Kind::Tag, noise(2, 300), 0);
     let (items, source) = (&sample.items, &sample.objects);
-    let draft = PackDraft { store: STORE, salt: SALT, tier: Tier::Hot, items, gone: &[], source };
+    let draft = PackDraft {
+        store: STORE,
+        salt: SALT,
+        tier: Tier::Hot,
+        lists_ids: true,
+        items,
+        gone: &[],
+        source,
+    };
     let mut changed = 0;
     loop {
         let dir = tempfile::tempdir().unwrap();

@@ -7,9 +7,9 @@ use proptest::sample::Index;
 
 use super::damage::{crafted, file, small};
 use super::layout::{
-    FRAME_HEADER_BYTES, FRAME_MAGIC, frames_checksum, stored_checksum, table_checksum,
+    FRAME_HEADER_BYTES, FRAME_MAGIC, IdsInfo, frames_checksum, stored_checksum, table_checksum,
 };
-use super::tests::{STORE, Sample};
+use super::tests::{STORE, Sample, open};
 use super::*;
 use crate::object::{Checksum, verify};
 
@@ -32,7 +32,7 @@ fn change() -> impl Strategy<Value = Tampering> {
 }
 
 /// Makes every checksum good, as far as the lengths lead; gives the name of the pack.
-fn mend(pack: &mut [u8]) -> Option<PackId> {
+pub(super) fn mend(pack: &mut [u8]) -> Option<PackId> {
     let word =
         |bytes: &[u8], at: usize| bytes.get(at..)?.first_chunk().map(|w| u32::from_le_bytes(*w));
     let put = |bytes: &mut [u8], at: usize, digest: Digest| {
@@ -74,13 +74,28 @@ fn mend(pack: &mut [u8]) -> Option<PackId> {
     Some(PackId(name))
 }
 
+/// The small pack, as it lists its ids and as it does not.
+static SMALL: LazyLock<[(Sample, Vec<u8>, PackId); 2]> =
+    LazyLock::new(|| [small(true), without_ids(small(true).0)]);
+
+/// The pack of a sample that does not list its ids.
+pub(super) fn without_ids(sample: Sample) -> (Sample, Vec<u8>, PackId) {
+    let dir = tempfile::tempdir().unwrap();
+    let written = sample.write_as(dir.path(), Tier::Hot, false).unwrap();
+    sample.assert_in(&open(dir.path(), written.id).unwrap());
+    let bytes = std::fs::read(dir.path().join(written.id.file_name())).unwrap();
+    (sample, bytes, written.id)
+}
+
 turntree_properties::properties! {
     cases = 1000;
 
     #[test]
-    fn whatever_a_pack_says_no_wrong_byte_passes(changes in prop::collection::vec(change(), 1..4)) {
-        static SMALL: LazyLock<(Sample, Vec<u8>, PackId)> = LazyLock::new(|| small(true));
-        let (sample, mut bytes) = (&SMALL.0, SMALL.1.clone());
+    fn whatever_a_pack_says_no_wrong_byte_passes(
+        changes in prop::collection::vec(change(), 1..4),
+        form in 0..2_usize,
+    ) {
+        let (sample, mut bytes) = (&SMALL[form].0, SMALL[form].1.clone());
         for Tampering { at, old, new } in changes {
             let at = at.index(bytes.len());
             bytes.splice(at..(at + old).min(bytes.len()), new);

@@ -14,6 +14,9 @@ use bytes::Bytes;
 use crate::object::{ID_BYTES, IdPrefix, ObjectId};
 use crate::store::read::index::Filter;
 
+/// What stands for an id that is not known: no object has it.
+pub(super) const UNKNOWN: [u8; ID_BYTES] = [0; ID_BYTES];
+
 /// Ids by ordinal, and ordinals by id.
 #[derive(Debug)]
 pub(super) struct Ids {
@@ -23,7 +26,7 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// The index of the ids in `column`, which lie back to back.
+    /// The index of the ids in `column`, which lie back to back; one that is unknown is nowhere in it.
     ///
     /// # Errors
     /// An id that is there twice.
@@ -34,6 +37,9 @@ impl Ids {
         let mut slots = Slots::empty(count, len);
         for ordinal in 0..len {
             let Some(id) = id_in(&column, ordinal) else { break };
+            if *id.as_bytes() == UNKNOWN {
+                continue;
+            }
             let mut place = slots.home(&id);
             while let Some(taken) = slots.ordinal(place) {
                 if id_in(&column, taken) == Some(id) {
@@ -46,6 +52,13 @@ impl Ids {
         let Slots { bytes, count, width } = slots;
         let slots = Slots { bytes: bytes.into(), count, width };
         Ok(Self { filter: Filter::new(&column), slots, column })
+    }
+
+    /// An index of so many ids, none of which is known.
+    pub(super) fn unknown(len: u32) -> Self {
+        let column = Bytes::from(vec![0; len as usize * ID_BYTES]);
+        let slots = Slots { bytes: Bytes::new(), count: 1, width: 1 };
+        Self { filter: Filter::new(&column), slots, column }
     }
 
     /// The index that a pack holds; `None` when the numbers do not fit.
@@ -64,7 +77,7 @@ impl Ids {
     }
 
     pub(super) fn id_at(&self, ordinal: u32) -> Option<ObjectId> {
-        id_in(&self.column, ordinal)
+        id_in(&self.column, ordinal).filter(|id| *id.as_bytes() != UNKNOWN)
     }
 
     /// The ordinal of an id. For most ids that are not there it costs one look at memory.
@@ -210,6 +223,15 @@ mod tests {
             }
             assert!((len..2000).all(|n| ids.find(&id(n)).is_none()));
         }
+    }
+
+    #[test]
+    fn an_id_that_is_not_known_is_nowhere() {
+        let id = ObjectId::of(Kind::Blob, b"x");
+        let ids = Ids::build([UNKNOWN, *id.as_bytes(), UNKNOWN].concat().into()).unwrap();
+        assert_eq!([ids.id_at(0), ids.id_at(1), ids.id_at(2)], [None, Some(id), None]);
+        assert_eq!((ids.find(&id), ids.find(&ObjectId::from_bytes(UNKNOWN))), (Some(1), None));
+        assert_eq!(ids.starting_with(&"0000".parse().unwrap()), []);
     }
 
     #[test]

@@ -23,7 +23,7 @@
 use std::sync::LazyLock;
 
 use super::index::slots_bytes;
-use super::{PackId, Tier};
+use super::{PackId, Tier, Tombstone};
 use crate::object::{Checksum, ID_BYTES, Kind};
 use crate::store::format::codec::plausible_block;
 use crate::store::format::id::StoreId;
@@ -54,9 +54,16 @@ pub(super) const MAX_BASES: usize = 2;
 /// Most objects of a pack, gone ones included; most parts, and most blocks.
 pub(super) const MAX_OBJECTS: u32 = 1 << 30;
 
+/// Objects that a file without their ids may have whatever its size, and those for each of its bytes: a
+/// writer needs some bytes for each, and a reader keeps the id of each.
+pub(super) const OBJECTS_OF_ANY: u64 = 1 << 16;
+const OBJECTS_PER_BYTE: u64 = 4;
+
 const HEADER_MAGIC: [u8; 8] = *b"\x89TTP\r\n\x1a\n";
 const FOOTER_MAGIC: [u8; 8] = *b"\x89TTF\r\n\x1a\n";
-const VERSION: u32 = 1;
+/// The version of a pack that lists its ids, and of one whose ids follow from its objects.
+const WITH_IDS_VERSION: u32 = 1;
+const WITHOUT_IDS_VERSION: u32 = 2;
 const HEADER_CONTEXT: &str = "turntree v1 pack header";
 const IDS_CONTEXT: &str = "turntree v1 pack ids";
 const TABLE_CONTEXT: &str = "turntree v1 pack table";
@@ -147,6 +154,7 @@ impl BlockInfo {
 pub(super) struct IdsInfo {
     pub(super) objects: u32,
     pub(super) gone: u32,
+    /// None in a pack that does not list its ids.
     pub(super) slots: u32,
     pub(super) checksum: Digest,
 }
@@ -157,8 +165,21 @@ impl IdsInfo {
         self.objects + self.gone
     }
 
+    /// Returns true if the pack holds its ids; else they follow from its frames.
+    pub(super) fn is_listed(&self) -> bool {
+        self.slots > 0
+    }
+
+    /// The version of a pack with such ids.
+    fn version(&self) -> u32 {
+        if self.is_listed() { WITH_IDS_VERSION } else { WITHOUT_IDS_VERSION }
+    }
+
     /// Bytes of the ids: column, notes on gone ones, slots.
     pub(super) fn bytes(&self) -> Option<[usize; 3]> {
+        if !self.is_listed() {
+            return Some([0; 3]);
+        }
         let column = (self.len() as usize).checked_mul(ID_BYTES)?;
         let notes = (self.gone as usize).checked_mul(GONE_NOTE_BYTES)?;
         Some([column, notes, slots_bytes(self.slots, self.len())?])
@@ -187,7 +208,7 @@ impl PackHeader {
     /// The bytes, and the checksum in them.
     pub(super) fn encode(&self) -> (Vec<u8>, Digest) {
         let mut bytes = HEADER_MAGIC.to_vec();
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.ids.version().to_le_bytes());
         bytes.extend_from_slice(&self.tier.code().to_le_bytes());
         bytes.extend_from_slice(&self.store.0);
         bytes.extend_from_slice(&self.salt);
@@ -203,7 +224,7 @@ impl PackHeader {
         let (content, header) =
             unseal::<HEADER_BYTES>(bytes.first_chunk()?, &Checksum::new(HEADER_CONTEXT))?;
         let mut fields = FieldReader(content.strip_prefix(&HEADER_MAGIC)?);
-        let known = fields.u32()? == VERSION;
+        let version = fields.u32()?;
         let tier = Tier::from_code(fields.u32()?)?;
         let (store, salt) = (StoreId(fields.take()?), fields.take()?);
         let (objects, gone, slots, 0) =
@@ -212,6 +233,7 @@ impl PackHeader {
             return None;
         };
         let ids = IdsInfo { objects, gone, slots, checksum: fields.take()? };
+        let known = version == ids.version();
         (known && ids.consistent()).then_some((Self { tier, store, salt, ids }, header))
     }
 }
@@ -304,7 +326,7 @@ impl Footer {
     pub(super) fn encode(&self) -> (Vec<u8>, PackId) {
         let mut bytes = FOOTER_MAGIC.to_vec();
         let IdsInfo { objects, gone, slots, checksum } = self.ids;
-        for word in [VERSION, objects, gone, slots, self.parts, self.blocks] {
+        for word in [self.ids.version(), objects, gone, slots, self.parts, self.blocks] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         bytes.extend_from_slice(&self.salt);
@@ -328,18 +350,37 @@ impl Footer {
         let bytes = pack.last_chunk::<FOOTER_BYTES>()?;
         let (content, name) = unseal(bytes, &Checksum::new(FOOTER_CONTEXT))?;
         let mut fields = FieldReader(content.strip_prefix(&FOOTER_MAGIC)?);
-        if fields.u32()? != VERSION {
-            return None;
-        }
+        let version = fields.u32()?;
         let (objects, gone, slots) = (fields.u32()?, fields.u32()?, fields.u32()?);
         let (parts, blocks, salt) = (fields.u32()?, fields.u32()?, fields.take()?);
         let table_offset = fields.u64()?;
         let ids = IdsInfo { objects, gone, slots, checksum: fields.take()? };
         let (table, header, frames) = (fields.take()?, fields.take()?, fields.take()?);
         let footer = Self { ids, parts, blocks, salt, table_offset, table, header, frames };
-        let fits = ids.consistent() && parts.max(blocks) <= MAX_OBJECTS;
+        let known = version == ids.version();
+        let fits = known && ids.consistent() && parts.max(blocks) <= MAX_OBJECTS;
         fits.then_some((footer, PackId(name)))
     }
+}
+
+/// Reason and kind of the gone id at this position.
+pub(super) fn note(notes: &[u8], at: u32) -> Option<(Tombstone, Kind)> {
+    let start = (at as usize).checked_mul(GONE_NOTE_BYTES)?;
+    let [kind, gone] = *notes.get(start..)?.first_chunk()?;
+    Some((Tombstone::from_code(gone)?, Kind::from_code(kind)?))
+}
+
+/// The version of a pack, by its footer, if that is whole and the version newer than this build reads.
+pub(super) fn newer_version(footer: &[u8], id: PackId) -> Option<u32> {
+    let (content, name) =
+        unseal::<FOOTER_BYTES>(footer.try_into().ok()?, &Checksum::new(FOOTER_CONTEXT))?;
+    let mut fields = FieldReader(content.strip_prefix(&FOOTER_MAGIC)?);
+    fields.u32().filter(|version| *version > WITHOUT_IDS_VERSION && name == id.0)
+}
+
+/// The most objects of a file of so many bytes that does not list their ids.
+pub(super) fn most_without_ids(file_bytes: u64) -> u64 {
+    OBJECTS_OF_ANY.saturating_add(file_bytes.saturating_mul(OBJECTS_PER_BYTE))
 }
 
 /// The sums over all blocks of a file.

@@ -3,7 +3,7 @@
 //! ```text
 //! pack    | header | ids | frame | frame | ... | table of blocks | footer |
 //!
-//! ids     by ordinal | kinds of gone ones | slots: ordinals by id
+//! ids     by ordinal | kinds of gone ones | slots: ordinals by id; in some archives none
 //! frame   a block: objects of one kind, compressed as one, perhaps with another block as base
 //! footer  counts and checksums; its own checksum is the name of the pack
 //! ```
@@ -17,7 +17,8 @@
 //! decompressions and those of its parts. How large blocks are and how hard they are compressed is the [`Tier`].
 //!
 //! The frames alone say everything, so the rest can be made again from them (`rebuild.rs`). The ids
-//! lie in front, so that a pack that lost its end is still read as far as it goes.
+//! lie in front, so that a pack that lost its end is still read as far as it goes. An archive may have
+//! none: who needs one of its objects first reads and hashes all of it (`identify.rs`).
 //! Nothing here is believed: checksums find damage and say where it is, and the caller verifies
 //! every object against its id. Specified in `format-spec/pack.md`.
 
@@ -33,6 +34,8 @@ mod failing;
 mod frames;
 #[cfg(test)]
 mod hostile;
+mod identify;
+mod ids;
 mod index;
 mod layout;
 mod links;
@@ -45,10 +48,12 @@ mod resemblance;
 #[cfg(test)]
 mod tests;
 mod verify;
+#[cfg(test)]
+mod without_ids;
 mod writer;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -59,10 +64,11 @@ pub(in crate::store) use self::cache::BlockCache;
 pub use self::draft::PackItem;
 pub(in crate::store) use self::draft::{PackDraft, PackWritten};
 use self::frames::{Frames, Home};
-use self::index::Ids;
+pub(in crate::store) use self::ids::KeptIds;
+use self::ids::PackIds;
 use self::layout::{
-    BlockInfo, FOOTER_BYTES, Footer, GONE_NOTE_BYTES, HEADER_BYTES, IdsInfo, PackHeader,
-    TABLE_ENTRY_BYTES, decode_table, ids_checksum, table_checksum,
+    BlockInfo, FOOTER_BYTES, Footer, HEADER_BYTES, PackHeader, TABLE_ENTRY_BYTES, decode_table,
+    ids_checksum, most_without_ids, newer_version, note, table_checksum,
 };
 pub use self::measure::PackSize;
 pub(in crate::store) use self::parity_file::{ParityFile, Restored};
@@ -74,7 +80,7 @@ use super::io::IoFile;
 use super::medium::Medium;
 use super::parity::ParityShare;
 use super::{Finding, FindingKind};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, ObjectId};
 
 /// The size of blocks and the effort of compression: a smaller pack costs more of both.
@@ -231,15 +237,21 @@ pub(in crate::store) struct Pack {
     footer: Footer,
     file_bytes: u64,
     frames: Frames,
-    ids: PackIds,
+    /// Where they are not listed, nothing before they are needed.
+    ids: OnceLock<PackIds>,
+    /// Where they are kept then.
+    beside: Option<Box<dyn KeptIds>>,
 }
 
 impl Pack {
     /// Opens a pack of the store and verifies header, ids, table and footer; the frames are verified
-    /// when they are read. Costs as much as hashing some 36 bytes for each object.
+    /// when they are read. Costs as much as hashing some 36 bytes for each object. Where ids are not listed,
+    /// the first question about one costs reading all objects; one that cannot be read is not there then,
+    /// and [`Pack::problem`] says so.
     ///
     /// # Errors
-    /// `Corrupt` when it is not the pack that its name says, `Io` when it cannot be read.
+    /// `Corrupt` when it is not the pack that its name says, `Unsupported` when a newer version wrote it,
+    /// `Io` when it cannot be read.
     pub(in crate::store) fn open(
         file: &Arc<dyn IoFile>,
         id: PackId,
@@ -250,19 +262,34 @@ impl Pack {
         Self::over(medium.map_err(failed)?, id, store)
     }
 
-    /// The store that a pack is of, when its header and its footer are whole.
+    /// Opens a pack as [`Pack::open`] does; if it lists no ids, they are looked for and kept where `beside`
+    /// says. They are believed as listed ones are: wrong ones make objects that do not verify.
+    ///
+    /// # Errors
+    /// Those of [`Pack::open`].
+    pub(in crate::store) fn open_beside(
+        file: &Arc<dyn IoFile>,
+        id: PackId,
+        store: StoreId,
+        beside: Box<dyn KeptIds>,
+    ) -> Result<Self> {
+        let beside = Some(beside);
+        Ok(Self { beside, ..Self::open(file, id, store)? })
+    }
+
+    /// The store that a pack is of, and whether it lists its ids, when its header and its footer are whole.
     ///
     /// # Errors
     /// `Io` when it cannot be mapped.
     pub(in crate::store) fn store_of(
         file: &Arc<dyn IoFile>,
         id: PackId,
-    ) -> Result<Option<StoreId>> {
+    ) -> Result<Option<(StoreId, bool)>> {
         let map = map(&**file, id)?;
         let footer = Footer::decode(&map).filter(|(_, name)| *name == id);
         let header = PackHeader::decode(&map);
         let agree = header.zip(footer).filter(|((_, sum), (footer, _))| *sum == footer.header);
-        Ok(agree.map(|((header, _), _)| header.store))
+        Ok(agree.map(|((header, _), _)| (header.store, header.ids.is_listed())))
     }
 
     /// Opens a pack that lies in memory, as [`Pack::open`] does.
@@ -276,9 +303,13 @@ impl Pack {
         let get = |offset: u64, len: usize| medium.get(offset, len).map_err(failed);
         let file_bytes = medium.size();
         let footer_at = file_bytes.saturating_sub(FOOTER_BYTES as u64);
-        let footer = get(footer_at, FOOTER_BYTES)?.and_then(|bytes| Footer::decode(&bytes));
-        let Some((footer, _)) = footer.filter(|(_, found)| *found == id) else {
-            return Err(Error::malformed(place(), "the footer of that pack"));
+        let end = get(footer_at, FOOTER_BYTES)?.unwrap_or_default();
+        let footer = Footer::decode(&end).filter(|(_, found)| *found == id);
+        let Some((footer, _)) = footer else {
+            return Err(match newer_version(&end, id) {
+                Some(version) => too_new(&place(), version),
+                None => Error::malformed(place(), "the footer of that pack"),
+            });
         };
         let header = get(0, HEADER_BYTES)?.and_then(|bytes| PackHeader::decode(&bytes));
         let agree = |header: &PackHeader| (header.salt, header.ids) == (footer.salt, footer.ids);
@@ -290,9 +321,10 @@ impl Pack {
             return Err(Error::corrupt(place(), "a pack of this store", "one of another store"));
         }
         let front = footer.ids.end().filter(|end| *end as u64 <= footer_at);
-        let ids = front.map(|end| get(HEADER_BYTES as u64, end - HEADER_BYTES)).transpose()?;
-        let ids = ids.flatten().and_then(|ids| PackIds::open(ids, &footer.ids));
-        let ids = ids.ok_or_else(|| Error::malformed(place(), "the ids of that pack"))?;
+        let front = front.map(|end| get(HEADER_BYTES as u64, end - HEADER_BYTES)).transpose()?;
+        let not_the_ids = || Error::malformed(place(), "the ids of that pack");
+        let front = front.flatten().filter(|front| ids_checksum(front) == footer.ids.checksum);
+        let front = front.ok_or_else(not_the_ids)?;
         let table = footer_at.checked_sub(footer.table_offset).and_then(|len| len.try_into().ok());
         let table = table.map(|len| get(footer.table_offset, len)).transpose()?.flatten();
         let Some(table) = table.and_then(|table| read_table(&table, &footer)) else {
@@ -301,7 +333,28 @@ impl Pack {
         };
         let table = table.into_iter().map(Some).collect();
         let frames = Frames::new(id, Home::Pack, medium, footer.salt, table);
-        Ok(Self { id, tier: header.tier, footer, file_bytes, frames, ids })
+        let info = &footer.ids;
+        let ids = match info.is_listed() {
+            true => OnceLock::from(PackIds::listed(front, info).ok_or_else(not_the_ids)?),
+            false if u64::from(info.len()) <= most_without_ids(file_bytes) => OnceLock::new(),
+            false => return Err(not_the_ids()),
+        };
+        Ok(Self { id, tier: header.tier, footer, file_bytes, frames, ids, beside: None })
+    }
+
+    /// The ids: those that it lists, that are kept beside it, or that follow from all of its objects.
+    fn ids(&self) -> &PackIds {
+        self.ids.get_or_init(|| {
+            let info = &self.footer.ids;
+            let kept = self.beside.as_deref().and_then(|beside| PackIds::kept(beside, info));
+            kept.unwrap_or_else(|| {
+                let ids = PackIds::identified(&self.frames, info);
+                if let Some((beside, stored)) = self.beside.as_deref().zip(ids.computed()) {
+                    beside.keep(&stored);
+                }
+                ids
+            })
+        })
     }
 
     /// Gives back the memory of what was read of its file.
@@ -315,6 +368,11 @@ impl Pack {
 
     pub(in crate::store) fn tier(&self) -> Tier {
         self.tier
+    }
+
+    /// Returns true if it holds the ids of its objects; else they follow from these.
+    pub(in crate::store) fn lists_ids(&self) -> bool {
+        self.footer.ids.is_listed()
     }
 
     /// Bytes of the file.
@@ -334,7 +392,7 @@ impl Pack {
 
     /// Looks up `id`. For most ids that are not there it costs one look at memory.
     pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<PackLookup> {
-        self.ids.index.find(id).and_then(|ordinal| self.found_at(ordinal))
+        self.ids().index.find(id).and_then(|ordinal| self.found_at(ordinal))
     }
 
     /// The ids that start with `prefix`, in their order.
@@ -342,13 +400,13 @@ impl Pack {
         &'a self,
         prefix: &IdPrefix,
     ) -> impl Iterator<Item = (ObjectId, PackLookup)> + use<'a> {
-        let found = self.ids.index.starting_with(prefix).into_iter();
+        let found = self.ids().index.starting_with(prefix).into_iter();
         found.filter_map(|(id, ordinal)| Some((id, self.found_at(ordinal)?)))
     }
 
     /// The id of the object with this ordinal.
     pub(in crate::store) fn id_at(&self, ordinal: u32) -> Option<ObjectId> {
-        self.ids.index.id_at(ordinal).filter(|_| ordinal < self.len())
+        self.ids().index.id_at(ordinal).filter(|_| ordinal < self.len())
     }
 
     /// The kind of the object with this ordinal.
@@ -358,7 +416,7 @@ impl Pack {
 
     /// Ids without content.
     pub(in crate::store) fn tombstones(&self) -> impl Iterator<Item = (ObjectId, Kind, Tombstone)> {
-        self.ids.tombstones()
+        self.ids().tombstones()
     }
 
     /// The number of the block that holds an object.
@@ -377,7 +435,7 @@ impl Pack {
     /// # Errors
     /// `Corrupt` when the block does not verify.
     pub(in crate::store) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Bytes> {
-        self.frames.read(ordinal, cache, |link| self.ids.index.id_at(link))
+        self.frames.read(ordinal, cache, |link| self.ids().index.id_at(link))
     }
 
     /// The block with this number, decoded. What lies in one block is best read from it while it is
@@ -429,7 +487,7 @@ impl Pack {
         match ordinal.checked_sub(self.len()) {
             None => self.kind_at(ordinal).map(|kind| PackLookup::Object { ordinal, kind }),
             Some(at) => {
-                note(&self.ids.notes, at).map(|(gone, kind)| PackLookup::Tombstone(gone, kind))
+                note(&self.ids().notes, at).map(|(gone, kind)| PackLookup::Tombstone(gone, kind))
             }
         }
     }
@@ -455,50 +513,12 @@ impl OpenBlock<'_> {
     /// # Errors
     /// `Corrupt` when the object is elsewhere, or the block is not what it should be.
     pub(in crate::store) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Bytes> {
-        let Pack { frames, ids, .. } = self.pack;
+        let (frames, ids) = (&self.pack.frames, self.pack.ids());
         if self.pack.block_of(ordinal) != Some(self.number) {
             let here = format_args!("object {ordinal} in block {}", self.number);
             return Err(Error::corrupt(self.pack.place(ordinal), here, "it elsewhere"));
         }
         frames.read_in(&self.block, ordinal, cache, |link| ids.index.id_at(link))
-    }
-}
-
-/// The ids of a pack, verified.
-#[derive(Debug)]
-struct PackIds {
-    /// Those of objects, then of gone ones.
-    index: Ids,
-    objects: u32,
-    /// Kind and reason of each gone id.
-    notes: Bytes,
-}
-
-impl PackIds {
-    /// The ids in the bytes of a pack, when they verify.
-    fn read(pack: &Bytes, info: &IdsInfo) -> Option<Self> {
-        let end = info.end().filter(|end| *end <= pack.len())?;
-        Self::open(pack.slice(HEADER_BYTES..end), info)
-    }
-
-    /// The ids, from the bytes between header and frames, when they verify.
-    fn open(mut rest: Bytes, info: &IdsInfo) -> Option<Self> {
-        if ids_checksum(&rest) != info.checksum {
-            return None;
-        }
-        let [column, notes, _] = info.bytes()?;
-        let column = rest.split_to(column);
-        let notes = rest.split_to(notes);
-        let index = Ids::open(column, rest, info.slots)?;
-        Some(Self { index, objects: info.objects, notes })
-    }
-
-    /// Ids without content.
-    fn tombstones(&self) -> impl Iterator<Item = (ObjectId, Kind, Tombstone)> {
-        (self.objects..self.index.len()).filter_map(|ordinal| {
-            let (gone, kind) = note(&self.notes, ordinal - self.objects)?;
-            Some((self.index.id_at(ordinal)?, kind, gone))
-        })
     }
 }
 
@@ -509,6 +529,14 @@ fn read_table(table: &[u8], footer: &Footer) -> Option<Vec<BlockInfo>> {
     if whole { decode_table(table, &footer.totals()?) } else { None }
 }
 
+/// The error of a pack that this build does not know how to read.
+fn too_new(place: &str, version: u32) -> Error {
+    let message = format!(
+        "{place}: version {version} of packs is newer than this build: use a newer turntree"
+    );
+    Error::new(ErrorKind::Unsupported, message)
+}
+
 /// The bytes of a pack.
 fn map(file: &dyn IoFile, id: PackId) -> Result<Bytes> {
     let failed = |source| Error::io(format!("map packs/{}", id.file_name()), source);
@@ -517,11 +545,4 @@ fn map(file: &dyn IoFile, id: PackId) -> Result<Bytes> {
         0 => Ok(Bytes::new()),
         _ => file.map().map(|map| map.bytes().clone()).map_err(failed),
     }
-}
-
-/// Reason and kind of the gone id at this position.
-fn note(notes: &[u8], at: u32) -> Option<(Tombstone, Kind)> {
-    let start = (at as usize).checked_mul(GONE_NOTE_BYTES)?;
-    let [kind, gone] = *notes.get(start..)?.first_chunk()?;
-    Some((Tombstone::from_code(gone)?, Kind::from_code(kind)?))
 }

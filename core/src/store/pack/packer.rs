@@ -168,8 +168,8 @@ impl<'a> Packer<'a> {
     /// Writes the whole file.
     pub(super) fn run(mut self) -> Result<PackWritten> {
         let PackDraft { store, salt, tier, items, gone, .. } = *self.draft;
-        let front = self.ids();
-        let (_, _, slots) = self.ids.stored();
+        let front = if self.draft.lists_ids { self.ids() } else { Vec::new() };
+        let slots = if self.draft.lists_ids { self.ids.stored().2 } else { 0 };
         let checksum = ids_checksum(&front);
         let ids = IdsInfo { objects: count(items.len()), gone: count(gone.len()), slots, checksum };
         let (mut bytes, header) = PackHeader { tier, store, salt, ids }.encode();

@@ -4,21 +4,22 @@
 //! may contain what looks like a frame, so one counts only with the salt of the pack, which nobody
 //! knew who wrote payloads, and with both of its checksums.
 //!
-//! When the ids of the pack do not verify either, they follow from the objects: those that hold links
-//! need the ids of what they name first, and are lost with it.
+//! When the ids of the pack do not verify either, or it lists none, they follow from the objects
+//! (`identify.rs`): those that hold links need the ids of what they name first, and are lost with it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::mem;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::block::Form;
 use super::frames::{Frames, Home};
+use super::identify::Identified;
+use super::ids::PackIds;
 use super::layout::{
-    BlockInfo, BlockKind, FRAME_HEADER_BYTES, FRAME_MAGIC, Footer, FrameHeader, GONE_ENTRY_BYTES,
-    HEADER_BYTES, PackHeader, Salt, stored_checksum,
+    BlockInfo, FRAME_HEADER_BYTES, FRAME_MAGIC, Footer, FrameHeader, HEADER_BYTES, PackHeader,
+    Salt, stored_checksum,
 };
-use super::{BlockCache, Pack, PackId, PackIds, Tombstone, links, map, note};
+use super::{BlockCache, Pack, PackId, Tombstone, map};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
 use crate::store::format::id::StoreId;
@@ -33,9 +34,8 @@ pub(in crate::store) struct Rebuilt {
     frames: Frames,
     /// The ids that the pack holds, if they verify.
     known: Option<PackIds>,
-    /// Objects and gone ids by ordinal, as far as they can be read.
-    ids: BTreeMap<u32, ObjectId>,
-    gone: BTreeMap<u32, (Tombstone, Kind)>,
+    /// Objects and gone ids, as far as they can be read.
+    found: Identified,
     findings: Vec<Finding>,
 }
 
@@ -68,27 +68,30 @@ impl Rebuilt {
         let end = footer.and_then(|footer| usize::try_from(footer.table_offset).ok());
         let (table, gaps) = find_frames(&map, &salt, start.unwrap_or(HEADER_BYTES), end);
         let frames = Frames::new(id, Home::Pack, Medium::Memory(map.into()), salt, table);
-        let (ids, gone, findings) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        let mut rebuilt = Self { id, frames, known, ids, gone, findings };
+        let found = Identified::read(&frames, known.as_ref().map(|known| &known.index), cache);
+        let mut rebuilt = Self { id, frames, known, found, findings: Vec::new() };
         for (from, to) in gaps {
             rebuilt.report(format_args!("at {from}: no good frame up to {to}"));
         }
         if let Err(error) = Pack::open(file, id, store) {
             rebuilt.report(format_args!("cannot be opened: {error}"));
         }
-        rebuilt.identify_all(cache);
+        for problem in mem::take(&mut rebuilt.found.problems) {
+            rebuilt.report(format_args!("{problem}"));
+        }
         Ok(rebuilt)
     }
 
     /// The objects that can be read, in order of their ordinals.
     pub(in crate::store) fn objects(&self) -> impl Iterator<Item = (u32, ObjectId, Kind)> {
-        self.ids.iter().filter_map(|(at, id)| Some((*at, *id, self.frames.kind_at(*at)?)))
+        self.found.ids().filter_map(|(at, id)| Some((at, id, self.frames.kind_at(at)?)))
     }
 
     /// Ids without content, in order of their ordinals.
     pub(in crate::store) fn tombstones(&self) -> impl Iterator<Item = (ObjectId, Kind, Tombstone)> {
-        let found = self.gone.iter();
-        let found = found.filter_map(|(at, (gone, kind))| Some((*self.ids.get(at)?, *kind, *gone)));
+        let found = self.found.gone();
+        let found =
+            found.filter_map(|(at, (gone, kind))| Some((self.found.id_at(at)?, kind, gone)));
         self.known.iter().flat_map(PackIds::tombstones).chain(found)
     }
 
@@ -104,88 +107,8 @@ impl Rebuilt {
     pub(in crate::store) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Bytes> {
         self.frames.read(ordinal, cache, |link| match &self.known {
             Some(known) => known.index.id_at(link),
-            None => self.ids.get(&link).copied(),
+            None => self.found.id_at(link),
         })
-    }
-
-    /// Finds the ids of all objects: first of those that need no other id for it.
-    fn identify_all(&mut self, cache: &BlockCache) {
-        let blocks: Vec<(u32, BlockInfo)> = self.frames.blocks().map(|(n, b)| (n, *b)).collect();
-        let mut linked = Vec::new();
-        for (number, block) in blocks {
-            let outcome = match block.kind {
-                BlockKind::Parts => Ok(()),
-                BlockKind::Tombstone if self.known.is_some() => Ok(()),
-                BlockKind::Tombstone => self.take_gone(number, &block, cache),
-                BlockKind::Objects(_) => self.identify(&block, cache, &mut linked),
-            };
-            if let Err(error) = outcome {
-                self.report(format_args!("{} objects are lost: {error}", block.objects));
-            }
-        }
-        let mut unknown: HashSet<u32> = linked.iter().copied().collect();
-        for ordinal in linked {
-            self.follow(ordinal, cache, &mut unknown);
-        }
-    }
-
-    fn take_gone(&mut self, number: u32, block: &BlockInfo, cache: &BlockCache) -> Result<()> {
-        let decoded = self.frames.decode(number, cache)?;
-        for (ordinal, entry) in (block.first..).zip(decoded.raw().chunks(GONE_ENTRY_BYTES)) {
-            let id = entry.get(2..).and_then(ObjectId::from_slice);
-            let Some((id, note)) = id.zip(note(entry, 0)) else {
-                return Err(self.frames.damaged(number, block, "a gone id", "other bytes"));
-            };
-            self.ids.insert(ordinal, id);
-            self.gone.insert(ordinal, note);
-        }
-        Ok(())
-    }
-
-    /// Identifies the objects of a block, but for those with links, which are left for later.
-    fn identify(
-        &mut self,
-        block: &BlockInfo,
-        cache: &BlockCache,
-        linked: &mut Vec<u32>,
-    ) -> Result<()> {
-        for ordinal in block.first..block.first + block.objects {
-            let form = self.frames.with_entry(ordinal, cache, |entry, _| entry.form)?;
-            if form == Form::Links && self.known.is_none() {
-                linked.push(ordinal);
-                continue;
-            }
-            self.finish(ordinal, cache);
-        }
-        Ok(())
-    }
-
-    /// Identifies an object with links, after all that it names. What names itself in the end, which
-    /// no object can, stays unknown.
-    fn follow(&mut self, start: u32, cache: &BlockCache, unknown: &mut HashSet<u32>) {
-        let mut stack = vec![(start, false)];
-        while let Some((ordinal, entered)) = stack.pop() {
-            if entered {
-                self.finish(ordinal, cache);
-            } else if unknown.remove(&ordinal) {
-                stack.push((ordinal, true));
-                let targets =
-                    self.frames.with_entry(ordinal, cache, |_, body| links::targets(body));
-                let targets = targets.ok().flatten().unwrap_or_default();
-                stack.extend(
-                    targets.into_iter().filter(|t| unknown.contains(t)).map(|t| (t, false)),
-                );
-            }
-        }
-    }
-
-    /// Identifies an object all of whose links are known.
-    fn finish(&mut self, ordinal: u32, cache: &BlockCache) {
-        let Some(kind) = self.frames.kind_at(ordinal) else { return };
-        match self.read(ordinal, cache) {
-            Ok(bytes) => drop(self.ids.insert(ordinal, ObjectId::of(kind, &bytes))),
-            Err(error) => self.report(format_args!("{kind} {ordinal} is lost: {error}")),
-        }
     }
 
     fn report(&mut self, message: std::fmt::Arguments<'_>) {

@@ -32,9 +32,15 @@ impl Sample {
         }
     }
 
+    /// Archives list no ids here, so that both forms are tried.
     pub(super) fn write(&self, dir: &Path, tier: Tier) -> Result<PackWritten> {
+        self.write_as(dir, tier, tier != Tier::Archive)
+    }
+
+    pub(super) fn write_as(&self, dir: &Path, tier: Tier, lists_ids: bool) -> Result<PackWritten> {
         let (items, gone, source) = (&self.items, &self.gone, &self.objects);
-        PackDraft { store: STORE, salt: SALT, tier, items, gone, source }.write(&RealIo, dir)
+        let draft = PackDraft { store: STORE, salt: SALT, tier, lists_ids, items, gone, source };
+        draft.write(&RealIo, dir)
     }
 
     /// Everything in the pack is what was put in.

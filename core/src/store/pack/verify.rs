@@ -6,20 +6,69 @@ use rayon::prelude::*;
 
 use super::layout::{BlockInfo, BlockKind};
 use super::{BlockCache, Pack, PackLookup};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, Operation, verify};
+use crate::store::{Finding, FindingKind};
 
 impl Pack {
-    /// Counts the ids of the pack that the index misses or misplaces.
+    /// Returns true if its ids were computed from its objects.
+    pub(in crate::store) fn is_computed(&self) -> bool {
+        self.ids().is_computed
+    }
+
+    /// Ids and notes on gone ones, if they were computed and are all known.
+    pub(in crate::store) fn computed_ids(&self) -> Option<Vec<u8>> {
+        self.ids().computed()
+    }
+
+    /// Says what is wrong where ids follow from the objects and some cannot be read: these are not found
+    /// then, though they may be here.
+    pub(in crate::store) fn problem(&self) -> Option<String> {
+        let first = self.ids().problems.first()?;
+        let unknown = self.unknown();
+        Some(format!("{unknown} of its objects cannot be identified: {first}"))
+    }
+
+    /// The same as a finding, if ids were needed already.
+    pub(in crate::store) fn noticed(&self) -> Option<Finding> {
+        self.ids.get()?;
+        let (kind, place) = (FindingKind::Damage, self.id.file_name());
+        self.problem().map(|message| Finding { kind, place, message })
+    }
+
+    /// Fails if some ids are not known because the disk refused for a moment.
+    ///
+    /// # Errors
+    /// `Io`, to be tried again.
+    pub(in crate::store) fn check_identified(&self) -> Result<()> {
+        match self.problem().filter(|_| self.ids().may_pass) {
+            Some(message) => Err(Error::new(ErrorKind::Io, message)),
+            None => Ok(()),
+        }
+    }
+
+    /// Objects and gone ids of which only the place is known.
+    pub(in crate::store) fn unknown(&self) -> u64 {
+        let ordinals = 0..self.footer.ids.len();
+        ordinals.filter(|at| self.ids().index.id_at(*at).is_none()).count() as u64
+    }
+
+    /// Counts the ids of the pack that the index misses or misplaces; those that are not known have their
+    /// own [`problem`](Self::problem).
     pub(in crate::store) fn misindexed(&self) -> usize {
-        let objects = (0..self.len()).filter(|ordinal| {
-            let found = self.id_at(*ordinal).and_then(|id| self.find(&id));
+        let ids = (0..self.len()).filter_map(|ordinal| Some((ordinal, self.id_at(ordinal)?)));
+        let objects = ids.filter(|(ordinal, id)| {
+            let found = self.find(id);
             !matches!(found, Some(PackLookup::Object { ordinal: at, .. }) if at == *ordinal)
         });
         let noted = self
             .tombstones()
             .filter(|(id, kind, why)| self.find(id) == Some(PackLookup::Tombstone(*why, *kind)));
-        let gone = (self.gone_len() as usize).saturating_sub(noted.count());
+        let known = match self.lists_ids() {
+            true => self.gone_len() as usize,
+            false => self.tombstones().count(),
+        };
+        let gone = known.saturating_sub(noted.count());
         objects.count() + gone
     }
 

@@ -271,7 +271,17 @@ impl<'s> Inventory<'s> {
         tier: Tier,
     ) -> PackDraft<'d> {
         let store = self.store.superblock.store;
-        PackDraft { store, salt: [0; 16], tier, items, gone, source: self }
+        PackDraft { store, salt: [0; 16], tier, lists_ids: true, items, gone, source: self }
+    }
+
+    /// Returns true if an archive would be written in another form now: with the ids of its objects, or
+    /// without.
+    #[must_use]
+    pub fn is_of_another_form(&self, file: &InventoryFile) -> bool {
+        let packs = self.stored.iter().skip(self.segments() + self.files.sealed.len());
+        let found = packs.zip(&self.files.packs).find(|(stored, _)| *stored == file);
+        let archive = found.filter(|_| file.tier == Some(Tier::Archive));
+        archive.is_some_and(|(_, pack)| pack.lists_ids() == self.store.leaves_ids_out())
     }
 
     /// The parity of a new pack that takes the place of all packs, if it has any.

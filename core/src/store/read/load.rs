@@ -15,6 +15,7 @@ use super::scan::Depth;
 use super::view::{OpenFiles, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectId;
+use crate::store::derived_ids;
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::Manifest;
 use crate::store::format::segment::SegmentFile;
@@ -40,14 +41,16 @@ struct Loaded {
     unlisted: Vec<PackId>,
 }
 
-/// The view and the journal of a store, read from disk.
+/// The view and the journal of a store, read from disk. Writes nothing; whoever needs ids that have to be
+/// computed keeps them then, if `keeps_ids`.
 pub(in crate::store) fn open(
-    io: &dyn Io,
+    io: &Arc<dyn Io>,
     dir: &Path,
     superblock: &Superblock,
+    keeps_ids: bool,
 ) -> Result<(RwLock<View>, Journal)> {
     for _ in 0..MAX_ATTEMPTS {
-        let loaded = load(io, dir, superblock, &OpenFiles::default())?;
+        let loaded = load(io, dir, superblock, &OpenFiles::default(), keeps_ids)?;
         let mut journal = Journal::new(dir.join(JOURNAL_DIR), loaded.skipped_segments());
         let incomplete = loaded.is_incomplete();
         let Loaded { manifest, files, epoch, findings, unlisted } = loaded;
@@ -55,7 +58,7 @@ pub(in crate::store) fn open(
         let (files, refs) = (Arc::new(files), Arc::new(manifest.refs));
         let view = View { files, epoch, refs, findings, incomplete, ..View::default() };
         let view = RwLock::new(view);
-        journal.open(io, &view, superblock)?;
+        journal.open(&**io, &view, superblock)?;
         let is_incomplete = {
             let view = read(&view);
             // Beside a manifest an unlisted pack may be one that was replaced.
@@ -63,7 +66,7 @@ pub(in crate::store) fn open(
                 0 => view.contains(id),
                 _ => sequence <= view.refs.sequence,
             };
-            let holds_unknown = |id: &PackId| holds_unknown(io, dir, *id, superblock, &is_known);
+            let holds_unknown = |id: &PackId| holds_unknown(&**io, dir, *id, superblock, &is_known);
             unlisted.iter().any(holds_unknown)
         };
         if is_incomplete {
@@ -123,7 +126,7 @@ impl Store {
         self.superblock.check_name(&*self.io)?;
         for _ in 0..MAX_ATTEMPTS {
             let known = known();
-            let loaded = load(&*self.io, &self.dir, &self.superblock, &known)?;
+            let loaded = load(&self.io, &self.dir, &self.superblock, &known, false)?;
             let mut journal = lock(&self.journal);
             let present = journal.present(&*self.io)?;
             // Otherwise more may be missing than the manifest knows of.
@@ -206,28 +209,34 @@ impl Loaded {
 }
 
 /// Reads the newest manifest and opens what it lists, as far as `known` has not opened it already.
-fn load(io: &dyn Io, dir: &Path, superblock: &Superblock, known: &OpenFiles) -> Result<Loaded> {
+fn load(
+    io: &Arc<dyn Io>,
+    dir: &Path,
+    superblock: &Superblock,
+    known: &OpenFiles,
+    keeps_ids: bool,
+) -> Result<Loaded> {
     let mut last = None;
     for _ in 0..MAX_ATTEMPTS {
         let mut epoch = superblock.epoch()?;
         // In the middle of a change, or whoever made it has died there: with the lock, it is over.
         let lock = match epoch.is_multiple_of(2) {
             true => None,
-            false => Some(superblock.lock(io, LOCK_TIMEOUT)?),
+            false => Some(superblock.lock(&**io, LOCK_TIMEOUT)?),
         };
         if lock.is_some() {
             epoch = superblock.epoch()?;
         }
-        let (manifest, mut findings) = Manifest::load(io, dir, superblock.store)?;
+        let (manifest, mut findings) = Manifest::load(&**io, dir, superblock.store)?;
         if lock.is_none() && superblock.epoch()? != epoch {
             continue;
         }
         drop(lock);
-        let unlisted = unlisted_packs(io, dir, &manifest)?;
+        let unlisted = unlisted_packs(&**io, dir, &manifest)?;
         // The same manifest twice: what is missing was not replaced but lost.
         let settled = last == Some(manifest.generation);
         last = Some(manifest.generation);
-        let opening = Opening { io, dir, superblock, known };
+        let opening = Opening { io, dir, superblock, known, keeps_ids };
         if let Some(files) = opening.files(&manifest, settled, &mut findings)? {
             return Ok(Loaded { manifest, files, epoch, findings, unlisted });
         }
@@ -272,10 +281,12 @@ pub(in crate::store) fn too_many_retries(dir: &Path) -> Error {
 }
 
 struct Opening<'a> {
-    io: &'a dyn Io,
+    io: &'a Arc<dyn Io>,
     dir: &'a Path,
     superblock: &'a Superblock,
     known: &'a OpenFiles,
+    /// Whether ids that had to be computed are kept for the next time.
+    keeps_ids: bool,
 }
 
 impl Opening<'_> {
@@ -315,7 +326,7 @@ impl Opening<'_> {
             }
             match self.file(&self.dir.join(PACKS_DIR).join(id.file_name()), settled) {
                 Ok(None) => return Ok(None),
-                Ok(Some(file)) => match Pack::open(&file, *id, self.superblock.store) {
+                Ok(Some(file)) => match self.pack(&file, *id) {
                     Ok(opened) => files.packs.push(Arc::new(opened)),
                     Err(error) if is_passing(&error) => return Err(error),
                     Err(error) => findings.push(damage(id.file_name(), &error)),
@@ -325,6 +336,11 @@ impl Opening<'_> {
             }
         }
         Ok(Some(files))
+    }
+
+    fn pack(&self, file: &Arc<dyn IoFile>, id: PackId) -> Result<Pack> {
+        let store = self.superblock.store;
+        derived_ids::open(self.io, self.dir, (file, id), store, self.keeps_ids)
     }
 
     fn file(&self, path: &Path, settled: bool) -> Result<Option<Arc<dyn IoFile>>> {

@@ -12,7 +12,8 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, Operation};
-use crate::store::derived::{DERIVED_DIR, pack_of};
+use crate::store::derived::pack_of;
+use crate::store::derived_ids;
 use crate::store::encryption::is_torn_creation;
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::{self, Manifest};
@@ -32,8 +33,8 @@ use crate::store::read::view::ObjectPlace;
 use crate::store::replace::collect;
 use crate::store::write::untracked;
 use crate::store::{
-    DISTANT_DIR, Finding, FindingKind, HOOK_LOG, JOURNAL_DIR, KEYS_DIR, PACKS_DIR, QUARANTINE_DIR,
-    SUPERBLOCK_FILE, Store, WORKSPACES_DIR,
+    DERIVED_DIR, DISTANT_DIR, Finding, FindingKind, HOOK_LOG, JOURNAL_DIR, KEYS_DIR, PACKS_DIR,
+    QUARANTINE_DIR, SUPERBLOCK_FILE, Store, WORKSPACES_DIR,
 };
 
 /// Unpacked blocks that are kept while packs are read.
@@ -121,7 +122,7 @@ impl Store {
         progress: &mut Progress<'_>,
     ) -> Result<Examination<'_>> {
         let superblock = Superblock::open(&*self.io, &self.dir)?;
-        let (view, journal) = load::open(&*self.io, &self.dir, &superblock)?;
+        let (view, journal) = load::open(&self.io, &self.dir, &superblock, false)?;
         let view = view.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut segments = Vec::new();
         let mut bytes = 0;
@@ -310,6 +311,21 @@ impl Examiner<'_, '_> {
     fn pack(&mut self, pack: &Pack) -> Result<()> {
         let before = self.findings.len();
         let place = format!("packs/{}", pack.id().file_name());
+        let computed = match pack.lists_ids() || self.thoroughness == Thoroughness::Quick {
+            true => None,
+            false => self.computed(pack, &place)?,
+        };
+        // Ids that are kept beside a pack are not believed, but where a damaged pack tells less than they do.
+        let pack = match &computed {
+            Some(computed) if computed.problem().is_none() => {
+                self.kept_ids(computed);
+                computed
+            }
+            _ => pack,
+        };
+        if let Some(message) = pack.problem() {
+            self.damage(place.clone(), message);
+        }
         let stray = pack.misindexed();
         if stray > 0 {
             self.damage(
@@ -330,6 +346,31 @@ impl Examiner<'_, '_> {
         }
         self.pass(pack.file_bytes());
         Ok(())
+    }
+
+    /// A pack that lists no ids, with those that follow from its objects.
+    fn computed(&mut self, pack: &Pack, place: &str) -> Result<Option<Pack>> {
+        let file = self.store.io.open_if_exists(&self.store.dir.join(place), Access::Read)?;
+        let Some(file) = file else { return Ok(None) };
+        let computed = match Pack::open(&file, pack.id(), self.superblock.store) {
+            Ok(computed) => computed,
+            Err(error) if is_passing(&error) => return Err(error),
+            Err(error) => {
+                self.damage(place.to_owned(), error.to_string());
+                return Ok(None);
+            }
+        };
+        computed.check_identified()?;
+        Ok(Some(computed))
+    }
+
+    /// Compares the ids that are kept beside a pack with those that follow from it.
+    fn kept_ids(&mut self, pack: &Pack) {
+        let (io, dir, store) = (&*self.store.io, &self.store.dir, self.superblock.store);
+        if derived_ids::are_wrong(io, dir, pack, store) {
+            let place = format!("{DERIVED_DIR}/{}", derived_ids::file_name(pack.id()));
+            self.leftover(place, "not the ids of its pack: remove the file");
+        }
     }
 
     /// Returns true if a pack holds operations that the refs do not know.
@@ -444,7 +485,7 @@ impl Examiner<'_, '_> {
     fn derived(&mut self, manifest: &Manifest) -> Result<()> {
         for name in self.list(DERIVED_DIR)? {
             let place = format!("{DERIVED_DIR}/{name}");
-            match pack_of(&name) {
+            match pack_of(&name).or_else(|| derived_ids::pack_of(&name)) {
                 Some(id) if manifest.packs.contains(&id) => {
                     let packs = self.store.packs();
                     let pack = packs.iter().find(|pack| pack.derived_name() == place);

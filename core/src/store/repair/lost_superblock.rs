@@ -15,7 +15,7 @@ use crate::store::encryption::EncryptedIo;
 use crate::store::format::id::{SegmentId, StoreId};
 use crate::store::format::manifest::{self, Manifest};
 use crate::store::format::segment::{SEGMENT_HEADER_BYTES, encode_segment_header};
-use crate::store::format::superblock::{self, Superblock};
+use crate::store::format::superblock::{self, Superblock, SuperblockContent};
 use crate::store::io::{Access, Io};
 use crate::store::pack::{Pack, PackId};
 use crate::store::{JOURNAL_DIR, PACKS_DIR, SUPERBLOCK_FILE, Store, StoreKeys};
@@ -49,18 +49,22 @@ impl Store {
         // Nothing that is enciphered is written here, so no seed is needed.
         let deciphered = keys.map(|keys| EncryptedIo::new(io, keys, [0; 16]));
         let io = deciphered.as_ref().map_or(io, |io| io as &dyn Io);
+        let packs = stores_of_packs(io, dir)?;
+        let allows_without_ids = packs.iter().any(|(_, lists_ids)| !lists_ids);
         let mut ids = stores_of_manifests(io, dir)?;
         ids.extend(stores_of_segments(io, dir)?);
-        ids.extend(stores_of_packs(io, dir)?);
+        ids.extend(packs.into_iter().map(|(store, _)| store));
         ids.sort_unstable_by_key(|id| id.0);
         ids.dedup();
         match *ids {
-            [id] => {
+            [store] => {
                 let path = dir.join(SUPERBLOCK_FILE);
                 if Self::has_lost_superblock(io, dir)? {
                     quarantine::move_files(io, dir, &[path])?;
                 }
-                superblock::create(io, dir, id, keys.map(|keys| keys.names()))
+                let keys = keys.map(|keys| keys.names());
+                let content = SuperblockContent { store, keys, allows_without_ids };
+                superblock::create(io, dir, &content)
             }
             [] => {
                 Err(Error::corrupt(dir.display(), "files that say which store they are of", "none"))
@@ -82,15 +86,16 @@ fn stores_of_manifests(io: &dyn Io, dir: &Path) -> Result<Vec<StoreId>> {
     Ok(ids)
 }
 
-fn stores_of_packs(io: &dyn Io, dir: &Path) -> Result<Vec<StoreId>> {
+/// The store of each pack, and whether the pack lists its ids.
+fn stores_of_packs(io: &dyn Io, dir: &Path) -> Result<Vec<(StoreId, bool)>> {
     let folder = dir.join(PACKS_DIR);
-    let mut ids = Vec::new();
+    let mut stores = Vec::new();
     for name in io.list_or_empty(&folder)? {
         let Some(pack) = PackId::from_file_name(&name) else { continue };
         let file = io.open_named(&folder.join(name), Access::Read)?;
-        ids.extend(Pack::store_of(&file, pack)?);
+        stores.extend(Pack::store_of(&file, pack)?);
     }
-    Ok(ids)
+    Ok(stores)
 }
 
 fn stores_of_segments(io: &dyn Io, dir: &Path) -> Result<Vec<StoreId>> {

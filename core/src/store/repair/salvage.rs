@@ -18,6 +18,7 @@ use super::examine::{Damaged, Examination, Progress, Thoroughness};
 use super::quarantine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, verify};
+use crate::store::derived_ids;
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::{self, Manifest};
 use crate::store::format::segment::{Location, SegmentFile};
@@ -254,6 +255,7 @@ impl Repair<'_> {
                 store: store.superblock.store,
                 salt: lock(&store.writer).new_salt(),
                 tier: tier.min(Tier::Compacted),
+                lists_ids: true,
                 items: &salvage.items(),
                 gone: &gone,
                 source: salvage,
@@ -374,20 +376,19 @@ impl Repair<'_> {
             salvage.files.push(file);
             return Ok(());
         };
+        let (io, dir) = (&self.store.io, &self.store.dir);
         let store = self.store.superblock.store;
-        if let Ok(pack) = Pack::open(&opened, id, store) {
+        if let Ok(pack) = derived_ids::open(io, dir, (&opened, id), store, false) {
             salvage.tier = salvage.tier.max(Some(pack.tier()));
-            let pack = Arc::new(pack);
-            for (ordinal, id, kind, is_good) in pack.try_objects(&salvage.blocks) {
-                if is_good {
-                    file.saved += 1;
-                    let place = ObjectPlace::Packed(Arc::clone(&pack), kind, ordinal);
-                    salvage.sources.insert(id, Source::ObjectPlace(place));
-                } else {
-                    file.damaged += 1;
-                }
+            pack.check_identified()?;
+            let is_kept = !pack.lists_ids() && !pack.is_computed();
+            take_objects(pack, &mut file, salvage, false);
+            // Ids that were kept beside it may be wrong, and give more than those that follow from what
+            // is left; so both are tried.
+            if is_kept && let Ok(computed) = Pack::open(&opened, id, store) {
+                file.damaged = 0;
+                take_objects(computed, &mut file, salvage, true);
             }
-            salvage.gone.extend(pack.tombstones());
         } else if let Ok(rebuilt) = Rebuilt::read_frames(&opened, id, store, &salvage.blocks) {
             let number = salvage.rebuilt.len();
             for (ordinal, id, kind) in rebuilt.objects() {
@@ -523,6 +524,25 @@ impl ObjectSource for Packed<'_> {
     fn contains(&self, id: &ObjectId) -> Result<bool> {
         Ok(matches!(self.0.find(id), Some(PackLookup::Object { .. })))
     }
+}
+
+/// Takes what verifies of a pack; when it `is_again`, without what is had already.
+fn take_objects(pack: Pack, file: &mut SalvagedFile, salvage: &mut Salvage, is_again: bool) {
+    let pack = Arc::new(pack);
+    file.damaged += pack.unknown();
+    for (ordinal, id, kind, is_good) in pack.try_objects(&salvage.blocks) {
+        if is_again && salvage.sources.contains_key(&id) {
+            continue;
+        }
+        if is_good {
+            file.saved += 1;
+            let place = ObjectPlace::Packed(Arc::clone(&pack), kind, ordinal);
+            salvage.sources.insert(id, Source::ObjectPlace(place));
+        } else {
+            file.damaged += 1;
+        }
+    }
+    salvage.gone.extend(pack.tombstones());
 }
 
 impl Salvage {

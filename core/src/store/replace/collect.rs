@@ -251,6 +251,10 @@ impl Store {
             );
             Err(Error::new(ErrorKind::Corrupt, message))
         };
+        // What cannot be identified is not found, and would pass for what never was.
+        for pack in &Arc::clone(&read(&self.view).files).packs {
+            pack.check_identified()?;
+        }
         let findings = self.findings();
         if let Some(damage) = findings.iter().find(|found| found.kind == FindingKind::Damage) {
             return refuse(&damage.place, &damage.message);
@@ -439,10 +443,15 @@ impl<'s> Collection<'s> {
     ) -> Result<PackId> {
         let store = self.store;
         let first = std::ptr::eq(items, &raw const *replacement.items);
+        let lists_ids = replacement.tier != Tier::Archive || !store.leaves_ids_out();
+        if !lists_ids {
+            store.check_allows_without_ids()?;
+        }
         let draft = PackDraft {
             store: store.superblock.store,
             salt: lock(&store.writer).new_salt(),
             tier: replacement.tier,
+            lists_ids,
             items,
             gone: if first { &replacement.gone } else { &[] },
             source: &Newest { inventory: &self.inventory, store },

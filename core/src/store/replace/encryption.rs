@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::object::Checksum;
-use crate::store::derived::DERIVED_DIR;
+use crate::store::DERIVED_DIR;
 use crate::store::dir::failed;
 use crate::store::encryption::{EncryptedFile, EncryptedIo, is_plain};
-use crate::store::format::{manifest, superblock};
+use crate::store::format::manifest;
+use crate::store::format::superblock::{self, SuperblockContent};
 use crate::store::io::{Access, Io, IoFile};
 use crate::store::{
     DISTANT_DIR, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, Store, StoreKey, StoreKeys, WORKSPACES_DIR,
@@ -74,16 +75,17 @@ impl Store {
         let collector = self.lock_collector()?;
         let _ref_lock = self.superblock.lock(&*self.disk, self.lock_timeout)?;
         self.check_collector(&*collector)?;
-        let store = self.superblock.store;
-        let names = meanwhile.map(|keys| keys.names());
+        let keys = meanwhile.map(|keys| keys.names());
+        let content = SuperblockContent { keys, ..self.superblock.content() };
         // From here on nobody else commits: their superblock has lost its name, and the lock of this
         // one is held.
-        let _held = superblock::replace(&*self.disk, &self.dir, store, names, false)?;
+        let _held = superblock::replace(&*self.disk, &self.dir, &content, false)?;
         let converter = Converter { io: &*self.disk, dir: &self.dir, keys: meanwhile, target };
         let change = converter.convert_all(seed)?;
         converter.remove_plain()?;
-        let names = target.map(|key| StoreKeys::from(key).names());
-        let _held = superblock::replace(&*self.disk, &self.dir, store, names, true)?;
+        let keys = target.map(|key| StoreKeys::from(key).names());
+        let content = SuperblockContent { keys, ..content };
+        let _held = superblock::replace(&*self.disk, &self.dir, &content, true)?;
         Ok(change)
     }
 

@@ -3,3 +3,4 @@
 pub(super) mod collect;
 pub(super) mod encryption;
 pub(super) mod leftovers;
+mod without_ids;

@@ -38,11 +38,6 @@ use crate::store::format::segment::{Digest, FieldReader};
 /// Most bytes of the front.
 pub(super) const MAX_FRONT_BYTES: u64 = 64 << 20;
 
-/// Objects that a bundle may have whatever its size, and those for each of its bytes: a writer needs
-/// some bytes for each, and a reader keeps the id of each.
-const OBJECTS_OF_ANY: u64 = 1 << 16;
-const OBJECTS_PER_BYTE: u64 = 4;
-
 /// Most bytes of the operations: some hundred thousand of them.
 pub(super) const MAX_OPERATIONS_BYTES: u64 = 16 << 20;
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::super::frames::{Frames, Home};
 use super::super::layout::{
-    BlockInfo, BlockKind, FRAME_HEADER_BYTES, TABLE_ENTRY_BYTES, decode_table, table_checksum,
+    BlockInfo, BlockKind, FRAME_HEADER_BYTES, TABLE_ENTRY_BYTES, decode_table, most_without_ids,
+    table_checksum,
 };
 use super::super::{BlockCache, PackId};
 use super::{
-    FOOTER_BYTES, Footer, MAX_FRONT_BYTES, MAX_OPERATIONS_BYTES, OBJECTS_OF_ANY, OBJECTS_PER_BYTE,
-    OUTSIDE_BYTES, Outside, front_checksum, read_outside, salt, unreadable,
+    FOOTER_BYTES, Footer, MAX_FRONT_BYTES, MAX_OPERATIONS_BYTES, OUTSIDE_BYTES, Outside,
+    front_checksum, read_outside, salt, unreadable,
 };
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId};
@@ -58,13 +59,12 @@ impl BundleFile {
             footer.ok_or_else(|| malformed(footer_at, "the footer of a bundle"))?;
         let totals = footer.totals().filter(|totals| {
             let table = u64::from(footer.blocks) * TABLE_ENTRY_BYTES as u64;
-            let most = OBJECTS_OF_ANY.saturating_add(bytes.saturating_mul(OBJECTS_PER_BYTE));
             totals.start <= totals.end
                 && totals.end.checked_add(table) == Some(footer_at)
                 && footer.front_bytes <= MAX_FRONT_BYTES
                 && may_hold(footer.operations, footer.operations_bytes)
                 && u64::from(footer.blocks) <= bytes / FRAME_HEADER_BYTES as u64
-                && u64::from(footer.objects) <= most
+                && u64::from(footer.objects) <= most_without_ids(bytes)
         });
         let totals = totals.ok_or_else(|| malformed(footer_at, "object counts in range"))?;
 

@@ -8,14 +8,11 @@
 use std::sync::Arc;
 
 use super::super::frames::{Frames, Home};
-use super::super::layout::{BlockInfo, BlockKind};
+use super::super::layout::{BlockInfo, BlockKind, most_without_ids};
 use super::super::rebuild::find_frames;
 use super::super::{BlockCache, PackId};
 use super::read::{BundleFile, CACHE_BYTES, may_hold, object_blocks};
-use super::{
-    Footer, MAX_FRONT_BYTES, OBJECTS_OF_ANY, OBJECTS_PER_BYTE, OUTSIDE_BYTES, front_checksum,
-    read_outside, salt,
-};
+use super::{Footer, MAX_FRONT_BYTES, OUTSIDE_BYTES, front_checksum, read_outside, salt};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId};
 use crate::store::format::codec::frame_sizes;
@@ -50,9 +47,8 @@ impl BundleFile {
         let checksum = front_checksum(map.get(..start).ok_or_else(damaged_front)?);
         let salt = salt(&checksum);
         let (mut table, _) = find_frames(&map, &salt, start, None);
-        let most = OBJECTS_OF_ANY.saturating_add(bytes.saturating_mul(OBJECTS_PER_BYTE));
         let stored_bytes = u32::try_from(stored).unwrap_or(u32::MAX);
-        let fits = u64::from(objects) <= most
+        let fits = u64::from(objects) <= most_without_ids(bytes)
             && end as u64 <= MAX_FRONT_BYTES
             && may_hold(stored_bytes, operations_bytes);
         if !fits || table.iter().all(Option::is_none) {

@@ -73,6 +73,7 @@ impl BundleDraft<'_> {
             store: StoreId([0; 16]),
             salt: salt(&checksum),
             tier: self.tier,
+            lists_ids: false,
             items: self.items,
             gone: &[],
             source: self.source,

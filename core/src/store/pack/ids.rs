@@ -1,0 +1,111 @@
+//! The ids of an open pack: those that it lists, or those that follow from its objects.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use super::frames::Frames;
+use super::identify::Identified;
+use super::index::{Ids, UNKNOWN};
+use super::layout::{GONE_NOTE_BYTES, HEADER_BYTES, IdsInfo, ids_checksum, note};
+use super::{BlockCache, Tombstone};
+use crate::object::{ID_BYTES, Kind, ObjectId};
+
+/// Bytes of decoded blocks that are kept while ids are computed.
+const CACHE_BYTES: usize = 32 << 20;
+
+/// The ids of a pack, verified.
+#[derive(Debug)]
+pub(super) struct PackIds {
+    /// Those of objects, then of gone ones.
+    pub(super) index: Ids,
+    objects: u32,
+    /// Kind and reason of each gone id.
+    pub(super) notes: Bytes,
+    /// True if they follow from the objects, which were read for it.
+    pub(super) is_computed: bool,
+    /// What keeps some from being known.
+    pub(super) problems: Vec<String>,
+    /// True if they may all be known the next time.
+    pub(super) may_pass: bool,
+}
+
+/// The place of the ids that follow from a pack, for the next one who needs them.
+pub(in crate::store) trait KeptIds: fmt::Debug + Send + Sync {
+    /// Returns the `bytes` bytes of ids and notes that are kept, if they are there and whole.
+    fn read(&self, bytes: usize) -> Option<Bytes>;
+
+    /// Keeps the bytes of ids and notes; nothing depends on it.
+    fn keep(&self, ids: &[u8]);
+}
+
+impl PackIds {
+    /// The ids in the bytes of a pack, when it lists them and they verify.
+    pub(super) fn read(pack: &Bytes, info: &IdsInfo) -> Option<Self> {
+        let end = info.end().filter(|end| *end <= pack.len() && info.is_listed())?;
+        let front = pack.slice(HEADER_BYTES..end);
+        if ids_checksum(&front) == info.checksum { Self::listed(front, info) } else { None }
+    }
+
+    /// The ids, from the verified bytes between header and frames.
+    pub(super) fn listed(mut rest: Bytes, info: &IdsInfo) -> Option<Self> {
+        let [column, notes, _] = info.bytes()?;
+        let column = rest.split_to(column);
+        let notes = rest.split_to(notes);
+        Some(Self::found(Ids::open(column, rest, info.slots)?, notes, info))
+    }
+
+    /// The ids that somebody kept, of a pack that does not list them.
+    pub(super) fn kept(beside: &dyn KeptIds, info: &IdsInfo) -> Option<Self> {
+        let column = (info.len() as usize).checked_mul(ID_BYTES)?;
+        let notes = (info.gone as usize).checked_mul(GONE_NOTE_BYTES)?;
+        let mut rest = beside.read(column.checked_add(notes)?)?;
+        let index = Ids::build(rest.split_to(column)).ok()?;
+        Some(Self::found(index, rest, info))
+    }
+
+    fn found(index: Ids, notes: Bytes, info: &IdsInfo) -> Self {
+        let (objects, problems) = (info.objects, Vec::new());
+        Self { index, objects, notes, is_computed: false, problems, may_pass: false }
+    }
+
+    /// The ids that follow from the objects, as far as these can be read, and what keeps others from being
+    /// known. Reads all objects. Uses no other threads, since those may wait for what this computes.
+    pub(super) fn identified(frames: &Frames, info: &IdsInfo) -> Self {
+        let cache = BlockCache::new(CACHE_BYTES);
+        let found = Identified::read(frames, None, &cache);
+        let mut column = vec![0; info.len() as usize * ID_BYTES];
+        for (ordinal, slot) in (0..).zip(column.chunks_exact_mut(ID_BYTES)) {
+            slot.copy_from_slice(
+                found.id_at(ordinal).as_ref().map_or(&UNKNOWN, |id| id.as_bytes()),
+            );
+        }
+        let mut notes = vec![0; info.gone as usize * GONE_NOTE_BYTES];
+        for (ordinal, (gone, kind)) in found.gone() {
+            let at = ordinal.checked_sub(info.objects).map(|at| at as usize * GONE_NOTE_BYTES);
+            if let Some(note) = at.and_then(|at| notes.get_mut(at..at + GONE_NOTE_BYTES)) {
+                note.copy_from_slice(&[kind.code(), gone.code()]);
+            }
+        }
+        let (mut problems, may_pass, objects) = (found.problems, found.may_pass, info.objects);
+        let index = Ids::build(column.into()).unwrap_or_else(|twice| {
+            problems.push(format!("{twice} is twice in it"));
+            Ids::unknown(info.len())
+        });
+        Self { index, objects, notes: notes.into(), is_computed: true, problems, may_pass }
+    }
+
+    /// The bytes of ids and notes, if they were computed and are all known.
+    pub(super) fn computed(&self) -> Option<Vec<u8>> {
+        let is_whole = self.is_computed && self.problems.is_empty();
+        is_whole.then(|| [&**self.index.stored().0, &*self.notes].concat())
+    }
+
+    /// Ids without content.
+    pub(super) fn tombstones(&self) -> impl Iterator<Item = (ObjectId, Kind, Tombstone)> {
+        (self.objects..self.index.len()).filter_map(|ordinal| {
+            let (gone, kind) = note(&self.notes, ordinal - self.objects)?;
+            Some((self.index.id_at(ordinal)?, kind, gone))
+        })
+    }
+}

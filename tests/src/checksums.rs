@@ -50,6 +50,8 @@ pub fn mend_segment(file: &mut [u8]) {
 pub fn mend_pack(pack: &mut [u8]) -> Option<String> {
     let footer = pack.len().checked_sub(PACK_FOOTER_BYTES)?;
     let (objects, gone, slots) = (word(pack, 48)?, word(pack, 52)?, word(pack, 56)?);
+    // Without slots a pack lists no ids.
+    let (objects, gone) = if slots == 0 { (0, 0) } else { (objects, gone) };
     let all = objects.checked_add(gone)?;
     let slot_bits = slots.checked_mul((usize::BITS - all.leading_zeros()) as usize)?;
     let ids_bytes = all.checked_mul(32)?.checked_add(gone.checked_mul(2)?)?;
@@ -175,6 +177,18 @@ fn mend_record(
     let end = trailer_at.checked_add(CHECKSUM_BYTES)?;
     mend_end(bytes.get_mut(..end)?, "turntree v1 record trailer");
     Some((end, bytes[trailer_at..end].try_into().ok()?))
+}
+
+/// Makes the checksum of the ids beside a pack good, which are those of a pack, by its name, of a store.
+///
+/// # Panics
+/// When it is no name of such a file.
+pub fn mend_ids(file: &mut [u8], store: [u8; 16], name: &str) {
+    let pack: ObjectId = name.strip_suffix(".ids").unwrap().parse().unwrap();
+    let Some(end) = file.len().checked_sub(CHECKSUM_BYTES) else { return };
+    let (content, sum) = file.split_at_mut(end);
+    let mut good = Checksum::new("turntree v1 derived ids");
+    sum.copy_from_slice(&good.update(&store).update(pack.as_bytes()).update(content).finish());
 }
 
 /// A derived file with these parts, with good checksums: that of a pack, by its name, of a store.

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use turntree::maintenance::fsck;
-use turntree::object::{ObjectId, ObjectSource, Time};
+use turntree::object::{Kind, ObjectId, ObjectSource, Time};
 use turntree::repo::Repository;
 use turntree::store::{Committed, Expected, FindingKind, Io, NewStore, Store, Thoroughness};
 use turntree::{ErrorKind, Result};
@@ -143,6 +143,14 @@ impl Witness {
     /// Changes what is known.
     pub fn tell<T>(&self, change: impl FnOnce(&mut Promise) -> T) -> T {
         change(&mut self.lock())
+    }
+
+    /// Changes what is known by what a store says. Reading it may write the ids of an archive without
+    /// them, and who watches the disk asks for the promise at each write, so they are written before.
+    pub fn tell_of<T>(&self, repo: &Repository, change: impl FnOnce(&mut Promise) -> T) -> T {
+        // What fails here fails again where something is read.
+        let _ = repo.store().contains(&ObjectId::of(Kind::Blob, b"in no store"));
+        self.tell(change)
     }
 
     /// Tries a change of refs: `commit` is given the reason that its operation must have.

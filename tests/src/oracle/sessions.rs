@@ -61,6 +61,9 @@ pub enum Step {
     Redact,
     /// The store is encrypted, or not any more; everybody else is away.
     Encrypt,
+    /// All becomes an archive without ids; the first time the store allows that, and no more. Everybody
+    /// else is away.
+    ArchiveWithoutIds,
     /// The process ends.
     Close,
 }
@@ -130,6 +133,7 @@ fn draw(random: &mut Random) -> Step {
         36 if random.below(4) == 0 => Step::ForgetOperations,
         37 => Step::Collect(Purpose::StrictGc),
         38 if random.below(8) == 0 => Step::Encrypt,
+        39 if random.below(3) == 0 => Step::ArchiveWithoutIds,
         _ => Step::Close,
     }
 }
@@ -148,7 +152,7 @@ impl Run<'_> {
     fn take(&mut self, process: u32, step: Step) {
         self.second += 20;
         let disk = self.disk.process(process);
-        let is_alone = matches!(step, Step::Redact | Step::Encrypt);
+        let is_alone = matches!(step, Step::Redact | Step::Encrypt | Step::ArchiveWithoutIds);
         if step == Step::Close || is_alone {
             let leaves = |other: &u32| is_alone || *other == process;
             self.repos.retain(|other, _| !leaves(other));
@@ -172,7 +176,8 @@ impl Run<'_> {
         };
         let done = self.step(&repo, step);
         self.witness.note(done);
-        if step == Step::Encrypt && !disk.is_stopped() {
+        let is_stale = matches!(step, Step::Encrypt | Step::ArchiveWithoutIds);
+        if is_stale && !disk.is_stopped() {
             // The handle is of the store as it was.
         } else if !disk.is_stopped() {
             self.repos.insert(process, repo);
@@ -232,7 +237,7 @@ impl Run<'_> {
                 Ok(())
             }
             Step::Collect(purpose) => {
-                self.witness.tell(|promise| promise.begin_collection(repo, purpose))?;
+                self.witness.tell_of(repo, |promise| promise.begin_collection(repo, purpose))?;
                 collect(repo, purpose, &stamp(self.second), &mut |_| {}).map(drop)
             }
             Step::Repair => {
@@ -257,6 +262,15 @@ impl Run<'_> {
                 let mut seed = [0; 16];
                 seed[..8].copy_from_slice(&self.random.draw().to_le_bytes());
                 repo.store().change_encryption(target, seed).map(drop)
+            }
+            Step::ArchiveWithoutIds => {
+                if repo.store().allow_archives_without_ids()? {
+                    return Ok(());
+                }
+                repo.store().leave_ids_out();
+                let archive = Purpose::Repack(Tier::Archive);
+                self.witness.tell_of(repo, |promise| promise.begin_collection(repo, archive))?;
+                collect(repo, archive, &stamp(self.second), &mut |_| {}).map(drop)
             }
             Step::Close => Ok(()),
         }

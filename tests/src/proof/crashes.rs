@@ -229,6 +229,16 @@ fn short_traces() -> Vec<(Trace, Plan)> {
         Step::Turn(0),
     ];
     traces.push((after(34, &encrypted.map(|step| (0, step))), plan(1, 60)));
+    // The turn behind the archive is the first to need its ids, and the next process finds them.
+    let without_ids = [
+        (0, Step::ArchiveWithoutIds),
+        (0, Step::Turn(0)),
+        (0, Step::ArchiveWithoutIds),
+        (1, Step::Turn(0)),
+        (2, Step::Turn(1)),
+        (1, Step::Collect(Purpose::Repack(Tier::Archive))),
+    ];
+    traces.push((after(35, &without_ids), plan(1, 60)));
     traces
 }
 
@@ -398,14 +408,14 @@ fn keeps(drawn: u64, random: &mut Random) -> Vec<Keep> {
 fn go_on_after(disk: &SimDisk, witness: &Witness) {
     let io: Arc<dyn Io> = Arc::new(disk.clone());
     let Some(repo) = witness.promise().open(&io, 5 << 32) else { return };
-    witness.tell(|promise| promise.settle(&repo));
+    witness.tell_of(&repo, |promise| promise.settle(&repo));
     commit_after(repo.store(), witness).unwrap();
     let stamp = stamp(1 << 20);
     let other = witness.promise().open(&io, 6 << 32).unwrap();
     if witness.tell(|promise| promise.turns.is_empty()) {
         pack(other.store(), |_| true).unwrap();
     } else {
-        witness.tell(|promise| promise.begin_collection(&other, Purpose::Gc)).unwrap();
+        witness.tell_of(&other, |promise| promise.begin_collection(&other, Purpose::Gc)).unwrap();
         collect(&other, Purpose::Gc, &stamp, &mut |_| {}).unwrap();
     }
     commit_after(repo.store(), witness).unwrap();

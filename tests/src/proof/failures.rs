@@ -84,6 +84,16 @@ fn traces(seed: u64, scale: u64) -> Vec<(Trace, usize)> {
         (2, Step::Redact),
         (0, Step::Turn(1)),
     ];
+    let without_ids = [
+        (0, Step::ArchiveWithoutIds),
+        (0, Step::ArchiveWithoutIds),
+        (0, Step::Turn(0)),
+        (1, Step::Turn(1)),
+        (2, Step::Redact),
+        (1, Step::Turn(0)),
+    ];
+    let without_ids = Sessions { seed, steps: without_ids.to_vec() };
+    traces.push((Trace::Later(40, without_ids), 4));
     for number in 0..2 * scale {
         let sessions = Sessions { seed: seed + number, steps: steps.to_vec() };
         traces.push((Trace::Later(40, sessions), 8));

@@ -9,7 +9,8 @@ use turntree::store::Io;
 
 use super::FileKind;
 use crate::checksums::{
-    derived_parts, forged_derived, mend_manifest, mend_segment, mend_superblock, replace_pack,
+    derived_parts, forged_derived, mend_ids, mend_manifest, mend_segment, mend_superblock,
+    replace_pack,
 };
 use crate::proof::Effort;
 use crate::sample::used;
@@ -107,21 +108,21 @@ impl Change {
             return disk.remove(path).expect("the file of a trial");
         }
         let mut bytes = files.remove(path).expect("the file of a trial");
-        let is_derived = path.extension().is_some_and(|it| it == "changes");
-        if let (Self::Mended(change), true) = (self, is_derived) {
-            let store = *files[&superblock(path)][STORE_ID].first_chunk().unwrap();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+        let store = || *files[&superblock(path)][STORE_ID].first_chunk().unwrap();
+        if let (Self::Mended(change), Some("changes")) = (self, extension) {
             let mut raw = derived_parts(&bytes).concat();
             change.edit(&mut raw);
-            let name = path.file_name().unwrap().to_str().unwrap();
-            return disk.damage(path, forged_derived(&bytes, &raw, store, name));
+            return disk.damage(path, forged_derived(&bytes, &raw, store(), &name));
         }
         self.edit(&mut bytes);
         if !matches!(self, Self::Mended(_)) {
             return disk.damage(path, bytes);
         }
-        let name = path.file_name().unwrap().to_string_lossy();
-        match name.rsplit_once('.') {
-            Some((_, "pack")) => return replace_pack(disk, path, bytes),
+        match extension {
+            Some("pack") => return replace_pack(disk, path, bytes),
+            Some("ids") => mend_ids(&mut bytes, store(), &name),
             Some(_) => mend_segment(&mut bytes),
             None if name.starts_with("manifest-") => mend_manifest(&mut bytes),
             None => mend_superblock(&mut bytes),

@@ -20,7 +20,7 @@ pub use change::Change;
 
 use self::trial::Outcome;
 use super::{Effort, Figures};
-use crate::sample::{Sample, asked_of_history, open, used};
+use crate::sample::{Sample, asked_of_history, open, remove_ids, used};
 
 /// One of so many trials, at scale 1, goes on with a commit and a repair.
 const GO_ON_EVERY: u64 = 8;
@@ -44,6 +44,12 @@ pub enum FileKind {
     PackWithParts,
     /// A history index beside a pack.
     HistoryIndex,
+    /// An archive without ids.
+    PackWithoutIds,
+    /// The same, with its ids beside it.
+    PackWithKeptIds,
+    /// The ids beside it.
+    KeptIds,
 }
 
 /// A change of one file of a sample.
@@ -88,7 +94,17 @@ pub fn run(effort: &Effort) -> Figures {
     let with_history =
         (Sample::with_history(6), Sample::with_history(7), Some(FileKind::HistoryIndex));
     let answers = asked_of_history(&open(&with_history.0.disk, 89));
-    let samples = [small, with_parts, with_history];
+    let [without, beside, kept] =
+        [(); 3].map(|()| (Sample::without_ids(6), Sample::without_ids(7)));
+    remove_ids(&without.0.disk);
+    let samples = [
+        small,
+        with_parts,
+        with_history,
+        (without.0, without.1, Some(FileKind::PackWithoutIds)),
+        (beside.0, beside.1, Some(FileKind::PackWithKeptIds)),
+        (kept.0, kept.1, Some(FileKind::KeptIds)),
+    ];
     let mut trials = Vec::new();
     for (sample, foreign, only) in &samples {
         for (kind, path) in targets(sample, *only) {
@@ -178,7 +194,15 @@ impl FileKind {
             Self::Pack => "pack",
             Self::PackWithParts => "pack with parts",
             Self::HistoryIndex => "history index",
+            Self::PackWithoutIds => "archive without ids",
+            Self::PackWithKeptIds => "archive without ids, which lie beside it",
+            Self::KeptIds => "ids beside an archive",
         }
+    }
+
+    /// Whether it is a pack of a store of its own.
+    const fn is_pack(self) -> bool {
+        matches!(self, Self::PackWithParts | Self::PackWithoutIds | Self::PackWithKeptIds)
     }
 
     /// Whether anything that matters of a file is another now; no change of the rest is damage.
@@ -189,12 +213,16 @@ impl FileKind {
             Self::Superblock => change::SUPERBLOCK_BYTES,
             // Read only when the newest does not verify.
             Self::OldManifest => return false,
+            // Who needs one that is not whole makes it anew.
+            Self::KeptIds => return false,
             // Nobody reads behind the index.
             Self::SealedSegment => used(old),
             Self::Manifest
             | Self::ActiveSegment
             | Self::Pack
             | Self::PackWithParts
+            | Self::PackWithoutIds
+            | Self::PackWithKeptIds
             | Self::HistoryIndex => {
                 return new.is_none_or(|new| new != old);
             }
@@ -221,8 +249,8 @@ fn targets(sample: &Sample, only: Option<FileKind>) -> Vec<(FileKind, PathBuf)> 
                 }
             }
             Some("changes") => FileKind::HistoryIndex,
-            Some("pack") if only == Some(FileKind::PackWithParts) => FileKind::PackWithParts,
-            Some("pack") => FileKind::Pack,
+            Some("ids") => FileKind::KeptIds,
+            Some("pack") => only.filter(|only| only.is_pack()).unwrap_or(FileKind::Pack),
             _ if path == newest => FileKind::Manifest,
             _ if name(path).starts_with("manifest-") => FileKind::OldManifest,
             _ if name(path) == "superblock" => FileKind::Superblock,

@@ -8,7 +8,7 @@ use turntree::context::Builder;
 use turntree::maintenance::{Loss, Pattern, Purpose, collect, redact, repair};
 use turntree::object::{Kind, ObjectId, ObjectSource, RefValue};
 use turntree::repo::{BranchName, Repository, SnapshotDraft, Transaction};
-use turntree::store::{Committed, Expected, NewStore, OperationDraft, RefTable, RefUpdate};
+use turntree::store::{Committed, Expected, NewStore, OperationDraft, RefTable, RefUpdate, Tier};
 use turntree::{Error, ErrorKind, Result};
 
 use super::script::{CROWD, GARBAGE, SECRET, Step};
@@ -93,7 +93,10 @@ impl Actor<'_> {
 
     /// Only what was designed goes wrong.
     fn judge(&self, step: &Step, error: &Error) {
-        let maintains = matches!(step, Step::Collect(_) | Step::Redact | Step::Repair);
+        let maintains = matches!(
+            step,
+            Step::Collect(_) | Step::Redact | Step::Repair | Step::ArchiveWithoutIds
+        );
         match error.kind() {
             ErrorKind::Locked if maintains || self.patience_ends => self.record().locked += 1,
             // It gives up when others commit all the time what it is about to remove.
@@ -132,6 +135,10 @@ impl Actor<'_> {
             Step::Collect(purpose) => self.collect(purpose),
             Step::Redact => self.redact(),
             Step::Repair => self.repair(),
+            Step::ArchiveWithoutIds => {
+                self.repo().store().leave_ids_out();
+                self.collect(Purpose::Repack(Tier::Archive))
+            }
         }
     }
 

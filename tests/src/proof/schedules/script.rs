@@ -10,6 +10,7 @@ use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::store::{NewStore, Tier};
 
 use crate::oracle::{DIR, options, pack};
+use crate::sample::{archive_without_ids, remove_ids};
 use crate::sim::{Keep, SimDisk};
 use crate::stamp;
 
@@ -51,6 +52,8 @@ pub enum Step {
     Redact,
     /// Repairs.
     Repair,
+    /// Packs everything into an archive without ids, which the store allows.
+    ArchiveWithoutIds,
 }
 
 /// The store that the processes find.
@@ -67,6 +70,8 @@ pub enum Found {
     /// What [`Found::Journal`] is. Since the processes had a look, others have committed, one has
     /// packed that, and as many as in [`Found::Crowded`] have committed behind the pack.
     Overtaken,
+    /// What [`Found::Packed`] is, but the pack is an archive without ids, of which nobody has needed one.
+    WithoutIds,
 }
 
 /// Writers that leave an idle segment each: more than stay idle.
@@ -211,6 +216,20 @@ pub const SCRIPTS: &[Script] = &[
         ],
     },
     Script {
+        name: "who needs the ids of an archive without them, while it is written anew",
+        found: Found::WithoutIds,
+        processes: &[
+            &[Step::Turn("main", "first"), Step::Read],
+            &[Step::Open, Step::Read],
+            &[Step::ArchiveWithoutIds],
+        ],
+    },
+    Script {
+        name: "who needs the ids of an archive without them, and a redaction",
+        found: Found::WithoutIds,
+        processes: &[&[Step::Redact], &[Step::Read], &[Step::Open, Step::Read]],
+    },
+    Script {
         name: "a repair, a collection and a writer",
         found: Found::Packed,
         processes: &[&[Step::Repair], &[GC], &[Step::Turn("main", "meanwhile"), Step::Read]],
@@ -245,16 +264,22 @@ impl Base {
         }
         take_turn(&repo, "side", "aside", "another line");
         let garbage = leave_garbage(&repo);
-        if !matches!(found, Found::Journal | Found::Overtaken) {
+        let open = |seed: u64| {
+            let io = Arc::new(disk.clone());
+            Repository::open(io, Path::new(DIR), options((1 << 41) + seed)).expect("the store")
+        };
+        if matches!(found, Found::Packed | Found::Crowded) {
             pack(repo.store(), |_| true).expect("a pack");
             take_turn(&repo, "main", "after", "behind the pack");
         }
         drop(repo);
+        if found == Found::WithoutIds {
+            archive_without_ids(&disk, &stamp(1));
+            // The ids that this turn needs are not left for others.
+            take_turn(&open(CROWD), "main", "after", "behind the pack");
+            remove_ids(&disk);
+        }
         if found == Found::Crowded {
-            let open = |seed: u64| {
-                let io = Arc::new(disk.clone());
-                Repository::open(io, Path::new(DIR), options((1 << 41) + seed)).expect("the store")
-            };
             let writers: Vec<Repository> = (0..CROWD).map(open).collect();
             for (writer, n) in writers.iter().zip(0..) {
                 take_turn(writer, "main", &format!("crowd {n}"), "one of many");

@@ -44,7 +44,7 @@ bounded *ARGS:
 # What remotes cost in requests and bytes, by a server that counts; see benches/README.md.
 remotes:
     cargo build --release -p turntree-cli
-    TURNTREE_MEASURED=$PWD/target/release/turntree cargo test -p turntree-tests --test cli -- --ignored --nocapture the_table_of_numbers
+    TURNTREE_MEASURED=$PWD/target/release/turntree cargo test -p turntree-tests --test cli -- --ignored --nocapture --test-threads 1 remote_numbers
 
 # How costs grow with turns and sessions, as tables and pictures in benches/growth; --long adds 100,000 turns.
 growth *ARGS:

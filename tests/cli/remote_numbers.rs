@@ -51,17 +51,56 @@ fn kilobytes(bytes: u64) -> String {
     format!("{:.1} KB", bytes as f64 / 1000.0)
 }
 
+/// What a group of rows stands under.
+fn table() {
+    println!("\n| what | figures |\n|---|---|");
+}
+
 #[test]
 #[ignore = "a measurement: just remotes"]
-fn the_table_of_numbers() {
-    println!("\n| what | figures |\n|---|---|");
+fn figures_of_one_session() {
+    table();
     one_session();
+}
+
+#[test]
+#[ignore = "a measurement: just remotes"]
+fn figures_of_many_machines() {
+    table();
     machines_and_sessions(16, 8);
+}
+
+#[test]
+#[ignore = "a measurement: just remotes"]
+fn figures_of_other_tools() {
+    table();
     other_tools();
+}
+
+#[test]
+#[ignore = "a measurement: just remotes"]
+fn figures_of_large_sessions() {
     if is_large() {
+        table();
         large_and_lazy(1_000);
         large_and_lazy(10_000);
+    }
+}
+
+#[test]
+#[ignore = "a measurement: just remotes"]
+fn figures_of_many_sessions() {
+    if is_large() {
+        table();
         sessions_in_a_bucket(10_000);
+    }
+}
+
+#[test]
+#[ignore = "a measurement: just remotes"]
+fn figures_of_a_long_session() {
+    if is_large() {
+        table();
         turn_by_turn(10_000);
     }
 }

@@ -73,7 +73,7 @@ fn a_lazy_clone_of_a_large_session_and_its_newest_turn_take_five_requests() {
     team.ok("here", &["import", "session.jsonl", "--session", "work"]);
     team.ok("here", &["remote", "add", "origin", &server.url("team")]);
     team.ok("here", &["push", "work"]);
-    let pushed: usize = server.objects().values().map(|object| object.len()).sum();
+    let pushed: usize = server.objects().values().map(Vec::len).sum();
 
     let before = server.requests();
     team.ok(".", &["clone", "--lazy", &server.url("team"), "there"]);

@@ -201,7 +201,7 @@ fn lost_turns_are_told_as_runs_with_the_newest_that_is_whole() {
 fn where_ids_follow_from_contents_a_bad_one_costs_the_turns_that_have_it_and_those_after() {
     let archive = Archive::new(false);
     let blobs = archive.blocks().into_iter().filter(|(_, kind)| *kind == Kind::Blob.code());
-    let newest = blobs.map(|(at, _)| at).last().unwrap();
+    let newest = blobs.map(|(at, _)| at).next_back().unwrap();
     let report = check(&archive.hit(newest));
     assert!(report.findings.iter().any(|it| it.message.contains("cannot be identified")));
     assert!(!report.sessions.is_empty());

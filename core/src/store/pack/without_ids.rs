@@ -18,7 +18,7 @@ use crate::store::{PACKS_DIR, derived_ids};
 fn zigzag(len: usize, start: &[u8]) -> Sample {
     let mut sample = Sample::default();
     let mut before = ObjectId::of(Kind::Node, start);
-    for number in 0..len {
+    for number in 0..len as u64 {
         let bytes = [&[0x84, 1], &number.to_le_bytes()[..], before.as_bytes()].concat();
         before = ObjectId::of(Kind::Node, &bytes);
         sample.push(Kind::Node, bytes, 0);

@@ -13,18 +13,10 @@ function openSheet(title, ...content) {
   byId("change-title").focus();
 }
 
-let isAsking = false;
+let asking = /** @type {Promise<any> | null} */ (null);
 
 /** Asks for something unless an answer is waited for already: who presses twice has asked once. */
-async function once(/** @type {() => Promise<any>} */ work) {
-  if (isAsking) return;
-  isAsking = true;
-  try {
-    await work();
-  } finally {
-    isAsking = false;
-  }
-}
+const once = (/** @type {() => Promise<any>} */ work) => (asking ??= work().finally(() => { asking = null; }));
 
 const sheetButton = (label, action, attributes = {}) => h("button", { type: "button", ...attributes, on: { click: action } }, label);
 const cancel = () => sheetButton("Cancel", () => sheet.close());
@@ -54,13 +46,7 @@ const FORMS = {
 };
 
 /** Asks what a change needs to be told, and plans it. */
-screens.act = (kind, place) => once(async () => {
-  try {
-    await showForm(kind, await FORMS[kind](place));
-  } catch (error) {
-    sayState(error.message);
-  }
-});
+screens.act = (kind, place) => once(async () => showForm(kind, await FORMS[kind](place))).catch((error) => sayState(error.message));
 
 async function showForm(kind, { title, fields, wanted }) {
   if (!fields) return plan({ kind, ...wanted({}) });

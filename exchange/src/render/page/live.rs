@@ -14,7 +14,7 @@ use turntree::object::ObjectId;
 use turntree::repo::Repository;
 
 use super::data::Data;
-use super::{Page, STYLE, Scripts, code, hash, policy, write_head};
+use super::{Page, STYLE, Scripts, code, hash, policy, rules, write_head};
 
 /// Styles of what a file does not show.
 const LIVE_STYLE: &str = include_str!("live.css");
@@ -89,8 +89,7 @@ impl FromStr for PagePart {
 /// Returns the document of a server, which offers changes if the server makes them.
 #[must_use]
 pub fn live_page(allows_changes: bool) -> LivePage {
-    let (script, screens, style) =
-        (LIVE.join(), code(SCREENS.iter()), [STYLE, LIVE_STYLE].concat());
+    let (script, screens, style) = (LIVE.join(), code(SCREENS.iter()), rules(&[STYLE, LIVE_STYLE]));
     let hash_of_screens = hash(&screens);
     let policy = |more: &str| {
         let scripts = format!("script-src 'sha256-{hash_of_screens}' ");

@@ -117,7 +117,8 @@ pub fn export_page(repo: &Repository, page: &Page<'_>, out: &mut dyn Write) -> R
     let script = format!("(() => {{\n{}}})();\n", EMBEDDED.join());
     let written =
         |result: std::io::Result<()>| result.map_err(|error| Error::io("write the page", error));
-    written(write_head((page.title, ""), STYLE, &policy(&script, STYLE, ""), out))?;
+    let style = rules(&[STYLE]);
+    written(write_head((page.title, ""), &style, &policy(&script, &style, ""), out))?;
     Data::new(repo, out).write(page)?;
     written(write!(out, "<script>{script}</script>\n</body>\n</html>\n"))
 }
@@ -168,6 +169,14 @@ fn code<'s>(parts: impl Iterator<Item = &'s &'s str>) -> String {
     };
     let code: Vec<String> = lines.filter(is_code).collect();
     format!("\"use strict\";\n{}\n", code.join("\n"))
+}
+
+/// The rules of some style sheets, without indents and lines of comments.
+fn rules(sheets: &[&str]) -> String {
+    let lines = sheets.iter().flat_map(|sheet| sheet.lines()).map(str::trim_start);
+    let rules: Vec<&str> =
+        lines.filter(|line| !line.is_empty() && !line.starts_with("/*")).collect();
+    rules.join("\n")
 }
 
 /// A line without the types that stand in it as comments.

@@ -12,8 +12,7 @@ use std::thread;
 use turntree::repo::{BranchName, Repository};
 use turntree::store::{OpenOptions, RealIo};
 use turntree_tests::remote::{BUCKET, KEY_ID, ObjectServer, Requests, Team};
-use turntree_tests::sim::Random;
-use turntree_tests::{claude_code, commit_note, stamp};
+use turntree_tests::{claude_code, claude_code_of_noise, commit_note, stamp};
 
 fn program() -> String {
     std::env::var("TURNTREE_MEASURED")
@@ -180,12 +179,7 @@ fn large_and_lazy(turns: usize) {
     let server = ObjectServer::start();
     let team = team(&server);
     team.machine("here");
-    let mut random = Random(1);
-    let mut noise = || (0..128).map(|_| format!("{:016x}", random.draw())).collect::<String>();
-    let plain = claude_code(turns);
-    let parts = plain.split("\"content\":\"written\"").map(str::to_owned);
-    let text = parts.reduce(|text, part| format!("{text}\"content\":\"{}\"{part}", noise()));
-    fs::write(team.path("here/session.jsonl"), text.unwrap()).unwrap();
+    fs::write(team.path("here/session.jsonl"), claude_code_of_noise(turns, 128)).unwrap();
     team.ok("here", &["import", "session.jsonl", "--session", "work"]);
     team.ok("here", &["remote", "add", "origin", &server.url("team")]);
     team.ok("here", &["push", "work"]);

@@ -4,9 +4,8 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt as _;
 
-use turntree_tests::claude_code;
+use turntree_tests::claude_code_of_noise;
 use turntree_tests::remote::{ObjectServer, Request, Team, Trouble};
-use turntree_tests::sim::Random;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
@@ -64,12 +63,7 @@ fn a_lazy_clone_of_a_large_session_and_its_newest_turn_take_five_requests() {
     let team = Team::new(PROGRAM, server.environment());
     team.machine("here");
     // What does not compress, so that a lazy clone leaves it there.
-    let mut random = Random(1);
-    let mut noise = || (0..512).map(|_| format!("{:016x}", random.draw())).collect::<String>();
-    let plain = claude_code(200);
-    let parts = plain.split("\"content\":\"written\"").map(str::to_owned);
-    let text = parts.reduce(|text, part| format!("{text}\"content\":\"{}\"{part}", noise()));
-    fs::write(team.path("here/session.jsonl"), text.unwrap()).unwrap();
+    fs::write(team.path("here/session.jsonl"), claude_code_of_noise(200, 512)).unwrap();
     team.ok("here", &["import", "session.jsonl", "--session", "work"]);
     team.ok("here", &["remote", "add", "origin", &server.url("team")]);
     team.ok("here", &["push", "work"]);

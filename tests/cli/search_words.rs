@@ -128,12 +128,7 @@ fn searches_that_begin_at_once_make_one_index() {
 fn a_server_of_an_encrypted_store_finds_what_is_new_and_nothing_that_was_redacted() {
     let place = Place::new(PROGRAM);
     let _ = place.with_turns(3);
-    let command = |words: &[&str]| {
-        let mut command = place.command(words);
-        command.env("HOME", place.path()).env_remove("XDG_CONFIG_HOME");
-        command.env_remove("TURNTREE_IDENTITY");
-        command
-    };
+    let command = |words: &[&str]| place.command_at_home(words);
     let run = |words: &[&str]| {
         let output = command(words).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -74,12 +74,7 @@ fn words_of_all_sessions_are_ranked_by_the_index_and_text_is_found_as_it_stands(
 fn words_of_an_encrypted_store_are_ranked_in_memory_until_they_are_redacted() {
     let place = Place::new(PROGRAM);
     lexers(&place);
-    let command = |words: &[&str]| {
-        let mut command = place.command(words);
-        command.env("HOME", place.path()).env_remove("XDG_CONFIG_HOME");
-        command.env_remove("TURNTREE_IDENTITY");
-        command
-    };
+    let command = |words: &[&str]| place.command_at_home(words);
     let run = |words: &[&str]| {
         let output = command(words).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -58,4 +58,4 @@ pub mod workspace_fixture;
 pub use sandbox::{
     Sandbox, commit_note, commit_turn, new_store, open_store, recorded_sessions, stamp,
 };
-pub use transcripts::{claude_code, claude_code_turn, github_token};
+pub use transcripts::{claude_code, claude_code_of_noise, claude_code_turn, github_token};

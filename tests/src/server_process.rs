@@ -63,6 +63,15 @@ impl Place {
         command
     }
 
+    /// The same for somebody whose home is the folder of the store: that is where their keys are.
+    #[must_use]
+    pub fn command_at_home(&self, words: &[&str]) -> Command {
+        let mut command = self.command(words);
+        command.env("HOME", self.path()).env_remove("XDG_CONFIG_HOME");
+        command.env_remove("TURNTREE_IDENTITY");
+        command
+    }
+
     /// What the program prints.
     ///
     /// # Panics

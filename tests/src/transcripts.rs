@@ -17,6 +17,22 @@ pub fn claude_code(turns: usize) -> String {
     text
 }
 
+/// A transcript of so many turns whose tools answer with so many words of 16 random digits: what does not
+/// compress, so that it stays large.
+#[must_use]
+pub fn claude_code_of_noise(turns: usize, words: usize) -> String {
+    let mut random = Random(1);
+    let mut noise = || (0..words).map(|_| format!("{:016x}", random.draw())).collect::<String>();
+    let mut text = String::new();
+    for (number, part) in claude_code(turns).split("\"content\":\"written\"").enumerate() {
+        if number > 0 {
+            write!(text, "\"content\":\"{}\"", noise()).expect("writing into a string");
+        }
+        text.push_str(part);
+    }
+    text
+}
+
 /// The records of one turn.
 #[must_use]
 pub fn claude_code_turn(turn: usize) -> Vec<String> {

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::Value;
 use turntree_tests::claude_code;
+use turntree_tests::server_process::ends_with;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
@@ -42,14 +43,7 @@ impl Shelf {
     }
 
     fn ran(&self, code: i32, words: &[&str]) -> Output {
-        let mut command = Command::new(PROGRAM);
-        command.args(words).current_dir(self.root.path()).env_clear().stdin(Stdio::null());
-        command.env("HOME", self.path("home")).env("TURNTREE_MAINTENANCE", "off");
-        command.env("TURNTREE_PASSPHRASE", "open sesame");
-        let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
-        output
+        ends_with(code, PROGRAM, self.root.path(), words)
     }
 
     fn json(&self, code: i32, words: &[&str]) -> Value {

@@ -18,7 +18,7 @@
 //! | [`bounded`] | long sessions under policies, and what they take in the end |
 //! | [`git`] | git itself, as a judge |
 //! | [`client`] | a client whose events run hooks |
-//! | [`server_process`] | servers that are talked to in lines |
+//! | [`server_process`] | a command alone in a folder, and servers that are talked to in lines |
 //! | [`terminal`] | a pseudo-terminal, and the screen that a program draws there |
 //! | [`schema`] | JSON against a schema |
 //! | [`remote`] | buckets, with the trouble that networks make |

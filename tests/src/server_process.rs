@@ -1,15 +1,31 @@
-//! A store with a workspace, and servers of it that are talked to in lines.
+//! A store with a workspace, a command alone in a folder, and servers that are talked to in lines.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::schema;
+
+/// Runs a program alone in a folder, which is its home too, and looks how it ends.
+///
+/// # Panics
+/// When it ends with another code.
+pub fn ends_with(code: i32, program: &str, folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(words).current_dir(folder).env_clear().stdin(Stdio::null());
+    command.env("HOME", folder.join("home")).env("TURNTREE_MAINTENANCE", "off");
+    // Of what is encrypted in such a folder.
+    command.env("TURNTREE_PASSPHRASE", "open sesame");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+    output
+}
 
 /// A server that says nothing for so long has failed.
 const PATIENCE: Duration = Duration::from_secs(120);

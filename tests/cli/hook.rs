@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use turntree::maintenance::{Pattern, plan_redaction, redact};
 use turntree::object::{ObjectId, Trigger};
 use turntree::repo::Repository;
-use turntree_tests::client::{Client, files, line};
+use turntree_tests::client::{Client, files, line, until};
 use turntree_tests::{Sandbox, claude_code, stamp};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
@@ -352,15 +352,6 @@ fn a_large_workspace_is_looked_at_behind_the_back_of_the_agent() {
     client.event(&[], "PostToolUse", bash("make"));
     until(|| has(17_001, "new"));
     assert_eq!(client.log(), "");
-}
-
-/// Waits for what a process does that nobody waits for.
-fn until(mut is_done: impl FnMut() -> bool) {
-    let begin = std::time::Instant::now();
-    while !is_done() {
-        assert!(begin.elapsed().as_secs() < 120, "it never happened");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

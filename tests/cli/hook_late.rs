@@ -6,7 +6,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 use turntree::object::ObjectId;
-use turntree_tests::client::{Client, files, line};
+use turntree_tests::client::{Client, files, line, until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
@@ -257,13 +257,4 @@ fn a_sub_agent_has_its_answer_and_its_files() {
     assert_eq!(files(&repo, &tip).into_keys().collect::<Vec<_>>(), ["made"]);
     let main = repo.tip(&"s-1/main".parse().unwrap()).unwrap();
     assert_eq!(files(&repo, &main)["made"], "by the sub-agent");
-}
-
-/// Waits for what a process does that nobody waits for.
-fn until(mut is_done: impl FnMut() -> bool) {
-    let begin = std::time::Instant::now();
-    while !is_done() {
-        assert!(begin.elapsed().as_secs() < 120, "it never happened");
-        std::thread::yield_now();
-    }
 }

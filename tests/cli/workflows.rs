@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+use turntree_tests::client::until;
 use turntree_tests::{claude_code, github_token};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
@@ -68,6 +69,13 @@ impl Person {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{words:?}: {said}");
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Waits until a revision has a file: a hook leaves what takes longer to a process that nobody waits for.
+    fn waits_for(&self, file: &str, text: &str) {
+        until(|| {
+            self.command("project", &["cat", file]).output().unwrap().stdout == text.as_bytes()
+        });
     }
 
     /// What happened before the workflow begins.
@@ -150,11 +158,14 @@ fn all_since_the_last_prompt_is_taken_back_with_its_files() {
     fs::write(person.path("project/parser.rs"), "good\n").unwrap();
     person.agent("project", "s-1", "SessionStart", &text(1));
     person.agent("project", "s-1", "Stop", &text(4));
+    person.waits_for("s-1:files/parser.rs", "good\n");
     // The next prompt, and what came of it.
     person.agent("project", "s-1", "UserPromptSubmit", &text(5));
     fs::write(person.path("project/parser.rs"), "bad\n").unwrap();
     fs::write(person.path("project/junk.rs"), "junk\n").unwrap();
     person.agent("project", "s-1", "Stop", &text(7));
+    person.waits_for("s-1:files/junk.rs", "junk\n");
+    person.waits_for("s-1:files/parser.rs", "bad\n");
 
     let said = person.does("project", &["rollback"]);
     assert_eq!(person.read("project/parser.rs"), "good\n");
@@ -175,6 +186,7 @@ fn three_strategies_are_tried_compared_and_the_best_comes_into_the_workspace() {
         let text = transcript(&person.path(plan), turns);
         fs::write(person.path(plan).join("parser.rs"), format!("by {plan}\n")).unwrap();
         person.agent(plan, &format!("agent-of-{plan}"), "Stop", &text);
+        person.waits_for(&format!("{plan}:files/parser.rs"), &format!("by {plan}\n"));
     }
     person.commands.set(person.commands.get() + 1);
     let compared = person.does("project", &["--json", "compare", "plan-1", "plan-2", "plan-3"]);

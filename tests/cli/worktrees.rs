@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use turntree_tests::claude_code;
+use turntree_tests::client::until;
 use turntree_tests::git::{self, Git};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
@@ -240,7 +241,9 @@ fn an_agent_in_a_worktree_lands_on_its_branch() {
         project.write(&format!("{plan}/made.txt"), plan);
         // It may go into a folder meanwhile.
         project.event(&format!("{plan}/src"), "Stop", &transcript);
-        assert_eq!(project.run("project", &["cat", &format!("{plan}:files/made.txt")]), plan);
+        // What a hook has no time for is left to a process that nobody waits for.
+        let made = format!("{plan}:files/made.txt");
+        until(|| project.output("project", &["cat", &made]).stdout == plan.as_bytes());
         assert!(project.run(plan, &["log", "-n", "1"]).contains(&format!("default/{plan}")));
     }
     assert_eq!(project.branches(), ["main", "plan-1", "plan-2"]);

@@ -144,3 +144,15 @@ pub fn files(repo: &Repository, commit: &ObjectId) -> BTreeMap<String, String> {
         })
         .collect()
 }
+
+/// Waits for what a process does that nobody waits for, as one to which a hook has left the rest of its work.
+///
+/// # Panics
+/// When it is not done after two minutes.
+pub fn until(mut is_done: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
+    while !is_done() {
+        assert!(begin.elapsed().as_secs() < 120, "it never happened");
+        std::thread::yield_now();
+    }
+}

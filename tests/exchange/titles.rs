@@ -1,5 +1,7 @@
 //! Sessions know the titles that their clients gave them, and no others.
 
+use std::sync::Arc;
+
 use turntree::repo::SessionLabels;
 use turntree_exchange::{KnownSessions, TitleSource, find_session, sessions};
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
@@ -107,4 +109,21 @@ fn who_asks_again_is_told_what_has_changed_since() {
     }
     known.let_go();
     check("all of it was let go of");
+}
+
+#[test]
+fn what_was_read_of_a_session_goes_with_it() {
+    let sandbox = Sandbox::new();
+    let repo = &sandbox.repo;
+    for name in ["a", "b"] {
+        sandbox.import(name, claude_code(5).as_bytes()).unwrap();
+    }
+    let known = KnownSessions::default();
+    let (told, _) = known.newest(repo, usize::MAX).unwrap();
+    let (gone, kept) = told.into_iter().partition::<Vec<_>, _>(|session| session.name == "b");
+    let mut change = repo.begin();
+    change.move_branch(&"b/main".parse().unwrap(), None);
+    change.commit(&stamp(9), "delete").unwrap();
+    assert_eq!(known.newest(repo, usize::MAX).unwrap().1, 1);
+    assert_eq!((Arc::strong_count(&gone[0]), Arc::strong_count(&kept[0])), (1, 2));
 }

@@ -60,7 +60,10 @@ impl KnownSessions {
         repo: &Repository,
         most: usize,
     ) -> Result<(Vec<Arc<SessionSummary>>, usize)> {
-        let (asked, lettings) = self.ask(repo, heads(&repo.refs(), |_| true));
+        let heads = heads(&repo.refs(), |_| true);
+        // Those that were deleted.
+        self.lock().sessions.retain(|name, _| heads.contains_key(name));
+        let (asked, lettings) = self.ask(repo, heads);
         let all = asked.len();
         let mut dated = Vec::with_capacity(all);
         for asked in asked {

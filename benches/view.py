@@ -248,6 +248,17 @@ def pages(browser, server, runs, short):
         measured = [opened(browser, server, path, place, wanted) for _ in range(runs)]
         row(f"first paint of {name}", "100 ms", [paint for paint, _ in measured])
         row(name, f"{aim} ms", [there for _, there in measured])
+    row("first paint of a session, opened from the list", "100 ms", [walked(browser, server, short) for _ in range(runs)])
+
+
+def walked(browser, server, short):
+    """The first paint of a session that is opened from the list, in the process of that page."""
+    with browser.page(server.url("/"), {}):
+        browser.wait("document.querySelector('.session-line')")
+        before = server.processor()
+        browser.ask(f"location.href = '/s/{short}'; 0")
+        browser.wait("location.pathname !== '/' && performance.getEntriesByName('first-paint').length")
+        return browser.ask("performance.getEntriesByName('first-paint')[0].startTime"), None, server.processor() - before, load()
 
 
 def searches(browser, server, runs):

@@ -256,6 +256,32 @@ fn every_answer_says_that_it_is_for_this_page_alone() {
 }
 
 #[test]
+fn who_opens_an_address_of_nothing_is_told_so_in_words() {
+    let place = Place::new(PROGRAM);
+    let _ = place.run(&["init"]);
+    let served = Served::start(&place, &[]);
+    let host = format!("host: 127.0.0.1:{}\r\n", served.port);
+    let browser = "accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n";
+    for path in ["/nonsense", "/%3Cscript%3E", "/s/a/b", "/api/nonsense"] {
+        let told = served.raw(&format!("GET {path} HTTP/1.1\r\n{host}{browser}"));
+        assert_eq!(told.status, 404, "{path}: {}", told.body);
+        assert!(told.head.contains("content-type: text/html"), "{}", told.head);
+        for policy in ["default-src 'none'", "frame-ancestors 'none'", "nosniff", "no-store"] {
+            assert!(told.head.contains(policy), "{policy}: {}", told.head);
+        }
+        assert!(told.body.contains("there is nothing at this address"), "{}", told.body);
+        assert!(
+            told.body.contains("<a href=\"/\">All sessions</a>") && !told.body.contains("<script")
+        );
+    }
+    // A page or a program that asks gets what it reads.
+    for more in ["", "accept: */*\r\n", "accept: application/json\r\n"] {
+        let told = served.raw(&format!("GET /nonsense HTTP/1.1\r\n{host}{more}"));
+        assert!(told.head.contains("content-type: application/json"), "{}", told.head);
+    }
+}
+
+#[test]
 fn a_story_is_told_by_turns_and_then_by_what_is_asked_for() {
     let place = Place::new(PROGRAM);
     let _ = place.with_turns(2);
@@ -307,6 +333,39 @@ fn a_story_is_told_by_turns_and_then_by_what_is_asked_for() {
         (&news[1].1["message"], &news[1].1["change"]["lists"]),
         (&json!("more"), &json!({}))
     );
+}
+
+#[test]
+fn a_story_that_is_told_in_parts_is_the_one_that_is_told_at_once() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(4);
+    for (branch, from) in [("plan-c", "work~2"), ("plan-d", "work/plan-b"), ("plan-e", "work~1")] {
+        let _ = place.run(&["fork", branch, from]);
+        let _ = place.run(&["snapshot", "-m", branch, "--branch", &format!("work/{branch}")]);
+    }
+    let _ = place.run(&["merge", "work/plan-c", "--into", "work/plan-d"]);
+    let served = Served::start(&place, &[]);
+    let known = place.run(&["rev-parse", "work~3"]).trim().to_owned();
+    for known in ["", &known] {
+        let address = format!("/api/story?session=work&known={known}");
+        let whole = served.lines(&address);
+        for most in 1..6 {
+            let (mut told, mut from) = (Vec::new(), String::new());
+            loop {
+                let mut part = served.lines(&format!("{address}&from={from}&n={most}"));
+                let rest = part.pop_if(|(letter, _)| *letter == 'n');
+                let turns = part.iter().filter(|(letter, _)| *letter == 't').count();
+                assert!(turns <= most && (turns == most || rest.is_none()), "{turns} of {most}");
+                told.extend(part);
+                let Some((_, ids)) = rest else { break };
+                let ids = ids.as_array().unwrap().iter().map(|id| id.as_str().unwrap());
+                from = ids.collect::<Vec<_>>().join(",");
+            }
+            assert_eq!(told, whole, "{most} at a time");
+        }
+    }
+    let gone = "0".repeat(64);
+    assert_eq!(served.ask(&format!("/api/story?session=work&from={gone}")).status, 404);
 }
 
 #[test]

@@ -104,10 +104,15 @@ impl Browser {
     /// # Panics
     /// When the page is not shown.
     pub fn visit(&mut self, url: &str) {
+        self.go(url);
+        self.wait("performance.getEntriesByName('turntree-shown').length > 0");
+    }
+
+    /// Opens a page of a server that waits for something before it shows anything.
+    pub fn go(&mut self, url: &str) {
         self.call("Page.navigate", &json!({"url": "about:blank"}));
         self.origin = url.split('/').nth(2).map(|host| format!("http://{host}/"));
         self.call("Page.navigate", &json!({"url": url}));
-        self.wait("performance.getEntriesByName('turntree-shown').length > 0");
     }
 
     /// What an expression is, once what was done before is drawn, and a promise is kept.

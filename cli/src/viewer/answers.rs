@@ -8,11 +8,11 @@ use turntree::object::{ObjectId, ObjectSource};
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::SessionSummary;
-use turntree_exchange::render::{Page, PageBranch, write_parts, write_turns};
+use turntree_exchange::render::{Page, PageBranch, WantedTurns, write_parts, write_turns};
 
 use super::hits;
 use super::lines::Lines;
-use super::routes::{Question, WantedSessions};
+use super::routes::{Question, StoryPart, WantedSessions};
 use super::screens;
 use super::store::WatchedStore;
 use crate::porcelain::comparison::{Compared, Line, lines_of};
@@ -40,7 +40,7 @@ fn answer(
         // Told by the store itself.
         Question::Events => Ok(()),
         Question::Sessions(wanted) => out.put(&sessions(store, repo, wanted)?),
-        Question::Story { session, known } => story(store, repo, session, known, out),
+        Question::Story(part) => story(store, repo, part, out),
         Question::Parts(parts) => Ok(write_parts(repo, parts, out)?),
         Question::Words { words, from } => hits::words(store, repo, words, *from as u64, out),
         Question::Search { text, session } => {
@@ -153,13 +153,8 @@ fn labels(repo: &Repository, session: &str) -> Result<json::SessionLabelled> {
     Ok(json::SessionLabelled { session: session.to_owned(), title: said.title, labels })
 }
 
-fn story(
-    store: &WatchedStore,
-    repo: &Repository,
-    session: &str,
-    known: &[ObjectId],
-    out: &mut Lines,
-) -> Result<()> {
+fn story(store: &WatchedStore, repo: &Repository, part: &StoryPart, out: &mut Lines) -> Result<()> {
+    let session = part.session.as_str();
     let lines = branches(repo, session)?;
     let page_branch = |line: &Line| PageBranch { name: line.name.clone(), tip: line.tip };
     let branches: Vec<PageBranch> = lines.iter().map(page_branch).collect();
@@ -177,8 +172,9 @@ fn story(
     };
     // What a page has and this store has no more cannot be left out.
     let is_there = |id: &ObjectId| repo.store().contains(id);
-    let known = known.iter().map(|id| Ok((*id, is_there(id)?)));
+    let known = part.known.iter().map(|id| Ok((*id, is_there(id)?)));
     let known: Vec<(ObjectId, bool)> = known.collect::<turntree::Result<_>>()?;
     let known: Vec<ObjectId> = known.into_iter().filter(|it| it.1).map(|it| it.0).collect();
-    Ok(write_turns(repo, &page, &known, out)?)
+    let wanted = WantedTurns { known: &known, from: &part.from, most: part.most };
+    Ok(write_turns(repo, &page, &wanted, out)?)
 }

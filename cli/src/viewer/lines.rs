@@ -17,7 +17,7 @@ use serde::Serialize;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use turntree::Error;
-use turntree_exchange::render::LivePage;
+use turntree_exchange::render::{LivePage, note_page};
 
 use super::guard::Refusal;
 use crate::view::error::{Exit, Failure, Result};
@@ -32,6 +32,9 @@ const WAITING: usize = 4;
 /// The longest time that one waits, and how often it is tried.
 const PATIENCE: Duration = Duration::from_secs(30);
 const TRY: Duration = Duration::from_millis(2);
+
+/// The kind of documents.
+const HTML: &str = "text/html; charset=utf-8";
 
 /// The policy of what is no document.
 const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
@@ -94,7 +97,7 @@ impl Content {
 /// The document.
 pub(super) fn document(page: &LivePage) -> Response<Body> {
     let html = Bytes::from(page.html.clone());
-    response(StatusCode::OK, "text/html; charset=utf-8", &page.policy, Body::Whole(Some(html)))
+    response(StatusCode::OK, HTML, &page.policy, Body::Whole(Some(html)))
 }
 
 /// The script of screens that are not shown first.
@@ -112,6 +115,13 @@ pub(super) fn refusal(refused: &Refusal) -> Response<Body> {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
     }
     response
+}
+
+/// The same to a person who has opened an address: in words, with a way back.
+pub(super) fn note(refused: &Refusal) -> Response<Body> {
+    let page = note_page(&refused.message);
+    let body = Body::Whole(Some(page.html.into()));
+    response(refused.status, HTML, &page.policy, body)
 }
 
 /// The answer to a change.

@@ -46,7 +46,7 @@ use turntree::Error;
 use turntree_exchange::render::{LivePage, live_page};
 
 use self::guard::{Guard, Refusal, too_large};
-use self::lines::{Body, Content, document, refusal, script};
+use self::lines::{Body, Content, document, note, refusal, script};
 use self::plans::Changes;
 use self::routes::{ChangeStep, Question, Route, change_step};
 use self::store::WatchedStore;
@@ -182,6 +182,7 @@ impl Viewer {
                 Ok(()) => self.look(question).await,
                 Err(refused) => refusal(&refused),
             },
+            Err(refused) if routes::is_opened(request.headers()) => note(&refused),
             Err(refused) => refusal(&refused),
         }
     }

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::str::FromStr;
 
+use hyper::header::{ACCEPT, HeaderMap};
 use hyper::{StatusCode, Uri};
 use turntree::object::ObjectId;
-use turntree_exchange::render::{PagePart, SCREENS_ADDRESS};
+use turntree_exchange::render::{MAX_STARTS, PagePart, SCREENS_ADDRESS};
 
 use super::guard::Refusal;
 
@@ -44,8 +45,8 @@ pub(super) enum Question {
     Events,
     /// Sessions, newest first.
     Sessions(WantedSessions),
-    /// Turns of a session that do not lie behind some that are known.
-    Story { session: String, known: Vec<ObjectId> },
+    /// Turns of a session.
+    Story(StoryPart),
     /// Texts and messages by name.
     Parts(Vec<PagePart>),
     /// What has some words in any session, the best first, from a hit on.
@@ -66,6 +67,17 @@ pub(super) enum Question {
     Conflicts { branch: String },
     /// The title and the labels that people gave a session.
     Labels { session: String },
+}
+
+/// The turns of a session that are wanted, newest first.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct StoryPart {
+    pub(super) session: String,
+    /// Turns that the page has, with all that they go back to.
+    pub(super) known: Vec<ObjectId>,
+    /// Where an answer before this one has ended; nothing for the newest turns.
+    pub(super) from: Vec<ObjectId>,
+    pub(super) most: usize,
 }
 
 /// Which sessions are wanted.
@@ -89,7 +101,7 @@ impl Question {
         matches!(
             self,
             Self::Events
-                | Self::Story { .. }
+                | Self::Story(_)
                 | Self::Parts(_)
                 | Self::Words { .. }
                 | Self::Search { .. }
@@ -117,6 +129,12 @@ pub(super) fn change_step(path: &str) -> Option<ChangeStep> {
     }
 }
 
+/// Whether a person has opened an address in a browser, rather than a page or a program.
+pub(super) fn is_opened(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    accepted.is_some_and(|accepted| accepted.contains("text/html"))
+}
+
 /// Finds out what was asked.
 pub(super) fn route(uri: &Uri) -> Result<Route, Refusal> {
     let path = uri.path();
@@ -130,9 +148,12 @@ pub(super) fn route(uri: &Uri) -> Result<Route, Refusal> {
     let question = match path {
         "/api/events" => Question::Events,
         "/api/sessions" => Question::Sessions(arguments.sessions()?),
-        "/api/story" => {
-            Question::Story { session: arguments.needed("session")?, known: arguments.known()? }
-        }
+        "/api/story" => Question::Story(StoryPart {
+            session: arguments.needed("session")?,
+            known: arguments.list("known", MAX_KNOWN)?,
+            from: arguments.list("from", MAX_STARTS)?,
+            most: arguments.number("n", usize::MAX)?.max(1),
+        }),
         "/api/parts" => Question::Parts(arguments.parts()?),
         "/api/words" => {
             Question::Words { words: arguments.needed("q")?, from: arguments.number("from", 0)? }
@@ -205,10 +226,6 @@ impl Arguments {
         let before = self.text("before").map(|text| text.parse().map_err(expected)).transpose()?;
         let most = self.number("n", OPERATIONS)?.clamp(1, MAX_OPERATIONS);
         Ok(Question::Operations { before, most })
-    }
-
-    fn known(&self) -> Result<Vec<ObjectId>, Refusal> {
-        self.list("known", MAX_KNOWN)
     }
 
     fn parts(&self) -> Result<Vec<PagePart>, Refusal> {
@@ -294,6 +311,8 @@ mod tests {
             "/api/story?session=".to_owned(),
             "/api/story?session=a&known=xyz".to_owned(),
             format!("/api/story?session=a&known={}", vec![id.as_str(); MAX_KNOWN + 1].join(",")),
+            format!("/api/story?session=a&from={}", vec![id.as_str(); MAX_STARTS + 1].join(",")),
+            "/api/story?session=a&n=all".to_owned(),
             format!("/api/parts?names={id},{id}"),
             format!("/api/parts?names={id}.%20"),
             "/api/parts?names=../../superblock".to_owned(),

@@ -104,6 +104,15 @@ impl History<'_> {
         self
     }
 
+    /// The commits that a walk which goes on after this one begins with, hiding the same: nothing that this one
+    /// has yielded is reachable from them. Empty at the end.
+    #[must_use]
+    pub fn frontier(&self) -> Vec<ObjectId> {
+        let is_visible = |id: &ObjectId| self.met.get(id) == Some(&self.round);
+        let ids = self.frontier.iter().map(|Frontier(entry)| entry.id);
+        ids.filter(is_visible).collect()
+    }
+
     /// Goes on from other starts, without what is reachable from `hide`, or from where this walk began
     /// before. However often it goes on, each commit is read once.
     ///

@@ -75,17 +75,6 @@ impl<'r> History<'r> {
         Ok(Self { repo, left, kept: HashMap::new() })
     }
 
-    /// The story of all that `tips` go back to, and none of `known` does, newest first: each snapshot
-    /// is read when it is asked for.
-    pub(super) fn newest_first(
-        repo: &'r Repository,
-        tips: &[ObjectId],
-        known: &[ObjectId],
-    ) -> Result<impl Iterator<Item = Result<TurnChange>> + use<'r>> {
-        let mut history = Self { repo, left: Vec::new(), kept: HashMap::new() };
-        Ok(repo.history(tips, known)?.map(move |entry| history.turn_change(entry?)))
-    }
-
     /// The story of one line: `tip` and its first parents.
     pub(super) fn of_line(repo: &'r Repository, tip: &ObjectId) -> Result<Self> {
         let left = repo.history(&[*tip], &[])?.first_parent().collect::<Result<_>>()?;
@@ -134,6 +123,40 @@ impl<'r> History<'r> {
         };
         self.kept.insert(entry.id, if changes.is_some() { Some(entry.id) } else { before });
         Ok(TurnChange { entry, changes })
+    }
+}
+
+/// Walks from some snapshots back to those that others go back to, newest first: each is read when it is
+/// asked for.
+#[derive(Debug)]
+pub(super) struct NewestFirst<'r> {
+    walk: turntree::repo::History<'r>,
+    changes: History<'r>,
+}
+
+impl<'r> NewestFirst<'r> {
+    /// The story of all that `starts` go back to, and none of `known` does.
+    pub(super) fn of(
+        repo: &'r Repository,
+        starts: &[ObjectId],
+        known: &[ObjectId],
+    ) -> Result<Self> {
+        let changes = History { repo, left: Vec::new(), kept: HashMap::new() };
+        Ok(Self { walk: repo.history(starts, known)?, changes })
+    }
+
+    /// The starts of a walk that goes on where this one is; none at the end.
+    pub(super) fn rest(&self) -> Vec<ObjectId> {
+        self.walk.frontier()
+    }
+}
+
+impl Iterator for NewestFirst<'_> {
+    type Item = Result<TurnChange>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let entry = self.walk.next()?;
+        Some(entry.and_then(|entry| self.changes.turn_change(entry)))
     }
 }
 

@@ -33,8 +33,8 @@ pub use document::{ContentDetail, DOCUMENT_SCHEMA, export_document};
 pub use markdown::export_markdown;
 pub use message::message_markdown;
 pub use page::{
-    LivePage, Page, PageBranch, PagePart, SCREENS_ADDRESS, compress_page, export_page, live_page,
-    write_parts, write_turns,
+    LivePage, MAX_STARTS, NotePage, Page, PageBranch, PagePart, SCREENS_ADDRESS, WantedTurns,
+    compress_page, export_page, live_page, note_page, write_parts, write_turns,
 };
 
 use turntree::object::Time;

@@ -6,6 +6,7 @@
 //! | `m` | a message, as it is viewed |
 //! | `t` | a turn, with what it changed |
 //! | `h` | what the page is about; the last line |
+//! | `n` | where the turns go on that come next, by their ids; only for a page that is served |
 //!
 //! Texts, messages and turns are counted in the order of their lines, from 0, and named by these
 //! numbers in later lines. So everything is written once, as soon as it is met, a browser parses only
@@ -29,8 +30,8 @@ use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{Prompts, Repository};
 use turntree::tree::{Item, Link};
 
-use super::Page;
 use super::blocks::Blocks;
+use super::{MAX_STARTS, Page, WantedTurns};
 use crate::formats::{is_prompt, view};
 use crate::insight::outline::{ChangedFile, lines_between};
 use crate::insight::spending::turn_spending;
@@ -38,7 +39,7 @@ use crate::insight::turn_diff::{repeats, turn_diff};
 use crate::insight::usage::usage;
 use crate::model::picture::{Picture, PictureContent};
 use crate::render::escape::json_in_html;
-use crate::render::history::{ChangedEntry, History, Splice, TurnChange};
+use crate::render::history::{ChangedEntry, History, NewestFirst, Splice, TurnChange};
 
 /// Version of the data.
 const SCHEMA: u32 = 3;
@@ -248,13 +249,26 @@ impl<'a> Data<'a> {
         self.out.finish().map_err(unwritten)
     }
 
-    /// Writes the head and then the turns that none of `known` goes back to, newest first, each as soon
-    /// as it is read.
-    pub(super) fn write_turns(mut self, page: &Page<'_>, known: &[ObjectId]) -> Result<()> {
+    /// Writes the head and then the turns that are wanted, newest first, each as soon as it is read; at
+    /// the end where the next ones begin.
+    pub(super) fn write_turns(mut self, page: &Page<'_>, wanted: &WantedTurns<'_>) -> Result<()> {
         self.names = Some(Names::default());
-        self.head(page)?;
-        let history = History::newest_first(self.repo, &tips(page), known)?;
-        self.turns(page, history)
+        let mut starts = wanted.from.to_vec();
+        if starts.is_empty() {
+            self.head(page)?;
+            starts = tips(page);
+        }
+        let mut history = NewestFirst::of(self.repo, &starts, wanted.known)?;
+        loop {
+            self.turns(page, history.by_ref().take(wanted.most))?;
+            let rest: Vec<String> = history.rest().iter().map(ObjectId::to_string).collect();
+            match rest.len() {
+                0 => return Ok(()),
+                // Where that is too much to ask with, the answer goes on.
+                1..=MAX_STARTS => return self.line('n', &rest),
+                _ => {}
+            }
+        }
     }
 
     /// Writes a text; one that cannot be read as what is there instead.

@@ -2,13 +2,15 @@
 
 const ORIGIN = "Served by turntree view on this machine; nothing else is asked.";
 
-/** The story is shown from what has come so far when it takes longer than this, and now and then. */
-const FIRST_MS = 20;
-const OFTEN_MS = 60;
+/** Turns that are asked for at first, and then at once. */
+const FIRST = 100;
+const SOME = 5000;
 
-/** Turns that are shown again as they come; of more, once there are so many times more than were shown. */
-const FEW = 1000;
+/** As they come, turns are shown again once there are so many times more than were shown. */
 const MORE = 4;
+
+/** The longest that older turns wait until the browser has nothing else to do. */
+const IDLE_MS = 500;
 
 /** Pixels above the end of the story that still count as being at it. */
 const AT_END = 80;
@@ -33,48 +35,46 @@ function note(title, words) {
   performance.mark("turntree-shown");
 }
 
-const NO_KEY = ["This page needs its key", "Open the address that turntree view has printed. It has the key behind the #, and this tab does not know it."];
+const askForKey = () => note("This page needs its key", "Open the address that turntree view has printed. It has the key behind the #, and this tab does not know it.");
 
 /** Says why nothing can be shown. */
-function sayRefusal(/** @type {Error} */ error) {
-  if (error instanceof Refused && error.status === 401) note(NO_KEY[0], NO_KEY[1]);
-  else note("This cannot be shown", error.message);
-}
+const sayRefusal = (/** @type {any} */ error) => (error.status === 401 ? askForKey() : note("This cannot be shown", error.message));
 
 let begun = false;
 
-/** Whether what an address shows can be shown of the newest turns. */
-const isOfNewest = () => /^(#(overview|read).*)?$/.test(location.hash) && numbers.t.has(told.branches[0]?.tip);
+/** Waits until what is shown has its texts, and the browser time: it and the server are at work on the same processors. */
+async function atRest() {
+  // Texts that do not come are no reason to say nothing of that.
+  for (let round = 0; coming && round < 4; round += 1) await Promise.race([coming, pause(IDLE_MS)]);
+  await new Promise((kept) => (window.requestIdleCallback ? requestIdleCallback(kept, { timeout: IDLE_MS }) : setTimeout(kept)));
+}
 
-/** Reads what is new of the session, the newest first, and shows it: of much the beginning, and more now and then. */
+/** Reads what is new of the session, the newest first: shows the beginning, and more now and then while older turns come. */
 async function readStory() {
   const had = turns.length;
   const before = JSON.stringify(told);
   // Where an answer ended early, what is older than that is not here.
-  const answer = await ask(`/api/story?session=${encodeURIComponent(nameOfSession())}&known=${older ? "" : [...ends].slice(-MOST_KNOWN).join(",")}`);
-  // What is told of a page that has the story is newer than all of it.
-  if (!ends.size) waitForOlder();
+  const known = older ? "" : [...ends].slice(-MOST_KNOWN).join();
   let shown = had;
-  /** @type {Promise<void> | null} */
-  let showing = null;
-  const showSome = () => {
-    const has = turns.length;
-    if (showing || has === shown || (has > FEW && has < MORE * shown) || !isOfNewest()) return;
-    shown = has;
-    showing = showStory().finally(() => { showing = null; });
-  };
-  const first = setTimeout(showSome, FIRST_MS);
-  const often = setInterval(showSome, OFTEN_MS);
   const slice = new Slice();
-  try {
+  for (let from = "", most = FIRST; from !== null; most = SOME) {
+    const answer = await ask(`/api/story?session=${encodeURIComponent(nameOfSession())}&known=${known}&from=${from}&n=${most}`);
+    // What is told of a page that has the story is newer than all of it.
+    if (!ends.size) waitForOlder();
+    from = null;
     for await (const line of eachLine(answer)) {
-      feed(line);
+      if (line[0] === "n") from = JSON.parse(line.slice(1)).join();
+      else feed(line);
       if (slice.over()) await slice.rest();
     }
-  } finally {
-    clearTimeout(first);
-    clearInterval(often);
-    await showing;
+    if (from === null) break;
+    if (turns.length >= MORE * shown && numbers.t.has(told.branches[0].tip)) {
+      shown = turns.length;
+      await showStory();
+    }
+    await atRest();
+    // An address may lead to what is still to come.
+    if (begun && !view.firstChild) view.append(noteOlder());
   }
   const waited = older;
   older = null;
@@ -142,8 +142,8 @@ function growReader(isFollowed) {
     return slide(hashOf(here.branch, here.turn));
   }
   const top = view.scrollTop - reader.box.offsetTop;
-  const anchor = reader.items[itemAt(Math.max(0, top))];
-  const below = top - reader.tops[itemAt(Math.max(0, top))];
+  const first = itemAt(Math.max(0, top));
+  const [anchor, below] = [reader.items[first], top - reader.tops[first]];
   const heights = new Float64Array(items.length).fill(GUESS);
   const start = items.indexOf(reader.items[0]);
   for (let at = 0; start >= 0 && at < reader.items.length && items[start + at] === reader.items[at]; at += 1) heights[start + at] = reader.heights[at];
@@ -189,7 +189,8 @@ async function listen(/** @type {(sessions: string[] | null) => Promise<void>} *
         sayState("live", true);
         wait = 100;
       }
-      sayState("not connected: turntree view has ended");
+      // An answer without an end has one when its server ends.
+      throw new Error();
     } catch (error) {
       if (error instanceof Refused) sayState(error.status === 401 ? "not connected: turntree view was started anew; open the address that it printed" : error.message);
       else if (error.name !== "AbortError") sayState("not connected: turntree view has ended");
@@ -208,24 +209,22 @@ async function begin() {
   const session = nameOfSession();
   if (session === null) screensCome = fetchScreens();
   await findKey();
-  if (!key) return note(NO_KEY[0], NO_KEY[1]);
-  if (location.pathname === "/") {
-    const first = ask("/api/sessions?first=true");
-    // Who shows them hears of it.
-    first.catch(() => {});
-    await screensCome;
-    return screens.sessions(first);
-  }
+  if (!key) return askForKey();
   if (session === null) {
+    const first = location.pathname === "/" ? ask("/api/sessions?first=true") : null;
+    // Who shows them hears of it.
+    first?.catch(() => {});
     await screensCome;
-    return screens.store(location.pathname.slice(1));
+    return first ? screens.sessions(first) : screens.store(location.pathname.slice(1));
   }
   const changed = async (sessions) => { if (!sessions || sessions.includes(session)) await readStory(); };
   try {
     await readStory();
   } catch (error) {
-    sayRefusal(error);
+    if (begun) sayState(error.message);
+    else sayRefusal(error);
   }
+  await atRest();
   listen(changed);
 }
 

@@ -19,8 +19,10 @@ const placeOf = (/** @type {string} */ text, /** @type {string} */ words) => Mat
 
 /** Searches the session of this page; the parts of a page that hold their data have the same. */
 async function searchAll(words, goesOn, found, told) {
+  const late = [];
   const put = (place) => {
     const turn = numbers.t.get(place.id);
+    if (turn === undefined && older) late.push(place);
     if (!goesOn() || turn === undefined || search.hits.length >= MOST_HITS) return;
     const kind = place.path.includes("/messages/") ? ROLE_KINDS[place.role] || "other" : "files";
     for (const text of place.lines) found({ kind, line: kind === "files" ? "x" : "m", number: null, turn, where: place.path, text, place: placeOf(text, words) });
@@ -28,6 +30,9 @@ async function searchAll(words, goesOn, found, told) {
   };
   try {
     await searchServer(words, nameOfSession(), put);
+    // In turns that are still to come.
+    if (late.length) await older?.come;
+    late.forEach(put);
   } catch (error) {
     if (error.name !== "AbortError") sayState(error.message);
   }

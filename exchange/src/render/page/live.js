@@ -146,12 +146,8 @@ const names = { x: /** @type {string[]} */ ([]), m: /** @type {string[]} */ ([])
 const count = (/** @type {"x" | "m"} */ kind) => names[kind].length;
 
 function numberOf(/** @type {"x" | "m"} */ kind, /** @type {string} */ name) {
-  let number = numbers[kind].get(name);
-  if (number === undefined) {
-    number = names[kind].push(name) - 1;
-    numbers[kind].set(name, number);
-  }
-  return number;
+  if (!numbers[kind].has(name)) numbers[kind].set(name, names[kind].push(name) - 1);
+  return numbers[kind].get(name);
 }
 
 /**

@@ -14,7 +14,8 @@ use turntree::object::ObjectId;
 use turntree::repo::Repository;
 
 use super::data::Data;
-use super::{Page, STYLE, Scripts, code, hash, policy, rules, write_head};
+use super::{Page, STYLE, Scripts, WantedTurns, code, hash, policy, rules, write_head};
+use crate::render::escape::html;
 
 /// Styles of what a file does not show.
 const LIVE_STYLE: &str = include_str!("live.css");
@@ -47,6 +48,10 @@ const ICON: &str = "<link rel=\"icon\" href=\"data:image/svg+xml,%3Csvg xmlns='h
     stroke='%231f7a52' stroke-width='3'/%3E%3Ccircle cx='10' cy='5' r='4'/%3E%3Ccircle cx='22' cy='8' \
     r='4'/%3E%3Ccircle cx='10' cy='27' r='4'/%3E%3C/svg%3E\">\n";
 
+/// Styles of a page of words alone.
+const NOTE_STYLE: &str = "body { font: 16px/1.6 system-ui, sans-serif; max-width: 36em; \
+    margin: 18vh auto 0; padding: 0 1em; } h1 { font-size: 1.3em; }";
+
 /// What a page that is served may do more: ask its own server. No page may show it inside of itself.
 const POLICY: &str = "; connect-src 'self'; frame-ancestors 'none'";
 
@@ -58,6 +63,15 @@ pub struct LivePage {
     /// The script at [`SCREENS_ADDRESS`], which the document asks for when it shows one of these
     /// screens, and knows by its hash.
     pub screens: String,
+    /// Its content security policy, for the header of the answer.
+    pub policy: String,
+}
+
+/// A page of words alone, in the place of one that is not there.
+#[derive(Debug, Clone)]
+pub struct NotePage {
+    /// The document.
+    pub html: String,
     /// Its content security policy, for the header of the answer.
     pub policy: String,
 }
@@ -100,26 +114,48 @@ pub fn live_page(allows_changes: bool) -> LivePage {
         "{ICON}<meta name=\"changes\" content=\"{changes}\">\n\
          <meta name=\"screens\" content=\"sha256-{hash_of_screens}\">\n"
     );
-    let mut html = Vec::new();
+    let mut document = Vec::new();
     // Writing to memory never fails.
-    let _ = write_head(("turntree", &head), &style, &policy("; connect-src 'self'"), &mut html);
-    let _ = writeln!(html, "<script>{script}</script>\n</body>\n</html>");
-    let html = String::from_utf8_lossy(&html).into_owned();
+    let _ = write_head(("turntree", &head), &style, &policy("; connect-src 'self'"), &mut document);
+    let _ = writeln!(document, "<script>{script}</script>\n</body>\n</html>");
+    let html = String::from_utf8_lossy(&document).into_owned();
     LivePage { html, policy: policy(POLICY), screens }
 }
 
-/// Writes the head of a page and the turns of its branches to which none of `known` goes back, newest
-/// first, each as soon as it is read, so that the end of a long story is there at once. Texts and messages are named, and [`write_parts`] has them.
+/// Returns the page that says why something is not shown, with the way to all sessions.
+#[must_use]
+pub fn note_page(words: &str) -> NotePage {
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'",
+        hash(NOTE_STYLE)
+    );
+    let document = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>turntree</title>\n{ICON}<style>{NOTE_STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <h1>This cannot be shown</h1>\n<p>{}</p>\n<p><a href=\"/\">All sessions</a></p>\n\
+         </main>\n</body>\n</html>\n",
+        html(words)
+    );
+    NotePage { html: document, policy }
+}
+
+/// Writes the head of a page and the turns of its branches that are wanted, newest first, each as soon as it
+/// is read, so that the end of a long story is there at once; at the end a line `n` with the ids to go on
+/// `from`, if there are more. Without the head where it goes on. Texts and messages are named, and
+/// [`write_parts`] has them.
 ///
 /// # Errors
 /// `Io` when `out` refuses, else what reading reports.
 pub fn write_turns(
     repo: &Repository,
     page: &Page<'_>,
-    known: &[ObjectId],
+    wanted: &WantedTurns<'_>,
     out: &mut dyn Write,
 ) -> Result<()> {
-    Data::plain(repo, out).write_turns(page, known)
+    Data::plain(repo, out).write_turns(page, wanted)
 }
 
 /// Writes a line for each text and message, in their order, which are all others. In the place of one

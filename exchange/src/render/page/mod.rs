@@ -24,7 +24,9 @@ use turntree::repo::Repository;
 
 pub use self::compressed::compress_page;
 use self::data::Data;
-pub use self::live::{LivePage, PagePart, SCREENS_ADDRESS, live_page, write_parts, write_turns};
+pub use self::live::{
+    LivePage, NotePage, PagePart, SCREENS_ADDRESS, live_page, note_page, write_parts, write_turns,
+};
 use super::ShowTime;
 use super::escape::html;
 use crate::insight::prices::PriceTable;
@@ -90,6 +92,20 @@ pub struct Page<'a> {
     pub prices: &'a PriceTable,
     /// Writes moments.
     pub show_time: ShowTime<'a>,
+}
+
+/// Turns that a page goes on from at most.
+pub const MAX_STARTS: usize = 64;
+
+/// The turns of a story that a page asks for, newest first.
+#[derive(Debug, Clone, Copy)]
+pub struct WantedTurns<'a> {
+    /// Turns that the page has, with all that they go back to.
+    pub known: &'a [ObjectId],
+    /// Where an answer before this one has ended; nothing for the newest turns.
+    pub from: &'a [ObjectId],
+    /// Most turns of an answer, unless more than [`MAX_STARTS`] lines would have to go on.
+    pub most: usize,
 }
 
 /// A line of snapshots in a page.

@@ -1,6 +1,8 @@
 // The reader: all turns of a branch one below the other, of which those near the window are there.
 
 const GUESS = 150;
+/** Pixels between the upper edge of the window and the turn that is read. */
+const EDGE = 8;
 /** Pixels above and below the window that are made: at once, and when there is time. */
 const NEAR = 200;
 const MARGIN = 900;
@@ -47,7 +49,8 @@ const endAt = (/** @type {number} */ item) => reader.box.offsetTop + reader.tops
 function placeTurns(margin) {
   const { items, heights, tops, shown, box } = reader;
   const offset = view.scrollTop - box.offsetTop;
-  const anchor = itemAt(Math.max(0, offset));
+  // Where a turn is read, what ends above it must not push it away.
+  const anchor = itemAt(Math.max(0, offset + EDGE + 1));
   const anchorTop = tops[anchor] - offset;
   const first = itemAt(Math.max(0, offset - margin));
   const last = itemAt(offset + view.clientHeight + margin);
@@ -81,8 +84,10 @@ function placeTurns(margin) {
   sumTops(first);
   box.style.height = `${tops[items.length]}px`;
   const target = reader.isEnd ? endAt(items.length - 1) : box.offsetTop + tops[anchor] - anchorTop;
-  if (Math.abs(target - view.scrollTop) > 0.5) view.scrollTop = target;
-  if (reader.isEnd) moved = view.scrollTop;
+  const { scrollTop } = view;
+  if (Math.abs(target - scrollTop) > 0.5) view.scrollTop = target;
+  // What the page moves by itself is no hand.
+  moved = reader.isEnd ? view.scrollTop : moved + view.scrollTop - scrollTop;
   return true;
 }
 
@@ -120,7 +125,7 @@ function readTurn(turn, { end = false } = {}) {
   let item = reader.items.indexOf(turn);
   if (item < 0) item = Math.max(0, reader.items.filter((other) => place(other) <= place(turn)).length - 1);
   for (let round = 0, before = -1; round < 6; round += 1) {
-    const target = end ? endAt(item) : reader.box.offsetTop + reader.tops[item] - 8;
+    const target = end ? endAt(item) : reader.box.offsetTop + reader.tops[item] - EDGE;
     if (target === before) break;
     view.scrollTop = before = target;
     drawReader();

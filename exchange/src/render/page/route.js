@@ -30,6 +30,8 @@ function slide(hash) {
   route();
 }
 
+const endOf = (branch) => ({ branch, turn: branch.line.at(-1) });
+
 const openTurn = (branch, turn) => go(hashOf(branch, turn));
 
 const SIDE = /^(\d+)(?:@(.+))?$/;
@@ -38,12 +40,12 @@ const decoded = (words) => {
   try { return decodeURIComponent(words); } catch { return null; }
 };
 
-const branchNamed = (name) => (name === undefined ? branches[0] : branches.find((other) => other.name === decoded(name)));
+const branchNamed = (name) => (name === undefined ? branches[0] : branches.find((other) => other.name === decoded(name)) ?? needOlder());
 
 function sideOf(words) {
   const found = SIDE.exec(words);
   const branch = found && branchNamed(found[2]);
-  if (!branch || turns[branch.line[0]].turn > Number(found[1])) needOlder();
+  if (branch && turns[branch.line[0]].turn > Number(found[1])) needOlder();
   return branch ? { branch, turn: turnNumbered(branch, Number(found[1])) } : null;
 }
 
@@ -78,7 +80,7 @@ function showNow(hash) {
   CSS.highlights?.delete("found");
   document.body.classList.remove("outlined");
   if (place) return showTurn(place, message, words && decoded(words));
-  if (name === "read") return showTurn({ branch: branchNamed(rest || undefined) || here.branch, turn: (branchNamed(rest || undefined) || here.branch).line.at(-1) }, undefined, null, true);
+  if (name === "read") return showTurn(endOf(branchNamed(rest || undefined) || here.branch), undefined, null, true);
   if (["diff", "compare", "search"].includes(name)) needScreens();
   if (sides.length === 2 && sides[0] && sides[1]) {
     move(sides[1]);
@@ -91,7 +93,7 @@ function showNow(hash) {
     showPage("search", searchView(wanted));
   } else {
     const branch = (name === "overview" && branchNamed(rest || undefined)) || here.branch;
-    if (branch !== here.branch) move({ branch, turn: branch.line.at(-1) });
+    if (branch !== here.branch) move(endOf(branch));
     showPage("overview", overviewView(branch));
     foldOutline();
   }

@@ -226,23 +226,8 @@ impl<'a> Survey<'a> {
         marker.begin_round();
         marker.meet_kept(&|_| true)?;
         let states = states(inventory, &marker, purpose);
-        let is_budgeted = retention.sessions.iter().any(|session| session.bytes.is_some());
-        let (chosen, tier, partial) = choose(&states, purpose, is_budgeted);
-        let fate = |number: &usize, state: &FileState| match state.replaceable {
-            _ if chosen.contains(number) => Fate::Replaced,
-            true => Fate::Kept,
-            false => Fate::InUse,
-        };
-        let files = states.iter().enumerate().zip(inventory.files());
-        let files = files.map(|((number, state), file)| StoreFilePlan {
-            name: file.name.clone(),
-            tier: file.tier,
-            bytes: file.bytes,
-            live: state.live,
-            garbage: state.garbage,
-            fate: fate(&number, state),
-        });
-        let files: Vec<StoreFilePlan> = files.collect();
+        let FilesPlan { chosen, tier, partial, files } =
+            plan_files(inventory, &states, &retention, purpose);
         let (live, garbage) =
             states.iter().fold(<(ObjectsSize, ObjectsSize)>::default(), |sum, state| {
                 (sum.0.plus(state.live), sum.1.plus(state.garbage))
@@ -260,6 +245,50 @@ impl<'a> Survey<'a> {
         let items = arrange(inventory, &self.marker, &files, self.now_round, tier, &cohorts);
         Ok(FileReplacement { files, items, gone: self.gone.clone(), tier })
     }
+}
+
+/// The files that a collection rewrites, and the fate of each.
+struct FilesPlan {
+    chosen: Vec<usize>,
+    tier: Tier,
+    partial: bool,
+    files: Vec<StoreFilePlan>,
+}
+
+/// Plans what becomes of each file, by what was marked in it.
+fn plan_files(
+    inventory: &Inventory<'_>,
+    states: &[FileState],
+    retention: &RetentionPlan,
+    purpose: Purpose,
+) -> FilesPlan {
+    let is_budgeted = retention.sessions.iter().any(|session| session.bytes.is_some());
+    let (chosen, tier, partial) = choose(states, purpose, is_budgeted);
+    let fate = |number: &usize, state: &FileState| match state.replaceable {
+        _ if chosen.contains(number) => Fate::Replaced,
+        true => Fate::Kept,
+        false => Fate::InUse,
+    };
+    let files = states.iter().enumerate().zip(inventory.files());
+    let files = files.map(|((number, state), file)| StoreFilePlan {
+        name: file.name.clone(),
+        tier: file.tier,
+        bytes: file.bytes,
+        live: state.live,
+        garbage: state.garbage,
+        fate: fate(&number, state),
+    });
+    FilesPlan { files: files.collect(), chosen, tier, partial }
+}
+
+/// The files as the next collection would find them, by a mark of what it would keep.
+pub(super) fn files_of_gc(
+    inventory: &Inventory<'_>,
+    marker: &Marker<'_>,
+    retention: &RetentionPlan,
+) -> Vec<StoreFilePlan> {
+    let states = states(inventory, marker, Purpose::Gc);
+    plan_files(inventory, &states, retention, Purpose::Gc).files
 }
 
 impl ObjectsSize {

@@ -75,6 +75,12 @@ impl<'a> Marker<'a> {
         }
     }
 
+    /// Counts as met what another walk has met, with all that it leads to. None of it is among
+    /// [`Marker::met`], so no pack can be laid out by this mark.
+    pub(super) fn know(&mut self, walked: &Bits) {
+        self.live.add(walked);
+    }
+
     /// Everything that was met, in order.
     pub(super) fn met(&self) -> &[Met] {
         &self.met
@@ -336,6 +342,11 @@ impl Bits {
 
     pub(super) fn contains(&self, at: usize) -> bool {
         self.0.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
+    }
+
+    /// Adds all of another set, which is of as many positions.
+    fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(word, more)| *word |= more);
     }
 
     /// Returns true if it was not in the set before.

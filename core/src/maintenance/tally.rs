@@ -318,6 +318,16 @@ impl<'a> Tally<'a> {
         }
     }
 
+    /// The positions of everything in every context of every session, once all were walked.
+    pub(super) fn walked(&self) -> Bits {
+        let mut walked = Bits::new(self.owners.len());
+        let owned = self.owners.iter().enumerate().filter(|(_, owner)| **owner != NOBODY);
+        for (position, _) in owned {
+            walked.insert(position);
+        }
+        walked
+    }
+
     pub(super) fn change(&mut self, session: &str, change: impl FnOnce(&mut SessionStats)) {
         let number = self.graph.session_number(session);
         if let Some(tally) = number.and_then(|number| self.tallies.get_mut(number)) {

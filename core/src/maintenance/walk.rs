@@ -10,7 +10,7 @@
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::object::{Kind, ObjectId, ObjectSource};
+use crate::object::{Kind, Object, ObjectId};
 use crate::store::Inventory;
 use crate::tree::{Child, children};
 
@@ -72,9 +72,10 @@ pub(super) fn read_node(
     inventory: &Inventory<'_>,
     position: u32,
 ) -> Result<(ObjectId, Vec<Child>)> {
-    let entry = inventory.entry(position as usize);
-    let id = entry.map(|entry| entry.id).ok_or_else(|| Error::not_found("a position"))?;
-    let bytes = inventory.read_as(Kind::Node, &id)?;
+    let (id, Object { kind, bytes }) = inventory.read_at(position as usize)?;
+    if kind != Kind::Node {
+        return Err(Error::corrupt(id, Kind::Node, kind));
+    }
     let children = children(&bytes).map_err(|error| error.at(id))?;
     Ok((id, children))
 }

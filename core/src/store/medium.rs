@@ -55,6 +55,11 @@ impl Medium {
         }
     }
 
+    /// Returns true if all of it is there without reading, as it is of a map.
+    pub(in crate::store) const fn is_in_memory(&self) -> bool {
+        matches!(self, Self::Memory(_))
+    }
+
     /// Gives back the memory of what was read of a map; see [`Mapping::let_pages_go`].
     pub(in crate::store) fn let_pages_go(&self) {
         if let Self::Memory(map) = self {

@@ -120,7 +120,7 @@ use self::format::superblock::{self, Superblock, SuperblockContent};
 use self::pack::{BlockCache, PackId};
 use self::read::cache::Cache;
 use self::read::journal::Journal;
-use self::read::load;
+use self::read::load::{self, Opened};
 use self::read::pages::{PageCounter, STRETCHES_OF_ONE};
 use self::read::read_guard::ReadGuards;
 use self::read::view::View;
@@ -333,7 +333,7 @@ impl Store {
     /// Opens the store in `dir`. Writes nothing; what is damaged is in [`Store::findings`].
     ///
     /// The cost grows with the active segments, at most some 8 MiB each, of which directories are
-    /// read; sealed ones are only mapped and their index verified.
+    /// read; sealed ones are only mapped, and their index is verified when it is needed.
     ///
     /// # Errors
     /// `NotFound` when there is no store in `dir`, `Unsupported` when it has a newer format,
@@ -343,7 +343,7 @@ impl Store {
         let superblock = Superblock::open(&*io, dir)?;
         let disk = io;
         let (io, keys) = encryption::below(&disk, &superblock, dir, &options)?;
-        let (view, journal) = load::open(&io, dir, &superblock, true)?;
+        let (view, journal) = load::open(&io, dir, &superblock, Opened::ToUse)?;
         Ok(Self {
             io,
             disk,
@@ -452,6 +452,7 @@ impl Store {
     pub fn findings(&self) -> Vec<Finding> {
         let view = read(&self.view);
         let mut findings = view.findings.clone();
+        findings.extend(view.files.sealed.iter().filter_map(|sealed| sealed.noticed().cloned()));
         findings.extend(view.files.packs.iter().filter_map(|pack| pack.noticed()));
         findings
     }

@@ -339,6 +339,8 @@ impl Pack {
             false if u64::from(info.len()) <= most_without_ids(file_bytes) => OnceLock::new(),
             false => return Err(not_the_ids()),
         };
+        // All ids were read to verify them, and mostly few are asked about.
+        frames.let_pages_go();
         Ok(Self { id, tier: header.tier, footer, file_bytes, frames, ids, beside: None })
     }
 

@@ -1,4 +1,4 @@
-//! Sealed segments: mapped into memory, and searched through the index at their end.
+//! The index at the end of a sealed segment: its bytes, and how ids are searched in it.
 //!
 //! ```text
 //! payload of the index record
@@ -11,13 +11,10 @@
 
 use std::cmp::Reverse;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
-use crate::error::{Error, Result};
-use crate::object::{ID_BYTES, IdPrefix, Kind, ObjectId};
+use crate::object::{ID_BYTES, Kind, ObjectId};
 use crate::store::format::codec::{Codec, plausible};
 use crate::store::format::segment::{
     CHECKSUM_BYTES, FieldReader, HEADER_BYTES, Header, Location, RecordBuilder, RecordType,
@@ -29,143 +26,83 @@ const FAN_OUT: usize = 256;
 const FAN_OUT_BYTES: usize = 4 * FAN_OUT;
 const PLACE_BYTES: usize = 24;
 
-/// A sealed segment.
+/// Most ids with the same first byte that are looked through: more are found sooner in a verified index.
+const MAX_ALIKE: usize = 512;
+
+/// The index of a segment, verified or made anew.
 #[derive(Debug)]
-pub(in crate::store) struct Sealed {
-    segment: Arc<SegmentFile>,
-    medium: Medium,
-    file_bytes: u64,
+pub(super) struct Index {
     fan_out: Bytes,
     ids: Bytes,
     places: Bytes,
     filter: Filter,
-    /// Set when something was read since its memory was given back.
-    is_touched: AtomicBool,
 }
 
-impl Sealed {
-    /// Opens the segment whose index record is at `offset`, and verifies the index.
-    pub(in crate::store) fn open(segment: Arc<SegmentFile>, offset: u64) -> Result<Self> {
-        let failed = |e| Error::io(format!("map {}", segment.place(0)), e);
-        let medium = Medium::of(&segment.file).map_err(failed)?;
-        let file_bytes = medium.size();
-        let payload = index_payload(&medium, &segment, offset).map_err(failed)?;
-        let payload = payload.and_then(|(objects, payload)| {
-            let ids = objects.checked_mul(ID_BYTES)?;
-            let places = objects.checked_mul(PLACE_BYTES)?;
-            let whole = FAN_OUT_BYTES.checked_add(ids)?.checked_add(places)?;
-            (payload.len() == whole).then_some((payload, FAN_OUT_BYTES + ids))
-        });
-        let Some((payload, places)) = payload else {
-            return Err(Error::malformed(segment.place(offset), "an index"));
-        };
-        let fan_out = payload.slice(..FAN_OUT_BYTES);
-        let ids = payload.slice(FAN_OUT_BYTES..places);
-        let filter = Filter::new(&ids);
-        let places = payload.slice(places..);
-        // All of the index was read to verify it, and of most segments little is asked.
-        medium.let_pages_go();
-        let is_touched = AtomicBool::new(false);
-        Ok(Self { segment, medium, file_bytes, fan_out, ids, places, filter, is_touched })
+impl Index {
+    /// The index whose record is at `offset`, if it verifies. Reads all of it.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn read(
+        medium: &Medium,
+        segment: &SegmentFile,
+        offset: u64,
+    ) -> io::Result<Option<Self>> {
+        let payload = index_payload(medium, segment, offset)?;
+        Ok(payload.and_then(|(objects, payload)| Self::over(objects, &payload)))
     }
 
-    /// Gives back the memory of what was read of it.
-    pub(in crate::store) fn let_pages_go(&self) {
-        self.is_touched.store(false, Ordering::Relaxed);
-        self.medium.let_pages_go();
+    /// The index of these objects.
+    pub(super) fn of(objects: Vec<(ObjectId, Location)>) -> Self {
+        let (objects, payload) = payload_of(objects);
+        let filled = Self::over(objects, &payload.into());
+        filled.unwrap_or_else(|| Self {
+            fan_out: Bytes::new(),
+            ids: Bytes::new(),
+            places: Bytes::new(),
+            filter: Filter::new(&[]),
+        })
     }
 
-    /// The same, if an object was found in it or read from it since the last time.
-    pub(in crate::store) fn let_touched_pages_go(&self) {
-        if self.is_touched.load(Ordering::Relaxed) {
-            self.let_pages_go();
-        }
-    }
-
-    /// Notes that something is read. Many threads do, so it is written only when it changes.
-    fn touch(&self) {
-        if !self.is_touched.load(Ordering::Relaxed) {
-            self.is_touched.store(true, Ordering::Relaxed);
-        }
-    }
-
-    pub(in crate::store) fn segment(&self) -> &SegmentFile {
-        &self.segment
-    }
-
-    pub(in crate::store) fn file(&self) -> &Arc<SegmentFile> {
-        &self.segment
+    fn over(objects: usize, payload: &Bytes) -> Option<Self> {
+        (Some(payload.len()) == payload_bytes(objects)).then(|| {
+            let places = FAN_OUT_BYTES + objects * ID_BYTES;
+            let ids = payload.slice(FAN_OUT_BYTES..places);
+            let (fan_out, places) = (payload.slice(..FAN_OUT_BYTES), payload.slice(places..));
+            Self { filter: Filter::new(&ids), fan_out, ids, places }
+        })
     }
 
     /// Number of objects.
-    pub(in crate::store) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.ids.len() / ID_BYTES
     }
 
-    /// Bytes of the file.
-    pub(in crate::store) fn file_bytes(&self) -> u64 {
-        self.file_bytes
-    }
-
     /// Returns the location of the object `id`.
-    pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<StoredRecord> {
-        self.stored(self.position(id)?)
-    }
-
-    /// The number of the object `id` in the order of ids.
-    pub(in crate::store) fn position(&self, id: &ObjectId) -> Option<usize> {
+    pub(super) fn find(&self, id: &ObjectId) -> Option<StoredRecord> {
         if !self.filter.may_hold(id) {
             return None;
         }
         let at = self.first_not_below(id);
-        (self.id(at)? == *id).then_some(at)
+        if self.id(at)? == *id { self.stored(at) } else { None }
     }
 
-    /// The object with a number: its id, and where it lies.
-    pub(in crate::store) fn entry(&self, at: usize) -> Option<(ObjectId, StoredRecord)> {
-        Some((self.id(at)?, self.stored(at)?))
+    /// The id of the object with a number, in the order of ids.
+    pub(super) fn id(&self, at: usize) -> Option<ObjectId> {
+        let start = at.checked_mul(ID_BYTES)?;
+        self.ids.get(start..start.checked_add(ID_BYTES)?).and_then(ObjectId::from_slice)
     }
 
-    fn stored(&self, at: usize) -> Option<StoredRecord> {
-        self.touch();
-        let mut fields = FieldReader(self.places.get(at * PLACE_BYTES..(at + 1) * PLACE_BYTES)?);
-        let (offset, raw_bytes, stored_bytes) = (fields.u64()?, fields.u32()?, fields.u32()?);
-        let [kind, codec] = fields.take()?;
-        let (kind, codec) = (Kind::from_code(kind)?, Codec::from_code(codec)?);
-        plausible(codec, kind, stored_bytes, raw_bytes).then_some(StoredRecord {
-            offset,
-            stored_bytes,
-            raw_bytes,
-            kind,
-            codec,
-        })
-    }
-
-    /// The `len` bytes from `offset` on; not copied where the file is mapped. Nothing when the file ends
-    /// before them.
-    ///
-    /// # Errors
-    /// When they cannot be read.
-    pub(in crate::store) fn bytes(&self, offset: u64, len: usize) -> io::Result<Option<Bytes>> {
-        self.touch();
-        self.medium.get(offset, len)
-    }
-
-    /// The objects whose ids start with `prefix`, in order.
-    pub(in crate::store) fn starting_with(
-        &self,
-        prefix: &IdPrefix,
-    ) -> impl Iterator<Item = (ObjectId, Kind)> {
-        (self.first_not_below(&prefix.first())..self.len())
-            .map_while(|at| self.id(at).filter(|id| prefix.matches(id)))
-            .filter_map(|id| Some((id, self.find(&id)?.kind)))
+    /// Where the object with a number lies.
+    pub(super) fn stored(&self, at: usize) -> Option<StoredRecord> {
+        stored_in(self.places.get(at * PLACE_BYTES..(at + 1) * PLACE_BYTES)?)
     }
 
     /// The position of the first id that is not below `id`.
-    fn first_not_below(&self, id: &ObjectId) -> usize {
+    pub(super) fn first_not_below(&self, id: &ObjectId) -> usize {
         let first = usize::from(id.as_bytes()[0]);
-        let mut low = first.checked_sub(1).map_or(0, |before| self.fan_out(before));
-        let mut high = self.fan_out(first).min(self.len());
+        let mut low = first.checked_sub(1).map_or(0, |before| fan_out(&self.fan_out, before));
+        let mut high = fan_out(&self.fan_out, first).min(self.len());
         while low < high {
             let middle = low + (high - low) / 2;
             if self.id(middle).is_some_and(|found| found < *id) {
@@ -176,17 +113,119 @@ impl Sealed {
         }
         low
     }
+}
 
-    fn fan_out(&self, byte: usize) -> usize {
-        let count = self.fan_out.get(4 * byte..).and_then(|rest| FieldReader(rest).u32());
-        count.map_or(0, |count| count as usize)
+/// The beginning of an index, of which only the header is verified: enough to look for a few ids.
+#[derive(Debug)]
+pub(super) struct IndexHead {
+    offset: u64,
+    objects: usize,
+    fan_out: Vec<u8>,
+}
+
+/// The answer of an index that is not verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Looked {
+    /// It names the id, and this place: whoever reads it verifies what lies there.
+    Found(StoredRecord),
+    /// It does not name the id.
+    Absent,
+    /// It is not as it should be, or there is too much to look through.
+    Unsure,
+}
+
+impl IndexHead {
+    /// The beginning of the index at `offset`, if its header verifies and the file has room for it.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn read(
+        segment: &SegmentFile,
+        offset: u64,
+        file_bytes: u64,
+    ) -> io::Result<Option<Self>> {
+        let mut head = [0; HEADER_BYTES + FAN_OUT_BYTES];
+        let read = segment.file.read_at(&mut head, offset)?;
+        let (header, fan_out) = head.split_at(HEADER_BYTES);
+        let header = Header::decode(header, segment.id).filter(|header| {
+            let (objects, payload) = (header.objects as usize, header.payload_bytes);
+            let end = offset.checked_add(header.record_bytes());
+            read == head.len()
+                && header.record == RecordType::Index
+                && payload_bytes(objects).map(|bytes| bytes as u64) == Some(payload)
+                && end.is_some_and(|end| end <= file_bytes)
+        });
+        Ok(header.map(|header| Self {
+            offset,
+            objects: header.objects as usize,
+            fan_out: fan_out.to_vec(),
+        }))
     }
 
-    /// The id of the object with a number.
-    pub(in crate::store) fn id(&self, at: usize) -> Option<ObjectId> {
-        let start = at.checked_mul(ID_BYTES)?;
-        self.ids.get(start..start.checked_add(ID_BYTES)?).and_then(ObjectId::from_slice)
+    /// The offset of the index in its file.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
     }
+
+    /// The number of objects that it says it has.
+    pub(super) fn len(&self) -> usize {
+        self.objects
+    }
+
+    /// Looks for an id. Costs a read of the ids that begin alike, and of the place of what is found.
+    pub(super) fn look(&self, segment: &SegmentFile, id: &ObjectId) -> Looked {
+        self.try_look(segment, id).unwrap_or(Looked::Unsure)
+    }
+
+    fn try_look(&self, segment: &SegmentFile, id: &ObjectId) -> Option<Looked> {
+        let first = usize::from(id.as_bytes()[0]);
+        let start = first.checked_sub(1).map_or(0, |before| fan_out(&self.fan_out, before));
+        let end = fan_out(&self.fan_out, first);
+        let alike = end.checked_sub(start).filter(|alike| *alike <= MAX_ALIKE)?;
+        if end > self.objects {
+            return None;
+        }
+        let read = |bytes: &mut [u8], at: usize| {
+            let offset = self.offset.checked_add((HEADER_BYTES + at) as u64)?;
+            let read = segment.file.read_at(bytes, offset).ok()?;
+            (read == bytes.len()).then_some(())
+        };
+        let mut ids = vec![0; alike * ID_BYTES];
+        read(&mut ids, FAN_OUT_BYTES + start * ID_BYTES)?;
+        let (ids, _) = ids.as_chunks::<ID_BYTES>();
+        let Some(at) = ids.iter().position(|found| found == id.as_bytes()) else {
+            return Some(Looked::Absent);
+        };
+        let mut place = [0; PLACE_BYTES];
+        read(&mut place, FAN_OUT_BYTES + self.objects * ID_BYTES + (start + at) * PLACE_BYTES)?;
+        stored_in(&place).map(Looked::Found)
+    }
+}
+
+/// The count of ids whose first byte is at most this.
+fn fan_out(fan_out: &[u8], byte: usize) -> usize {
+    let count = fan_out.get(4 * byte..).and_then(|rest| FieldReader(rest).u32());
+    count.map_or(0, |count| count as usize)
+}
+
+/// Where an object lies, by its part of the column of places, if that can be.
+fn stored_in(place: &[u8]) -> Option<StoredRecord> {
+    let mut fields = FieldReader(place);
+    let (offset, raw_bytes, stored_bytes) = (fields.u64()?, fields.u32()?, fields.u32()?);
+    let [kind, codec] = fields.take()?;
+    let (kind, codec) = (Kind::from_code(kind)?, Codec::from_code(codec)?);
+    plausible(codec, kind, stored_bytes, raw_bytes).then_some(StoredRecord {
+        offset,
+        stored_bytes,
+        raw_bytes,
+        kind,
+        codec,
+    })
+}
+
+/// Bytes of the payload of an index of so many objects.
+fn payload_bytes(objects: usize) -> Option<usize> {
+    FAN_OUT_BYTES.checked_add(objects.checked_mul(ID_BYTES + PLACE_BYTES)?)
 }
 
 /// Bits of the beginnings of ids, one for each that is there. A commit asks every sealed segment for
@@ -230,7 +269,13 @@ impl Filter {
 }
 
 /// The index record of a segment with these objects.
-pub(in crate::store) fn build(mut objects: Vec<(ObjectId, Location)>) -> RecordBuilder {
+pub(in crate::store) fn build(objects: Vec<(ObjectId, Location)>) -> RecordBuilder {
+    let (objects, payload) = payload_of(objects);
+    RecordBuilder::index(objects, &payload)
+}
+
+/// The number of these objects, each counted once, and the payload of their index.
+fn payload_of(mut objects: Vec<(ObjectId, Location)>) -> (usize, Vec<u8>) {
     // What is there twice was stored again because the first copy is damaged: the last one counts.
     objects.sort_unstable_by_key(|(id, at)| (*id, Reverse(at.stored.offset)));
     objects.dedup_by_key(|(id, _)| *id);
@@ -251,7 +296,7 @@ pub(in crate::store) fn build(mut objects: Vec<(ObjectId, Location)>) -> RecordB
         payload.extend_from_slice(&stored.stored_bytes.to_le_bytes());
         payload.extend_from_slice(&[stored.kind.code(), stored.codec.code(), 0, 0, 0, 0, 0, 0]);
     }
-    RecordBuilder::index(objects.len(), &payload)
+    (objects.len(), payload)
 }
 
 /// The number of objects and the payload of the index record at `offset`, if it verifies.

@@ -7,16 +7,18 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use super::index::Sealed;
-use super::pages::STRETCHES_OF_ONE;
-use super::positions::Positions;
+use super::pages::{STRETCHES_AT_PLACE, STRETCHES_OF_ONE};
+use super::positions::{Positions, RecentPositions};
 use super::refs::RefTable;
+use super::sealed::Sealed;
 use super::view::{ObjectPlace, OpenFiles};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource};
 use crate::store::format::id::SegmentId;
 use crate::store::format::segment::{ENTRY_BYTES, Location, StoredRecord};
-use crate::store::pack::{PackDraft, PackItem, PackLookup, PackSize, ParityFile, Tier, Tombstone};
+use crate::store::pack::{
+    Pack, PackDraft, PackItem, PackLookup, PackSize, ParityFile, Tier, Tombstone,
+};
 use crate::store::parity::ParityShare;
 use crate::store::repair::known_losses;
 use crate::store::{JOURNAL_DIR, PACKS_DIR, Store, tombstone_error};
@@ -32,6 +34,7 @@ pub struct Inventory<'s> {
     stored: Vec<InventoryFile>,
     /// Where the objects of sealed segments are, once it was asked.
     positions: OnceLock<Positions>,
+    recent: RecentPositions,
 }
 
 /// A file of the store.
@@ -79,6 +82,8 @@ pub(in crate::store) struct InventoryFiles {
 impl<'s> Inventory<'s> {
     pub(in crate::store) fn new(store: &'s Store, found: InventoryFiles) -> Self {
         let InventoryFiles { files, refs, active, segments, sealed_replaceable } = found;
+        // Positions are those of the objects that there are, whatever an index says.
+        files.verify_indexes();
         let ranks: HashMap<SegmentId, usize> =
             (0..).zip(&segments).map(|(at, (id, ..))| (*id, at)).collect();
         let ranked =
@@ -107,8 +112,8 @@ impl<'s> Inventory<'s> {
         }
         let active_positions = active.iter().enumerate().map(|(at, (id, _))| (*id, at));
         let active_positions = Positions::new(active_positions);
-        let positions = OnceLock::new();
-        Self { store, refs, files, active, active_positions, stored, positions }
+        let (positions, recent) = (OnceLock::new(), RecentPositions::new(first));
+        Self { store, refs, files, active, active_positions, stored, positions, recent }
     }
 
     /// One more than the highest position.
@@ -132,12 +137,16 @@ impl<'s> Inventory<'s> {
     /// The position of an object, where it is read from.
     #[must_use]
     pub fn find(&self, id: &ObjectId) -> Option<usize> {
+        self.recent.find(id, || self.search(id))
+    }
+
+    fn search(&self, id: &ObjectId) -> Option<usize> {
         if let Some(at) = self.active_position(id) {
             return Some(at);
         }
         let files = self.files.sealed.len();
         let sealed = self.stored.get(self.segments()..)?;
-        let is_it = |at: usize| self.sealed_id(at).as_ref() == Some(id);
+        let is_it = |at: usize| self.id_at(at).as_ref() == Some(id);
         let found = self.positions.get_or_init(|| self.sealed_positions()).find(id, is_it);
         found.or_else(|| {
             let packs = sealed.get(files..)?;
@@ -175,11 +184,53 @@ impl<'s> Inventory<'s> {
         }))
     }
 
-    /// The id at a position of a sealed segment.
-    fn sealed_id(&self, position: usize) -> Option<ObjectId> {
+    /// The id of the object at a position.
+    fn id_at(&self, position: usize) -> Option<ObjectId> {
+        let (number, at) = self.located(position)?;
+        match self.file(number)? {
+            File::Active => self.active.get(position).map(|(id, _)| *id),
+            File::Sealed(sealed) => sealed.id(at),
+            File::Pack(pack) => pack.id_at(u32::try_from(at).ok()?),
+        }
+    }
+
+    /// Where the object at a position lies.
+    fn place_at(&self, position: usize) -> Option<ObjectPlace> {
+        let (number, at) = self.located(position)?;
+        Some(match self.file(number)? {
+            File::Active => ObjectPlace::Active(self.active.get(position)?.1.clone()),
+            File::Sealed(sealed) => ObjectPlace::Sealed(Arc::clone(sealed), sealed.stored(at)?),
+            File::Pack(pack) => {
+                let ordinal = u32::try_from(at).ok()?;
+                ObjectPlace::Packed(Arc::clone(pack), pack.kind_at(ordinal)?, ordinal)
+            }
+        })
+    }
+
+    /// Reads the object at a position and verifies it; gives its id too. Costs no search.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such position, `Corrupt` when the object does not verify.
+    pub fn read_at(&self, position: usize) -> Result<(ObjectId, Object)> {
+        self.store.pages.note(STRETCHES_AT_PLACE, || Arc::clone(&self.files));
+        let absent = || Error::not_found(format!("position {position}"));
+        let id = self.id_at(position).ok_or_else(absent)?;
+        let place = self.place_at(position).or_else(|| self.files.place(&id)).ok_or_else(absent)?;
+        Ok((id, place.read(&id, &self.store.blocks)?))
+    }
+
+    /// The number of the file that has a position, and the number of the object in it.
+    fn located(&self, position: usize) -> Option<(usize, usize)> {
         let number = self.file_of(position)?;
-        let sealed = self.files.sealed.get(number.checked_sub(self.segments())?)?;
-        sealed.id(position - self.stored.get(number)?.first)
+        Some((number, position - self.stored.get(number)?.first))
+    }
+
+    fn file(&self, number: usize) -> Option<File<'_>> {
+        let Some(at) = number.checked_sub(self.segments()) else { return Some(File::Active) };
+        let Some(at) = at.checked_sub(self.files.sealed.len()) else {
+            return self.files.sealed.get(at).map(File::Sealed);
+        };
+        self.files.packs.get(at).map(File::Pack)
     }
 
     /// The number of the file that has a position.
@@ -192,25 +243,20 @@ impl<'s> Inventory<'s> {
     /// Returns the object at a position.
     #[must_use]
     pub fn entry(&self, position: usize) -> Option<InventoryEntry> {
-        let number = self.file_of(position)?;
-        let at = position - self.stored.get(number)?.first;
-        let (id, kind, stored_bytes) = match number.checked_sub(self.segments()) {
-            None => {
+        let (number, at) = self.located(position)?;
+        let (id, kind, stored_bytes) = match self.file(number)? {
+            File::Active => {
                 let (id, location) = self.active.get(position)?;
                 (*id, location.stored.kind, location.stored.stored_bytes.into())
             }
-            Some(sealed) if sealed < self.files.sealed.len() => {
-                let (id, stored) = self.files.sealed.get(sealed)?.entry(at)?;
+            File::Sealed(sealed) => {
+                let (id, stored) = sealed.entry(at)?;
                 (id, stored.kind, stored.stored_bytes.into())
             }
-            Some(other) => {
-                let pack = self.files.packs.get(other - self.files.sealed.len())?;
+            File::Pack(pack) => {
                 let ordinal = u32::try_from(at).ok()?;
-                (
-                    pack.id_at(ordinal)?,
-                    pack.kind_at(ordinal)?,
-                    pack.stored_share(ordinal, &self.store.blocks).unwrap_or(0),
-                )
+                let stored_bytes = pack.stored_share(ordinal, &self.store.blocks).unwrap_or(0);
+                (pack.id_at(ordinal)?, pack.kind_at(ordinal)?, stored_bytes)
             }
         };
         Some(InventoryEntry { id, kind, stored_bytes, file: number })
@@ -222,19 +268,14 @@ impl<'s> Inventory<'s> {
     /// # Errors
     /// `Corrupt` when the block does not verify.
     pub fn sizes(&self, position: usize) -> Result<Option<(u32, u64)>> {
-        let Some(number) = self.file_of(position) else { return Ok(None) };
-        let Some(file) = self.stored.get(number) else { return Ok(None) };
-        let at = position - file.first;
-        let stored = match number.checked_sub(self.segments()) {
-            None => self.active.get(position).map(|(_, location)| location.stored),
-            Some(sealed) if sealed < self.files.sealed.len() => {
-                let sealed = self.files.sealed.get(sealed);
-                sealed.and_then(|sealed| sealed.entry(at)).map(|(_, stored)| stored)
-            }
-            Some(other) => {
-                let pack = self.files.packs.get(other - self.files.sealed.len());
-                let found = pack.zip(u32::try_from(at).ok());
-                return found.map(|(pack, at)| pack.sizes(at, &self.store.blocks)).transpose();
+        let file = self.located(position).and_then(|(number, at)| Some((self.file(number)?, at)));
+        let stored = match file {
+            None => None,
+            Some((File::Active, _)) => self.active.get(position).map(|(_, at)| at.stored),
+            Some((File::Sealed(sealed), at)) => sealed.stored(at),
+            Some((File::Pack(pack), at)) => {
+                let ordinal = u32::try_from(at).ok();
+                return ordinal.map(|at| pack.sizes(at, &self.store.blocks)).transpose();
             }
         };
         let with_entry = |stored: StoredRecord| u64::from(stored.stored_bytes) + ENTRY_BYTES as u64;
@@ -357,19 +398,22 @@ impl<'s> Inventory<'s> {
     fn segments(&self) -> usize {
         self.stored.len() - self.files.sealed.len() - self.files.packs.len()
     }
+}
 
-    fn place(&self, id: &ObjectId) -> Option<ObjectPlace> {
-        match self.active_position(id).and_then(|at| self.active.get(at)) {
-            Some((_, location)) => Some(ObjectPlace::Active(location.clone())),
-            None => self.files.place(id),
-        }
-    }
+/// A file of an inventory, open.
+enum File<'f> {
+    /// A segment that is not sealed: its objects lie in memory, by their positions.
+    Active,
+    Sealed(&'f Arc<Sealed>),
+    Pack(&'f Arc<Pack>),
 }
 
 impl ObjectSource for Inventory<'_> {
     fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
         self.store.pages.note(STRETCHES_OF_ONE, || Arc::clone(&self.files));
-        match self.place(id) {
+        // An index that is damaged names a place that cannot be; there may be another copy.
+        let place = self.find(id).and_then(|at| self.place_at(at));
+        match place.or_else(|| self.files.place(id)) {
             Some(place) => place.read(id, &self.store.blocks).map(Some),
             None => self.files.tombstone(id).map_or(Ok(None), |why| Err(tombstone_error(id, why))),
         }

@@ -9,9 +9,9 @@ use std::error::Error as _;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 
-use super::index::Sealed;
 use super::journal::Journal;
 use super::scan::Depth;
+use super::sealed::Sealed;
 use super::view::{OpenFiles, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectId;
@@ -41,16 +41,26 @@ struct Loaded {
     unlisted: Vec<PackId>,
 }
 
-/// The view and the journal of a store, read from disk. Writes nothing; whoever needs ids that have to be
-/// computed keeps them then, if `keeps_ids`.
+/// What files are opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum Opened {
+    /// To use them: who needs ids that have to be computed keeps them for the next time.
+    ToUse,
+    /// To see others' changes.
+    ToRefresh,
+    /// To examine them: each index is verified, and nothing is kept.
+    ToExamine,
+}
+
+/// The view and the journal of a store, read from disk. Writes nothing.
 pub(in crate::store) fn open(
     io: &Arc<dyn Io>,
     dir: &Path,
     superblock: &Superblock,
-    keeps_ids: bool,
+    opened: Opened,
 ) -> Result<(RwLock<View>, Journal)> {
     for _ in 0..MAX_ATTEMPTS {
-        let loaded = load(io, dir, superblock, &OpenFiles::default(), keeps_ids)?;
+        let loaded = load(io, dir, superblock, &OpenFiles::default(), opened)?;
         let mut journal = Journal::new(dir.join(JOURNAL_DIR), loaded.skipped_segments());
         let incomplete = loaded.is_incomplete();
         let Loaded { manifest, files, epoch, findings, unlisted } = loaded;
@@ -126,7 +136,7 @@ impl Store {
         self.superblock.check_name(&*self.io)?;
         for _ in 0..MAX_ATTEMPTS {
             let known = known();
-            let loaded = load(&self.io, &self.dir, &self.superblock, &known, false)?;
+            let loaded = load(&self.io, &self.dir, &self.superblock, &known, Opened::ToRefresh)?;
             let mut journal = lock(&self.journal);
             let present = journal.present(&*self.io)?;
             // Otherwise more may be missing than the manifest knows of.
@@ -214,7 +224,7 @@ fn load(
     dir: &Path,
     superblock: &Superblock,
     known: &OpenFiles,
-    keeps_ids: bool,
+    opened: Opened,
 ) -> Result<Loaded> {
     let mut last = None;
     for _ in 0..MAX_ATTEMPTS {
@@ -236,7 +246,7 @@ fn load(
         // The same manifest twice: what is missing was not replaced but lost.
         let settled = last == Some(manifest.generation);
         last = Some(manifest.generation);
-        let opening = Opening { io, dir, superblock, known, keeps_ids };
+        let opening = Opening { io, dir, superblock, known, opened };
         if let Some(files) = opening.files(&manifest, settled, &mut findings)? {
             return Ok(Loaded { manifest, files, epoch, findings, unlisted });
         }
@@ -285,8 +295,7 @@ struct Opening<'a> {
     dir: &'a Path,
     superblock: &'a Superblock,
     known: &'a OpenFiles,
-    /// Whether ids that had to be computed are kept for the next time.
-    keeps_ids: bool,
+    opened: Opened,
 }
 
 impl Opening<'_> {
@@ -308,13 +317,11 @@ impl Opening<'_> {
             // Without its index a segment is read like an active one.
             match self.file(&self.dir.join(JOURNAL_DIR).join(id.file_name()), settled) {
                 Ok(None) => return Ok(None),
-                Ok(Some(file)) => {
-                    match Sealed::open(Arc::new(SegmentFile { id: *id, file }), *index) {
-                        Ok(opened) => files.sealed.push(Arc::new(opened)),
-                        Err(error) if is_passing(&error) => return Err(error),
-                        Err(error) => findings.push(damage(id.file_name(), &error)),
-                    }
-                }
+                Ok(Some(file)) => match self.sealed(*id, file, *index) {
+                    Ok(opened) => files.sealed.push(Arc::new(opened)),
+                    Err(error) if is_passing(&error) => return Err(error),
+                    Err(error) => findings.push(damage(id.file_name(), &error)),
+                },
                 Err(error) if is_passing(&error) => return Err(error),
                 Err(error) => findings.push(damage(id.file_name(), &error)),
             }
@@ -338,9 +345,19 @@ impl Opening<'_> {
         Ok(Some(files))
     }
 
+    fn sealed(&self, id: SegmentId, file: Arc<dyn IoFile>, index: u64) -> Result<Sealed> {
+        let sealed = Sealed::open(Arc::new(SegmentFile { id, file }), index)?;
+        if self.opened == Opened::ToExamine
+            && let Some(problem) = sealed.problem()
+        {
+            return Err(Error::new(ErrorKind::Corrupt, problem.message.clone()));
+        }
+        Ok(sealed)
+    }
+
     fn pack(&self, file: &Arc<dyn IoFile>, id: PackId) -> Result<Pack> {
         let store = self.superblock.store;
-        derived_ids::open(self.io, self.dir, (file, id), store, self.keeps_ids)
+        derived_ids::open(self.io, self.dir, (file, id), store, self.opened == Opened::ToUse)
     }
 
     fn file(&self, path: &Path, settled: bool) -> Result<Option<Arc<dyn IoFile>>> {

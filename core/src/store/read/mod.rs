@@ -20,5 +20,6 @@ mod positions;
 pub(super) mod read_guard;
 pub(super) mod refs;
 pub(super) mod scan;
+pub(super) mod sealed;
 mod sweep;
 pub(super) mod view;

@@ -18,6 +18,9 @@ const FEW_BYTES: u64 = (STRETCHES_IN_MEMORY * STRETCH_BYTES) as u64;
 /// Stretches of an object that is read alone: where it lies, and two of the index that says so.
 pub(in crate::store) const STRETCHES_OF_ONE: usize = 3;
 
+/// The same of an object whose place is known, among others that lie near.
+pub(in crate::store) const STRETCHES_AT_PLACE: usize = 1;
+
 /// Counts what is read of maps.
 #[derive(Debug, Default)]
 pub(in crate::store) struct PageCounter(AtomicUsize);

@@ -4,6 +4,8 @@
 //! thousand turns, and each segment has an index of its own. Here the beginnings of all ids lie together,
 //! eight bytes an object; what is found is compared with the whole id, so the beginnings decide nothing.
 
+use std::sync::Mutex;
+
 use crate::object::ObjectId;
 
 /// Positions by the first four bytes of ids, rising, in buckets by the first two.
@@ -60,6 +62,53 @@ impl Positions {
     }
 }
 
+/// Positions that were asked for last. Versions of a node link to nearly the same objects, so of a walk's
+/// questions nearly all were asked a moment ago, and the answer costs neither a search nor a page of a file.
+#[derive(Debug)]
+pub(super) struct RecentPositions {
+    /// Each answer in the one slot that its id may be in. A slot that another thread has counts as empty.
+    slots: Vec<Mutex<Option<(ObjectId, u32)>>>,
+}
+
+/// Most answers that are kept, some 44 bytes each.
+const MAX_RECENT: usize = 1 << 15;
+
+impl RecentPositions {
+    /// No answers yet, and room for as many as may be needed among so many objects.
+    pub(super) fn new(objects: usize) -> Self {
+        let slots = objects.next_power_of_two().min(MAX_RECENT);
+        Self { slots: std::iter::repeat_with(Mutex::default).take(slots).collect() }
+    }
+
+    /// The position of an id, from here or from `search`.
+    pub(super) fn find(
+        &self,
+        id: &ObjectId,
+        search: impl FnOnce() -> Option<usize>,
+    ) -> Option<usize> {
+        let slot = self.slot(id);
+        if let Some(Ok(slot)) = slot.map(Mutex::try_lock)
+            && let Some((known, at)) = &*slot
+            && known == id
+        {
+            return Some(*at as usize);
+        }
+        let found = search()?;
+        if let Some(Ok(mut slot)) = slot.map(Mutex::try_lock)
+            && let Ok(at) = u32::try_from(found)
+        {
+            *slot = Some((*id, at));
+        }
+        Some(found)
+    }
+
+    fn slot(&self, id: &ObjectId) -> Option<&Mutex<Option<(ObjectId, u32)>>> {
+        let [.., a, b, c, d] = *id.as_bytes();
+        let at = u32::from_le_bytes([a, b, c, d]) as usize & (self.slots.len() - 1);
+        self.slots.get(at)
+    }
+}
+
 fn beginning(id: &ObjectId) -> u32 {
     let [a, b, c, d, ..] = *id.as_bytes();
     u32::from_be_bytes([a, b, c, d])
@@ -104,6 +153,19 @@ mod tests {
                 assert_eq!(find(absent), None);
             }
         }
+    }
+
+    #[test]
+    fn an_answer_is_that_of_the_last_search_for_this_very_id() {
+        let recent = RecentPositions::new(2);
+        let (one, other) = (id([1; 4], 4), id([2; 4], 6));
+        assert_eq!(recent.find(&one, || Some(7)), Some(7));
+        assert_eq!(recent.find(&one, || None), Some(7));
+        // Both belong into one slot.
+        assert_eq!(recent.find(&other, || None), None);
+        assert_eq!(recent.find(&other, || Some(8)), Some(8));
+        assert_eq!(recent.find(&one, || Some(9)), Some(9));
+        assert_eq!(RecentPositions::new(0).find(&one, || Some(1)), Some(1));
     }
 
     #[test]

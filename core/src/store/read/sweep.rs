@@ -61,6 +61,8 @@ impl Store {
     /// stored. Reads their frames in packs, which it does not unpack, and those in the journal.
     #[must_use]
     pub fn leads_everywhere(&self) -> bool {
+        let files = Arc::clone(&read(&self.view).files);
+        files.verify_indexes();
         let is_damage = |finding: &super::super::Finding| finding.kind == FindingKind::Damage;
         if self.refs().value(KNOWN_LOSSES_REF).is_some()
             || self.has_distant()
@@ -68,7 +70,6 @@ impl Store {
         {
             return false;
         }
-        let files = Arc::clone(&read(&self.view).files);
         [Kind::Commit, Kind::Node].into_iter().all(|kind| {
             let is_whole = AtomicBool::new(files.packs.iter().all(|pack| pack.frames_verify(kind)));
             if is_whole.load(Ordering::Relaxed) {

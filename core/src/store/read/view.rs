@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
-use super::index::Sealed;
 use super::refs::RefTable;
+use super::sealed::Sealed;
 use crate::error::{Error, Result};
 use crate::object::{IdPrefix, Kind, Object, ObjectId, Operation, verify};
 use crate::store::Finding;
@@ -60,19 +60,36 @@ impl OpenFiles {
     /// Returns the place of an object. A tombstone in a pack outdoes older packs that have the
     /// object still.
     pub(in crate::store) fn place(&self, id: &ObjectId) -> Option<ObjectPlace> {
-        let sealed = self.sealed.iter().rev().find_map(|sealed| {
-            sealed.find(id).map(|stored| ObjectPlace::Sealed(Arc::clone(sealed), stored))
-        });
-        sealed.or_else(|| self.packed_place(id))
+        let newest = || {
+            let sealed = self.sealed.iter().rev().find_map(|sealed| {
+                sealed.find(id).map(|stored| ObjectPlace::Sealed(Arc::clone(sealed), stored))
+            });
+            sealed.or_else(|| self.packed_place(id))
+        };
+        self.surely(newest)
+    }
+
+    /// Looks for something, and again when that it is nowhere was the answer of a damaged index.
+    fn surely<T>(&self, look: impl Fn() -> Option<T>) -> Option<T> {
+        look().or_else(|| if self.verify_indexes() { look() } else { None })
+    }
+
+    /// Verifies every index that was not verified before. Returns true if one of them is damaged: what was
+    /// looked for in it may be there.
+    pub(in crate::store) fn verify_indexes(&self) -> bool {
+        let unsure = self.sealed.iter().filter(|sealed| !sealed.is_verified());
+        unsure.fold(false, |any, sealed| sealed.problem().is_some() || any)
     }
 
     /// The place of some copy of an object: whoever reads it tries the others when it is damaged. What is
     /// read in a row mostly lies in one segment, so it costs one look where [`Self::place`] costs one for
     /// each newer segment.
     fn some_place(&self, id: &ObjectId) -> Option<ObjectPlace> {
-        let sealed = self.sealed_with(id);
-        let sealed = sealed.map(|(sealed, at)| ObjectPlace::Sealed(Arc::clone(sealed), at));
-        sealed.or_else(|| self.packed_place(id))
+        self.surely(|| {
+            let sealed = self.sealed_with(id);
+            let sealed = sealed.map(|(sealed, at)| ObjectPlace::Sealed(Arc::clone(sealed), at));
+            sealed.or_else(|| self.packed_place(id))
+        })
     }
 
     /// A sealed segment that has an object.
@@ -101,6 +118,7 @@ impl OpenFiles {
 
     /// Every copy of an object, whatever packs say of it.
     pub(in crate::store) fn places(&self, id: &ObjectId) -> impl Iterator<Item = ObjectPlace> {
+        self.verify_indexes();
         let sealed = self.sealed.iter().rev().filter_map(|sealed| {
             sealed.find(id).map(|stored| ObjectPlace::Sealed(Arc::clone(sealed), stored))
         });
@@ -113,6 +131,11 @@ impl OpenFiles {
     }
 
     pub(in crate::store) fn contains(&self, id: &ObjectId) -> bool {
+        self.surely(|| self.finds(id).then_some(())).is_some()
+    }
+
+    /// Returns true if an object is found, without verifying any index to be sure that it is not there.
+    fn finds(&self, id: &ObjectId) -> bool {
         self.sealed_with(id).is_some()
             || matches!(self.packed(id), Some((_, PackLookup::Object { .. })))
     }
@@ -149,6 +172,12 @@ impl View {
 
     pub(in crate::store) fn contains(&self, id: &ObjectId) -> bool {
         self.active.contains_key(id) || self.files.contains(id)
+    }
+
+    /// Returns true if an object is found. It may be there and not be found, where an index is damaged:
+    /// enough to know what need not be stored again.
+    pub(in crate::store) fn finds(&self, id: &ObjectId) -> bool {
+        self.active.contains_key(id) || self.files.finds(id)
     }
 
     /// Up to `limit` objects whose ids start with `prefix`, in order.

@@ -24,11 +24,11 @@ use crate::store::format::segment::{
 use crate::store::format::superblock::Superblock;
 use crate::store::io::{Access, is_passing};
 use crate::store::pack::{BlockCache, Pack, PackId, ParityFile};
-use crate::store::read::index::Sealed;
 use crate::store::read::inventory::{Inventory, InventoryFiles};
-use crate::store::read::load;
+use crate::store::read::load::{self, Opened};
 use crate::store::read::operations::Operations;
 use crate::store::read::scan::{Depth, End, ScanFindings, Tail, scan};
+use crate::store::read::sealed::Sealed;
 use crate::store::read::view::ObjectPlace;
 use crate::store::replace::collect;
 use crate::store::write::untracked;
@@ -122,7 +122,7 @@ impl Store {
         progress: &mut Progress<'_>,
     ) -> Result<Examination<'_>> {
         let superblock = Superblock::open(&*self.io, &self.dir)?;
-        let (view, journal) = load::open(&self.io, &self.dir, &superblock, false)?;
+        let (view, journal) = load::open(&self.io, &self.dir, &superblock, Opened::ToExamine)?;
         let view = view.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut segments = Vec::new();
         let mut bytes = 0;

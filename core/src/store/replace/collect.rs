@@ -252,9 +252,11 @@ impl Store {
             Err(Error::new(ErrorKind::Corrupt, message))
         };
         // What cannot be identified is not found, and would pass for what never was.
-        for pack in &Arc::clone(&read(&self.view).files).packs {
+        let files = Arc::clone(&read(&self.view).files);
+        for pack in &files.packs {
             pack.check_identified()?;
         }
+        files.verify_indexes();
         let findings = self.findings();
         if let Some(damage) = findings.iter().find(|found| found.kind == FindingKind::Damage) {
             return refuse(&damage.place, &damage.message);

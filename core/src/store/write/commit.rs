@@ -250,7 +250,7 @@ impl Store {
 
     fn has_whole(&self, id: &ObjectId) -> bool {
         // The cache may know what a collection has taken away.
-        let is_there = read(&self.view).contains(id);
+        let is_there = read(&self.view).finds(id);
         is_there && (self.cache.find(id).is_some() || matches!(self.read_stored(id), Ok(Some(_))))
     }
 

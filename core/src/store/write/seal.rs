@@ -11,10 +11,11 @@ use super::publish::{ManifestEdit, Published};
 use crate::error::{Error, Result};
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::Manifest;
-use crate::store::read::index::{Sealed, build};
+use crate::store::read::index::build;
 use crate::store::read::journal::UnsyncedRecord;
 use crate::store::read::refs::RefTable;
 use crate::store::read::scan::{Depth, End, ScanFindings, Tail, scan};
+use crate::store::read::sealed::Sealed;
 use crate::store::{Store, lock, write};
 
 impl Store {

@@ -1,0 +1,306 @@
+//! Sealed segments: mapped into memory, and searched through their index.
+//!
+//! An index is verified before the answers to many questions, or to one that matters, follow from it. The
+//! first few ids are looked for in it as it lies: what is found is verified when it is read, and who finds
+//! nothing anywhere verifies every index before that is believed ([`OpenFiles::verify_indexes`]). So who
+//! opens a store with many segments does not hash the indexes of all. An index that turns out to be
+//! damaged is made anew from the batches, as of a segment that has none.
+//!
+//! [`OpenFiles::verify_indexes`]: super::view::OpenFiles::verify_indexes
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+use super::index::{Index, IndexHead, Looked};
+use super::scan::{Depth, ScanFindings, Tail, scan};
+use crate::error::{Error, Result};
+use crate::object::{IdPrefix, Kind, ObjectId};
+use crate::store::format::segment::{SegmentFile, StoredRecord};
+use crate::store::medium::Medium;
+use crate::store::{Finding, FindingKind};
+
+/// Questions that are answered from an index as it lies. Each costs a call to the system, and to verify
+/// an index takes as long as some two hundred.
+const MAX_LOOKS: u32 = 128;
+
+/// A sealed segment.
+#[derive(Debug)]
+pub(in crate::store) struct Sealed {
+    segment: Arc<SegmentFile>,
+    medium: Medium,
+    file_bytes: u64,
+    head: IndexHead,
+    /// Questions that were answered from it.
+    looks: AtomicU32,
+    verified: OnceLock<Verified>,
+    /// Set when something was read since its memory was given back.
+    is_touched: AtomicBool,
+}
+
+/// An index that is what the batches say, and what was wrong with the one in the file.
+#[derive(Debug)]
+struct Verified {
+    index: Index,
+    problem: Option<Finding>,
+}
+
+impl Sealed {
+    /// Opens the segment whose index record is at `offset`, and verifies the header of that record. The
+    /// rest is verified when it is needed, or here, where the file is not mapped.
+    ///
+    /// # Errors
+    /// `Corrupt` when there is no index, `Io` when it cannot be read.
+    pub(in crate::store) fn open(segment: Arc<SegmentFile>, offset: u64) -> Result<Self> {
+        let failed = |e| Error::io(format!("map {}", segment.place(0)), e);
+        let medium = Medium::of(&segment.file).map_err(failed)?;
+        let file_bytes = medium.size();
+        let malformed = || Error::malformed(segment.place(offset), "an index");
+        let head = IndexHead::read(&segment, offset, file_bytes).map_err(failed)?;
+        let head = head.ok_or_else(malformed)?;
+        let verified = OnceLock::new();
+        // Each look would have to decipher what lies around.
+        if !medium.is_in_memory() {
+            let index = Index::read(&medium, &segment, offset).map_err(failed)?;
+            let index = index.ok_or_else(malformed)?;
+            let _ = verified.set(Verified { index, problem: None });
+        }
+        let (looks, is_touched) = (AtomicU32::new(0), AtomicBool::new(false));
+        Ok(Self { segment, medium, file_bytes, head, looks, verified, is_touched })
+    }
+
+    /// Verifies the index, if that was not done before; returns what is wrong with it.
+    pub(in crate::store) fn problem(&self) -> Option<&Finding> {
+        self.verified().problem.as_ref()
+    }
+
+    /// Returns what was noticed to be wrong with the index until now.
+    pub(in crate::store) fn noticed(&self) -> Option<&Finding> {
+        self.verified.get()?.problem.as_ref()
+    }
+
+    /// Returns true if the index was verified.
+    pub(in crate::store) fn is_verified(&self) -> bool {
+        self.verified.get().is_some()
+    }
+
+    fn verified(&self) -> &Verified {
+        self.verified.get_or_init(|| {
+            let index = Index::read(&self.medium, &self.segment, self.head.offset());
+            // All of it was read, and of most segments little is asked.
+            self.medium.let_pages_go();
+            match index {
+                Ok(Some(index)) => Verified { index, problem: None },
+                Ok(None) | Err(_) => self.scanned(),
+            }
+        })
+    }
+
+    /// The index that the batches give.
+    fn scanned(&self) -> Verified {
+        let (mut found, mut tail) = (ScanFindings::default(), Tail::default());
+        let scanned = scan(&self.segment, &mut tail, Depth::Whole, &mut found);
+        let damage = Error::malformed(self.segment.place(self.head.offset()), "an index");
+        let message = match scanned {
+            Ok(()) => damage.to_string(),
+            Err(error) => format!("{damage}, and the segment cannot be read: {error}"),
+        };
+        let place = self.segment.id.file_name();
+        let problem = Some(Finding { kind: FindingKind::Damage, place, message });
+        Verified { index: Index::of(found.objects), problem }
+    }
+
+    /// Gives back the memory of what was read of it.
+    pub(in crate::store) fn let_pages_go(&self) {
+        self.is_touched.store(false, Ordering::Relaxed);
+        self.medium.let_pages_go();
+    }
+
+    /// The same, if an object was found in it or read from it since the last time.
+    pub(in crate::store) fn let_touched_pages_go(&self) {
+        if self.is_touched.load(Ordering::Relaxed) {
+            self.let_pages_go();
+        }
+    }
+
+    /// Notes that something is read. Many threads do, so it is written only when it changes.
+    fn touch(&self) {
+        if !self.is_touched.load(Ordering::Relaxed) {
+            self.is_touched.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(in crate::store) fn segment(&self) -> &SegmentFile {
+        &self.segment
+    }
+
+    pub(in crate::store) fn file(&self) -> &Arc<SegmentFile> {
+        &self.segment
+    }
+
+    /// Number of objects.
+    pub(in crate::store) fn len(&self) -> usize {
+        self.verified.get().map_or(self.head.len(), |verified| verified.index.len())
+    }
+
+    /// Bytes of the file.
+    pub(in crate::store) fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// Returns the location of the object `id`. That there is none is certain once the index
+    /// [was verified](Self::is_verified).
+    pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<StoredRecord> {
+        let looked = match self.is_verified() {
+            false if self.looks.fetch_add(1, Ordering::Relaxed) < MAX_LOOKS => {
+                self.head.look(&self.segment, id)
+            }
+            _ => Looked::Unsure,
+        };
+        let found = match looked {
+            Looked::Found(stored) => Some(stored),
+            Looked::Absent => None,
+            Looked::Unsure => self.verified().index.find(id),
+        };
+        if found.is_some() {
+            self.touch();
+        }
+        found
+    }
+
+    /// The object with a number: its id, and where it lies.
+    pub(in crate::store) fn entry(&self, at: usize) -> Option<(ObjectId, StoredRecord)> {
+        Some((self.id(at)?, self.stored(at)?))
+    }
+
+    /// The id of the object with a number, in the order of ids.
+    pub(in crate::store) fn id(&self, at: usize) -> Option<ObjectId> {
+        self.touch();
+        self.verified().index.id(at)
+    }
+
+    /// Where the object with a number lies.
+    pub(in crate::store) fn stored(&self, at: usize) -> Option<StoredRecord> {
+        self.touch();
+        self.verified().index.stored(at)
+    }
+
+    /// The `len` bytes from `offset` on; not copied where the file is mapped. Nothing when the file ends
+    /// before them.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(in crate::store) fn bytes(&self, offset: u64, len: usize) -> io::Result<Option<Bytes>> {
+        self.touch();
+        self.medium.get(offset, len)
+    }
+
+    /// The objects whose ids start with `prefix`, in order.
+    pub(in crate::store) fn starting_with(
+        &self,
+        prefix: &IdPrefix,
+    ) -> impl Iterator<Item = (ObjectId, Kind)> {
+        let index = &self.verified().index;
+        (index.first_not_below(&prefix.first())..index.len())
+            .map_while(|at| index.id(at).filter(|id| prefix.matches(id)).map(|id| (at, id)))
+            .filter_map(|(at, id)| Some((id, index.stored(at)?.kind)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::object::{Object, ObjectSource};
+    use crate::store::format::segment::HEADER_BYTES;
+    use crate::store::{NewStore, OpenOptions, RealIo, Store, Thoroughness, read};
+
+    /// The objects of a store with one sealed segment.
+    fn make(dir: &Path) -> Vec<(ObjectId, Object)> {
+        Store::create(&RealIo, dir, &NewStore { id: [1; 16] }).unwrap();
+        let mut state = 7_u64;
+        let mut blob = || {
+            let word = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 32).to_le_bytes()
+            };
+            let bytes: Vec<u8> = std::iter::repeat_with(word).take(8 << 10).flatten().collect();
+            (ObjectId::of(Kind::Blob, &bytes), Object { kind: Kind::Blob, bytes: bytes.into() })
+        };
+        let mut objects: Vec<_> = std::iter::repeat_with(&mut blob).take(300).collect();
+        objects.sort_by_key(|(id, _)| *id);
+        open(dir).append(objects.clone()).unwrap();
+        objects
+    }
+
+    fn open(dir: &Path) -> Store {
+        Store::open(Arc::new(RealIo), dir, OpenOptions::new([2; 16])).unwrap()
+    }
+
+    fn sealed(store: &Store) -> Arc<Sealed> {
+        let view = read(&store.view);
+        let [sealed] = view.files.sealed.as_slice() else { panic!("one sealed segment") };
+        Arc::clone(sealed)
+    }
+
+    #[test]
+    fn a_few_objects_are_found_before_the_index_is_verified_and_an_absent_one_by_a_verified_index()
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("store");
+        let objects = make(&dir);
+        let store = open(&dir);
+        for (id, object) in objects.iter().take(9) {
+            assert_eq!(store.read(id).unwrap().as_ref(), Some(object));
+        }
+        let absent = ObjectId::of(Kind::Blob, b"absent");
+        assert!(!read(&store.view).finds(&absent));
+        assert!(!sealed(&store).is_verified());
+        assert!(!store.contains(&absent).unwrap());
+        assert!(sealed(&store).is_verified());
+        assert_eq!((sealed(&store).len(), store.findings()), (300, vec![]));
+        // Who asks much has it verified, too.
+        let store = open(&dir);
+        for (id, object) in &objects {
+            assert_eq!(store.read(id).unwrap().as_ref(), Some(object));
+        }
+        assert!(sealed(&store).is_verified());
+    }
+
+    #[test]
+    fn what_a_damaged_index_hides_is_read_and_the_damage_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("store");
+        let objects = make(&dir);
+        let (name, offset) = {
+            let store = open(&dir);
+            let sealed = sealed(&store);
+            (sealed.segment().id.file_name(), usize::try_from(sealed.head.offset()).unwrap())
+        };
+        let path = dir.join("journal").join(&name);
+        let whole = fs::read(&path).unwrap();
+        let (fan_out, ids) = (offset + HEADER_BYTES, offset + HEADER_BYTES + 1024);
+        let places = ids + 300 * 32;
+        // A count, an id, the offset of an object, the size of one, and the checksum of it all.
+        for at in [fan_out + 40, fan_out + 42, ids + 33, places + 1, places + 36] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x11;
+            fs::write(&path, &damaged).unwrap();
+            let store = open(&dir);
+            for (id, object) in &objects {
+                assert_eq!(store.read(id).unwrap().as_ref(), Some(object), "{at}");
+                assert!(store.contains(id).unwrap(), "{at}");
+            }
+            assert!(!store.contains(&ObjectId::of(Kind::Blob, b"absent")).unwrap());
+            let told = store.findings();
+            assert_eq!(told.iter().map(|found| &*found.place).collect::<Vec<_>>(), [&*name]);
+            let examination = store.examine(Thoroughness::Quick, &mut |_, _| {}).unwrap();
+            assert!(examination.findings.iter().any(|found| found.place == name), "{at}");
+            assert!(store.collect().is_err(), "nothing is removed from a damaged store");
+        }
+    }
+}

@@ -40,6 +40,8 @@ Environment:
   TURNTREE_NOW          the time, instead of the clock's
   TURNTREE_PAGER        the pager, before PAGER and less
   TURNTREE_MAINTENANCE  off: never start 'gc --auto' after a change
+  TURNTREE_HOOK_PATIENCE
+                        how long an agent waits for a hook that looks at its files, such as 10s
   TURNTREE_IDENTITY     files of secret keys that open an encrypted store, beside your own
   TURNTREE_IDENTITY_COMMAND
                         a shell command that prints one, such as that of a key store

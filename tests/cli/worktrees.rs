@@ -63,6 +63,8 @@ impl Project {
         command.args(words).current_dir(self.path(dir)).env_clear();
         command.env("HOME", self.path("home")).env("PATH", std::env::var_os("PATH").unwrap());
         command.envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_MAINTENANCE", "off")]);
+        // So that a busy machine leaves no work of a hook to a later process.
+        command.env("TURNTREE_HOOK_PATIENCE", "100s");
         command.env("TURNTREE_ACTOR", "somebody").stdin(Stdio::null());
         command
     }

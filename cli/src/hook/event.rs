@@ -13,7 +13,7 @@ use turntree_exchange::agents::session_name;
 
 use super::advice::{READ_BACK, circle, learned, shorten, told_beside};
 use super::back::{BACK_TIME, asked_back, refusal, stopped};
-use super::files::HookFiles;
+use super::files::{HookFiles, given_patience};
 use super::steps::Taken;
 use super::turn::{HookTurn, kind_of};
 use super::watch::{Rest, Watch};
@@ -55,7 +55,8 @@ pub(crate) struct Behaviour {
 
 /// Takes an event from standard input. Never fails: an agent is not to be stopped by its memory.
 pub(crate) fn take(run: &mut Invocation, behaviour: Behaviour) {
-    let watch = Watch::begin(if behaviour.background { BACKGROUND } else { READING });
+    let reading = READING + given_patience();
+    let watch = Watch::begin(if behaviour.background { BACKGROUND } else { reading });
     if let Ok(dir) = run.store_dir() {
         watch.arm(&dir, None);
     }
@@ -74,6 +75,7 @@ pub(crate) fn take(run: &mut Invocation, behaviour: Behaviour) {
         Ok(None) => {}
         Err(failure) => note(&watch, &failure),
     }
+    watch.end();
 }
 
 /// Reads an event, and returns what is answered. A prompt that asks to go back is kept from the agent
@@ -92,7 +94,7 @@ fn heard(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<Op
     let time = match back {
         Some(_) => BACK_TIME,
         None if behaviour.background => BACKGROUND,
-        None => time_for(event.moment),
+        None => time_for(event.moment) + given_patience(),
     };
     watch.expect(event.dialect.name(), event.name, began + time);
     if back.is_none() {

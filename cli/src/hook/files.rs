@@ -17,6 +17,7 @@ use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture, wor
 use turntree_exchange::agents::hook::{Effect, EventKind, HookEvent, TouchedFile};
 
 use crate::porcelain::capture::Limits;
+use crate::view::units::parse_time;
 
 /// Largest file that is read because a tool has named it.
 const MAX_NAMED_BYTES: u64 = 16 << 20;
@@ -32,6 +33,17 @@ const MORE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The time limit of a process that nobody waits for.
 const NO_HURRY: Duration = Duration::from_secs(60);
+
+/// The time that a person lets agents wait, in place of less.
+const GIVEN: &str = "TURNTREE_HOOK_PATIENCE";
+
+const MOST_GIVEN: Duration = Duration::from_secs(3600);
+
+/// Returns the time that a person lets agents wait, an hour at most; none where what is given is no time.
+pub(super) fn given_patience() -> Duration {
+    let given = std::env::var(GIVEN).ok().and_then(|given| parse_time(&given).ok());
+    given.unwrap_or_default().min(MOST_GIVEN)
+}
 
 /// The files of a workspace that go along with an event.
 pub(super) struct HookFiles<'e> {
@@ -149,6 +161,7 @@ impl<'e> HookFiles<'e> {
             EventKind::Start | EventKind::BeforeTool | EventKind::BeforeCompaction => MORE_PATIENCE,
             _ => PATIENCE,
         };
+        let patience = patience.max(given_patience());
         let mut seen = self.seen.borrow_mut();
         if patience == PATIENCE && StatCache::known_files(repo.store(), root) > MANY_FILES {
             seen.is_unfinished = true;

@@ -66,13 +66,20 @@ impl Watch {
         std::process::exit(0);
     }
 
-    /// Gives the rest to a process that nobody waits for.
+    /// Gives the rest to a process that nobody waits for. Whoever looks meanwhile waits: one thread may be
+    /// done when the time of the other is up, and its process must not end before that one has the event.
     pub(super) fn hand_over(&self) {
-        let (rest, dir) = self.look(|state| (state.rest.take(), state.dir.clone()));
-        if let (Some(rest), Some(dir)) = (rest, dir) {
-            // The next event takes in what this one could not.
-            let _ = go_on(&rest, &dir);
-        }
+        self.look(|state| {
+            if let (Some(rest), Some(dir)) = (state.rest.take(), &state.dir) {
+                // The next event takes in what this one could not.
+                let _ = go_on(&rest, dir);
+            }
+        });
+    }
+
+    /// Says that all is done, and waits for a process that is being given the rest.
+    pub(super) fn end(&self) {
+        self.look(|state| state.rest = None);
     }
 
     /// The event is known now, and takes so long at most since the beginning.

@@ -343,7 +343,7 @@ impl Store {
         let superblock = Superblock::open(&*io, dir)?;
         let disk = io;
         let (io, keys) = encryption::below(&disk, &superblock, dir, &options)?;
-        let (view, journal) = load::open(&io, dir, &superblock, Opened::ToUse)?;
+        let (view, journal) = load::open(&io, dir, &superblock, Opened::Used)?;
         Ok(Self {
             io,
             disk,

@@ -41,15 +41,15 @@ struct Loaded {
     unlisted: Vec<PackId>,
 }
 
-/// What files are opened for.
+/// What becomes of files that are opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Opened {
-    /// To use them: who needs ids that have to be computed keeps them for the next time.
-    ToUse,
-    /// To see others' changes.
-    ToRefresh,
-    /// To examine them: each index is verified, and nothing is kept.
-    ToExamine,
+    /// They are used: who needs ids that have to be computed keeps them for the next time.
+    Used,
+    /// They show what others have changed.
+    Refreshed,
+    /// They are examined: each index is verified, and nothing is kept.
+    Examined,
 }
 
 /// The view and the journal of a store, read from disk. Writes nothing.
@@ -136,7 +136,7 @@ impl Store {
         self.superblock.check_name(&*self.io)?;
         for _ in 0..MAX_ATTEMPTS {
             let known = known();
-            let loaded = load(&self.io, &self.dir, &self.superblock, &known, Opened::ToRefresh)?;
+            let loaded = load(&self.io, &self.dir, &self.superblock, &known, Opened::Refreshed)?;
             let mut journal = lock(&self.journal);
             let present = journal.present(&*self.io)?;
             // Otherwise more may be missing than the manifest knows of.
@@ -347,7 +347,7 @@ impl Opening<'_> {
 
     fn sealed(&self, id: SegmentId, file: Arc<dyn IoFile>, index: u64) -> Result<Sealed> {
         let sealed = Sealed::open(Arc::new(SegmentFile { id, file }), index)?;
-        if self.opened == Opened::ToExamine
+        if self.opened == Opened::Examined
             && let Some(problem) = sealed.problem()
         {
             return Err(Error::new(ErrorKind::Corrupt, problem.message.clone()));
@@ -357,7 +357,7 @@ impl Opening<'_> {
 
     fn pack(&self, file: &Arc<dyn IoFile>, id: PackId) -> Result<Pack> {
         let store = self.superblock.store;
-        derived_ids::open(self.io, self.dir, (file, id), store, self.opened == Opened::ToUse)
+        derived_ids::open(self.io, self.dir, (file, id), store, self.opened == Opened::Used)
     }
 
     fn file(&self, path: &Path, settled: bool) -> Result<Option<Arc<dyn IoFile>>> {

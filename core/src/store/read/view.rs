@@ -78,7 +78,7 @@ impl OpenFiles {
     /// looked for in it may be there.
     pub(in crate::store) fn verify_indexes(&self) -> bool {
         let unsure = self.sealed.iter().filter(|sealed| !sealed.is_verified());
-        unsure.fold(false, |any, sealed| sealed.problem().is_some() || any)
+        unsure.filter(|sealed| sealed.problem().is_some()).count() > 0
     }
 
     /// The place of some copy of an object: whoever reads it tries the others when it is damaged. What is

@@ -122,7 +122,7 @@ impl Store {
         progress: &mut Progress<'_>,
     ) -> Result<Examination<'_>> {
         let superblock = Superblock::open(&*self.io, &self.dir)?;
-        let (view, journal) = load::open(&self.io, &self.dir, &superblock, Opened::ToExamine)?;
+        let (view, journal) = load::open(&self.io, &self.dir, &superblock, Opened::Examined)?;
         let view = view.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut segments = Vec::new();
         let mut bytes = 0;

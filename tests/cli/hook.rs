@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -352,6 +353,27 @@ fn a_large_workspace_is_looked_at_behind_the_back_of_the_agent() {
     client.event(&[], "PostToolUse", bash("make"));
     until(|| has(17_001, "new"));
     assert_eq!(client.log(), "");
+}
+
+#[test]
+fn who_has_patience_has_the_files_in_the_event_itself() {
+    for (given, is_whole) in [("100s", true), ("9999999y", true), ("soon", false)] {
+        let client = Client::new(PROGRAM, "s-1.jsonl");
+        let text = claude_code(2).replace("/project", &client.project().to_string_lossy());
+        fs::write(&client.transcript, text).unwrap();
+        for number in 0..1000 {
+            client.write(&format!("f{number}"), given);
+        }
+        let event = client.payload("SessionStart", json!({"source": "startup"})).to_string();
+        let mut hook = client.command(&["hook"]);
+        hook.env("TURNTREE_HOOK_PATIENCE", given).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = hook.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(event.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+        assert!(!is_whole || client.files().len() == 1000, "{given}: {}", client.files().len());
+        // What is no time is as if nothing were given.
+        until(|| client.files().len() == 1000);
+    }
 }
 
 #[test]

@@ -123,6 +123,7 @@ use self::read::journal::Journal;
 use self::read::load::{self, Opened};
 use self::read::pages::{PageCounter, STRETCHES_OF_ONE};
 use self::read::read_guard::ReadGuards;
+use self::read::sweep::WholeFiles;
 use self::read::view::View;
 use self::repair::{known_losses, remains};
 use self::write::commit::BatchWriter;
@@ -176,6 +177,8 @@ pub struct Store {
     cache: Cache,
     blocks: BlockCache,
     pages: PageCounter,
+    /// What was looked at whether it leads everywhere.
+    whole: Mutex<Arc<WholeFiles>>,
     distant: Distant,
     // Taken in this order, and the ref lock of the superblock between the first and the second.
     writer: Mutex<BatchWriter>,
@@ -358,6 +361,7 @@ impl Store {
             cache: Cache::new(options.cache_bytes),
             blocks: BlockCache::new(options.block_cache_bytes),
             pages: PageCounter::default(),
+            whole: Mutex::default(),
             distant: Distant::default(),
             writer: Mutex::new(BatchWriter::new(options.writer_seed)?),
             read_guards: Mutex::default(),

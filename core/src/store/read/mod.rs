@@ -21,5 +21,5 @@ pub(super) mod read_guard;
 pub(super) mod refs;
 pub(super) mod scan;
 pub(super) mod sealed;
-mod sweep;
+pub(super) mod sweep;
 pub(super) mod view;

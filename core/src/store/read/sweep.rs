@@ -4,6 +4,7 @@
 //! Whoever follows history reads a block as often as it is led there. A sweep unpacks each block once
 //! and needs no list of ids, so memory holds what the threads are at.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,14 +12,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 
 use super::batch_read::Missing;
+use super::sealed::Sealed;
 use super::view::{ObjectPlace, OpenFiles};
 use crate::error::Result;
 use crate::object::{Kind, Object, ObjectId};
-use crate::store::pack::Pack;
-use crate::store::{FindingKind, KNOWN_LOSSES_REF, Store, read};
+use crate::store::format::id::SegmentId;
+use crate::store::pack::{Pack, PackId};
+use crate::store::{FindingKind, KNOWN_LOSSES_REF, Store, lock, read};
 
 /// Is given objects, each with its id, or why it cannot be read; from any thread.
 type GivenObject<'a> = &'a (dyn Fn(ObjectId, Result<Object>) + Sync);
+
+/// What a store has in which every commit and node was as it was stored, once all of it was.
+#[derive(Debug, Default)]
+pub(in crate::store) struct WholeFiles {
+    packs: HashSet<PackId>,
+    segments: HashSet<SegmentId>,
+    /// Commits and nodes in segments that may still grow.
+    active: HashSet<ObjectId>,
+}
 
 impl Store {
     /// Reads every object of a kind in the files of this store and gives each to `visit`, verified, or
@@ -37,7 +49,10 @@ impl Store {
                 self.give(read_here.map(place), visit);
             });
         }
-        self.sweep_journal(&files, kind, visit);
+        for sealed in &files.sealed {
+            self.sweep_sealed(sealed, kind, visit);
+        }
+        self.give_sorted(self.active_of(kind), visit);
     }
 
     /// The objects of a kind that the files have; one that lies in two counts twice.
@@ -58,7 +73,8 @@ impl Store {
 
     /// Returns true if whatever refs lead to is sure to be here and readable, contents aside: no damage was
     /// noticed, no loss was accepted, nothing lies elsewhere, and every commit and node is as it was
-    /// stored. Reads their frames in packs, which it does not unpack, and those in the journal.
+    /// stored, when this handle looked at it first. Reads their frames in packs, which it does not unpack,
+    /// and those in the journal, as far as they are new since the last time.
     #[must_use]
     pub fn leads_everywhere(&self) -> bool {
         let files = Arc::clone(&read(&self.view).files);
@@ -70,31 +86,49 @@ impl Store {
         {
             return false;
         }
-        [Kind::Commit, Kind::Node].into_iter().all(|kind| {
-            let is_whole = AtomicBool::new(files.packs.iter().all(|pack| pack.frames_verify(kind)));
-            if is_whole.load(Ordering::Relaxed) {
-                self.sweep_journal(&files, kind, &|_, object| {
-                    is_whole.fetch_and(object.is_ok(), Ordering::Relaxed);
-                });
+        let known = Arc::clone(&lock(&self.whole));
+        let mut whole = WholeFiles {
+            packs: files.packs.iter().map(|pack| pack.id()).collect(),
+            segments: files.sealed.iter().map(|sealed| sealed.segment().id).collect(),
+            active: HashSet::new(),
+        };
+        let is_whole = [Kind::Commit, Kind::Node].into_iter().all(|kind| {
+            let mut unknown = files.packs.iter().filter(|pack| !known.packs.contains(&pack.id()));
+            let is_whole = AtomicBool::new(unknown.all(|pack| pack.frames_verify(kind)));
+            let visit = |_: ObjectId, object: Result<Object>| {
+                is_whole.fetch_and(object.is_ok(), Ordering::Relaxed);
+            };
+            for sealed in &files.sealed {
+                let is_unknown = !known.segments.contains(&sealed.segment().id);
+                if is_unknown && is_whole.load(Ordering::Relaxed) {
+                    self.sweep_sealed(sealed, kind, &visit);
+                }
             }
+            let mut active = self.active_of(kind);
+            whole.active.extend(active.iter().map(|(id, _)| *id));
+            active.retain(|(id, _)| !known.active.contains(id));
+            self.give_sorted(active, &visit);
             is_whole.into_inner()
-        })
+        });
+        if is_whole {
+            *lock(&self.whole) = Arc::new(whole);
+        }
+        is_whole
     }
 
-    fn sweep_journal(&self, files: &OpenFiles, kind: Kind, visit: GivenObject<'_>) {
-        for sealed in &files.sealed {
-            let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
-            let wanted = entries.filter(|(_, stored)| stored.kind == kind);
-            let place = |(id, stored)| (id, ObjectPlace::Sealed(Arc::clone(sealed), stored));
-            self.give_sorted(wanted.map(place).collect(), visit);
-            sealed.let_pages_go();
-        }
-        let active: Vec<_> = {
-            let view = read(&self.view);
-            let wanted = view.active.iter().filter(|(_, at)| at.stored.kind == kind);
-            wanted.map(|(id, at)| (*id, ObjectPlace::Active(at.clone()))).collect()
-        };
-        self.give_sorted(active, visit);
+    fn sweep_sealed(&self, sealed: &Arc<Sealed>, kind: Kind, visit: GivenObject<'_>) {
+        let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
+        let wanted = entries.filter(|(_, stored)| stored.kind == kind);
+        let place = |(id, stored)| (id, ObjectPlace::Sealed(Arc::clone(sealed), stored));
+        self.give_sorted(wanted.map(place).collect(), visit);
+        sealed.let_pages_go();
+    }
+
+    /// The objects of a kind in segments that may still grow.
+    fn active_of(&self, kind: Kind) -> Vec<(ObjectId, ObjectPlace)> {
+        let view = read(&self.view);
+        let wanted = view.active.iter().filter(|(_, at)| at.stored.kind == kind);
+        wanted.map(|(id, at)| (*id, ObjectPlace::Active(at.clone()))).collect()
     }
 
     /// Gives objects of segments, unit by unit.

@@ -398,7 +398,10 @@ impl Store {
     #[must_use]
     pub fn tombstone(&self, id: &ObjectId) -> Option<Tombstone> {
         let view = read(&self.view);
-        if view.contains(id) { None } else { view.files.tombstone(id) }
+        if view.finds(id) {
+            return None;
+        }
+        view.files.tombstone(id).filter(|_| !view.contains(id))
     }
 
     /// The ids of all that was there and went on purpose, rising. Costs a look at each of them.
@@ -422,6 +425,17 @@ impl Store {
         let places = read(&self.view).places(id);
         let whole = places.iter().find_map(|place| place.read(id, &self.blocks).ok());
         whole.map(Some).ok_or(damage)
+    }
+
+    /// Returns true if an object is found here or elsewhere, without making sure that one that is not
+    /// found is nowhere: a damaged index may hide it. Enough to know what is new, where to take something
+    /// for new once more does no harm.
+    ///
+    /// # Errors
+    /// Those of looking elsewhere.
+    pub(crate) fn finds(&self, id: &ObjectId) -> Result<bool> {
+        let is_here = read(&self.view).finds(id);
+        Ok(is_here || (self.tombstone(id).is_none() && self.is_distant(id)?))
     }
 
     /// Notes what is read of maps, and now and then gives it back.

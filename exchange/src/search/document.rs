@@ -2,6 +2,7 @@
 //! and results of tools in it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use turntree::object::{Kind, ObjectId};
 
@@ -16,10 +17,12 @@ const MAX_TOOL_BYTES: usize = 200;
 /// What the index keeps of an entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Document {
-    /// Its words, each once, with the sign of how often it stands there; a space between two.
-    pub(super) marked_words: String,
+    /// Its words one behind the other, as they stand there.
+    text: String,
+    /// Each word once, with the step of how often it stands there.
+    steps: Vec<(Range<usize>, u8)>,
     /// How many words there are.
-    pub(super) words: u64,
+    pub(super) words: u32,
     /// Its calls of tools and its results.
     pub(super) links: ToolLinks,
 }
@@ -48,23 +51,25 @@ impl Document {
                 (view.full_text(), ToolLinks::of(&view))
             }
         };
-        let (mut counts, mut words): (HashMap<String, u32>, u64) = (HashMap::new(), 0);
+        let (mut all, mut ranges) = (String::new(), Vec::new());
         each_word(&text, &mut |word, _| {
-            words += 1;
-            match counts.get_mut(word) {
-                Some(count) => *count = count.saturating_add(1),
-                None => drop(counts.insert(word.to_owned(), 1)),
-            }
+            let start = all.len();
+            all.push_str(word);
+            ranges.push(start..all.len());
         });
-        let mut sorted: Vec<_> = counts.iter().collect();
-        sorted.sort_unstable();
-        let mut marked_words = String::new();
-        for (word, times) in sorted {
-            marked_words.push_str(word);
-            marked_words.push_str(step_of(*times).sign);
-            marked_words.push(' ');
+        let mut counts: HashMap<&str, (Range<usize>, u32)> = HashMap::new();
+        for range in &ranges {
+            let word = all.get(range.clone()).unwrap_or_default();
+            counts.entry(word).or_insert_with(|| (range.clone(), 0)).1 += 1;
         }
-        (words > 0).then_some(Self { marked_words, words, links })
+        let steps = counts.into_values().map(|(range, times)| (range, step_of(times))).collect();
+        let words = u32::try_from(ranges.len()).unwrap_or(u32::MAX);
+        (words > 0).then_some(Self { text: all, steps, words, links })
+    }
+
+    /// Its words, each once, with the step of how often it stands there, in any order.
+    pub(super) fn steps(&self) -> impl Iterator<Item = (&str, u8)> {
+        self.steps.iter().filter_map(|(range, step)| Some((self.text.get(range.clone())?, *step)))
     }
 }
 
@@ -132,7 +137,9 @@ mod tests {
     #[test]
     fn a_document_has_each_word_once_with_its_step() {
         let document = Document::of("", b"the cat saw the cat, the CAT and the dog").unwrap();
-        assert_eq!(document.marked_words, "and cat# dog saw the# ");
+        let mut steps: Vec<_> = document.steps().collect();
+        steps.sort_unstable();
+        assert_eq!(steps, [("and", 0), ("cat", 2), ("dog", 0), ("saw", 0), ("the", 2)]);
         assert_eq!(document.words, 10);
         assert_eq!(Document::of("", b"\x7fELF\0binary"), None);
         assert_eq!(Document::of("", b"!!"), None);

@@ -11,25 +11,9 @@ const LENGTH_SHARE: f64 = 0.75;
 /// After this time, half of what recency adds is left.
 const HALF_LIFE_MICROS: f64 = 30.0 * 86_400.0 * 1e6;
 
-/// Signs behind a word in the index, by how often a document has it.
-pub(super) const STEPS: [Step; 5] = [
-    Step { sign: "", most: 1, counts: 1.0 },
-    Step { sign: "!", most: 2, counts: 2.0 },
-    Step { sign: "#", most: 4, counts: 3.0 },
-    Step { sign: "$", most: 8, counts: 6.0 },
-    Step { sign: "%", most: u32::MAX, counts: 12.0 },
-];
-
-/// A step of how often a document has a word.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Step {
-    /// What stands behind the word.
-    pub(super) sign: &'static str,
-    /// The most times that it stands for.
-    most: u32,
-    /// The times that it counts as.
-    pub(super) counts: f64,
-}
+/// Steps of how often a document has a word: the most times that one stands for, and the times that it
+/// counts as.
+const STEPS: [(u32, f64); 5] = [(1, 1.0), (2, 2.0), (4, 3.0), (8, 6.0), (u32::MAX, 12.0)];
 
 /// The documents of an index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,10 +24,15 @@ pub(super) struct Totals {
     pub(super) words: u64,
 }
 
-/// Returns the step of a word that a document has `times` times.
-pub(super) fn step_of(times: u32) -> Step {
-    let [first, ..] = STEPS;
-    STEPS.into_iter().find(|step| times <= step.most).unwrap_or(first)
+/// Returns the step of a word that a document has `times` times, by its number.
+pub(super) fn step_of(times: u32) -> u8 {
+    let step = (0..).zip(STEPS).find(|(_, (most, _))| times <= *most);
+    step.map_or(0, |(step, _)| step)
+}
+
+/// Returns the times that a step counts as; nothing for what is no step.
+pub(super) fn times_of(step: u8) -> Option<f64> {
+    STEPS.get(usize::from(step)).map(|(_, counts)| *counts)
 }
 
 impl Totals {
@@ -96,7 +85,11 @@ mod tests {
 
     #[test]
     fn every_count_has_a_step() {
-        let signs: Vec<&str> = [0, 1, 2, 3, 4, 5, 8, 9, u32::MAX].map(|it| step_of(it).sign).into();
-        assert_eq!(signs, ["", "", "!", "#", "#", "$", "$", "%", "%"]);
+        let steps: Vec<u8> = [0, 1, 2, 3, 4, 5, 8, 9, u32::MAX].map(step_of).into();
+        assert_eq!(steps, [0, 0, 1, 2, 2, 3, 3, 4, 4]);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5].map(times_of).map(|it| it.unwrap_or_default()),
+            [1.0, 2.0, 3.0, 6.0, 12.0, 0.0]
+        );
     }
 }

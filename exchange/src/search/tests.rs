@@ -344,6 +344,26 @@ fn a_content_that_two_sessions_have_is_found_in_each() {
 }
 
 #[test]
+fn of_a_word_that_very_many_documents_have_the_few_that_are_wanted_are_found() {
+    let mut world = World::new();
+    let texts: Vec<String> = (0..3000).map(|at| format!("common words of {at}")).collect();
+    let all: Vec<Said<'_>> = texts.iter().map(|said| text(said)).collect();
+    world.turn("one/main", &all);
+    world.turn("two/main", &[text("common words of another"), text("common words of 7")]);
+    let in_two = SearchQuery { session: Some("two"), ..query("comm* words") };
+    let answer = search(&world.repo, &in_two, &|_, _| {}).unwrap();
+    let mut found: Vec<_> = answer.hits.iter().map(|hit| (hit.turn, hit.key.as_str())).collect();
+    found.sort_unstable();
+    assert_eq!((found, answer.candidates), (vec![(1, "0"), (1, "1")], 3001));
+    let few = SearchQuery { limit: 3, ..query("common") };
+    let few = search(&world.repo, &few, &|_, _| {}).unwrap();
+    assert_eq!((few.hits.len(), few.candidates, few.more), (3, 3001, true));
+    world.set_branch("one/main", None);
+    let left = world.search("common");
+    assert_eq!((left.hits.len(), left.candidates), (2, 2));
+}
+
+#[test]
 fn ideographs_are_found_without_spaces() {
     let mut world = World::new();
     world.turn(

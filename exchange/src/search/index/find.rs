@@ -1,22 +1,29 @@
 //! Finding: which documents have all words, the best first, and where each stands.
 //!
-//! The words of a document say what it scores at most; its age, which takes from that, and its place are
-//! looked up once no other document can come before it. So of a word that most documents have, only those
-//! are looked up that are shown, and some beside them.
+//! The words of a document, its length and its age say what its rank is at most; its place, on which the
+//! age depends where only some places are wanted, is looked up once no other document can come before it.
+//! So of a word that most documents have, only those are looked up that are shown, and few beside them.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use rusqlite::{Connection, Row, Statement, TransactionBehavior};
 use turntree::context::{Role, Selection};
 use turntree::object::ObjectId;
 
+use super::measures::Measures;
+use super::postings::each_posting;
+use super::segments::each_list;
 use super::{Attempt, DOCUMENTS, Index, NEWEST, TextTable, Trouble, WORDS, id_of};
 use crate::search::query::Terms;
-use crate::search::rank::{STEPS, Totals, fading};
+use crate::search::rank::{Totals, fading, times_of};
 
 const ROLES: [Role; 5] = [Role::System, Role::User, Role::Assistant, Role::Tool, Role::Other];
+
+/// Documents from which on it costs less to ask for all that have a place where something is wanted than to
+/// look each of them up.
+const MANY: usize = 2048;
 
 /// Where something may be found.
 #[derive(Debug, Clone, Default)]
@@ -60,9 +67,10 @@ struct Place {
 /// A document that has all words, and what these are worth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Scored {
-    document: i64,
-    words: u64,
+    document: u32,
     score: f64,
+    /// Its rank is not above this.
+    most: f64,
 }
 
 /// A document, as it lies in the tables, with its rank.
@@ -83,7 +91,7 @@ impl PartialOrd for Scored {
 
 impl Ord for Scored {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.score.total_cmp(&other.score).then(self.document.cmp(&other.document))
+        self.most.total_cmp(&other.most).then(self.document.cmp(&other.document))
     }
 }
 
@@ -125,15 +133,23 @@ impl Index {
         let (mut names, mut tools) =
             (TextTable::new(&view, "names"), TextTable::new(&view, "tools"));
         let Some(conditions) = self.conditions(wanted, &mut names)? else { return Ok(0) };
-        let mut left = BinaryHeap::from(self.scored(&view, &terms.words())?);
-        let all = left.len() as u64;
-        let mut places = Places::new(&view, &conditions, wanted, self.number(NEWEST)?)?;
+        let newest = self.number(NEWEST)?;
+        // The age of a document is that of its oldest place, and another place may be wanted.
+        let any_place = conditions.is_empty() && wanted.paths.is_all();
+        let mut scored = self.scored(&view, &terms.words(), any_place.then_some(newest))?;
+        let all = scored.len() as u64;
+        if !conditions.is_empty() && scored.len() >= MANY {
+            let wanted = documents_at(&view, &conditions)?;
+            scored.retain(|it| wanted.contains(&it.document));
+        }
+        let mut left = BinaryHeap::from(scored);
+        let mut places = Places::new(&view, &conditions, wanted, newest)?;
         let mut found: BinaryHeap<Found> = BinaryHeap::new();
         loop {
-            // Age takes from a score and adds nothing: while the best that was looked up is not better
-            // than what another one scores at most, that may come before it.
+            // While the best that was looked up is not better than another one may be, that may come
+            // before it.
             while let Some(next) = left.peek()
-                && found.peek().is_none_or(|best| best.rank <= next.score)
+                && found.peek().is_none_or(|best| best.rank <= next.most)
             {
                 found.extend(places.look_up(*next, &mut names)?);
                 left.pop();
@@ -145,28 +161,42 @@ impl Index {
         }
     }
 
-    /// The documents that have all words, with what the words are worth in each.
-    fn scored(&self, view: &Connection, words: &[(&str, bool)]) -> Attempt<Vec<Scored>> {
-        let query = "SELECT d.id, d.words FROM postings
-            CROSS JOIN documents d ON d.id = postings.rowid WHERE postings MATCH ?1";
-        let mut query = view.prepare(query)?;
-        let mut rows = query.query([all_of(words, None)])?;
-        let mut scored = Vec::new();
-        while let Some(row) = rows.next()? {
-            let words = row.get::<_, i64>(1)?.cast_unsigned();
-            scored.push(Scored { document: row.get(0)?, words, score: 0.0 });
-        }
-        scored.sort_unstable_by_key(|it| it.document);
+    /// The documents that have all words, with what the words are worth in each, and after `newest` also
+    /// what its age leaves of that.
+    fn scored(
+        &self,
+        view: &Connection,
+        words: &[(&str, bool)],
+        newest: Option<i64>,
+    ) -> Attempt<Vec<Scored>> {
         let totals = Totals {
             documents: self.number(DOCUMENTS)?.cast_unsigned(),
             words: self.number(WORDS)?.cast_unsigned(),
         };
+        let mut measures = Measures::open(view)?;
+        let mut scored: Vec<Scored> = Vec::new();
         for (at, word) in words.iter().enumerate() {
-            let weight = totals.weight(having(view, *word)?);
-            let counts = counts(view, words, at, &scored)?;
-            for (scored, times) in scored.iter_mut().zip(counts) {
-                scored.score += totals.share(weight, times, scored.words);
+            let (steps, documents) = having(view, *word, &mut measures)?;
+            let weight = totals.weight(documents);
+            if at == 0 {
+                let all = (0..).zip(&steps).filter(|(_, step)| **step > 0);
+                let found = |(document, _)| Scored { document, score: 0.0, most: 0.0 };
+                scored = all.map(found).collect();
             }
+            let step_in =
+                |it: &Scored| steps.get(it.document as usize).copied().unwrap_or_default();
+            scored.retain(|it| step_in(it) > 0);
+            for scored in &mut scored {
+                let step = step_in(scored);
+                let times = times_of(step.saturating_sub(1)).ok_or(Trouble::Damaged)?;
+                let length = measures.get(scored.document)?.words;
+                scored.score += totals.share(weight, times, u64::from(length));
+            }
+        }
+        for scored in &mut scored {
+            let micros = measures.get(scored.document)?.micros();
+            let left = micros.zip(newest).map_or(1.0, |(micros, newest)| fading(micros, newest));
+            scored.most = scored.score * left;
         }
         Ok(scored)
     }
@@ -263,61 +293,41 @@ impl<'c, 'w> Places<'c, 'w> {
     }
 }
 
-/// About how often each of `documents`, which are in their order, has the word `at`.
-fn counts(
+/// The documents that have a place which meets the conditions. Costs a look at every place.
+fn documents_at(view: &Connection, conditions: &str) -> Attempt<HashSet<u32>> {
+    let query = format!(
+        "SELECT DISTINCT p.document FROM places p CROSS JOIN turns t ON t.id = p.turn
+        WHERE true{conditions}"
+    );
+    let mut query = view.prepare(&query)?;
+    let documents = query.query_map([], |row| row.get(0))?;
+    Ok(documents.collect::<Result<_, _>>()?)
+}
+
+/// Of each document one more than the step of a word, or nothing where it lacks that; and how many have it.
+/// A beginning of a word counts once.
+fn having(
     view: &Connection,
-    words: &[(&str, bool)],
-    at: usize,
-    documents: &[Scored],
-) -> Attempt<Vec<f64>> {
-    let mut counts = vec![1.0; documents.len()];
-    let Some((word, false)) = words.get(at) else { return Ok(counts) };
-    let mut query = view.prepare("SELECT rowid FROM postings WHERE postings MATCH ?1")?;
-    for step in STEPS.iter().skip(1) {
-        let marked = format!("\"{word}{}\"", step.sign);
-        let mut rows = query.query([all_of(words, Some((at, &marked)))])?;
-        while let Some(row) = rows.next()? {
-            let document: i64 = row.get(0)?;
-            let place = documents.binary_search_by_key(&document, |it| it.document);
-            if let Some(count) = place.ok().and_then(|place| counts.get_mut(place)) {
-                *count = step.counts;
-            }
+    (word, may_go_on): (&str, bool),
+    measures: &mut Measures<'_>,
+) -> Attempt<(Vec<u8>, u64)> {
+    let mut steps = vec![0_u8; measures.len() as usize];
+    each_list(view, word, may_go_on, &mut |list| {
+        let mut is_whole = true;
+        each_posting(list, |document, step| match steps.get_mut(document as usize) {
+            Some(place) => *place = if may_go_on { 1 } else { step.saturating_add(1) },
+            None => is_whole = false,
+        })?;
+        is_whole.then_some(())
+    })?;
+    let mut having = 0;
+    for (document, step) in (0..).zip(&mut steps).filter(|(_, step)| **step > 0) {
+        match measures.get(document)?.words {
+            0 => *step = 0,
+            _ => having += 1,
         }
     }
-    Ok(counts)
-}
-
-/// The question that documents with all words answer, with another one in the place of the word `at`.
-/// Words are letters and digits, so quotes hold them.
-fn all_of(words: &[(&str, bool)], other: Option<(usize, &str)>) -> String {
-    let asked = words.iter().enumerate().map(|(at, word)| match other {
-        Some((number, other)) if number == at => other.to_owned(),
-        _ => expression(*word),
-    });
-    asked.collect::<Vec<_>>().join(" AND ")
-}
-
-/// The question that documents with a word answer.
-fn expression((word, may_go_on): (&str, bool)) -> String {
-    if may_go_on {
-        return format!("\"{word}\" *");
-    }
-    let marked = STEPS.iter().map(|step| format!("\"{word}{}\"", step.sign));
-    format!("({})", marked.collect::<Vec<_>>().join(" OR "))
-}
-
-/// How many documents have a word.
-fn having(view: &Connection, (word, may_go_on): (&str, bool)) -> Attempt<u64> {
-    let count: i64 = if may_go_on {
-        let query = "SELECT count(*) FROM postings WHERE postings MATCH ?1";
-        view.query_row(query, [expression((word, true))], |row| row.get(0))?
-    } else {
-        // The signs stand together, before all letters.
-        let query = "SELECT coalesce(sum(doc), 0) FROM temp.terms WHERE term >= ?1 AND term <= ?2";
-        let last = STEPS.last().map_or("", |step| step.sign);
-        view.query_row(query, [word, &format!("{word}{last}")], |row| row.get(0))?
-    };
-    Ok(count.cast_unsigned())
+    Ok((steps, having))
 }
 
 fn place(row: &Row<'_>) -> Attempt<Place> {

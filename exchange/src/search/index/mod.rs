@@ -1,19 +1,27 @@
-//! The index of a search: a database of SQLite beside the store, or in memory, with an FTS5 table in it.
+//! The index of a search: a database of SQLite beside the store, or in memory.
 //!
 //! | file | job |
 //! |---|---|
 //! | `claim` | which search fills it, while others wait |
 //! | `fill` | takes up what is new in the store, and drops what is gone |
 //! | `find` | which documents have all words, the best first |
+//! | `measures` | of each document what a rank needs |
+//! | `postings` | which documents have a word, as bytes |
+//! | `segments` | where these bytes lie |
+//! | `take` | documents, words and places of new turns |
 //! | `trouble` | what can go wrong, by what is done then |
 //!
 //! It is derived: whatever does not fit is dropped and made again. SQLite makes a change whole or not at
-//! all, also where a process is killed, and lets several processes take turns. The table of FTS5 keeps
-//! no text and no places of words, only which documents have a word; the rest is in tables beside it.
+//! all, also where a process is killed, and lets several processes take turns. No text is kept and no places
+//! of words, only which documents have a word, in blocks of bytes that are read through in one go.
 
 mod claim;
 mod fill;
 mod find;
+mod measures;
+mod postings;
+mod segments;
+mod take;
 mod trouble;
 
 use std::collections::HashMap;
@@ -39,7 +47,7 @@ const NAME: &str = "search";
 
 /// Says in the file that it is an index of ours, and its version: another one is made again.
 const APPLICATION: i32 = 0x7454_7365;
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 /// The time that is waited for another process that fills the same index.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,8 +55,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const CACHE_KIBIBYTES: i32 = 16 << 10;
 
 /// Tables of an index. Numbers stand for texts in `names`, lists of tools in `tools`; a key that is a
-/// number is minus one less than that. `content=''` and `detail=none` keep neither texts nor places of
-/// words; words are cut before they come in, so `ascii` only separates them at spaces.
+/// number is minus one less than that.
 const SCHEMA: &str = "
     CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
     CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -56,14 +63,16 @@ const SCHEMA: &str = "
     CREATE TABLE turns (id INTEGER PRIMARY KEY, commit_id BLOB NOT NULL UNIQUE, before BLOB NOT NULL,
         session INTEGER NOT NULL, turn INTEGER NOT NULL, time INTEGER NOT NULL);
     CREATE TABLE documents (id INTEGER PRIMARY KEY, blob BLOB NOT NULL, format INTEGER NOT NULL,
-        words INTEGER NOT NULL, links BLOB);
+        links BLOB);
     CREATE INDEX documents_by_blob ON documents (substr(blob, 1, 8));
     CREATE TABLE places (document INTEGER NOT NULL, turn INTEGER NOT NULL, section INTEGER NOT NULL,
         key INTEGER NOT NULL, role INTEGER, tools INTEGER,
         PRIMARY KEY (document, turn, section, key)) WITHOUT ROWID;
-    CREATE VIRTUAL TABLE postings USING fts5(words, content='', contentless_delete=1, detail=none,
-        tokenize=\"ascii tokenchars '!#$%'\");
-    INSERT INTO postings (postings, rank) VALUES ('hashsize', 16777216);";
+    CREATE TABLE measures (row INTEGER PRIMARY KEY, measures BLOB NOT NULL);
+    CREATE TABLE segments (id INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
+    CREATE TABLE blocks (id INTEGER PRIMARY KEY, postings BLOB NOT NULL);
+    CREATE TABLE first_words (segment INTEGER NOT NULL, word BLOB NOT NULL, block INTEGER NOT NULL,
+        PRIMARY KEY (segment, word)) WITHOUT ROWID;";
 
 /// Facts about the whole index.
 const STORE: &str = "store";
@@ -177,8 +186,6 @@ impl Index {
         if !is_ours {
             return Err(Trouble::Damaged);
         }
-        let terms = "CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, postings, row)";
-        self.connection.execute_batch(terms)?;
         Ok(self)
     }
 

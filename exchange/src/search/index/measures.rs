@@ -1,0 +1,160 @@
+//! Measures: of each document what a rank needs, in few rows, so that many documents cost few reads.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{Attempt, Trouble};
+
+/// Documents of a row.
+const IN_A_ROW: usize = 1024;
+
+/// Bytes of a measure: two numbers, little-endian.
+const BYTES: usize = 8;
+const BYTES_OF_ONE: i64 = 8;
+
+/// What a rank needs of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Measure {
+    /// How many words it has; none once it is dropped.
+    pub(super) words: u32,
+    /// Seconds since 1970, rounded up, of the oldest turn that brought it or of a later one; the largest
+    /// number when nothing is known.
+    pub(super) second: u32,
+}
+
+/// The measures of all documents, by their numbers; rows are read when they are asked for.
+#[derive(Debug)]
+pub(super) struct Measures<'c> {
+    connection: &'c Connection,
+    rows: Vec<Option<Vec<u8>>>,
+    changed: BTreeSet<usize>,
+    len: u32,
+}
+
+impl Measure {
+    /// That of a document which was dropped.
+    pub(super) const DROPPED: Self = Self { words: 0, second: u32::MAX };
+
+    /// The measure of a document that a turn at `micros` has too.
+    pub(super) fn also_at(self, micros: i64) -> Self {
+        let seconds = micros.div_euclid(1_000_000) + i64::from(micros.rem_euclid(1_000_000) > 0);
+        let second = if seconds < 0 { 0 } else { u32::try_from(seconds).unwrap_or(u32::MAX) };
+        Self { second: self.second.min(second), ..self }
+    }
+
+    /// A time that the oldest turn is not after, in microseconds, if one is known.
+    pub(super) fn micros(self) -> Option<i64> {
+        (self.second < u32::MAX).then(|| i64::from(self.second) * 1_000_000)
+    }
+}
+
+impl<'c> Measures<'c> {
+    /// Those of an index.
+    pub(super) fn open(connection: &'c Connection) -> Attempt<Self> {
+        let size = "SELECT count(*), coalesce(sum(length(measures)), 0) FROM measures";
+        let (rows, bytes): (i64, i64) =
+            connection.query_row(size, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let rows = usize::try_from(rows).map_err(|_| Trouble::Damaged)?;
+        let len = u32::try_from(bytes / BYTES_OF_ONE).map_err(|_| Trouble::Damaged)?;
+        if rows != (len as usize).div_ceil(IN_A_ROW) {
+            return Err(Trouble::Damaged);
+        }
+        Ok(Self { connection, rows: vec![None; rows], changed: BTreeSet::new(), len })
+    }
+
+    /// The number of the next document; numbers of dropped ones are not given again.
+    pub(super) const fn len(&self) -> u32 {
+        self.len
+    }
+
+    pub(super) fn get(&mut self, document: u32) -> Attempt<Measure> {
+        let (row, at) = place_of(document);
+        let measure = self.row(row)?.get(at..at + BYTES);
+        let (words, second) =
+            measure.and_then(|it| it.split_at_checked(4)).ok_or(Trouble::Damaged)?;
+        let number = |bytes: &[u8]| bytes.try_into().map(u32::from_le_bytes);
+        match (number(words), number(second)) {
+            (Ok(words), Ok(second)) => Ok(Measure { words, second }),
+            _ => Err(Trouble::Damaged),
+        }
+    }
+
+    pub(super) fn set(&mut self, document: u32, measure: Measure) -> Attempt<()> {
+        if self.get(document)? == measure {
+            return Ok(());
+        }
+        let (row, at) = place_of(document);
+        let place = self.row(row)?.get_mut(at..at + BYTES).ok_or(Trouble::Damaged)?;
+        place.copy_from_slice(&bytes_of(measure));
+        self.changed.insert(row);
+        Ok(())
+    }
+
+    /// Adds the next document.
+    pub(super) fn push(&mut self, measure: Measure) -> Attempt<()> {
+        let (row, _) = place_of(self.len);
+        if row == self.rows.len() {
+            self.rows.push(Some(Vec::new()));
+        }
+        self.row(row)?.extend_from_slice(&bytes_of(measure));
+        self.changed.insert(row);
+        self.len = self.len.checked_add(1).ok_or(Trouble::Damaged)?;
+        Ok(())
+    }
+
+    /// Writes what was changed.
+    pub(super) fn write(&mut self) -> Attempt<()> {
+        let mut write =
+            self.connection.prepare("INSERT OR REPLACE INTO measures VALUES (?1, ?2)")?;
+        for row in std::mem::take(&mut self.changed) {
+            let number = i64::try_from(row).unwrap_or(i64::MAX);
+            write.execute(params![number, self.rows.get(row).cloned().flatten()])?;
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, number: usize) -> Attempt<&mut Vec<u8>> {
+        let row = self.rows.get_mut(number).ok_or(Trouble::Damaged)?;
+        if row.is_none() {
+            let query = "SELECT measures FROM measures WHERE row = ?1";
+            let read: Option<Vec<u8>> = self
+                .connection
+                .query_row(query, [i64::try_from(number).unwrap_or(i64::MAX)], |row| row.get(0))
+                .optional()?;
+            let left = (self.len as usize).saturating_sub(number * IN_A_ROW).min(IN_A_ROW);
+            *row = Some(read.filter(|read| read.len() == left * BYTES).ok_or(Trouble::Damaged)?);
+        }
+        row.as_mut().ok_or(Trouble::Damaged)
+    }
+}
+
+/// The row of a document, and the byte at which its measure begins there.
+const fn place_of(document: u32) -> (usize, usize) {
+    let document = document as usize;
+    (document / IN_A_ROW, document % IN_A_ROW * BYTES)
+}
+
+fn bytes_of(measure: Measure) -> [u8; BYTES] {
+    let Measure { words, second } = measure;
+    let [a, b, c, d] = words.to_le_bytes();
+    let [e, f, g, h] = second.to_le_bytes();
+    [a, b, c, d, e, f, g, h]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_never_told_too_early() {
+        let unknown = Measure { words: 1, second: u32::MAX };
+        assert_eq!(unknown.micros(), None);
+        for micros in [i64::MIN, -1, 0, 1, 999_999, 1_000_000, 1_700_000_000_123_456] {
+            let known = unknown.also_at(micros);
+            assert!(known.micros().is_some_and(|told| told >= micros), "{micros}");
+            assert_eq!(known.also_at(i64::MAX), known, "only an older turn changes it");
+        }
+        assert_eq!(unknown.also_at(i64::MAX).micros(), None);
+    }
+}

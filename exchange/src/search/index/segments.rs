@@ -1,0 +1,233 @@
+//! Segments: the lists of words, as they lie in the index.
+//!
+//! Each change adds a segment, with the words of its documents in their order, in blocks. A search looks
+//! into all of them, so small ones become one with those before them as soon as they have as many bytes
+//! together: there are about as many as a number of the bytes has binary digits, and a byte is written
+//! about as often. Large ones stay as they are, which bounds what one change rewrites.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::measures::Measures;
+use super::postings::{BlockWriter, PostingList, PostingLists, each_posting, word_at};
+use super::{Attempt, Trouble};
+
+/// Bytes from which on a segment is large.
+const LARGE_BYTES: i64 = 16 << 20;
+
+/// Takes the list of a word.
+pub(super) type TakeList<'a> = &'a mut dyn FnMut(&[u8]) -> Option<()>;
+
+/// Adds a segment with the lists of new documents, and keeps the number of segments small.
+pub(super) fn add(
+    change: &Connection,
+    lists: PostingLists,
+    measures: &mut Measures<'_>,
+) -> Attempt<()> {
+    if lists.is_empty() {
+        return Ok(());
+    }
+    let mut writer = SegmentWriter::begin(change)?;
+    for (word, list) in lists.into_sorted() {
+        writer.push(word.as_bytes(), list.bytes())?;
+    }
+    writer.finish()?;
+    let mut segments = segments(change)?;
+    let (mut together, mut first) = (0, segments.len());
+    for (at, (_, bytes)) in segments.iter().enumerate().rev() {
+        if *bytes >= LARGE_BYTES || (together > 0 && *bytes > together) {
+            break;
+        }
+        together += bytes;
+        first = at;
+    }
+    match segments.split_off(first) {
+        several if several.len() > 1 => rewrite(change, &several, measures),
+        _ => Ok(()),
+    }
+}
+
+/// Makes one of all segments, without the documents that were dropped.
+pub(super) fn merge_all(change: &Connection, measures: &mut Measures<'_>) -> Attempt<()> {
+    rewrite(change, &segments(change)?, measures)
+}
+
+/// Gives `take` the list of a word, or of each word that begins so, of each segment.
+pub(super) fn each_list(
+    view: &Connection,
+    word: &str,
+    may_go_on: bool,
+    take: TakeList<'_>,
+) -> Attempt<()> {
+    let mut from = view.prepare(
+        "SELECT word FROM first_words WHERE segment = ?1 AND word <= ?2
+            ORDER BY word DESC LIMIT 1",
+    )?;
+    let mut blocks = view.prepare(
+        "SELECT postings FROM first_words CROSS JOIN blocks ON blocks.id = block
+            WHERE segment = ?1 AND word >= ?2 ORDER BY word",
+    )?;
+    let word = word.as_bytes();
+    for (segment, _) in segments(view)? {
+        let first = from.query_row(params![segment, word], |row| row.get::<_, Vec<u8>>(0));
+        let first = first.optional()?.unwrap_or_else(|| word.to_vec());
+        let mut rows = blocks.query(params![segment, first])?;
+        while let Some(row) = rows.next()? {
+            let block = row.get_ref(0)?.as_blob().map_err(|_| Trouble::Damaged)?;
+            if look_into(block, word, may_go_on, take).ok_or(Trouble::Damaged)? {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives `take` the lists of a block that are wanted; returns whether no more come in later blocks.
+fn look_into(block: &[u8], wanted: &[u8], may_go_on: bool, take: TakeList<'_>) -> Option<bool> {
+    let (mut at, mut word) = (0, Vec::new());
+    while at < block.len() {
+        let list = word_at(block, &mut at, &mut word)?;
+        if word.as_slice() < wanted {
+            continue;
+        }
+        let is_wanted = if may_go_on { word.starts_with(wanted) } else { word == wanted };
+        if !is_wanted {
+            return Some(true);
+        }
+        take(block.get(list)?)?;
+        if !may_go_on {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+/// The segments and their bytes, in the order in which they were made.
+fn segments(view: &Connection) -> Attempt<Vec<(i64, i64)>> {
+    let mut query = view.prepare("SELECT id, bytes FROM segments ORDER BY id")?;
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Makes one of some segments next to each other, without the documents that were dropped.
+fn rewrite(change: &Connection, from: &[(i64, i64)], measures: &mut Measures<'_>) -> Attempt<()> {
+    let mut writer = SegmentWriter::begin(change)?;
+    let cursors: Attempt<Vec<_>> = from.iter().map(|(id, _)| Cursor::new(change, *id)).collect();
+    let mut cursors = cursors?;
+    let mut list = PostingList::default();
+    loop {
+        let words = cursors.iter().filter(|cursor| !cursor.is_done).map(|cursor| &cursor.word);
+        let Some(word) = words.min().cloned() else { break };
+        list.clear();
+        for cursor in cursors.iter_mut().filter(|it| !it.is_done && it.word == word) {
+            let mut damaged = None;
+            let add = |document, step| match measures.get(document).map(|it| it.words > 0) {
+                Ok(true) => list.push(document, step),
+                Ok(false) => {}
+                Err(trouble) => damaged = Some(trouble),
+            };
+            each_posting(cursor.list(), add).ok_or(Trouble::Damaged)?;
+            if let Some(trouble) = damaged {
+                return Err(trouble);
+            }
+            cursor.advance(change)?;
+        }
+        if !list.bytes().is_empty() {
+            writer.push(&word, list.bytes())?;
+        }
+    }
+    writer.finish()?;
+    let mut blocks = change.prepare(
+        "DELETE FROM blocks WHERE id IN (SELECT block FROM first_words WHERE segment = ?1)",
+    )?;
+    let mut words = change.prepare("DELETE FROM first_words WHERE segment = ?1")?;
+    let mut segments = change.prepare("DELETE FROM segments WHERE id = ?1")?;
+    for (segment, _) in from {
+        for delete in [&mut blocks, &mut words, &mut segments] {
+            delete.execute([segment])?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a segment.
+struct SegmentWriter<'c> {
+    change: &'c Connection,
+    segment: i64,
+    block: BlockWriter,
+    bytes: i64,
+}
+
+impl<'c> SegmentWriter<'c> {
+    fn begin(change: &'c Connection) -> Attempt<Self> {
+        change.execute("INSERT INTO segments (bytes) VALUES (0)", [])?;
+        let segment = change.last_insert_rowid();
+        Ok(Self { change, segment, block: BlockWriter::default(), bytes: 0 })
+    }
+
+    /// Adds a word, which is behind all that are there.
+    fn push(&mut self, word: &[u8], list: &[u8]) -> Attempt<()> {
+        self.block.push(word, list);
+        if self.block.is_full() { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Attempt<()> {
+        let Some((first, bytes)) = self.block.take() else { return Ok(()) };
+        self.bytes += i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+        self.change.execute("INSERT INTO blocks (postings) VALUES (?1)", [bytes])?;
+        let block = self.change.last_insert_rowid();
+        let name = "INSERT INTO first_words VALUES (?1, ?2, ?3)";
+        self.change.execute(name, params![self.segment, first, block])?;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Attempt<()> {
+        self.write()?;
+        let size = "UPDATE segments SET bytes = ?2 WHERE id = ?1";
+        self.change.execute(size, params![self.segment, self.bytes])?;
+        Ok(())
+    }
+}
+
+/// Goes through the words of a segment in their order.
+struct Cursor {
+    /// The blocks that are left, the next one last.
+    blocks: Vec<i64>,
+    block: Vec<u8>,
+    at: usize,
+    word: Vec<u8>,
+    list: std::ops::Range<usize>,
+    is_done: bool,
+}
+
+impl Cursor {
+    fn new(change: &Connection, segment: i64) -> Attempt<Self> {
+        let blocks = "SELECT block FROM first_words WHERE segment = ?1 ORDER BY word DESC";
+        let mut blocks = change.prepare(blocks)?;
+        let blocks = blocks.query_map([segment], |row| row.get(0))?;
+        let blocks = blocks.collect::<Result<_, _>>()?;
+        let (block, word, list) = (Vec::new(), Vec::new(), 0..0);
+        let mut cursor = Self { blocks, block, at: 0, word, list, is_done: false };
+        cursor.advance(change)?;
+        Ok(cursor)
+    }
+
+    fn list(&self) -> &[u8] {
+        self.block.get(self.list.clone()).unwrap_or_default()
+    }
+
+    fn advance(&mut self, change: &Connection) -> Attempt<()> {
+        while self.at >= self.block.len() {
+            let Some(next) = self.blocks.pop() else {
+                self.is_done = true;
+                return Ok(());
+            };
+            let block = "SELECT postings FROM blocks WHERE id = ?1";
+            self.block = change.query_row(block, [next], |row| row.get(0))?;
+            self.at = 0;
+            self.word.clear();
+        }
+        let list = word_at(&self.block, &mut self.at, &mut self.word);
+        self.list = list.ok_or(Trouble::Damaged)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,309 @@
+//! Taking up: what some turns brought becomes documents, words and places in the index.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::{Connection, OptionalExtension, Statement, params};
+use turntree::error::{Error, ErrorKind};
+use turntree::object::{Kind, Object, ObjectId};
+use turntree::repo::{Arrival, ArrivedAt, Repository};
+
+use super::fill::mark_of;
+use super::measures::{Measure, Measures};
+use super::postings::PostingLists;
+use super::{Attempt, DOCUMENTS, Index, NEWEST, TextTable, WORDS, segments, set};
+use crate::search::document::{Document, ToolLinks};
+
+/// Bytes of postings in memory from which on they are written, in one change with all that belongs to them.
+const CHANGE_BYTES: usize = 32 << 20;
+
+const FIND_DOCUMENT: &str = "SELECT id, links FROM documents
+    WHERE substr(blob, 1, 8) = substr(?1, 1, 8) AND blob = ?1 AND format = ?2";
+const ADD_DOCUMENT: &str = "INSERT INTO documents VALUES (?1, ?2, ?3, ?4)";
+const ADD_TURN: &str = "INSERT INTO turns (commit_id, before, session, turn, time)
+    VALUES (?1, ?2, ?3, ?4, ?5)";
+const ADD_PLACE: &str = "INSERT OR IGNORE INTO places VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+
+/// A change that goes on, and what is not written yet.
+pub(super) struct Filling<'c> {
+    change: &'c Connection,
+    names: TextTable<'c>,
+    tools: TextTable<'c>,
+    pub(super) measures: Measures<'c>,
+    lists: PostingLists,
+    pub(super) documents: i64,
+    pub(super) words: i64,
+    pub(super) newest: i64,
+}
+
+/// A blob and the format of the message that it is, or nothing.
+type Content = (ObjectId, String);
+
+/// A document: its number once it has one, and its calls and results.
+#[derive(Default)]
+struct Known {
+    number: Option<u32>,
+    links: ToolLinks,
+}
+
+/// The documents of some turns.
+#[derive(Default)]
+struct Taken {
+    documents: HashMap<Content, Known>,
+    /// Those that have no number yet.
+    unknown: Vec<Content>,
+    /// Blobs that could not be read, and why, in words.
+    lost: HashSet<ObjectId>,
+    damage: BTreeSet<String>,
+}
+
+/// What is kept of a document that was read, beside its words.
+struct NewDocument {
+    number: u32,
+    words: u32,
+    links: ToolLinks,
+}
+
+/// Documents that come from several threads, which give each its number.
+struct Reading<'l> {
+    lists: &'l mut PostingLists,
+    next: u32,
+    /// By contents; nothing where there is no word.
+    found: Vec<Result<Option<NewDocument>, Error>>,
+}
+
+impl<'c> Filling<'c> {
+    pub(super) fn begin(index: &Index, change: &'c Connection) -> Attempt<Self> {
+        Ok(Self {
+            change,
+            names: TextTable::new(change, "names"),
+            tools: TextTable::new(change, "tools"),
+            measures: Measures::open(change)?,
+            lists: PostingLists::default(),
+            documents: index.number(DOCUMENTS)?,
+            words: index.number(WORDS)?,
+            newest: index.number(NEWEST)?,
+        })
+    }
+
+    /// Whether it is time to write.
+    pub(super) const fn is_large(&self) -> bool {
+        self.lists.bytes() >= CHANGE_BYTES
+    }
+
+    /// Takes up some turns, of which the index has none.
+    pub(super) fn add(
+        &mut self,
+        repo: &Repository,
+        turns: &[ArrivedAt],
+        came: &[(Vec<Arrival>, Vec<String>)],
+        damage: &mut BTreeSet<String>,
+    ) -> Attempt<()> {
+        let contents = came.iter().flat_map(|(arrivals, _)| arrivals).map(content_of);
+        let mut taken = Taken::find(self.change, &mut self.names, contents)?;
+        taken.take_up(repo, self)?;
+        damage.extend(taken.damage.iter().cloned());
+        let change = self.change;
+        let (mut add_turn, mut add_place) = (change.prepare(ADD_TURN)?, change.prepare(ADD_PLACE)?);
+        for (turn, (arrivals, unread)) in turns.iter().zip(came) {
+            damage.extend(unread.iter().cloned());
+            let is_lost = |arrival: &Arrival| taken.lost.contains(&arrival.blob);
+            let is_whole = unread.is_empty() && !arrivals.iter().any(is_lost);
+            let number = insert_turn(&mut add_turn, &mut self.names, turn, is_whole)?;
+            self.newest = self.newest.max(turn.time.micros);
+            self.insert_places(&mut add_place, (number, turn), arrivals, &taken.documents)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a document that was read. They come in the order of their numbers.
+    fn insert(
+        &mut self,
+        add: &mut Statement<'_>,
+        (blob, format): &Content,
+        NewDocument { number, words, links }: &NewDocument,
+    ) -> Attempt<()> {
+        let links = links.encode();
+        let links = (!links.is_empty()).then_some(links);
+        add.execute(params![number, blob.as_bytes(), self.names.number(format)?, links])?;
+        self.documents += 1;
+        self.words += i64::from(*words);
+        self.measures.push(Measure { words: *words, second: u32::MAX })
+    }
+
+    fn insert_places(
+        &mut self,
+        add: &mut Statement<'_>,
+        (turn, arrived): (i64, &ArrivedAt),
+        arrivals: &[Arrival],
+        documents: &HashMap<Content, Known>,
+    ) -> Attempt<()> {
+        let known = |arrival: &Arrival| documents.get(&content_of(arrival));
+        let links = arrivals.iter().filter_map(known).flat_map(|known| &known.links.0);
+        let called = links.filter_map(|(number, name)| Some((*number, name.clone()?))).collect();
+        for arrival in arrivals {
+            let Some(Known { number: Some(number), links }) = known(arrival) else { continue };
+            let role = arrival.message.as_ref().map(|(role, _)| *role as u8);
+            let used = links.tools(&called);
+            let used = if used.is_empty() { None } else { Some(self.tools.number(&used)?) };
+            let section = self.names.number(&arrival.section)?;
+            let key = self.names.key_number(&arrival.key)?;
+            add.execute(params![number, turn, section, key, role, used])?;
+            let measure = self.measures.get(*number)?;
+            self.measures.set(*number, measure.also_at(arrived.time.micros))?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is not written yet.
+    pub(super) fn finish(mut self) -> Attempt<()> {
+        self.measures.write()?;
+        segments::add(self.change, self.lists, &mut self.measures)?;
+        let sums = [(DOCUMENTS, self.documents), (WORDS, self.words), (NEWEST, self.newest)];
+        sums.into_iter().try_for_each(|(name, value)| set(self.change, name, value))
+    }
+}
+
+impl Taken {
+    /// Looks for contents among the documents.
+    fn find(
+        change: &Connection,
+        names: &mut TextTable<'_>,
+        contents: impl Iterator<Item = Content>,
+    ) -> Attempt<Self> {
+        let mut taken = Self::default();
+        let mut find = change.prepare(FIND_DOCUMENT)?;
+        for content in contents {
+            if let Entry::Vacant(place) = taken.documents.entry(content) {
+                let known = known(&mut find, names, place.key())?;
+                if known.is_none() {
+                    taken.unknown.push(place.key().clone());
+                }
+                place.insert(known.unwrap_or_default());
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Reads what is unknown and adds it.
+    fn take_up(&mut self, repo: &Repository, filling: &mut Filling<'_>) -> Attempt<()> {
+        let mut add = filling.change.prepare(ADD_DOCUMENT)?;
+        let unknown = std::mem::take(&mut self.unknown);
+        let read = read(repo, &unknown, &mut filling.lists, filling.measures.len());
+        let mut new = Vec::new();
+        for (content, read) in unknown.into_iter().zip(read) {
+            match read {
+                Ok(document) => new.extend(document.map(|document| (content, document))),
+                Err(error) => {
+                    self.lost.insert(content.0);
+                    self.damage.insert(error.to_string());
+                }
+            }
+        }
+        new.sort_unstable_by_key(|(_, document)| document.number);
+        for (content, document) in new {
+            filling.insert(&mut add, &content, &document)?;
+            let NewDocument { number, links, .. } = document;
+            self.documents.insert(content, Known { number: Some(number), links });
+        }
+        Ok(())
+    }
+}
+
+fn content_of(arrival: &Arrival) -> Content {
+    let format = arrival.message.as_ref().map(|(_, format)| format.clone());
+    (arrival.blob, format.unwrap_or_default())
+}
+
+fn known(
+    find: &mut Statement<'_>,
+    names: &mut TextTable<'_>,
+    (blob, format): &Content,
+) -> Attempt<Option<Known>> {
+    let found = find
+        .query_row(params![blob.as_bytes(), names.number(format)?], |row| {
+            Ok((row.get::<_, u32>(0)?, row.get::<_, Option<Vec<u8>>>(1)?))
+        })
+        .optional()?;
+    Ok(found.map(|(number, links)| Known {
+        number: Some(number),
+        links: ToolLinks::decode(&links.unwrap_or_default()),
+    }))
+}
+
+/// Reads the documents of contents, as they lie, on all processors, and adds their words to `lists`;
+/// returns the others in the order of the contents.
+fn read(
+    repo: &Repository,
+    contents: &[Content],
+    lists: &mut PostingLists,
+    next: u32,
+) -> Vec<Result<Option<NewDocument>, Error>> {
+    let store = repo.store();
+    let absent = |id: &ObjectId| {
+        Error::not_found(format!("{id} lies on a remote: 'turntree fetch --whole' brings it here"))
+    };
+    let found = contents.iter().map(|(id, _)| match store.has_distant() && !store.is_here(id) {
+        true => Err(absent(id)),
+        false => Ok(None),
+    });
+    let found: Vec<Result<Option<NewDocument>, Error>> = found.collect();
+    let here = (0_usize..).zip(&found).filter(|(_, found)| found.is_ok());
+    let here: Vec<usize> = here.map(|(at, _)| at).collect();
+    let ids: Vec<ObjectId> =
+        here.iter().filter_map(|at| contents.get(*at)).map(|(id, _)| *id).collect();
+    let reading = Mutex::new(Reading { lists, next, found });
+    store.visit(&ids, &|at, object| {
+        let Some(at) = here.get(at) else { return };
+        let Some(content) = contents.get(*at) else { return };
+        let document = object.and_then(|object| document_of(content, &object));
+        reading.lock().unwrap_or_else(PoisonError::into_inner).take(*at, document);
+    });
+    reading.into_inner().unwrap_or_else(PoisonError::into_inner).found
+}
+
+fn document_of((id, format): &Content, object: &Object) -> Result<Option<Document>, Error> {
+    match object.kind {
+        Kind::Blob => Ok(Document::of(format, &object.bytes)),
+        kind => Err(Error::corrupt(id, "a blob", kind)),
+    }
+}
+
+impl Reading<'_> {
+    fn take(&mut self, at: usize, document: Result<Option<Document>, Error>) {
+        let new = match document {
+            Ok(None) => Ok(None),
+            Ok(Some(document)) => {
+                let number = self.next;
+                self.next = number.saturating_add(1);
+                self.lists.add(number, document.steps());
+                let Document { words, links, .. } = document;
+                Ok(Some(NewDocument { number, words, links }))
+            }
+            // It went on purpose: nobody finds it.
+            Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        };
+        if let Some(place) = self.found.get_mut(at) {
+            *place = new;
+        }
+    }
+}
+
+/// Adds a turn. One of which something could not be read is compared with no turn that there is, so it is
+/// taken up again.
+fn insert_turn(
+    add: &mut Statement<'_>,
+    names: &mut TextTable<'_>,
+    turn: &ArrivedAt,
+    is_whole: bool,
+) -> Attempt<i64> {
+    let before = if is_whole { mark_of(&turn.before) } else { vec![0] };
+    let session = names.number(&turn.session)?;
+    let number = turn.turn.cast_signed();
+    let values = params![turn.commit.as_bytes(), before, session, number, turn.time.micros];
+    Ok(add.insert(values)?)
+}

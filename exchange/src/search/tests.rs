@@ -413,7 +413,7 @@ fn an_index_that_is_damaged_or_of_another_store_is_made_again() {
     let whole = world.search("number 7");
     let good = fs::read(world.database()).unwrap();
     let connect = || rusqlite_of(&world.database());
-    let damages: [&dyn Fn(); 7] = [
+    let damages: [&dyn Fn(); 10] = [
         &|| fs::write(world.database(), b"no database at all, though long enough").unwrap(),
         &|| fs::write(world.database(), b"").unwrap(),
         &|| fs::write(world.database(), &good[..good.len() / 2]).unwrap(),
@@ -424,6 +424,9 @@ fn an_index_that_is_damaged_or_of_another_store_is_made_again() {
         &|| connect().execute_batch("PRAGMA user_version = 99").unwrap(),
         &|| connect().execute_batch("UPDATE facts SET value = x'00' WHERE name = 'store'").unwrap(),
         &|| connect().execute_batch("DROP TABLE places").unwrap(),
+        &|| connect().execute_batch("UPDATE blocks SET postings = x'ff'").unwrap(),
+        &|| connect().execute_batch("UPDATE blocks SET postings = x'ffffffffffffff0102'").unwrap(),
+        &|| connect().execute_batch("UPDATE measures SET measures = x'00'").unwrap(),
     ];
     for (at, damage) in damages.iter().enumerate() {
         damage();

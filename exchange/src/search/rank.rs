@@ -88,7 +88,7 @@ mod tests {
         let steps: Vec<u8> = [0, 1, 2, 3, 4, 5, 8, 9, u32::MAX].map(step_of).into();
         assert_eq!(steps, [0, 0, 1, 2, 2, 3, 3, 4, 4]);
         assert_eq!(
-            [0, 1, 2, 3, 4, 5].map(times_of).map(|it| it.unwrap_or_default()),
+            [0, 1, 2, 3, 4, 5].map(times_of).map(Option::unwrap_or_default),
             [1.0, 2.0, 3.0, 6.0, 12.0, 0.0]
         );
     }

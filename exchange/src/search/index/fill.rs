@@ -11,7 +11,7 @@ use turntree::object::ObjectId;
 use turntree::repo::{Arrivals, ArrivedAt, Repository, SearchScope};
 
 use super::measures::{Measure, Measures};
-use super::take::Filling;
+use super::take::{Filling, mark_of};
 use super::{Attempt, EPOCH, Index, TIPS, Trouble, id_of, segments, set, tip_bytes, tips};
 
 /// Turns that are looked at together: what they brought is read in the order in which it lies, so a block
@@ -200,9 +200,4 @@ fn has_grown(repo: &Repository, known: &[ObjectId], tips: &[ObjectId]) -> Attemp
     // One that cannot be read is not in history any more.
     let Ok(mut left) = repo.history(&gone, tips) else { return Ok(false) };
     Ok(left.next().is_none())
-}
-
-/// What tells whether a turn is compared with the same turns as before.
-pub(super) fn mark_of(before: &[ObjectId]) -> Vec<u8> {
-    before.iter().flat_map(|id| id.as_bytes().iter().take(8)).copied().collect()
 }

@@ -9,7 +9,6 @@ use turntree::error::{Error, ErrorKind};
 use turntree::object::{Kind, Object, ObjectId};
 use turntree::repo::{Arrival, ArrivedAt, Repository};
 
-use super::fill::mark_of;
 use super::measures::{Measure, Measures};
 use super::postings::PostingLists;
 use super::{Attempt, DOCUMENTS, Index, NEWEST, TextTable, WORDS, segments, set};
@@ -306,4 +305,9 @@ fn insert_turn(
     let number = turn.turn.cast_signed();
     let values = params![turn.commit.as_bytes(), before, session, number, turn.time.micros];
     Ok(add.insert(values)?)
+}
+
+/// What tells whether a turn is compared with the same turns as before.
+pub(super) fn mark_of(before: &[ObjectId]) -> Vec<u8> {
+    before.iter().flat_map(|id| id.as_bytes().iter().take(8)).copied().collect()
 }

@@ -364,6 +364,42 @@ fn of_a_word_that_very_many_documents_have_the_few_that_are_wanted_are_found() {
 }
 
 #[test]
+fn where_some_places_are_wanted_their_age_counts_and_not_that_of_others() {
+    const DAY: i64 = 86_400;
+    let mut world = World::new();
+    world.turn("other/main", &[text("again the parser")]);
+    world.second += 300 * DAY;
+    world.turn("asked/main", &[text("parser parser the")]);
+    world.second += 200 * DAY;
+    world.turn("asked/main", &[text("late the parser")]);
+    world.second += 100 * DAY;
+    world.turn("asked/main", &[text("again the parser")]);
+    let asked = SearchQuery { session: Some("asked"), ..query("parser") };
+    let answer = search(&world.repo, &asked, &|_, _| {}).unwrap();
+    let turns: Vec<u64> = answer.hits.iter().map(|hit| hit.turn).collect();
+    assert_eq!(turns, [3, 1, 2], "the newest, the one that has it twice, the other one");
+}
+
+#[test]
+fn what_was_dropped_and_is_not_merged_yet_counts_for_nothing() {
+    let mut world = World::new();
+    for at in 0..4 {
+        world.turn("one/main", &[text(&format!("number {at}"))]);
+    }
+    assert_eq!(world.search("number").candidates, 4);
+    // A process that dropped a document has died before it merged the lists.
+    let index = rusqlite_of(&world.database());
+    let measures = "SELECT measures FROM measures";
+    let mut measures: Vec<u8> = index.query_row(measures, [], |row| row.get(0)).unwrap();
+    measures[..8].copy_from_slice(&[0, 0, 0, 0, 255, 255, 255, 255]);
+    index.execute("UPDATE measures SET measures = ?1", [measures]).unwrap();
+    index.execute_batch("DELETE FROM places WHERE document = 0").unwrap();
+    index.execute_batch("DELETE FROM documents WHERE id = 0").unwrap();
+    let answer = world.search("number");
+    assert_eq!((answer.candidates, answer.hits.len()), (3, 3));
+}
+
+#[test]
 fn ideographs_are_found_without_spaces() {
     let mut world = World::new();
     world.turn(

@@ -29,7 +29,7 @@ use crate::store::StoreSummary;
 /// takes no lock that lasts, and works while others write and collect.
 ///
 /// Costs a read of every node, another one of what sessions share and of what is kept while turns expire,
-/// and a look at every pack's blocks; some 60 bytes of memory for each object, whatever the files take.
+/// and a look at every pack's blocks; some 100 bytes of memory for each object, whatever the files take.
 ///
 /// # Errors
 /// `NotFound` when there is no such session, `Corrupt` when something that must be there is not.

@@ -22,8 +22,8 @@ use crate::store::format::segment::{SegmentFile, StoredRecord};
 use crate::store::medium::Medium;
 use crate::store::{Finding, FindingKind};
 
-/// Questions that are answered from an index as it lies. Each costs a call to the system, and to verify
-/// an index takes as long as some two hundred.
+/// Questions that are answered from an index as it lies. Each costs calls to the system, where verifying the
+/// index reads and hashes all of it, once.
 const MAX_LOOKS: u32 = 128;
 
 /// A sealed segment.

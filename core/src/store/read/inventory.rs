@@ -384,8 +384,7 @@ impl<'s> Inventory<'s> {
     /// Those in files that the manifest lists.
     pub(in crate::store) fn listed_operations(&self) -> impl Iterator<Item = ObjectId> {
         let sealed = self.files.sealed.iter().flat_map(|sealed| {
-            let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
-            let operations = entries.filter(|(_, stored)| stored.kind == Kind::Operation);
+            let operations = sealed.entries().filter(|(_, stored)| stored.kind == Kind::Operation);
             let ids: Vec<ObjectId> = operations.map(|(id, _)| id).collect();
             sealed.let_pages_go();
             ids

@@ -159,8 +159,7 @@ impl Store {
             !view.files.sealed.iter().any(|known| known.segment().id == id)
         };
         for sealed in files.sealed.iter().filter(is_new) {
-            journal
-                .note_arrivals(|| (0..sealed.len()).filter_map(|at| sealed.entry(at)).map(|e| e.0));
+            journal.note_arrivals(|| sealed.entries().map(|(id, _)| id));
         }
         // Sealed by another thread since the manifest was read.
         for sealed in &view.files.sealed {

@@ -175,6 +175,14 @@ impl Sealed {
         Some((self.id(at)?, self.stored(at)?))
     }
 
+    /// Every object: its id, and where it lies. Verifies the index first, since one that is damaged says of
+    /// fewer objects or of more.
+    pub(in crate::store) fn entries(&self) -> impl Iterator<Item = (ObjectId, StoredRecord)> {
+        self.touch();
+        let index = &self.verified().index;
+        (0..index.len()).filter_map(|at| Some((index.id(at)?, index.stored(at)?)))
+    }
+
     /// The id of the object with a number, in the order of ids.
     pub(in crate::store) fn id(&self, at: usize) -> Option<ObjectId> {
         self.touch();
@@ -290,6 +298,7 @@ mod tests {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x11;
             fs::write(&path, &damaged).unwrap();
+            assert_eq!(open(&dir).count(Kind::Blob), 300, "{at}");
             let store = open(&dir);
             for (id, object) in &objects {
                 assert_eq!(store.read(id).unwrap().as_ref(), Some(object), "{at}");

@@ -61,8 +61,7 @@ impl Store {
         let view = read(&self.view);
         let active = view.active.values().filter(|at| at.stored.kind == kind).count();
         let sealed = view.files.sealed.iter().map(|sealed| {
-            let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
-            let count = entries.filter(|(_, stored)| stored.kind == kind).count();
+            let count = sealed.entries().filter(|(_, stored)| stored.kind == kind).count();
             sealed.let_pages_go();
             count
         });
@@ -117,8 +116,7 @@ impl Store {
     }
 
     fn sweep_sealed(&self, sealed: &Arc<Sealed>, kind: Kind, visit: GivenObject<'_>) {
-        let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
-        let wanted = entries.filter(|(_, stored)| stored.kind == kind);
+        let wanted = sealed.entries().filter(|(_, stored)| stored.kind == kind);
         let place = |(id, stored)| (id, ObjectPlace::Sealed(Arc::clone(sealed), stored));
         self.give_sorted(wanted.map(place).collect(), visit);
         sealed.let_pages_go();

@@ -347,8 +347,9 @@ impl Repair<'_> {
         let active = found.objects.into_iter().map(|(id, at)| (id, ObjectPlace::Active(at)));
         let sealed = self.examination.inventory.sealed(id);
         let indexed = sealed.iter().flat_map(|sealed| {
-            let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
-            entries.map(|(id, stored)| (id, ObjectPlace::Sealed(Arc::clone(sealed), stored)))
+            sealed
+                .entries()
+                .map(|(id, stored)| (id, ObjectPlace::Sealed(Arc::clone(sealed), stored)))
         });
         for (id, place) in indexed.chain(active) {
             if salvage.sources.contains_key(&id) {

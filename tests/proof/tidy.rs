@@ -51,7 +51,7 @@ type Table = &'static [(&'static str, &'static [&'static str])];
 
 /// Crates that shape a format or need care, and the files or folders that use each.
 const FENCES: &[(&str, &[&str])] = &[
-    ("blake3", &["core/src/object/id.rs"]),
+    ("blake3", &["core/src/object/id.rs", "core/src/object/lanes.rs"]),
     ("chacha20poly1305", &["core/src/transfer/remote/sealed.rs"]),
     ("ciborium_ll", &["core/src/object/codec.rs"]),
     ("chacha20", &["core/src/store/encryption/cipher.rs"]),

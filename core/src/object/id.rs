@@ -1,4 +1,4 @@
-//! Object ids: BLAKE3-256, one key for each structured kind; the only user of `blake3`.
+//! Object ids: BLAKE3-256, one key for each structured kind; with `lanes.rs` the only user of `blake3`.
 //!
 //! A blob's id is the plain BLAKE3 of its bytes, so `b3sum file` prints it. Structured kinds hash
 //! in keyed mode with a key derived from the kind's context string. BLAKE3 keeps plain, keyed and
@@ -193,7 +193,8 @@ pub fn verify(kind: Kind, bytes: &[u8], id: &ObjectId) -> Result<()> {
     Err(Error::new(ErrorKind::Corrupt, format!("{kind} {id}: its bytes hash to {found}")))
 }
 
-fn kind_key(kind: Kind) -> Option<&'static [u8; 32]> {
+/// The key that structured objects of a kind are hashed with; none for blobs.
+pub(super) fn kind_key(kind: Kind) -> Option<&'static [u8; 32]> {
     static KEYS: LazyLock<[[u8; 32]; 4]> = LazyLock::new(|| {
         ["node", "commit", "tag", "operation"]
             .map(|kind| blake3::derive_key(&format!("turntree v1 {kind}"), b""))

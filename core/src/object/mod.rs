@@ -27,6 +27,7 @@
 mod codec;
 mod commit;
 mod id;
+mod lanes;
 mod memory;
 mod operation;
 mod tag;
@@ -39,6 +40,7 @@ pub use codec::{Reader, Writer};
 pub use commit::{Author, Commit, Time, Trigger};
 pub(crate) use id::key_digest;
 pub use id::{Checksum, ID_BYTES, ID_HEX_DIGITS, IdPrefix, ObjectId, verify};
+pub(crate) use lanes::have_their_ids;
 pub use memory::Memory;
 pub(crate) use operation::MAX_PARENTS;
 pub use operation::{Operation, RefChange, RefValue};

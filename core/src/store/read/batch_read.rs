@@ -9,12 +9,15 @@ use rayon::prelude::*;
 use super::pages::stretches_of;
 use super::view::{ObjectPlace, ReadAhead};
 use crate::error::{Error, Result};
-use crate::object::{Kind, Object, ObjectId, ObjectSource, verify};
-use crate::store::pack::OpenBlock;
+use crate::object::{Kind, Object, ObjectId, ObjectSource, have_their_ids};
+use crate::store::pack::{BlockCache, OpenBlock};
 use crate::store::{Store, read, tombstone_error};
 
 /// Fewer objects than this are not worth waking another thread for.
 const OBJECTS_FOR_THREADS: usize = 64;
+
+/// Bytes of objects that are read before they are verified, together, and given.
+const BATCH_BYTES: usize = 1 << 20;
 
 /// An object to read: its position among those asked for, its id, and where it lies.
 pub(super) type Missing = (usize, ObjectId, ObjectPlace);
@@ -117,56 +120,42 @@ impl Store {
         unit: &[Missing],
         visit: &(dyn Fn(usize, Result<Object>) + Sync),
     ) {
-        // Held while its objects are read, so that no other thread takes its room in the cache.
-        let block = match unit.first() {
-            Some((_, _, ObjectPlace::Packed(pack, _, first))) => {
-                pack.block(pack.block_of(*first).unwrap_or_default(), &self.blocks).ok()
-            }
-            _ => None,
-        };
-        let ahead = ReadAhead::of(unit.iter().map(|(_, _, place)| place));
-        let bytes = block.as_ref().map_or(ahead.len(), OpenBlock::raw_bytes);
-        self.note_pages(stretches_of(unit.len(), bytes));
-        for (at, id, place) in unit {
-            let object = match (&block, place) {
-                (Some(block), ObjectPlace::Packed(pack, kind, ordinal)) => {
-                    block.read(*ordinal, &self.blocks).and_then(|bytes| {
-                        verify(*kind, &bytes, id).map_err(|e| e.at(pack.place(*ordinal)))?;
-                        Ok(Object { kind: *kind, bytes })
-                    })
-                }
-                _ => place.read_from(&ahead, id, &self.blocks),
-            };
-            // There may be another copy.
+        let open = OpenUnit::of(unit, &self.blocks);
+        self.note_pages(stretches_of(unit.len(), open.raw_bytes()));
+        // There may be another copy.
+        let give_read = |(at, id, _): &Missing, object: Result<Object>| {
             visit(*at, object.or_else(|error| self.read_stored(id)?.ok_or(error)));
+        };
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        for missing in unit {
+            match open.read(missing, &self.blocks) {
+                Ok(object) => {
+                    bytes += object.bytes.len();
+                    batch.push((missing, object));
+                }
+                Err(error) => give_read(missing, Err(error)),
+            }
+            if bytes >= BATCH_BYTES {
+                for (missing, object) in verified(std::mem::take(&mut batch)) {
+                    give_read(missing, object);
+                }
+                bytes = 0;
+            }
+        }
+        for (missing, object) in verified(batch) {
+            give_read(missing, object);
         }
     }
 
     /// Objects that lie together. Those of a block, or of a part of a segment, share one piece of memory:
     /// the block itself, if they are most of it.
     fn read_unit(&self, kind: Kind, unit: &[Missing]) -> Result<Vec<(usize, Bytes)>> {
-        let mut read = Vec::with_capacity(unit.len());
-        let unit_bytes = match unit.first() {
-            Some((_, _, ObjectPlace::Packed(pack, _, first))) => {
-                let block = pack.block(pack.block_of(*first).unwrap_or_default(), &self.blocks)?;
-                for (at, id, place) in unit {
-                    let ObjectPlace::Packed(_, found, ordinal) = place else { continue };
-                    let bytes = block.read(*ordinal, &self.blocks)?;
-                    verify(*found, &bytes, id).map_err(|error| error.at(pack.place(*ordinal)))?;
-                    let bytes = of_kind(kind, id, Object { kind: *found, bytes })?;
-                    read.push((*at, *id, bytes));
-                }
-                block.raw_bytes()
-            }
-            _ => {
-                let ahead = ReadAhead::of(unit.iter().map(|(_, _, place)| place));
-                for (at, id, place) in unit {
-                    let object = place.read_from(&ahead, id, &self.blocks)?;
-                    read.push((*at, *id, of_kind(kind, id, object)?));
-                }
-                ahead.len()
-            }
-        };
+        let open = OpenUnit::of(unit, &self.blocks);
+        let found = unit.iter().map(|missing| Ok((missing, open.read(missing, &self.blocks)?)));
+        let found = verified(found.collect::<Result<Vec<_>>>()?).into_iter();
+        let found = found.map(|((at, id, _), object)| Ok((*at, *id, of_kind(kind, id, object?)?)));
+        let mut read = found.collect::<Result<Vec<_>>>()?;
+        let unit_bytes = open.raw_bytes();
         self.note_pages(stretches_of(unit.len(), unit_bytes));
         let len = read.iter().map(|(_, _, bytes)| bytes.len()).sum();
         if len < unit_bytes / 2 {
@@ -182,6 +171,52 @@ impl Store {
     fn read_each(&self, kind: Kind, unit: &[Missing]) -> Result<Vec<(usize, Bytes)>> {
         unit.iter().map(|(at, id, _)| Ok((*at, self.read_as(kind, id)?))).collect()
     }
+}
+
+/// What objects that lie together are read from.
+struct OpenUnit<'u> {
+    /// Held while its objects are read, so that no other thread takes its room in the cache. Of one that is
+    /// damaged each object says so.
+    block: Option<OpenBlock<'u>>,
+    ahead: ReadAhead,
+}
+
+impl<'u> OpenUnit<'u> {
+    fn of(unit: &'u [Missing], blocks: &BlockCache) -> Self {
+        let block = match unit.first() {
+            Some((_, _, ObjectPlace::Packed(pack, _, first))) => {
+                pack.block(pack.block_of(*first).unwrap_or_default(), blocks).ok()
+            }
+            _ => None,
+        };
+        Self { block, ahead: ReadAhead::of(unit.iter().map(|(_, _, place)| place)) }
+    }
+
+    /// Bytes that were read.
+    fn raw_bytes(&self) -> usize {
+        self.block.as_ref().map_or(self.ahead.len(), OpenBlock::raw_bytes)
+    }
+
+    /// One of the objects, which is not verified.
+    fn read(&self, (_, id, place): &Missing, blocks: &BlockCache) -> Result<Object> {
+        match (&self.block, place) {
+            (Some(block), ObjectPlace::Packed(_, kind, ordinal)) => {
+                Ok(Object { kind: *kind, bytes: block.read(*ordinal, blocks)? })
+            }
+            _ => place.unverified(&self.ahead, id, blocks),
+        }
+    }
+}
+
+/// Objects that were read, each if its bytes are those of its id.
+fn verified(read: Vec<(&Missing, Object)>) -> Vec<(&Missing, Result<Object>)> {
+    let objects: Vec<_> = read.iter().map(|((_, id, _), object)| (id, object)).collect();
+    let are_right = have_their_ids(&objects);
+    let verify = |((missing, object), is_right)| {
+        let (_, id, place): &Missing = missing;
+        (missing, if is_right { Ok(object) } else { place.verified(object, id) })
+    };
+    read.into_iter().zip(are_right).map(verify).collect()
 }
 
 /// Gives objects of `len` bytes altogether a piece of memory of their own, so that they do not keep

@@ -254,6 +254,16 @@ impl ObjectPlace {
         id: &ObjectId,
         blocks: &BlockCache,
     ) -> Result<Object> {
+        self.verified(self.unverified(ahead, id, blocks)?, id)
+    }
+
+    /// What lies here for `id`, perhaps from what was read before: who takes it compares the two.
+    pub(in crate::store) fn unverified(
+        &self,
+        ahead: &ReadAhead,
+        id: &ObjectId,
+        blocks: &BlockCache,
+    ) -> Result<Object> {
         let (kind, bytes) = match self {
             Self::Active(Location { segment, stored }) => {
                 let read = || segment_bytes(segment, stored.offset, stored.stored_bytes as usize);
@@ -272,6 +282,12 @@ impl ObjectPlace {
             }
             Self::Packed(pack, kind, ordinal) => (*kind, pack.read(*ordinal, blocks)?),
         };
+        Ok(Object { kind, bytes })
+    }
+
+    /// The object that was read here, if its bytes are those of `id`.
+    pub(in crate::store) fn verified(&self, object: Object, id: &ObjectId) -> Result<Object> {
+        let Object { kind, bytes } = object;
         verify(kind, &bytes, id).map_err(|error| error.at(self.name()))?;
         Ok(Object { kind, bytes })
     }

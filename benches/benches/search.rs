@@ -70,7 +70,7 @@ fn tip(history: &History) -> ObjectId {
 
 fn grep(repo: &Repository, history: &History, pattern: &str) -> usize {
     let pattern = LinePattern::new(pattern, PatternOptions::default()).expect("a pattern");
-    let messages = MessageText::with_words(pattern.words(), pattern.ignores_case());
+    let messages = MessageText::matching(&pattern);
     let may_hold = messages.test();
     let query = GrepQuery {
         pattern: &pattern,

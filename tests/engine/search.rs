@@ -22,7 +22,7 @@ fn pattern(text: &str) -> LinePattern {
 }
 
 fn messages(pattern: &LinePattern) -> MessageText {
-    MessageText::with_words(pattern.words(), pattern.ignores_case())
+    MessageText::matching(pattern)
 }
 
 fn grep<T>(
@@ -32,12 +32,21 @@ fn grep<T>(
     paths: &[&str],
     ask: impl FnOnce(&Grep<'_>) -> T,
 ) -> T {
-    let pattern = pattern(text);
-    let messages = messages(&pattern);
+    grep_for(sandbox, scopes, &pattern(text), paths, ask)
+}
+
+fn grep_for<T>(
+    sandbox: &Sandbox,
+    scopes: &[SearchScope],
+    pattern: &LinePattern,
+    paths: &[&str],
+    ask: impl FnOnce(&Grep<'_>) -> T,
+) -> T {
+    let messages = messages(pattern);
     let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
     let may_hold = messages.test();
     let query = GrepQuery {
-        pattern: &pattern,
+        pattern,
         wanted: SearchFilter { paths: Selection::below(&paths), roles: Vec::new() },
         lines: Some(0),
         read: &|format, bytes| messages.read(format, bytes),
@@ -262,8 +271,30 @@ turntree_properties::properties! {
     }
 }
 
+/// Expressions that code and prose match, with characters that are escaped, that views make and that neither are.
+const EXPRESSIONS: [&str; 10] = [
+    r"[a-z]+_\d+",
+    r"fn\s+\w+\(",
+    "[Tt]he [a-z]+ (of|to)",
+    r"\w+Error\b",
+    "[a-z]+ing$",
+    r"^\s*[-*] [A-Z]",
+    r"\d+ passed",
+    r"x[a-z]* = [a-z(]+",
+    r"[^\x00-\x7f]",
+    r"\((\w+|\d+)\)",
+];
+
+/// What is found of a pattern in the conversations of a recording: messages, each once.
+fn messages_found(sandbox: &Sandbox, scopes: &[SearchScope], pattern: &LinePattern) -> usize {
+    grep_for(sandbox, scopes, pattern, &["agents"], |grep| {
+        let of_messages = grep.places().iter().filter(|place| place.role.is_some());
+        of_messages.map(|place| place.blob).collect::<BTreeSet<ObjectId>>().len()
+    })
+}
+
 #[test]
-fn words_of_a_recording_are_found_in_every_message_that_says_them() {
+fn words_and_expressions_are_found_in_every_message_of_a_recording_that_says_them() {
     let files = recorded_sessions();
     if files.is_empty() {
         eprintln!("skipped: no recorded sessions beside the project, nor in TURNTREE_SESSIONS");
@@ -293,16 +324,15 @@ fn words_of_a_recording_are_found_in_every_message_that_says_them() {
         let words: BTreeSet<&str> = all.split(|c: char| !c.is_ascii_alphanumeric()).collect();
         for word in words.iter().step_by(words.len() / 5 + 1).filter(|word| !word.is_empty()) {
             let expected = said.iter().filter(|text| text.contains(word)).count();
-            let found = grep(&sandbox, &scopes, word, &["agents"], |grep| {
-                let blobs: BTreeSet<ObjectId> = grep
-                    .places()
-                    .iter()
-                    .filter(|place| place.role.is_some())
-                    .map(|place| place.blob)
-                    .collect();
-                blobs.len()
-            });
+            let found = messages_found(&sandbox, &scopes, &pattern(word));
             assert_eq!(found, expected, "{word} in {}", file.display());
+        }
+        for expression in EXPRESSIONS {
+            let pattern = LinePattern::new(expression, PatternOptions::default()).unwrap();
+            let is_in = |text: &&String| pattern.find(text.as_bytes(), None).count > 0;
+            let expected = said.iter().filter(is_in).count();
+            let found = messages_found(&sandbox, &scopes, &pattern);
+            assert_eq!(found, expected, "{expression} in {}", file.display());
         }
     }
 }

@@ -24,8 +24,20 @@ use turntree_tests::{Sandbox, claude_code, commit_note, stamp};
 
 const KEY: StoreKey = StoreKey::of(StoreCipher::Aes256Ctr, [3; 32]);
 
-/// Words that stand in some of the samples, in part, and one that stands in none.
-const TEXTS: [&str; 6] = ["alpha", "beta", "été", "one", "part_1", "quizzical"];
+/// Words that stand in some of the samples, in part, and one that stands in none; expressions of which
+/// bytes tell where they may match, and one of which they do not.
+const TEXTS: [&str; 10] = [
+    "alpha",
+    "beta",
+    "été",
+    "one",
+    "part_1",
+    "quizzical",
+    "[bo][en][te]",
+    r"\bal[a-p]+\s?\d",
+    "qu[a-z]{3}cal",
+    "[a-z]t.",
+];
 
 /// What a search tells.
 #[derive(Debug, PartialEq)]
@@ -44,7 +56,7 @@ fn told(
 ) -> turntree::Result<(Told, u64)> {
     let options = PatternOptions { ignore_case, ..PatternOptions::default() };
     let pattern = LinePattern::new(text, options)?;
-    let messages = MessageText::with_words(pattern.words(), pattern.ignores_case());
+    let messages = MessageText::matching(&pattern);
     let may_hold = messages.test();
     let query = GrepQuery {
         pattern: &pattern,
@@ -61,6 +73,36 @@ fn told(
     let places = grep.places().iter().map(|place| (place.clone(), found(place))).collect();
     let told = Told { places, gaps: grep.gaps().clone(), damage: grep.damage().to_vec() };
     Ok((told, looked_at.into_inner()))
+}
+
+/// The same, step by step: places as they come, and the rest as of the last step.
+fn told_in_steps(repo: &Repository, scopes: &[SearchScope], text: &str, ignore_case: bool) -> Told {
+    let options = PatternOptions { ignore_case, ..PatternOptions::default() };
+    let pattern = LinePattern::new(text, options).unwrap();
+    let messages = MessageText::matching(&pattern);
+    let may_hold = messages.test();
+    let query = GrepQuery {
+        pattern: &pattern,
+        wanted: SearchFilter::default(),
+        lines: Some(1),
+        read: &|format, bytes| messages.read(format, bytes),
+        may_hold: may_hold.as_ref().map(|test| test as MayHold<'_>),
+    };
+    let mut steps = repo.grep_in_steps(scopes, query, &|_, _| {});
+    let mut all = Told { places: Vec::new(), gaps: Gaps::default(), damage: Vec::new() };
+    let mut searched = 0;
+    while let Some(grep) = steps.step(&|_, _| {}).unwrap() {
+        let of_step = 1 << searched;
+        let sessions = scopes.iter().skip((1 << searched) - 1).take(of_step);
+        let branches: Vec<_> = sessions.flat_map(|scope| &scope.starts).collect();
+        let is_of_step = |place: &GrepPlace| branches.iter().any(|(_, it)| *it == place.branch);
+        assert!(grep.places().iter().all(is_of_step), "each scope in its step");
+        let found = |place: &GrepPlace| grep.found(place).map_err(|error| error.to_string());
+        all.places.extend(grep.places().iter().map(|place| (place.clone(), found(place))));
+        (all.gaps, all.damage) = (grep.gaps().clone(), grep.damage().to_vec());
+        searched += 1;
+    }
+    all
 }
 
 /// Searches both ways, each in a store that was just opened, and expects one answer: how much is found
@@ -174,7 +216,10 @@ turntree_properties::properties! {
         }
         for text in TEXTS {
             let ask = |first| told(&repo, &scopes, (text, ignore_case), first).unwrap().0;
-            prop_assert_eq!(ask(true), ask(false), "{} after {:?}", text, fate);
+            let expected = ask(false);
+            prop_assert_eq!(&ask(true), &expected, "{} after {:?}", text, fate);
+            let in_steps = told_in_steps(&repo, &scopes, text, ignore_case);
+            prop_assert_eq!(&in_steps, &expected, "{} in steps after {:?}", text, fate);
         }
     }
 }
@@ -207,8 +252,8 @@ fn every_content_is_looked_at_once_and_nothing_else_where_nothing_matches() {
         let looked_at = |text, first| told(&repo, &scopes, (text, false), first).unwrap().1;
         assert_eq!(looked_at("quizzical", true), blobs(&repo), "the stray too");
         assert!(looked_at("quizzical", false) < blobs(&repo), "it is not asked about");
-        // What stands everywhere, and what does not tell contents apart, is asked of history.
-        assert!(looked_at("_", true) < blobs(&repo));
+        assert_eq!(looked_at("qu[a-z]{3}cal", true), blobs(&repo), "an expression");
+        // Of what matches in every view bytes tell nothing, so history is asked.
         assert!(looked_at("[a-z]+", true) < blobs(&repo));
     }
     // One session of several is asked of history.
@@ -220,6 +265,22 @@ fn every_content_is_looked_at_once_and_nothing_else_where_nothing_matches() {
     scopes.truncate(1);
     let (_, looked_at) = told(&repo, &scopes, ("quizzical", false), true).unwrap();
     assert!(looked_at < blobs(&repo));
+}
+
+#[test]
+fn what_most_of_a_large_store_has_is_told_the_same_both_ways() {
+    let sandbox = Sandbox::new();
+    let main = BranchName::main("s").unwrap();
+    for second in 0..40 {
+        let text = format!("{} common {second}", "x".repeat(1 << 20));
+        commit_note(&sandbox.repo, &main, ("a", &text), &stamp(second));
+    }
+    befall(&sandbox.repo, Fate::Packed(Tier::Hot));
+    let repo = sandbox.reopened();
+    let scopes = branch_scopes(&repo);
+    let ask = |first| told(&repo, &scopes, ("common", false), first).unwrap();
+    assert_eq!(ask(true), ask(false));
+    assert_eq!(ask(true).0.places.len(), 40);
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Occurring {
 
 /// Reads the messages in which a pattern may match.
 pub(crate) fn messages_with(pattern: &LinePattern) -> MessageText {
-    MessageText::with_words(pattern.words(), pattern.ignores_case())
+    MessageText::matching(pattern)
 }
 
 /// Says on one line which turns an answer cannot speak of.

@@ -414,6 +414,13 @@ impl Store {
         gone
     }
 
+    /// Returns true if an object of this kind has gone, as far as tombstones tell.
+    pub(crate) fn has_gone(&self, kind: Kind) -> bool {
+        let view = read(&self.view);
+        let mut gone = view.files.packs.iter().flat_map(|pack| pack.tombstones());
+        gone.any(|(id, of, _)| of == kind && !view.contains(&id))
+    }
+
     /// The object `id` from its files, from another copy when the one that is read first is damaged.
     fn read_stored(&self, id: &ObjectId) -> Result<Option<Object>> {
         let Some(place) = read(&self.view).place(id) else { return Ok(None) };

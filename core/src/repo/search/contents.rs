@@ -4,26 +4,25 @@
 //! asked about, its blobs are looked at as they lie, and history only says when those came that may
 //! match. Where none may, and nothing that it leads to can be missing, it is not asked at all, and where
 //! no turn is gone either, which would have to be said, it is not even walked through.
+//! Where much of what is read may match, to look at contents first was for nothing, so it ends early: history
+//! is asked for all then, and what was read till then is kept.
 //! This is the one place that decides which way a search goes; both give the same answer.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
 use super::changes::GrepProgress;
 use super::occurrences::{SearchFilter, SearchScope};
-use super::pattern::LinePattern;
-use crate::object::{Kind, ObjectId};
+use crate::error::Result;
+use crate::object::{Kind, Object, ObjectId};
 use crate::repo::Repository;
 
 /// Returns whether bytes may hold a match, as they are or read as a message of any format; false is
 /// certain.
 pub type MayHold<'a> = &'a (dyn Fn(&[u8]) -> bool + Sync);
-
-/// Shorter words stand in nearly every blob, so to look for them first is lost work.
-const LEAST_WORD_BYTES: usize = 3;
 
 /// Most bytes of contents that are kept from the first look to the second.
 const KEPT_BYTES: usize = 16 << 20;
@@ -35,13 +34,14 @@ pub(super) struct Candidates {
     pub(super) ids: HashSet<ObjectId>,
     /// The contents of some of them.
     pub(super) kept: HashMap<ObjectId, Bytes>,
+    /// Set when so many may match that not all contents were looked at.
+    are_many: bool,
     /// Set when something that history leads to may be missing, which only a walk notices.
     is_doubtful: bool,
 }
 
 /// A question that contents may answer.
 pub(super) struct ContentQuestion<'a> {
-    pub(super) pattern: &'a LinePattern,
     pub(super) wanted: &'a SearchFilter,
     pub(super) may_hold: Option<MayHold<'a>>,
     pub(super) scopes: &'a [SearchScope],
@@ -57,34 +57,39 @@ impl ContentQuestion<'_> {
         let may_hold = self.may_hold.filter(|_| self.is_worth_it(repo))?;
         let blobs = repo.store().count(Kind::Blob);
         let (done, room) = (AtomicU64::new(0), AtomicUsize::new(KEPT_BYTES));
+        let (seen, are_many) = (AtomicUsize::new(0), AtomicBool::new(false));
         let found = Mutex::new(Candidates::default());
-        repo.store().sweep(Kind::Blob, &|id, object| {
+        let look = |id, object: Result<Object>| {
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, blobs);
             let content = match object {
                 Ok(object) => {
+                    let seen = seen.fetch_add(object.bytes.len(), Ordering::Relaxed);
                     if !may_hold(&object.bytes) {
                         return;
                     }
-                    keep(&object.bytes, &room)
+                    let kept = keep(&object.bytes, &room);
+                    if kept.is_none() && seen < 2 * KEPT_BYTES {
+                        are_many.store(true, Ordering::Relaxed);
+                    }
+                    kept
                 }
                 Err(_) => None,
             };
             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
             found.ids.insert(id);
             found.kept.extend(content.map(|content| (id, content)));
-        });
+        };
+        repo.store().sweep(Kind::Blob, &look, &|| !are_many.load(Ordering::Relaxed));
         let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found.are_many = are_many.into_inner();
         found.is_doubtful = found.ids.is_empty() && !repo.store().leads_everywhere();
         Some(found)
     }
 
     /// Returns true if contents are to be looked at first: everything in most turns of the store is
-    /// asked about, and for words that tell contents apart.
+    /// asked about.
     fn is_worth_it(&self, repo: &Repository) -> bool {
-        let words = self.pattern.words();
         self.wanted.paths.is_all()
-            && !words.is_empty()
-            && words.iter().all(|word| word.len() >= LEAST_WORD_BYTES)
             && self
                 .turns(repo)
                 .is_some_and(|turns| turns.saturating_mul(2) >= repo.store().count(Kind::Commit))
@@ -109,6 +114,11 @@ impl ContentQuestion<'_> {
 }
 
 impl Candidates {
+    /// The blobs that history is asked about; all of them without these.
+    pub(super) fn looked_for(&self) -> Option<&HashSet<ObjectId>> {
+        (!self.are_many).then_some(&self.ids)
+    }
+
     /// Returns true if history has to be asked what contexts had.
     pub(super) fn needs_history(&self) -> bool {
         self.is_doubtful || !self.ids.is_empty()
@@ -117,7 +127,7 @@ impl Candidates {
     /// Returns true if history has to be walked through: to ask it, or to say which turns are gone.
     pub(super) fn needs_turns(&self, repo: &Repository) -> bool {
         self.needs_history()
-            || !repo.store().gone().is_empty()
+            || repo.store().has_gone(Kind::Node)
             || repo.grafts().map_or(true, |grafts| !grafts.0.is_empty())
     }
 }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use rayon::prelude::*;
 
 use super::changes::{GrepProgress, ReadMessage, TextKind, text_of};
-use super::contents::{ContentQuestion, MayHold};
+use super::contents::{Candidates, ContentQuestion, MayHold};
 use super::gaps::Gaps;
 use super::occurrences::{
     Collector, EntryKey, NameTable, Occurrences, ScopeTurn, SearchFilter, SearchScope, read_blob,
@@ -86,6 +86,19 @@ pub struct Grep<'r> {
 /// A blob, and the format that it is read as, if it is a message.
 type ScopedPath = (ObjectId, String);
 
+/// A search that tells what it finds in steps: first of the first scope, then each time of twice as many,
+/// since what is read for several is read once.
+#[expect(missing_debug_implementations, reason = "it holds the caller's functions")]
+pub struct GrepSteps<'r, 's> {
+    repo: &'r Repository,
+    query: GrepQuery<'r>,
+    /// Those that are not searched yet.
+    scopes: &'s [SearchScope],
+    at_once: usize,
+    collector: Collector<'r>,
+    candidates: Option<Candidates>,
+}
+
 impl Repository {
     /// Searches everything that ever was in the scopes. A turn that several scopes have belongs to
     /// the first.
@@ -101,40 +114,70 @@ impl Repository {
         query: GrepQuery<'r>,
         progress: GrepProgress<'_>,
     ) -> Result<Grep<'r>> {
-        let mut collector = Collector::new(self, query.wanted.clone());
-        let question = ContentQuestion {
-            pattern: query.pattern,
-            wanted: &query.wanted,
-            may_hold: query.may_hold,
-            scopes,
-        };
+        self.grep_in_steps(scopes, query, progress).search(scopes, progress)
+    }
+
+    /// Begins the search of [`Repository::grep`], which goes on with each [`GrepSteps::step`]. What the
+    /// steps find is together what that finds, in the same order.
+    ///
+    /// Looks at contents first, if that costs less than asking history.
+    pub fn grep_in_steps<'r, 's>(
+        &'r self,
+        scopes: &'s [SearchScope],
+        query: GrepQuery<'r>,
+        progress: GrepProgress<'_>,
+    ) -> GrepSteps<'r, 's> {
+        let question = ContentQuestion { wanted: &query.wanted, may_hold: query.may_hold, scopes };
         let candidates = question.candidates(self, progress);
-        let turns = match &candidates {
-            Some(candidates) if !candidates.needs_turns(self) => Vec::new(),
+        let collector = Collector::new(self, query.wanted.clone());
+        GrepSteps { repo: self, query, scopes, at_once: 1, collector, candidates }
+    }
+}
+
+impl<'r> GrepSteps<'r, '_> {
+    /// Searches the next scopes; nothing when all are searched. Gaps and damage are those of all scopes so
+    /// far.
+    ///
+    /// # Errors
+    /// Those of [`Repository::grep`].
+    pub fn step(&mut self, progress: GrepProgress<'_>) -> Result<Option<Grep<'r>>> {
+        let (now, later) = self.scopes.split_at(self.at_once.min(self.scopes.len()));
+        if now.is_empty() {
+            return Ok(None);
+        }
+        self.scopes = later;
+        self.at_once = self.at_once.saturating_mul(2);
+        self.search(now, progress).map(Some)
+    }
+
+    fn search(&mut self, scopes: &[SearchScope], progress: GrepProgress<'_>) -> Result<Grep<'r>> {
+        let Self { repo, query, collector, candidates, .. } = self;
+        let turns = match candidates {
+            Some(candidates) if !candidates.needs_turns(repo) => Vec::new(),
             _ => scopes.iter().map(|scope| collector.turns(scope)).collect::<Result<Vec<_>>>()?,
         };
-        let all: Vec<Occurrences> = match &candidates {
+        let all: Vec<Occurrences> = match candidates {
             Some(candidates) if !candidates.needs_history() => Vec::new(),
             _ => {
-                let looked_for = candidates.as_ref().map(|candidates| &candidates.ids);
+                let looked_for = candidates.as_ref().and_then(Candidates::looked_for);
                 let scopes = scopes.iter().zip(turns);
                 scopes.map(|(scope, turns)| collector.collect(scope, turns, looked_for)).collect()
             }
         };
         let kept = candidates.as_ref().map(|candidates| &candidates.kept);
-        let searched = search(self, &query, &all, kept, progress);
+        let searched = search(repo, query, &all, kept, progress);
         let mut places = Vec::new();
         for (scope, appearances) in scopes.iter().zip(&all) {
-            places.extend(told(&mut collector, scope, appearances, &searched.found)?);
+            places.extend(told(collector, scope, appearances, &searched.found)?);
         }
         collector.damage.extend(searched.damage);
         Ok(Grep {
-            repo: self,
-            query,
+            repo,
+            query: query.clone(),
             found: searched.found,
             places,
-            gaps: collector.lineage.gaps,
-            damage: collector.damage.into_iter().collect(),
+            gaps: collector.lineage.gaps.clone(),
+            damage: collector.damage.iter().cloned().collect(),
         })
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! All of them rest on one thing: what a turn changed is the diff between its context and those of
 //! the turns it continues, and a diff passes over what both have. So an answer costs what changed,
-//! however long the turns are alike. A search for words through most of a store looks at the contents
-//! first, and asks for the changes only where something may match. What the turns of a pack changed is
+//! however long the turns are alike. A search through most of a store looks at the contents first, if bytes
+//! can tell what may match, and asks for the changes only where something may. What the turns of a pack changed is
 //! told by an index beside it, see `history_index.rs`; of others it is found by walking.
 //!
 //! | question | answer |
 //! |---|---|
 //! | which turns changed this path, or how often this text occurs | [`Repository::touches`](super::Repository::touches) |
-//! | where does this occur in all of history | [`Repository::grep`](super::Repository::grep) |
+//! | where does this occur in all of history | [`Repository::grep`](super::Repository::grep), session by session [`Repository::grep_in_steps`](super::Repository::grep_in_steps) |
 //! | what does a reader find in every content, name and message of a history | [`Repository::scan`](super::Repository::scan) |
 //! | what did each turn bring | [`Repository::arrivals`](super::Repository::arrivals) |
 //! | which turn wrote this line, key or message | [`Repository::blame`](super::Repository::blame) |
@@ -27,6 +27,7 @@ mod grep;
 mod history_index;
 mod index_format;
 mod lines;
+mod loose;
 mod occurrences;
 mod pattern;
 mod pickaxe;
@@ -38,8 +39,9 @@ pub use blame::{Blame, BlameKind, BlamedPart};
 pub use changes::{Count, GrepProgress, ReadMessage};
 pub use contents::MayHold;
 pub use gaps::{Gap, Gaps};
-pub use grep::{Grep, GrepPlace, GrepQuery};
+pub use grep::{Grep, GrepPlace, GrepQuery, GrepSteps};
 pub(crate) use history_index::{complete_history_index, wrong_history_indexes};
+pub use loose::LoosePattern;
 pub use occurrences::{SearchFilter, SearchScope};
 pub use pattern::{
     LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions, TextMatches,

@@ -9,6 +9,7 @@ use regex_automata::meta::{Config, Regex};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
+use super::loose::LoosePattern;
 use crate::error::{Error, Result};
 
 /// Longest pattern, in bytes.
@@ -41,6 +42,7 @@ pub struct PatternOptions {
 #[derive(Debug, Clone)]
 pub struct LinePattern {
     regex: Regex,
+    hir: Hir,
     words: Vec<String>,
     ignore_case: bool,
 }
@@ -104,12 +106,15 @@ impl LinePattern {
             false => escaped,
         };
         let hir = within_line(&parse(&whole, ignore_case)?);
-        let config = Config::new().nfa_size_limit(Some(MAX_COMPILED_BYTES));
-        let regex = Regex::builder().configure(config).build_from_hir(&hir).map_err(|error| {
-            let message = "the pattern needs too much memory: expected a simpler one";
-            Error::new(crate::ErrorKind::LimitExceeded, message).with_source(error)
-        })?;
-        Ok(Self { regex, words: required(&exact).unwrap_or_default(), ignore_case })
+        let regex = compiled(&hir)?;
+        Ok(Self { regex, hir, words: required(&exact).unwrap_or_default(), ignore_case })
+    }
+
+    /// The same without the ends of lines and words; nothing when a match may be empty. Costs as much as
+    /// compiling it.
+    #[must_use]
+    pub fn loose(&self) -> Option<LoosePattern> {
+        LoosePattern::of(&self.hir, |hir| compiled(hir).ok())
     }
 
     /// Words of ASCII letters, digits and `_`, one of which every match holds, in any case when
@@ -156,6 +161,14 @@ impl LinePattern {
         }
         found
     }
+}
+
+fn compiled(hir: &Hir) -> Result<Regex> {
+    let config = Config::new().nfa_size_limit(Some(MAX_COMPILED_BYTES));
+    Regex::builder().configure(config).build_from_hir(hir).map_err(|error| {
+        let message = "the pattern needs too much memory: expected a simpler one";
+        Error::new(crate::ErrorKind::LimitExceeded, message).with_source(error)
+    })
 }
 
 fn part(text: &[u8], range: std::ops::Range<usize>) -> &[u8] {

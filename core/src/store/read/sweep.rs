@@ -13,11 +13,11 @@ use rayon::prelude::*;
 
 use super::batch_read::Missing;
 use super::sealed::Sealed;
-use super::view::{ObjectPlace, OpenFiles};
+use super::view::ObjectPlace;
 use crate::error::Result;
 use crate::object::{Kind, Object, ObjectId};
 use crate::store::format::id::SegmentId;
-use crate::store::pack::{Pack, PackId};
+use crate::store::pack::PackId;
 use crate::store::{FindingKind, KNOWN_LOSSES_REF, Store, lock, read};
 
 /// Is given objects, each with its id, or why it cannot be read; from any thread.
@@ -35,24 +35,30 @@ pub(in crate::store) struct WholeFiles {
 impl Store {
     /// Reads every object of a kind in the files of this store and gives each to `visit`, verified, or
     /// why it cannot be read: on all processors, in the order in which they lie. One of which writers
-    /// stored two copies may come twice. What was dropped or redacted does not come.
-    pub fn sweep(&self, kind: Kind, visit: GivenObject<'_>) {
+    /// stored two copies may come twice. What was dropped or redacted does not come. Nothing comes any more
+    /// soon after `goes_on` says no.
+    pub fn sweep(&self, kind: Kind, visit: GivenObject<'_>, goes_on: &(dyn Fn() -> bool + Sync)) {
         let files = Arc::clone(&read(&self.view).files);
         for (number, pack) in files.packs.iter().enumerate() {
             let newer = files.packs.get(number + 1..).unwrap_or_default();
+            // What was taken out of an older pack is named by a newer one.
+            let newer: Vec<_> = newer.iter().filter(|pack| pack.gone_len() > 0).collect();
             let blocks: Vec<Range<u32>> = pack.ordinals_of(kind).collect();
-            blocks.into_par_iter().for_each(|block| {
+            blocks.into_par_iter().filter(|_| goes_on()).for_each(|block| {
                 let ids = block.filter_map(|ordinal| Some((ordinal, pack.id_at(ordinal)?)));
-                let read_here = ids.filter(|(_, id)| !is_in_newer(&files, newer, id));
+                let is_here = |id: &ObjectId| newer.iter().all(|pack| pack.find(id).is_none());
+                let read_here = ids.filter(|(_, id)| is_here(id));
                 let place =
                     |(ordinal, id)| (id, ObjectPlace::Packed(Arc::clone(pack), kind, ordinal));
                 self.give(read_here.map(place), visit);
             });
         }
-        for sealed in &files.sealed {
+        for sealed in files.sealed.iter().filter(|_| goes_on()) {
             self.sweep_sealed(sealed, kind, visit);
         }
-        self.give_sorted(self.active_of(kind), visit);
+        if goes_on() {
+            self.give_sorted(self.active_of(kind), visit);
+        }
     }
 
     /// The objects of a kind that the files have; one that lies in two counts twice.
@@ -146,10 +152,4 @@ impl Store {
             }
         });
     }
-}
-
-/// Returns true if an object of a pack is read from a newer file, or was taken out by one.
-fn is_in_newer(files: &OpenFiles, newer: &[Arc<Pack>], id: &ObjectId) -> bool {
-    files.sealed.iter().any(|sealed| sealed.find(id).is_some())
-        || newer.iter().any(|pack| pack.find(id).is_some())
 }

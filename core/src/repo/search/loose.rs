@@ -1,0 +1,233 @@
+//! Loose patterns: what a match is made of, wherever lines and words end.
+//!
+//! A text is often written as other bytes, such as a string of JSON. Where a match cannot have a character that
+//! is written otherwise, the bytes have it as it is, and only the ends of lines and words may lie
+//! elsewhere. So who knows how texts are written searches the bytes, and reads few of them.
+
+use regex_automata::meta::Regex;
+use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
+
+/// A pattern without the ends of lines and words: it matches wherever the pattern does, and perhaps elsewhere.
+#[derive(Debug, Clone)]
+pub struct LoosePattern {
+    regex: Regex,
+    hir: Hir,
+}
+
+/// The bits of control characters.
+const CONTROLS: u128 = (1 << 0x20) - 1;
+
+/// Characters that something may have.
+#[derive(Debug, Clone, Copy, Default)]
+struct Characters {
+    /// A bit for each of ASCII.
+    ascii: u128,
+    /// True when there are others.
+    has_others: bool,
+}
+
+impl LoosePattern {
+    /// The loose form of an expression; nothing when it matches where nothing is, or is too large.
+    pub(super) fn of(hir: &Hir, build: impl FnOnce(&Hir) -> Option<Regex>) -> Option<Self> {
+        let hir = without_looks(hir);
+        if hir.properties().minimum_len().is_none_or(|bytes| bytes == 0) {
+            return None;
+        }
+        Some(Self { regex: build(&hir)?, hir })
+    }
+
+    /// Returns true if it matches somewhere in `bytes`.
+    #[must_use]
+    pub fn is_in(&self, bytes: &[u8]) -> bool {
+        self.regex.is_match(bytes)
+    }
+
+    /// Returns true if a match may have one of these ASCII characters.
+    #[must_use]
+    pub fn may_have(&self, characters: &str) -> bool {
+        Characters::within(&self.hir).ascii & bits_of(characters) != 0
+    }
+
+    /// Returns true if a match may have a control character.
+    #[must_use]
+    pub fn may_have_controls(&self) -> bool {
+        Characters::within(&self.hir).ascii & CONTROLS != 0
+    }
+
+    /// Returns true if a match may have a character beyond ASCII, or bytes that are none.
+    #[must_use]
+    pub fn may_have_others(&self) -> bool {
+        Characters::within(&self.hir).has_others
+    }
+
+    /// Returns true if a match may begin with one of these ASCII characters.
+    #[must_use]
+    pub fn may_begin_with(&self, characters: &str) -> bool {
+        Characters::first(&self.hir).ascii & bits_of(characters) != 0
+    }
+
+    /// Returns true if every match surely has a character that is none of these of ASCII.
+    #[must_use]
+    pub fn needs_other_than(&self, characters: &str) -> bool {
+        needs_other(&self.hir, bits_of(characters))
+    }
+}
+
+impl Characters {
+    fn and(self, other: Self) -> Self {
+        let has_others = self.has_others || other.has_others;
+        Self { ascii: self.ascii | other.ascii, has_others }
+    }
+
+    fn add(&mut self, first: u32, last: u32) {
+        (first..=last.min(0x7f)).for_each(|character| self.ascii |= 1 << character);
+        self.has_others |= last > 0x7f;
+    }
+
+    fn of_bytes<'b>(bytes: impl IntoIterator<Item = &'b u8>) -> Self {
+        let mut found = Self::default();
+        bytes.into_iter().for_each(|byte| found.add((*byte).into(), (*byte).into()));
+        found
+    }
+
+    fn of_class(class: &Class) -> Self {
+        let mut found = Self::default();
+        match class {
+            Class::Unicode(class) => {
+                class.iter().for_each(|range| found.add(range.start().into(), range.end().into()));
+            }
+            Class::Bytes(class) => {
+                class.iter().for_each(|range| found.add(range.start().into(), range.end().into()));
+            }
+        }
+        found
+    }
+
+    /// Those that a match may have.
+    fn within(hir: &Hir) -> Self {
+        match hir.kind() {
+            HirKind::Empty | HirKind::Look(_) => Self::default(),
+            HirKind::Literal(literal) => Self::of_bytes(&literal.0),
+            HirKind::Class(class) => Self::of_class(class),
+            HirKind::Repetition(repetition) => Self::within(&repetition.sub),
+            HirKind::Capture(capture) => Self::within(&capture.sub),
+            HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+                parts.iter().map(Self::within).fold(Self::default(), Self::and)
+            }
+        }
+    }
+
+    /// Those that a match may begin with.
+    fn first(hir: &Hir) -> Self {
+        match hir.kind() {
+            HirKind::Empty | HirKind::Look(_) => Self::default(),
+            HirKind::Literal(literal) => Self::of_bytes(literal.0.first()),
+            HirKind::Class(class) => Self::of_class(class),
+            HirKind::Repetition(repetition) => Self::first(&repetition.sub),
+            HirKind::Capture(capture) => Self::first(&capture.sub),
+            HirKind::Concat(parts) => {
+                let mut found = Self::default();
+                for part in parts {
+                    found = found.and(Self::first(part));
+                    if part.properties().minimum_len().is_some_and(|bytes| bytes > 0) {
+                        break;
+                    }
+                }
+                found
+            }
+            HirKind::Alternation(parts) => {
+                parts.iter().map(Self::first).fold(Self::default(), Self::and)
+            }
+        }
+    }
+}
+
+fn bits_of(characters: &str) -> u128 {
+    Characters::of_bytes(characters.as_bytes()).ascii
+}
+
+fn needs_other(hir: &Hir, than: u128) -> bool {
+    let is_other = |found: Characters| found.ascii & than == 0;
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => false,
+        HirKind::Literal(literal) => {
+            literal.0.iter().any(|byte| is_other(Characters::of_bytes([byte])))
+        }
+        HirKind::Class(class) => is_other(Characters::of_class(class)),
+        HirKind::Repetition(Repetition { min, sub, .. }) => *min > 0 && needs_other(sub, than),
+        HirKind::Capture(capture) => needs_other(&capture.sub, than),
+        HirKind::Concat(parts) => parts.iter().any(|part| needs_other(part, than)),
+        HirKind::Alternation(parts) => parts.iter().all(|part| needs_other(part, than)),
+    }
+}
+
+fn without_looks(hir: &Hir) -> Hir {
+    let all = |parts: &[Hir]| parts.iter().map(without_looks).collect();
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => Hir::empty(),
+        HirKind::Literal(literal) => Hir::literal(literal.0.clone()),
+        HirKind::Class(class) => Hir::class(class.clone()),
+        HirKind::Repetition(repetition) => {
+            let sub = Box::new(without_looks(&repetition.sub));
+            Hir::repetition(Repetition { sub, ..repetition.clone() })
+        }
+        HirKind::Capture(capture) => without_looks(&capture.sub),
+        HirKind::Concat(parts) => Hir::concat(all(parts)),
+        HirKind::Alternation(parts) => Hir::alternation(all(parts)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::pattern::{LinePattern, PatternOptions};
+    use super::*;
+
+    fn loose(expression: &str, options: PatternOptions) -> Option<LoosePattern> {
+        LinePattern::new(expression, options).ok()?.loose()
+    }
+
+    turntree_properties::properties! {
+        #[test]
+        fn what_a_pattern_matches_its_loose_form_matches_and_tells(
+            text in "[ab1: \u{e9}]{0,24}",
+            expression in "(a|b|1|:| |é|[ab]|[^a]|\\^|\\$|\\\\b|\\\\w|\\\\d|a\\*|\\(?:a\\|b1\\)\\+|b\\?){1,5}",
+            word: bool,
+        ) {
+            let options = PatternOptions { word, ..PatternOptions::default() };
+            let Ok(pattern) = LinePattern::new(&expression, options) else { return Ok(()) };
+            let Some(loose) = pattern.loose() else { return Ok(()) };
+            let regex = regex::Regex::new(&expression).unwrap();
+            prop_assert!(loose.is_in(text.as_bytes()) || pattern.find(text.as_bytes(), None).count == 0);
+            for found in regex.find_iter(&text).filter(|found| !found.is_empty()) {
+                let said = found.as_str();
+                for (at, character) in said.chars().enumerate() {
+                    if character.is_ascii() {
+                        prop_assert!(loose.may_have(&character.to_string()), "{} has {}", expression, said);
+                        prop_assert!(at > 0 || loose.may_begin_with(&character.to_string()));
+                    } else {
+                        prop_assert!(loose.may_have_others());
+                    }
+                }
+                let is_other = |character: char| !"a1".contains(character);
+                prop_assert!(said.chars().any(is_other) || !loose.needs_other_than("a1"));
+            }
+        }
+    }
+
+    #[test]
+    fn characters_of_expressions_are_told() {
+        let told = |expression: &str| {
+            let loose = loose(expression, PatternOptions::default()).unwrap();
+            (loose.may_have(":"), loose.may_begin_with(" "), loose.needs_other_than("0123456789"))
+        };
+        assert_eq!(told("ba[a-f]+ [a-m]o"), (false, false, true));
+        assert_eq!(told(r"\s*x"), (false, true, true));
+        assert_eq!(told(r"\d+"), (false, false, false));
+        assert_eq!(told("x?:?1"), (true, false, false));
+        assert!(!loose(r"[a-z]_\d\(", PatternOptions::default()).unwrap().may_have("[]:"));
+        assert!(loose(r"\d", PatternOptions::default()).unwrap().may_have_others());
+        assert!(loose("a*|^", PatternOptions::default()).is_none(), "it matches nothing");
+    }
+}

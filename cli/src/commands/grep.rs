@@ -121,28 +121,35 @@ impl Verb for Grep {
             read: &|format, bytes| messages.read(format, bytes),
             may_hold: may_hold.as_ref().map(|test| test as MayHold<'_>),
         };
-        let answered = repo.grep(&scopes, query, &progress)?;
+        let mut steps = repo.grep_in_steps(&scopes, query, &progress);
+        let mut answered = steps.step(&progress)?;
+        let mut last = None;
+        while let Some(nothing) = answered.take_if(|answered| answered.places().is_empty()) {
+            answered = steps.step(&progress)?;
+            last = Some(nothing);
+        }
         drop(working);
         if !run.out.json {
             run.out.page();
         }
-        let sessions = PlacesOfSessions::of(&repo, &KnownSessions::default(), answered.places())?;
-        let mut headed = None;
-        for place in answered.places() {
-            let about = sessions.about(&repo, place)?;
-            if self.all && !run.out.json && headed.replace(&place.session) != Some(&place.session) {
-                write_heading(&mut run.out, place, &about)?;
+        let known = KnownSessions::default();
+        let (mut headed, has_places) = (None, answered.is_some());
+        while let Some(found) = answered {
+            let sessions = PlacesOfSessions::of(&repo, &known, found.places())?;
+            self.write_places(&mut run.out, &repo, &found, &sessions, &mut headed)?;
+            last = Some(found);
+            answered = steps.step(&|_, _| {})?;
+        }
+        if let Some(last) = &last {
+            if !run.out.json {
+                warn_of_gaps(last.gaps());
             }
-            self.write(&mut run.out, &answered, place, &about)?;
+            complain(last.damage())?;
         }
-        if !run.out.json {
-            warn_of_gaps(answered.gaps());
-        }
-        complain(answered.damage())?;
-        if answered.places().is_empty() && !run.out.json {
+        if !has_places && !run.out.json {
             note(&self.looked_at(&repo)?);
         }
-        Ok(if answered.places().is_empty() { Answer::No } else { Answer::Yes })
+        Ok(if has_places { Answer::Yes } else { Answer::No })
     }
 }
 
@@ -161,6 +168,26 @@ impl Grep {
         let more =
             if all.len() > 1 { format!(": --all looks at {sessions}") } else { String::new() };
         Ok(format!("nothing in {place}{more}"))
+    }
+
+    /// Writes what a step of the search found, so that it can be read before the next one is done.
+    fn write_places(
+        &self,
+        out: &mut Output,
+        repo: &Repository,
+        answered: &Answered<'_>,
+        sessions: &PlacesOfSessions,
+        headed: &mut Option<String>,
+    ) -> Result<()> {
+        for place in answered.places() {
+            let about = sessions.about(repo, place)?;
+            if self.all && !out.json && headed.as_ref() != Some(&place.session) {
+                write_heading(out, place, &about)?;
+                *headed = Some(place.session.clone());
+            }
+            self.write(out, answered, place, &about)?;
+        }
+        Ok(out.flush()?)
     }
 
     fn write(

@@ -117,6 +117,10 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
 
 /// Text without anything a terminal would obey; tabs and line ends stay.
 pub(crate) fn harmless(text: &str) -> String {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    if text.bytes().all(is_plain) {
+        return text.to_owned();
+    }
     let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     visible(text).chars().map(|c| if harmless(c) { c } else { '\u{fffd}' }).collect()
 }

@@ -8,6 +8,7 @@
 //! A rewrite makes one pack of limited size at a time, so a store larger than that takes several
 //! steps, and never needs more disk than one pack.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use super::collection_plan::{
 };
 use super::expire_sessions::{ExpiredSession, expire_sessions, plan_expiring};
 use super::forget::forget_expired;
+use super::graph::GraphCommit;
 use super::layout::arrange;
 use super::mark::Marker;
 use super::plan::RetentionPlan;
@@ -304,23 +306,22 @@ pub(super) fn mark(
     roots: &Roots,
     retention: &RetentionPlan,
 ) -> Result<u32> {
-    let trees: HashMap<ObjectId, ObjectId> =
-        roots.graph.commits().iter().map(|commit| (commit.id, commit.tree)).collect();
-    let kept: HashSet<ObjectId> = retention.kept.iter().copied().collect();
-    let is_tip = |reasons: &Vec<Reason>| {
-        reasons.iter().any(|reason| matches!(reason, Reason::Branch(_) | Reason::Head))
+    let kept = newest_first(retention, roots);
+    let is_tip = |commit: &&&GraphCommit| {
+        let reasons = roots.commits.get(&commit.id).into_iter().flatten();
+        reasons.into_iter().any(|reason| matches!(reason, Reason::Branch(_) | Reason::Head))
     };
-    let tips = roots.commits.iter().filter(|(id, why)| is_tip(why) && kept.contains(id));
-    let tips: Vec<ObjectId> = tips.filter_map(|(id, _)| trees.get(id).copied()).collect();
+    let tips: Vec<ObjectId> = kept.iter().filter(is_tip).map(|commit| commit.tree).collect();
     let now_round = marker.begin_round();
     marker.meet_contexts(&tips)?;
-    marker.meet(retention_order(retention, roots))?;
+    marker.meet(kept.iter().map(|commit| commit.id))?;
+    marker.meet(not_kept(retention, roots))?;
     marker.meet(roots.operations.iter().copied())?;
     let objects: Vec<ObjectId> = roots.objects.keys().copied().collect();
     marker.meet(objects.iter().copied())?;
-    for commits in retention.kept.chunks(COMMITS_PER_ROUND) {
+    for commits in kept.chunks(COMMITS_PER_ROUND) {
         marker.begin_round();
-        let trees: Vec<ObjectId> = commits.iter().filter_map(|id| trees.get(id).copied()).collect();
+        let trees: Vec<ObjectId> = commits.iter().map(|commit| commit.tree).collect();
         marker.meet_contexts(&trees)?;
     }
     marker.begin_round();
@@ -337,12 +338,28 @@ pub(super) fn mark(
     Ok(now_round)
 }
 
-/// Every commit that stays, with or without its content: by session, newest first.
-fn retention_order(retention: &RetentionPlan, roots: &Roots) -> Vec<ObjectId> {
+/// The commits that stay: sessions by their newest turn, and the turns of each, the newest first. Packs lie so, and
+/// who lists sessions or turns by time reads them from front to back, where in the order of ids or names each would lie in
+/// a block of its own.
+fn newest_first<'r>(retention: &RetentionPlan, roots: &'r Roots) -> Vec<&'r GraphCommit> {
+    let graph = &roots.graph;
+    let numbers = retention.kept.iter().filter_map(|id| graph.find(id));
+    let mut kept: Vec<&GraphCommit> =
+        numbers.filter_map(|number| graph.commits().get(number)).collect();
+    let mut newest: HashMap<usize, (i64, ObjectId)> = HashMap::new();
+    for commit in &kept {
+        let time = (commit.time_micros, commit.id);
+        newest.entry(commit.session).and_modify(|known| *known = time.max(*known)).or_insert(time);
+    }
+    kept.sort_by_key(|commit| Reverse(newest.get(&commit.session)));
+    kept
+}
+
+/// The other commits, of which nothing but themselves stays.
+fn not_kept(retention: &RetentionPlan, roots: &Roots) -> Vec<ObjectId> {
     let kept: HashSet<&ObjectId> = retention.kept.iter().collect();
     let others = roots.graph.commits().iter().map(|commit| commit.id);
-    let others = others.filter(|id| !kept.contains(id));
-    retention.kept.iter().copied().chain(others).collect()
+    others.filter(|id| !kept.contains(id)).collect()
 }
 
 /// Plans for the known losses, and for the objects that stay because of them.

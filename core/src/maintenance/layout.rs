@@ -89,3 +89,56 @@ fn placement(met: &Met, now: u32, newest: bool) -> Lane {
         Kind::Blob => Lane::Before,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::context::Builder;
+    use crate::maintenance::{Purpose, collect};
+    use crate::object::{ObjectId, Time};
+    use crate::repo::{BranchName, Repository, Signature, SnapshotDraft};
+    use crate::store::{NewStore, OpenOptions, RealIo};
+
+    #[test]
+    fn the_session_with_the_newest_turn_comes_first_and_its_newest_turn() {
+        let dir = tempfile::tempdir().unwrap();
+        let (io, new) = (Arc::new(RealIo), NewStore { id: [1; 16] });
+        let options = OpenOptions::new([2; 16]);
+        let repo = Repository::init(io, &dir.path().join("store"), &new, options).unwrap();
+        let stamp =
+            |micros| Signature { time: Time { micros, offset_minutes: 0 }, actor: "agent".into() };
+        // Neither in the order of names, nor of ids, nor of their first turns.
+        let turns =
+            [("b", 1), ("f", 2), ("d", 3), ("a", 4), ("e", 5), ("c", 6), ("b", 7), ("d", 8)];
+        let mut commits: HashMap<(&str, i64), (ObjectId, ObjectId)> = HashMap::new();
+        for (session, micros) in turns {
+            let (stamp, branch) = (stamp(micros), BranchName::main(session).unwrap());
+            let (mut change, mut builder) = (repo.begin(), Builder::new());
+            let note = format!("{session} at {micros}");
+            builder.set_entry(&mut change, "scratchpad", "note", Some(note.into())).unwrap();
+            let tree = builder.write(&mut change).unwrap();
+            change.snapshot(&branch, SnapshotDraft::new(tree, "", &stamp)).unwrap();
+            change.commit(&stamp, "snapshot").unwrap();
+            commits.insert((session, micros), (repo.tip(&branch).unwrap(), tree));
+        }
+        let purpose = Purpose::Repack(Tier::Compacted);
+        collect(&repo, purpose, &stamp(9), &mut |_| ()).unwrap();
+        let packs = repo.store().packs();
+        let in_pack = |kind| packs.iter().flat_map(move |pack| pack.of_kind(kind));
+
+        let expected =
+            [("d", 8), ("d", 3), ("b", 7), ("b", 1), ("c", 6), ("e", 5), ("a", 4), ("f", 2)];
+        let ids: Vec<ObjectId> = in_pack(Kind::Commit).collect();
+        assert_eq!(ids, expected.map(|turn| commits[&turn].0));
+
+        let newest = [("d", 8), ("b", 7), ("c", 6), ("e", 5), ("a", 4), ("f", 2)];
+        let before = [("d", 3), ("b", 1)];
+        let trees: Vec<ObjectId> = commits.values().map(|(_, tree)| *tree).collect();
+        let ids: Vec<ObjectId> = in_pack(Kind::Node).filter(|id| trees.contains(id)).collect();
+        let expected: Vec<_> = newest.iter().chain(&before).map(|it| commits[it].1).collect();
+        assert_eq!(ids, expected);
+    }
+}

@@ -2,11 +2,11 @@
 //! and results of tools in it.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use turntree::object::{Kind, ObjectId};
 
 use super::rank::step_of;
+use super::word_table::{HashedWord, WordTable};
 use super::words::{boundary, each_word};
 use crate::formats::view;
 use crate::model::view::MessageView;
@@ -14,17 +14,22 @@ use crate::model::view::MessageView;
 /// Longest name of a tool, in bytes.
 const MAX_TOOL_BYTES: usize = 200;
 
-/// What the index keeps of an entry.
+/// What the index keeps of an entry beside its words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Document {
-    /// Its words one behind the other, as they stand there.
-    text: String,
-    /// Each word once, with the step of how often it stands there.
-    steps: Vec<(Range<usize>, u8)>,
     /// How many words there are.
     pub(super) words: u32,
     /// Its calls of tools and its results.
     pub(super) links: ToolLinks,
+}
+
+/// The words of a document, in memory that the next one uses again.
+#[derive(Debug, Default)]
+pub(super) struct DocumentWords {
+    /// Each once.
+    table: WordTable,
+    /// By their numbers, how often each stands there.
+    times: Vec<u32>,
 }
 
 /// Calls of tools, and results that belong to calls, by numbers made of the ids of calls.
@@ -42,8 +47,8 @@ pub(super) fn text_of(format: &str, bytes: &[u8]) -> Option<String> {
 }
 
 impl Document {
-    /// The document of an entry; `None` when no word is in it.
-    pub(super) fn of(format: &str, bytes: &[u8]) -> Option<Self> {
+    /// The document of an entry, and its words in place of others; `None` when no word is in it.
+    pub(super) fn of(format: &str, bytes: &[u8], words: &mut DocumentWords) -> Option<Self> {
         let (text, links) = match format {
             "" => (text_of(format, bytes)?, ToolLinks::default()),
             format => {
@@ -51,25 +56,32 @@ impl Document {
                 (view.full_text(), ToolLinks::of(&view))
             }
         };
-        let (mut all, mut ranges) = (String::new(), Vec::new());
-        each_word(&text, &mut |word, _| {
-            let start = all.len();
-            all.push_str(word);
-            ranges.push(start..all.len());
+        let words = words.count(&text);
+        (words > 0).then_some(Self { words, links })
+    }
+}
+
+impl DocumentWords {
+    /// Takes the words of a text in place of others; returns how many there are.
+    fn count(&mut self, text: &str) -> u32 {
+        let Self { table, times } = self;
+        table.clear();
+        times.clear();
+        let mut words = 0_u32;
+        each_word(text, &mut |word, _| {
+            words = words.saturating_add(1);
+            let Some(number) = table.number(HashedWord::new(word)) else { return };
+            match times.get_mut(number) {
+                Some(times) => *times = times.saturating_add(1),
+                None => times.push(1),
+            }
         });
-        let mut counts: HashMap<&str, (Range<usize>, u32)> = HashMap::new();
-        for range in &ranges {
-            let word = all.get(range.clone()).unwrap_or_default();
-            counts.entry(word).or_insert_with(|| (range.clone(), 0)).1 += 1;
-        }
-        let steps = counts.into_values().map(|(range, times)| (range, step_of(times))).collect();
-        let words = u32::try_from(ranges.len()).unwrap_or(u32::MAX);
-        (words > 0).then_some(Self { text: all, steps, words, links })
+        words
     }
 
-    /// Its words, each once, with the step of how often it stands there, in any order.
-    pub(super) fn steps(&self) -> impl Iterator<Item = (&str, u8)> {
-        self.steps.iter().filter_map(|(range, step)| Some((self.text.get(range.clone())?, *step)))
+    /// The words, each once, with the step of how often it stands there, in any order.
+    pub(super) fn steps(&self) -> impl Iterator<Item = (HashedWord<'_>, u8)> {
+        self.table.words().zip(self.times.iter().map(|times| step_of(*times)))
     }
 }
 
@@ -130,19 +142,24 @@ fn number_of(id: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     #[test]
     fn a_document_has_each_word_once_with_its_step() {
-        let document = Document::of("", b"the cat saw the cat, the CAT and the dog").unwrap();
-        let mut steps: Vec<_> = document.steps().collect();
+        let mut words = DocumentWords::default();
+        for text in
+            ["other words, and more of the other words", "the cat saw the cat, the CAT and the dog"]
+        {
+            let document = Document::of("", text.as_bytes(), &mut words).unwrap();
+            assert_eq!(document.words as usize, text.split(' ').count());
+        }
+        let mut steps: Vec<_> = words.steps().map(|(hashed, step)| (hashed.word, step)).collect();
         steps.sort_unstable();
         assert_eq!(steps, [("and", 0), ("cat", 2), ("dog", 0), ("saw", 0), ("the", 2)]);
-        assert_eq!(document.words, 10);
-        assert_eq!(Document::of("", b"\x7fELF\0binary"), None);
-        assert_eq!(Document::of("", b"!!"), None);
+        assert_eq!(Document::of("", b"\x7fELF\0binary", &mut words), None);
+        assert_eq!(Document::of("", b"!!", &mut words), None);
     }
 
     #[test]
@@ -151,12 +168,16 @@ mod tests {
             {"type": "tool_use", "id": "1", "name": "Read", "input": {}},
             {"type": "tool_use", "id": "2", "name": "Bash", "input": {}},
         ]});
-        let calls = Document::of("json", record.to_string().as_bytes()).unwrap().links;
+        let mut words = DocumentWords::default();
+        let mut links = |record: Value| {
+            Document::of("json", record.to_string().as_bytes(), &mut words).unwrap().links
+        };
+        let calls = links(record);
         assert_eq!(calls.tools(&HashMap::new()), "Bash\nRead");
         let record = json!({"role": "user", "content": [
             {"type": "tool_result", "tool_use_id": "2", "content": "done"},
         ]});
-        let results = Document::of("json", record.to_string().as_bytes()).unwrap().links;
+        let results = links(record);
         let called = calls.0.iter().map(|(number, name)| (*number, name.clone().unwrap()));
         assert_eq!(results.tools(&called.collect()), "Bash");
         assert_eq!(results.tools(&HashMap::new()), "");

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `answer` | what is asked and answered |
 //! | `words` | what a word is |
+//! | `word_table` | words with numbers, found by a hash |
 //! | `query` | what is asked becomes terms |
 //! | `document` | what the index keeps of an entry |
 //! | `rank` | which document is better |
@@ -35,6 +36,8 @@ mod run;
 #[cfg(feature = "sqlite")]
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "sqlite")]
+mod word_table;
 #[cfg(feature = "sqlite")]
 mod words;
 

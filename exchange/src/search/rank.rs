@@ -26,6 +26,10 @@ pub(super) struct Totals {
 
 /// Returns the step of a word that a document has `times` times, by its number.
 pub(super) fn step_of(times: u32) -> u8 {
+    // Most words of a text stand there once.
+    if times <= 1 {
+        return 0;
+    }
     let step = (0..).zip(STEPS).find(|(_, (most, _))| times <= *most);
     step.map_or(0, |(step, _)| step)
 }

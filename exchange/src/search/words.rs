@@ -34,22 +34,22 @@ const UNSPACED: [(char, char); 9] = [
 /// Gives each word of `text` to `each`, with its bytes in the text.
 pub(super) fn each_word(text: &str, each: &mut dyn FnMut(&str, Range<usize>)) {
     let mut open = OpenWord::default();
-    for (at, c) in text.char_indices() {
-        let end = at + c.len_utf8();
-        if c.is_ascii_alphanumeric() {
-            open.push(c.to_ascii_lowercase(), at..end);
-        } else if c.is_ascii() {
+    let (bytes, mut at) = (text.as_bytes(), 0);
+    while let Some(byte) = bytes.get(at) {
+        if byte.is_ascii_alphanumeric() {
+            // Most of what is searched is such runs: they are taken as a whole.
+            let rest = bytes.get(at..).unwrap_or_default();
+            let run = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+            open.push_run(text.get(at..at + run).unwrap_or_default(), at);
+            at += run;
+        } else if byte.is_ascii() {
             open.close(each);
-        } else if ACCENTS.contains(&c) {
-            open.stretch(end);
-        } else if !c.is_alphanumeric() {
-            open.close(each);
-        } else if is_unspaced(c) {
-            open.close(each);
-            open.push(c, at..end);
-            open.close(each);
+            at += 1;
         } else {
-            c.to_lowercase().for_each(|c| open.push_plain(c, at..end));
+            let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) else { break };
+            let end = at + c.len_utf8();
+            open.push_other(c, at..end, each);
+            at = end;
         }
     }
     open.close(each);
@@ -88,6 +88,34 @@ impl OpenWord {
         self.chars += 1;
         if self.chars <= MAX_WORD_CHARS {
             self.word.push(c);
+        }
+    }
+
+    /// Adds letters and digits of ASCII, which begin at a byte of the text.
+    fn push_run(&mut self, run: &str, at: usize) {
+        if self.chars == 0 {
+            self.range.start = at;
+        }
+        self.range.end = at + run.len();
+        let counts = MAX_WORD_CHARS.saturating_sub(self.chars).min(run.len());
+        let before = self.word.len();
+        self.word.push_str(run.get(..counts).unwrap_or_default());
+        self.word.get_mut(before..).unwrap_or_default().make_ascii_lowercase();
+        self.chars += run.len();
+    }
+
+    /// Adds a character beyond ASCII, or ends the word where that is none of a word.
+    fn push_other(&mut self, c: char, at: Range<usize>, each: &mut dyn FnMut(&str, Range<usize>)) {
+        if ACCENTS.contains(&c) {
+            self.stretch(at.end);
+        } else if !c.is_alphanumeric() {
+            self.close(each);
+        } else if is_unspaced(c) {
+            self.close(each);
+            self.push(c, at);
+            self.close(each);
+        } else {
+            c.to_lowercase().for_each(|c| self.push_plain(c, at.clone()));
         }
     }
 

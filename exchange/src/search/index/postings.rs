@@ -4,8 +4,9 @@
 //! one byte where documents are near. A block has words in their order, each without what it shares with
 //! the one before, and their lists.
 
-use std::collections::HashMap;
 use std::ops::Range;
+
+use crate::search::word_table::{HashedWord, WordTable};
 
 /// Bytes from which on a block takes no further word.
 const BLOCK_BYTES: usize = 32 << 10;
@@ -19,7 +20,9 @@ const WORD_BYTES: usize = 96;
 /// The lists of the words of some documents, in memory.
 #[derive(Debug, Default)]
 pub(super) struct PostingLists {
-    lists: HashMap<String, PostingList>,
+    words: WordTable,
+    /// By the numbers of the words.
+    lists: Vec<PostingList>,
     bytes: usize,
 }
 
@@ -40,15 +43,18 @@ pub(super) struct BlockWriter {
 
 impl PostingLists {
     /// Adds a document, which is behind all that are there, with its words and the step of each.
-    pub(super) fn add<'w>(&mut self, document: u32, words: impl Iterator<Item = (&'w str, u8)>) {
+    pub(super) fn add<'w>(
+        &mut self,
+        document: u32,
+        words: impl Iterator<Item = (HashedWord<'w>, u8)>,
+    ) {
         for (word, step) in words {
-            let list = match self.lists.get_mut(word) {
-                Some(list) => list,
-                None => {
-                    self.bytes += word.len() + WORD_BYTES;
-                    self.lists.entry(word.to_owned()).or_default()
-                }
-            };
+            let Some(number) = self.words.number(word) else { continue };
+            if number == self.lists.len() {
+                self.bytes += word.word.len() + WORD_BYTES;
+                self.lists.push(PostingList::default());
+            }
+            let Some(list) = self.lists.get_mut(number) else { continue };
             let before = list.bytes.len();
             list.push(document, step);
             self.bytes += list.bytes.len() - before;
@@ -64,10 +70,11 @@ impl PostingLists {
         self.lists.is_empty()
     }
 
-    /// The lists in the order of their words.
-    pub(super) fn into_sorted(self) -> Vec<(String, PostingList)> {
-        let mut lists: Vec<_> = self.lists.into_iter().collect();
-        lists.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    /// The words with their lists, in the order of the words.
+    pub(super) fn sorted(&self) -> Vec<(&str, &PostingList)> {
+        let words = self.words.words().map(|hashed| hashed.word);
+        let mut lists: Vec<_> = words.zip(&self.lists).collect();
+        lists.sort_unstable_by_key(|(word, _)| *word);
         lists
     }
 }

@@ -27,10 +27,11 @@ pub(super) fn add(
         return Ok(());
     }
     let mut writer = SegmentWriter::begin(change)?;
-    for (word, list) in lists.into_sorted() {
+    for (word, list) in lists.sorted() {
         writer.push(word.as_bytes(), list.bytes())?;
     }
     writer.finish()?;
+    drop(lists);
     let mut segments = segments(change)?;
     let (mut together, mut first) = (0, segments.len());
     for (at, (_, bytes)) in segments.iter().enumerate().rev() {

@@ -1,5 +1,6 @@
 //! Taking up: what some turns brought becomes documents, words and places in the index.
 
+use std::cell::RefCell;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +13,7 @@ use turntree::repo::{Arrival, ArrivedAt, Repository};
 use super::measures::{Measure, Measures};
 use super::postings::PostingLists;
 use super::{Attempt, DOCUMENTS, Index, NEWEST, TextTable, WORDS, segments, set};
-use crate::search::document::{Document, ToolLinks};
+use crate::search::document::{Document, DocumentWords, ToolLinks};
 
 /// Bytes of postings in memory from which on they are written, in one change with all that belongs to them.
 const CHANGE_BYTES: usize = 32 << 20;
@@ -36,8 +37,8 @@ pub(super) struct Filling<'c> {
     pub(super) newest: i64,
 }
 
-/// A blob and the format of the message that it is, or nothing.
-type Content = (ObjectId, String);
+/// A blob and the format of the message that it is, or of nothing, by its number among the names.
+type Content = (ObjectId, i64);
 
 /// A document: its number once it has one, and its calls and results.
 #[derive(Default)]
@@ -52,6 +53,8 @@ struct Taken {
     documents: HashMap<Content, Known>,
     /// Those that have no number yet.
     unknown: Vec<Content>,
+    /// The formats by their numbers.
+    formats: HashMap<i64, String>,
     /// Blobs that could not be read, and why, in words.
     lost: HashSet<ObjectId>,
     damage: BTreeSet<String>,
@@ -70,6 +73,11 @@ struct Reading<'l> {
     next: u32,
     /// By contents; nothing where there is no word.
     found: Vec<Result<Option<NewDocument>, Error>>,
+}
+
+thread_local! {
+    /// The words of the document that a thread reads.
+    static WORDS_READ: RefCell<DocumentWords> = RefCell::default();
 }
 
 impl<'c> Filling<'c> {
@@ -99,21 +107,32 @@ impl<'c> Filling<'c> {
         came: &[(Vec<Arrival>, Vec<String>)],
         damage: &mut BTreeSet<String>,
     ) -> Attempt<()> {
-        let contents = came.iter().flat_map(|(arrivals, _)| arrivals).map(content_of);
-        let mut taken = Taken::find(self.change, &mut self.names, contents)?;
+        let contents = self.contents(came)?;
+        let mut taken = Taken::find(self.change, &mut self.names, contents.iter().flatten())?;
         taken.take_up(repo, self)?;
         damage.extend(taken.damage.iter().cloned());
         let change = self.change;
         let (mut add_turn, mut add_place) = (change.prepare(ADD_TURN)?, change.prepare(ADD_PLACE)?);
-        for (turn, (arrivals, unread)) in turns.iter().zip(came) {
+        for ((turn, (arrivals, unread)), contents) in turns.iter().zip(came).zip(&contents) {
             damage.extend(unread.iter().cloned());
             let is_lost = |arrival: &Arrival| taken.lost.contains(&arrival.blob);
             let is_whole = unread.is_empty() && !arrivals.iter().any(is_lost);
             let number = insert_turn(&mut add_turn, &mut self.names, turn, is_whole)?;
             self.newest = self.newest.max(turn.time.micros);
-            self.insert_places(&mut add_place, (number, turn), arrivals, &taken.documents)?;
+            let known = contents.iter().map(|content| taken.documents.get(content));
+            let arrived: Vec<_> = arrivals.iter().zip(known).collect();
+            self.insert_places(&mut add_place, (number, turn), &arrived)?;
         }
         Ok(())
+    }
+
+    /// The contents of all that came to some turns, by turns.
+    fn contents(&mut self, came: &[(Vec<Arrival>, Vec<String>)]) -> Attempt<Vec<Vec<Content>>> {
+        let mut content = |arrival: &Arrival| -> Attempt<Content> {
+            let format = arrival.message.as_ref().map_or("", |(_, format)| format);
+            Ok((arrival.blob, self.names.number(format)?))
+        };
+        came.iter().map(|(arrivals, _)| arrivals.iter().map(&mut content).collect()).collect()
     }
 
     /// Adds a document that was read. They come in the order of their numbers.
@@ -125,7 +144,7 @@ impl<'c> Filling<'c> {
     ) -> Attempt<()> {
         let links = links.encode();
         let links = (!links.is_empty()).then_some(links);
-        add.execute(params![number, blob.as_bytes(), self.names.number(format)?, links])?;
+        add.execute(params![number, blob.as_bytes(), format, links])?;
         self.documents += 1;
         self.words += i64::from(*words);
         self.measures.push(Measure { words: *words, second: u32::MAX })
@@ -135,14 +154,12 @@ impl<'c> Filling<'c> {
         &mut self,
         add: &mut Statement<'_>,
         (turn, arrived): (i64, &ArrivedAt),
-        arrivals: &[Arrival],
-        documents: &HashMap<Content, Known>,
+        arrivals: &[(&Arrival, Option<&Known>)],
     ) -> Attempt<()> {
-        let known = |arrival: &Arrival| documents.get(&content_of(arrival));
-        let links = arrivals.iter().filter_map(known).flat_map(|known| &known.links.0);
+        let links = arrivals.iter().filter_map(|(_, known)| *known).flat_map(|it| &it.links.0);
         let called = links.filter_map(|(number, name)| Some((*number, name.clone()?))).collect();
-        for arrival in arrivals {
-            let Some(Known { number: Some(number), links }) = known(arrival) else { continue };
+        for (arrival, known) in arrivals {
+            let Some(Known { number: Some(number), links }) = known else { continue };
             let role = arrival.message.as_ref().map(|(role, _)| *role as u8);
             let used = links.tools(&called);
             let used = if used.is_empty() { None } else { Some(self.tools.number(&used)?) };
@@ -166,18 +183,21 @@ impl<'c> Filling<'c> {
 
 impl Taken {
     /// Looks for contents among the documents.
-    fn find(
+    fn find<'c>(
         change: &Connection,
         names: &mut TextTable<'_>,
-        contents: impl Iterator<Item = Content>,
+        contents: impl Iterator<Item = &'c Content>,
     ) -> Attempt<Self> {
         let mut taken = Self::default();
         let mut find = change.prepare(FIND_DOCUMENT)?;
         for content in contents {
-            if let Entry::Vacant(place) = taken.documents.entry(content) {
-                let known = known(&mut find, names, place.key())?;
+            if let Entry::Vacant(place) = taken.documents.entry(*content) {
+                let known = known(&mut find, place.key())?;
                 if known.is_none() {
-                    taken.unknown.push(place.key().clone());
+                    taken.unknown.push(*content);
+                    if let Entry::Vacant(format) = taken.formats.entry(content.1) {
+                        format.insert(names.text(content.1)?);
+                    }
                 }
                 place.insert(known.unwrap_or_default());
             }
@@ -189,7 +209,8 @@ impl Taken {
     fn take_up(&mut self, repo: &Repository, filling: &mut Filling<'_>) -> Attempt<()> {
         let mut add = filling.change.prepare(ADD_DOCUMENT)?;
         let unknown = std::mem::take(&mut self.unknown);
-        let read = read(repo, &unknown, &mut filling.lists, filling.measures.len());
+        let next = filling.measures.len();
+        let read = read(repo, (&unknown, &self.formats), &mut filling.lists, next);
         let mut new = Vec::new();
         for (content, read) in unknown.into_iter().zip(read) {
             match read {
@@ -210,18 +231,9 @@ impl Taken {
     }
 }
 
-fn content_of(arrival: &Arrival) -> Content {
-    let format = arrival.message.as_ref().map(|(_, format)| format.clone());
-    (arrival.blob, format.unwrap_or_default())
-}
-
-fn known(
-    find: &mut Statement<'_>,
-    names: &mut TextTable<'_>,
-    (blob, format): &Content,
-) -> Attempt<Option<Known>> {
+fn known(find: &mut Statement<'_>, (blob, format): &Content) -> Attempt<Option<Known>> {
     let found = find
-        .query_row(params![blob.as_bytes(), names.number(format)?], |row| {
+        .query_row(params![blob.as_bytes(), format], |row| {
             Ok((row.get::<_, u32>(0)?, row.get::<_, Option<Vec<u8>>>(1)?))
         })
         .optional()?;
@@ -235,7 +247,7 @@ fn known(
 /// returns the others in the order of the contents.
 fn read(
     repo: &Repository,
-    contents: &[Content],
+    (contents, formats): (&[Content], &HashMap<i64, String>),
     lists: &mut PostingLists,
     next: u32,
 ) -> Vec<Result<Option<NewDocument>, Error>> {
@@ -255,29 +267,43 @@ fn read(
     let reading = Mutex::new(Reading { lists, next, found });
     store.visit(&ids, &|at, object| {
         let Some(at) = here.get(at) else { return };
-        let Some(content) = contents.get(*at) else { return };
-        let document = object.and_then(|object| document_of(content, &object));
-        reading.lock().unwrap_or_else(PoisonError::into_inner).take(*at, document);
+        let Some((id, format)) = contents.get(*at) else { return };
+        let format = formats.get(format).map_or("", String::as_str);
+        WORDS_READ.with_borrow_mut(|words| {
+            let document = object.and_then(|object| document_of(id, format, &object, words));
+            reading.lock().unwrap_or_else(PoisonError::into_inner).take(*at, document, words);
+        });
     });
     reading.into_inner().unwrap_or_else(PoisonError::into_inner).found
 }
 
-fn document_of((id, format): &Content, object: &Object) -> Result<Option<Document>, Error> {
+fn document_of(
+    id: &ObjectId,
+    format: &str,
+    object: &Object,
+    words: &mut DocumentWords,
+) -> Result<Option<Document>, Error> {
     match object.kind {
-        Kind::Blob => Ok(Document::of(format, &object.bytes)),
+        Kind::Blob => Ok(Document::of(format, &object.bytes, words)),
         kind => Err(Error::corrupt(id, "a blob", kind)),
     }
 }
 
 impl Reading<'_> {
-    fn take(&mut self, at: usize, document: Result<Option<Document>, Error>) {
+    /// Takes a document with its words.
+    fn take(
+        &mut self,
+        at: usize,
+        document: Result<Option<Document>, Error>,
+        words: &DocumentWords,
+    ) {
         let new = match document {
             Ok(None) => Ok(None),
             Ok(Some(document)) => {
                 let number = self.next;
                 self.next = number.saturating_add(1);
-                self.lists.add(number, document.steps());
-                let Document { words, links, .. } = document;
+                self.lists.add(number, words.steps());
+                let Document { words, links } = document;
                 Ok(Some(NewDocument { number, words, links }))
             }
             // It went on purpose: nobody finds it.

@@ -70,6 +70,7 @@ mod encryption;
 mod format;
 mod io;
 mod medium;
+mod paced;
 mod pack;
 mod parity;
 mod read;

@@ -24,6 +24,7 @@ use crate::object::{Checksum, Kind, ObjectId};
 use crate::store::format::codec::{compress_block, decompress_block};
 use crate::store::format::segment::Digest;
 use crate::store::io::IoFile;
+use crate::store::paced::Pace;
 
 /// An object of this size is a block of its own: then the next version of it, or the same image in
 /// another encoding, finds it as a base. On sessions with images a third less.
@@ -71,6 +72,7 @@ pub(super) struct Packer<'a> {
     in_order: bool,
     /// Those that compress, from the first block on.
     threads: Option<ThreadPool>,
+    pace: Pace,
 }
 
 /// The frames that were written.
@@ -151,6 +153,7 @@ impl<'a> Packer<'a> {
             raw_bytes: 0,
             in_order: false,
             threads: None,
+            pace: Pace::default(),
         }
     }
 
@@ -408,8 +411,13 @@ impl<'a> Packer<'a> {
         ids
     }
 
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.file.write_at(bytes, offset).map_err(|e| Error::io(format!("write at {offset}"), e))
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
+        let written = match self.in_order {
+            // Nobody commits to a bundle.
+            true => self.file.write_at(bytes, offset),
+            false => self.pace.write_at(self.file, bytes, offset),
+        };
+        written.map_err(|e| Error::io(format!("write at {offset}"), e))
     }
 }
 

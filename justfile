@@ -51,6 +51,11 @@ growth *ARGS:
     cargo build --release -p turntree-cli
     TURNTREE_MEASURED=${TURNTREE_MEASURED:-$PWD/target/release/turntree} cargo run --release -p turntree-tests --bin growth -- benches/growth {{ARGS}}
 
+# How long snapshots take while the program collects, packs or redacts the same store; see benches/README.md.
+beside STORE *ARGS:
+    cargo build --release -p turntree-cli
+    TURNTREE_MEASURED=${TURNTREE_MEASURED:-$PWD/target/release/turntree} cargo run --release -p turntree-tests --bin beside -- {{STORE}} {{ARGS}}
+
 # The bytes of the released program, which are bounded, and what it says of a fault.
 size:
     benches/size.sh

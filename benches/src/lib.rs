@@ -11,6 +11,7 @@
 //! | [`transcript`] | a log in the style of Claude Code |
 //! | [`swarm`] | a log of events in the style of SwarmSDK |
 //! | [`store`] | a store in a folder of its own, with a session recorded in it |
+//! | [`beside`] | how long snapshots take while the program maintains the same store |
 //! | [`growth`] | what the program costs on stores that grow, as tables and charts |
 //! | [`run`] | nothing: whether benches measure or only run, and where recorded sessions are |
 //!
@@ -23,6 +24,7 @@
 //! assert_eq!(turn, Agent::new().next_turn());
 //! ```
 
+pub mod beside;
 pub mod growth;
 pub mod run;
 pub mod session;

@@ -1,0 +1,268 @@
+//! Snapshots beside maintenance: how long each takes while another process works on the same store.
+//!
+//! One process commits turn after turn, with a pause between two, and another runs one command of the
+//! program. Of each snapshot it is kept what it waited for, so that a long one says why: the disk, a lock,
+//! a processor that others have, or work of its own.
+
+mod timed_io;
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use turntree::repo::{BranchName, Repository};
+use turntree::store::OpenOptions;
+
+pub use self::timed_io::{TimedIo, Waits};
+use crate::session::{Agent, Turn};
+use crate::store::Recorder;
+
+/// The text that a turn of another session has, for the step that takes it out again.
+const SECRET: &str = "sk-beside-0123456789";
+
+/// Snapshots that are left out at first: files are opened and made.
+const FIRST_SNAPSHOTS: usize = 20;
+
+/// The steps that are measured when none is named: a name, and the arguments of the program.
+pub const STEPS: &[(&str, &[&str])] = &[
+    ("gc", &["gc"]),
+    ("repack", &["repack"]),
+    ("repack --archive", &["repack", "--archive"]),
+    ("redact", &["redact", SECRET, "--yes"]),
+    ("retention", &["retention", "set", "--default", "--keep-last", "1000"]),
+    ("gc behind it", &["gc"]),
+];
+
+/// What is measured, and where.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The program.
+    pub program: PathBuf,
+    /// The store, of which each step gets a copy.
+    pub store: PathBuf,
+    /// A folder for the copies.
+    pub scratch: PathBuf,
+    /// The pause between two snapshots.
+    pub pause: Duration,
+    /// Snapshots before each step, when nothing else goes on.
+    pub alone: usize,
+}
+
+/// One snapshot.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Snapshot {
+    /// From its beginning until it was durable.
+    pub took: Duration,
+    /// What of that were calls of the system.
+    pub waits: Waits,
+    /// Processor time of the thread.
+    pub processor: Duration,
+    /// The time that the thread was ready and others had the processors.
+    pub queued: Duration,
+}
+
+/// How long some snapshots took.
+#[derive(Debug, Clone, Default)]
+pub struct Spread {
+    /// How many there are.
+    pub count: usize,
+    /// The median.
+    pub median: Duration,
+    /// The 99th percentile.
+    pub late: Duration,
+    /// The longest, and the most that any of them waited for each.
+    pub longest: Snapshot,
+}
+
+/// Snapshots alone and beside a step.
+#[derive(Debug, Clone)]
+pub struct Beside {
+    /// The name of the step.
+    pub step: String,
+    /// How long it went on.
+    pub took: Duration,
+    /// Those before it.
+    pub alone: Spread,
+    /// Those that began while it went on.
+    pub beside: Spread,
+}
+
+/// Measures steps, each on a copy of the store but for the last one, which is behind the one before it.
+///
+/// # Errors
+/// When the store cannot be copied or written to, or the program fails.
+pub fn measure(
+    plan: &Plan,
+    steps: &[(&str, &[&str])],
+    mut told: impl FnMut(&Beside),
+) -> Result<(), Box<dyn Error>> {
+    let store = plan.scratch.join("store");
+    for (name, arguments) in steps {
+        if !name.ends_with(" behind it") {
+            let _ = fs::remove_dir_all(&store);
+            copy_folder(&plan.store, &store)?;
+        }
+        let mut command = Command::new(&plan.program);
+        command.args(*arguments).env("TURNTREE_STORE", &store).env("HOME", &plan.scratch);
+        command.env("TURNTREE_MAINTENANCE", "off").current_dir(&plan.scratch);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        told(&beside(plan, &store, name, &mut command)?);
+    }
+    fs::remove_dir_all(&store)?;
+    Ok(())
+}
+
+/// Takes snapshots alone, and then until the command has ended.
+fn beside(
+    plan: &Plan,
+    store: &Path,
+    name: &str,
+    command: &mut Command,
+) -> Result<Beside, Box<dyn Error>> {
+    let io = TimedIo::default();
+    // A name of its own in each store: nothing is told apart by it but files of the journal.
+    let seed = OpenOptions::new([u8::try_from(name.len())?; 16]);
+    let repo = Repository::open(Arc::new(io.clone()), store, seed)?;
+    write_secret(&repo)?;
+    let mut agent = Agent::with_workspace(7, 20, 50);
+    let mut recorder = Recorder::of_branch(&repo, BranchName::main("beside")?);
+    let mut next = || -> turntree::Result<Snapshot> {
+        thread::sleep(plan.pause);
+        snapshot(&io, &mut recorder, &agent.next_turn())
+    };
+    for _ in 0..FIRST_SNAPSHOTS {
+        next()?;
+    }
+    let alone = (0..plan.alone).map(|_| next()).collect::<turntree::Result<Vec<_>>>()?;
+    let mut beside = Vec::new();
+    let start = Instant::now();
+    let mut child = Running(command.spawn()?);
+    let ended = loop {
+        if let Some(ended) = child.0.try_wait()? {
+            break ended;
+        }
+        beside.push(next()?);
+    };
+    if !ended.success() {
+        return Err(format!("{name} ended with {ended}").into());
+    }
+    let took = start.elapsed();
+    Ok(Beside { step: name.to_owned(), took, alone: spread(alone), beside: spread(beside) })
+}
+
+/// A process that ends with this value.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended, or what it works on is thrown away.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Writes a turn, on a branch that nobody goes on with, that has the text which is taken out.
+fn write_secret(repo: &Repository) -> turntree::Result<()> {
+    let turn = Agent::with_workspace(8, 1, 1).next_turn();
+    let note = (turn.note.0.clone(), SECRET.into());
+    Recorder::of_branch(repo, BranchName::main("secret")?).record(&Turn { note, ..turn })?;
+    Ok(())
+}
+
+fn snapshot(io: &TimedIo, recorder: &mut Recorder<'_>, turn: &Turn) -> turntree::Result<Snapshot> {
+    let _ = io.take();
+    let (processor, queued) = schedule();
+    let start = Instant::now();
+    recorder.record(turn)?;
+    let took = start.elapsed();
+    let (processor_after, queued_after) = schedule();
+    Ok(Snapshot {
+        took,
+        waits: io.take(),
+        processor: processor_after.saturating_sub(processor),
+        queued: queued_after.saturating_sub(queued),
+    })
+}
+
+/// The time that this thread had a processor, and waited for one; nothing where the system does not say.
+fn schedule() -> (Duration, Duration) {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let mut numbers = text.split(' ').map(|number| number.parse().unwrap_or_default());
+    let mut next = || Duration::from_nanos(numbers.next().unwrap_or_default());
+    (next(), next())
+}
+
+fn spread(mut snapshots: Vec<Snapshot>) -> Spread {
+    snapshots.sort_unstable_by_key(|snapshot| snapshot.took);
+    let at = |part: usize| snapshots.get(snapshots.len() * part / 100).or(snapshots.last());
+    let took = |part| at(part).map(|snapshot| snapshot.took).unwrap_or_default();
+    let longest = snapshots.iter().fold(Snapshot::default(), |most, snapshot| most.most(snapshot));
+    Spread { count: snapshots.len(), median: took(50), late: took(99), longest }
+}
+
+fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+impl Snapshot {
+    /// The longer of each of the times of both.
+    fn most(&self, other: &Self) -> Self {
+        let (one, two) = (&self.waits, &other.waits);
+        Self {
+            took: self.took.max(other.took),
+            waits: Waits {
+                locks: one.locks.max(two.locks),
+                syncs: one.syncs.max(two.syncs),
+                calls: one.calls.max(two.calls),
+            },
+            processor: self.processor.max(other.processor),
+            queued: self.queued.max(other.queued),
+        }
+    }
+}
+
+impl Beside {
+    /// The head of the table of these.
+    pub const HEAD: &'static str = "\
+| step | goes on | alone: median, p99, longest | beside it: snapshots; median, p99, longest | \
+the longest of each: sync; locks; other calls; no processor; its own work, alone and beside it |
+|---|---|---|---|---|
+";
+
+    /// A row of the table, in milliseconds.
+    #[must_use]
+    pub fn row(&self) -> String {
+        let ms = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1e3);
+        let three = |of: &Spread| {
+            format!("{}, {}, **{}**", ms(of.median), ms(of.late), ms(of.longest.took))
+        };
+        let parts = |of: &Spread| {
+            let Snapshot { waits, processor, queued, .. } = of.longest;
+            [waits.syncs, waits.locks, waits.calls, queued, processor].map(ms).join("; ")
+        };
+        format!(
+            "| {} | {:.1} s | {} | {}; {} | {}, {} |\n",
+            self.step,
+            self.took.as_secs_f64(),
+            three(&self.alone),
+            self.beside.count,
+            three(&self.beside),
+            parts(&self.alone),
+            parts(&self.beside)
+        )
+    }
+}

@@ -5,7 +5,8 @@
 //! letters lie in one piece, and a word is hashed once for its document and for the lists. The hash has a key of the
 //! process, as that of the standard library has, so nobody can write words that all have the same.
 
-use std::hash::{BuildHasher, RandomState};
+use std::collections::HashMap;
+use std::hash::BuildHasher as _;
 use std::sync::LazyLock;
 
 /// Odd bits in no order, as they are usual to mix with.
@@ -17,8 +18,9 @@ const FIRST_SLOTS: usize = 64;
 /// Slots of a table that keeps its memory: those of a document of a megabyte or so.
 const KEPT_SLOTS: usize = 1 << 18;
 
-/// The key of the hashes of this process.
-static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(MIX));
+/// The key of the hashes of this process, which is that of a table of the standard library. Nothing that is kept follows
+/// from it.
+static KEY: LazyLock<u64> = LazyLock::new(|| HashMap::<u8, u8>::new().hasher().hash_one(MIX));
 
 /// Words with their numbers, which are given in the order in which they come, from 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -162,8 +164,6 @@ fn number_of(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use proptest::prelude::*;
 
     use super::*;

@@ -125,8 +125,8 @@ fn beside(
 ) -> Result<Beside, Box<dyn Error>> {
     let io = TimedIo::default();
     // A name of its own in each store: nothing is told apart by it but files of the journal.
-    let seed = OpenOptions::new([u8::try_from(name.len())?; 16]);
-    let repo = Repository::open(Arc::new(io.clone()), store, seed)?;
+    let options = OpenOptions::new([u8::try_from(name.len())?; 16]);
+    let repo = Repository::open(Arc::new(io.clone()), store, options)?;
     write_secret(&repo)?;
     let mut agent = Agent::with_workspace(7, 20, 50);
     let mut recorder = Recorder::of_branch(&repo, BranchName::main("beside")?);

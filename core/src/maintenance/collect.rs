@@ -23,6 +23,7 @@ use super::forget::forget_expired;
 use super::graph::GraphCommit;
 use super::layout::arrange;
 use super::mark::Marker;
+use super::met::KnownMark;
 use super::plan::RetentionPlan;
 use super::plan_turns::plan_turns;
 use super::roots::{Forgotten, Reason, Roots};
@@ -128,44 +129,35 @@ pub(super) fn run(
         repo.free_forgotten(stamp)?;
         forget_expired(repo, purpose, stamp)?;
     }
+    let mut known = None;
     loop {
         let collection = repo.store().collect()?;
-        let survey = Survey::new(collection.inventory(), purpose, now)?;
+        let survey = Survey::new(collection.inventory(), purpose, now, known.take())?;
         if survey.plan.is_empty() {
             collection.remove_unlisted()?;
             collected.protected_packs += complete(repo, purpose, &collection)?;
             return Ok(collected);
         }
         before_step(&survey.plan);
-        let replacement = survey.replacement()?;
-        let Survey { plan, mut marker, chosen, .. } = survey;
-        let inventory = collection.inventory();
-        let mut arrived = |ids: &[ObjectId]| {
-            marker.begin_round();
-            let added = marker.meet_arrived(repo.store(), ids)?;
-            let lost = |id: &ObjectId| {
-                let file = inventory.find(id).and_then(|position| inventory.file_of(position));
-                file.is_some_and(|file| chosen.contains(&file))
-            };
-            let needed = added.into_iter().filter(|(id, _)| lost(id));
-            Ok(needed.map(|(id, kind)| PackItem { id, kind, placement: 0, cohort: 0 }).collect())
-        };
-        let Replaced { written_bytes, freed_bytes, .. } =
-            collection.replace(&replacement, &mut arrived)?;
-        collected.steps += 1;
+        let plan = &survey.plan;
         // What a later step still has to drop is counted there once more.
         let expired = plan.retention.elided.len() as u64;
         collected.expired_turns = collected.expired_turns.max(expired);
-        collected.written_bytes += written_bytes;
-        collected.replaced_bytes += freed_bytes;
         for file in plan.files.iter().filter(|file| file.fate == Fate::Replaced) {
             collected.freed.objects += file.garbage.objects;
             collected.freed.bytes += file.garbage.bytes;
         }
-        if purpose == Purpose::Step || !plan.partial {
+        let is_last = purpose == Purpose::Step || !plan.partial;
+        let (Replaced { written_bytes, freed_bytes, .. }, mark) =
+            survey.apply(repo, &collection)?;
+        collected.steps += 1;
+        collected.written_bytes += written_bytes;
+        collected.replaced_bytes += freed_bytes;
+        if is_last {
             collected.protected_packs += complete(repo, purpose, &collection)?;
             return Ok(collected);
         }
+        known = mark;
     }
 }
 
@@ -182,16 +174,23 @@ pub(super) struct Survey<'a> {
     pub(super) roots: Roots,
     pub(super) marker: Marker<'a>,
     pub(super) plan: CollectionPlan,
-    chosen: Vec<usize>,
+    /// The numbers of the files that are replaced.
+    pub(super) chosen: Vec<usize>,
     /// The last round that marked the newest contexts.
     now_round: u32,
     gone: Vec<(ObjectId, Kind, Tombstone)>,
 }
 
 impl<'a> Survey<'a> {
-    pub(super) fn new(inventory: &'a Inventory<'a>, purpose: Purpose, now: Time) -> Result<Self> {
+    /// Marks what must stay now, beside what an earlier step of the collection has marked, and plans by it.
+    pub(super) fn new(
+        inventory: &'a Inventory<'a>,
+        purpose: Purpose,
+        now: Time,
+        known: Option<KnownMark>,
+    ) -> Result<Self> {
         let roots = Roots::find(inventory, inventory.refs(), now.micros)?;
-        Self::with_roots(inventory, roots, purpose, now)
+        Self::with_roots(inventory, roots, purpose, now, known)
     }
 
     /// The plan of a collection that has yet to note what may be freed: with operations up to `through`
@@ -213,7 +212,7 @@ impl<'a> Survey<'a> {
         forgotten.sessions.extend(gone);
         forgotten.through = forgotten.through.max(through);
         let roots = Roots::find_without(inventory, &refs, now.micros, forgotten)?;
-        Ok(Self::with_roots(inventory, roots, purpose, now)?.plan)
+        Ok(Self::with_roots(inventory, roots, purpose, now, None)?.plan)
     }
 
     fn with_roots(
@@ -221,9 +220,13 @@ impl<'a> Survey<'a> {
         roots: Roots,
         purpose: Purpose,
         now: Time,
+        known: Option<KnownMark>,
     ) -> Result<Self> {
         let retention = plan_turns(inventory, &roots, purpose, now)?;
         let mut marker = Marker::new(inventory, Arc::clone(&roots.holes));
+        if let Some(known) = known {
+            marker.recall(known);
+        }
         let now_round = mark(&mut marker, inventory, &roots, &retention)?;
         marker.begin_round();
         marker.meet_kept(&|_| true)?;
@@ -238,6 +241,31 @@ impl<'a> Survey<'a> {
         let holes = holes(inventory, &marker, &roots.holes);
         let plan = CollectionPlan { retention, live, garbage, files, tier, partial, holes };
         Ok(Self { inventory, roots, marker, plan, chosen, now_round, gone })
+    }
+
+    /// Replaces the chosen files; gives what was marked until then, for the next step.
+    pub(super) fn apply(
+        self,
+        repo: &Repository,
+        collection: &Collection<'_>,
+    ) -> Result<(Replaced, Option<KnownMark>)> {
+        let replacement = self.replacement()?;
+        let Self { inventory, mut marker, chosen, roots, plan, .. } = self;
+        // What the plan was made of, before memory is needed to write.
+        drop((roots, plan));
+        let mut arrived = |ids: &[ObjectId]| {
+            marker.begin_round();
+            let added = marker.meet_arrived(repo.store(), ids)?;
+            let lost = |id: &ObjectId| {
+                let file = inventory.find(id).and_then(|position| inventory.file_of(position));
+                file.is_some_and(|file| chosen.contains(&file))
+            };
+            let needed = added.into_iter().filter(|(id, _)| lost(id));
+            Ok(needed.map(|(id, kind)| PackItem { id, kind, placement: 0, cohort: 0 }).collect())
+        };
+        let replaced = collection.replace(&replacement, &mut arrived)?;
+        drop(replacement);
+        Ok((replaced, marker.into_known()))
     }
 
     fn replacement(&self) -> Result<FileReplacement> {

@@ -13,7 +13,8 @@
 use std::collections::HashMap;
 
 use super::cohorts::Cohorts;
-use super::mark::{Marker, Met};
+use super::mark::Marker;
+use super::met::Met;
 use crate::object::Kind;
 use crate::store::{Inventory, PackItem, Tier};
 

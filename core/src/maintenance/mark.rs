@@ -12,6 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::met::{KnownMark, Met};
 use super::sections::{CONTEXT, Sections};
 use super::walk::{ContextWalk, OpenNode, read_node, short};
 use crate::error::{Error, Result};
@@ -20,23 +21,6 @@ use crate::repo::links;
 use crate::store::{Inventory, KnownLosses};
 use crate::tree::Child;
 use bytes::Bytes;
-
-/// An object that was met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Met {
-    /// In the inventory.
-    pub(super) position: u32,
-    /// The round, from 0.
-    pub(super) round: u32,
-    /// The section it was first met in, see [`Marker::section`].
-    pub(super) section: u32,
-    /// Its kind.
-    pub(super) kind: Kind,
-    /// Equal for versions of the same thing: nodes of a section, values of a key.
-    pub(super) group: u64,
-    /// True if there are versions of it, as opposed to items of a list.
-    pub(super) versioned: bool,
-}
 
 /// The set of what was met.
 #[derive(Debug)]
@@ -89,6 +73,24 @@ impl<'a> Marker<'a> {
     /// The positions of everything that was met.
     pub(super) fn into_live(self) -> Bits {
         self.live
+    }
+
+    /// What was met, for a mark of the same store later. Nothing where some of it was met only because of
+    /// known losses: whether that may stay is asked each time.
+    pub(super) fn into_known(self) -> Option<KnownMark> {
+        let is_reached = self.spared().is_empty();
+        is_reached.then(|| KnownMark::new(self.inventory, self.met, self.sections)).flatten()
+    }
+
+    /// Meets what an earlier mark has met, if all of it is there still.
+    pub(super) fn recall(&mut self, known: KnownMark) {
+        if let Some((met, sections)) = known.found_in(self.inventory) {
+            self.live = Bits::new(self.inventory.positions());
+            for met in &met {
+                self.live.insert(met.position as usize);
+            }
+            (self.met, self.sections) = (met, sections);
+        }
     }
 
     /// The name of a section; empty for what is in none.

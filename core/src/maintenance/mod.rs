@@ -71,6 +71,7 @@ mod fsck;
 mod graph;
 mod layout;
 mod mark;
+mod met;
 mod packed_cost;
 mod parity_policy;
 mod plan;
@@ -86,6 +87,8 @@ mod roots;
 mod sections;
 mod session_sizes;
 mod stats;
+#[cfg(test)]
+mod steps;
 mod store_budget;
 mod tally;
 #[cfg(test)]

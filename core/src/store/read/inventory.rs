@@ -185,7 +185,8 @@ impl<'s> Inventory<'s> {
     }
 
     /// The id of the object at a position.
-    fn id_at(&self, position: usize) -> Option<ObjectId> {
+    #[must_use]
+    pub fn id_at(&self, position: usize) -> Option<ObjectId> {
         let (number, at) = self.located(position)?;
         match self.file(number)? {
             File::Active => self.active.get(position).map(|(id, _)| *id),

@@ -124,6 +124,41 @@ impl Ids {
     }
 }
 
+/// Ordinals that were asked for last, to ask [`Ids`] for what is new alone: versions of a node, which lie
+/// together, name nearly the same objects, and a search is several looks at memory far away.
+#[derive(Debug)]
+pub(super) struct RecentOrdinals(Vec<Option<(ObjectId, u32)>>);
+
+/// Answers that are kept, some 36 bytes each.
+const RECENT: usize = 1 << 12;
+
+impl RecentOrdinals {
+    /// No answers yet.
+    pub(super) fn new() -> Self {
+        Self(vec![None; RECENT])
+    }
+
+    /// The ordinal of an id, from here or from `search`.
+    pub(super) fn find(
+        &mut self,
+        id: &ObjectId,
+        search: impl FnOnce() -> Option<u32>,
+    ) -> Option<u32> {
+        let [.., low, high] = *id.as_bytes();
+        let slot = self.0.get_mut(usize::from(u16::from_le_bytes([low, high])) % RECENT);
+        match slot {
+            Some(Some((known, ordinal))) if known == id => Some(*ordinal),
+            slot => {
+                let ordinal = search()?;
+                if let Some(slot) = slot {
+                    *slot = Some((*id, ordinal));
+                }
+                Some(ordinal)
+            }
+        }
+    }
+}
+
 /// Bytes of the slots of a pack with `len` ids.
 pub(super) fn slots_bytes(count: u32, len: u32) -> Option<usize> {
     let bits = u64::from(count).checked_mul(u64::from(width(len)))?;
@@ -232,6 +267,24 @@ mod tests {
         assert_eq!([ids.id_at(0), ids.id_at(1), ids.id_at(2)], [None, Some(id), None]);
         assert_eq!((ids.find(&id), ids.find(&ObjectId::from_bytes(UNKNOWN))), (Some(1), None));
         assert_eq!(ids.starting_with(&"0000".parse().unwrap()), []);
+    }
+
+    #[test]
+    fn a_recent_ordinal_is_that_of_the_very_id() {
+        let mut recent = RecentOrdinals::new();
+        let id = |first: u8, last: u8| {
+            let mut bytes = [0; ID_BYTES];
+            (bytes[0], bytes[31]) = (first, last);
+            ObjectId::from_bytes(bytes)
+        };
+        // Nothing is known of zeros before they were asked for.
+        assert_eq!(recent.find(&id(0, 0), || None), None);
+        assert_eq!(recent.find(&id(1, 0), || Some(7)), Some(7));
+        assert_eq!(recent.find(&id(1, 0), || None), Some(7));
+        // All belong into one slot.
+        assert_eq!(recent.find(&id(2, 0), || None), None);
+        assert_eq!(recent.find(&id(2, 0), || Some(8)), Some(8));
+        assert_eq!(recent.find(&id(1, 0), || Some(9)), Some(9));
     }
 
     #[test]

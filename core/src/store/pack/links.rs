@@ -17,7 +17,7 @@ use crate::store::format::varint::{push_varint, take_varint, unzigzag, zigzag};
 /// The body of a structured object; `None` when it names nothing that has an ordinal.
 pub(super) fn encode(
     object: &[u8],
-    ordinal_of: impl Fn(&ObjectId) -> Option<u32>,
+    mut ordinal_of: impl FnMut(&ObjectId) -> Option<u32>,
 ) -> Option<Vec<u8>> {
     let (mut links, mut body) = (0_u64, Vec::new());
     let (mut rest, mut at) = (object, 0);

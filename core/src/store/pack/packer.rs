@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::block::{Block, BlockBuilder, Form, encode_parts};
 use super::draft::{PackDraft, PackItem, PackWritten};
-use super::index::Ids;
+use super::index::{Ids, RecentOrdinals};
 use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, Footer, FrameHeader, IdsInfo, MAX_BLOCK_OBJECTS,
     PackHeader, encode_table, frames_checksum, ids_checksum, stored_checksum, table_checksum,
@@ -53,6 +53,7 @@ pub(super) struct Packer<'a> {
     draft: &'a PackDraft<'a>,
     parameters: Parameters,
     ids: &'a Ids,
+    recent: RecentOrdinals,
     file: &'a dyn IoFile,
     /// The offset of the next frame.
     offset: u64,
@@ -140,6 +141,7 @@ impl<'a> Packer<'a> {
             draft,
             parameters: draft.tier.parameters(),
             ids,
+            recent: RecentOrdinals::new(),
             file,
             offset: 0,
             headers: frames_checksum(),
@@ -244,11 +246,12 @@ impl<'a> Packer<'a> {
         Ok(())
     }
 
-    fn encode(&self, kind: Kind, object: &Bytes) -> (Form, Bytes) {
+    fn encode(&mut self, kind: Kind, object: &Bytes) -> (Form, Bytes) {
         let own = self.objects.first + self.objects.builder.entries();
         let gone = count(self.draft.items.len());
-        let is_known = |to: &u32| !self.in_order || *to < own || *to >= gone;
-        let ordinal_of = |id: &ObjectId| self.ids.find(id).filter(is_known);
+        let Self { ids, recent, in_order, .. } = self;
+        let is_known = |to: &u32| !*in_order || *to < own || *to >= gone;
+        let ordinal_of = |id: &ObjectId| recent.find(id, || ids.find(id)).filter(is_known);
         let body = if kind == Kind::Blob { None } else { links::encode(object, ordinal_of) };
         match body {
             Some(body) if body.len() < object.len() => (Form::Links, body.into()),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::met::{KnownMark, Met};
 use super::sections::{CONTEXT, Sections};
-use super::walk::{ContextWalk, OpenNode, read_node, short};
+use super::walk::{ContextWalk, OpenNode, read_nodes, short};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::repo::links;
@@ -256,24 +256,19 @@ impl<'a> Marker<'a> {
             None => Err(missing(id, &from())),
         }
     }
-}
 
-impl ContextWalk for Marker<'_> {
-    type Node = OpenNode;
-    type Link = Arrow;
-
-    fn links(&self, node: OpenNode) -> Result<Vec<Arrow>> {
-        let (id, children) = read_node(self.inventory, node.position)?;
+    /// The children of a node of a section that were not met before.
+    fn arrows(&self, section: u32, (id, children): (ObjectId, Vec<Child>)) -> Result<Vec<Arrow>> {
         let mut arrows = Vec::new();
         for Child { key, link } in children {
             let position = self.position(&link.id, || id.to_string())?;
             let Some(position) = position.filter(|at| !self.is_met(*at as usize)) else {
                 continue;
             };
-            let in_context = node.section == CONTEXT;
+            let in_context = section == CONTEXT;
             let name = match &key {
                 Some(key) if in_context => String::from_utf8_lossy(key).into_owned(),
-                _ => self.section(node.section).to_owned(),
+                _ => self.section(section).to_owned(),
             };
             let key_in_section = key.as_deref().filter(|_| !in_context);
             let group = group_of(&name, key_in_section);
@@ -283,6 +278,16 @@ impl ContextWalk for Marker<'_> {
             arrows.push(Arrow { position, kind: link.kind, group, versioned, begins });
         }
         Ok(arrows)
+    }
+}
+
+impl ContextWalk for Marker<'_> {
+    type Node = OpenNode;
+    type Link = Arrow;
+
+    fn links(&self, nodes: &[OpenNode]) -> Vec<Result<Vec<Arrow>>> {
+        let read = read_nodes(self.inventory, nodes);
+        nodes.iter().zip(read).map(|(node, read)| self.arrows(node.section, read?)).collect()
     }
 
     fn meet_links(

@@ -462,13 +462,13 @@ impl ContextWalk for Reach<'_> {
     type Node = ReachedNode;
     type Link = Child;
 
-    fn links(&self, node: ReachedNode) -> Result<Vec<Child>> {
-        let id = &node.id;
-        match self.inventory.read_any(id)? {
+    fn links(&self, nodes: &[ReachedNode]) -> Vec<Result<Vec<Child>>> {
+        let read = |node: &ReachedNode| match self.inventory.read_any(&node.id)? {
             Some(Object { kind: Kind::Node, bytes }) => children(&bytes),
-            Some(Object { kind, .. }) => Err(Error::corrupt(id, Kind::Node, kind)),
-            None => Err(Error::not_found(format!("node {id} is not in the store"))),
-        }
+            Some(Object { kind, .. }) => Err(Error::corrupt(&node.id, Kind::Node, kind)),
+            None => Err(Error::not_found(format!("node {} is not in the store", node.id))),
+        };
+        nodes.iter().map(read).collect()
     }
 
     fn meet_links(

@@ -15,9 +15,9 @@ use super::graph::{CommitGraph, GraphCommit};
 use super::mark::Bits;
 use super::sections::{CONTEXT, Sections};
 use super::usage::{LargeObject, SessionStats, Stats, StorageUsage};
-use super::walk::{ContextWalk, OpenNode, read_node, short};
+use super::walk::{ContextWalk, OpenNode, read_nodes, short};
 use crate::error::{Error, Result};
-use crate::object::Kind;
+use crate::object::{Kind, ObjectId};
 use crate::store::Inventory;
 use crate::tree::Child;
 
@@ -391,14 +391,9 @@ impl<'a> Tally<'a> {
         });
         named.collect()
     }
-}
 
-impl ContextWalk for Tally<'_> {
-    type Node = OpenNode;
-    type Link = Arrow;
-
-    fn links(&self, node: OpenNode) -> Result<Vec<Arrow>> {
-        let (id, children) = read_node(self.inventory, node.position)?;
+    /// The children of a node.
+    fn arrows(&self, (id, children): (ObjectId, Vec<Child>)) -> Result<Vec<Arrow>> {
         let arrow = |Child { key, link }| {
             let found = self.inventory.find(&link.id).ok_or_else(|| {
                 Error::corrupt(id, format_args!("the object {} it refers to", link.id), "nothing")
@@ -409,6 +404,16 @@ impl ContextWalk for Tally<'_> {
             !self.graph.is_lost(&child.link.id) || self.inventory.find(&child.link.id).is_some()
         };
         children.into_iter().filter(is_there).map(arrow).collect()
+    }
+}
+
+impl ContextWalk for Tally<'_> {
+    type Node = OpenNode;
+    type Link = Arrow;
+
+    fn links(&self, nodes: &[OpenNode]) -> Vec<Result<Vec<Arrow>>> {
+        let read = read_nodes(self.inventory, nodes);
+        read.map(|read| self.arrows(read?)).collect()
     }
 
     fn meet_links(

@@ -17,8 +17,8 @@ use crate::tree::{Child, children};
 /// Nodes whose links are in memory at once: a context of a million entries does not bring all of them.
 const NODES_AT_ONCE: usize = 1 << 14;
 
-/// Nodes that one thread takes at a time.
-const NODES_PER_TASK: usize = 16;
+/// Nodes that one thread takes at a time, and verifies together.
+const NODES_PER_TASK: usize = 64;
 
 /// A node to read, by its position in the inventory.
 #[derive(Debug, Clone, Copy)]
@@ -36,8 +36,8 @@ pub(super) trait ContextWalk: Sync {
     /// A child of a node, as far as this walk needs it.
     type Link: Send;
 
-    /// Reads the links of a node. Runs on all processors.
-    fn links(&self, node: Self::Node) -> Result<Vec<Self::Link>>;
+    /// Reads the links of each of some nodes, in their order. Runs on all processors.
+    fn links(&self, nodes: &[Self::Node]) -> Vec<Result<Vec<Self::Link>>>;
 
     /// Meets the links of a node, and opens the nodes among them that were not met before.
     fn meet_links(
@@ -52,11 +52,9 @@ pub(super) trait ContextWalk: Sync {
         while !open.is_empty() {
             let mut next = Vec::new();
             for nodes in open.chunks(NODES_AT_ONCE) {
-                let links: Vec<Result<Vec<Self::Link>>> = nodes
-                    .par_iter()
-                    .with_min_len(NODES_PER_TASK)
-                    .map(|node| self.links(*node))
-                    .collect();
+                let tasks = nodes.par_chunks(NODES_PER_TASK);
+                let links: Vec<Result<Vec<Self::Link>>> =
+                    tasks.flat_map_iter(|nodes| self.links(nodes)).collect();
                 for (node, links) in nodes.iter().zip(links) {
                     self.meet_links(*node, links, &mut next)?;
                 }
@@ -67,17 +65,20 @@ pub(super) trait ContextWalk: Sync {
     }
 }
 
-/// Reads the node at a position of an inventory.
-pub(super) fn read_node(
+/// Reads nodes of an inventory, in their order: the id of each, and its children.
+pub(super) fn read_nodes(
     inventory: &Inventory<'_>,
-    position: u32,
-) -> Result<(ObjectId, Vec<Child>)> {
-    let (id, Object { kind, bytes }) = inventory.read_at(position as usize)?;
-    if kind != Kind::Node {
-        return Err(Error::corrupt(id, Kind::Node, kind));
-    }
-    let children = children(&bytes).map_err(|error| error.at(id))?;
-    Ok((id, children))
+    nodes: &[OpenNode],
+) -> impl Iterator<Item = Result<(ObjectId, Vec<Child>)>> {
+    let read = inventory.read_each_at(nodes.iter().map(|node| node.position as usize));
+    read.into_iter().map(|read| {
+        let (id, Object { kind, bytes }) = read?;
+        if kind != Kind::Node {
+            return Err(Error::corrupt(id, Kind::Node, kind));
+        }
+        let children = children(&bytes).map_err(|error| error.at(id))?;
+        Ok((id, children))
+    })
 }
 
 /// Returns a position in the width that walks remember it in.

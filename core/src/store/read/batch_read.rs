@@ -3,6 +3,8 @@
 //! A context is thousands of small objects, and most of the work is to decompress and verify them.
 //! They are read in the order in which they lie, so that the disk is read in one direction.
 
+use std::borrow::Borrow;
+
 use bytes::Bytes;
 use rayon::prelude::*;
 
@@ -209,12 +211,14 @@ impl<'u> OpenUnit<'u> {
 }
 
 /// Objects that were read, each if its bytes are those of its id.
-fn verified(read: Vec<(&Missing, Object)>) -> Vec<(&Missing, Result<Object>)> {
-    let objects: Vec<_> = read.iter().map(|((_, id, _), object)| (id, object)).collect();
+pub(super) fn verified<M: Borrow<Missing>>(read: Vec<(M, Object)>) -> Vec<(M, Result<Object>)> {
+    let objects: Vec<_> =
+        read.iter().map(|(missing, object)| (&missing.borrow().1, object)).collect();
     let are_right = have_their_ids(&objects);
-    let verify = |((missing, object), is_right)| {
-        let (_, id, place): &Missing = missing;
-        (missing, if is_right { Ok(object) } else { place.verified(object, id) })
+    let verify = |((missing, object), is_right): ((M, Object), bool)| {
+        let (_, id, place) = missing.borrow();
+        let object = if is_right { Ok(object) } else { place.verified(object, id) };
+        (missing, object)
     };
     read.into_iter().zip(are_right).map(verify).collect()
 }

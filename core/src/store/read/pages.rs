@@ -18,8 +18,11 @@ const FEW_BYTES: u64 = (STRETCHES_IN_MEMORY * STRETCH_BYTES) as u64;
 /// Stretches of an object that is read alone: where it lies, and two of the index that says so.
 pub(in crate::store) const STRETCHES_OF_ONE: usize = 3;
 
-/// The same of an object whose place is known, among others that lie near.
-pub(in crate::store) const STRETCHES_AT_PLACE: usize = 1;
+/// Stretches of a unit of reading.
+const STRETCHES_OF_UNIT: usize = 2;
+
+/// Bytes of a segment that are one unit of reading.
+pub(super) const UNIT_BYTES: u64 = (STRETCHES_OF_UNIT * STRETCH_BYTES) as u64;
 
 /// Counts what is read of maps.
 #[derive(Debug, Default)]
@@ -53,6 +56,11 @@ impl OpenFiles {
             self.packs.iter().for_each(|pack| pack.let_pages_go());
         }
     }
+}
+
+/// The stretches of so many objects whose places are known, which lie in so many units of reading.
+pub(in crate::store) fn stretches_in(objects: usize, units: usize) -> usize {
+    objects.min(units * STRETCHES_OF_UNIT)
 }
 
 /// The stretches of so many objects that lie together and of what was read for them: each object may lie

@@ -465,7 +465,7 @@ impl ContextWalk for Reach<'_> {
     fn links(&self, nodes: &[ReachedNode]) -> Vec<Result<Vec<Child>>> {
         let read = |node: &ReachedNode| match self.inventory.read_any(&node.id)? {
             Some(Object { kind: Kind::Node, bytes }) => children(&bytes),
-            Some(Object { kind, .. }) => Err(Error::corrupt(&node.id, Kind::Node, kind)),
+            Some(Object { kind, .. }) => Err(Error::corrupt(node.id, Kind::Node, kind)),
             None => Err(Error::not_found(format!("node {} is not in the store", node.id))),
         };
         nodes.iter().map(read).collect()

@@ -18,11 +18,8 @@ const FEW_BYTES: u64 = (STRETCHES_IN_MEMORY * STRETCH_BYTES) as u64;
 /// Stretches of an object that is read alone: where it lies, and two of the index that says so.
 pub(in crate::store) const STRETCHES_OF_ONE: usize = 3;
 
-/// Stretches of a unit of reading.
+/// Stretches of a unit of reading, which is a part of a segment of 128 KiB or a block.
 const STRETCHES_OF_UNIT: usize = 2;
-
-/// Bytes of a segment that are one unit of reading.
-pub(super) const UNIT_BYTES: u64 = (STRETCHES_OF_UNIT * STRETCH_BYTES) as u64;
 
 /// Counts what is read of maps.
 #[derive(Debug, Default)]

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
-use super::pages::UNIT_BYTES;
 use super::refs::RefTable;
 use super::sealed::Sealed;
 use crate::error::{Error, Result};
@@ -393,6 +392,9 @@ pub(in crate::store) enum FileId {
     Segment(SegmentId),
     Pack(PackId),
 }
+
+/// Bytes of a segment that are one unit of reading.
+const UNIT_BYTES: u64 = 128 << 10;
 
 /// So many bytes in between are read too: that takes no longer than one more call.
 const GAP_BYTES: u64 = 2 << 10;

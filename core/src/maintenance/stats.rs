@@ -5,10 +5,10 @@
 //!                             └─> each node once:   what a full copy below it would take
 //! ```
 //!
-//! An object belongs to the session that is met first, in order of names; that others have it too is
-//! counted as shared. What a full copy of a context would take is summed up over the tree: a node
-//! takes what its children take, however many contexts it is in, so that ten thousand contexts cost
-//! no more than the nodes in which they differ.
+//! An object belongs to the session that began first; that others have it too is counted as shared.
+//! What a full copy of a context would take is summed up over the tree: a node takes what its children
+//! take, however many contexts it is in, so that ten thousand contexts cost no more than the nodes in
+//! which they differ.
 
 use std::sync::Arc;
 

@@ -127,14 +127,23 @@ impl<'a> Tally<'a> {
         })
     }
 
-    /// Walks all sessions in order of names, `first` before the others: what it has is counted for
-    /// itself then, and the largest objects are its own.
+    /// Walks all sessions, the one that began first before the others, and `first` before all: what it
+    /// has is counted for itself then, and the largest objects are its own.
+    ///
+    /// Packs have the session with the newest turn first, so this reads them from back to front; in the
+    /// order of names each session would unpack blocks of its own.
     pub(super) fn sessions(&mut self, first: Option<&str>) -> Result<()> {
         let graph = self.graph;
         let commits = commits_by_session(graph);
         let named = (0..).zip(graph.sessions());
         let mut order: Vec<(usize, &str)> = named.map(|(at, name)| (at, name.as_str())).collect();
-        order.sort_by_key(|(_, name)| (first.is_some_and(|first| first != *name), *name));
+        order.sort_by_cached_key(|(at, name)| {
+            let times = commits.get(at).into_iter().flatten();
+            let times = times.map(|commit| (commit.time_micros, commit.id));
+            let (began, newest) = (times.clone().min(), times.max());
+            let began = began.map(|(time, _)| time);
+            (first.is_some_and(|first| first != *name), began, newest, *name)
+        });
         for (at, name) in order {
             self.names_large = first.is_none_or(|first| first == name);
             self.session(at, name, commits.get(&at).map_or(&[], |commits| &**commits))?;

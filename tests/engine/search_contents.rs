@@ -12,7 +12,7 @@ use turntree::Error;
 use turntree::maintenance::{Pattern, Policy, Purpose, Scope, collect, redact, set_policy};
 use turntree::object::{Kind, ObjectId};
 use turntree::repo::{
-    BranchName, Gaps, GrepPlace, GrepQuery, LinePattern, MayHold, PatternOptions, Repository,
+    BranchName, Gaps, Grep, GrepPlace, GrepQuery, LinePattern, MayHold, PatternOptions, Repository,
     SearchFilter, SearchScope, TextMatches,
 };
 use turntree::store::{OpenOptions, RealIo, StoreCipher, StoreKey, Tier};
@@ -47,62 +47,71 @@ struct Told {
     damage: Vec<String>,
 }
 
-/// All that is told of a text, and the blobs that were looked at.
-fn told(
-    repo: &Repository,
-    scopes: &[SearchScope],
+/// Asks for a text: contents first, or history.
+fn ask_for<T>(
     (text, ignore_case): (&str, bool),
     contents_first: bool,
-) -> turntree::Result<(Told, u64)> {
+    ask: impl FnOnce(GrepQuery<'_>) -> turntree::Result<T>,
+) -> turntree::Result<T> {
     let options = PatternOptions { ignore_case, ..PatternOptions::default() };
     let pattern = LinePattern::new(text, options)?;
     let messages = MessageText::matching(&pattern);
     let may_hold = messages.test();
-    let query = GrepQuery {
+    ask(GrepQuery {
         pattern: &pattern,
         wanted: SearchFilter::default(),
         lines: Some(1),
         read: &|format, bytes| messages.read(format, bytes),
         may_hold: may_hold.as_ref().map(|test| test as MayHold<'_>).filter(|_| contents_first),
-    };
-    let looked_at = AtomicU64::new(0);
-    let grep = repo.grep(scopes, query, &|done, _| {
-        looked_at.fetch_max(done, Ordering::Relaxed);
-    })?;
+    })
+}
+
+/// The places of an answer, with what was found in each.
+fn places(grep: &Grep<'_>) -> Vec<(GrepPlace, Result<TextMatches, String>)> {
     let found = |place: &GrepPlace| grep.found(place).map_err(|error| error.to_string());
-    let places = grep.places().iter().map(|place| (place.clone(), found(place))).collect();
-    let told = Told { places, gaps: grep.gaps().clone(), damage: grep.damage().to_vec() };
+    grep.places().iter().map(|place| (place.clone(), found(place))).collect()
+}
+
+/// All that is told of a text, and the blobs that were looked at.
+fn told(
+    repo: &Repository,
+    scopes: &[SearchScope],
+    text: (&str, bool),
+    contents_first: bool,
+) -> turntree::Result<(Told, u64)> {
+    let looked_at = AtomicU64::new(0);
+    let told = ask_for(text, contents_first, |query| {
+        let grep = repo.grep(scopes, query, &|done, _| {
+            looked_at.fetch_max(done, Ordering::Relaxed);
+        })?;
+        let (gaps, damage) = (grep.gaps().clone(), grep.damage().to_vec());
+        Ok(Told { places: places(&grep), gaps, damage })
+    })?;
     Ok((told, looked_at.into_inner()))
 }
 
 /// The same, step by step: places as they come, and the rest as of the last step.
-fn told_in_steps(repo: &Repository, scopes: &[SearchScope], text: &str, ignore_case: bool) -> Told {
-    let options = PatternOptions { ignore_case, ..PatternOptions::default() };
-    let pattern = LinePattern::new(text, options).unwrap();
-    let messages = MessageText::matching(&pattern);
-    let may_hold = messages.test();
-    let query = GrepQuery {
-        pattern: &pattern,
-        wanted: SearchFilter::default(),
-        lines: Some(1),
-        read: &|format, bytes| messages.read(format, bytes),
-        may_hold: may_hold.as_ref().map(|test| test as MayHold<'_>),
-    };
-    let mut steps = repo.grep_in_steps(scopes, query, &|_, _| {});
+fn told_in_steps(
+    repo: &Repository,
+    scopes: &[SearchScope],
+    text: (&str, bool),
+) -> turntree::Result<Told> {
     let mut all = Told { places: Vec::new(), gaps: Gaps::default(), damage: Vec::new() };
-    let mut searched = 0;
-    while let Some(grep) = steps.step(&|_, _| {}).unwrap() {
-        let of_step = 1 << searched;
-        let sessions = scopes.iter().skip((1 << searched) - 1).take(of_step);
-        let branches: Vec<_> = sessions.flat_map(|scope| &scope.starts).collect();
-        let is_of_step = |place: &GrepPlace| branches.iter().any(|(_, it)| *it == place.branch);
-        assert!(grep.places().iter().all(is_of_step), "each scope in its step");
-        let found = |place: &GrepPlace| grep.found(place).map_err(|error| error.to_string());
-        all.places.extend(grep.places().iter().map(|place| (place.clone(), found(place))));
-        (all.gaps, all.damage) = (grep.gaps().clone(), grep.damage().to_vec());
-        searched += 1;
-    }
-    all
+    ask_for(text, true, |query| {
+        let mut steps = repo.grep_in_steps(scopes, query, &|_, _| {});
+        let mut searched = 0;
+        while let Some(grep) = steps.step(&|_, _| {})? {
+            let sessions = scopes.iter().skip((1 << searched) - 1).take(1 << searched);
+            let branches: Vec<_> = sessions.flat_map(|scope| &scope.starts).collect();
+            let is_of_step = |place: &GrepPlace| branches.iter().any(|(_, it)| *it == place.branch);
+            assert!(grep.places().iter().all(is_of_step), "each scope in its step");
+            all.places.extend(places(&grep));
+            (all.gaps, all.damage) = (grep.gaps().clone(), grep.damage().to_vec());
+            searched += 1;
+        }
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 /// Searches both ways, each in a store that was just opened, and expects one answer: how much is found
@@ -218,7 +227,7 @@ turntree_properties::properties! {
             let ask = |first| told(&repo, &scopes, (text, ignore_case), first).unwrap().0;
             let expected = ask(false);
             prop_assert_eq!(&ask(true), &expected, "{} after {:?}", text, fate);
-            let in_steps = told_in_steps(&repo, &scopes, text, ignore_case);
+            let in_steps = told_in_steps(&repo, &scopes, (text, ignore_case)).unwrap();
             prop_assert_eq!(&in_steps, &expected, "{} in steps after {:?}", text, fate);
         }
     }

@@ -51,7 +51,7 @@ growth *ARGS:
     cargo build --release -p turntree-cli
     TURNTREE_MEASURED=${TURNTREE_MEASURED:-$PWD/target/release/turntree} cargo run --release -p turntree-tests --bin growth -- benches/growth {{ARGS}}
 
-# How long snapshots take while the program collects, packs or redacts the same store; see benches/README.md.
+# How long snapshots take while the program collects or packs the same store; see benches/README.md.
 beside STORE *ARGS:
     cargo build --release -p turntree-cli
     TURNTREE_MEASURED=${TURNTREE_MEASURED:-$PWD/target/release/turntree} cargo run --release -p turntree-tests --bin beside -- {{STORE}} {{ARGS}}

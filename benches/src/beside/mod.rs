@@ -21,9 +21,6 @@ pub use self::timed_io::{TimedIo, Waits};
 use crate::session::{Agent, Turn};
 use crate::store::Recorder;
 
-/// The text that a turn of another session has, for the step that takes it out again.
-const SECRET: &str = "sk-beside-0123456789";
-
 /// Snapshots that are left out at first: files are opened and made.
 const FIRST_SNAPSHOTS: usize = 20;
 
@@ -32,7 +29,6 @@ pub const STEPS: &[(&str, &[&str])] = &[
     ("gc", &["gc"]),
     ("repack", &["repack"]),
     ("repack --archive", &["repack", "--archive"]),
-    ("redact", &["redact", SECRET, "--yes"]),
     ("retention", &["retention", "set", "--default", "--keep-last", "1000"]),
     ("gc behind it", &["gc"]),
 ];
@@ -127,7 +123,6 @@ fn beside(
     // A name of its own in each store: nothing is told apart by it but files of the journal.
     let options = OpenOptions::new([u8::try_from(name.len())?; 16]);
     let repo = Repository::open(Arc::new(io.clone()), store, options)?;
-    write_secret(&repo)?;
     let mut agent = Agent::with_workspace(7, 20, 50);
     let mut recorder = Recorder::of_branch(&repo, BranchName::main("beside")?);
     let mut next = || -> turntree::Result<Snapshot> {
@@ -163,14 +158,6 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Writes a turn, on a branch that nobody goes on with, that has the text which is taken out.
-fn write_secret(repo: &Repository) -> turntree::Result<()> {
-    let turn = Agent::with_workspace(8, 1, 1).next_turn();
-    let note = (turn.note.0.clone(), SECRET.into());
-    Recorder::of_branch(repo, BranchName::main("secret")?).record(&Turn { note, ..turn })?;
-    Ok(())
 }
 
 fn snapshot(io: &TimedIo, recorder: &mut Recorder<'_>, turn: &Turn) -> turntree::Result<Snapshot> {

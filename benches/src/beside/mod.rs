@@ -1,8 +1,10 @@
 //! Snapshots beside maintenance: how long each takes while another process works on the same store.
 //!
 //! One process commits turn after turn, with a pause between two, and another runs one command of the
-//! program. Of each snapshot it is kept what it waited for, so that a long one says why: the disk, a lock,
-//! a processor that others have, or work of its own.
+//! program: first on a copy of the store, which costs the same processors and the same disk, and then on
+//! the store itself. What snapshots take more beside the second is what the store makes them wait for.
+//! Of each snapshot it is kept what it waited for, so that a long one says why: the disk, a lock, a
+//! processor that others have, or work of its own.
 
 mod timed_io;
 
@@ -83,11 +85,13 @@ pub struct Beside {
     pub took: Duration,
     /// Those before it.
     pub alone: Spread,
+    /// Those that began while it went on in a copy of the store.
+    pub elsewhere: Spread,
     /// Those that began while it went on.
     pub beside: Spread,
 }
 
-/// Measures steps, each on a copy of the store but for the last one, which is behind the one before it.
+/// Measures steps, each on copies of the store but for the last one, which is behind the one before it.
 ///
 /// # Errors
 /// When the store cannot be copied or written to, or the program fails.
@@ -96,28 +100,28 @@ pub fn measure(
     steps: &[(&str, &[&str])],
     mut told: impl FnMut(&Beside),
 ) -> Result<(), Box<dyn Error>> {
-    let store = plan.scratch.join("store");
+    let (store, copy) = (plan.scratch.join("store"), plan.scratch.join("copy"));
     for (name, arguments) in steps {
         if !name.ends_with(" behind it") {
-            let _ = fs::remove_dir_all(&store);
-            copy_folder(&plan.store, &store)?;
+            for folder in [&store, &copy] {
+                let _ = fs::remove_dir_all(folder);
+                copy_folder(&plan.store, folder)?;
+            }
         }
-        let mut command = Command::new(&plan.program);
-        command.args(*arguments).env("TURNTREE_STORE", &store).env("HOME", &plan.scratch);
-        command.env("TURNTREE_MAINTENANCE", "off").current_dir(&plan.scratch);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        told(&beside(plan, &store, name, &mut command)?);
+        told(&beside(plan, &store, &copy, name, arguments)?);
     }
+    fs::remove_dir_all(&copy)?;
     fs::remove_dir_all(&store)?;
     Ok(())
 }
 
-/// Takes snapshots alone, and then until the command has ended.
+/// Takes snapshots alone, then while the program works on the copy, and then while it works on the store.
 fn beside(
     plan: &Plan,
     store: &Path,
+    copy: &Path,
     name: &str,
-    command: &mut Command,
+    arguments: &[&str],
 ) -> Result<Beside, Box<dyn Error>> {
     let io = TimedIo::default();
     // A name of its own in each store: nothing is told apart by it but files of the journal.
@@ -133,20 +137,46 @@ fn beside(
         next()?;
     }
     let alone = (0..plan.alone).map(|_| next()).collect::<turntree::Result<Vec<_>>>()?;
-    let mut beside = Vec::new();
+    let elsewhere = while_it_runs(&mut plan.command(copy, arguments), &mut next)?;
     let start = Instant::now();
+    let beside = while_it_runs(&mut plan.command(store, arguments), &mut next)?;
+    Ok(Beside {
+        step: name.to_owned(),
+        took: start.elapsed(),
+        alone: spread(alone),
+        elsewhere: spread(elsewhere),
+        beside: spread(beside),
+    })
+}
+
+/// Takes snapshots until a command has ended.
+fn while_it_runs(
+    command: &mut Command,
+    next: &mut impl FnMut() -> turntree::Result<Snapshot>,
+) -> Result<Vec<Snapshot>, Box<dyn Error>> {
+    let mut snapshots = Vec::new();
     let mut child = Running(command.spawn()?);
     let ended = loop {
         if let Some(ended) = child.0.try_wait()? {
             break ended;
         }
-        beside.push(next()?);
+        snapshots.push(next()?);
     };
     if !ended.success() {
-        return Err(format!("{name} ended with {ended}").into());
+        return Err(format!("{command:?} ended with {ended}").into());
     }
-    let took = start.elapsed();
-    Ok(Beside { step: name.to_owned(), took, alone: spread(alone), beside: spread(beside) })
+    Ok(snapshots)
+}
+
+impl Plan {
+    /// The program on one of the copies.
+    fn command(&self, store: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).env("TURNTREE_STORE", store).env("HOME", &self.scratch);
+        command.env("TURNTREE_MAINTENANCE", "off").current_dir(&self.scratch);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
 }
 
 /// A process that ends with this value.
@@ -225,31 +255,30 @@ impl Snapshot {
 impl Beside {
     /// The head of the table of these.
     pub const HEAD: &'static str = "\
-| step | goes on | alone: median, p99, longest | beside it: snapshots; median, p99, longest | \
-the longest of each: sync; locks; other calls; no processor; its own work, alone and beside it |
-|---|---|---|---|---|
+| step | goes on | alone: snapshots; median, p99, longest | beside it on a copy | beside it | \
+the longest of each: sync; locks; other calls; no processor; its own work, alone, beside a copy, beside it |
+|---|---|---|---|---|---|
 ";
 
     /// A row of the table, in milliseconds.
     #[must_use]
     pub fn row(&self) -> String {
         let ms = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1e3);
-        let three = |of: &Spread| {
-            format!("{}, {}, **{}**", ms(of.median), ms(of.late), ms(of.longest.took))
+        let times = |of: &Spread| {
+            let Spread { count, median, late, longest } = of;
+            format!("{count}; {}, {}, **{}**", ms(*median), ms(*late), ms(longest.took))
         };
         let parts = |of: &Spread| {
             let Snapshot { waits, processor, queued, .. } = of.longest;
             [waits.syncs, waits.locks, waits.calls, queued, processor].map(ms).join("; ")
         };
+        let spreads = [&self.alone, &self.elsewhere, &self.beside];
         format!(
-            "| {} | {:.1} s | {} | {}; {} | {}, {} |\n",
+            "| {} | {:.1} s | {} | {} |\n",
             self.step,
             self.took.as_secs_f64(),
-            three(&self.alone),
-            self.beside.count,
-            three(&self.beside),
-            parts(&self.alone),
-            parts(&self.beside)
+            spreads.map(times).join(" | "),
+            spreads.map(parts).join(", ")
         )
     }
 }

@@ -36,6 +36,8 @@ struct Step {
     /// Its arguments; `{n}` stands for the number of the run.
     arguments: &'static [&'static str],
     how_often: HowOften,
+    /// What it makes beside the store for those that come after it, by the beginning of its name.
+    makes: Option<&'static str>,
 }
 
 /// How often a step is run.
@@ -48,16 +50,26 @@ enum HowOften {
 }
 
 const fn step(name: &'static str, arguments: &'static [&'static str]) -> Step {
-    Step { name, arguments, how_often: HowOften::Rounds }
+    Step { name, arguments, how_often: HowOften::Rounds, makes: None }
 }
 
 const fn once(name: &'static str, arguments: &'static [&'static str]) -> Step {
-    Step { name, arguments, how_often: HowOften::Once }
+    Step { name, arguments, how_often: HowOften::Once, makes: None }
+}
+
+/// The first of its kind, which makes what later ones use.
+const fn first(
+    name: &'static str,
+    arguments: &'static [&'static str],
+    makes: &'static str,
+) -> Step {
+    Step { makes: Some(makes), ..once(name, arguments) }
 }
 
 /// What people and agents ask and do, in this order. What takes something back from the disk comes last.
 const STEPS: &[Step] = &[
     step("open", &["rev-parse", "bench/main"]),
+    first("log of 20, the first", &["log", "bench/main", "-n", "20"], "notes-"),
     step("log of 20", &["log", "bench/main", "-n", "20"]),
     step("list of 1,000", &["log", "--all", "-n", "1000"]),
     step("sessions", &["sessions", "--all"]),
@@ -66,7 +78,7 @@ const STEPS: &[Step] = &[
     step("fork", &["fork", "plan-{state}-{n}", "bench/main~3"]),
     step("grep, nothing found", &["grep", "--all", "no-such-words-anywhere"]),
     once("grep of an expression", &["grep", "--all", "-l", "ba[a-f]+ [a-m]o"]),
-    once("search, the first", &["search", "nothing-like-it"]),
+    first("search, the first", &["search", "nothing-like-it"], "derived-search"),
     step("search", &["search", "ba* te*"]),
     once("stats", &["stats"]),
 ];
@@ -132,9 +144,9 @@ impl Measuring<'_> {
 
     fn step(&mut self, step: &Step, state: State) -> Result<()> {
         let rounds = if step.how_often == HowOften::Once { 1 } else { self.plan.rounds.max(1) };
-        if step.name == "search, the first" {
-            // What an earlier search left would make this one a later one.
-            remove_if_there(&self.folder.join("store/workspaces/derived-search"))?;
+        if let Some(beginning) = step.makes {
+            // What an earlier one left would make this one a later one.
+            remove_beginning(&self.folder.join("store/workspaces"), beginning)?;
         }
         let mut least: Option<Cost> = None;
         for round in 0..rounds {
@@ -164,11 +176,16 @@ impl Measuring<'_> {
     }
 }
 
-fn remove_if_there(file: &Path) -> Result<()> {
-    match fs::remove_file(file) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-        _ => Ok(()),
+/// Removes the files of a folder whose names begin so; none where there is no folder.
+fn remove_beginning(folder: &Path, beginning: &str) -> Result<()> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(beginning) {
+            fs::remove_file(entry.path())?;
+        }
     }
+    Ok(())
 }
 
 /// Bytes of all files in a folder and below; none where there is no folder.

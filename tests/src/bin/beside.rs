@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::Parser;
 use turntree_benches::beside::{Beside, Plan, STEPS, measure};
 
-/// Commits turns to copies of a store while the program collects or packs there, and tells how long the
-/// snapshots took.
+/// Commits turns to a copy of a store while the program collects or packs another copy, and then that one,
+/// and tells how long the snapshots took.
 ///
 /// The program is that of `TURNTREE_MEASURED`, else the one beside this one.
 #[derive(Debug, Parser)]

@@ -53,21 +53,23 @@ pub(super) fn arrange(
     tier: Tier,
     cohorts: &Cohorts,
 ) -> Vec<PackItem> {
-    let mut first_of_group: HashMap<u64, usize> = HashMap::new();
-    let mut chosen: Vec<(u32, Lane, usize, usize, &Met)> = Vec::new();
-    for (order, met) in marker.met().iter().enumerate() {
+    let mut first_of_group: HashMap<u64, u32> = HashMap::new();
+    // Cohort, lane, the first of its group where there are versions of it, and its own number.
+    let mut chosen: Vec<(u32, Lane, u32, u32)> = Vec::new();
+    for (order, met) in (0..).zip(marker.met()) {
         let first = *first_of_group.entry(met.group).or_insert(order);
         let placement = placement(met, now, first == order);
         let file = inventory.file_of(met.position as usize);
         if file.is_some_and(|file| files.contains(&file)) {
             let cohort = cohorts.of(met.position);
-            chosen.push((cohort, placement, if met.versioned { first } else { order }, order, met));
+            chosen.push((cohort, placement, if met.versioned { first } else { order }, order));
         }
     }
-    chosen.sort_unstable_by_key(|(cohort, placement, first, order, _)| {
+    chosen.sort_unstable_by_key(|(cohort, placement, first, order)| {
         (placement.of_kind(), *cohort, *placement, *first, *order)
     });
-    let item = |(cohort, placement, _, _, met): (u32, Lane, usize, usize, &Met)| {
+    let item = |(cohort, placement, _, order): (u32, Lane, u32, u32)| {
+        let met = marker.met().get(order as usize)?;
         let entry = inventory.entry(met.position as usize)?;
         // In an archive, what is now and what was before share the large blocks.
         let placement = if tier == Tier::Archive { 0 } else { placement as u32 };

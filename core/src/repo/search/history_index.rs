@@ -7,16 +7,27 @@
 
 use std::collections::HashSet;
 
+use rayon::prelude::*;
+
 use super::changes::Lineage;
-use super::index_format::{IndexTable, IndexWriter};
+use super::index_format::{IndexTable, IndexWriter, memory_of};
 use super::turn_changes::{TurnChanges, TurnComparison};
 use crate::error::Result;
 use crate::object::{Commit, Kind, ObjectId, ObjectSource};
-use crate::repo::{LogEntry, Repository};
+use crate::repo::{Grafts, LogEntry, Repository};
 use crate::store::{Collection, PackHandle, Store};
 
 /// Commits that a pack must have for an index to be worth a file: fewer are walked as fast as it is read.
 const LEAST_COMMITS: usize = 32;
+
+/// Turns that one thread compares in a row: the first of them costs some more.
+const TURNS_PER_TASK: usize = 64;
+
+/// Tasks of each thread before what they have found is told.
+const TASKS_PER_THREAD: usize = 2;
+
+/// Most memory, about, of what one task has found.
+const MAX_TASK_MEMORY: usize = 8 << 20;
 
 /// What is known of the changes of turns, to ask.
 #[derive(Debug)]
@@ -65,42 +76,95 @@ pub(crate) fn complete_history_index(repo: &Repository, collection: &Collection<
             table.pairs().all(|(old, new)| is_here(&new) && old.as_ref().is_none_or(is_here))
         })
     };
-    let _ = collection.complete_derived(&is_worth_it, &is_current, &|pack| index(repo, pack));
+    let make = |pack: &PackHandle| index(repo, pack, MAX_TASK_MEMORY);
+    let _ = collection.complete_derived(&is_worth_it, &is_current, &make);
 }
 
 fn is_worth_it(pack: &PackHandle) -> bool {
     pack.of_kind(Kind::Commit).nth(LEAST_COMMITS - 1).is_some()
 }
 
-/// The parts of the index of a pack.
-fn index(repo: &Repository, pack: &PackHandle) -> Vec<Vec<u8>> {
+/// The parts of the index of a pack. Turns are compared on all processors, and told in the order in which
+/// they lie; a task that has found more than `most` bytes leaves its other turns to be compared one by one.
+fn index(repo: &Repository, pack: &PackHandle, most: usize) -> Vec<Vec<u8>> {
     let Ok(grafts) = repo.grafts() else { return Vec::new() };
-    let mut lineage = Lineage::new(repo);
-    let mut comparison = TurnComparison::new(repo.store());
-    let mut writer = IndexWriter::new(pack);
-    let mut told = HashSet::new();
-    let mut add = |id: ObjectId, commit: Commit| -> Result<()> {
-        if lineage.is_gone(&commit) {
+    let (mut writer, mut told) = (IndexWriter::new(pack), HashSet::new());
+    let mut tell = |(old, new, changes): ToldTurn| {
+        if told.insert((old, new)) {
+            writer.add(old.as_ref(), &new, &changes);
+        }
+    };
+    let turns: Vec<ObjectId> = pack.of_kind(Kind::Commit).collect();
+    let tasks: Vec<&[ObjectId]> = turns.chunks(TURNS_PER_TASK).collect();
+    for tasks in tasks.chunks(TASKS_PER_THREAD * rayon::current_num_threads()) {
+        let compare = |turns: &&[ObjectId]| Teller::new(repo, &grafts).compare(turns, most);
+        let compared: Vec<_> = tasks.par_iter().map(compare).collect();
+        for (turns, (changes, compared)) in tasks.iter().zip(compared) {
+            changes.into_iter().for_each(&mut tell);
+            let mut teller = Teller::new(repo, &grafts);
+            for turn in turns.iter().skip(compared) {
+                teller.turn(turn).into_iter().for_each(&mut tell);
+            }
+        }
+    }
+    writer.finish()
+}
+
+/// The context before a turn, that of the turn, and what changed.
+type ToldTurn = (Option<ObjectId>, ObjectId, TurnChanges);
+
+/// Compares turns with those before them, of which neighbours share most of what is read.
+struct Teller<'r> {
+    repo: &'r Repository,
+    grafts: &'r Grafts,
+    lineage: Lineage<'r>,
+    comparison: TurnComparison<'r>,
+}
+
+impl<'r> Teller<'r> {
+    fn new(repo: &'r Repository, grafts: &'r Grafts) -> Self {
+        let comparison = TurnComparison::new(repo.store());
+        Self { repo, grafts, lineage: Lineage::new(repo), comparison }
+    }
+
+    /// Compares turns one after another until what was found takes more than `most` bytes of memory; says how
+    /// many these are.
+    fn compare(mut self, turns: &[ObjectId], most: usize) -> (Vec<ToldTurn>, usize) {
+        let (mut all, mut bytes) = (Vec::new(), 0);
+        for (compared, turn) in turns.iter().enumerate() {
+            if bytes > most {
+                return (all, compared);
+            }
+            let found = self.turn(turn);
+            bytes += found.iter().map(|(.., changes)| memory_of(changes)).sum::<usize>();
+            all.extend(found);
+        }
+        (all, turns.len())
+    }
+
+    /// What is told of a turn. What cannot be read is not told: whoever asks walks there, and meets the
+    /// damage.
+    fn turn(&mut self, id: &ObjectId) -> Vec<ToldTurn> {
+        let mut found = Vec::new();
+        let _ = self.repo.commit(id).and_then(|commit| self.add(*id, commit, &mut found));
+        found
+    }
+
+    fn add(&mut self, id: ObjectId, commit: Commit, found: &mut Vec<ToldTurn>) -> Result<()> {
+        if self.lineage.is_gone(&commit) {
             return Ok(());
         }
-        let (parents, tree) = (grafts.parents(&commit), commit.tree);
-        let before = lineage.before(&LogEntry { id, commit, parents })?.kept;
+        let (parents, tree) = (self.grafts.parents(&commit), commit.tree);
+        let before = self.lineage.before(&LogEntry { id, commit, parents })?.kept;
         let mut trees: Vec<_> = before.iter().map(|turn| Some(turn.tree)).collect();
         if trees.is_empty() {
             trees.push(None);
         }
         for old in trees.into_iter().filter(|old| *old != Some(tree)) {
-            if told.insert((old, tree)) {
-                writer.add(old.as_ref(), &tree, &comparison.between(old.as_ref(), &tree)?);
-            }
+            found.push((old, tree, self.comparison.between(old.as_ref(), &tree)?));
         }
         Ok(())
-    };
-    for id in pack.of_kind(Kind::Commit) {
-        // What cannot be read is not told: whoever asks walks there, and meets the damage.
-        let _ = repo.commit(&id).and_then(|commit| add(id, commit));
     }
-    writer.finish()
 }
 
 /// The indexes that tell something else than the objects do, by their paths in the store.
@@ -123,4 +187,57 @@ pub(crate) fn wrong_history_indexes(store: &Store) -> Vec<String> {
         }
     }
     wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::context::Builder;
+    use crate::object::Time;
+    use crate::repo::{BranchName, Signature, SnapshotDraft};
+    use crate::store::{FileReplacement, NewStore, OpenOptions, PackItem, RealIo, Tier};
+
+    #[test]
+    fn an_index_is_the_same_however_many_threads_make_it_and_however_much_they_find() {
+        let dir = tempfile::tempdir().unwrap();
+        let (io, new) = (Arc::new(RealIo), NewStore { id: [1; 16] });
+        let options = OpenOptions::new([2; 16]);
+        let repo = Repository::init(io, &dir.path().join("store"), &new, options).unwrap();
+        let stamp = Signature { time: Time::default(), actor: "agent".into() };
+        let branch = BranchName::main("session").unwrap();
+        let mut change = repo.begin();
+        let mut builder = Builder::new();
+        let turns = 3 * TURNS_PER_TASK + 5;
+        for turn in 0..turns {
+            let (key, note) = (format!("note {}", turn % 7), format!("turn {turn}"));
+            builder.set_entry(&mut change, "scratchpad", &key, Some(note.into())).unwrap();
+            let tree = builder.write(&mut change).unwrap();
+            change.snapshot(&branch, SnapshotDraft::new(tree, "", &stamp)).unwrap();
+        }
+        change.commit(&stamp, "snapshots").unwrap();
+        let collection = repo.store().collect().unwrap();
+        let inventory = collection.inventory();
+        let entries = (0..inventory.positions()).map(|at| inventory.entry(at).unwrap());
+        let item = |(id, kind)| PackItem { id, kind, placement: 0, cohort: 0 };
+        let mut items: Vec<_> = entries.map(|entry| item((entry.id, entry.kind))).collect();
+        items.sort_by_key(|item| item.kind);
+        let (files, tier) = ((0..inventory.files().len()).collect(), Tier::Compacted);
+        let replacement = FileReplacement { files, items, gone: Vec::new(), tier };
+        collection.replace(&replacement, &mut |_| Ok(Vec::new())).unwrap();
+        complete_history_index(&repo, &collection);
+        let pack = repo.store().packs().pop().unwrap();
+
+        let made = [(1, usize::MAX), (4, usize::MAX), (4, 0), (2, 500)].map(|(count, most)| {
+            let threads = rayon::ThreadPoolBuilder::new().num_threads(count).build().unwrap();
+            threads.install(|| index(&repo, &pack, most))
+        });
+        assert!(made.iter().all(|parts| *parts == made[0]));
+        let file = repo.store().derived(&pack).unwrap();
+        let parts: Vec<_> = (0..file.len()).filter_map(|number| file.part(number)).collect();
+        assert_eq!(parts, made[0]);
+        let table = IndexTable::open(pack, file).unwrap();
+        assert_eq!(table.pairs().count(), turns);
+    }
 }

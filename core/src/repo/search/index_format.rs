@@ -175,7 +175,7 @@ impl<'p> IndexWriter<'p> {
 }
 
 /// About the memory that the changes of a turn take.
-fn memory_of(changes: &TurnChanges) -> usize {
+pub(super) fn memory_of(changes: &TurnChanges) -> usize {
     let of_section = |(name, change): &(String, SectionMove)| {
         let of_content = match change {
             SectionMove::Untold => 0,

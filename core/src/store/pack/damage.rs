@@ -237,7 +237,8 @@ pub(super) fn crafted(
     let ids = Ids::build(column.into()).unwrap();
     let (column, slots_bytes, slots) = ids.stored();
     let front = [&column[..], slots_bytes].concat();
-    let info = IdsInfo { objects: block.objects, gone: 0, slots, checksum: ids_checksum(&front) };
+    let info =
+        IdsInfo { objects: block.objects, gone: 0, slots, checksum: ids_checksum([&front[..]]) };
     block.offset = info.end().unwrap() as u64;
     let (mut bytes, header) =
         PackHeader { tier: Tier::Hot, store: STORE, salt: SALT, ids: info }.encode();

@@ -20,6 +20,9 @@ use crate::store::format::codec;
 use crate::store::format::segment::Digest;
 use crate::store::medium::Medium;
 
+/// Bytes of a file of which all frames are read before what is in memory of it is given back.
+const READ_BYTES: u64 = 4 << 20;
+
 /// The file that frames lie in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Home {
@@ -67,6 +70,14 @@ impl Frames {
     /// Gives back the memory of what was read of a map.
     pub(super) fn let_pages_go(&self) {
         self.medium.let_pages_go();
+    }
+
+    /// The same now and then, for who reads all blocks: behind one that reaches into the next stretch of
+    /// the file.
+    pub(super) fn let_pages_go_behind(&self, info: &BlockInfo) {
+        if info.offset / READ_BYTES != info.end() / READ_BYTES {
+            self.let_pages_go();
+        }
     }
 
     /// The blocks that are there, with their numbers.
@@ -232,6 +243,7 @@ impl Frames {
                 Err(error) => errors.push(error),
             }
             errors.extend(self.stored(number, info).err());
+            self.let_pages_go_behind(info);
         }
         (errors, headers.finish())
     }

@@ -44,7 +44,7 @@ pub(super) fn mend(pack: &mut [u8]) -> Option<PackId> {
     let ids = IdsInfo { objects, gone, slots, checksum: [0; 32] };
     objects.checked_add(gone)?;
     let mut at = ids.end().filter(|end| *end <= footer)?;
-    let checksum = ids_checksum(&pack[HEADER_BYTES..at]);
+    let checksum = ids_checksum([&pack[HEADER_BYTES..at]]);
     put(pack, 64, checksum)?;
     put(pack, footer + 56, checksum)?;
     let header = sum("turntree v1 pack header", &pack[..96]);

@@ -44,7 +44,7 @@ impl PackIds {
     pub(super) fn read(pack: &Bytes, info: &IdsInfo) -> Option<Self> {
         let end = info.end().filter(|end| *end <= pack.len() && info.is_listed())?;
         let front = pack.slice(HEADER_BYTES..end);
-        if ids_checksum(&front) == info.checksum { Self::listed(front, info) } else { None }
+        if ids_checksum([&*front]) == info.checksum { Self::listed(front, info) } else { None }
     }
 
     /// The ids, from the verified bytes between header and frames.

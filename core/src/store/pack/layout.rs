@@ -293,9 +293,13 @@ pub(super) fn stored_checksum(stored: &[u8]) -> Digest {
     STORED_CHECKSUM.clone().update(stored).finish()
 }
 
-/// The checksum of the ids.
-pub(super) fn ids_checksum(ids: &[u8]) -> Digest {
-    Checksum::new(IDS_CONTEXT).update(ids).finish()
+/// The checksum of the ids, whose bytes may lie in parts.
+pub(super) fn ids_checksum<'b>(parts: impl IntoIterator<Item = &'b [u8]>) -> Digest {
+    let mut checksum = Checksum::new(IDS_CONTEXT);
+    for part in parts {
+        checksum.update(part);
+    }
+    checksum.finish()
 }
 
 /// The checksum of the table of blocks.

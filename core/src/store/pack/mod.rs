@@ -26,6 +26,7 @@ mod block;
 mod bundle;
 mod cache;
 mod chunk;
+mod compressors;
 #[cfg(test)]
 mod damage;
 mod draft;
@@ -325,7 +326,7 @@ impl Pack {
         let front = footer.ids.end().filter(|end| *end as u64 <= footer_at);
         let front = front.map(|end| get(HEADER_BYTES as u64, end - HEADER_BYTES)).transpose()?;
         let not_the_ids = || Error::malformed(place(), "the ids of that pack");
-        let front = front.flatten().filter(|front| ids_checksum(front) == footer.ids.checksum);
+        let front = front.flatten().filter(|front| ids_checksum([&**front]) == footer.ids.checksum);
         let front = front.ok_or_else(not_the_ids)?;
         let table = footer_at.checked_sub(footer.table_offset).and_then(|len| len.try_into().ok());
         let table = table.map(|len| get(footer.table_offset, len)).transpose()?.flatten();

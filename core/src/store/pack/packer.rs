@@ -1,27 +1,26 @@
-//! Divides objects into blocks, compresses these in parallel, and writes the frames.
+//! Divides objects into blocks, has these compressed, and writes the frames.
 //!
-//! Blocks are compressed a few at a time, by threads that give way to others; memory holds those and, for each object, some tens of
-//! bytes. The result depends on the draft alone, not on the number of threads.
+//! Blocks are compressed a few at a time, by threads that give way to others, while the next ones are made; memory holds those
+//! and, for each object, some tens of bytes. The result depends on the draft alone, not on the number of threads.
 
 use std::collections::HashMap;
-use std::mem;
+use std::{iter, mem};
 
 use bytes::Bytes;
-use rayon::ThreadPool;
-use rayon::prelude::*;
 
 use super::block::{Block, BlockBuilder, Form, encode_parts};
+use super::compressors::{Compressed, Compressors};
 use super::draft::{PackDraft, PackItem, PackWritten};
 use super::index::{Ids, RecentOrdinals};
 use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, Footer, FrameHeader, IdsInfo, MAX_BLOCK_OBJECTS,
-    PackHeader, encode_table, frames_checksum, ids_checksum, stored_checksum, table_checksum,
+    PackHeader, encode_table, frames_checksum, ids_checksum, table_checksum,
 };
 use super::resemblance::Resemblance;
-use super::{BlockCache, PackId, Parameters, chunk, links, quiet};
+use super::{BlockCache, PackId, Parameters, chunk, links};
 use crate::error::{Error, Result};
 use crate::object::{Checksum, Kind, ObjectId};
-use crate::store::format::codec::{compress_block, decompress_block};
+use crate::store::format::codec::decompress_block;
 use crate::store::format::segment::Digest;
 use crate::store::io::IoFile;
 use crate::store::paced::Pace;
@@ -46,7 +45,7 @@ const FIRST_BYTES_OF_BUNDLE: usize = 64 << 10;
 const APART_BYTES: usize = 1 << 20;
 
 /// Bases that are kept decoded; others are read again.
-const BASES_BYTES: usize = 16 << 20;
+const BASES_BYTES: usize = 8 << 20;
 
 /// A pack under construction.
 pub(super) struct Packer<'a> {
@@ -58,9 +57,9 @@ pub(super) struct Packer<'a> {
     /// The offset of the next frame.
     offset: u64,
     headers: Checksum,
-    /// In order of their numbers; of those in the queue, offset and stored bytes are not known yet.
+    /// In order of their numbers; of those that are compressed now, offset and stored bytes are not known yet.
     blocks: Vec<BlockInfo>,
-    queue: Vec<Job>,
+    compressors: Compressors,
     bases: BlockCache,
     objects: Stream,
     parts: Stream,
@@ -71,8 +70,6 @@ pub(super) struct Packer<'a> {
     /// True if a link may only lead to ids that a reader knows by then: of objects in front, or
     /// gone.
     in_order: bool,
-    /// Those that compress, from the first block on.
-    threads: Option<ThreadPool>,
     pace: Pace,
 }
 
@@ -128,25 +125,20 @@ impl Stream {
     }
 }
 
-/// A block to compress, with the bytes of its base.
-struct Job {
-    number: u32,
-    raw: Bytes,
-    base: Bytes,
-}
-
 impl<'a> Packer<'a> {
     pub(super) fn new(draft: &'a PackDraft<'a>, ids: &'a Ids, file: &'a dyn IoFile) -> Self {
+        let parameters = draft.tier.parameters();
+        let jobs = parameters.jobs.min(rayon::current_num_threads());
         Self {
             draft,
-            parameters: draft.tier.parameters(),
+            parameters,
             ids,
             recent: RecentOrdinals::new(),
             file,
             offset: 0,
             headers: frames_checksum(),
             blocks: Vec::new(),
-            queue: Vec::new(),
+            compressors: Compressors::new(parameters.effort, jobs),
             bases: BlockCache::new(BASES_BYTES),
             objects: Stream::default(),
             parts: Stream::default(),
@@ -154,7 +146,6 @@ impl<'a> Packer<'a> {
             resemblance: HashMap::new(),
             raw_bytes: 0,
             in_order: false,
-            threads: None,
             pace: Pace::default(),
         }
     }
@@ -172,15 +163,7 @@ impl<'a> Packer<'a> {
 
     /// Writes the whole file.
     pub(super) fn run(mut self) -> Result<PackWritten> {
-        let PackDraft { store, salt, tier, items, gone, .. } = *self.draft;
-        let front = if self.draft.lists_ids { self.ids() } else { Vec::new() };
-        let slots = if self.draft.lists_ids { self.ids.stored().2 } else { 0 };
-        let checksum = ids_checksum(&front);
-        let ids = IdsInfo { objects: count(items.len()), gone: count(gone.len()), slots, checksum };
-        let (mut bytes, header) = PackHeader { tier, store, salt, ids }.encode();
-        bytes.extend_from_slice(&front);
-        self.write_at(&bytes, 0)?;
-        self.offset = bytes.len() as u64;
+        let (ids, header) = self.write_front()?;
         self.push_items()?;
         self.push_gone()?;
         self.flush()?;
@@ -190,7 +173,7 @@ impl<'a> Packer<'a> {
             ids,
             parts: self.parts.first,
             blocks: count(self.blocks.len()),
-            salt,
+            salt: self.draft.salt,
             table_offset: self.offset,
             table: table_checksum(&end),
             header,
@@ -324,7 +307,8 @@ impl<'a> Packer<'a> {
         self.enqueue(kind, first, objects, base, raw)
     }
 
-    /// Gives a block its number; compresses and writes those that wait when they are enough.
+    /// Gives a block its number, and to those that compress; writes the first of those that they have
+    /// when these are enough.
     fn enqueue(
         &mut self,
         kind: BlockKind,
@@ -337,22 +321,19 @@ impl<'a> Packer<'a> {
         let base_bytes = base.map_or(Ok(Bytes::new()), |base| self.raw(base))?;
         let (raw_bytes, stored_bytes, offset) = (count(raw.len()), 0, 0);
         self.blocks.push(BlockInfo { kind, first, objects, base, raw_bytes, stored_bytes, offset });
-        self.queue.push(Job { number, raw, base: base_bytes });
-        if self.queue.len() >= self.jobs() {
-            self.flush()?;
+        if self.compressors.is_full()
+            && let Some(compressed) = self.compressors.take()?
+        {
+            self.write_frame(&compressed)?;
         }
+        self.compressors.give(number, raw, base_bytes);
         Ok(())
     }
 
-    /// Blocks that are compressed at once.
-    fn jobs(&self) -> usize {
-        self.parameters.jobs.min(rayon::current_num_threads())
-    }
-
-    /// The raw bytes of a block that waits, or was written.
+    /// The raw bytes of a block that is compressed now, or was written.
     fn raw(&self, number: u32) -> Result<Bytes> {
-        if let Some(job) = self.queue.iter().find(|job| job.number == number) {
-            return Ok(job.raw.clone());
+        if let Some(raw) = self.compressors.raw(number) {
+            return Ok(raw);
         }
         let block = self.bases.block(PackId([0; 32]), number, || {
             let short = || Error::malformed("a block just written", "its bytes");
@@ -368,50 +349,46 @@ impl<'a> Packer<'a> {
         Ok(block.raw().clone())
     }
 
-    /// Compresses the blocks that wait, in parallel, and writes them in order.
+    /// Writes the blocks that are compressed now.
     fn flush(&mut self) -> Result<()> {
-        let effort = self.parameters.effort;
-        let jobs = mem::take(&mut self.queue);
-        if self.threads.is_none() && !jobs.is_empty() {
-            self.threads = quiet::threads(self.jobs());
-        }
-        let compress = || {
-            let compressed = jobs.par_iter().map(|job| {
-                let stored = compress_block(&job.raw, &job.base, effort);
-                let stored = stored.map_err(|source| Error::io("compress a block", source))?;
-                let checksum = stored_checksum(&stored);
-                Ok((stored, checksum))
-            });
-            compressed.collect::<Result<Vec<_>>>()
-        };
-        // Where no more threads can be started, those that are there do it.
-        let compressed = match &self.threads {
-            Some(threads) => threads.install(compress)?,
-            None => compress()?,
-        };
-        for (Job { number, .. }, (stored, checksum)) in jobs.iter().zip(compressed) {
-            let Some(block) = self.blocks.get_mut(*number as usize) else { continue };
-            (block.offset, block.stored_bytes) = (self.offset, count(stored.len()));
-            let (block, offset) = (*block, self.offset);
-            self.offset = block.end();
-            let header = FrameHeader { number: *number, block, stored: checksum };
-            let (mut frame, header_checksum) = header.encode(&self.draft.salt);
-            self.headers.update(&header_checksum);
-            frame.extend_from_slice(&stored);
-            self.write_at(&frame, offset)?;
+        while let Some(compressed) = self.compressors.take()? {
+            self.write_frame(&compressed)?;
         }
         Ok(())
     }
 
-    /// Ids, notes on gone ones, slots.
-    fn ids(&self) -> Vec<u8> {
-        let (column, slots, _) = self.ids.stored();
-        let mut ids = column.to_vec();
-        for (_, kind, gone) in self.draft.gone {
-            ids.extend_from_slice(&[kind.code(), gone.code()]);
+    /// Writes a block behind those before it.
+    fn write_frame(&mut self, compressed: &Compressed) -> Result<()> {
+        let Compressed { number, stored, checksum } = compressed;
+        let Some(block) = self.blocks.get_mut(*number as usize) else { return Ok(()) };
+        (block.offset, block.stored_bytes) = (self.offset, count(stored.len()));
+        let (block, offset) = (*block, self.offset);
+        self.offset = block.end();
+        let header = FrameHeader { number: *number, block, stored: *checksum };
+        let (mut frame, header_checksum) = header.encode(&self.draft.salt);
+        self.headers.update(&header_checksum);
+        frame.extend_from_slice(stored);
+        self.write_at(&frame, offset)
+    }
+
+    /// Writes what lies in front of the frames, and keeps none of it: it is as large as all ids. Returns
+    /// what it says of these, and the checksum of the header.
+    fn write_front(&mut self) -> Result<(IdsInfo, Digest)> {
+        let PackDraft { store, salt, tier, items, gone, lists_ids, .. } = *self.draft;
+        let (column, slots, slot_count) = self.ids.stored();
+        let notes: Vec<u8> =
+            gone.iter().flat_map(|(_, kind, why)| [kind.code(), why.code()]).collect();
+        let parts: [&[u8]; 3] = if lists_ids { [column, &notes, slots] } else { [&[]; 3] };
+        let checksum = ids_checksum(parts);
+        let slots = if lists_ids { slot_count } else { 0 };
+        let ids = IdsInfo { objects: count(items.len()), gone: count(gone.len()), slots, checksum };
+        let (bytes, header) = PackHeader { tier, store, salt, ids }.encode();
+        for part in iter::once(&*bytes).chain(parts) {
+            let offset = self.offset;
+            self.write_at(part, offset)?;
+            self.offset += part.len() as u64;
         }
-        ids.extend_from_slice(slots);
-        ids
+        Ok((ids, header))
     }
 
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> Result<()> {

@@ -226,6 +226,29 @@ fn versions_in_another_block_are_compressed_with_that_block() {
 }
 
 #[test]
+fn a_pack_is_the_same_however_many_threads_make_it() {
+    let mut sample = Sample::default();
+    for n in 0..400_u32 {
+        // Versions with some noise of their own: blocks that differ in the time they take, many with a base.
+        let mut bytes = noise(u64::from(n % 90), 4000 + 300 * (n as usize % 40));
+        bytes.extend(noise(u64::from(n) << 32, 20 * (n as usize % 11)));
+        sample.push(Kind::Blob, bytes, n / 300);
+    }
+    for tier in [Tier::Hot, Tier::Compacted] {
+        let written = [1, 2, 5].map(|count| {
+            let threads = rayon::ThreadPoolBuilder::new().num_threads(count).build().unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            let written = threads.install(|| sample.write(dir.path(), tier)).unwrap();
+            let pack = open(dir.path(), written.id).unwrap();
+            sample.assert_in(&pack);
+            assert!(pack.frames.blocks().filter(|(_, block)| block.base.is_some()).count() > 1);
+            std::fs::read(dir.path().join(written.id.file_name())).unwrap()
+        });
+        assert!(written[0] == written[1] && written[1] == written[2]);
+    }
+}
+
+#[test]
 fn a_pack_that_cannot_be_written_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut sample = Sample::default();

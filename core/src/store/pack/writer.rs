@@ -20,7 +20,7 @@ use crate::store::format::id::hex;
 use crate::store::io::{Access, Io, IoFile};
 
 /// Bytes of decoded blocks that are kept while reading back: bases, and parts.
-const CACHE_BYTES: usize = 16 << 20;
+const CACHE_BYTES: usize = 8 << 20;
 
 impl PackDraft<'_> {
     /// Writes the pack into the directory `packs`; when this returns it is durable under its name.
@@ -75,6 +75,7 @@ impl PackDraft<'_> {
             blocks.into_par_iter().filter(|(_, b)| matches!(b.kind, BlockKind::Objects(_)));
         objects.try_for_each(|(number, block)| {
             let open = pack.block(number, &cache)?;
+            pack.frames.let_pages_go_behind(block);
             (block.first..block.first + block.objects).try_for_each(|ordinal| {
                 let item = self.items.get(ordinal as usize);
                 let item = item.ok_or_else(|| Error::corrupt(id.file_name(), "an item", "none"))?;

@@ -603,6 +603,8 @@ impl Store {
         parity: Option<ParityShare>,
     ) -> Result<PackWritten> {
         let packs = self.dir.join(PACKS_DIR);
+        // What was read to plan is not read again, and a pack needs memory of its own.
+        self.blocks.clear();
         let mut written = draft.write(&*self.io, &packs)?;
         if let Some(share) = parity {
             match ParityFile::write(&*self.io, &packs, written.id, share) {

@@ -1,0 +1,128 @@
+//! Compresses blocks on threads that give way, while the caller makes the next ones.
+//!
+//! Blocks come back in the order in which they were given, and which call gives one back depends on their number alone,
+//! never on which thread was faster: so a pack is written by the same calls each time.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use bytes::Bytes;
+use rayon::ThreadPool;
+
+use super::layout::stored_checksum;
+use super::quiet;
+use crate::error::{Error, Result};
+use crate::store::format::codec::{Effort, compress_block};
+use crate::store::format::segment::Digest;
+
+/// A block as it is stored.
+pub(super) struct Compressed {
+    pub(super) number: u32,
+    pub(super) stored: Vec<u8>,
+    pub(super) checksum: Digest,
+}
+
+/// Threads that compress, and the blocks that they have.
+pub(super) struct Compressors {
+    effort: Effort,
+    /// Blocks that are compressed at once.
+    jobs: usize,
+    /// Started with the first block.
+    threads: Option<ThreadPool>,
+    /// In the order in which they were given.
+    blocks: VecDeque<GivenBlock>,
+}
+
+/// A block that was given and not taken back.
+struct GivenBlock {
+    number: u32,
+    raw: Bytes,
+    compressed: Receiver<Result<Compressed>>,
+}
+
+impl Compressors {
+    /// No threads yet, and later so many.
+    pub(super) fn new(effort: Effort, jobs: usize) -> Self {
+        Self { effort, jobs, threads: None, blocks: VecDeque::new() }
+    }
+
+    /// Returns true if a block must be taken back before another one is given.
+    pub(super) fn is_full(&self) -> bool {
+        // One more for two threads: neither waits while the caller writes what the other one has made.
+        self.blocks.len() >= self.jobs + self.jobs / 2
+    }
+
+    /// Returns the bytes of a block that was given and not taken back.
+    pub(super) fn raw(&self, number: u32) -> Option<Bytes> {
+        let block = self.blocks.iter().find(|block| block.number == number)?;
+        Some(block.raw.clone())
+    }
+
+    /// Gives a block, to be compressed with the bytes of its base.
+    pub(super) fn give(&mut self, number: u32, raw: Bytes, base: Bytes) {
+        let (send, compressed) = sync_channel(1);
+        let (effort, bytes) = (self.effort, raw.clone());
+        let compress = move || {
+            // Who gave it up does not want it any more.
+            let _ = send.send(compress(number, &bytes, &base, effort));
+        };
+        if self.threads.is_none() {
+            self.threads = quiet::threads(self.jobs);
+        }
+        match &self.threads {
+            Some(threads) => threads.spawn(compress),
+            // Where no more threads can be started, this one does it.
+            None => compress(),
+        }
+        self.blocks.push_back(GivenBlock { number, raw, compressed });
+    }
+
+    /// Takes back the block that was given first, once it is compressed; nothing when there is none.
+    ///
+    /// # Errors
+    /// `Io` when it could not be compressed.
+    pub(super) fn take(&mut self) -> Result<Option<Compressed>> {
+        let Some(block) = self.blocks.pop_front() else { return Ok(None) };
+        let lost = |_| Error::io("compress a block", std::io::Error::other("a thread ended"));
+        block.compressed.recv().map_err(lost)?.map(Some)
+    }
+}
+
+fn compress(number: u32, raw: &[u8], base: &[u8], effort: Effort) -> Result<Compressed> {
+    let stored = compress_block(raw, base, effort);
+    let stored = stored.map_err(|source| Error::io("compress a block", source))?;
+    let checksum = stored_checksum(&stored);
+    Ok(Compressed { number, stored, checksum })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EFFORT: Effort = Effort { level: 1, long_distance: false, table_log: None };
+
+    #[test]
+    fn blocks_come_back_as_they_were_given_however_long_each_takes() {
+        let mut compressors = Compressors::new(EFFORT, 2);
+        let raw = |number: u32| {
+            let long = if number.is_multiple_of(3) { 200_000 } else { 10 };
+            Bytes::from(format!("block {number} ").repeat(long))
+        };
+        let (mut taken, mut most) = (Vec::new(), 0);
+        for number in 0..20_u32 {
+            while compressors.is_full() {
+                taken.extend(compressors.take().unwrap());
+            }
+            let base = number.checked_sub(1).and_then(|before| compressors.raw(before));
+            compressors.give(number, raw(number), base.unwrap_or_default());
+            assert_eq!(compressors.raw(number), Some(raw(number)));
+            most = most.max(number as usize + 1 - taken.len());
+        }
+        while let Some(compressed) = compressors.take().unwrap() {
+            taken.push(compressed);
+        }
+        assert_eq!(most, 3);
+        assert!(taken.iter().map(|block| block.number).eq(0..20));
+        assert_eq!(compressors.raw(19), None);
+    }
+}

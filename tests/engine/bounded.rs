@@ -1,7 +1,9 @@
 //! Policies end as they say: the ten of the audit, and what they spare and why.
 
+use std::fs;
+
 use turntree::ErrorKind;
-use turntree::maintenance::{Keep, Policies, plan_collection};
+use turntree::maintenance::{Keep, plan_collection};
 use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, plan_policies, set_policy};
 use turntree::repo::BranchName;
 use turntree::store::{Thoroughness, Tier};
@@ -146,9 +148,35 @@ fn a_policy_is_measured_before_it_is_set() {
     let sandbox = thirty(&Policy::default());
     let repo = &sandbox.repo;
     let policy = Policy { budget_bytes: Some(1), strict: true, ..Policy::default() };
-    let policies = Policies { default: None, sessions: [("s".into(), policy)].into() };
-    let plan = plan_policies(repo, &policies, stamp(40).time).unwrap();
+    let mut change = repo.begin();
+    set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
+    let plan = plan_policies(&change, &stamp(40), "retention set s").unwrap();
     let bytes = plan.sessions[0].bytes.unwrap();
     assert_eq!(plan.sessions[0].expiring, 29);
     assert!(bytes > 1 && plan.notes[0].contains("more than its budget of 1"), "{plan:?}");
+}
+
+#[test]
+fn what_a_policy_would_let_expire_is_what_expires_once_it_is_set() {
+    // The operation that sets it takes one away from those that an undo needs, and has bytes of its own.
+    let rules = [5_u64, 12].map(|turns| Policy { keep_last: Some(turns), ..Policy::default() });
+    let budgets = (0..12).map(|step| Policy {
+        budget_bytes: Some(5_000 + 97 * step),
+        strict: true,
+        ..Policy::default()
+    });
+    for policy in rules.into_iter().chain(budgets) {
+        let sandbox = thirty(&Policy::default());
+        let repo = &sandbox.repo;
+        let before = (repo.refs(), fs::read_dir(sandbox.store().join("journal")).unwrap().count());
+        let mut change = repo.begin();
+        set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
+        let planned = plan_policies(&change, &stamp(40), "retention set s").unwrap();
+        let after = (repo.refs(), fs::read_dir(sandbox.store().join("journal")).unwrap().count());
+        assert_eq!(before, after);
+        change.commit(&stamp(40), "retention set s").unwrap();
+        let plan = plan_collection(repo, Purpose::Gc, stamp(40).time).unwrap().retention;
+        assert_eq!(planned.kept, plan.kept, "{policy:?}");
+        assert_eq!(planned.elided, plan.elided, "{policy:?}");
+    }
 }

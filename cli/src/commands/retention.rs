@@ -21,11 +21,11 @@ use crate::porcelain::store_budget;
 use crate::program::complete::sessions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Result};
+use crate::view::json;
 use crate::view::output::{NAME, Output, note, warn};
 use crate::view::render::collection::write_expired;
 use crate::view::render::{self, columns_of, padded};
 use crate::view::units::{duration, parse_duration, parse_size, size};
-use crate::view::{clock, json};
 
 /// The word for the whole store.
 const STORE: &str = "--whole-store";
@@ -190,19 +190,21 @@ impl Set {
         if let Some(session) = session.as_deref().filter(|session| !is_there(session)) {
             warn(&format!("session {session} has no snapshot yet"));
         }
-        let now = clock::now()?;
+        let (stamp, reason) = (stamp()?, format!("retention set {}", name_of(session.as_deref())));
+        let now = stamp.time;
+        let mut change = repo.begin();
+        set_policy(&mut change, scope, &policy)?;
         let (planned, expired) = match self.dry_run {
             true => {
-                let (plan, expired) = planned(&repo, session.as_deref(), &policy, now)?;
+                let mut plan = plan_policies(&change, &stamp, &reason)?;
+                let expired = expiring(&repo, session.as_deref(), &policy, now, &mut plan)?;
                 (Some(plan), Some(expired))
             }
-            false => (None, None),
+            false => {
+                change.commit(&stamp, &reason)?;
+                (None, None)
+            }
         };
-        if planned.is_none() {
-            let mut change = repo.begin();
-            set_policy(&mut change, scope, &policy)?;
-            change.commit(&stamp()?, &format!("retention set {}", name_of(session.as_deref())))?;
-        }
         if run.out.json {
             run.out.record(&json::RetentionSet {
                 session,
@@ -409,14 +411,14 @@ fn store_in_words(budget_bytes: Option<u64>, parity_percent: Option<u8>) -> Stri
     budget.into_iter().chain(parity).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the turns that would expire if the policy were set, of the sessions in its scope, and the
-/// sessions.
-fn planned(
+/// Returns the sessions that would expire if the policy were set, and leaves in the plan those in its scope.
+fn expiring(
     repo: &Repository,
     session: Option<&str>,
     policy: &Policy,
     now: Time,
-) -> Result<(RetentionPlan, Vec<ExpiredSession>)> {
+    plan: &mut RetentionPlan,
+) -> Result<Vec<ExpiredSession>> {
     let stored = Policies::load(repo.store(), &repo.refs())?;
     let mut policies = stored.clone();
     match session {
@@ -427,11 +429,10 @@ fn planned(
         Some(session) => name == session,
         None => !stored.sessions.contains_key(name),
     };
-    let mut plan = plan_policies(repo, &policies, now)?;
     plan.sessions.retain(|plan| is_meant(&plan.session));
     let mut expired = plan_expired_sessions(repo, &policies, now)?;
     expired.retain(|expired| is_meant(&expired.session));
-    Ok((plan, expired))
+    Ok(expired)
 }
 
 /// A session, or the word for all without their own policy.

@@ -10,17 +10,23 @@ use super::retention::plan_retention;
 use super::roots::Roots;
 use crate::error::Result;
 use crate::object::{ObjectId, Time};
-use crate::repo::Repository;
+use crate::repo::{Signature, Transaction};
 use crate::store::Inventory;
 
-/// Plans what these policies would let expire at the moment `now`, with the sizes that budgets need.
+/// Plans what the next collection would let expire if `change`, which sets policies, were committed now for
+/// this reason: its operation counts too, as one that an undo takes back and by its bytes. Writes nothing.
 ///
 /// # Errors
-/// Those of [`plan_collection`](super::plan_collection).
-pub fn plan_policies(repo: &Repository, policies: &Policies, now: Time) -> Result<RetentionPlan> {
-    let inventory = repo.store().inventory()?;
-    let roots = Roots::find(&inventory, inventory.refs(), now.micros)?;
-    measured(&inventory, &roots, policies, Measure::All, now)
+/// Those of [`plan_collection`](super::plan_collection), and what the commit would be refused with.
+pub fn plan_policies(
+    change: &Transaction<'_>,
+    stamp: &Signature,
+    reason: &str,
+) -> Result<RetentionPlan> {
+    let inventory = change.planned_inventory(stamp, reason)?;
+    let roots = Roots::find(&inventory, inventory.refs(), stamp.time.micros)?;
+    let policies = Policies::load(&inventory, inventory.refs())?;
+    measured(&inventory, &roots, &policies, Measure::All, stamp.time)
 }
 
 /// Plans the retention: only `gc` and its steps let turns expire.

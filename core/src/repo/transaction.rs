@@ -16,7 +16,7 @@ use crate::object::{
     RefValue, Time, Trigger,
 };
 use crate::store::{
-    Committed, Expected, OperationDraft, ReadGuard, RefTable, RefUpdate, Tombstone,
+    Committed, Expected, Inventory, OperationDraft, ReadGuard, RefTable, RefUpdate, Tombstone,
 };
 use crate::tree::Link;
 
@@ -351,20 +351,37 @@ impl<'r> Transaction<'r> {
             return Err(Error::invalid("cannot write with --at-op: that state is read-only"));
         }
         self.tell_filter(&self.staged)?;
-        let draft = OperationDraft {
-            time_micros: stamp.time.micros,
-            actor: stamp.actor.clone(),
-            reason: reason.to_owned(),
-            changes: self.updates.values().cloned().collect(),
-            undoes: self.undoes,
-            joins: Vec::new(),
-        };
+        let draft = self.draft(stamp, reason);
         let (repo, elided, lease) = (self.repo, &self.elided, &self.lease);
         let check = LinkCheck { repo, staged: &self.staged, refs: &self.updates, elided, lease };
         let objects = objects_of(&self.staged);
         let mut committed = self.repo.store.commit_checked(objects, &draft, &mut || check.run())?;
         committed.written.stored_bytes += self.appended_bytes;
         Ok(committed)
+    }
+
+    /// Takes an inventory of the store as it would be if this were committed. Writes nothing.
+    ///
+    /// # Errors
+    /// `Io` when the journal cannot be read, and what the commit would be refused with.
+    pub(crate) fn planned_inventory(
+        &self,
+        stamp: &Signature,
+        reason: &str,
+    ) -> Result<Inventory<'r>> {
+        let draft = self.draft(stamp, reason);
+        self.repo.store.planned_inventory(objects_of(&self.staged), &draft)
+    }
+
+    fn draft(&self, stamp: &Signature, reason: &str) -> OperationDraft {
+        OperationDraft {
+            time_micros: stamp.time.micros,
+            actor: stamp.actor.clone(),
+            reason: reason.to_owned(),
+            changes: self.updates.values().cloned().collect(),
+            undoes: self.undoes,
+            joins: Vec::new(),
+        }
     }
 
     /// Passes the filter by: what is written was stored before.

@@ -70,6 +70,7 @@ mod encryption;
 mod format;
 mod io;
 mod medium;
+mod memory_file;
 mod paced;
 mod pack;
 mod parity;

@@ -1,17 +1,12 @@
 //! Measures the pack that a draft would become: compressed as it would be, and kept nowhere.
 
-use std::io;
-use std::mem;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
 use bytes::Bytes;
 
 use super::draft::{PackDraft, PackWritten};
 use super::packer::Packer;
 use super::{BlockCache, Pack};
 use crate::error::Result;
-use crate::store::io::{Identity, IoFile, Mapping};
+use crate::store::memory_file::MemoryFile;
 
 /// Bytes of decoded blocks that are kept while sizes are asked for.
 const CACHE_BYTES: usize = 16 << 20;
@@ -51,63 +46,6 @@ impl PackDraft<'_> {
     fn make(&self) -> Result<(PackWritten, Bytes)> {
         let (ids, file) = (self.ids()?, MemoryFile::default());
         let written = Packer::new(self, &ids, &file).run()?;
-        let bytes = mem::take(&mut *file.bytes());
-        Ok((written, bytes.into()))
-    }
-}
-
-/// A file that is nowhere.
-#[derive(Debug, Default)]
-struct MemoryFile(Mutex<Vec<u8>>);
-
-impl MemoryFile {
-    fn bytes(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl IoFile for MemoryFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let bytes = self.bytes();
-        let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..));
-        let read = rest.unwrap_or_default().iter().zip(buffer);
-        Ok(read.map(|(from, to)| *to = *from).count())
-    }
-
-    fn write_at(&self, new: &[u8], offset: u64) -> io::Result<()> {
-        let mut bytes = self.bytes();
-        let start = usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        let end = start.checked_add(new.len()).ok_or(io::ErrorKind::FileTooLarge)?;
-        if bytes.len() < end {
-            bytes.resize(end, 0);
-        }
-        if let Some(place) = bytes.get_mut(start..end) {
-            place.copy_from_slice(new);
-        }
-        Ok(())
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.bytes().len() as u64)
-    }
-
-    fn lock(&self, _timeout: Duration) -> io::Result<bool> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn unlock(&self) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn identity(&self) -> io::Result<Identity> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn map(&self) -> io::Result<Mapping> {
-        Ok(Bytes::copy_from_slice(&self.bytes()).into())
+        Ok((written, file.into_bytes().into()))
     }
 }

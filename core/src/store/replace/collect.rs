@@ -157,6 +157,10 @@ impl Store {
     /// # Errors
     /// `Io` when the journal cannot be read.
     pub fn inventory(&self) -> Result<Inventory<'_>> {
+        Ok(Inventory::new(self, self.inventory_files()?))
+    }
+
+    pub(in crate::store) fn inventory_files(&self) -> Result<InventoryFiles> {
         self.refresh()?;
         let has_read_guard = self.has_read_guard();
         let journal = lock(&self.journal);
@@ -172,10 +176,7 @@ impl Store {
         let sealed_replaceable = sealed.collect::<Result<_>>()?;
         let (files, refs) = (Arc::clone(&view.files), Arc::clone(&view.refs));
         let active = view.active.clone();
-        Ok(Inventory::new(
-            self,
-            InventoryFiles { files, refs, active, segments, sealed_replaceable },
-        ))
+        Ok(InventoryFiles { files, refs, active, segments, sealed_replaceable })
     }
 
     /// Returns true if nobody holds a segment: its lock is taken and given back.

@@ -3,4 +3,5 @@
 pub(super) mod collect;
 pub(super) mod encryption;
 pub(super) mod leftovers;
+mod planned;
 mod without_ids;

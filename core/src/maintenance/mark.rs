@@ -14,12 +14,13 @@ use std::sync::Arc;
 
 use super::met::{KnownMark, Met};
 use super::sections::{CONTEXT, Sections};
+use super::siblings::Siblings;
 use super::walk::{ContextWalk, OpenNode, read_nodes, short};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::repo::links;
 use crate::store::{Inventory, KnownLosses};
-use crate::tree::Child;
+use crate::tree::Children;
 use bytes::Bytes;
 
 /// The set of what was met.
@@ -258,23 +259,31 @@ impl<'a> Marker<'a> {
     }
 
     /// The children of a node of a section that were not met before.
-    fn arrows(&self, section: u32, (id, children): (ObjectId, Vec<Child>)) -> Result<Vec<Arrow>> {
+    fn arrows(
+        &self,
+        siblings: &mut Siblings<'_>,
+        section: u32,
+        (id, children): (ObjectId, &Children),
+    ) -> Result<Vec<Arrow>> {
         let mut arrows = Vec::new();
-        for Child { key, link } in children {
-            let position = self.position(&link.id, || id.to_string())?;
-            let Some(position) = position.filter(|at| !self.is_met(*at as usize)) else {
+        let found = siblings.find(section, children.links())?;
+        for ((key, link), found) in children.iter().zip(found) {
+            let Some(position) = found.position else {
+                self.position(&link.id, || id.to_string())?;
                 continue;
             };
+            // What a node before this one has is met by then.
+            if found.is_repeated || self.is_met(position as usize) {
+                continue;
+            }
             let in_context = section == CONTEXT;
-            let name = match &key {
-                Some(key) if in_context => String::from_utf8_lossy(key).into_owned(),
-                _ => self.section(section).to_owned(),
+            let group = match key {
+                Some(key) if in_context => group_of(&String::from_utf8_lossy(key), None),
+                key => group_of(self.section(section), key.filter(|_| !in_context)),
             };
-            let key_in_section = key.as_deref().filter(|_| !in_context);
-            let group = group_of(&name, key_in_section);
             // A section that is one blob has versions too.
             let versioned = link.kind == Kind::Node || key.is_some();
-            let begins = key.filter(|_| in_context);
+            let begins = key.filter(|_| in_context).map(Bytes::copy_from_slice);
             arrows.push(Arrow { position, kind: link.kind, group, versioned, begins });
         }
         Ok(arrows)
@@ -283,11 +292,13 @@ impl<'a> Marker<'a> {
 
 impl ContextWalk for Marker<'_> {
     type Node = OpenNode;
-    type Link = Arrow;
+    type Links = Vec<Arrow>;
 
     fn links(&self, nodes: &[OpenNode]) -> Vec<Result<Vec<Arrow>>> {
-        let read = read_nodes(self.inventory, nodes);
-        nodes.iter().zip(read).map(|(node, read)| self.arrows(node.section, read?)).collect()
+        let mut siblings = Siblings::new(self.inventory);
+        read_nodes(self.inventory, nodes, |node, id, children| {
+            self.arrows(&mut siblings, node.section, (id, children))
+        })
     }
 
     fn meet_links(

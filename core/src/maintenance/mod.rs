@@ -68,6 +68,7 @@ mod fit;
 mod forget;
 mod forget_choice;
 mod fsck;
+mod full_copies;
 mod graph;
 mod layout;
 mod mark;
@@ -86,6 +87,7 @@ mod retention;
 mod roots;
 mod sections;
 mod session_sizes;
+mod siblings;
 mod stats;
 #[cfg(test)]
 mod steps;

@@ -6,16 +6,19 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::finding::{FsckFinding, FsckKind};
 use super::mark::Bits;
 use super::roots::{Reason, Roots, is_kept_operation};
 use super::sections::{CONTEXT, Sections};
-use super::walk::ContextWalk;
+use super::siblings::{Found, Siblings};
+use super::walk::{ContextWalk, short};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefChange, RefValue, Tag};
 use crate::repo::{BranchName, Grafts, HEAD, forgotten_through, is_place, pin_name};
 use crate::store::{Examination, Inventory, KnownLosses, Tombstone};
-use crate::tree::{Child, Link, children};
+use crate::tree::{Children, Link};
 
 const ABSENT: &str = "it is in no file";
 const UNREADABLE: &str = "no copy of it verifies";
@@ -60,9 +63,19 @@ struct Tree {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReachedNode {
     id: ObjectId,
+    position: u32,
     /// The number of its tree.
     tree: u32,
     section: u32,
+}
+
+/// A link of a node that may not have been reached before.
+pub(super) struct ReachedLink {
+    link: Link,
+    /// Where it leads; nothing for what lies nowhere.
+    position: Option<u32>,
+    /// The name of the section that begins here.
+    begins: Option<Bytes>,
 }
 
 impl<'a> Reach<'a> {
@@ -380,15 +393,21 @@ impl<'a> Reach<'a> {
             }
             let link = Link { kind: Kind::Node, id: tree.root };
             let number = u32::try_from(number).unwrap_or(u32::MAX);
-            self.reach_link(link, number, CONTEXT, &mut open);
+            let position = self.inventory.find(&link.id).and_then(|at| short(at).ok());
+            self.reach_link((link, position), number, CONTEXT, &mut open);
         }
         // What is wrong with a node is a finding, so this walk never ends early.
         let _ends = self.walk(open);
     }
 
-    fn reach_link(&mut self, link: Link, tree: u32, section: u32, next: &mut Vec<ReachedNode>) {
-        let Link { kind, id } = link;
-        let Some(position) = self.inventory.find(&id) else {
+    fn reach_link(
+        &mut self,
+        (Link { kind, id }, position): (Link, Option<u32>),
+        tree: u32,
+        section: u32,
+        next: &mut Vec<ReachedNode>,
+    ) {
+        let Some(position) = position else {
             // Retention drops contexts as a whole, so only what was redacted may miss in one.
             if self.inventory.tombstone(&id) != Some(Tombstone::Redacted) {
                 let place = self.place(tree, section);
@@ -401,15 +420,35 @@ impl<'a> Reach<'a> {
             }
             return;
         };
-        if !self.seen.insert(position) {
+        if !self.seen.insert(position as usize) {
             return;
         }
         if kind == Kind::Node {
-            next.push(ReachedNode { id, tree, section });
+            next.push(ReachedNode { id, position, tree, section });
         } else if self.unreadable.contains(&id) {
             let place = self.place(tree, section);
             self.lose(&id, kind, place, UNREADABLE);
         }
+    }
+
+    /// The links of a node of a section, but for those that are reached by then.
+    fn reached_links(
+        &self,
+        section: u32,
+        children: &Children,
+        found: &[Found],
+    ) -> Vec<ReachedLink> {
+        let is_reached = |found: &Found| {
+            let is_seen = |at: u32| found.is_repeated || self.seen.contains(at as usize);
+            found.position.is_some_and(is_seen)
+        };
+        let new = children.iter().zip(found).filter(|(_, found)| !is_reached(found));
+        let link = |((key, link), found): ((Option<&[u8]>, &Link), &Found)| ReachedLink {
+            link: *link,
+            position: found.position,
+            begins: key.filter(|_| section == CONTEXT).map(Bytes::copy_from_slice),
+        };
+        new.map(link).collect()
     }
 
     /// An object; nothing when it is recorded as gone; else why it is lost.
@@ -460,21 +499,34 @@ impl<'a> Reach<'a> {
 
 impl ContextWalk for Reach<'_> {
     type Node = ReachedNode;
-    type Link = Child;
+    type Links = Vec<ReachedLink>;
 
-    fn links(&self, nodes: &[ReachedNode]) -> Vec<Result<Vec<Child>>> {
-        let read = |node: &ReachedNode| match self.inventory.read_any(&node.id)? {
-            Some(Object { kind: Kind::Node, bytes }) => children(&bytes),
-            Some(Object { kind, .. }) => Err(Error::corrupt(node.id, Kind::Node, kind)),
-            None => Err(Error::not_found(format!("node {} is not in the store", node.id))),
-        };
-        nodes.iter().map(read).collect()
+    fn links(&self, nodes: &[ReachedNode]) -> Vec<Result<Vec<ReachedLink>>> {
+        let positions = nodes.iter().map(|node| node.position as usize);
+        let read = self.inventory.read_each_at(positions);
+        let (mut children, mut siblings) = (Children::default(), Siblings::new(self.inventory));
+        let links = nodes.iter().zip(read).map(|(node, read)| {
+            let object = match read {
+                Ok((_, object)) => object,
+                // There may be another copy.
+                Err(_) => self.inventory.read_any(&node.id)?.ok_or_else(|| {
+                    Error::not_found(format!("node {} is not in the store", node.id))
+                })?,
+            };
+            if object.kind != Kind::Node {
+                return Err(Error::corrupt(node.id, Kind::Node, object.kind));
+            }
+            children.read(&object.bytes)?;
+            let found = siblings.find(node.section, children.links())?;
+            Ok(self.reached_links(node.section, &children, found))
+        });
+        links.collect()
     }
 
     fn meet_links(
         &mut self,
         node: ReachedNode,
-        links: Result<Vec<Child>>,
+        links: Result<Vec<ReachedLink>>,
         open: &mut Vec<ReachedNode>,
     ) -> Result<()> {
         let links = match links {
@@ -491,12 +543,9 @@ impl ContextWalk for Reach<'_> {
                 return Ok(());
             }
         };
-        for Child { key, link } in links {
-            let section = match key {
-                Some(key) if node.section == CONTEXT => self.sections.number(key),
-                _ => node.section,
-            };
-            self.reach_link(link, node.tree, section, open);
+        for ReachedLink { link, position, begins } in links {
+            let section = begins.map_or(node.section, |name| self.sections.number(name));
+            self.reach_link((link, position), node.tree, section, open);
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use super::mark::Marker;
 use super::parity_policy::parity_policy;
 use super::plan_turns::plan_turns;
 use super::roots::Roots;
-use super::tally::Tally;
+use super::tally::{Tally, sizes};
 use super::usage::Stats;
 use crate::error::{Error, Result};
 use crate::object::Time;
@@ -35,14 +35,18 @@ use crate::store::StoreSummary;
 /// `NotFound` when there is no such session, `Corrupt` when something that must be there is not.
 pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stats> {
     let inventory = repo.store().inventory()?;
-    let roots = Roots::find(&inventory, inventory.refs(), now.micros)?;
+    // Neither needs the other.
+    let find = || Roots::find(&inventory, inventory.refs(), now.micros);
+    let (roots, sizes) = rayon::join(find, || sizes(&inventory));
+    let roots = roots?;
     let graph = &roots.graph;
     if let Some(name) = session.filter(|name| graph.session_number(name).is_none()) {
         return Err(Error::not_found(format!("there is no session '{name}' with a snapshot")));
     }
     let retention = plan_turns(&inventory, &roots, Purpose::Gc, now)?;
-    let mut tally = Tally::new(&inventory, graph)?;
-    tally.sessions(session)?;
+    let mut tally = Tally::new(&inventory, graph, sizes?)?;
+    // On a thread of the pool: another one would sleep and be woken for each level of each round.
+    rayon::scope(|_| tally.sessions(session))?;
     let mut marker = Marker::new(&inventory, Arc::clone(&roots.holes));
     if retention.elided.is_empty() {
         // Every context stays, so what the tally has walked need not be walked once more.

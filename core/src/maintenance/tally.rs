@@ -9,26 +9,26 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
 
 use bytes::Bytes;
+use rayon::prelude::*;
 
 use super::collection_plan::{ObjectsSize, StoreFilePlan};
+use super::full_copies::{FullCopies, PartialSum, Sum, Summand, copies_per_message};
 use super::graph::{CommitGraph, GraphCommit};
 use super::mark::Bits;
 use super::sections::{CONTEXT, Sections};
+use super::siblings::Siblings;
 use super::usage::{LargeObject, SessionStats, Stats, StorageUsage};
 use super::walk::{ContextWalk, OpenNode, read_nodes, short};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
 use crate::store::Inventory;
-use crate::tree::Child;
+use crate::tree::Children;
 
 /// Objects that are named as the largest ones.
 const LARGEST: usize = 10;
 
 /// Commits whose contexts are walked at once.
 const COMMITS_PER_ROUND: usize = 256;
-
-/// The section that holds again what conversations hold.
-const SOURCE: &str = "source";
 
 /// The owner of what no session has.
 const NOBODY: u32 = u32::MAX;
@@ -43,11 +43,9 @@ pub(super) struct Tally<'a> {
     owners: Vec<u32>,
     /// Objects that another session has as well.
     shared: Bits,
-    /// What is below a node, by position, and of which nodes it is known.
-    sums: Vec<Sum>,
-    summed: Bits,
-    /// The links of the nodes of this round, until they are summed up.
-    edges: HashMap<u32, Node>,
+    copies: FullCopies,
+    /// The positions of each commit and of its context, by its number.
+    commits: Vec<(Option<u32>, Option<u32>)>,
     sections: Sections,
     tallies: Vec<SessionStats>,
     /// Of the session that is walked, by section.
@@ -59,30 +57,14 @@ pub(super) struct Tally<'a> {
     largest: BinaryHeap<Reverse<Large>>,
 }
 
-/// The size of a full copy of everything below a node.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sum {
-    bytes: u64,
-    /// Items; of a context, its messages.
-    items: u64,
-}
-
-/// A node that is not summed up.
-#[derive(Debug)]
-struct Node {
-    in_context: bool,
-    edges: Vec<Edge>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Edge {
-    position: u32,
-    section: u32,
-    is_node: bool,
+/// What is below a node: children that may have to be counted, and its sum, unless that was known.
+pub(super) struct Below {
+    arrows: Vec<Arrow>,
+    sum: Option<PartialSum>,
 }
 
 /// A child of a node.
-pub(super) struct Arrow {
+struct Arrow {
     position: u32,
     kind: Kind,
     key: Option<Bytes>,
@@ -99,25 +81,21 @@ struct Large {
 }
 
 impl<'a> Tally<'a> {
-    pub(super) fn new(inventory: &'a Inventory<'a>, graph: &'a CommitGraph) -> Result<Self> {
+    /// Nothing is counted yet of an inventory with these [`sizes`].
+    pub(super) fn new(
+        inventory: &'a Inventory<'a>,
+        graph: &'a CommitGraph,
+        sizes: Vec<(u32, u32)>,
+    ) -> Result<Self> {
         let positions = inventory.positions();
-        let mut sizes = Vec::with_capacity(positions);
-        for file in inventory.files() {
-            for position in file.first..file.first + file.objects {
-                let (raw, stored) = inventory.sizes(position)?.unwrap_or_default();
-                sizes.push((raw, u32::try_from(stored).unwrap_or(u32::MAX)));
-            }
-            inventory.let_pages_go();
-        }
         Ok(Self {
             inventory,
             graph,
             sizes,
             owners: vec![NOBODY; positions],
             shared: Bits::new(positions),
-            sums: vec![Sum::default(); positions],
-            summed: Bits::new(positions),
-            edges: HashMap::new(),
+            copies: FullCopies::new(positions),
+            commits: positions_of(inventory, graph)?,
             sections: Sections::new(""),
             tallies: vec![SessionStats::default(); graph.sessions().len()],
             usages: Vec::new(),
@@ -139,7 +117,7 @@ impl<'a> Tally<'a> {
         let mut order: Vec<(usize, &str)> = named.map(|(at, name)| (at, name.as_str())).collect();
         order.sort_by_cached_key(|(at, name)| {
             let times = commits.get(at).into_iter().flatten();
-            let times = times.map(|commit| (commit.time_micros, commit.id));
+            let times = times.map(|(_, commit)| (commit.time_micros, commit.id));
             let (began, newest) = (times.clone().min(), times.max());
             let began = began.map(|(time, _)| time);
             (first.is_some_and(|first| first != *name), began, newest, *name)
@@ -152,25 +130,31 @@ impl<'a> Tally<'a> {
     }
 
     /// Walks every context of a session.
-    fn session(&mut self, number: usize, name: &str, commits: &[&GraphCommit]) -> Result<()> {
+    fn session(
+        &mut self,
+        number: usize,
+        name: &str,
+        commits: &[(usize, &GraphCommit)],
+    ) -> Result<()> {
         self.current = short(number)?;
         self.usages = vec![StorageUsage::default()];
         let mut tally = SessionStats { session: name.to_owned(), ..SessionStats::default() };
         for commits in commits.chunks(COMMITS_PER_ROUND) {
             let mut roots = Vec::new();
-            for commit in commits {
-                if let Some(position) = self.inventory.find(&commit.id) {
-                    tally.commits.add(self.usage(position));
-                    self.own(position);
+            for (at, commit) in commits {
+                let (itself, context) = self.commits.get(*at).copied().unwrap_or_default();
+                if let Some(position) = itself {
+                    tally.commits.add(self.usage(position as usize));
+                    self.own(position as usize);
                 }
-                let Some(position) = self.inventory.find(&commit.tree) else {
+                let Some(position) = context else {
                     tally.elided += 1;
                     continue;
                 };
                 tally.turns += 1;
                 let oldest = tally.oldest_micros.get_or_insert(commit.time_micros);
                 *oldest = commit.time_micros.min(*oldest);
-                roots.push(short(position)?);
+                roots.push(position);
             }
             self.round(&roots)?;
         }
@@ -196,9 +180,8 @@ impl<'a> Tally<'a> {
         }
         self.walk(open)?;
         for root in roots {
-            self.sum_up(*root);
+            self.copies.sum_up(*root);
         }
-        self.edges.clear();
         Ok(())
     }
 
@@ -260,69 +243,19 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Sums up everything below a node, children first.
-    fn sum_up(&mut self, root: u32) {
-        let mut waiting = vec![root];
-        while let Some(at) = waiting.last().copied() {
-            let node = self.edges.get(&at).filter(|_| !self.summed.contains(at as usize));
-            let Some(node) = node else {
-                waiting.pop();
-                continue;
-            };
-            let known = waiting.len();
-            let nodes = node.edges.iter().filter(|edge| edge.is_node).map(|edge| edge.position);
-            waiting.extend(nodes.filter(|node| !self.summed.contains(*node as usize)));
-            if waiting.len() == known {
-                let sum = self.sum_of(node);
-                if let Some(slot) = self.sums.get_mut(at as usize) {
-                    *slot = sum;
-                }
-                self.summed.insert(at as usize);
-                waiting.pop();
-            }
-        }
-    }
-
-    /// The sum of a node whose children are summed up.
-    fn sum_of(&self, node: &Node) -> Sum {
-        let mut sum = Sum::default();
-        for edge in &node.edges {
-            let below = if edge.is_node {
-                self.sums.get(edge.position as usize).copied().unwrap_or_default()
-            } else {
-                Sum { bytes: self.raw_bytes(edge.position).into(), items: 1 }
-            };
-            if !node.in_context {
-                sum.bytes += below.bytes;
-                sum.items += below.items;
-                continue;
-            }
-            let section = self.sections.name(edge.section);
-            if section != SOURCE {
-                sum.bytes += below.bytes;
-            }
-            if edge.section == CONTEXT || section.ends_with("/messages") {
-                sum.items += below.items;
-            }
-        }
-        sum
-    }
-
     /// Counts the bytes of full copies, now that every context is summed up.
     pub(super) fn count_copies(&mut self) {
         let graph = self.graph;
-        let sum = |commit: &GraphCommit| {
-            let position = self.inventory.find(&commit.tree)?;
-            self.sums.get(position).copied().filter(|_| self.summed.contains(position))
-        };
-        for commit in graph.commits() {
-            let Some(now) = sum(commit) else { continue };
-            let parent = graph.parents(commit).first().and_then(|at| graph.commits().get(*at));
-            let before = parent.map_or(Some(Sum::default()), sum);
+        let sum = |at: usize| self.copies.sum(self.commits.get(at)?.1?);
+        for (at, commit) in graph.commits().iter().enumerate() {
+            let Some(now) = sum(at) else { continue };
+            let parent = graph.parents(commit).first();
+            let before = parent.map_or(Some(Sum::default()), |at| sum(*at));
             if let Some(tally) = self.tallies.get_mut(commit.session) {
                 tally.full_bytes += now.bytes;
                 // Of a turn whose parent has gone nobody knows what was new in it.
-                tally.per_message_bytes += before.map_or(now.bytes, |before| copies(before, now));
+                tally.per_message_bytes +=
+                    before.map_or(now.bytes, |before| copies_per_message(before, now));
             }
         }
     }
@@ -401,74 +334,123 @@ impl<'a> Tally<'a> {
         named.collect()
     }
 
-    /// The children of a node.
-    fn arrows(&self, (id, children): (ObjectId, Vec<Child>)) -> Result<Vec<Arrow>> {
-        let arrow = |Child { key, link }| {
-            let found = self.inventory.find(&link.id).ok_or_else(|| {
-                Error::corrupt(id, format_args!("the object {} it refers to", link.id), "nothing")
-            });
-            Ok(Arrow { position: short(found?)?, kind: link.kind, key })
-        };
-        let is_there = |child: &Child| {
-            !self.graph.is_lost(&child.link.id) || self.inventory.find(&child.link.id).is_some()
-        };
-        children.into_iter().filter(is_there).map(arrow).collect()
+    /// Returns true if an object need not be met any more in this session: it is counted for the session,
+    /// or as shared.
+    fn is_done(&self, position: u32) -> bool {
+        let at = position as usize;
+        let owner = self.owners.get(at).copied().unwrap_or(NOBODY);
+        owner == self.current || owner != NOBODY && self.shared.contains(at)
+    }
+
+    /// What is below a node.
+    fn below_node(
+        &self,
+        siblings: &mut Siblings<'_>,
+        node: OpenNode,
+        (id, children): (ObjectId, &Children),
+    ) -> Result<Below> {
+        let in_context = node.section == CONTEXT;
+        let mut arrows = Vec::new();
+        let is_summed = self.copies.sum(node.position).is_some();
+        let mut sum = (!is_summed).then(PartialSum::default);
+        let found = siblings.find(node.section, children.links())?;
+        for ((key, link), found) in children.iter().zip(found) {
+            let Some(position) = found.position else {
+                if self.graph.is_lost(&link.id) {
+                    continue;
+                }
+                let expected = format_args!("the object {} it refers to", link.id);
+                return Err(Error::corrupt(id, expected, "nothing"));
+            };
+            if let Some(sum) = &mut sum {
+                let child = match key {
+                    Some(section) if in_context => Summand::section(position, section),
+                    _ => Summand::whole(position),
+                };
+                match link.kind {
+                    Kind::Node => self.copies.add_node(sum, child),
+                    _ => sum.add_item(child, self.raw_bytes(position)),
+                }
+            }
+            // What a node before this one has is met by then.
+            if !found.is_repeated && !self.is_done(position) {
+                let key = key.map(Bytes::copy_from_slice);
+                arrows.push(Arrow { position, kind: link.kind, key });
+            }
+        }
+        Ok(Below { arrows, sum })
     }
 }
 
 impl ContextWalk for Tally<'_> {
     type Node = OpenNode;
-    type Link = Arrow;
+    type Links = Below;
 
-    fn links(&self, nodes: &[OpenNode]) -> Vec<Result<Vec<Arrow>>> {
-        let read = read_nodes(self.inventory, nodes);
-        read.map(|read| self.arrows(read?)).collect()
+    fn links(&self, nodes: &[OpenNode]) -> Vec<Result<Below>> {
+        let mut siblings = Siblings::new(self.inventory);
+        read_nodes(self.inventory, nodes, |node, id, children| {
+            self.below_node(&mut siblings, node, (id, children))
+        })
     }
 
     fn meet_links(
         &mut self,
         node: OpenNode,
-        links: Result<Vec<Arrow>>,
+        links: Result<Below>,
         open: &mut Vec<OpenNode>,
     ) -> Result<()> {
-        let (in_context, links) = (node.section == CONTEXT, links?);
-        let mut edges = Vec::with_capacity(links.len());
-        for Arrow { position, kind, key } in links {
+        let Below { arrows, sum } = links?;
+        for Arrow { position, kind, key } in arrows {
             let (section, key) = match key {
-                Some(name) if in_context => (self.sections.number(name), None),
+                Some(name) if node.section == CONTEXT => (self.sections.number(name), None),
                 key => (node.section, key),
             };
-            let is_node = kind == Kind::Node;
-            edges.push(Edge { position, section, is_node });
-            if self.meet(position, section, key) && is_node {
+            if self.meet(position, section, key) && kind == Kind::Node {
                 open.push(OpenNode { position, section });
             }
         }
-        if !self.summed.contains(node.position as usize) {
-            self.edges.insert(node.position, Node { in_context, edges });
+        if let Some(sum) = sum {
+            self.copies.note(node.position, sum);
         }
         Ok(())
     }
 }
 
-/// Returns the bytes of a full copy after each new message, if the context grows evenly by them.
-fn copies(before: Sum, now: Sum) -> u64 {
-    let new = u128::from(now.items.saturating_sub(before.items));
-    if new == 0 {
-        return 0;
+/// Own bytes by position, and those on disk.
+///
+/// # Errors
+/// `Corrupt` when a block does not verify.
+pub(super) fn sizes(inventory: &Inventory<'_>) -> Result<Vec<(u32, u32)>> {
+    let mut sizes = Vec::with_capacity(inventory.positions());
+    for file in inventory.files() {
+        for position in file.first..file.first + file.objects {
+            let (raw, stored) = inventory.sizes(position)?.unwrap_or_default();
+            sizes.push((raw, u32::try_from(stored).unwrap_or(u32::MAX)));
+        }
+        inventory.let_pages_go();
     }
-    let twice = (new - 1) * u128::from(before.bytes) + (new + 1) * u128::from(now.bytes);
-    u64::try_from(twice / 2).unwrap_or(u64::MAX)
+    Ok(sizes)
 }
 
-/// Commits by the number of their session, newest first.
-fn commits_by_session(graph: &CommitGraph) -> HashMap<usize, Vec<&GraphCommit>> {
-    let mut commits: HashMap<usize, Vec<&GraphCommit>> = HashMap::new();
-    for commit in graph.commits() {
-        commits.entry(commit.session).or_default().push(commit);
+/// The positions of each commit and of its context, by its number.
+fn positions_of(
+    inventory: &Inventory<'_>,
+    graph: &CommitGraph,
+) -> Result<Vec<(Option<u32>, Option<u32>)>> {
+    let find = |id: &ObjectId| inventory.find(id).map(short).transpose();
+    let found =
+        graph.commits().par_iter().map(|commit| Ok((find(&commit.id)?, find(&commit.tree)?)));
+    found.collect()
+}
+
+/// Commits with their numbers by the number of their session, newest first.
+fn commits_by_session(graph: &CommitGraph) -> HashMap<usize, Vec<(usize, &GraphCommit)>> {
+    let mut commits: HashMap<usize, Vec<(usize, &GraphCommit)>> = HashMap::new();
+    for (at, commit) in graph.commits().iter().enumerate() {
+        commits.entry(commit.session).or_default().push((at, commit));
     }
     for commits in commits.values_mut() {
-        commits.sort_by_key(|commit| Reverse((commit.turn, commit.time_micros, commit.id)));
+        commits.sort_by_key(|(_, commit)| Reverse((commit.turn, commit.time_micros, commit.id)));
     }
     commits
 }

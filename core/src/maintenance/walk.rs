@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId};
 use crate::store::Inventory;
-use crate::tree::{Child, children};
+use crate::tree::Children;
 
 /// Nodes whose links are in memory at once: a context of a million entries does not bring all of them.
 const NODES_AT_ONCE: usize = 1 << 14;
@@ -33,17 +33,18 @@ pub(super) trait ContextWalk: Sync {
     /// A node that was met and not read.
     type Node: Copy + Send + Sync;
 
-    /// A child of a node, as far as this walk needs it.
-    type Link: Send;
+    /// The links of a node, as far as this walk needs them.
+    type Links: Send;
 
-    /// Reads the links of each of some nodes, in their order. Runs on all processors.
-    fn links(&self, nodes: &[Self::Node]) -> Vec<Result<Vec<Self::Link>>>;
+    /// Reads the links of each of some nodes, in their order. Runs on all processors, so whatever need not
+    /// be done in order is done here. A node may leave out what a node before it has.
+    fn links(&self, nodes: &[Self::Node]) -> Vec<Result<Self::Links>>;
 
     /// Meets the links of a node, and opens the nodes among them that were not met before.
     fn meet_links(
         &mut self,
         node: Self::Node,
-        links: Result<Vec<Self::Link>>,
+        links: Result<Self::Links>,
         open: &mut Vec<Self::Node>,
     ) -> Result<()>;
 
@@ -53,7 +54,7 @@ pub(super) trait ContextWalk: Sync {
             let mut next = Vec::new();
             for nodes in open.chunks(NODES_AT_ONCE) {
                 let tasks = nodes.par_chunks(NODES_PER_TASK);
-                let links: Vec<Result<Vec<Self::Link>>> =
+                let links: Vec<Result<Self::Links>> =
                     tasks.flat_map_iter(|nodes| self.links(nodes)).collect();
                 for (node, links) in nodes.iter().zip(links) {
                     self.meet_links(*node, links, &mut next)?;
@@ -65,20 +66,23 @@ pub(super) trait ContextWalk: Sync {
     }
 }
 
-/// Reads nodes of an inventory, in their order: the id of each, and its children.
-pub(super) fn read_nodes(
+/// Reads nodes of an inventory, and gives each with its id and its children, in their order.
+pub(super) fn read_nodes<T>(
     inventory: &Inventory<'_>,
     nodes: &[OpenNode],
-) -> impl Iterator<Item = Result<(ObjectId, Vec<Child>)>> {
+    mut of_node: impl FnMut(OpenNode, ObjectId, &Children) -> Result<T>,
+) -> Vec<Result<T>> {
+    let mut children = Children::default();
     let read = inventory.read_each_at(nodes.iter().map(|node| node.position as usize));
-    read.into_iter().map(|read| {
+    let read = read.into_iter().zip(nodes).map(|(read, node)| {
         let (id, Object { kind, bytes }) = read?;
         if kind != Kind::Node {
             return Err(Error::corrupt(id, Kind::Node, kind));
         }
-        let children = children(&bytes).map_err(|error| error.at(id))?;
-        Ok((id, children))
-    })
+        children.read(&bytes).map_err(|error| error.at(id))?;
+        of_node(*node, id, &children)
+    });
+    read.collect()
 }
 
 /// Returns a position in the width that walks remember it in.

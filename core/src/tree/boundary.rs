@@ -9,7 +9,7 @@
 //! them, so no floating point decides an id.
 
 use super::entry::NodeEntry;
-use crate::object::key_digest;
+use crate::object::{ID_BYTES, key_digest};
 
 /// The shape of a tree. Boundaries of a list follow the linked ids, those of a map its keys alone,
 /// so that a changed value never moves one.
@@ -35,13 +35,17 @@ impl TreeShape {
         }
     }
 
-    /// The 32 bits that decide for `entry` at `level`. Each level takes another word, since the
-    /// keys of an inner level are those whose word one level below was small.
-    fn word(self, level: usize, entry: &NodeEntry) -> u32 {
-        let digest = match self {
+    /// The digest that an entry's content already has.
+    fn digest(self, entry: &NodeEntry) -> [u8; ID_BYTES] {
+        match self {
             Self::List => *entry.item.link.id.as_bytes(),
             Self::Map => key_digest(&entry.key),
-        };
+        }
+    }
+
+    /// The 32 bits of it that decide for the entry at `level`. Each level takes another word, since the
+    /// keys of an inner level are those whose word one level below was small.
+    fn word(level: usize, digest: &[u8; ID_BYTES]) -> u32 {
         let (words, _) = digest.as_chunks::<4>();
         words.get(level % 8).map_or(0, |word| u32::from_le_bytes(*word))
     }
@@ -63,8 +67,13 @@ impl Boundary {
 
     /// Takes the next entry into the node; true when it is the node's last.
     pub(super) fn ends_with(&mut self, entry: &NodeEntry) -> bool {
+        self.ends_after(&self.shape.digest(entry))
+    }
+
+    /// The same of an entry with this digest: in a list its id, in a map that of its key.
+    pub(super) fn ends_after(&mut self, digest: &[u8; ID_BYTES]) -> bool {
         let threshold = self.shape.thresholds().get(self.filled);
-        let ends = threshold.is_none_or(|least| self.shape.word(self.level, entry) < *least);
+        let ends = threshold.is_none_or(|least| TreeShape::word(self.level, digest) < *least);
         self.filled = if ends { 0 } else { self.filled + 1 };
         ends
     }
@@ -174,23 +183,17 @@ const MAP_THRESHOLDS: [u32; 31] = [
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
-    use crate::object::{Kind, ObjectId};
-    use crate::tree::{Item, Link};
 
     const SPEC: &str = include_str!("../../../format-spec/tree.md");
 
     #[test]
     fn every_level_takes_another_word_of_the_digest_until_there_are_no_more() {
         let bytes: [u8; 32] = std::array::from_fn(|at| u8::try_from(at).unwrap());
-        let link = Link { kind: Kind::Blob, id: ObjectId::from_bytes(bytes) };
-        let entry = NodeEntry::leaf(Bytes::new(), Item { link, meta: Bytes::new() });
         for level in 0..16 {
             let at = 4 * (level % 8);
             let word = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-            assert_eq!(TreeShape::List.word(level, &entry), word, "level {level}");
+            assert_eq!(TreeShape::word(level, &bytes), word, "level {level}");
         }
     }
 

@@ -62,6 +62,7 @@
 //! Specified in `format-spec/tree.md`.
 
 mod boundary;
+mod children;
 mod cursor;
 mod diff;
 mod entry;
@@ -76,13 +77,15 @@ mod splice;
 
 use bytes::Bytes;
 
+pub(crate) use children::Children;
+pub use children::{Child, children, links};
 pub(crate) use diff::longest_increasing;
 pub use diff::{ListChange, MapChange, diff_lists, diff_maps};
 pub use list::List;
 pub use map::Map;
 pub(crate) use merge::{MapConflict, Region, merge_maps, regions};
 pub(crate) use multiset_diff::{MultisetChange, MultisetChanges, MultisetDiff};
-pub use node::{Child, children, items, links};
+pub use node::items;
 pub use salvage::Salvaged;
 
 use crate::error::{Error, Result};

@@ -9,14 +9,16 @@
 //! folded, and a node must end where the boundary rule says and nowhere before. Specified in
 //! `format-spec/tree.md`.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::boundary::TreeShape;
 use super::entry::{EntryRun, NodeEntry, total};
-use super::run::{check_boundaries, read_run, write_run};
+use super::run::{RunFacts, TakeRuns, check_boundaries, read_run, write_run};
 use super::{Item, Link, MAX_ITEMS, MAX_LEVELS};
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, Reader, Writer};
+use crate::object::{ID_BYTES, Kind, ObjectId, ObjectSink, ObjectSource, Reader, Writer};
 
 /// The codes that begin a root and a node of each shape.
 const LIST_ROOT: u64 = 0;
@@ -68,37 +70,6 @@ impl Root {
             write_run(&mut writer, self.shape, level, run);
         }
         writer.finish()
-    }
-
-    fn decode(reader: &mut Reader<'_>, bytes: &Bytes, shape: TreeShape) -> Result<Self> {
-        let levels = reader.array_up_to(MAX_LEVELS as u64)?;
-        let mut runs = Vec::new();
-        for level in 0..usize::try_from(levels).unwrap_or(MAX_LEVELS) {
-            let run = read_run(reader, bytes, shape, level)?;
-            check_boundaries(reader, shape, level, &run, false)?;
-            runs.push(EntryRun::from(run));
-        }
-        if runs.is_empty() || runs.len() > 1 && runs.last().is_some_and(|run| run.is_empty()) {
-            return Err(reader.refuse("a top level with entries", "none"));
-        }
-        let root = Self { shape, runs };
-        if root.len() > MAX_ITEMS {
-            return Err(reader.refuse("at most 2^48 items", &root.len().to_string()));
-        }
-        root.check_order(reader)?;
-        Ok(root)
-    }
-
-    /// The keys of a map rise from the top level, which covers the left, to the leaves.
-    fn check_order(&self, reader: &Reader<'_>) -> Result<()> {
-        let filled: Vec<_> = self.runs.iter().rev().filter(|run| !run.is_empty()).collect();
-        let rises = filled.is_sorted_by(|left, right| {
-            left.last().map(|entry| &entry.key) < right.first().map(|entry| &entry.key)
-        });
-        if self.shape == TreeShape::List || rises {
-            return Ok(());
-        }
-        Err(reader.malformed("keys that rise from level to level"))
     }
 }
 
@@ -180,48 +151,11 @@ pub(super) fn check_node(
     Ok(run)
 }
 
-/// Returns the links of the node or root in `bytes`, in order: nodes of the level below, and the
-/// links of its items. This is what reachability follows.
-///
-/// # Errors
-/// `Corrupt` unless the bytes are exactly what a tree writes, `Unsupported` for a later form.
-pub fn links(bytes: &Bytes) -> Result<Vec<Link>> {
-    Ok(children(bytes)?.into_iter().map(|child| child.link).collect())
-}
-
-/// A child of a node or root.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Child {
-    /// The key of an item of a map; nothing for items of a list and for nodes of the level below.
-    pub key: Option<Bytes>,
-    /// Its target.
-    pub link: Link,
-}
-
-/// [`links`] with the keys of items, by which versions of the same thing are known.
-///
-/// # Errors
-/// Those of [`links`].
-pub fn children(bytes: &Bytes) -> Result<Vec<Child>> {
-    let (first_level, runs) = match decode(bytes)? {
-        Decoded::Root(root) => (0, root.runs),
-        Decoded::Node(Node { level, run, .. }) => (level, vec![run]),
-    };
-    let mut children = Vec::with_capacity(runs.iter().map(|run| run.len()).sum());
-    for (level, run) in (first_level..).zip(&runs) {
-        children.extend(run.iter().map(|NodeEntry { key, item, .. }| Child {
-            key: Some(key).filter(|key| level == 0 && !key.is_empty()).cloned(),
-            link: item.link,
-        }));
-    }
-    Ok(children)
-}
-
 /// The items that a node or root holds itself, with their keys in a map and an empty key in a list;
 /// not those of nodes below it.
 ///
 /// # Errors
-/// Those of [`links`].
+/// Those of [`links`](super::links).
 pub fn items(bytes: &Bytes) -> Result<Vec<(Bytes, Item)>> {
     let run = match decode(bytes)? {
         Decoded::Root(root) => root.runs.into_iter().next(),
@@ -263,6 +197,30 @@ fn node_name(shape: TreeShape) -> &'static str {
 }
 
 fn decode(bytes: &Bytes) -> Result<Decoded> {
+    let mut entries = EntryRuns { bytes, runs: Vec::new() };
+    let NodeForm { shape, level } = read_runs(bytes, &mut entries)?;
+    let runs: Vec<EntryRun> = entries.runs.into_iter().map(EntryRun::from).collect();
+    Ok(match level {
+        None => Decoded::Root(Root { shape, runs }),
+        Some(level) => {
+            let run = runs.into_iter().next().unwrap_or_default();
+            Decoded::Node(Node { shape, level, run })
+        }
+    })
+}
+
+/// What a node object is.
+pub(super) struct NodeForm {
+    shape: TreeShape,
+    /// The level of a node; a root has none.
+    level: Option<usize>,
+}
+
+/// Reads a node or root, of which `taker` takes what it needs.
+///
+/// # Errors
+/// Those of [`links`](super::links).
+pub(super) fn read_runs(bytes: &[u8], taker: &mut impl TakeRuns) -> Result<NodeForm> {
     let mut reader = Reader::new("node", bytes);
     let fields = reader.array_up_to(3)?;
     let form = reader.uint()?;
@@ -276,17 +234,99 @@ fn decode(bytes: &Bytes) -> Result<Decoded> {
     if fields != if is_root { 2 } else { 3 } {
         return Err(reader.refuse("the fields of its form", &fields.to_string()));
     }
-    let decoded = if is_root {
-        Decoded::Root(Root::decode(&mut reader, bytes, shape)?)
+    let level = if is_root {
+        read_root(&mut reader, shape, taker)?;
+        None
     } else {
         let level = reader.uint_up_to(MAX_LEVELS as u64 - 2)?;
         let level = usize::try_from(level).unwrap_or(MAX_LEVELS);
-        let run = read_run(&mut reader, bytes, shape, level)?;
-        check_boundaries(&reader, shape, level, &run, true)?;
-        Decoded::Node(Node { shape, level, run: run.into() })
+        let run = read_run(&mut reader, shape, level, taker)?;
+        check_boundaries(&reader, &run, true)?;
+        Some(level)
     };
     reader.finish()?;
-    Ok(decoded)
+    Ok(NodeForm { shape, level })
+}
+
+fn read_root(reader: &mut Reader<'_>, shape: TreeShape, taker: &mut impl TakeRuns) -> Result<()> {
+    let levels = reader.array_up_to(MAX_LEVELS as u64)?;
+    let mut runs = Vec::new();
+    for level in 0..usize::try_from(levels).unwrap_or(MAX_LEVELS) {
+        let run = read_run(reader, shape, level, taker)?;
+        check_boundaries(reader, &run, false)?;
+        runs.push(run);
+    }
+    if runs.is_empty() || runs.len() > 1 && runs.last().is_some_and(|run| run.len == 0) {
+        return Err(reader.refuse("a top level with entries", "none"));
+    }
+    let items: u64 = runs.iter().map(|run| run.items).sum();
+    if items > MAX_ITEMS {
+        return Err(reader.refuse("at most 2^48 items", &items.to_string()));
+    }
+    check_order(reader, shape, &runs)
+}
+
+/// The keys of a map rise from the top level, which covers the left, to the leaves.
+fn check_order(reader: &Reader<'_>, shape: TreeShape, runs: &[RunFacts<'_>]) -> Result<()> {
+    let filled = || runs.iter().rev().filter(|run| run.len > 0);
+    let mut neighbours = filled().zip(filled().skip(1));
+    if shape == TreeShape::List
+        || neighbours.all(|(left, right)| left.last_key.as_slice() < right.first_key)
+    {
+        return Ok(());
+    }
+    Err(reader.malformed("keys that rise from level to level"))
+}
+
+/// Takes runs as entries.
+struct EntryRuns<'b> {
+    /// What is read: metas are parts of it.
+    bytes: &'b Bytes,
+    runs: Vec<Vec<NodeEntry>>,
+}
+
+impl EntryRuns<'_> {
+    fn entry(&mut self, at: usize) -> Option<&mut NodeEntry> {
+        self.runs.last_mut()?.get_mut(at)
+    }
+}
+
+impl TakeRuns for EntryRuns<'_> {
+    fn begin(&mut self, level: usize, ids: &[[u8; ID_BYTES]]) {
+        let kind = if level == 0 { Kind::Blob } else { Kind::Node };
+        let item = |id: &[u8; ID_BYTES]| Item {
+            link: Link { kind, id: ObjectId::from_bytes(*id) },
+            meta: Bytes::new(),
+        };
+        let entries = ids.iter().map(|id| NodeEntry::leaf(Bytes::new(), item(id)));
+        self.runs.push(entries.collect());
+    }
+
+    fn kind(&mut self, at: usize, kind: Kind) {
+        if let Some(entry) = self.entry(at) {
+            entry.item.link.kind = kind;
+        }
+    }
+
+    fn meta(&mut self, entries: Range<usize>, meta: &[u8]) {
+        let bytes = self.bytes;
+        let run = self.runs.last_mut().and_then(|run| run.get_mut(entries));
+        for entry in run.unwrap_or_default() {
+            entry.item.meta = bytes.slice_ref(meta);
+        }
+    }
+
+    fn count(&mut self, at: usize, count: u64) {
+        if let Some(entry) = self.entry(at) {
+            entry.count = count;
+        }
+    }
+
+    fn key(&mut self, at: usize, key: &[u8]) {
+        if let Some(entry) = self.entry(at) {
+            entry.key = Bytes::copy_from_slice(key);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -294,8 +334,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::object::{ID_BYTES, Memory};
+    use crate::object::Memory;
     use crate::tree::boundary::Boundary;
+    use crate::tree::links;
 
     /// An id whose words are too high to end a short node.
     const ID: [u8; ID_BYTES] = [0xff; ID_BYTES];

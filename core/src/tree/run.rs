@@ -8,13 +8,13 @@
 //! A run lies column by column, and its ids are one byte string, so finding them is a slice, and
 //! two versions of a root differ in few places. Specified in `format-spec/tree.md`.
 
-use bytes::Bytes;
+use std::ops::Range;
 
 use super::boundary::{Boundary, TreeShape};
 use super::entry::NodeEntry;
-use super::{Item, Link, MAX_ITEMS, MAX_KEY_BYTES, MAX_META_BYTES};
+use super::{MAX_ITEMS, MAX_KEY_BYTES, MAX_META_BYTES};
 use crate::error::Result;
-use crate::object::{ID_BYTES, Kind, ObjectId, Reader, Writer};
+use crate::object::{ID_BYTES, Kind, Reader, Writer, key_digest};
 
 /// Writes the columns of a run of `level`.
 pub(super) fn write_run(writer: &mut Writer, shape: TreeShape, level: usize, run: &[NodeEntry]) {
@@ -35,13 +35,49 @@ pub(super) fn write_run(writer: &mut Writer, shape: TreeShape, level: usize, run
     }
 }
 
-/// Reads what [`write_run`] writes, from `bytes`, in which `reader` stands.
-pub(super) fn read_run(
-    reader: &mut Reader<'_>,
-    bytes: &Bytes,
+/// Takes the entries of runs, column by column, as they are read. What it took counts only once the whole
+/// node was read without an error.
+pub(super) trait TakeRuns {
+    /// A run of `level` begins: links to blobs, if it is 0 and nothing else is said, and else to nodes.
+    fn begin(&mut self, level: usize, ids: &[[u8; ID_BYTES]]);
+
+    /// The kind of the link of an entry of the run that began last.
+    fn kind(&mut self, at: usize, kind: Kind);
+
+    /// The meta of some of its entries.
+    fn meta(&mut self, entries: Range<usize>, meta: &[u8]);
+
+    /// The items below one of its entries.
+    fn count(&mut self, at: usize, count: u64);
+
+    /// The key of one of its entries.
+    fn key(&mut self, at: usize, key: &[u8]);
+
+    /// The digest of a key, by which the boundary rule cuts maps.
+    fn digest(&mut self, key: &[u8]) -> [u8; ID_BYTES] {
+        key_digest(key)
+    }
+}
+
+/// The facts about a run that the rules of nodes and roots are about.
+pub(super) struct RunFacts<'a> {
+    pub(super) len: usize,
+    /// Items below.
+    pub(super) items: u64,
+    /// The first entry at which the boundary rule ends a node.
+    boundary: Option<usize>,
+    /// In a map, of a run with entries.
+    pub(super) first_key: &'a [u8],
+    pub(super) last_key: Vec<u8>,
+}
+
+/// Reads what [`write_run`] writes.
+pub(super) fn read_run<'a>(
+    reader: &mut Reader<'a>,
     shape: TreeShape,
     level: usize,
-) -> Result<Vec<NodeEntry>> {
+    taker: &mut impl TakeRuns,
+) -> Result<RunFacts<'a>> {
     reader.array(if level == 0 { 3 } else { 2 } + u64::from(shape == TreeShape::Map))?;
     let ids = reader.bytes()?;
     let (ids, rest) = ids.as_chunks::<ID_BYTES>();
@@ -49,28 +85,26 @@ pub(super) fn read_run(
         let expected = format!("at most {} ids", shape.max_entries());
         return Err(reader.refuse(&expected, &format!("{} and {} bytes", ids.len(), rest.len())));
     }
-    let kind = if level == 0 { Kind::Blob } else { Kind::Node };
-    let item = |id: &[u8; ID_BYTES]| Item {
-        link: Link { kind, id: ObjectId::from_bytes(*id) },
-        meta: Bytes::new(),
+    taker.begin(level, ids);
+    let mut facts = RunFacts {
+        len: ids.len(),
+        items: ids.len() as u64,
+        boundary: None,
+        first_key: &[],
+        last_key: Vec::new(),
     };
-    let mut run: Vec<_> = ids.iter().map(|id| NodeEntry::leaf(Bytes::new(), item(id))).collect();
     if level == 0 {
-        read_kinds(reader, &mut run)?;
-        read_metas(reader, bytes, &mut run)?;
+        read_kinds(reader, ids.len(), taker)?;
+        read_metas(reader, ids.len(), taker)?;
     } else {
-        reader.array(run.len() as u64)?;
-        for entry in &mut run {
-            entry.count = reader.uint_up_to(MAX_ITEMS)?;
-            if entry.count == 0 {
-                return Err(reader.refuse("a node with items", "an empty one"));
-            }
-        }
+        facts.items = read_counts(reader, ids.len(), taker)?;
     }
-    if shape == TreeShape::Map {
-        read_keys(reader, &mut run)?;
+    let mut boundary = Boundary::new(shape, level);
+    match shape {
+        TreeShape::List => facts.boundary = ids.iter().position(|id| boundary.ends_after(id)),
+        TreeShape::Map => read_keys(reader, ids.len(), &mut boundary, &mut facts, taker)?,
     }
-    Ok(run)
+    Ok(facts)
 }
 
 /// The kinds of the links: a code each, or nothing when all are blobs.
@@ -80,18 +114,19 @@ fn write_kinds(writer: &mut Writer, run: &[NodeEntry]) {
     writer.bytes(if all_blobs { &[] } else { &kinds });
 }
 
-fn read_kinds(reader: &mut Reader<'_>, run: &mut [NodeEntry]) -> Result<()> {
+fn read_kinds(reader: &mut Reader<'_>, len: usize, taker: &mut impl TakeRuns) -> Result<()> {
     let codes = reader.bytes()?;
     let all_blobs = codes.iter().all(|code| *code == Kind::Blob.code());
     if codes.is_empty() {
         return Ok(());
     }
-    if codes.len() != run.len() || all_blobs {
+    if codes.len() != len || all_blobs {
         return Err(reader.malformed("a kind for each entry, or none for blobs"));
     }
-    for (entry, code) in run.iter_mut().zip(codes) {
-        entry.item.link.kind = Kind::from_code(*code)
+    for (at, code) in codes.iter().enumerate() {
+        let kind = Kind::from_code(*code)
             .ok_or_else(|| reader.refuse("the code of a kind", &code.to_string()))?;
+        taker.kind(at, kind);
     }
     Ok(())
 }
@@ -106,26 +141,40 @@ fn write_metas(writer: &mut Writer, run: &[NodeEntry]) {
     }
 }
 
-fn read_metas(reader: &mut Reader<'_>, bytes: &Bytes, run: &mut [NodeEntry]) -> Result<()> {
-    let fields = reader.array_up_to(2 * run.len() as u64)?;
-    let mut rest = run;
+fn read_metas(reader: &mut Reader<'_>, len: usize, taker: &mut impl TakeRuns) -> Result<()> {
+    let fields = reader.array_up_to(2 * len as u64)?;
+    let mut done = 0;
     let mut previous: Option<&[u8]> = None;
     for _ in 0..fields / 2 {
-        let repeats = reader.uint_up_to(rest.len() as u64)?;
+        let repeats = reader.uint_up_to((len - done) as u64)?;
         let meta = reader.bytes()?;
         if repeats == 0 || previous == Some(meta) || meta.len() > MAX_META_BYTES {
             return Err(reader.malformed("a meta within its limit, unlike its neighbour"));
         }
-        let (group, tail) = rest.split_at_mut(usize::try_from(repeats).unwrap_or(0));
-        for entry in group {
-            entry.item.meta = bytes.slice_ref(meta);
-        }
-        (rest, previous) = (tail, Some(meta));
+        let end = done + usize::try_from(repeats).unwrap_or(0);
+        taker.meta(done..end, meta);
+        (done, previous) = (end, Some(meta));
     }
-    if fields % 2 == 1 || !rest.is_empty() {
+    if fields % 2 == 1 || done < len {
         return Err(reader.malformed("a meta for each entry"));
     }
     Ok(())
+}
+
+/// The counts of inner entries; gives their sum.
+fn read_counts(reader: &mut Reader<'_>, len: usize, taker: &mut impl TakeRuns) -> Result<u64> {
+    reader.array(len as u64)?;
+    let mut items = 0;
+    for at in 0..len {
+        let count = reader.uint_up_to(MAX_ITEMS)?;
+        if count == 0 {
+            return Err(reader.refuse("a node with items", "an empty one"));
+        }
+        // At most 64 counts of at most 2^48.
+        items += count;
+        taker.count(at, count);
+    }
+    Ok(items)
 }
 
 /// The keys, each as the length it shares with the one before, and the rest.
@@ -140,10 +189,16 @@ fn write_keys(writer: &mut Writer, run: &[NodeEntry]) {
     }
 }
 
-fn read_keys(reader: &mut Reader<'_>, run: &mut [NodeEntry]) -> Result<()> {
-    reader.array(2 * run.len() as u64)?;
+fn read_keys<'a>(
+    reader: &mut Reader<'a>,
+    len: usize,
+    boundary: &mut Boundary,
+    facts: &mut RunFacts<'a>,
+    taker: &mut impl TakeRuns,
+) -> Result<()> {
+    reader.array(2 * len as u64)?;
     let mut previous = Vec::new();
-    for entry in run {
+    for at in 0..len {
         let shared = reader.uint_up_to(previous.len() as u64)?;
         let rest = reader.bytes()?;
         let shared = usize::try_from(shared).unwrap_or(0);
@@ -154,23 +209,26 @@ fn read_keys(reader: &mut Reader<'_>, run: &mut [NodeEntry]) -> Result<()> {
         }
         previous.truncate(shared);
         previous.extend_from_slice(rest);
-        entry.key = Bytes::copy_from_slice(&previous);
+        if at == 0 {
+            facts.first_key = rest;
+        }
+        if facts.boundary.is_none() && boundary.ends_after(&taker.digest(&previous)) {
+            facts.boundary = Some(at);
+        }
+        taker.key(at, &previous);
     }
+    facts.last_key = previous;
     Ok(())
 }
 
 /// A closed run ends at its only boundary, an unfinished one has none.
 pub(super) fn check_boundaries(
     reader: &Reader<'_>,
-    shape: TreeShape,
-    level: usize,
-    run: &[NodeEntry],
+    run: &RunFacts<'_>,
     closed: bool,
 ) -> Result<()> {
-    let mut boundary = Boundary::new(shape, level);
-    let first = run.iter().position(|entry| boundary.ends_with(entry));
-    let expected = if closed { run.len().checked_sub(1) } else { None };
-    if first == expected && (!closed || !run.is_empty()) {
+    let expected = if closed { run.len.checked_sub(1) } else { None };
+    if run.boundary == expected && (!closed || run.len > 0) {
         return Ok(());
     }
     Err(reader.malformed("a run that the boundary rule cuts"))

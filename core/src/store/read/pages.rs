@@ -38,19 +38,18 @@ impl PageCounter {
 }
 
 impl OpenFiles {
-    /// Gives back the memory of what was read of the files. Costs a system call for each.
+    /// Gives back the memory of what was read of the files. Costs a system call for each that was read.
     pub(in crate::store) fn let_pages_go(&self) {
-        self.sealed.iter().for_each(|sealed| sealed.let_pages_go());
+        self.sealed.iter().for_each(|sealed| sealed.let_touched_pages_go());
         self.packs.iter().for_each(|pack| pack.let_pages_go());
     }
 
-    /// The same of files that were read, if all have too many bytes to stay.
+    /// The same, if all files have too many bytes to stay.
     fn let_pages_go_if_many(&self) {
         let sealed = self.sealed.iter().map(|sealed| sealed.file_bytes());
         let packs = self.packs.iter().map(|pack| pack.file_bytes());
         if sealed.chain(packs).sum::<u64>() > FEW_BYTES {
-            self.sealed.iter().for_each(|sealed| sealed.let_touched_pages_go());
-            self.packs.iter().for_each(|pack| pack.let_pages_go());
+            self.let_pages_go();
         }
     }
 }

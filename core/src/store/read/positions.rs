@@ -86,18 +86,18 @@ impl RecentPositions {
         id: &ObjectId,
         search: impl FnOnce() -> Option<usize>,
     ) -> Option<usize> {
-        let slot = self.slot(id);
-        if let Some(Ok(slot)) = slot.map(Mutex::try_lock)
-            && let Some((known, at)) = &*slot
+        // One look at the slot for both, as it lies far from what was looked at before.
+        let mut slot = self.slot(id).and_then(|slot| slot.try_lock().ok());
+        if let Some((known, at)) = slot.as_deref().and_then(Option::as_ref)
             && known == id
         {
             return Some(*at as usize);
         }
         let found = search()?;
-        if let Some(Ok(mut slot)) = slot.map(Mutex::try_lock)
+        if let Some(slot) = &mut slot
             && let Ok(at) = u32::try_from(found)
         {
-            *slot = Some((*id, at));
+            **slot = Some((*id, at));
         }
         Some(found)
     }

@@ -1,0 +1,199 @@
+//! What full copies of contexts would take: the sum of all that is below each node, children first.
+//!
+//! A node is summed up when it is read, as far as what it links to is summed up by then. What it lacks still
+//! are nodes that are new with it, and few; they are added when all nodes of a round are known.
+
+use std::collections::HashMap;
+
+use super::mark::Bits;
+
+/// The section that holds again what conversations hold.
+const SOURCE: &[u8] = b"source";
+
+/// The end of the names of sections that hold conversations.
+const MESSAGES: &[u8] = b"/messages";
+
+/// The sums of nodes, by their positions.
+#[derive(Debug)]
+pub(super) struct FullCopies {
+    sums: Vec<Sum>,
+    summed: Bits,
+    /// The nodes of this round that lack the sums of others.
+    waiting: HashMap<u32, PartialSum>,
+}
+
+/// The size of a full copy of everything below a node.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sum {
+    pub(super) bytes: u64,
+    /// Items; of a context, its messages.
+    pub(super) items: u64,
+}
+
+/// What is known of the sum of a node.
+#[derive(Debug, Default)]
+pub(super) struct PartialSum {
+    known: Sum,
+    /// The nodes that it lacks, as often as they are linked to.
+    lacks: Vec<Summand>,
+}
+
+/// A child of a node, and what of it the node's sum counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Summand {
+    position: u32,
+    bytes: bool,
+    items: bool,
+}
+
+impl FullCopies {
+    /// Nothing is summed up yet of a store with so many positions.
+    pub(super) fn new(positions: usize) -> Self {
+        Self {
+            sums: vec![Sum::default(); positions],
+            summed: Bits::new(positions),
+            waiting: HashMap::new(),
+        }
+    }
+
+    /// The sum of a node, if it is summed up.
+    pub(super) fn sum(&self, node: u32) -> Option<Sum> {
+        let at = node as usize;
+        self.sums.get(at).copied().filter(|_| self.summed.contains(at))
+    }
+
+    /// Adds a child that is a node to the sum of another one.
+    pub(super) fn add_node(&self, sum: &mut PartialSum, child: Summand) {
+        match self.sum(child.position) {
+            Some(below) => sum.known = sum.known.plus(below, child),
+            None => sum.lacks.push(child),
+        }
+    }
+
+    /// Keeps what is known of the sum of a node.
+    pub(super) fn note(&mut self, node: u32, sum: PartialSum) {
+        if sum.lacks.is_empty() {
+            self.set(node, sum.known);
+        } else {
+            self.waiting.insert(node, sum);
+        }
+    }
+
+    /// Sums up everything below a node, of which all that is new was noted.
+    pub(super) fn sum_up(&mut self, root: u32) {
+        let mut open = vec![root];
+        while let Some(at) = open.last().copied() {
+            let Some(PartialSum { known, lacks }) = self.waiting.get(&at) else {
+                open.pop();
+                continue;
+            };
+            let before = open.len();
+            let nodes = lacks.iter().map(|node| node.position);
+            open.extend(nodes.filter(|node| self.waiting.contains_key(node)));
+            if open.len() == before {
+                let below = |node: &Summand| self.sum(node.position).unwrap_or_default();
+                let sum = lacks.iter().fold(*known, |sum, node| sum.plus(below(node), *node));
+                self.set(at, sum);
+                self.waiting.remove(&at);
+                open.pop();
+            }
+        }
+    }
+
+    fn set(&mut self, node: u32, sum: Sum) {
+        if let Some(slot) = self.sums.get_mut(node as usize) {
+            *slot = sum;
+        }
+        self.summed.insert(node as usize);
+    }
+}
+
+impl PartialSum {
+    /// Adds a child that is no node, and has so many bytes.
+    pub(super) fn add_item(&mut self, child: Summand, bytes: u32) {
+        self.known = self.known.plus(Sum { bytes: bytes.into(), items: 1 }, child);
+    }
+}
+
+impl Summand {
+    /// A child within a section, or a node of the map of sections.
+    pub(super) const fn whole(position: u32) -> Self {
+        Self { position, bytes: true, items: true }
+    }
+
+    /// A section of a context, of which only messages count as items.
+    pub(super) fn section(position: u32, name: &[u8]) -> Self {
+        Self { position, bytes: name != SOURCE, items: name.ends_with(MESSAGES) }
+    }
+}
+
+impl Sum {
+    /// With what is below a child, as far as that counts.
+    const fn plus(mut self, below: Self, child: Summand) -> Self {
+        if child.bytes {
+            self.bytes += below.bytes;
+        }
+        if child.items {
+            self.items += below.items;
+        }
+        self
+    }
+}
+
+/// Returns the bytes of a full copy after each new message, if the context grows evenly by them.
+pub(super) fn copies_per_message(before: Sum, now: Sum) -> u64 {
+    let new = u128::from(now.items.saturating_sub(before.items));
+    if new == 0 {
+        return 0;
+    }
+    let twice = (new - 1) * u128::from(before.bytes) + (new + 1) * u128::from(now.bytes);
+    u64::try_from(twice / 2).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum_of(copies: &FullCopies, node: u32) -> Option<(u64, u64)> {
+        copies.sum(node).map(|sum| (sum.bytes, sum.items))
+    }
+
+    #[test]
+    fn a_node_that_came_before_its_children_is_summed_up_after_them() {
+        let mut copies = FullCopies::new(10);
+        let node = |copies: &FullCopies, items: &[(u32, u32)], nodes: &[u32]| {
+            let mut sum = PartialSum::default();
+            items.iter().for_each(|(at, bytes)| sum.add_item(Summand::whole(*at), *bytes));
+            nodes.iter().for_each(|at| copies.add_node(&mut sum, Summand::whole(*at)));
+            sum
+        };
+        // 1 has 2 twice, and 3; 2 has 3.
+        let top = node(&copies, &[(7, 5)], &[2, 2, 3]);
+        copies.note(1, top);
+        let middle = node(&copies, &[], &[3]);
+        copies.note(2, middle);
+        let leaf = node(&copies, &[(8, 10), (9, 20)], &[]);
+        copies.note(3, leaf);
+        assert_eq!((sum_of(&copies, 1), sum_of(&copies, 3)), (None, Some((30, 2))));
+        copies.sum_up(1);
+        assert_eq!((sum_of(&copies, 1), sum_of(&copies, 2)), (Some((95, 7)), Some((30, 2))));
+        // What is known is added at once.
+        let later = node(&copies, &[], &[1]);
+        copies.note(4, later);
+        assert_eq!(sum_of(&copies, 4), Some((95, 7)));
+        // What was never noted, as a node that something links to as a blob, counts nothing and ends.
+        let odd = node(&copies, &[(8, 10)], &[6]);
+        copies.note(5, odd);
+        copies.sum_up(5);
+        assert_eq!(sum_of(&copies, 5), Some((10, 1)));
+    }
+
+    #[test]
+    fn of_a_context_its_messages_are_counted_and_not_what_repeats_them() {
+        let mut sum = PartialSum::default();
+        for name in ["agents/main/messages", "source", "files", "messages"] {
+            sum.add_item(Summand::section(0, name.as_bytes()), 10);
+        }
+        assert_eq!((sum.known.bytes, sum.known.items), (30, 1));
+    }
+}

@@ -32,6 +32,7 @@ mod local;
 mod lost_superblock;
 mod merge;
 mod one_sync;
+mod pack_ids;
 mod pin;
 mod prompt_counts;
 mod redact;

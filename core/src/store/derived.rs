@@ -87,6 +87,11 @@ impl PackHandle {
         self.0.of_kind(kind).map(|(_, id)| id)
     }
 
+    /// The number of objects of a kind. Costs a look at each block.
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        self.0.ordinals_of(kind).map(|block| block.len()).sum()
+    }
+
     /// Its derived file, by its path in the store.
     pub(crate) fn derived_name(&self) -> String {
         format!("{DERIVED_DIR}/{}", file_name(self.0.id()))

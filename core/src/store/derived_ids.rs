@@ -62,7 +62,7 @@ impl KeptIds for IdsBeside {
 /// have to be computed, they are kept for the next time if it `may_write`.
 ///
 /// # Errors
-/// Those of [`Pack::open`].
+/// Those of [`Pack::open_beside`].
 pub(in crate::store) fn open(
     io: &Arc<dyn Io>,
     dir: &Path,

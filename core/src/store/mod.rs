@@ -338,7 +338,7 @@ impl Store {
     /// Opens the store in `dir`. Writes nothing; what is damaged is in [`Store::findings`].
     ///
     /// The cost grows with the active segments, at most some 8 MiB each, of which directories are
-    /// read; sealed ones are only mapped, and their index is verified when it is needed.
+    /// read; sealed ones and packs are only mapped, and their indexes are verified when they are needed.
     ///
     /// # Errors
     /// `NotFound` when there is no store in `dir`, `Unsupported` when it has a newer format,
@@ -444,7 +444,7 @@ impl Store {
     /// Those of looking elsewhere.
     pub(crate) fn finds(&self, id: &ObjectId) -> Result<bool> {
         let is_here = read(&self.view).finds(id);
-        Ok(is_here || (self.tombstone(id).is_none() && self.is_distant(id)?))
+        Ok(is_here || (self.is_distant(id)? && self.tombstone(id).is_none()))
     }
 
     /// Notes what is read of maps, and now and then gives it back.

@@ -81,7 +81,7 @@ pub(crate) fn complete_history_index(repo: &Repository, collection: &Collection<
 }
 
 fn is_worth_it(pack: &PackHandle) -> bool {
-    pack.of_kind(Kind::Commit).nth(LEAST_COMMITS - 1).is_some()
+    pack.count(Kind::Commit) >= LEAST_COMMITS
 }
 
 /// The parts of the index of a pack. Turns are compared on all processors, and told in the order in which

@@ -13,7 +13,7 @@ use super::index::Ids;
 use super::layout::IdsInfo;
 use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, FrameHeader, HEADER_BYTES, frames_checksum,
-    stored_checksum,
+    ids_checksum, stored_checksum,
 };
 use super::tests::{SALT, STORE, Sample, noise, open, sample};
 use super::*;

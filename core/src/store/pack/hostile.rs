@@ -7,7 +7,8 @@ use proptest::sample::Index;
 
 use super::damage::{crafted, file, small};
 use super::layout::{
-    FRAME_HEADER_BYTES, FRAME_MAGIC, IdsInfo, frames_checksum, stored_checksum, table_checksum,
+    FRAME_HEADER_BYTES, FRAME_MAGIC, IdsInfo, frames_checksum, ids_checksum, stored_checksum,
+    table_checksum,
 };
 use super::tests::{STORE, Sample, open};
 use super::*;

@@ -24,6 +24,8 @@ pub(super) struct PackIds {
     pub(super) notes: Bytes,
     /// True if they follow from the objects, which were read for it.
     pub(super) is_computed: bool,
+    /// True if the pack lists other ids, which are damaged.
+    pub(super) is_damaged: bool,
     /// What keeps some from being known.
     pub(super) problems: Vec<String>,
     /// True if they may all be known the next time.
@@ -44,15 +46,19 @@ impl PackIds {
     pub(super) fn read(pack: &Bytes, info: &IdsInfo) -> Option<Self> {
         let end = info.end().filter(|end| *end <= pack.len() && info.is_listed())?;
         let front = pack.slice(HEADER_BYTES..end);
-        if ids_checksum([&*front]) == info.checksum { Self::listed(front, info) } else { None }
+        let (index, notes) = Self::divide(front.clone(), info)?;
+        (ids_checksum([&*front]) == info.checksum).then(|| Self::found(index, notes, info))
     }
 
-    /// The ids, from the verified bytes between header and frames.
-    pub(super) fn listed(mut rest: Bytes, info: &IdsInfo) -> Option<Self> {
-        let [column, notes, _] = info.bytes()?;
+    /// The ids and the notes in the bytes between header and frames, if these are as many as `info` says.
+    pub(super) fn divide(mut rest: Bytes, info: &IdsInfo) -> Option<(Ids, Bytes)> {
+        let [column, notes, slots] = info.bytes()?;
+        if rest.len() != column.checked_add(notes)?.checked_add(slots)? {
+            return None;
+        }
         let column = rest.split_to(column);
         let notes = rest.split_to(notes);
-        Some(Self::found(Ids::open(column, rest, info.slots)?, notes, info))
+        Some((Ids::open(column, rest, info.slots)?, notes))
     }
 
     /// The ids that somebody kept, of a pack that does not list them.
@@ -64,9 +70,11 @@ impl PackIds {
         Some(Self::found(index, rest, info))
     }
 
-    fn found(index: Ids, notes: Bytes, info: &IdsInfo) -> Self {
+    /// The ids of an index that is known to be right, and the notes on gone ones.
+    pub(super) fn found(index: Ids, notes: Bytes, info: &IdsInfo) -> Self {
         let (objects, problems) = (info.objects, Vec::new());
-        Self { index, objects, notes, is_computed: false, problems, may_pass: false }
+        let (is_computed, is_damaged, may_pass) = (false, false, false);
+        Self { index, objects, notes, is_computed, is_damaged, problems, may_pass }
     }
 
     /// The ids that follow from the objects, as far as these can be read, and what keeps others from being
@@ -92,7 +100,15 @@ impl PackIds {
             problems.push(format!("{twice} is twice in it"));
             Ids::unknown(info.len())
         });
-        Self { index, objects, notes: notes.into(), is_computed: true, problems, may_pass }
+        let (notes, is_computed, is_damaged) = (notes.into(), true, false);
+        Self { index, objects, notes, is_computed, is_damaged, problems, may_pass }
+    }
+
+    /// The ids that follow from the objects of a pack that lists others, which are damaged.
+    pub(super) fn in_place_of_damaged(frames: &Frames, info: &IdsInfo) -> Self {
+        let mut ids = Self::identified(frames, info);
+        ids.is_damaged = true;
+        ids
     }
 
     /// The bytes of ids and notes, if they were computed and are all known.

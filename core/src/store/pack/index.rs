@@ -22,7 +22,8 @@ pub(super) const UNKNOWN: [u8; ID_BYTES] = [0; ID_BYTES];
 pub(super) struct Ids {
     column: Bytes,
     slots: Slots,
-    filter: Filter,
+    /// Tells most ids that are not there, once somebody has looked at all.
+    filter: Option<Filter>,
 }
 
 impl Ids {
@@ -51,17 +52,17 @@ impl Ids {
         }
         let Slots { bytes, count, width } = slots;
         let slots = Slots { bytes: bytes.into(), count, width };
-        Ok(Self { filter: Filter::new(&column), slots, column })
+        Ok(Self { filter: Some(Filter::new(&column)), slots, column })
     }
 
     /// An index of so many ids, none of which is known.
     pub(super) fn unknown(len: u32) -> Self {
         let column = Bytes::from(vec![0; len as usize * ID_BYTES]);
         let slots = Slots { bytes: Bytes::new(), count: 1, width: 1 };
-        Self { filter: Filter::new(&column), slots, column }
+        Self { filter: Some(Filter::new(&column)), slots, column }
     }
 
-    /// The index that a pack holds; `None` when the numbers do not fit.
+    /// The index that a pack holds, without a filter; `None` when the numbers do not fit.
     pub(super) fn open(column: Bytes, slots: Bytes, count: u32) -> Option<Self> {
         let len = u32::try_from(column.len() / ID_BYTES).ok()?;
         let slots = Slots { bytes: slots, count, width: width(len) };
@@ -69,7 +70,14 @@ impl Ids {
         let fits = count > len
             && count <= 2 * len + 1
             && Some(slots.bytes.len()) == slots_bytes(count, len);
-        fits.then(|| Self { filter: Filter::new(&column), slots, column })
+        fits.then_some(Self { filter: None, slots, column })
+    }
+
+    /// The same ids with a filter of all of them.
+    pub(super) fn with(&self, filter: Filter) -> Self {
+        let Self { column, slots: Slots { bytes, count, width }, .. } = self;
+        let slots = Slots { bytes: bytes.clone(), count: *count, width: *width };
+        Self { column: column.clone(), slots, filter: Some(filter) }
     }
 
     pub(super) fn len(&self) -> u32 {
@@ -80,9 +88,10 @@ impl Ids {
         id_in(&self.column, ordinal).filter(|id| *id.as_bytes() != UNKNOWN)
     }
 
-    /// The ordinal of an id. For most ids that are not there it costs one look at memory.
+    /// The ordinal of an id. For most ids that are not there it costs one look at memory, without a filter a
+    /// dozen.
     pub(super) fn find(&self, id: &ObjectId) -> Option<u32> {
-        if !self.filter.may_hold(id) {
+        if self.filter.as_ref().is_some_and(|filter| !filter.may_hold(id)) {
             return None;
         }
         let mut place = self.slots.home(id);

@@ -41,6 +41,7 @@ mod index;
 mod layout;
 mod links;
 mod measure;
+mod open_ids;
 mod packer;
 mod parity_file;
 mod quiet;
@@ -54,7 +55,7 @@ mod without_ids;
 mod writer;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -69,9 +70,10 @@ pub(in crate::store) use self::ids::KeptIds;
 use self::ids::PackIds;
 use self::layout::{
     BlockInfo, FOOTER_BYTES, Footer, HEADER_BYTES, PackHeader, TABLE_ENTRY_BYTES, decode_table,
-    ids_checksum, most_without_ids, newer_version, note, table_checksum,
+    most_without_ids, newer_version, note, table_checksum,
 };
 pub use self::measure::PackSize;
+use self::open_ids::OpenIds;
 pub(in crate::store) use self::parity_file::{ParityFile, Restored};
 pub(in crate::store) use self::rebuild::Rebuilt;
 use super::format::codec::Effort;
@@ -240,10 +242,7 @@ pub(in crate::store) struct Pack {
     footer: Footer,
     file_bytes: u64,
     frames: Frames,
-    /// Where they are not listed, nothing before they are needed.
-    ids: OnceLock<PackIds>,
-    /// Where they are kept then.
-    beside: Option<Box<dyn KeptIds>>,
+    ids: OpenIds,
 }
 
 impl Pack {
@@ -260,13 +259,14 @@ impl Pack {
         id: PackId,
         store: StoreId,
     ) -> Result<Self> {
-        let medium = Medium::of(file);
-        let failed = |source| Error::io(format!("map packs/{}", id.file_name()), source);
-        Self::over(medium.map_err(failed)?, id, store)
+        let pack = Self::over(medium_of(file, id)?, id, store)?;
+        pack.check_ids()?;
+        Ok(pack)
     }
 
-    /// Opens a pack as [`Pack::open`] does; if it lists no ids, they are looked for and kept where `beside`
-    /// says. They are believed as listed ones are: wrong ones make objects that do not verify.
+    /// Opens a pack to ask a few things of it, as [`Pack::open`] does but for the ids: of a mapped file they are
+    /// verified when that is needed, see [`Pack::problem`]. If it lists none, they are looked for and kept
+    /// where `beside` says, and believed as listed ones are: wrong ones make objects that do not verify.
     ///
     /// # Errors
     /// Those of [`Pack::open`].
@@ -276,8 +276,15 @@ impl Pack {
         store: StoreId,
         beside: Box<dyn KeptIds>,
     ) -> Result<Self> {
-        let beside = Some(beside);
-        Ok(Self { beside, ..Self::open(file, id, store)? })
+        let medium = medium_of(file, id)?;
+        // Of others all ids were read into memory just now, to be had only if they are right.
+        let is_mapped = medium.is_in_memory();
+        let mut pack = Self::over(medium, id, store)?;
+        if !is_mapped {
+            pack.check_ids()?;
+        }
+        pack.ids.keep_beside(beside);
+        Ok(pack)
     }
 
     /// The store that a pack is of, and whether it lists its ids, when its header and its footer are whole.
@@ -297,7 +304,20 @@ impl Pack {
 
     /// Opens a pack that lies in memory, as [`Pack::open`] does.
     pub(in crate::store) fn in_memory(bytes: Bytes, id: PackId, store: StoreId) -> Result<Self> {
-        Self::over(Medium::Memory(bytes.into()), id, store)
+        let pack = Self::over(Medium::Memory(bytes.into()), id, store)?;
+        pack.check_ids()?;
+        Ok(pack)
+    }
+
+    /// Verifies the ids that it lists. Costs hashing some 36 bytes for each object, once.
+    ///
+    /// # Errors
+    /// `Corrupt` when they are not those that were written.
+    pub(in crate::store) fn check_ids(&self) -> Result<()> {
+        let are_damaged = self.ids.are_damaged();
+        // All ids were read to verify them, and mostly few are asked about.
+        self.frames.let_pages_go();
+        if are_damaged { Err(not_the_ids(self.id)) } else { Ok(()) }
     }
 
     fn over(medium: Medium, id: PackId, store: StoreId) -> Result<Self> {
@@ -325,9 +345,7 @@ impl Pack {
         }
         let front = footer.ids.end().filter(|end| *end as u64 <= footer_at);
         let front = front.map(|end| get(HEADER_BYTES as u64, end - HEADER_BYTES)).transpose()?;
-        let not_the_ids = || Error::malformed(place(), "the ids of that pack");
-        let front = front.flatten().filter(|front| ids_checksum([&**front]) == footer.ids.checksum);
-        let front = front.ok_or_else(not_the_ids)?;
+        let front = front.flatten().ok_or_else(|| not_the_ids(id))?;
         let table = footer_at.checked_sub(footer.table_offset).and_then(|len| len.try_into().ok());
         let table = table.map(|len| get(footer.table_offset, len)).transpose()?.flatten();
         let Some(table) = table.and_then(|table| read_table(&table, &footer)) else {
@@ -338,28 +356,24 @@ impl Pack {
         let frames = Frames::new(id, Home::Pack, medium, footer.salt, table);
         let info = &footer.ids;
         let ids = match info.is_listed() {
-            true => OnceLock::from(PackIds::listed(front, info).ok_or_else(not_the_ids)?),
-            false if u64::from(info.len()) <= most_without_ids(file_bytes) => OnceLock::new(),
-            false => return Err(not_the_ids()),
+            true => OpenIds::listed(front, info).ok_or_else(|| not_the_ids(id))?,
+            false if u64::from(info.len()) <= most_without_ids(file_bytes) => {
+                OpenIds::unlisted(info)
+            }
+            false => return Err(not_the_ids(id)),
         };
-        // All ids were read to verify them, and mostly few are asked about.
-        frames.let_pages_go();
-        Ok(Self { id, tier: header.tier, footer, file_bytes, frames, ids, beside: None })
+        Ok(Self { id, tier: header.tier, footer, file_bytes, frames, ids })
     }
 
-    /// The ids: those that it lists, that are kept beside it, or that follow from all of its objects.
+    /// The ids, verified: those that it lists, that are kept beside it, or that follow from all of its objects.
     fn ids(&self) -> &PackIds {
-        self.ids.get_or_init(|| {
-            let info = &self.footer.ids;
-            let kept = self.beside.as_deref().and_then(|beside| PackIds::kept(beside, info));
-            kept.unwrap_or_else(|| {
-                let ids = PackIds::identified(&self.frames, info);
-                if let Some((beside, stored)) = self.beside.as_deref().zip(ids.computed()) {
-                    beside.keep(&stored);
-                }
-                ids
-            })
-        })
+        self.ids.verified(&self.frames)
+    }
+
+    /// Returns true if no more has to be verified to believe it: one that lists no ids computes them, or reads
+    /// them whole, before it says anything.
+    pub(in crate::store) fn is_verified(&self) -> bool {
+        self.ids.is_verified() || !self.lists_ids()
     }
 
     /// Gives back the memory of what was read of its file.
@@ -395,9 +409,10 @@ impl Pack {
         self.footer.ids.gone
     }
 
-    /// Looks up `id`. For most ids that are not there it costs one look at memory.
+    /// Looks up `id`. For most ids that are not there it costs one look at memory, once the ids are verified.
+    /// That it is nowhere is certain once they [are](Self::is_verified).
     pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<PackLookup> {
-        self.ids().index.find(id).and_then(|ordinal| self.found_at(ordinal))
+        self.ids.find(id, &self.frames).and_then(|ordinal| self.found_at(ordinal))
     }
 
     /// The ids that start with `prefix`, in their order.
@@ -421,7 +436,9 @@ impl Pack {
 
     /// Ids without content.
     pub(in crate::store) fn tombstones(&self) -> impl Iterator<Item = (ObjectId, Kind, Tombstone)> {
-        self.ids().tombstones()
+        // How many there are is known without looking at any.
+        let ids = (self.gone_len() > 0).then(|| self.ids());
+        ids.into_iter().flat_map(PackIds::tombstones)
     }
 
     /// The number of the block that holds an object.
@@ -440,7 +457,7 @@ impl Pack {
     /// # Errors
     /// `Corrupt` when the block does not verify.
     pub(in crate::store) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Bytes> {
-        self.frames.read(ordinal, cache, |link| self.ids().index.id_at(link))
+        self.frames.read(ordinal, cache, |link| self.ids.as_they_lie(&self.frames).id_at(link))
     }
 
     /// The block with this number, decoded. What lies in one block is best read from it while it is
@@ -518,12 +535,13 @@ impl OpenBlock<'_> {
     /// # Errors
     /// `Corrupt` when the object is elsewhere, or the block is not what it should be.
     pub(in crate::store) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Bytes> {
-        let (frames, ids) = (&self.pack.frames, self.pack.ids());
+        let frames = &self.pack.frames;
         if self.pack.block_of(ordinal) != Some(self.number) {
             let here = format_args!("object {ordinal} in block {}", self.number);
             return Err(Error::corrupt(self.pack.place(ordinal), here, "it elsewhere"));
         }
-        frames.read_in(&self.block, ordinal, cache, |link| ids.index.id_at(link))
+        let id_at = |link| self.pack.ids.as_they_lie(frames).id_at(link);
+        frames.read_in(&self.block, ordinal, cache, id_at)
     }
 }
 
@@ -532,6 +550,17 @@ fn read_table(table: &[u8], footer: &Footer) -> Option<Vec<BlockInfo>> {
     let whole = Some(table.len()) == (footer.blocks as usize).checked_mul(TABLE_ENTRY_BYTES)
         && table_checksum(table) == footer.table;
     if whole { decode_table(table, &footer.totals()?) } else { None }
+}
+
+/// The bytes of the file of a pack.
+fn medium_of(file: &Arc<dyn IoFile>, id: PackId) -> Result<Medium> {
+    let failed = |source| Error::io(format!("map packs/{}", id.file_name()), source);
+    Medium::of(file).map_err(failed)
+}
+
+/// The error of a pack whose ids are damaged.
+fn not_the_ids(id: PackId) -> Error {
+    Error::malformed(format!("packs/{}", id.file_name()), "the ids of that pack")
 }
 
 /// The error of a pack that this build does not know how to read.

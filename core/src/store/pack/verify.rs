@@ -5,7 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::layout::{BlockInfo, BlockKind};
-use super::{BlockCache, Pack, PackLookup};
+use super::{BlockCache, Pack, PackLookup, not_the_ids};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, Operation, verify};
 use crate::store::{Finding, FindingKind};
@@ -21,17 +21,26 @@ impl Pack {
         self.ids().computed()
     }
 
-    /// Says what is wrong where ids follow from the objects and some cannot be read: these are not found
-    /// then, though they may be here.
+    /// Verifies the ids, if that was not done before; says what is wrong: that those which it lists are
+    /// damaged, or, where ids follow from the objects, that some cannot be read. These are not found then,
+    /// though they may be here.
     pub(in crate::store) fn problem(&self) -> Option<String> {
-        let first = self.ids().problems.first()?;
-        let unknown = self.unknown();
-        Some(format!("{unknown} of its objects cannot be identified: {first}"))
+        let lost = self.ids().problems.first().map(|first| {
+            let unknown = self.unknown();
+            format!("{unknown} of its objects cannot be identified: {first}")
+        });
+        if !self.ids().is_damaged {
+            return lost;
+        }
+        let damage = not_the_ids(self.id);
+        Some(lost.map_or_else(|| damage.to_string(), |lost| format!("{damage}, and {lost}")))
     }
 
-    /// The same as a finding, if ids were needed already.
+    /// The same as a finding, if ids were verified already.
     pub(in crate::store) fn noticed(&self) -> Option<Finding> {
-        self.ids.get()?;
+        if !self.ids.is_verified() {
+            return None;
+        }
         let (kind, place) = (FindingKind::Damage, self.id.file_name());
         self.problem().map(|message| Finding { kind, place, message })
     }

@@ -242,16 +242,26 @@ const FILTER_BITS: usize = 16;
 impl Filter {
     /// The filter of ids that lie back to back.
     pub(in crate::store) fn new(ids: &[u8]) -> Self {
+        let mut filter = Self::empty(ids.len() / ID_BYTES);
+        filter.add(ids);
+        filter
+    }
+
+    /// The filter of no ids yet, with room for so many.
+    pub(in crate::store) fn empty(ids: usize) -> Self {
+        let words = (ids * FILTER_BITS).div_ceil(64).next_power_of_two();
+        Self { words: vec![0; words] }
+    }
+
+    /// Adds ids that lie back to back.
+    pub(in crate::store) fn add(&mut self, ids: &[u8]) {
         let (ids, _) = ids.as_chunks::<ID_BYTES>();
-        let words = (ids.len() * FILTER_BITS).div_ceil(64).next_power_of_two();
-        let mut filter = Self { words: vec![0; words] };
         for id in ids {
-            let (word, bit) = filter.position(id);
-            if let Some(word) = filter.words.get_mut(word) {
+            let (word, bit) = self.position(id);
+            if let Some(word) = self.words.get_mut(word) {
                 *word |= bit;
             }
         }
-        filter
     }
 
     /// Returns true if the id may be there; `false` is certain.

@@ -356,7 +356,12 @@ impl Opening<'_> {
 
     fn pack(&self, file: &Arc<dyn IoFile>, id: PackId) -> Result<Pack> {
         let store = self.superblock.store;
-        derived_ids::open(self.io, self.dir, (file, id), store, self.opened == Opened::Used)
+        let may_write = self.opened == Opened::Used;
+        let pack = derived_ids::open(self.io, self.dir, (file, id), store, may_write)?;
+        if self.opened == Opened::Examined {
+            pack.check_ids()?;
+        }
+        Ok(pack)
     }
 
     fn file(&self, path: &Path, settled: bool) -> Result<Option<Arc<dyn IoFile>>> {

@@ -39,6 +39,8 @@ impl Store {
     /// soon after `goes_on` says no.
     pub fn sweep(&self, kind: Kind, visit: GivenObject<'_>, goes_on: &(dyn Fn() -> bool + Sync)) {
         let files = Arc::clone(&read(&self.view).files);
+        // Who goes through everything believes that what he is not given is not there.
+        files.verify_indexes();
         for (number, pack) in files.packs.iter().enumerate() {
             let newer = files.packs.get(number + 1..).unwrap_or_default();
             // What was taken out of an older pack is named by a newer one.

@@ -77,8 +77,10 @@ impl OpenFiles {
     /// Verifies every index that was not verified before. Returns true if one of them is damaged: what was
     /// looked for in it may be there.
     pub(in crate::store) fn verify_indexes(&self) -> bool {
-        let unsure = self.sealed.iter().filter(|sealed| !sealed.is_verified());
-        unsure.filter(|sealed| sealed.problem().is_some()).count() > 0
+        let sealed = self.sealed.iter().filter(|sealed| !sealed.is_verified());
+        let packs = self.packs.iter().filter(|pack| !pack.is_verified());
+        let sealed = sealed.filter(|sealed| sealed.problem().is_some()).count();
+        sealed + packs.filter(|pack| pack.problem().is_some()).count() > 0
     }
 
     /// The place of some copy of an object: whoever reads it tries the others when it is damaged. What is
@@ -142,15 +144,26 @@ impl OpenFiles {
 
     /// Why an object that lies nowhere is not there any more, if that is known.
     pub(in crate::store) fn tombstone(&self, id: &ObjectId) -> Option<Tombstone> {
-        match self.packed(id)? {
+        self.surely(|| match self.packed(id)? {
             (_, PackLookup::Tombstone(why, _)) => Some(why),
             (_, PackLookup::Object { .. }) => None,
-        }
+        })
     }
 
     /// The newest pack that knows an id, and what it knows.
     fn packed(&self, id: &ObjectId) -> Option<(&Arc<Pack>, PackLookup)> {
-        self.packs.iter().rev().find_map(|pack| Some((pack, pack.find(id)?)))
+        let look = || {
+            let mut packs = self.packs.iter().enumerate().rev();
+            packs.find_map(|(at, pack)| Some((at, pack, pack.find(id)?)))
+        };
+        let (at, pack, found) = look()?;
+        // One that is newer may know that it has gone, and not find it.
+        let newer = self.packs.get(at + 1..).unwrap_or_default().iter();
+        let unsure = newer.filter(|pack| pack.gone_len() > 0 && !pack.is_verified());
+        match unsure.filter(|pack| pack.problem().is_some()).count() {
+            0 => Some((pack, found)),
+            _ => look().map(|(_, pack, found)| (pack, found)),
+        }
     }
 }
 

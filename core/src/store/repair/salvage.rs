@@ -379,7 +379,8 @@ impl Repair<'_> {
         };
         let (io, dir) = (&self.store.io, &self.store.dir);
         let store = self.store.superblock.store;
-        if let Ok(pack) = derived_ids::open(io, dir, (&opened, id), store, false) {
+        let pack = derived_ids::open(io, dir, (&opened, id), store, false);
+        if let Ok(pack) = pack.and_then(|pack| pack.check_ids().map(|()| pack)) {
             salvage.tier = salvage.tier.max(Some(pack.tier()));
             pack.check_identified()?;
             let is_kept = !pack.lists_ids() && !pack.is_computed();

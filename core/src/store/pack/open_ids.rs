@@ -1,0 +1,314 @@
+//! The ids of an open pack: as they lie until they are verified, which is done when that is needed.
+//!
+//! As of the index of a sealed segment (`read/sealed.rs`), the first questions are answered from ids as they
+//! lie: what is found is verified when it is read, and who finds nothing anywhere has all ids verified before
+//! that is believed. A pack may have a hundred times the objects of a segment, so here each question verifies
+//! a piece too: many questions have verified all, and no commit waits for all at once. Ids that turn out to
+//! be damaged are computed from the objects, as those of a pack that lists none.
+
+use std::mem;
+use std::sync::{Mutex, OnceLock};
+
+use bytes::Bytes;
+
+use super::frames::Frames;
+use super::ids::{KeptIds, PackIds};
+use super::index::Ids;
+use super::layout::{IDS_CONTEXT, IdsInfo};
+use crate::object::{Checksum, ID_BYTES, ObjectId};
+use crate::store::lock;
+use crate::store::read::index::Filter;
+
+/// Bytes of ids that a question verifies, which takes about as long as its answer.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// Bytes that are hashed before the ids in them are put into the filter, while they are still near.
+const STRIDE_BYTES: usize = 128 << 10;
+
+/// The ids of an open pack.
+#[derive(Debug)]
+pub(super) struct OpenIds {
+    info: IdsInfo,
+    /// Those that the pack lists, as they lie.
+    listed: Option<ListedIds>,
+    verified: OnceLock<PackIds>,
+    /// How far they are verified. Nobody waits for `verified` but while holding this.
+    verifying: Mutex<Verifying>,
+    /// Where the ids of a pack that lists none are kept.
+    beside: Option<Box<dyn KeptIds>>,
+}
+
+/// The bytes between the header of a pack and its frames, of which nothing is verified.
+#[derive(Debug)]
+struct ListedIds {
+    bytes: Bytes,
+    notes: Bytes,
+    index: Ids,
+}
+
+/// The part of the ids that was hashed.
+#[derive(Debug, Default)]
+struct Verifying {
+    bytes: usize,
+    /// Nothing before the first byte was hashed.
+    found: Option<(Checksum, Filter)>,
+}
+
+impl OpenIds {
+    /// The ids in the bytes between the header of a pack and its frames; nothing when there are other bytes than
+    /// `info` says. Verifies none of them.
+    pub(super) fn listed(bytes: Bytes, info: &IdsInfo) -> Option<Self> {
+        let (index, notes) = PackIds::divide(bytes.clone(), info)?;
+        let listed = ListedIds { bytes, notes, index };
+        Some(Self { listed: Some(listed), ..Self::unlisted(info) })
+    }
+
+    /// The ids of a pack that lists none.
+    pub(super) fn unlisted(info: &IdsInfo) -> Self {
+        let (verified, verifying) = (OnceLock::new(), Mutex::default());
+        Self { info: *info, listed: None, verified, verifying, beside: None }
+    }
+
+    /// Says where they are kept if the pack lists none.
+    pub(super) fn keep_beside(&mut self, beside: Box<dyn KeptIds>) {
+        self.beside = Some(beside);
+    }
+
+    /// Returns true if they were verified or computed.
+    pub(super) fn is_verified(&self) -> bool {
+        self.verified.get().is_some()
+    }
+
+    /// Verifies those that are listed; returns true if they are damaged. Computes none.
+    pub(super) fn are_damaged(&self) -> bool {
+        match (self.verified.get(), &self.listed) {
+            (Some(verified), _) => verified.is_damaged,
+            (None, Some(listed)) => !lock(&self.verifying).finish(listed, &self.info),
+            (None, None) => false,
+        }
+    }
+
+    /// Returns the ids, verified: those that are listed, those that are kept beside, or those that follow from
+    /// the objects, which reads all of these.
+    pub(super) fn verified(&self, frames: &Frames) -> &PackIds {
+        if let Some(verified) = self.verified.get() {
+            return verified;
+        }
+        let mut verifying = lock(&self.verifying);
+        if let Some(verified) = self.verified.get() {
+            return verified;
+        }
+        let found = match &self.listed {
+            Some(listed) if verifying.finish(listed, &self.info) => {
+                let index = listed.index.with(verifying.take_filter());
+                PackIds::found(index, listed.notes.clone(), &self.info)
+            }
+            Some(_) => PackIds::in_place_of_damaged(frames, &self.info),
+            None => self.unlisted_ids(frames),
+        };
+        // All of them were read, and of most packs little is asked.
+        frames.let_pages_go();
+        self.verified.get_or_init(|| found)
+    }
+
+    fn unlisted_ids(&self, frames: &Frames) -> PackIds {
+        let kept = self.beside.as_deref().and_then(|beside| PackIds::kept(beside, &self.info));
+        kept.unwrap_or_else(|| {
+            let ids = PackIds::identified(frames, &self.info);
+            if let Some((beside, stored)) = self.beside.as_deref().zip(ids.computed()) {
+                beside.keep(&stored);
+            }
+            ids
+        })
+    }
+
+    /// Returns the ids as they lie, or verified: enough for who verifies what follows from them.
+    pub(super) fn as_they_lie(&self, frames: &Frames) -> &Ids {
+        match (self.verified.get(), &self.listed) {
+            (None, Some(listed)) => &listed.index,
+            (Some(_), _) | (None, None) => &self.verified(frames).index,
+        }
+    }
+
+    /// Returns the ordinal of an id. That there is none is certain once they [are verified](Self::is_verified),
+    /// and that it is one of a gone id is certain.
+    pub(super) fn find(&self, id: &ObjectId, frames: &Frames) -> Option<u32> {
+        let found = match &self.listed {
+            Some(listed) if !self.is_verified() => {
+                self.verify_a_piece(listed, frames);
+                let found = self.as_they_lie(frames).find(id)?;
+                (found < self.info.objects).then_some(found)
+            }
+            _ => None,
+        };
+        found.or_else(|| self.verified(frames).index.find(id))
+    }
+
+    /// Verifies a piece more, unless another thread does.
+    fn verify_a_piece(&self, listed: &ListedIds, frames: &Frames) {
+        let Ok(mut verifying) = self.verifying.try_lock() else { return };
+        verifying.take(listed, &self.info, PIECE_BYTES);
+        let is_all = verifying.bytes == listed.bytes.len();
+        drop(verifying);
+        if is_all {
+            self.verified(frames);
+        }
+    }
+}
+
+impl Verifying {
+    /// Hashes up to so many bytes more.
+    fn take(&mut self, listed: &ListedIds, info: &IdsInfo, bytes: usize) {
+        let rest = listed.bytes.get(self.bytes..).unwrap_or_default();
+        let piece = rest.get(..bytes).unwrap_or(rest);
+        let column = info.len() as usize * ID_BYTES;
+        let of_ids = column.saturating_sub(self.bytes).min(piece.len());
+        let new = || (Checksum::new(IDS_CONTEXT), Filter::empty(info.len() as usize));
+        let (checksum, filter) = self.found.get_or_insert_with(new);
+        checksum.update(piece);
+        filter.add(piece.get(..of_ids).unwrap_or_default());
+        self.bytes += piece.len();
+    }
+
+    /// Hashes what is left; returns true if all is as it was written.
+    fn finish(&mut self, listed: &ListedIds, info: &IdsInfo) -> bool {
+        loop {
+            self.take(listed, info, STRIDE_BYTES);
+            if self.bytes >= listed.bytes.len() {
+                break;
+            }
+        }
+        self.found.as_ref().is_some_and(|(checksum, _)| checksum.finish() == info.checksum)
+    }
+
+    /// Takes the filter of the ids that were hashed.
+    fn take_filter(&mut self) -> Filter {
+        let filter = self.found.as_mut().map(|(_, filter)| mem::replace(filter, Filter::empty(0)));
+        filter.unwrap_or_else(|| Filter::empty(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::super::damage::file;
+    use super::super::layout::HEADER_BYTES;
+    use super::super::tests::{STORE, Sample, noise};
+    use super::super::{BlockCache, KeptIds, Pack, PackId, PackLookup, Tier, Tombstone};
+    use super::*;
+    use crate::object::{Kind, verify};
+
+    /// Keeps nothing.
+    #[derive(Debug)]
+    struct Nowhere;
+
+    impl KeptIds for Nowhere {
+        fn read(&self, _: usize) -> Option<Bytes> {
+            None
+        }
+
+        fn keep(&self, _: &[u8]) {}
+    }
+
+    const OBJECTS: u32 = 2000;
+
+    /// A pack whose ids take several pieces, with nodes that name blobs, and a gone id.
+    fn many() -> (Sample, Vec<u8>, PackId) {
+        let mut sample = Sample::default();
+        sample.gone.push((ObjectId::of(Kind::Blob, b"gone"), Kind::Blob, Tombstone::Elided));
+        for number in 0..u64::from(OBJECTS) / 2 {
+            let blob = noise(number, 40);
+            let link = ObjectId::of(Kind::Blob, &blob);
+            let node = [&[0x84, 1], &number.to_le_bytes()[..], link.as_bytes()].concat();
+            sample.push(Kind::Blob, blob, 0);
+            sample.push(Kind::Node, node, 0);
+        }
+        sample.items.sort_by_key(|item| item.kind == Kind::Blob);
+        let dir = tempfile::tempdir().unwrap();
+        let written = sample.write(dir.path(), Tier::Hot).unwrap();
+        let bytes = std::fs::read(dir.path().join(written.id.file_name())).unwrap();
+        (sample, bytes, written.id)
+    }
+
+    fn open(bytes: &[u8], id: PackId) -> Pack {
+        Pack::open_beside(&file(bytes.to_vec()), id, STORE, Box::new(Nowhere)).unwrap()
+    }
+
+    #[test]
+    fn a_few_are_found_before_all_are_verified_and_many_questions_verify_all() {
+        let (sample, bytes, id) = many();
+        let (pack, cache) = (open(&bytes, id), BlockCache::new(1 << 20));
+        for (ordinal, item) in (0..).zip(&sample.items).take(2) {
+            let kind = item.kind;
+            assert_eq!(pack.find(&item.id), Some(PackLookup::Object { ordinal, kind }));
+            verify(kind, &pack.read(ordinal, &cache).unwrap(), &item.id).unwrap();
+        }
+        assert_eq!(pack.find(&ObjectId::of(Kind::Blob, b"absent")), None);
+        assert!(!pack.is_verified());
+        let pieces = pack.footer.ids.end().unwrap() / PIECE_BYTES + 1;
+        for item in sample.items.iter().take(pieces) {
+            assert!(pack.find(&item.id).is_some());
+        }
+        assert!(pack.is_verified());
+        assert_eq!((pack.problem(), pack.misindexed()), (None, 0));
+        sample.assert_in(&pack);
+    }
+
+    #[test]
+    fn that_an_id_has_gone_is_said_by_verified_ids() {
+        let (sample, bytes, id) = many();
+        let pack = open(&bytes, id);
+        let gone = &sample.gone[0].0;
+        assert_eq!(pack.find(gone), Some(PackLookup::Tombstone(Tombstone::Elided, Kind::Blob)));
+        assert!(pack.is_verified());
+        // The other reason: the note is one of those bytes.
+        let mut damaged = bytes;
+        damaged[HEADER_BYTES + (OBJECTS as usize + 1) * ID_BYTES + 1] ^= 3;
+        let pack = open(&damaged, id);
+        assert_eq!(pack.find(gone), Some(PackLookup::Tombstone(Tombstone::Elided, Kind::Blob)));
+        assert!(pack.noticed().is_some());
+    }
+
+    #[test]
+    fn damaged_ids_are_computed_from_the_objects_and_the_damage_is_told() {
+        let (sample, bytes, id) = many();
+        let slots = HEADER_BYTES + (OBJECTS as usize + 1) * ID_BYTES + 2;
+        for at in [HEADER_BYTES, HEADER_BYTES + 40_000, slots - 1, slots, slots + 3000] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x51;
+            assert!(Pack::open(&file(damaged.clone()), id, STORE).is_err(), "byte {at}");
+            let pack = open(&damaged, id);
+            assert!(pack.check_ids().is_err() && pack.noticed().is_none(), "byte {at}");
+            assert!(pack.problem().is_some() && pack.noticed().is_some(), "byte {at}");
+            sample.assert_in(&pack);
+            // What is asked first, and on.
+            let pack = open(&damaged, id);
+            for _ in 0..2 {
+                for item in &sample.items {
+                    let _ = pack.find(&item.id);
+                }
+            }
+            assert!(pack.is_verified() && pack.noticed().is_some(), "byte {at}");
+            sample.assert_in(&pack);
+        }
+    }
+
+    #[test]
+    fn threads_that_ask_at_once_find_the_same() {
+        let (sample, bytes, id) = many();
+        let pack = open(&bytes, id);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for (ordinal, item) in (0..).zip(&sample.items) {
+                        let kind = item.kind;
+                        assert_eq!(pack.find(&item.id), Some(PackLookup::Object { ordinal, kind }));
+                    }
+                    assert_eq!(pack.id_at(0), Some(sample.items[0].id));
+                });
+            }
+        });
+        assert!(pack.is_verified() && pack.problem().is_none());
+    }
+}

@@ -1,0 +1,104 @@
+//! Damaged ids of packs, which nobody verifies when a store is opened: nothing that is there seems to be
+//! gone, what has gone does not come back, the damage is told, and nothing is removed.
+
+use std::path::{Path, PathBuf};
+
+use turntree::ErrorKind;
+use turntree::maintenance::{Purpose, collect, fsck};
+use turntree::object::{Kind, ObjectId, ObjectSource};
+use turntree::store::{FindingKind, Store, Thoroughness, Tombstone};
+use turntree_tests::sample::{Sample, open};
+use turntree_tests::sim::SimDisk;
+use turntree_tests::stamp;
+
+/// The bytes of the header of a pack, and of an id.
+const HEADER_BYTES: usize = 128;
+const ID_BYTES: usize = 32;
+
+/// What a store says of an object.
+type Said = (Result<Option<Vec<u8>>, ErrorKind>, Option<Tombstone>, bool);
+
+fn said(store: &Store, id: &ObjectId) -> Said {
+    let read = store.read(id).map(|found| found.map(|object| object.bytes.to_vec()));
+    let is_there = store.contains(id).unwrap();
+    (read.map_err(|error| error.kind()), store.tombstone(id), is_there)
+}
+
+/// The packs of a disk that list ids.
+fn packs(disk: &SimDisk) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = disk.files().into_iter();
+    files.filter(|(path, _)| path.extension().is_some_and(|it| it == "pack")).collect()
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+fn number(pack: &[u8], at: usize) -> usize {
+    u32::from_le_bytes(pack[at..at + 4].try_into().unwrap()) as usize
+}
+
+/// The ids of a pack that have gone.
+fn gone_ids(pack: &[u8]) -> Vec<ObjectId> {
+    let (objects, gone) = (number(pack, 48), number(pack, 52));
+    let ids = pack[HEADER_BYTES..].chunks_exact(ID_BYTES).skip(objects).take(gone);
+    ids.filter_map(ObjectId::from_slice).collect()
+}
+
+/// Places of an id, of what was noted on a gone one, and of what finds ids, in every part of these.
+fn places(pack: &[u8]) -> Vec<usize> {
+    let (objects, gone, slots) = (number(pack, 48), number(pack, 52), number(pack, 56));
+    assert!(objects > 0 && slots > 0, "the pack lists its ids");
+    let ids = objects + gone;
+    let notes = HEADER_BYTES + ids * ID_BYTES;
+    let table = notes + gone * 2;
+    let step = (ids / 3).max(1);
+    let column = (0..ids).step_by(step).map(|id| HEADER_BYTES + id * ID_BYTES + id % ID_BYTES);
+    let end = table + slots * (usize::BITS - ids.leading_zeros()) as usize / 8;
+    let slots = (table..end).step_by(((end - table) / 3).max(1));
+    column.chain(notes..table.min(notes + 2)).chain(slots).collect()
+}
+
+#[test]
+fn all_that_is_there_is_read_what_has_gone_stays_gone_and_the_damage_is_told_and_named() {
+    let sample = Sample::new();
+    let absent = ObjectId::of(Kind::Blob, b"absent");
+    let gone = packs(&sample.disk).into_iter().flat_map(|(_, pack)| gone_ids(&pack));
+    let ids = sample.objects.keys().copied().chain(gone).chain([absent]);
+    let ids: Vec<ObjectId> = ids.collect();
+    let whole: Vec<Said> = {
+        let repo = open(&sample.disk, 50);
+        ids.iter().map(|id| said(repo.store(), id)).collect()
+    };
+    assert!(whole.iter().any(|(_, gone, _)| gone.is_some()) && !whole.last().unwrap().2);
+    for (path, pack) in packs(&sample.disk) {
+        for at in places(&pack) {
+            let mut damaged = pack.clone();
+            damaged[at] ^= 0x11;
+            sample.disk.damage(&path, damaged);
+            // Whichever question is the first one.
+            for (nth, (id, expected)) in ids.iter().zip(&whole).enumerate().step_by(97) {
+                let repo = open(&sample.disk, 51);
+                assert_eq!(said(repo.store(), id), *expected, "byte {at}, object {nth}");
+            }
+            let repo = open(&sample.disk, 52);
+            let store = repo.store();
+            for (id, expected) in ids.iter().zip(&whole) {
+                assert_eq!(said(store, id), *expected, "byte {at}");
+            }
+            let told = store.findings();
+            let told: Vec<_> = told.iter().map(|found| (found.kind, found.place.clone())).collect();
+            assert_eq!(told, [(FindingKind::Damage, name(&path))], "byte {at}");
+            let report = fsck(store, Thoroughness::Quick, stamp(60).time, &mut |_, _| {}).unwrap();
+            let named = report.findings.iter().any(|found| found.place.contains(&name(&path)));
+            assert!(named, "byte {at}: {:?}", report.findings);
+            let collected = collect(&repo, Purpose::Gc, &stamp(61), &mut |_| {});
+            assert_eq!(collected.unwrap_err().kind(), ErrorKind::Corrupt, "byte {at}");
+            // Nothing was asked before.
+            let repo = open(&sample.disk, 53);
+            let collected = collect(&repo, Purpose::Gc, &stamp(61), &mut |_| {});
+            assert_eq!(collected.unwrap_err().kind(), ErrorKind::Corrupt, "byte {at}");
+        }
+        sample.disk.damage(&path, pack);
+    }
+}

@@ -16,7 +16,8 @@ use super::history_index::HistoryIndex;
 use super::lines;
 use super::turn_changes::SectionMove;
 use crate::context::{
-    Context, PathTarget, Section, Shape, same_by_value, says_the_same, split, text_key,
+    Context, PathTarget, Section, SectionChange, Shape, same_by_value, says_the_same, split,
+    text_key,
 };
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Time};
@@ -69,6 +70,23 @@ pub struct BlamedPart {
 struct BlameVersion {
     shape: Shape,
     id: ObjectId,
+}
+
+impl BlameVersion {
+    /// The version that an entry of a map is.
+    fn of_entry(item: &Item) -> Self {
+        Self { shape: Shape::Blob, id: item.link.id }
+    }
+}
+
+/// The content of a path in a turn and in the one before it, as far as a history index tells it.
+enum ToldVersions {
+    /// They are the same.
+    Same,
+    /// The one before, and the one of the turn; none where nothing is there.
+    Changed(Option<BlameVersion>, Option<BlameVersion>),
+    /// It is to be looked at.
+    Untold,
 }
 
 /// The way in which parts are found again in another version.
@@ -240,14 +258,18 @@ impl BlameWalk<'_, '_> {
                 if open.is_empty() {
                     break;
                 }
-                let passed = match self.is_told_unchanged(&kept, &entry.commit.tree) {
-                    true => std::mem::take(&mut open),
-                    false => {
-                        let now = match now {
+                let passed = match self.told(&kept, &entry.commit.tree) {
+                    ToldVersions::Same => std::mem::take(&mut open),
+                    ToldVersions::Changed(old, new) => self.pass(old, new, &mut open)?,
+                    ToldVersions::Untold => {
+                        let new = match now {
                             Some(known) => known,
                             None => *now.insert(self.version(&entry.commit.tree)?),
                         };
-                        self.pass(&kept, now, &mut open)?
+                        match new {
+                            Some(_) => self.pass(self.version(&kept.tree)?, new, &mut open)?,
+                            None => Vec::new(),
+                        }
                     }
                 };
                 self.ask(&kept.id, passed)?;
@@ -269,31 +291,36 @@ impl BlameWalk<'_, '_> {
             open.extend(more);
             return Ok(());
         }
-        let repo = self.lineage.repo;
-        let commit = repo.commit(id)?;
-        let parents = repo.grafts()?.parents(&commit);
+        let commit = self.lineage.commit(id)?;
+        let parents = self.lineage.repo.grafts()?.parents(&commit);
         self.waiting.push((commit.turn, commit.time, *id));
         self.open.insert(*id, (LogEntry { id: *id, commit, parents }, more));
         Ok(())
     }
 
-    /// Returns true if it is told that the content of the path, which the later turn has, is that of the
-    /// turn before; false when that is to be looked at.
-    fn is_told_unchanged(&self, kept: &ReadableTurn, tree: &ObjectId) -> bool {
+    /// Returns what is told of the content of the path in a turn and in the one before it.
+    fn told(&self, kept: &ReadableTurn, tree: &ObjectId) -> ToldVersions {
         if kept.tree == *tree {
-            return true;
+            return ToldVersions::Same;
         }
         if self.path.is_empty() {
-            return false;
+            return ToldVersions::Untold;
         }
-        let Some(changes) = self.index.find(Some(&kept.tree), tree) else { return false };
+        let told = self.index.find(Some(&kept.tree), tree);
+        let Some(changes) = told else { return ToldVersions::Untold };
         let (name, rest) = split(self.path);
-        match changes.iter().find(|(section, _)| section == name) {
-            None => true,
+        match changes.into_iter().find(|(section, _)| section == name) {
+            None => ToldVersions::Same,
             Some((_, SectionMove::Entries(Shape::Map, changes))) if !rest.is_empty() => {
-                changes.iter().all(|change| change.key != rest)
+                match changes.into_iter().find(|change| change.key == rest) {
+                    None => ToldVersions::Same,
+                    Some(SectionChange { old, new, .. }) => {
+                        let version = |item: Item| BlameVersion::of_entry(&item);
+                        ToldVersions::Changed(old.map(version), new.map(version))
+                    }
+                }
             }
-            Some(_) => false,
+            Some(_) => ToldVersions::Untold,
         }
     }
 
@@ -305,9 +332,7 @@ impl BlameWalk<'_, '_> {
         }
         match Context::open(source, tree)?.lookup(source, self.path) {
             Ok(PathTarget::Section(Section { shape, id })) => Ok(Some(BlameVersion { shape, id })),
-            Ok(PathTarget::Entry(item)) => {
-                Ok(Some(BlameVersion { shape: Shape::Blob, id: item.link.id }))
-            }
+            Ok(PathTarget::Entry(item)) => Ok(Some(BlameVersion::of_entry(&item))),
             Ok(PathTarget::Folder) => Ok(None),
             Err(error) if error.kind() == crate::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -317,13 +342,11 @@ impl BlameWalk<'_, '_> {
     /// Takes out of `open` what an earlier turn has too.
     fn pass(
         &self,
-        kept: &ReadableTurn,
-        now: Option<BlameVersion>,
+        old: Option<BlameVersion>,
+        new: Option<BlameVersion>,
         open: &mut UnclaimedParts,
     ) -> Result<UnclaimedParts> {
-        let (Some(old), Some(new)) = (self.version(&kept.tree)?, now) else {
-            return Ok(Vec::new());
-        };
+        let (Some(old), Some(new)) = (old, new) else { return Ok(Vec::new()) };
         if old == new {
             return Ok(std::mem::take(open));
         }

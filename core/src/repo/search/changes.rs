@@ -40,6 +40,8 @@ pub(super) struct Lineage<'r> {
     pub(super) gaps: Gaps,
     /// The baseline behind commits that are gone.
     behind: HashMap<ObjectId, Vec<ReadableTurn>>,
+    /// The commit that was read last: who goes back turn by turn asks for it next.
+    last: Option<(ObjectId, Commit)>,
 }
 
 /// The contexts that a turn is compared with.
@@ -53,7 +55,7 @@ pub(super) struct Baseline {
 
 impl<'r> Lineage<'r> {
     pub(super) fn new(repo: &'r Repository) -> Self {
-        Self { repo, gaps: Gaps::default(), behind: HashMap::new() }
+        Self { repo, gaps: Gaps::default(), behind: HashMap::new(), last: None }
     }
 
     /// Returns whether the context of a commit is gone, and notes it.
@@ -76,13 +78,23 @@ impl<'r> Lineage<'r> {
                 gap = true;
                 self.behind(parent, commit)?
             } else {
-                vec![ReadableTurn { id: *parent, turn: commit.turn, tree: commit.tree }]
+                let kept = ReadableTurn { id: *parent, turn: commit.turn, tree: commit.tree };
+                self.last = Some((*parent, commit));
+                vec![kept]
             };
             kept.extend(
                 found.into_iter().filter(|found| !kept.contains(found)).collect::<Vec<_>>(),
             );
         }
         Ok(Baseline { kept, gap })
+    }
+
+    /// The commit of a turn, read once if it is the one that [`Lineage::before`] read last.
+    pub(super) fn commit(&mut self, id: &ObjectId) -> Result<Commit> {
+        match self.last.take_if(|(last, _)| last == id) {
+            Some((_, commit)) => Ok(commit),
+            None => self.repo.commit(id),
+        }
     }
 
     /// The nearest turns behind one that is gone which are there.

@@ -363,3 +363,49 @@ fn what_cannot_be_read_among_contents_that_nobody_asks_about_is_not_told() {
     let found: BTreeSet<u64> = found.places.iter().map(|(place, _)| place.turn).collect();
     assert_eq!(found.len(), 6);
 }
+
+#[test]
+fn contents_that_a_handle_keeps_are_found_again_with_what_came_since_and_without_what_has_gone() {
+    for tier in [None, Some(Tier::Compacted)] {
+        let sandbox = Sandbox::new();
+        let main = BranchName::main("s").unwrap();
+        let note = |repo: &Repository, text: &str, second| {
+            commit_note(repo, &main, ("a", text), &stamp(second));
+        };
+        for second in 0..40 {
+            note(&sandbox.repo, &format!("alpha {second}"), second);
+        }
+        if let Some(tier) = tier {
+            befall(&sandbox.repo, Fate::Packed(tier));
+        }
+        let contents = |repo: &Repository| -> BTreeSet<Vec<u8>> {
+            let found = std::sync::Mutex::new(BTreeSet::new());
+            let take = |id, object: turntree::Result<turntree::object::Object>| {
+                let bytes = object.unwrap().bytes.to_vec();
+                assert_eq!(ObjectId::of(Kind::Blob, &bytes), id);
+                found.lock().unwrap().insert(bytes);
+            };
+            repo.store().sweep(Kind::Blob, &take, &|| true);
+            found.into_inner().unwrap()
+        };
+        // Room for all, for some, and for none.
+        for room in [1 << 20, 2000, 0] {
+            let repo = sandbox.reopened();
+            repo.store().keep_contents(room);
+            let before = contents(&repo);
+            assert_eq!(before, contents(&repo), "{tier:?}, {room}");
+            note(&sandbox.repo, &format!("gamma {room}"), 50);
+            repo.store().refresh().unwrap();
+            let after = contents(&repo);
+            assert_eq!(after, contents(&sandbox.reopened()), "{tier:?}, {room}");
+            assert!(after.is_superset(&before) && after.len() > before.len());
+        }
+        let repo = sandbox.reopened();
+        repo.store().keep_contents(1 << 20);
+        assert!(contents(&repo).contains(&b"alpha 7"[..]));
+        redact(&sandbox.repo, &Pattern::literal("alpha 7", "[gone]").unwrap(), &stamp(85)).unwrap();
+        repo.store().refresh().unwrap();
+        let left = contents(&repo);
+        assert!(!left.contains(&b"alpha 7"[..]) && left.contains(&b"alpha 8"[..]), "{tier:?}");
+    }
+}

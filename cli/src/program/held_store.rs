@@ -11,9 +11,9 @@
 //! - It is the store of a lazy clone, of which parts lie elsewhere: always.
 //! - It is older than [`OLD`]: a handle keeps the space of files that are gone.
 //!
-//! What such calls read is kept too: summaries of sessions, and the index of words that was made in memory,
-//! as of an encrypted store. It goes as soon as the superblock is seen to be another one: a redaction takes
-//! its words out of memory.
+//! The contents that searches have read go with the handle. Beside it is kept what calls have made of what they
+//! read: summaries of sessions, and the index of words that was made in memory, as of an encrypted store. It
+//! goes as soon as the superblock is seen to be another one: a redaction takes its words out of memory.
 //!
 //! A call that may change something opens a handle of its own. So a handle that is kept never owns a
 //! segment, and never keeps a collection from one.
@@ -43,6 +43,9 @@ const MAX_SUPERBLOCK: u64 = 16 << 10;
 /// The age from which on a handle is not used any more. One that nobody asks is dropped before it is
 /// twice as old.
 const OLD: Duration = Duration::from_secs(30);
+
+/// Most bytes of contents that the handle keeps from one search to the next: those of a thousand turns.
+const CONTENT_BYTES: usize = 24 << 20;
 
 /// A store that is opened when it is first asked for, and stays open.
 #[derive(Debug)]
@@ -137,6 +140,7 @@ impl HeldStore {
         };
         let mut kept = lock(&self.kept);
         if kept.lettings == lettings {
+            repo.store().keep_contents(CONTENT_BYTES);
             let (operation, opened) = (repo.refs().operation, Instant::now());
             kept.handle = Some(Held { repo: Arc::clone(&repo), superblock, operation, opened });
             if kept.ends_thread.is_none() {

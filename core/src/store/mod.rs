@@ -122,6 +122,7 @@ use self::format::superblock::{self, Superblock, SuperblockContent};
 use self::pack::{BlockCache, PackId};
 use self::read::cache::Cache;
 use self::read::journal::Journal;
+use self::read::kept_contents::KeptContents;
 use self::read::load::{self, Opened};
 use self::read::pages::{PageCounter, STRETCHES_OF_ONE};
 use self::read::read_guard::ReadGuards;
@@ -177,6 +178,8 @@ pub struct Store {
     /// Set when archives leave out ids.
     without_ids: OnceLock<()>,
     cache: Cache,
+    /// What searches have read.
+    contents: KeptContents,
     blocks: BlockCache,
     pages: PageCounter,
     /// What was looked at whether it leads everywhere.
@@ -361,6 +364,7 @@ impl Store {
             pack_parity: OnceLock::new(),
             without_ids: OnceLock::new(),
             cache: Cache::new(options.cache_bytes),
+            contents: KeptContents::default(),
             blocks: BlockCache::new(options.block_cache_bytes),
             pages: PageCounter::default(),
             whole: Mutex::default(),

@@ -176,6 +176,7 @@ impl Store {
         self.keep_replaced(replaced);
         // What has gone must not be answered from memory.
         self.cache.clear();
+        self.contents.clear();
         view.files = Arc::new(files);
         view.epoch = epoch;
         view.incomplete = incomplete;

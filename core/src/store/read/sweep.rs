@@ -36,7 +36,7 @@ impl Store {
     /// Reads every object of a kind in the files of this store and gives each to `visit`, verified, or
     /// why it cannot be read: on all processors, in the order in which they lie. One of which writers
     /// stored two copies may come twice. What was dropped or redacted does not come. Nothing comes any more
-    /// soon after `goes_on` says no.
+    /// soon after `goes_on` says no. Blobs that [are kept](Self::keep_contents) are not read.
     pub fn sweep(&self, kind: Kind, visit: GivenObject<'_>, goes_on: &(dyn Fn() -> bool + Sync)) {
         let files = Arc::clone(&read(&self.view).files);
         // Who goes through everything believes that what he is not given is not there.
@@ -61,6 +61,13 @@ impl Store {
         if goes_on() {
             self.give_sorted(self.active_of(kind), visit);
         }
+    }
+
+    /// Keeps the blobs that sweeps of this handle read from now on in memory, verified, up to so many bytes,
+    /// so that the next sweep does not read, unpack and verify them again: for who searches the same store
+    /// time and again. They go when this handle sees that a collection has taken files away.
+    pub fn keep_contents(&self, max_bytes: usize) {
+        self.contents.set_room(max_bytes);
     }
 
     /// The objects of a kind that the files have; one that lies in two counts twice.
@@ -146,10 +153,23 @@ impl Store {
 
     /// Gives objects that lie together.
     fn give(&self, places: impl Iterator<Item = (ObjectId, ObjectPlace)>, visit: GivenObject<'_>) {
+        let unread = places.filter(|(id, _)| match self.contents.find(id) {
+            Some(kept) => {
+                visit(*id, Ok(kept));
+                false
+            }
+            None => true,
+        });
         let unit: Vec<Missing> =
-            places.enumerate().map(|(at, (id, place))| (at, id, place)).collect();
+            unread.enumerate().map(|(at, (id, place))| (at, id, place)).collect();
+        if unit.is_empty() {
+            return;
+        }
         self.visit_unit(&unit, &|at, object| {
             if let Some((_, id, _)) = unit.get(at) {
+                if let Ok(object) = &object {
+                    self.contents.keep(*id, object);
+                }
                 visit(*id, object);
             }
         });

@@ -1,0 +1,105 @@
+//! Contents that searches have read and verified, kept in memory for the next search of the same handle.
+//!
+//! A server is asked again and again about the same store, and most of a search is to read, unpack and verify
+//! contents. Here lie the verified bytes themselves, so nothing on disk is believed a second time. A search
+//! goes through everything in the same order, so what came last would always push out what is wanted next:
+//! when there is no more room, the first ones stay. They go with the files that they were in.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use bytes::Bytes;
+
+use crate::object::{Kind, Object, ObjectId};
+
+/// The overhead of a content beside its bytes: id, handle, and its share of the table.
+const ENTRY_BYTES: usize = 96;
+
+/// Verified contents by id, bounded in bytes.
+#[derive(Debug, Default)]
+pub(in crate::store) struct KeptContents {
+    /// None by default.
+    max_bytes: AtomicUsize,
+    kept: RwLock<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    contents: HashMap<ObjectId, Bytes>,
+    bytes: usize,
+}
+
+impl KeptContents {
+    /// Sets how many bytes may be kept.
+    pub(in crate::store) fn set_room(&self, bytes: usize) {
+        self.max_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// The blob with an id, if it is kept.
+    pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<Object> {
+        if self.room() == 0 {
+            return None;
+        }
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        let bytes = kept.contents.get(id)?.clone();
+        Some(Object { kind: Kind::Blob, bytes })
+    }
+
+    /// Keeps a verified object, if it is a blob and there is room.
+    pub(in crate::store) fn keep(&self, id: ObjectId, object: &Object) {
+        let (room, bytes) = (self.room(), object.bytes.len().saturating_add(ENTRY_BYTES));
+        if object.kind != Kind::Blob || bytes > room {
+            return;
+        }
+        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        if kept.bytes + bytes <= room {
+            // A copy: a part of a block would keep all of it in memory.
+            let content = Bytes::copy_from_slice(&object.bytes);
+            if kept.contents.insert(id, content).is_none() {
+                kept.bytes += bytes;
+            }
+        }
+    }
+
+    /// Forgets all of them.
+    pub(in crate::store) fn clear(&self) {
+        *self.kept.write().unwrap_or_else(PoisonError::into_inner) = Kept::default();
+    }
+
+    fn room(&self) -> usize {
+        self.max_bytes.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blob(bytes: &[u8]) -> (ObjectId, Object) {
+        let object = Object { kind: Kind::Blob, bytes: Bytes::copy_from_slice(bytes) };
+        (ObjectId::of(Kind::Blob, bytes), object)
+    }
+
+    #[test]
+    fn only_blobs_are_kept_as_many_as_there_is_room_for_and_the_first_stay() {
+        let kept = KeptContents::default();
+        let (id, object) = blob(b"content");
+        kept.keep(id, &object);
+        assert_eq!(kept.find(&id), None, "nothing is kept unless somebody says so");
+        kept.set_room(10 * (ENTRY_BYTES + 4));
+        for number in 0..100_u32 {
+            let (id, object) = blob(&number.to_le_bytes());
+            kept.keep(id, &object);
+            kept.keep(id, &object);
+            assert_eq!(kept.find(&id).is_some(), number < 10);
+        }
+        assert_eq!(kept.find(&blob(&0_u32.to_le_bytes()).0), Some(blob(&0_u32.to_le_bytes()).1));
+        kept.clear();
+        let node = ObjectId::of(Kind::Node, b"node");
+        kept.keep(node, &Object { kind: Kind::Node, bytes: Bytes::from_static(b"node") });
+        assert_eq!(kept.find(&node), None);
+        kept.keep(id, &object);
+        assert_eq!(kept.find(&id), Some(object));
+    }
+}

@@ -2,11 +2,14 @@
 //! gone, what has gone does not come back, the damage is told, and nothing is removed.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use turntree::ErrorKind;
+use turntree::context::{Builder, FileMode};
 use turntree::maintenance::{Purpose, collect, fsck};
 use turntree::object::{Kind, ObjectId, ObjectSource};
-use turntree::store::{FindingKind, Store, Thoroughness, Tombstone};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
+use turntree::store::{FindingKind, NewStore, OpenOptions, Store, Thoroughness, Tier, Tombstone};
 use turntree_tests::sample::{Sample, open};
 use turntree_tests::sim::SimDisk;
 use turntree_tests::stamp;
@@ -38,11 +41,29 @@ fn number(pack: &[u8], at: usize) -> usize {
     u32::from_le_bytes(pack[at..at + 4].try_into().unwrap()) as usize
 }
 
-/// The ids of a pack that have gone.
-fn gone_ids(pack: &[u8]) -> Vec<ObjectId> {
-    let (objects, gone) = (number(pack, 48), number(pack, 52));
-    let ids = pack[HEADER_BYTES..].chunks_exact(ID_BYTES).skip(objects).take(gone);
-    ids.filter_map(ObjectId::from_slice).collect()
+/// The ids of a pack, those that have gone last.
+fn ids_of(pack: &[u8]) -> Vec<ObjectId> {
+    let ids = pack[HEADER_BYTES..].chunks_exact(ID_BYTES);
+    ids.take(number(pack, 48) + number(pack, 52)).filter_map(ObjectId::from_slice).collect()
+}
+
+/// A pack whose ids take several questions to verify.
+fn many_files() -> SimDisk {
+    let disk = SimDisk::new(Path::new("/disk"));
+    let (io, dir) = (Arc::new(disk.clone()), Path::new("/disk/store"));
+    let options = OpenOptions::new([1; 16]);
+    let repo = Repository::init(io, dir, &NewStore { id: [4; 16] }, options).unwrap();
+    let (mut change, mut builder) = (repo.begin(), Builder::new());
+    for number in 0..3000_u32 {
+        let file = Some((FileMode::Regular, number.to_le_bytes().to_vec().into()));
+        builder.set_file(&mut change, &format!("file-{number}"), file).unwrap();
+    }
+    let tree = builder.write(&mut change).unwrap();
+    let branch = BranchName::main("one").unwrap();
+    change.snapshot(&branch, SnapshotDraft::new(tree, "a turn", &stamp(1))).unwrap();
+    change.commit(&stamp(1), "snapshot").unwrap();
+    collect(&repo, Purpose::Repack(Tier::Compacted), &stamp(2), &mut |_| {}).unwrap();
+    disk
 }
 
 /// Places of an id, of what was noted on a gone one, and of what finds ids, in every part of these.
@@ -63,7 +84,10 @@ fn places(pack: &[u8]) -> Vec<usize> {
 fn all_that_is_there_is_read_what_has_gone_stays_gone_and_the_damage_is_told_and_named() {
     let sample = Sample::new();
     let absent = ObjectId::of(Kind::Blob, b"absent");
-    let gone = packs(&sample.disk).into_iter().flat_map(|(_, pack)| gone_ids(&pack));
+    let gone = packs(&sample.disk).into_iter().flat_map(|(_, pack)| {
+        let objects = number(&pack, 48);
+        ids_of(&pack).into_iter().skip(objects)
+    });
     let ids = sample.objects.keys().copied().chain(gone).chain([absent]);
     let ids: Vec<ObjectId> = ids.collect();
     let whole: Vec<Said> = {
@@ -100,5 +124,27 @@ fn all_that_is_there_is_read_what_has_gone_stays_gone_and_the_damage_is_told_and
             assert_eq!(collected.unwrap_err().kind(), ErrorKind::Corrupt, "byte {at}");
         }
         sample.disk.damage(&path, pack);
+    }
+}
+
+#[test]
+fn what_damaged_ids_hide_is_found_by_who_asks_for_it_first() {
+    let disk = many_files();
+    let [(path, pack)] = <[_; 1]>::try_from(packs(&disk)).unwrap();
+    for (nth, id) in ids_of(&pack).into_iter().enumerate().skip(7).step_by(450) {
+        let expected = said(open(&disk, 50).store(), &id);
+        let mut damaged = pack.clone();
+        damaged[HEADER_BYTES + nth * ID_BYTES + 9] ^= 0x11;
+        disk.damage(&path, damaged);
+        // By who reads it, by who asks whether it is there, and by who has it already.
+        let repo = open(&disk, 51);
+        assert_eq!(said(repo.store(), &id), expected, "{nth}");
+        let repo = open(&disk, 52);
+        assert!(repo.store().contains(&id).unwrap(), "{nth}");
+        assert_eq!(repo.store().findings().len(), 1, "{nth}");
+        let repo = open(&disk, 53);
+        assert_eq!(repo.store().tombstone(&id), None, "{nth}");
+        assert!(repo.context(&repo.resolve("one").unwrap().commit).is_ok(), "{nth}");
+        disk.damage(&path, pack.clone());
     }
 }

@@ -148,8 +148,10 @@ pub(super) fn run(
             collected.freed.bytes += file.garbage.bytes;
         }
         let is_last = purpose == Purpose::Step || !plan.partial;
-        let (Replaced { written_bytes, freed_bytes, .. }, mark) =
+        let (Replaced { written_bytes, freed_bytes, .. }, marker) =
             survey.apply(repo, &collection)?;
+        // What was marked goes now, where nobody goes on from it.
+        known = (!is_last).then(|| marker.into_known()).flatten();
         collected.steps += 1;
         collected.written_bytes += written_bytes;
         collected.replaced_bytes += freed_bytes;
@@ -157,7 +159,6 @@ pub(super) fn run(
             collected.protected_packs += complete(repo, purpose, &collection)?;
             return Ok(collected);
         }
-        known = mark;
     }
 }
 
@@ -243,12 +244,12 @@ impl<'a> Survey<'a> {
         Ok(Self { inventory, roots, marker, plan, chosen, now_round, gone })
     }
 
-    /// Replaces the chosen files; gives what was marked until then, for the next step.
+    /// Replaces the chosen files; gives the mark, for the next step.
     pub(super) fn apply(
         self,
         repo: &Repository,
         collection: &Collection<'_>,
-    ) -> Result<(Replaced, Option<KnownMark>)> {
+    ) -> Result<(Replaced, Marker<'a>)> {
         let replacement = self.replacement()?;
         let Self { inventory, mut marker, chosen, roots, plan, .. } = self;
         // What the plan was made of, before memory is needed to write.
@@ -265,7 +266,7 @@ impl<'a> Survey<'a> {
         };
         let replaced = collection.replace(&replacement, &mut arrived)?;
         drop(replacement);
-        Ok((replaced, marker.into_known()))
+        Ok((replaced, marker))
     }
 
     fn replacement(&self) -> Result<FileReplacement> {

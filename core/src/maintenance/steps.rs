@@ -111,7 +111,7 @@ turntree_properties::properties! {
             let segment = files.clone().position(|file| file.replaceable && file.tier.is_none());
             let Some(segment) = segment else { break };
             survey.chosen = vec![segment];
-            known = survey.apply(&repo, &collection).unwrap().1;
+            known = survey.apply(&repo, &collection).unwrap().1.into_known();
             prop_assert!(known.is_some());
             drop(collection);
             if let Some((number, Some(action))) = meanwhile.next() {

@@ -65,13 +65,19 @@ impl Archive {
 
     /// Damages the block that is chosen of all, given as their kinds and places.
     fn damage(&self, choose: impl Fn(std::vec::IntoIter<(u8, usize)>) -> Option<(u8, usize)>) {
+        self.change_pack(|bytes| {
+            let heads = (0..bytes.len() - 120).filter(|at| bytes[*at..].starts_with(FRAME));
+            let heads: Vec<(u8, usize)> = heads.map(|at| (bytes[at + 28], at)).collect();
+            let (_, block) = choose(heads.into_iter()).unwrap();
+            bytes[block + 130] ^= 1;
+        });
+    }
+
+    fn change_pack(&self, change: impl FnOnce(&mut [u8])) {
         let packs = fs::read_dir(self.path(".turntree/packs")).unwrap();
         let pack = packs.map(|entry| entry.unwrap().path()).find(|path| is_pack(path)).unwrap();
         let mut bytes = fs::read(&pack).unwrap();
-        let heads = (0..bytes.len() - 120).filter(|at| bytes[*at..].starts_with(FRAME));
-        let heads: Vec<(u8, usize)> = heads.map(|at| (bytes[at + 28], at)).collect();
-        let (_, block) = choose(heads.into_iter()).unwrap();
-        bytes[block + 130] ^= 1;
+        change(&mut bytes);
         fs::remove_file(&pack).unwrap();
         fs::write(&pack, bytes).unwrap();
     }
@@ -216,4 +222,26 @@ fn stats_tell_the_bytes_of_parity() {
     assert_eq!(archive.json(0, &["stats"])["parity_bytes"], bytes);
     let told = String::from_utf8(archive.ran(0, &["stats"]).stdout).unwrap();
     assert!(told.lines().any(|line| line.starts_with("parity ")), "{told}");
+}
+
+#[test]
+fn damaged_ids_of_a_pack_are_told_by_who_notices_them_and_hide_nothing() {
+    let store = Archive::new();
+    store.ran(0, &["repack"]);
+    // The ids lie behind the header, and no block needs them.
+    store.change_pack(|bytes| bytes[128 + 32 * 40] ^= 1);
+    let told = |words: &[&str]| {
+        let told = String::from_utf8(store.ran(0, words).stderr).unwrap();
+        told.matches("the store is damaged: ").count()
+    };
+    // Who looks everywhere verifies all of them.
+    assert_eq!(told(&["stats"]), 1);
+    let exported = store.ran(0, &["export", "s", "--format", "source"]);
+    assert_eq!(String::from_utf8(exported.stdout).unwrap(), store.transcript);
+    store.ran(4, &["gc"]);
+    store.ran(1, &["fsck"]);
+    store.ran(0, &["repair"]);
+    assert_eq!(told(&["stats"]), 0);
+    let exported = store.ran(0, &["export", "s", "--format", "source"]);
+    assert_eq!(String::from_utf8(exported.stdout).unwrap(), store.transcript);
 }

@@ -74,6 +74,8 @@ pub(crate) struct Opened {
     dir: PathBuf,
     /// The number of its last operation.
     sequence: u64,
+    /// The damage that was told of it.
+    told: Vec<String>,
     /// The remote that bundles are to be made one on.
     fold: OnceCell<String>,
 }
@@ -186,16 +188,20 @@ impl Invocation {
         repo
     }
 
-    /// Ends the run: writes what is left of the output, waits for the pager, and then lets a process
-    /// of its own look after the store, if the command has committed and it is worth it.
+    /// Ends the run: writes what is left of the output, waits for the pager, tells what damage was noticed
+    /// on the way, and then lets a process of its own look after the store, if the command has committed
+    /// and it is worth it.
     pub(crate) fn finish(self) -> io::Result<()> {
         let may_maintain = self.may_maintain();
         self.out.finish()?;
         if let Some(seen) = self.secrets.get().and_then(|secrets| secrets.take_seen()) {
             tell(seen);
         }
-        if let Some(opened) = self.opened.into_inner().filter(|_| may_maintain) {
-            opened.look_after();
+        if let Some(opened) = self.opened.into_inner() {
+            opened.tell_damage();
+            if may_maintain {
+                opened.look_after();
+            }
         }
         Ok(())
     }
@@ -238,14 +244,20 @@ impl Invocation {
 impl Opened {
     /// A store that was opened just now.
     pub(crate) fn new(repo: Repository, dir: PathBuf) -> Self {
-        let sequence = repo.refs().sequence;
-        Self { repo: Arc::new(repo), dir, sequence, fold: OnceCell::new() }
+        let (sequence, told) = (repo.refs().sequence, damage(&repo));
+        Self { repo: Arc::new(repo), dir, sequence, told, fold: OnceCell::new() }
+    }
+
+    /// Tells the damage that was noticed since it was opened: indexes are verified when they are needed.
+    fn tell_damage(&self) {
+        let noticed = damage(&self.repo);
+        noticed.iter().filter(|damage| !self.told.contains(damage)).for_each(|damage| warn(damage));
     }
 
     /// Closes it, and lets a process of its own look after it if something was committed since it was
     /// opened and it is worth it.
     pub(crate) fn look_after(self) {
-        let Self { repo, dir, sequence, fold } = self;
+        let Self { repo, dir, sequence, fold, .. } = self;
         let is_due = repo.refs().sequence > sequence
             && (fold.get().is_some()
                 || auto::is_due(&repo).unwrap_or(false)
@@ -479,12 +491,17 @@ fn nearest(from: &Path) -> Option<PathBuf> {
 /// Opens the store at a place, which must be there.
 pub(crate) fn open(location: &Location) -> Result<Repository> {
     let repo = open_quietly(location)?;
-    // A torn tail was never acknowledged, so nothing is missing: only damage is worth a word.
-    let damage = |finding: &Finding| finding.kind == FindingKind::Damage;
-    for Finding { place, message, .. } in repo.store().findings().into_iter().filter(damage) {
-        warn(&format!("the store is damaged: {place}: {message}"));
-    }
+    damage(&repo).iter().for_each(|damage| warn(damage));
     Ok(repo)
+}
+
+/// Returns the damage that was noticed until now, in the words of its warnings. A torn tail was never
+/// acknowledged, so nothing is missing: only damage is worth a word.
+fn damage(repo: &Repository) -> Vec<String> {
+    let findings = repo.store().findings().into_iter();
+    let damage = findings.filter(|finding| finding.kind == FindingKind::Damage);
+    let told = |Finding { place, message, .. }| format!("the store is damaged: {place}: {message}");
+    damage.map(told).collect()
 }
 
 fn open_quietly(location: &Location) -> Result<Repository> {

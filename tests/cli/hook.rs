@@ -116,8 +116,9 @@ fn what_commands_did_to_files_is_in_the_turn_that_ran_them() {
     client.write("a", "one");
     client.event(&[], "SessionStart", json!({"source": "startup"}));
     let text = claude_code(2).replace("/project", &client.project().to_string_lossy());
-    fs::write(&client.transcript, &text).unwrap();
+    fs::write(&client.transcript, text.lines().next().unwrap().to_owned() + "\n").unwrap();
     client.event(&[], "UserPromptSubmit", json!({"prompt": "p"}));
+    fs::write(&client.transcript, &text).unwrap();
     client.write("a", "two");
     client.write("b", "new");
     client.event(&[], "PostToolUse", bash("make"));
@@ -149,16 +150,25 @@ fn what_was_in_a_file_before_an_edit_is_in_the_turn_before() {
     let write = |count: usize| {
         fs::write(&client.transcript, lines[..count].join("\n") + "\n").unwrap();
     };
-    write(3);
+    write(1);
     client.event(&[], "UserPromptSubmit", json!({"prompt": "p"}));
+    write(3);
+    client.event(&[], "PreToolUse", bash("ls"));
     write(4);
     client.write(".hidden", "after");
     let edit = json!({"tool_name": "Edit", "tool_input": {"file_path": client.project().join(".hidden")},
                       "tool_response": {"originalFile": "before"}});
     client.event(&[], "PostToolUse", edit);
     let (repo, commits) = (client.repo(), client.commits());
-    assert_eq!(files(&repo, &commits[1])[".hidden"], "before");
-    assert_eq!(files(&repo, &commits[2])[".hidden"], "after");
+    let titles = commits.iter().map(|id| repo.commit(id).unwrap().message);
+    let changed = titles.clone().position(|title| title.contains("part_2")).unwrap();
+    assert_eq!(files(&repo, &commits[changed - 1])[".hidden"], "before");
+    assert_eq!(files(&repo, &commits[changed])[".hidden"], "after");
+    assert!(
+        titles.clone().nth(changed - 1).unwrap().contains("part_1"),
+        "{:?}",
+        titles.collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -253,7 +263,7 @@ fn codex_is_followed_by_its_rollout() {
     assert_eq!(client.files().len(), 2);
     let (repo, commits) = (client.repo(), client.commits());
     let titles: Vec<String> = commits.iter().map(|id| repo.commit(id).unwrap().message).collect();
-    assert_eq!(titles, ["go", "apply_patch x", "done"]);
+    assert_eq!(titles, ["files when the session began", "go", "apply_patch x", "done"]);
 }
 
 #[test]

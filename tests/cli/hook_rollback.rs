@@ -5,118 +5,15 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::{Value, json};
-use turntree::object::ObjectId;
 use turntree::repo::BranchName;
-use turntree_exchange::is_prompt;
+use turntree_tests::chat::Chat;
 use turntree_tests::client::{Client, files, line};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 const FLAGS: &[&str] = &["--rollback"];
 
-/// A chat with Claude Code, whose transcript grows as the client writes it.
-struct Chat {
-    client: Client,
-    records: usize,
-}
-
-impl Chat {
-    fn new() -> Self {
-        let chat = Self { client: Client::new(PROGRAM, "s-1.jsonl"), records: 0 };
-        chat.client.write("index.html", "by hand");
-        fs::write(&chat.client.transcript, "").unwrap();
-        chat.client.event(FLAGS, "SessionStart", json!({"source": "startup"}));
-        chat
-    }
-
-    /// An event, and what the hook answers. That the client goes on beside may stand in the log.
-    fn event(&self, name: &str, more: Value) -> Option<Value> {
-        let output =
-            self.client.give(FLAGS, self.client.payload(name, more).to_string().as_bytes());
-        assert_eq!(output.status.code(), Some(0));
-        let log = self.client.log();
-        assert!(log.lines().all(|line| line.contains("go on after a rollback")), "{log}");
-        (!output.stdout.is_empty()).then(|| serde_json::from_slice(&output.stdout).unwrap())
-    }
-
-    fn record(&mut self, mut record: Value) {
-        self.records += 1;
-        let number = self.records;
-        let common = json!({"uuid": format!("u-{number}"), "sessionId": "s-1",
-            "cwd": self.client.project(), "version": "2.1.330",
-            "timestamp": format!("2026-11-20T10:{:02}:{:02}.000Z", number / 60, number % 60)});
-        record.as_object_mut().unwrap().extend(common.as_object().unwrap().clone());
-        let known = fs::read_to_string(&self.client.transcript).unwrap();
-        fs::write(&self.client.transcript, format!("{known}{record}\n")).unwrap();
-    }
-
-    /// A prompt that the agent answers by writing a file, and by a last word.
-    fn ask(&mut self, said: &str, file: &str, content: &str) -> Option<Value> {
-        let told = self.event("UserPromptSubmit", json!({"prompt": said}));
-        self.record(json!({"type": "user", "message": {"role": "user", "content": said}}));
-        let id = format!("toolu_{}", self.records);
-        let call =
-            json!([{"type": "tool_use", "id": id, "name": "Write", "input": {"file_path": file}}]);
-        self.record(json!({"type": "assistant",
-            "message": {"role": "assistant", "id": format!("m-{id}"), "content": call}}));
-        let result = json!([{"type": "tool_result", "tool_use_id": id, "content": "written"}]);
-        self.record(json!({"type": "user", "message": {"role": "user", "content": result}}));
-        self.client.write(file, content);
-        let path = self.client.project().join(file);
-        let tool =
-            json!({"tool_name": "Write", "tool_use_id": id, "tool_input": {"file_path": path}});
-        self.event("PostToolUse", tool);
-        let done = json!([{"type": "text", "text": format!("{said}: done")}]);
-        self.record(json!({"type": "assistant",
-            "message": {"role": "assistant", "id": format!("d-{id}"), "content": done}}));
-        self.event("Stop", json!({}));
-        told
-    }
-
-    /// A prompt that the hook answers; the client notes that it was blocked, and nothing else.
-    fn back(&mut self, said: &str) -> String {
-        let told = self.event("UserPromptSubmit", json!({"prompt": said})).unwrap();
-        assert_eq!(told["decision"], "block", "{told}");
-        let reason = told["reason"].as_str().unwrap().to_owned();
-        let content = format!("UserPromptSubmit operation blocked by hook:\n{reason}");
-        self.record(json!({"type": "system", "subtype": "informational", "content": content}));
-        reason
-    }
-
-    /// What a person runs in the directory of the project.
-    fn run(&self, arguments: &[&str]) -> String {
-        let mut command = self.client.command(arguments);
-        let output = command.env_remove("TURNTREE_BRANCH").output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// Another agent has its say from now on, on a branch of its own.
-    fn turn_to(&mut self, branch: &'static str, transcript: &str) {
-        self.client.branch = Some(branch);
-        self.client.transcript = self.client.root.path().join(transcript);
-        let known = fs::read(&self.client.transcript).unwrap_or_default();
-        fs::write(&self.client.transcript, known).unwrap();
-        self.event("SessionStart", json!({"source": "startup"}));
-    }
-
-    fn tip(&self, branch: &str) -> ObjectId {
-        self.client.repo().tip(&branch.parse().unwrap()).unwrap()
-    }
-
-    /// The prompts on the line of a branch, those that were taken back included.
-    fn prompts(&self, branch: &str) -> u64 {
-        let repo = self.client.repo();
-        repo.prompts(Some(&is_prompt)).unwrap().count(&self.tip(branch)).unwrap()
-    }
-
-    fn files(&self) -> BTreeMap<String, String> {
-        let entries =
-            fs::read_dir(self.client.project()).unwrap().map(|entry| entry.unwrap().path());
-        let entries = entries.filter(|path| path.is_file());
-        let named =
-            |path: &std::path::Path| path.file_name().unwrap().to_string_lossy().into_owned();
-        entries.map(|path| (named(&path), fs::read_to_string(&path).unwrap())).collect()
-    }
+fn chat() -> Chat {
+    Chat::begin(PROGRAM, FLAGS, &[("index.html", "by hand")])
 }
 
 fn these(files: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -125,7 +22,7 @@ fn these(files: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 #[test]
 fn a_prompt_that_asks_to_go_back_is_answered_by_the_hook_and_files_are_back() {
-    let mut chat = Chat::new();
+    let mut chat = chat();
     chat.ask("Make it nicer", "index.html", "BROKEN");
     chat.ask("Add a style", "style.css", "a {}");
     let reason = chat.back("/rollback 2");
@@ -144,7 +41,7 @@ fn a_prompt_that_asks_to_go_back_is_answered_by_the_hook_and_files_are_back() {
 
 #[test]
 fn two_wishes_are_one_for_two_and_words_of_any_language_do() {
-    let mut chat = Chat::new();
+    let mut chat = chat();
     chat.ask("one", "a.txt", "1");
     chat.ask("two", "a.txt", "2");
     let reason = chat.back("undo that");
@@ -160,7 +57,7 @@ fn two_wishes_are_one_for_two_and_words_of_any_language_do() {
 
 #[test]
 fn what_is_asked_afterwards_begins_with_the_files_that_came_back() {
-    let mut chat = Chat::new();
+    let mut chat = chat();
     chat.ask("Make it nicer", "index.html", "BROKEN");
     chat.back("undo that");
     // The client still has the first prompt, so it goes on beside; the person is told.
@@ -182,7 +79,7 @@ fn what_is_asked_afterwards_begins_with_the_files_that_came_back() {
 
 #[test]
 fn the_branch_of_another_agent_is_let_alone_whatever_it_is_called() {
-    let mut chat = Chat::new();
+    let mut chat = chat();
     chat.ask("one", "index.html", "one");
     chat.run(&["fork", "api", "s-1"]);
     chat.run(&["fork", "api-client", "s-1/api"]);
@@ -209,7 +106,7 @@ fn the_branch_of_another_agent_is_let_alone_whatever_it_is_called() {
 
 #[test]
 fn an_agent_with_a_branch_of_its_own_goes_on_beside_what_was_taken_back() {
-    let mut chat = Chat::new();
+    let mut chat = chat();
     chat.ask("one", "index.html", "one");
     chat.run(&["fork", "plan", "s-1"]);
     chat.turn_to("s-1/plan", "plan.jsonl");
@@ -248,7 +145,7 @@ fn an_agent_with_a_branch_of_its_own_goes_on_beside_what_was_taken_back() {
 
 #[test]
 fn what_a_command_took_back_is_not_played_again_by_the_next_event() {
-    let mut chat = Chat::new();
+    let mut chat = chat();
     chat.ask("one", "a.txt", "1");
     chat.run(&["fork", "plan", "s-1"]);
     chat.ask("two", "a.txt", "2");
@@ -276,7 +173,7 @@ fn what_a_command_took_back_is_not_played_again_by_the_next_event() {
 
 #[test]
 fn the_files_of_a_worktree_go_back_on_whatever_line_its_agent_is() {
-    let mut chat = Chat::new();
+    let mut chat = chat();
     chat.ask("one", "index.html", "one");
     chat.run(&["fork", "plan", "--worktree", "../plan"]);
     chat.client.place = "plan";
@@ -303,7 +200,7 @@ fn the_files_of_a_worktree_go_back_on_whatever_line_its_agent_is() {
 
 #[test]
 fn a_rollback_that_is_taken_back_leaves_the_client_on_the_line_that_it_has_begun() {
-    let mut chat = Chat::new();
+    let mut chat = chat();
     chat.ask("one", "a.txt", "1");
     chat.ask("two", "a.txt", "2");
     let two = chat.tip("s-1/main");
@@ -320,7 +217,7 @@ fn a_rollback_that_is_taken_back_leaves_the_client_on_the_line_that_it_has_begun
 
 #[test]
 fn a_prompt_that_cannot_go_back_is_kept_from_the_agent_too() {
-    let mut chat = Chat::new();
+    let mut chat = chat();
     chat.ask("one", "a.txt", "1");
     let superblock = chat.client.store().join("superblock");
     fs::write(&superblock, "no superblock").unwrap();
@@ -339,7 +236,7 @@ fn a_prompt_that_cannot_go_back_is_kept_from_the_agent_too() {
 
 #[test]
 fn what_a_rollback_did_not_come_to_write_is_written_by_the_command_that_it_names() {
-    let mut chat = Chat::new();
+    let mut chat = chat();
     chat.ask("one", "a.txt", "1");
     chat.ask("two", "a.txt", "2");
     chat.back("undo that");
@@ -354,7 +251,7 @@ fn what_a_rollback_did_not_come_to_write_is_written_by_the_command_that_it_names
 
 #[test]
 fn no_more_is_taken_back_than_there_is_and_others_are_not_listened_to() {
-    let mut chat = Chat::new();
+    let mut chat = chat();
     chat.ask("one", "a.txt", "1");
     let reason = chat.back("/rollback 150");
     assert!(reason.contains("nothing was changed") && reason.contains("has 1 prompt"), "{reason}");

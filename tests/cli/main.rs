@@ -12,6 +12,7 @@ mod here;
 mod hook;
 mod hook_late;
 mod hook_live;
+mod hook_prompt;
 mod hook_rollback;
 mod maintenance;
 mod mcp;

@@ -29,6 +29,7 @@
 
 pub mod bounded;
 pub mod browser;
+pub mod chat;
 pub mod checksums;
 pub mod client;
 pub mod counting;

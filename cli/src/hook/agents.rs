@@ -25,7 +25,7 @@ pub(super) fn catch_up(turn: &HookTurn<'_>, main: &Path) -> Result<()> {
         let known = known.as_deref().and_then(followed_bytes);
         let is_known = fs::metadata(&path).is_ok_and(|now| Some(now.len()) == known);
         if !is_known {
-            turn.follow(&path, &session, None, None, &mut |_, _, _| Ok(BTreeMap::new()))?;
+            turn.follow(&path, &session, None, (None, None), &mut |_, _, _| Ok(BTreeMap::new()))?;
         }
     }
     Ok(())

@@ -14,10 +14,11 @@ use turntree_exchange::agents::session_name;
 use super::advice::{READ_BACK, circle, learned, shorten, told_beside};
 use super::back::{BACK_TIME, asked_back, refusal, stopped};
 use super::files::{HookFiles, given_patience};
+use super::running::RunningCalls;
 use super::steps::Taken;
 use super::turn::{HookTurn, kind_of};
 use super::watch::{Rest, Watch};
-use super::{calls, ending};
+use super::{calls, ending, running};
 use crate::program::fault::place;
 use crate::program::here::worktree_around;
 use crate::program::invocation::{Invocation, has_own_branch, stamp};
@@ -145,6 +146,7 @@ fn answer(
     };
     let (looks, has_time) = (behaviour.workspace, behaviour.background);
     let root = worktree.map(|(dir, _)| dir);
+    let running = RunningCalls::read(repo.store(), event);
     let files = HookFiles::new(event, looks, has_time, onto.is_some(), root);
     let turn = HookTurn {
         repo: &repo,
@@ -155,11 +157,18 @@ fn answer(
         watch,
         settled,
         back,
+        running,
     };
+    if event.moment == EventKind::BeforeTool && !behaviour.background {
+        running::note(repo.store(), event, stamp.time);
+    }
     if back.is_some() {
         return Ok(turn.go_back());
     }
     let Some(Taken { branch, tip, beside }) = turn.take()? else { return Ok(None) };
+    if !files.is_unfinished() {
+        turn.note_ends();
+    }
     if event.moment == EventKind::End {
         note_end(repo.store(), branch.session(), stamp.time)?;
     }

@@ -127,11 +127,20 @@ impl<'e> HookFiles<'e> {
     pub(super) fn is_capture(&self) -> bool {
         let effect = self.event.tool.as_ref().map(|tool| tool.effect);
         let may_have_changed = match self.event.moment {
-            EventKind::Start | EventKind::BeforeCompaction | EventKind::Stop => true,
+            EventKind::Start
+            | EventKind::Prompt
+            | EventKind::BeforeCompaction
+            | EventKind::Stop
+            | EventKind::End => true,
             EventKind::BeforeTool | EventKind::AfterTool => effect == Some(Effect::Anything),
-            EventKind::Prompt | EventKind::AgentEnd | EventKind::End | EventKind::Other => false,
+            EventKind::AgentEnd | EventKind::Other => false,
         };
         self.looks && may_have_changed
+    }
+
+    /// Returns whether nobody waits for this process.
+    pub(super) fn has_time(&self) -> bool {
+        self.has_time
     }
 
     /// Returns whether a process with more time is to look again.

@@ -11,6 +11,7 @@
 //! | `ending.rs` | the end of a turn or session, once the client has written it |
 //! | `wait.rs` | what the client has not written yet |
 //! | `pins.rs` | what is kept before it may be lost |
+//! | `running.rs` | calls that have begun and not ended |
 //! | `calls.rs` | when a client has last run a hook |
 //! | `advice.rs` | what the agent is told |
 //! | `watch.rs` | the end of a hook that takes too long |
@@ -32,6 +33,7 @@ pub(crate) mod git;
 pub(crate) mod log;
 mod pins;
 pub(crate) mod program;
+mod running;
 pub(crate) mod settings;
 mod steps;
 mod turn;

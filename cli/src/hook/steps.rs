@@ -4,16 +4,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use turntree::Result;
-use turntree::context::{Builder, Context};
+use turntree::context::{Builder, Context, MAIN_AGENT, MessageEntry, Role};
 use turntree::object::{ObjectId, Trigger};
-use turntree::repo::{BranchName, SnapshotDraft};
-use turntree_exchange::Followed;
+use turntree::repo::{BranchName, SnapshotDraft, Transaction};
 use turntree_exchange::agents::hook::{EventKind, ToolEvent};
 use turntree_exchange::agents::session_name;
+use turntree_exchange::{Followed, MessageView};
 
+use super::running::RunningCalls;
 use super::turn::HookTurn;
-use super::{agents, pins, wait};
+use super::{agents, pins, running, wait};
 use crate::program::live::{HOOK, is_head_of_hook};
+
+/// The message of the snapshot with which a session begins.
+const BEGUN: &str = "files when the session began";
 
 /// The outcome of an event.
 pub(super) struct Taken {
@@ -54,8 +58,10 @@ impl HookTurn<'_> {
         };
         self.watch.doing("look at the workspace");
         // Files that no turn of the transcript has yet.
-        if of_agent.is_none() && (followed.is_none() || event.moment == EventKind::Start) {
-            self.again(|| self.snapshot(&branch))?;
+        if of_agent.is_none() && self.takes_snapshot(followed.is_some()) {
+            let waiting = followed.as_ref().filter(|followed| followed.waits);
+            let known = waiting.map(|followed| followed.files);
+            self.take_snapshot(&branch, onto, known)?;
         }
         self.watch.doing("pin a snapshot");
         match of_agent {
@@ -138,45 +144,142 @@ impl HookTurn<'_> {
     ) -> Result<Option<Followed>> {
         let repo = self.repo;
         // Before anything is destroyed, the workspace is looked at for the pin.
+        let interrupted = self.interrupted();
         let takes_files = self.settled.is_none()
             && matches!(
                 self.event.moment,
                 EventKind::AfterTool | EventKind::BeforeCompaction | EventKind::Stop
             );
-        let call = self.call();
-        self.follow(path, session, onto, call, &mut |change, context, builder| match takes_files {
+        let takes_files = takes_files || interrupted.is_some();
+        let calls = (self.call(), interrupted);
+        self.follow(path, session, onto, calls, &mut |change, context, builder| match takes_files {
             true => self.files.put(repo, change, context, builder),
             false => Ok(BTreeMap::new()),
         })
     }
 
-    /// A snapshot of the workspace by itself, if it is another one than the branch has.
-    fn snapshot(&self, branch: &BranchName) -> Result<()> {
-        let mut change = self.repo.begin();
+    /// The call that was interrupted before this event, whose files nobody has looked at.
+    fn interrupted(&self) -> Option<&str> {
+        let moments = [EventKind::Start, EventKind::Prompt, EventKind::End];
+        let is_here = self.event.main.is_none() && moments.contains(&self.event.moment);
+        let call = self.running.newest().filter(|_| is_here && self.files.is_capture());
+        // A process that began after the prompt is too late once the agent works.
+        call.filter(|_| !self.running.has_begun_after(self.stamp.time))
+    }
+
+    /// Notes that calls have ended, and that the files of interrupted ones are in the store.
+    pub(super) fn note_ends(&self) {
+        let (store, event) = (self.repo.store(), self.event);
+        match event.moment {
+            EventKind::AfterTool | EventKind::Stop => running::note(store, event, self.stamp.time),
+            _ if self.interrupted().is_some() => running::forget(store, event),
+            _ => {}
+        }
+    }
+
+    /// Returns whether files become a snapshot of their own: those that no turn may have.
+    fn takes_snapshot(&self, has_transcript: bool) -> bool {
+        match self.event.moment {
+            EventKind::Start | EventKind::Prompt => true,
+            EventKind::End => self.interrupted().is_some(),
+            _ => !has_transcript,
+        }
+    }
+
+    /// A snapshot of the workspace by itself, if it is another one than the branch has. What a person has
+    /// changed before a prompt stands before that, also where the client has written the prompt down.
+    fn take_snapshot(
+        &self,
+        branch: &BranchName,
+        onto: Option<&BranchName>,
+        known: Option<ObjectId>,
+    ) -> Result<()> {
+        let is_below = self.again(|| self.snapshot(branch, known))?;
+        let Some(path) = self.event.transcript.as_deref().filter(|_| is_below) else {
+            return Ok(());
+        };
+        // The prompt goes on top of it.
+        let none = &mut |_: &mut Transaction<'_>, _: &Context, _: &mut Builder| Ok(BTreeMap::new());
+        self.follow(path, branch.session(), onto, (None, None), none).map(drop)
+    }
+
+    /// Returns whether the newest turn is nothing but the prompt of this event.
+    fn is_prompt_itself(&self, tip: &ObjectId) -> Result<bool> {
+        let Some(prompt) = self.event.prompt.as_deref() else { return Ok(false) };
+        let commit = self.repo.commit(tip)?;
+        let mut said = MessageView::new(Role::User);
+        prompt.clone_into(&mut said.text);
+        if commit.trigger != Trigger::Turn || commit.message != said.summary() {
+            return Ok(false);
+        }
+        let store = self.repo.store();
+        let messages = self.repo.context(tip)?.messages(store, MAIN_AGENT)?;
+        let last = messages.len().checked_sub(1).map(|at| messages.get(store, at)).transpose()?;
+        let last = last.flatten().map(|item| MessageEntry::from_item(&item)).transpose()?;
+        Ok(last.is_some_and(|last| last.role == Role::User))
+    }
+
+    /// Takes that snapshot, unless the context `known`, which waits for its call, has the files; returns true
+    /// if it stands below the newest turn, which is to be made again.
+    fn snapshot(&self, branch: &BranchName, known: Option<ObjectId>) -> Result<bool> {
+        let (repo, moment) = (self.repo, self.event.moment);
+        let mut change = repo.begin();
         let tip = change.tip(branch);
-        let context = self.context(tip)?;
+        let is_prompt = moment == EventKind::Prompt;
+        let is_below = match tip {
+            Some(tip) if is_prompt => self.is_prompt_itself(&tip)?,
+            _ => false,
+        };
+        let base = match tip {
+            Some(tip) if is_below => repo.commit(&tip)?.parents.first().copied(),
+            tip => tip,
+        };
+        let context = self.context(base)?;
         let mut builder = Builder::from(context.clone());
-        let metadata = self.files.put(self.repo, &mut change, &context, &mut builder)?;
+        let metadata = self.files.put(repo, &mut change, &context, &mut builder)?;
+        if is_prompt && !is_below && self.is_overtaken(tip)? {
+            return Ok(false);
+        }
         let tree = builder.write(&mut change)?;
-        let is_known = match tip {
-            Some(tip) => self.repo.commit(&tip)?.tree == tree,
+        let is_known = match base {
+            Some(base) => repo.commit(&base)?.tree == tree,
+            // Before the first prompt an empty workspace is something to go back to.
+            None if is_prompt => metadata.is_empty(),
             None => Context::open(&change, &tree)?.count(&change, "files")? == 0,
         };
-        if !is_known {
-            let (message, trigger) = match self.event.moment {
-                EventKind::Start => ("files when the session began", Trigger::Manual),
-                _ => ("files", Trigger::Turn),
-            };
-            let mut draft = SnapshotDraft::new(tree, message, &self.stamp);
-            (draft.trigger, draft.metadata) = (trigger, metadata);
-            change.snapshot(branch, draft)?;
-            if self.repo.tip(&self.repo.shared_head()?).is_none() {
-                change.set_head(branch);
-            }
-            change.commit(&self.stamp, HOOK)?;
+        if is_known || has_files_of(&change, &tree, known)? {
+            self.files.keep(repo, &tree);
+            return Ok(false);
         }
-        self.files.keep(self.repo, &tree);
-        Ok(())
+        let (message, trigger) = match (moment, base) {
+            (EventKind::Start, _) | (EventKind::Prompt, None) => (BEGUN, Trigger::Manual),
+            (EventKind::Prompt, Some(_)) => ("files before the prompt", Trigger::Manual),
+            _ => ("files", Trigger::Turn),
+        };
+        let mut draft = SnapshotDraft::new(tree, message, &self.stamp);
+        (draft.trigger, draft.metadata) = (trigger, metadata);
+        if is_below {
+            change.move_branch(branch, base);
+        }
+        change.snapshot(branch, draft)?;
+        if repo.tip(&repo.shared_head()?).is_none() {
+            change.set_head(branch);
+        }
+        change.commit(&self.stamp, HOOK)?;
+        self.files.keep(repo, &tree);
+        Ok(is_below)
+    }
+
+    /// Returns whether the agent was at work while a process in the background looked at the workspace:
+    /// what that has seen is not what the person had.
+    fn is_overtaken(&self, tip: Option<ObjectId>) -> Result<bool> {
+        if !self.files.has_time() {
+            return Ok(false);
+        }
+        let calls = RunningCalls::read(self.repo.store(), self.event);
+        let newest = tip.map(|tip| self.repo.commit(&tip)).transpose()?;
+        let has_turn = newest.is_some_and(|it| it.time.micros > self.stamp.time.micros);
+        Ok(has_turn || calls.has_begun_after(self.stamp.time))
     }
 
     /// Points HEAD at the session of this event, if a hook had put it at another one: a person who went
@@ -191,4 +294,16 @@ impl HookTurn<'_> {
         change.set_head(branch);
         change.commit(&self.stamp, HOOK).map(drop)
     }
+}
+
+/// Returns whether the files of `tree` are those of the context `known`, which has some.
+fn has_files_of(
+    change: &Transaction<'_>,
+    tree: &ObjectId,
+    known: Option<ObjectId>,
+) -> Result<bool> {
+    let Some(known) = known else { return Ok(false) };
+    let known = Context::open(change, &known)?.section(change, "files")?;
+    let now = Context::open(change, tree)?.section(change, "files")?;
+    Ok(known.is_some() && now == known)
 }

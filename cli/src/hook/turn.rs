@@ -12,6 +12,7 @@ use turntree_exchange::agents::hook::HookEvent;
 use turntree_exchange::{FollowOptions, Followed, RollbackIntent, TurnFiles, follow};
 
 use super::files::HookFiles;
+use super::running::RunningCalls;
 use super::watch::Watch;
 
 /// The number of attempts when other processes are faster.
@@ -30,6 +31,8 @@ pub(super) struct HookTurn<'e> {
     pub(super) settled: Option<Time>,
     /// What the prompt asks for, when it asks to go back and that is answered.
     pub(super) back: Option<RollbackIntent>,
+    /// The calls of the session that had begun before the event and not ended.
+    pub(super) running: RunningCalls,
 }
 
 impl HookTurn<'_> {
@@ -45,13 +48,14 @@ impl HookTurn<'_> {
     }
 
     /// Takes in what is new in a transcript; nothing when there is none that can be read. `files` are
-    /// those after `call`. With `onto` it goes on that branch of the session.
+    /// those after `call`, or of a call that was `interrupted`. With `onto` it goes on that branch of the
+    /// session.
     pub(super) fn follow(
         &self,
         path: &Path,
         session: &str,
         onto: Option<&BranchName>,
-        call: Option<&str>,
+        (call, interrupted): (Option<&str>, Option<&str>),
         files: &mut TurnFiles<'_>,
     ) -> Result<Option<Followed>> {
         self.again(|| {
@@ -72,6 +76,7 @@ impl HookTurn<'_> {
                 files: &mut *files,
                 call: call.map(str::to_owned),
                 settled: self.settled,
+                interrupted: interrupted.map(str::to_owned),
                 before: self.files.before(repo.store(), &known)?,
             };
             let followed = match follow(repo, file, notes.as_deref(), options) {

@@ -98,6 +98,17 @@ impl Captures {
         self.reached = self.reached.max(older);
     }
 
+    /// All of them belong to the turn in the making.
+    pub(crate) fn reach_all(&mut self) {
+        self.reached = self.waiting.len();
+    }
+
+    /// Lets the newest go, for which no call will come.
+    pub(crate) fn forget_newest(&mut self) {
+        self.waiting.pop();
+        self.reached = self.reached.min(self.waiting.len());
+    }
+
     /// Returns true if any waits for a call that has not come.
     pub(crate) fn is_waiting(&self) -> bool {
         self.reached < self.waiting.len()
@@ -196,10 +207,11 @@ impl Captures {
             }
             None => None,
         };
-        let expected = self.held.clone().map_or(Expected::Absent, Expected::Value);
-        if self.held.is_some() || newest.is_some() {
-            change.set_ref(&self.name, expected, newest);
+        if self.held == newest {
+            return Ok(false);
         }
+        let expected = self.held.clone().map_or(Expected::Absent, Expected::Value);
+        change.set_ref(&self.name, expected, newest);
         Ok(true)
     }
 }

@@ -14,6 +14,7 @@
 //! is what it was there is compared with the store. Lines that are not ended yet are left for later.
 
 mod calls;
+mod earlier;
 mod notes;
 
 use std::collections::{BTreeMap, HashMap};
@@ -40,6 +41,7 @@ use crate::model::format::{Format, RecordFormat};
 use crate::text::piece::{Piece, PieceKind};
 use crate::text::unpack::HEAD_BYTES;
 pub use calls::holds_call;
+use earlier::take_earlier_files;
 use notes::Notes;
 pub use notes::{followed_branch, followed_bytes};
 
@@ -71,7 +73,12 @@ pub struct FollowOptions<'a> {
     /// The client has written all that it had to write at this moment: what has waited for calls since
     /// then goes into the newest turn.
     pub settled: Option<Time>,
-    /// Files as they were before the newest turn, by key: they go where nothing is known of them.
+    /// A call that has begun and will not end, by its id, which is empty where the client tells none:
+    /// `files` is asked before anything new goes in, and what it says belongs to the turn with the call.
+    /// Nothing is kept of it when the transcript does not have the call.
+    pub interrupted: Option<String>,
+    /// Files as they were before the tool ran, by key: where the newest turn has another content, they
+    /// go into the turn before that of the call.
     pub before: Vec<(String, Bytes)>,
 }
 
@@ -93,6 +100,8 @@ pub struct Followed {
     /// The root of the context that has the files as they were told: that of `head`, or one that is
     /// kept aside.
     pub files: ObjectId,
+    /// True if files that are kept aside wait for their call.
+    pub waits: bool,
     /// True if only the end of the file was read.
     pub was_quick: bool,
     /// The notes to keep for the next time; nothing when the whole file is to be read again.
@@ -123,7 +132,7 @@ pub(crate) fn follow(
     if is_unended_line(format, &mut input, end)? {
         return Ok(None);
     }
-    let mut follower = Follower { repo, format, input, end, options };
+    let mut follower = Follower { repo, format, input, end, options, earlier: None };
     if let Some(notes) = notes.and_then(Notes::decode)
         && let Some(resumed) = follower.resume(notes)?
     {
@@ -199,6 +208,8 @@ struct Follower<'r, 'a, R> {
     /// The end of the whole records.
     end: u64,
     options: FollowOptions<'a>,
+    /// The root of the context with the files of an interrupted call.
+    earlier: Option<ObjectId>,
 }
 
 /// The progress before the last turn is committed.
@@ -249,12 +260,11 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let mut writer =
             TurnWriter::new(staging, builder, notes.branch.clone(), self.format, stamp, captures);
         writer.go_on_from(&context)?;
+        let is_open = notes.open.is_some();
         if let Some(open) = notes.open {
             writer.reopen(open);
         }
-        for (key, content) in std::mem::take(&mut self.options.before) {
-            writer.add_unknown_file(&context, &key, content)?;
-        }
+        self.earlier = take_earlier_files(&mut writer, notes.head, is_open, &mut self.options)?;
         let mut run = TranscriptImport::resume(parser, writer);
         for (piece, events) in pieces.iter().zip(told) {
             run.apply(piece, events)?;
@@ -387,6 +397,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         };
         let (branch, tip) = (point.branch.clone(), staging.tip(&point.branch));
         let beside = point.beside.clone();
+        let base = point.base;
         let remade = if may_remake { reopen(repo, format, &mut point, tip)? } else { None };
         let mut run =
             TranscriptImport::begin(repo, staging, format, &point, self.options.stamp.clone())?;
@@ -399,9 +410,10 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             if !run.writer.has_sections_of(context)? {
                 return Ok(None);
             }
-            for (key, content) in std::mem::take(&mut self.options.before) {
-                run.writer.add_unknown_file(context, &key, content)?;
-            }
+        }
+        if let Some(tip) = tip.filter(|tip| remade.is_some() || base == Some(*tip)) {
+            let is_open = remade.is_some();
+            self.earlier = take_earlier_files(&mut run.writer, tip, is_open, &mut self.options)?;
         }
         for piece in lookahead.into_iter().map(Ok).chain(&mut pieces) {
             run.piece(&piece?)?;
@@ -424,21 +436,34 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         if let Some(moment) = self.options.settled {
             writer.captures.reach_until(moment);
         }
+        let was_interrupted = self.options.interrupted.is_some();
+        // The call was never written down: what was seen is no turn's.
+        if was_interrupted && writer.captures.is_waiting() {
+            writer.captures.forget_newest();
+        }
         let newest = writer.captures.newest().or(tip);
-        let context = newest.map(|id| self.repo.context(&id)).transpose()?.unwrap_or_default();
+        let context = match newest {
+            Some(id) => {
+                let tree = writer.transaction.read_commit(&id)?.tree;
+                Context::open(&writer.transaction, &tree)?
+            }
+            None => Context::default(),
+        };
         let has_place = !writer.captures.is_waiting() && self.has_call()?;
         let files = &mut *self.options.files;
-        let open = writer.pause(&mut |change, builder| match has_place {
+        let open = writer.pause(&mut |change, builder| match has_place && !was_interrupted {
             true => files(change, &context, builder),
             false => Ok(BTreeMap::new()),
         })?;
         let head = imported_tip(&writer.transaction, &branch)?;
         let mut tree = writer.transaction.read_commit(&head)?.tree;
-        if !has_place {
-            tree = keep_aside(writer, head, &mut self.options)?;
+        if !has_place && !was_interrupted {
+            let call = self.options.call.clone().unwrap_or_default();
+            tree = keep_aside(writer, head, &call, &mut self.options)?;
             // It is aside of this very state: another process may have the call by now.
             writer.transaction.move_branch(&branch, Some(head));
         }
+        let waits = writer.captures.is_waiting();
         let (moved, mut new_bytes) = (tip != Some(head), 0);
         if writer.captures.save(&mut writer.transaction)? || moved {
             if self.repo.tip(&self.repo.shared_head()?).is_none() {
@@ -452,8 +477,19 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             let (session, format) = (self.options.session, self.format.name.to_owned());
             Notes { session, format, branch: branch.clone(), head, offset, open, parser }.encode()
         });
-        let files = tree;
-        Ok(Followed { branch, beside, was_longer, head, moved, new_bytes, files, was_quick, notes })
+        let files = self.earlier.unwrap_or(tree);
+        Ok(Followed {
+            branch,
+            beside,
+            was_longer,
+            head,
+            moved,
+            new_bytes,
+            files,
+            waits,
+            was_quick,
+            notes,
+        })
     }
 
     /// Returns true if the transcript has the call after which files are told, if they are told
@@ -466,11 +502,12 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
     }
 }
 
-/// Asks for files and keeps them until their call comes, on top of what waits already; the root of the
+/// Asks for files and keeps them until `call` comes, on top of what waits already; the root of the
 /// context that has them comes back.
 fn keep_aside(
     writer: &mut TurnWriter<'_>,
     head: ObjectId,
+    call: &str,
     options: &mut FollowOptions<'_>,
 ) -> Result<ObjectId> {
     let change = &mut writer.transaction;
@@ -480,7 +517,6 @@ fn keep_aside(
     let metadata = (options.files)(change, &context, &mut builder)?;
     let tree = builder.write(change)?;
     if tree != newest {
-        let call = options.call.as_deref().unwrap_or_default();
         writer.captures.keep(change, call, tree, head, metadata, &options.stamp)?;
     }
     Ok(tree)

@@ -40,6 +40,12 @@ use crate::text::piece::{Piece, PieceKind};
 
 const META: &str = "meta";
 
+/// The section that files are in.
+const FILES: &str = "files";
+
+/// What the names of hooks as actors begin with.
+const HOOK_ACTOR: &str = "hook/";
+
 /// Imports the transcript in `input`, which is not compressed any more. `directory` is where the session
 /// worked, for formats that do not say it themselves.
 ///
@@ -108,6 +114,22 @@ fn document_below(
     id.map(Some).ok_or_else(|| Error::invalid("meta/base names no snapshot"))
 }
 
+/// Returns whether a session begins with what is above `base`: nothing, or snapshots of files that a hook
+/// has taken before the client has written the first record.
+fn is_beginning(repo: &Repository, base: Option<&ObjectId>) -> Result<bool> {
+    let Some(base) = base else { return Ok(true) };
+    let sections = repo.context(base)?.sections(repo.store())?;
+    if sections.keys().any(|name| name != FILES) {
+        return Ok(false);
+    }
+    for entry in repo.history(&[*base], &[])?.first_parent() {
+        if !entry?.commit.author.agent.starts_with(HOOK_ACTOR) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// An import under way.
 pub(crate) struct TranscriptImport<'r> {
     pub(crate) parser: Box<dyn Parser + Send>,
@@ -152,7 +174,7 @@ impl<'r> TranscriptImport<'r> {
             writer.go_on_from(&repo.context(base)?)?;
         }
         writer.left.extend(point.left.iter().map(|(name, _)| name.clone()));
-        let is_new = point.base.is_none() && point.stored.is_empty();
+        let is_new = point.stored.is_empty() && is_beginning(repo, point.base.as_ref())?;
         let forking = if is_new { Forking::new(format) } else { None };
         let (notes, unread) = (Vec::new(), Unread::default());
         Ok(Self { parser, writer, known_bytes: 0, notes, unread, forking })

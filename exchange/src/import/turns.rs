@@ -263,20 +263,14 @@ impl<'r> TurnWriter<'r> {
         Ok(theirs.all(|(name, section)| mine.get(name) == Some(section)))
     }
 
-    /// Puts a file where none is known.
-    pub(crate) fn add_unknown_file(
-        &mut self,
-        known: &Context,
-        path: &str,
-        content: Bytes,
-    ) -> Result<()> {
-        let files = known.map(&self.transaction, FILES)?;
-        let is_known = files.get(&self.transaction, path.as_bytes())?.is_some();
-        if is_known || self.transaction.refuses(&content)?.is_some() {
-            return Ok(());
-        }
-        let file = Some((FileMode::Regular, content));
-        self.builder.set_file(&mut self.transaction, path, file)
+    /// Makes a file what it is to be in the context in the making.
+    pub(crate) fn set_file(&mut self, path: &str, file: (FileMode, Bytes)) -> Result<()> {
+        self.builder.set_file(&mut self.transaction, path, Some(file))
+    }
+
+    /// The branch that the turns go on.
+    pub(crate) fn branch(&self) -> &BranchName {
+        &self.branch
     }
 
     /// Commits the turn in the making as far as it goes, after `files` had its say about what there is

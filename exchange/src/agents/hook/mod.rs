@@ -52,6 +52,9 @@ const AGENT_FILE: &str = "agent-";
 /// Longest event that is read, in bytes.
 pub const MAX_EVENT_BYTES: usize = 32 << 20;
 
+/// Characters of a prompt that a brief event has.
+const MAX_BRIEF_PROMPT: usize = 4096;
+
 /// The dialect of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
@@ -242,7 +245,8 @@ impl HookEvent {
         Ok(Self { dialect, name, moment, session, transcript, main, cwd, tool, prompt })
     }
 
-    /// The same without what is long: enough to do what is done at this moment once more.
+    /// The same without what is long: enough to do what is done at this moment once more. Of a prompt
+    /// its beginning stays, by which its record is known.
     #[must_use]
     pub fn brief(&self) -> Vec<u8> {
         let path =
@@ -269,6 +273,9 @@ impl HookEvent {
         event.insert("cwd".into(), json!(path(&self.cwd)));
         event.insert("tool_name".into(), json!(self.tool.as_ref().map(|tool| &tool.name)));
         event.insert("tool_use_id".into(), json!(self.tool.as_ref().map(|tool| &tool.call)));
+        let prompt = self.prompt.as_ref();
+        let prompt = prompt.map(|prompt| prompt.chars().take(MAX_BRIEF_PROMPT).collect::<String>());
+        event.insert("prompt".into(), json!(prompt));
         Value::Object(event).to_string().into_bytes()
     }
 

@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 
 use super::{Dialect, EventKind, text, text_at};
 
+/// Longest key of a call, in characters.
+const MAX_KEY_CHARS: usize = 120;
+
 /// The effect of a tool on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
@@ -43,6 +46,9 @@ pub struct ToolEvent {
     pub effect: Effect,
     /// The client's id of the call, by which the transcript names it.
     pub call: Option<String>,
+    /// What the events before and after the tool have in common: the id of the call, else the tool and
+    /// the beginning of its input.
+    pub key: String,
     /// The command, of a shell.
     pub command: Option<String>,
     /// The files that it changed.
@@ -91,7 +97,15 @@ pub(super) fn tool(event: &Map<String, Value>, dialect: Dialect, moment: EventKi
     };
     let response = event.get("tool_response").cloned().unwrap_or_default();
     let call = dialect.call(event).map(str::to_owned);
-    ToolEvent { effect, call, command, files, response, name }
+    let key = match text(event, "tool_use_id").filter(|id| !id.is_empty()) {
+        Some(id) => id.to_owned(),
+        None => {
+            let input = event.get("tool_input").map(Value::to_string).unwrap_or_default();
+            format!("{name} {input}")
+        }
+    };
+    let key = key.chars().take(MAX_KEY_CHARS).collect();
+    ToolEvent { effect, call, key, command, files, response, name }
 }
 
 /// The one file that a tool was called for, under the first of the names that its input has.

@@ -2,8 +2,8 @@
 
 use turntree::context::{Builder, Context, MAIN_AGENT, SOURCE, agent_section};
 use turntree::error::Result;
-use turntree::object::ObjectId;
-use turntree::repo::BranchName;
+use turntree::object::{Commit, ObjectId};
+use turntree::repo::{BranchName, SnapshotDraft};
 use turntree::tree::{Item, List};
 
 use super::super::source::write_piece;
@@ -48,12 +48,35 @@ impl TurnWriter<'_> {
         self.note_facts(piece, events)
     }
 
-    /// Begins at a place of another session, with the source and facts so far.
+    /// Begins at a place of another session, with the source and facts so far. The files that a hook has
+    /// seen before the first record go on top of that place.
     pub(crate) fn begin_fork(&mut self, place: &RewindPoint) -> Result<()> {
         let now = self.context()?;
         let at = now.count(&self.transaction, SOURCE)?;
+        let seen = self.transaction.tip(&self.branch);
         self.transaction.move_branch(&self.branch, place.base);
-        self.begin_at(place, &now, &[SOURCE, META], at)
+        self.begin_at(place, &now, &[SOURCE, META], at)?;
+        let Some(seen) = seen.filter(|_| place.base.is_some()) else { return Ok(()) };
+        self.builder.set_as_in(&mut self.transaction, FILES, &now)?;
+        self.take_over(&seen, place.base)
+    }
+
+    /// Puts the files of the snapshot `seen` on top of `base`, as a snapshot of their own.
+    fn take_over(&mut self, seen: &ObjectId, base: Option<ObjectId>) -> Result<()> {
+        let change = &mut self.transaction;
+        let seen = change.read_commit(seen)?;
+        let base = base.map(|base| change.read_commit(&base)).transpose()?;
+        let Some(below) = base.map(|base| base.tree) else { return Ok(()) };
+        let files = Context::open(change, &seen.tree)?;
+        let mut builder = Builder::from(Context::open(change, &below)?);
+        builder.set_as_in(change, FILES, &files)?;
+        let tree = builder.write(change)?;
+        if tree != below {
+            let Commit { author, time, trigger, message, metadata, .. } = seen;
+            let draft = SnapshotDraft { tree, author, time, trigger, message, metadata };
+            change.snapshot(&self.branch, draft)?;
+        }
+        Ok(())
     }
 
     /// Branches of what the conversation left behind, and where they are.

@@ -1,0 +1,179 @@
+//! Files that are older than the records to come: those that an interrupted call has left, and those
+//! that a tool has found.
+//!
+//! No event tells of the end of an interrupted call, so the next event asks for its files before the new
+//! records go in: these may begin another turn. A tool names the content that it has replaced. Where that
+//! is none of the agent's, a person has written it, and it stands in the turn before that of the call.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use turntree::context::{Builder, Context, FileEntry, FileMode, SOURCE};
+use turntree::error::Result;
+use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Trigger};
+use turntree::repo::SnapshotDraft;
+
+use super::{FollowOptions, keep_aside};
+use crate::import::captures::names_call;
+use crate::import::source::entries;
+use crate::import::turns::TurnWriter;
+
+/// The section that files are in.
+const FILES: &str = "files";
+
+/// The byte order mark of UTF-8.
+const MARK: &str = "\u{feff}";
+
+/// Takes in the files of an interrupted call, and those that a tool has found, before any new record.
+/// `tip` is the newest commit, which `is_open` when its turn is in the making again. Returns the root of the
+/// context with the files of the interrupted call.
+pub(super) fn take_earlier_files(
+    writer: &mut TurnWriter<'_>,
+    tip: ObjectId,
+    is_open: bool,
+    options: &mut FollowOptions<'_>,
+) -> Result<Option<ObjectId>> {
+    let (mut is_new, mut seen) = (false, None);
+    if let Some(call) = options.interrupted.clone() {
+        seen = Some(keep_aside(writer, tip, &call, options)?);
+        if call.is_empty() || has_call_in_turn(writer, tip, &call)? {
+            writer.captures.reach_all();
+            is_new = !is_open;
+        }
+    }
+    let before = std::mem::take(&mut options.before);
+    let call = options.call.clone().unwrap_or_default();
+    // In the turn of its call it would give way to what the tool has written.
+    let is_late = !before.is_empty()
+        && (writer.captures.is_waiting() || is_open && has_call_in_turn(writer, tip, &call)?);
+    for (key, told) in before {
+        let newest = writer.captures.newest().unwrap_or(tip);
+        let Some(file) = told_file(writer, newest, &key, &told)? else { continue };
+        if is_late {
+            put_below(writer, &key, file, options)?;
+        } else {
+            writer.set_file(&key, file)?;
+            is_new |= !is_open;
+        }
+    }
+    if is_new {
+        writer.pause(&mut |_, _| Ok(BTreeMap::new()))?;
+    }
+    Ok(seen)
+}
+
+/// Returns true if the records that `tip` has added name a call.
+fn has_call_in_turn(writer: &TurnWriter<'_>, tip: ObjectId, call: &str) -> Result<bool> {
+    let change = &writer.transaction;
+    let commit = change.read_commit(&tip)?;
+    let source = Context::open(change, &commit.tree)?.list(change, SOURCE)?;
+    let known = match commit.parents.first() {
+        Some(parent) => {
+            let tree = change.read_commit(parent)?.tree;
+            Context::open(change, &tree).and_then(|it| it.count(change, SOURCE)).unwrap_or(0)
+        }
+        None => 0,
+    };
+    for entry in entries(change, &source, known.min(source.len())..source.len()) {
+        if names_call(&change.read_as(Kind::Blob, &entry?.blob)?, call) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The file `key` as a tool has found it; nothing where the context of `newest` has it so.
+fn told_file(
+    writer: &TurnWriter<'_>,
+    newest: ObjectId,
+    key: &str,
+    told: &Bytes,
+) -> Result<Option<(FileMode, Bytes)>> {
+    let change = &writer.transaction;
+    let tree = change.read_commit(&newest)?.tree;
+    let item = Context::open(change, &tree)?.map(change, FILES)?.get(change, key.as_bytes())?;
+    let file = match item {
+        None => Some((FileMode::Regular, told.clone())),
+        Some(item) => {
+            let entry = FileEntry::from_item(&item)?;
+            let known = change.read_as(Kind::Blob, &entry.blob)?;
+            as_on_disk(&known, told).map(|bytes| (entry.mode, bytes))
+        }
+    };
+    Ok(match file {
+        Some((_, bytes)) if change.refuses(&bytes)?.is_some() => None,
+        file => file,
+    })
+}
+
+/// What the text `told` is in a file whose content was `known`: a client tells it without the byte order
+/// mark and with short line ends. Nothing for the same text, and for what is no text.
+fn as_on_disk(known: &[u8], told: &Bytes) -> Option<Bytes> {
+    if known == told {
+        return None;
+    }
+    let (known, told_text) = (std::str::from_utf8(known).ok()?, std::str::from_utf8(told).ok()?);
+    let is_plain = !told_text.contains('\r') && !told_text.starts_with(MARK);
+    if !is_plain {
+        return Some(told.clone());
+    }
+    let body = known.strip_prefix(MARK).unwrap_or(known);
+    if body.replace("\r\n", "\n") == told_text {
+        return None;
+    }
+    let mark = if body.len() < known.len() { MARK } else { "" };
+    let text = match body.contains("\r\n") {
+        true => told_text.replace('\n', "\r\n"),
+        false => told_text.to_owned(),
+    };
+    Some(Bytes::from(format!("{mark}{text}")))
+}
+
+/// Puts a file into a snapshot of its own below the turn in the making, if it is not there so.
+fn put_below(
+    writer: &mut TurnWriter<'_>,
+    key: &str,
+    (mode, content): (FileMode, Bytes),
+    options: &FollowOptions<'_>,
+) -> Result<()> {
+    let branch = writer.branch().clone();
+    let change = &mut writer.transaction;
+    let below = match change.tip(&branch) {
+        Some(base) => Context::open(change, &change.read_commit(&base)?.tree)?,
+        None => Context::default(),
+    };
+    let mut builder = Builder::from(below);
+    builder.set_file(change, key, Some((mode, content)))?;
+    let tree = builder.write(change)?;
+    let is_there = match change.tip(&branch) {
+        Some(base) => change.read_commit(&base)?.tree == tree,
+        None => false,
+    };
+    if !is_there {
+        let mut draft = SnapshotDraft::new(tree, "a file before a tool", &options.stamp);
+        draft.trigger = Trigger::Manual;
+        change.snapshot(&branch, draft)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_a_client_tells_is_written_as_the_file_was() {
+        let told = Bytes::from_static(b"a\nb\n");
+        for (known, expected) in [
+            (&b"a\nb\n"[..], None),
+            (b"a\r\nb\r\n", None),
+            ("\u{feff}a\nb\n".as_bytes(), None),
+            (b"a\n", Some(&b"a\nb\n"[..])),
+            (b"a\r\n", Some(b"a\r\nb\r\n")),
+            ("\u{feff}a\r\n".as_bytes(), Some("\u{feff}a\r\nb\r\n".as_bytes())),
+            (b"\xff\xfea\0", None),
+        ] {
+            assert_eq!(as_on_disk(known, &told).as_deref(), expected, "{known:?}");
+        }
+    }
+}

@@ -94,7 +94,7 @@ pub(super) enum BlockKind {
 }
 
 impl BlockKind {
-    fn code(self) -> u8 {
+    pub(super) fn code(self) -> u8 {
         match self {
             Self::Objects(kind) => kind.code(),
             Self::Tombstone => GONE_CODE,

@@ -3,7 +3,7 @@
 //! Blocks are compressed a few at a time, by threads that give way to others, while the next ones are made; memory holds those
 //! and, for each object, some tens of bytes. The result depends on the draft alone, not on the number of threads.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::{iter, mem};
 
 use bytes::Bytes;
@@ -99,6 +99,8 @@ struct Stream {
     last: Option<BlockKind>,
     before: usize,
     before_cohort: usize,
+    /// The bytes in closed blocks of each kind, by its code.
+    before_of: BTreeMap<u8, usize>,
     builder: BlockBuilder,
 }
 
@@ -114,7 +116,11 @@ impl Stream {
             (_, false) => FIRST_BYTES,
             (_, true) => FIRST_BYTES_OF_BUNDLE,
         };
-        let before = if self.last == Some(kind) { self.before } else { 0 };
+        let before = match self.last == Some(kind) {
+            true => self.before,
+            false if is_bundle => self.before_of.get(&kind.code()).copied().unwrap_or(0),
+            false => 0,
+        };
         before.saturating_mul(GROWTH).max(first).min(parameters.block_bytes)
     }
 
@@ -217,7 +223,10 @@ impl<'a> Packer<'a> {
         }
         let open = &mut self.objects;
         if open.last != Some(kind) {
-            (open.last, open.before, open.before_cohort) = (Some(kind), 0, 0);
+            // In a bundle each kind comes back in every portion, and its blocks go on growing.
+            let known =
+                if self.in_order { open.before_of.get(&kind.code()).copied() } else { None };
+            (open.last, open.before, open.before_cohort) = (Some(kind), known.unwrap_or(0), 0);
         } else if open.cohort != item.cohort {
             open.before_cohort = open.before;
         }
@@ -295,6 +304,7 @@ impl<'a> Packer<'a> {
         let raw = builder.finish();
         open.first += objects;
         open.before = open.before.saturating_add(raw.len());
+        open.before_of.insert(kind.code(), open.before);
         let joins = kind == BlockKind::Objects(Kind::Blob)
             && (1..APART_BYTES).contains(&open.before_cohort);
         let cohort = if joins { 0 } else { open.cohort };

@@ -1,8 +1,9 @@
 //! Every object of some contexts, in an order in which each lies behind all that it names.
 //!
-//! Contents come first, in the order in which the turns first have them; then nodes, what a node
-//! refers to in front of it; then commits, parents first; then tags. Older versions lie in front of
-//! newer ones, so they are what these are compressed against.
+//! Turns lie in portions, the oldest in front: half of the objects, half of the rest, and so on. So a
+//! file that loses a part of its end still has the turns of the portions in front. In a portion contents come first, in the order in which its turns first have them; then
+//! nodes, what a node refers to in front of it; then commits, parents first; tags end the last one.
+//! Older versions lie in front of newer ones, so they are what these are compressed against.
 
 use std::collections::{HashMap, HashSet};
 use std::vec::IntoIter;
@@ -12,11 +13,14 @@ use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::store::{Outside, PackItem};
 use crate::tree::{self, Link};
 
+/// A bundle of fewer than twice as many objects is one portion: each costs some bytes of compression.
+const LEAST_OBJECTS: usize = 256;
+
 /// Collects objects.
 pub(super) struct Closure<'a> {
     source: &'a dyn ObjectSource,
-    /// By kind.
-    taken: [Vec<ObjectId>; 4],
+    /// Each behind what it names.
+    taken: Vec<(ObjectId, Kind)>,
     seen: HashSet<ObjectId>,
     left_out: HashSet<ObjectId>,
     outside: Vec<(ObjectId, Kind, Outside)>,
@@ -39,7 +43,7 @@ impl<'a> Closure<'a> {
     pub(super) fn new(source: &'a dyn ObjectSource) -> Self {
         Self {
             source,
-            taken: <[Vec<ObjectId>; 4]>::default(),
+            taken: Vec::new(),
             seen: HashSet::new(),
             left_out: HashSet::new(),
             outside: Vec::new(),
@@ -97,9 +101,7 @@ impl<'a> Closure<'a> {
 
     /// Takes one object.
     pub(super) fn push(&mut self, id: ObjectId, kind: Kind) {
-        if let Some(taken) = self.taken.get_mut(usize::from(kind.code())) {
-            taken.push(id);
-        }
+        self.taken.push((id, kind));
     }
 
     /// Notes an object that is named and not taken.
@@ -110,10 +112,32 @@ impl<'a> Closure<'a> {
     }
 
     pub(super) fn finish(self) -> ClosureItems {
-        let kinds = Kind::ALL.into_iter().zip(self.taken);
-        let items = kinds.flat_map(|(kind, ids)| {
-            ids.into_iter().map(move |id| PackItem { id, kind, placement: 0, cohort: 0 })
-        });
-        ClosureItems { items: items.collect(), outside: self.outside }
+        let mut items = Vec::with_capacity(self.taken.len());
+        for portion in portions(&self.taken) {
+            for kind in Kind::ALL {
+                let of_kind = portion.iter().filter(|(_, found)| *found == kind);
+                items.extend(of_kind.map(|(id, kind)| PackItem {
+                    id: *id,
+                    kind: *kind,
+                    placement: 0,
+                    cohort: 0,
+                }));
+            }
+        }
+        ClosureItems { items, outside: self.outside }
     }
+}
+
+/// Cuts objects behind commits: half of them, half of the rest, and so on.
+fn portions(taken: &[(ObjectId, Kind)]) -> Vec<&[(ObjectId, Kind)]> {
+    let (mut portions, mut rest) = (Vec::new(), taken);
+    while rest.len() >= 2 * LEAST_OBJECTS {
+        let (_, second) = rest.split_at(rest.len() / 2);
+        let Some(end) = second.iter().position(|(_, kind)| *kind == Kind::Commit) else { break };
+        let (portion, left) = rest.split_at(rest.len() / 2 + end + 1);
+        portions.push(portion);
+        rest = left;
+    }
+    portions.push(rest);
+    portions
 }

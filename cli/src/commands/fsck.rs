@@ -6,7 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use clap::Args;
-use turntree::maintenance::{FsckFinding, FsckKind, FsckReport, SessionDamage, fsck};
+use turntree::maintenance::{
+    FsckFinding, FsckKind, FsckReport, MendedByParity, SessionDamage, fsck,
+};
 use turntree::store::Thoroughness;
 
 use super::Verb;
@@ -55,8 +57,13 @@ impl Fsck {
         if out.json {
             return Ok(out.record(&record(report))?);
         }
-        write_findings(out, &report.findings)?;
-        write_sessions(out, &report.sessions)?;
+        match &report.by_parity {
+            Some(mended) => write_beside_parity(out, report, mended)?,
+            None => {
+                write_findings(out, &report.findings)?;
+                write_sessions(out, &report.sessions)?;
+            }
+        }
         self.write_summary(out, report)
     }
 
@@ -83,6 +90,31 @@ impl Fsck {
         }
         Ok(())
     }
+}
+
+/// Writes what a repair mends by parity in one line, then the other findings.
+fn write_beside_parity(
+    out: &mut Output,
+    report: &FsckReport,
+    mended: &MendedByParity,
+) -> Result<()> {
+    let label = out.paint.paint(REMOVED, format!("{:<10}", FsckKind::Damaged.name()));
+    let (packs, is_all) = (mended.packs.join(", "), mended.is_all(report));
+    let gone = mended.findings.iter().filter(|mended| **mended).count() as u64;
+    let (all, rest) = match is_all {
+        true => ("all of it", ", and nothing is lost"),
+        false => ("them", ""),
+    };
+    let gone = count(gone, "finding");
+    writeln!(out, "{label} {packs}: 'turntree repair' restores {all} by parity ({gone}){rest}")?;
+    let left = report.findings.iter().zip(&mended.findings);
+    let left: Vec<FsckFinding> =
+        left.filter(|(_, mended)| !**mended).map(|(finding, _)| finding.clone()).collect();
+    write_findings(out, &left)?;
+    if !is_all {
+        write_sessions(out, &report.sessions)?;
+    }
+    Ok(())
 }
 
 /// Says so when a store may be read or changed by others than its owner. What is in a directory that
@@ -153,6 +185,11 @@ fn record(report: &FsckReport) -> json::Fsck {
         expired: report.elided,
         sessions: report.sessions.iter().map(json::DamagedSession::from).collect(),
         parity_policy: report.parity_policy.as_ref().map(json::ParityPolicy::from),
+        mended_by_parity: report.by_parity.as_ref().map(|mended| json::MendedByParity {
+            packs: mended.packs.clone(),
+            findings: mended.findings.iter().filter(|mended| **mended).count() as u64,
+            all: mended.is_all(report),
+        }),
     }
 }
 

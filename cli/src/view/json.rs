@@ -55,7 +55,7 @@ pub(crate) use self::bundles::{
 pub(crate) use self::collection::{Collection, ParityPolicy, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, FoundRuns, Strategy, Tokens};
 pub(crate) use self::damage::{
-    DamagedSession, Fsck, FsckFinding, Repair, RepairedFile, RepairedRef,
+    DamagedSession, Fsck, FsckFinding, MendedByParity, Repair, RepairedFile, RepairedRef,
 };
 pub(crate) use self::forgetting::{Forgetting, ForgottenSession};
 pub(crate) use self::git::{GitBranch, GitExported, GitImported, GitNote, GitRef, GitTag};

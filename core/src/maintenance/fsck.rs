@@ -51,6 +51,27 @@ pub struct FsckReport {
     pub sessions: Vec<SessionDamage>,
     /// The parity policy of the store; nothing, too, when it cannot be read, which is a finding.
     pub parity_policy: Option<ParityPolicy>,
+    /// The part of the damage that a repair mends by parity; `None` where no parity can help.
+    pub by_parity: Option<MendedByParity>,
+}
+
+/// Damage that a repair mends by parity.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MendedByParity {
+    /// Paths in the store of the packs that parity restores.
+    pub packs: Vec<String>,
+    /// For each finding, in order, true if it is gone after the repair.
+    pub findings: Vec<bool>,
+}
+
+impl MendedByParity {
+    /// Returns true if a repair leaves no damage.
+    #[must_use]
+    pub fn is_all(&self, report: &FsckReport) -> bool {
+        let left = report.findings.iter().zip(&self.findings);
+        left.filter(|(finding, _)| finding.kind.is_damage()).all(|(_, mended)| *mended)
+    }
 }
 
 impl FsckReport {
@@ -83,6 +104,7 @@ pub fn fsck(
         if thoroughness == Thoroughness::Full {
             report.findings.extend(wrong_history_indexes(store).into_iter().map(wrong_index));
         }
+        report.by_parity = mended_by_parity(&examination, &report)?;
         if report.is_ok() || attempt == MAX_ATTEMPTS || examination.is_current()? {
             return Ok(report);
         }
@@ -113,7 +135,26 @@ pub(super) fn report(examination: &Examination<'_>, reach: &Reach<'_>) -> FsckRe
         findings,
         sessions,
         parity_policy: None,
+        by_parity: None,
     }
+}
+
+/// Finds the damage that parity mends: findings about the packs that it restores, and about the
+/// objects in them.
+fn mended_by_parity(
+    examination: &Examination<'_>,
+    report: &FsckReport,
+) -> Result<Option<MendedByParity>> {
+    let restorable = examination.restorable()?;
+    if restorable.packs.is_empty() {
+        return Ok(None);
+    }
+    let is_mended = |finding: &FsckFinding| match &finding.object {
+        Some(id) => restorable.objects.contains(id),
+        None => restorable.packs.iter().any(|pack| finding.place.starts_with(pack.as_str())),
+    };
+    let findings = report.findings.iter().map(is_mended).collect();
+    Ok(Some(MendedByParity { packs: restorable.packs, findings }))
 }
 
 fn finding(finding: &Finding) -> FsckFinding {

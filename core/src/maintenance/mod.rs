@@ -110,7 +110,7 @@ pub use expire_sessions::{ExpiredSession, GRACE_MICROS, plan_expired_sessions, p
 pub use finding::{FsckFinding, FsckKind};
 pub use fit::{Cost, PricedTurn};
 pub use forget_choice::MAX_EXPIRED;
-pub use fsck::{FsckReport, fsck};
+pub use fsck::{FsckReport, MendedByParity, fsck};
 pub use parity_policy::{ParityPolicy, parity_policy, set_parity_policy};
 pub use plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};
 pub use plan_turns::plan_policies;

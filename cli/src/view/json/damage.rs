@@ -22,6 +22,18 @@ pub(crate) struct Fsck {
     pub(crate) sessions: Vec<DamagedSession>,
     /// The parity policy of the store.
     pub(crate) parity_policy: Option<ParityPolicy>,
+    /// What a repair mends by parity, where parity can help.
+    pub(crate) mended_by_parity: Option<MendedByParity>,
+}
+
+/// Damage that a repair mends by parity.
+#[derive(Serialize)]
+pub(crate) struct MendedByParity {
+    pub(crate) packs: Vec<String>,
+    /// The number of findings that are gone then.
+    pub(crate) findings: u64,
+    /// True if no damage is left then.
+    pub(crate) all: bool,
 }
 
 /// A session with lost turns.
@@ -111,4 +123,6 @@ pub(crate) struct RepairedRef {
     pub(crate) old: String,
     /// The newest value that is whole.
     pub(crate) new: Option<String>,
+    /// True if none is, and the ref keeps its value.
+    pub(crate) stays: bool,
 }

@@ -60,7 +60,7 @@ pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Examination<'s> {
-    store: &'s Store,
+    pub(in crate::store) store: &'s Store,
     /// Every object of every file that can be opened.
     pub inventory: Inventory<'s>,
     /// Damage of the files.

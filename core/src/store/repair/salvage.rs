@@ -74,6 +74,15 @@ pub(crate) struct Salvage {
     adopted_packs: Vec<Arc<Pack>>,
 }
 
+/// What parity restores of damaged packs.
+#[derive(Debug, Default)]
+pub(crate) struct Restorable {
+    /// Paths of the packs in the store.
+    pub(crate) packs: Vec<String>,
+    /// The objects in them.
+    pub(crate) objects: HashSet<ObjectId>,
+}
+
 /// A damaged file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -148,6 +157,32 @@ impl Store {
     }
 }
 
+impl Examination<'_> {
+    /// A damaged pack as its parity restores it; the file stays as it is.
+    fn restored(&self, id: PackId) -> Result<Option<(ParityFile, Restored)>> {
+        let store = self.store;
+        let parity = ParityFile::examine(&*store.io, &store.dir.join(PACKS_DIR), id)?;
+        let Some(parity) = parity else { return Ok(None) };
+        let restored = parity.restored(store.superblock.store)?;
+        Ok(restored.map(|restored| (parity, restored)))
+    }
+
+    /// Finds what a repair restores by parity, and writes nothing. Reads each damaged pack that has
+    /// one; memory holds the ids of its objects.
+    ///
+    /// # Errors
+    /// `Io` when a pack or its parity cannot be read.
+    pub(crate) fn restorable(&self) -> Result<Restorable> {
+        let mut found = Restorable::default();
+        for id in &self.damaged.restorable {
+            let Some((_, Restored { pack, .. })) = self.restored(*id)? else { continue };
+            found.packs.push(format!("{PACKS_DIR}/{}", id.file_name()));
+            found.objects.extend((0..pack.len()).filter_map(|ordinal| pack.id_at(ordinal)));
+        }
+        Ok(found)
+    }
+}
+
 impl Repair<'_> {
     /// Puts packs that their parity restores in the place of the damaged ones, and makes damaged
     /// parities again. Returns the files that it mended; none means that the examination holds.
@@ -158,7 +193,7 @@ impl Repair<'_> {
         let (store, mut files) = (self.store, Vec::new());
         let packs = store.dir.join(PACKS_DIR);
         for id in &self.examination.damaged.restorable {
-            let Some((parity, restored)) = self.restored(*id)? else { continue };
+            let Some((parity, restored)) = self.examination.restored(*id)? else { continue };
             parity.put_back(&*store.io, &packs, &restored)?;
             files.push(SalvagedFile::restored(&id.file_name(), restored.pack.len()));
             if parity.damage().lost_units > 0 {
@@ -176,15 +211,6 @@ impl Repair<'_> {
             store.reopen()?;
         }
         Ok(files)
-    }
-
-    /// A damaged pack as its parity restores it.
-    fn restored(&self, id: PackId) -> Result<Option<(ParityFile, Restored)>> {
-        let store = self.store;
-        let parity = ParityFile::examine(&*store.io, &store.dir.join(PACKS_DIR), id)?;
-        let Some(parity) = parity else { return Ok(None) };
-        let restored = parity.restored(store.superblock.store)?;
-        Ok(restored.map(|restored| (parity, restored)))
     }
 
     /// Plans the salvage of damaged files. `lost` are objects that
@@ -209,7 +235,8 @@ impl Repair<'_> {
             }
         }
         for id in &damaged.restorable {
-            let Some((_, Restored { pack, .. })) = self.restored(*id)? else { continue };
+            let restored = self.examination.restored(*id)?;
+            let Some((_, Restored { pack, .. })) = restored else { continue };
             salvage.files.push(SalvagedFile::restored(&id.file_name(), pack.len()));
             salvage.restored.extend((0..pack.len()).filter_map(|ordinal| pack.id_at(ordinal)));
         }

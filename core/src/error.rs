@@ -73,6 +73,8 @@ pub struct Error {
 #[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
+    /// True if an object is missing that others refer to.
+    is_missing_object: bool,
     message: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -81,13 +83,23 @@ impl Error {
     /// An error of `kind` that says `message`.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { inner: Box::new(Inner { kind, message: message.into(), source: None }) }
+        let (message, is_missing_object) = (message.into(), false);
+        Self { inner: Box::new(Inner { kind, is_missing_object, message, source: None }) }
     }
 
     /// [`ErrorKind::NotFound`].
     #[must_use]
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
+    }
+
+    /// [`ErrorKind::NotFound`]: an object that others refer to is in no file of the store. The store
+    /// refuses commits with such links, so a repair has left it behind, or the reader used a wrong id.
+    #[must_use]
+    pub fn missing_object(message: impl Into<String>) -> Self {
+        let mut error = Self::not_found(message);
+        error.inner.is_missing_object = true;
+        error
     }
 
     /// [`ErrorKind::Corrupt`]: `place` (file and offset, or id) holds `found` where `expected` belongs.
@@ -137,6 +149,12 @@ impl Error {
     #[must_use]
     pub fn is_loss(&self) -> bool {
         matches!(self.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
+    }
+
+    /// Returns true if stored data is damaged or missing, as opposed to a name that leads nowhere.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        self.kind() == ErrorKind::Corrupt || self.inner.is_missing_object
     }
 
     /// The same error, its message led by the place where it happened.

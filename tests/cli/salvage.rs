@@ -6,7 +6,7 @@ use std::process::Output;
 
 use serde_json::Value;
 use turntree_tests::claude_code;
-use turntree_tests::server_process::ends_with;
+use turntree_tests::server_process::{ends_with, run_alone};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
@@ -73,9 +73,13 @@ impl Archive {
         });
     }
 
-    fn change_pack(&self, change: impl FnOnce(&mut [u8])) {
+    fn pack(&self) -> PathBuf {
         let packs = fs::read_dir(self.path(".turntree/packs")).unwrap();
-        let pack = packs.map(|entry| entry.unwrap().path()).find(|path| is_pack(path)).unwrap();
+        packs.map(|entry| entry.unwrap().path()).find(|path| is_pack(path)).unwrap()
+    }
+
+    fn change_pack(&self, change: impl FnOnce(&mut [u8])) {
+        let pack = self.pack();
         let mut bytes = fs::read(&pack).unwrap();
         change(&mut bytes);
         fs::remove_file(&pack).unwrap();
@@ -200,6 +204,75 @@ fn where_no_turn_is_whole_partial_writes_each_record_that_is_left_at_its_line() 
     assert!(messages.lines().all(|line| line.is_empty() || known.contains(&line)));
     let other = archive.ran(4, &["export", "s", "--format", "markdown", "--partial"]).stderr;
     assert!(String::from_utf8(other).unwrap().contains("--format source or jsonl"));
+}
+
+#[test]
+fn repair_takes_nothing_away_that_partial_export_gives() {
+    for transcript in [claude_code(40), noisy_transcript()] {
+        let whole = Archive::of(&transcript).packed();
+        let pack = fs::read(whole.pack()).unwrap();
+        let starts = (0..pack.len() - 120).filter(|at| pack[*at..].starts_with(FRAME));
+        let blocks: Vec<usize> = starts.filter(|at| pack[at + 28] <= COMMIT).collect();
+        // The first contents, which all turns need, some in the middle, and the last commits.
+        let chosen = [blocks[0], blocks[blocks.len() / 2], blocks[blocks.len() - 1]];
+        let mut with_records = 0;
+        for at in chosen {
+            let damaged = Archive::of(&transcript).packed();
+            damaged.change_pack(|bytes| bytes[at + 130] ^= 1);
+            let left = || {
+                ["source", "jsonl"].map(|format| {
+                    let wanted = ["export", "s", "--format", format, "--partial"];
+                    run_alone(PROGRAM, damaged.root.path(), &wanted).stdout
+                })
+            };
+            let before = left();
+            with_records += usize::from(!before[0].is_empty());
+            damaged.ran(1, &["repair"]);
+            assert!(left() == before, "a repair of the block at {at} took records away");
+            damaged.ran(0, &["repair", "--accept-loss"]);
+            damaged.ran(0, &["fsck"]);
+            assert!(left() == before, "an accepted loss of the block at {at} took records away");
+            damaged.ran(0, &["gc", "--now"]);
+            assert!(left() == before, "a collection took records away beside the hole at {at}");
+        }
+        assert!(with_records > 0, "no block left any record");
+    }
+}
+
+#[test]
+fn fsck_says_first_that_parity_restores_everything() {
+    let archive = Archive::new();
+    archive.ran(0, &["repack", "--archive"]);
+    archive.damage_first_of(BLOB);
+    let said = String::from_utf8(archive.ran(1, &["fsck"]).stdout).unwrap();
+    let first = said.lines().next().unwrap();
+    assert!(first.contains("'turntree repair' restores all of it by parity"), "{said}");
+    assert!(!said.contains("lost:") && said.lines().count() < 6, "{said}");
+    let report = archive.json(1, &["fsck"]);
+    assert_eq!(report["mended_by_parity"]["all"], true, "{report}");
+    assert!(report["findings"].as_array().unwrap().len() > 1, "JSON has every finding: {report}");
+    archive.ran(0, &["repair"]);
+    assert!(archive.json(0, &["fsck"])["mended_by_parity"].is_null());
+}
+
+#[test]
+fn a_bundle_without_its_end_gives_the_turns_in_front() {
+    let archive = Archive::of(&claude_code(900));
+    archive.ran(0, &["bundle", "create", "s", "-o", "s.bundle"]);
+    let bundle = fs::read(archive.path("s.bundle")).unwrap();
+    let turns = |store: &str| {
+        let sessions = archive.json(0, &["--store", store, "sessions"]);
+        sessions["sessions"][0]["turns"].as_u64().unwrap_or(0)
+    };
+    let all = turns(".turntree");
+    for (percent, least) in [(85, all / 2), (65, all / 3)] {
+        let store = format!("torn-{percent}");
+        fs::write(archive.path("torn.bundle"), &bundle[..bundle.len() * percent / 100]).unwrap();
+        archive.ran(0, &["--store", &store, "init"]);
+        archive.ran(1, &["--store", &store, "bundle", "unbundle", "--partial", "torn.bundle"]);
+        archive.ran(0, &["--store", &store, "fsck"]);
+        assert!(turns(&store) >= least, "{} of {all} at {percent} %", turns(&store));
+    }
 }
 
 #[test]

@@ -16,15 +16,24 @@ use crate::schema;
 /// # Panics
 /// When it ends with another code.
 pub fn ends_with(code: i32, program: &str, folder: &Path, words: &[&str]) -> Output {
+    let output = run_alone(program, folder, words);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+    output
+}
+
+/// Runs a program alone in a folder, which is its home too, however it ends.
+///
+/// # Panics
+/// When it cannot be started.
+#[must_use]
+pub fn run_alone(program: &str, folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.args(words).current_dir(folder).env_clear().stdin(Stdio::null());
     command.env("HOME", folder.join("home")).env("TURNTREE_MAINTENANCE", "off");
     // Of what is encrypted in such a folder.
     command.env("TURNTREE_PASSPHRASE", "open sesame");
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
-    output
+    command.output().unwrap()
 }
 
 /// A server that says nothing for so long has failed.

@@ -20,7 +20,7 @@ use crate::porcelain::scrubbing::{Scrubbed, tips};
 use crate::porcelain::secrets::{Passage, SecretGate, refuse};
 use crate::program::browser;
 use crate::program::invocation::Invocation;
-use crate::view::error::{Answer, Exit, Failure, Hint, Result};
+use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::{note, warn};
 use crate::view::render::{ID_DIGITS, count, size};
@@ -89,7 +89,7 @@ impl Verb for Export {
         let [revision] = self.request.revisions() else {
             return done;
         };
-        let is_damage = done.as_ref().is_err_and(|failure| failure.exit() == Exit::Corrupt);
+        let is_damage = matches!(&done, Err(Failure::Library { error, .. }) if error.is_damage());
         match LostTurn::of(&repo, revision).filter(|_| self.partial && is_damage) {
             Some(lost) => self.export_whole(run, &repo, &lost, done),
             None => naming_turn(&repo, revision, done),
@@ -109,10 +109,13 @@ impl Export {
     ) -> Result<Answer> {
         let Some(whole) = lost.newest_whole(repo)? else {
             let Some(left) = self.request.salvage(repo, &lost.commit)? else {
-                return done.hint(ErrorKind::Corrupt, NOTHING_WHOLE);
+                return done.hint_damage(NOTHING_WHOLE);
             };
             return self.export_left(run, repo, &lost.session, left);
         };
+        if whole.id == lost.commit {
+            return done;
+        }
         if self.export(run, repo, &self.request.of_commit(&whole.id))? == Answer::No {
             return Ok(Answer::No);
         }

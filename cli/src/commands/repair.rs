@@ -26,9 +26,10 @@ const REMADE: &str = "remade";
 ///
 /// The parts of a damaged file that verify go into a new pack, and the file into the folder
 /// quarantine of the store: nothing is deleted. Refs that reach a lost object stay as they are,
-/// unless --accept-loss moves them to the newest complete snapshot, as an operation. It then
-/// records the remaining losses: fsck reports these as notes and not as damage, and gc keeps what
-/// may belong to them. The exit code is 1 when a loss is not accepted.
+/// unless --accept-loss moves them to the newest complete snapshot, as an operation; a branch
+/// without one stays, and 'turntree export --partial' still writes the records that are left. It
+/// then records the remaining losses: fsck reports these as notes and not as damage, and gc keeps
+/// what may belong to them. The exit code is 1 when a loss is not accepted.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree repair --dry-run
@@ -134,11 +135,28 @@ impl Repair {
         for change in &plan.rejoined_refs {
             writeln!(out, "{}", line(paint, change))?;
         }
-        for RefRepair { name, old, new } in &plan.refs {
-            let change = if self.accept_loss { "move" } else { "broken" };
+        for RefRepair { name, old, new, stays } in &plan.refs {
+            let change = match (self.accept_loss, stays, new) {
+                (false, ..) => "broken",
+                (true, true, _) => "keep",
+                (true, false, Some(_)) => "move",
+                (true, false, None) => "delete",
+            };
             let change = paint.paint(REMOVED, format!("{change:<10}"));
-            let new = new.map_or("nothing".to_owned(), |id| id.short(ID_DIGITS));
-            writeln!(out, "{change} {name}: {} is lost, whole is {new}", old.short(ID_DIGITS))?;
+            let old = old.short(ID_DIGITS);
+            match (new, stays) {
+                (Some(new), _) => {
+                    let new = new.short(ID_DIGITS);
+                    writeln!(out, "{change} {name}: {old} is lost, whole is {new}")?;
+                }
+                (None, true) => writeln!(
+                    out,
+                    "{change} {name}: no turn is whole; 'turntree export --partial' writes what is left"
+                )?,
+                (None, false) => {
+                    writeln!(out, "{change} {name}: {old} is lost, whole is nothing")?;
+                }
+            }
         }
         if let Some(lost) = plan.given_up {
             let text = paint.paint(REMOVED, format!("{:<10}", "give up"));
@@ -195,6 +213,7 @@ impl Repair {
             name: change.name.clone(),
             old: change.old.to_string(),
             new: change.new.map(|id| id.to_string()),
+            stays: change.stays,
         });
         json::Repair {
             ok,

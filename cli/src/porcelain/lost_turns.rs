@@ -63,7 +63,7 @@ impl LostTurn {
 /// Names the turn of `revision` in an error of damage, and says what to do about it.
 pub(crate) fn naming_turn<T>(repo: &Repository, revision: &str, done: Result<T>) -> Result<T> {
     done.map_err(|failure| match failure {
-        Failure::Library { error, hint, .. } if error.kind() == ErrorKind::Corrupt => {
+        Failure::Library { error, hint, .. } if error.is_damage() => {
             let hint = hint.unwrap_or_else(|| Advice::from(LOST_TURNS));
             let Some(lost) = LostTurn::of(repo, revision) else {
                 return Failure::hinted(error, hint);

@@ -94,16 +94,18 @@ impl From<io::Error> for Failure {
 pub(crate) trait Hint<T> {
     /// The same result, and for an error of `kind` what to do about it.
     fn hint(self, kind: ErrorKind, hint: impl Into<Advice>) -> Result<T>;
+
+    /// The same result, and for damaged or missing data what to do about it.
+    fn hint_damage(self, hint: impl Into<Advice>) -> Result<T>;
 }
 
 impl<T, E: Into<Failure>> Hint<T> for Result<T, E> {
     fn hint(self, kind: ErrorKind, hint: impl Into<Advice>) -> Result<T> {
-        self.map_err(|failure| match failure.into() {
-            Failure::Library { error, hint: None, name } if error.kind() == kind => {
-                Failure::Library { error, hint: Some(hint.into()), name }
-            }
-            failure => failure,
-        })
+        self.map_err(|failure| failure.into().hinted_if(|error| error.kind() == kind, hint))
+    }
+
+    fn hint_damage(self, hint: impl Into<Advice>) -> Result<T> {
+        self.map_err(|failure| failure.into().hinted_if(Error::is_damage, hint))
     }
 }
 
@@ -152,6 +154,16 @@ impl Failure {
     /// An error, and what to do about it.
     pub(crate) fn hinted(error: Error, hint: impl Into<Advice>) -> Self {
         Self::Library { error, hint: Some(hint.into()), name: None }
+    }
+
+    /// The same, with a hint where it has none and `applies` holds for its error.
+    fn hinted_if(self, applies: impl Fn(&Error) -> bool, hint: impl Into<Advice>) -> Self {
+        match self {
+            Self::Library { error, hint: None, name } if applies(&error) => {
+                Self::Library { error, hint: Some(hint.into()), name }
+            }
+            failure => failure,
+        }
     }
 
     /// The same, with the name that others have for it in `--json`.

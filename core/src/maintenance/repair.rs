@@ -7,7 +7,7 @@
 //! | a segment | what verifies goes into a pack |
 //! | the newest manifest | a new one from an older one, the packs that hold more, and the journal |
 //! | operations that the store lost sight of | the manifest's refs include them, or an operation follows them too |
-//! | what refs lead to | with [`Loss::Accept`], the newest value that is whole, as an operation; of a branch without one, the newest whole turn that nothing else leads to |
+//! | what refs lead to | with [`Loss::Accept`], the newest value that is whole, as an operation; of a branch without one, the newest whole turn that nothing else leads to; a ref without either stays where its object can be read, since an export still gives the records that are left |
 //! | what is lost all the same | with [`Loss::Accept`], it is written down, with what may belong to it |
 //!
 //! Nothing is deleted: a damaged file that is not restored goes to `quarantine/` in the store. Refs never move back unless
@@ -78,8 +78,11 @@ pub struct RefRepair {
     pub name: String,
     /// Its value.
     pub old: ObjectId,
-    /// The newest value it had that is whole; `None` when there is none, and it is deleted.
+    /// The newest value it had that is whole; `None` when there is none.
     pub new: Option<ObjectId>,
+    /// True if no value is whole and the object that the ref names can be read: the ref stays, for
+    /// what is left behind it. Without both it is deleted.
+    pub stays: bool,
 }
 
 /// The outcome of a repair.
@@ -95,7 +98,8 @@ impl RepairPlan {
     /// Returns true if nothing would be done.
     #[must_use]
     pub fn is_empty(&self, loss: Loss) -> bool {
-        let refs = loss == Loss::Refuse || (self.refs.is_empty() && self.operations.is_empty());
+        let stay = self.refs.iter().all(|change| change.stays);
+        let refs = loss == Loss::Refuse || (stay && self.operations.is_empty());
         let operations = !self.refs_behind && self.rejoined.is_empty();
         let files = self.files.is_empty() && self.adopted.is_empty();
         files && operations && refs && self.given_up.is_none()
@@ -179,7 +183,7 @@ pub fn repair(
         done.adopted.extend(salvage.adopted.iter().cloned());
         done.refs_behind |= salvage.lists_unknown;
     }
-    if loss == Loss::Accept && !done.refs.is_empty() {
+    if loss == Loss::Accept && done.refs.iter().any(|change| !change.stays) {
         move_refs(store, &done.refs, stamp)?;
     }
     if loss == Loss::Accept {
@@ -268,7 +272,8 @@ fn plan_refs(
         // A line whose newest turns came in together has no earlier value.
         let adrift = || turns.newest_adrift(BranchName::from_full(name)?.session());
         let new = new.or_else(adrift);
-        plan.refs.push(RefRepair { name: name.clone(), old: *old, new });
+        let stays = new.is_none() && matches!(examination.inventory.read_any(old), Ok(Some(_)));
+        plan.refs.push(RefRepair { name: name.clone(), old: *old, new, stays });
     }
     plan
 }
@@ -286,7 +291,8 @@ fn history(examination: &Examination<'_>) -> Vec<Operation> {
 
 /// Moves refs as one operation.
 fn move_refs(store: &Store, refs: &[RefRepair], stamp: &Signature) -> Result<()> {
-    let changes = refs.iter().map(|change| RefUpdate {
+    let moved = refs.iter().filter(|change| !change.stays);
+    let changes = moved.map(|change| RefUpdate {
         name: change.name.clone(),
         expected: Expected::Value(RefValue::Object(change.old)),
         new: change.new.map(RefValue::Object),

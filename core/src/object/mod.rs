@@ -158,7 +158,7 @@ pub trait ObjectSource {
 
     /// Returns the error of reading an object that is not there.
     fn missing(&self, kind: Kind, id: &ObjectId) -> Error {
-        Error::not_found(format!("{kind} {id} is not in the store"))
+        Error::missing_object(format!("{kind} {id} is not in the store"))
     }
 
     /// The bytes of many objects, in the order of `ids`: what [`ObjectSource::read_as`] gives for each.

@@ -140,7 +140,7 @@ impl Verb for Log {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        self.log(run, &repo).hint(ErrorKind::Corrupt, LOST_TURNS)
+        self.log(run, &repo).hint_damage(LOST_TURNS)
     }
 }
 

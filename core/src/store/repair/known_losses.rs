@@ -134,7 +134,7 @@ pub(in crate::store) fn explain(
             Error::new(ErrorKind::Corrupt, message)
         }
         // What is wrong with the holes is said when they are needed.
-        _ => Error::not_found(format!("{kind} {id} is not in the store")),
+        _ => Error::missing_object(format!("{kind} {id} is not in the store")),
     }
 }
 

@@ -366,3 +366,124 @@ fn a_fork_goes_on_from_the_turn_that_it_was_forked_from_with_the_files_of_now() 
     assert!(line(&repo, &tip).contains(&forked_from), "{titles:?}");
     assert_eq!(files(&repo, &tip), these(&[("a", "2"), ("b", "by hand")]));
 }
+
+#[test]
+fn what_an_agent_does_above_the_directory_where_it_was_started_is_in_its_turns() {
+    let mut client = Client::new(PROGRAM, "s-1.jsonl");
+    for dir in [".git", "pkg/a"] {
+        fs::create_dir_all(client.project().join(dir)).unwrap();
+    }
+    client.write("top.txt", "top");
+    client.write("pkg/a/own.txt", "own");
+    client.place = "project/pkg/a";
+    let top = client.root.path().join("project/top.txt");
+    let record = |number: usize, kind: &str, message: Value| {
+        json!({"type": kind, "uuid": format!("u-{number}"), "sessionId": "s-1",
+            "cwd": client.project(), "version": "2.1.330",
+            "timestamp": format!("2026-11-20T10:00:{number:02}.000Z"), "message": message})
+        .to_string()
+            + "\n"
+    };
+    let call = |id: &str, name: &str, input: Value| {
+        json!({"role": "assistant", "id": format!("m-{id}"),
+            "content": [{"type": "tool_use", "id": id, "name": name, "input": input}]})
+    };
+    client.event(&[], "SessionStart", json!({"source": "startup"}));
+    client.event(&[], "UserPromptSubmit", json!({"prompt": "go"}));
+    let mut text = record(1, "user", json!({"role": "user", "content": "go"}));
+    let new = client.project().join("new.txt");
+    let write = json!({"file_path": new, "content": "new"});
+    text += &record(2, "assistant", call("toolu_w", "Write", write.clone()));
+    let done = json!({"role": "user", "content":
+        [{"type": "tool_result", "tool_use_id": "toolu_w", "content": "ok"}]});
+    text += &record(3, "user", done);
+    fs::write(&client.transcript, &text).unwrap();
+    fs::write(&new, "new").unwrap();
+    client.event(
+        &[],
+        "PostToolUse",
+        json!({"tool_name": "Write", "tool_use_id": "toolu_w",
+        "tool_input": write}),
+    );
+    text +=
+        &record(4, "assistant", call("toolu_r", "Bash", json!({"command": "rm ../../top.txt"})));
+    fs::write(&client.transcript, &text).unwrap();
+    client.event(&[], "PreToolUse", bash("toolu_r", "rm ../../top.txt"));
+    fs::remove_file(&top).unwrap();
+    client.event(&[], "PostToolUse", bash("toolu_r", "rm ../../top.txt"));
+    let before = these(&[("top.txt", "top"), ("pkg/a/own.txt", "own")]);
+    let written = {
+        let mut files = before.clone();
+        files.insert("pkg/a/new.txt".to_owned(), "new".to_owned());
+        files
+    };
+    assert_eq!(files_of(&client, "files when the session began"), before);
+    assert_eq!(files_of(&client, "Write new.txt"), written);
+    let mut removed = written;
+    removed.remove("top.txt");
+    assert_eq!(files_of(&client, "Bash rm ../../top.txt"), removed);
+    let output = client.command(&["rollback", "--turns", "1"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read_to_string(&top).unwrap(), "top");
+    assert!(new.exists());
+}
+
+#[test]
+fn the_home_directory_is_no_project() {
+    let mut client = Client::new(PROGRAM, "s-1.jsonl");
+    fs::create_dir_all(client.root.path().join("home/.git")).unwrap();
+    fs::create_dir_all(client.root.path().join("home/own")).unwrap();
+    fs::write(client.root.path().join("home/secret"), "secret").unwrap();
+    client.place = "home/own";
+    client.write("a", "1");
+    client.event(&[], "UserPromptSubmit", json!({"prompt": "go"}));
+    assert_eq!(client.files(), these(&[("a", "1")]));
+    client.place = "home";
+    client.transcript = client.root.path().join("s-2.jsonl");
+    client.event(&[], "UserPromptSubmit", json!({"prompt": "go", "session_id": "s-2"}));
+    assert_eq!(client.repo().branches().len(), 1, "nothing of the home is taken");
+}
+
+#[test]
+fn ignored_files_that_a_project_lists_are_in_pins_and_worktrees_and_in_no_turn() {
+    let mut chat = Chat::begin(PROGRAM, FLAGS, &[("a", "1")]);
+    let project = chat.client.project();
+    let git = |words: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.args(["-c", "user.name=t", "-c", "user.email=t@t"]).args(words);
+        let output = command.current_dir(&project).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    git(&["init", "-q"]);
+    chat.client.write(".gitignore", ".env*\nbuild/\n");
+    chat.client.write(".worktreeinclude", ".env\na\n");
+    chat.client.write(".env", "KEPT");
+    chat.client.write(".env.local", "not listed");
+    git(&["add", ".gitignore", ".worktreeinclude", "a"]);
+    git(&["commit", "-qm", "begin"]);
+    chat.ask("one", "a", "2");
+    chat.prompt("two");
+    let id = chat.call("Bash", &json!({"command": "rm .env"}));
+    chat.event("PreToolUse", bash(&id, "rm .env"));
+    fs::remove_file(project.join(".env")).unwrap();
+    chat.event("PostToolUse", bash(&id, "rm .env"));
+    let repo = chat.client.repo();
+    let pins = repo.pins().unwrap();
+    let [pin] = &pins[..] else { panic!("{pins:?}") };
+    let pinned = files(&repo, &pin.commit);
+    assert_eq!(pinned[".env"], "KEPT");
+    assert!(!pinned.contains_key(".env.local"));
+    assert_eq!(chat.run(&["cat", &format!("{}:files/.env", pin.commit)]), "KEPT");
+    for (title, files) in turns(&chat.client) {
+        assert!(!files.contains_key(".env"), "{title}");
+    }
+    // A directory for another branch gets it as a file, and no turn of the branch has it.
+    chat.client.write(".env", "KEPT");
+    chat.run(&["fork", "plan", "--worktree", "../plan"]);
+    let made = chat.client.root.path().join("plan");
+    assert_eq!(fs::read_to_string(made.join(".env")).unwrap(), "KEPT");
+    assert!(!made.join(".env.local").exists());
+    let repo = chat.client.repo();
+    let tip = repo.tip(&"s-1/plan".parse().unwrap()).unwrap();
+    assert!(!files(&repo, &tip).contains_key(".env"));
+}

@@ -158,6 +158,7 @@ fn step(sandbox: &Sandbox, text: &str, notes: Option<&[u8]>) -> Followed {
         files: &mut |_, _, _| Ok(BTreeMap::new()),
         call: None,
         settled: None,
+        root: None,
         interrupted: None,
         before: vec![("src/before.rs".to_owned(), "before".into())],
     };

@@ -17,6 +17,7 @@ fn step(sandbox: &Sandbox, text: &[u8], notes: Option<&[u8]>) -> Option<Followed
         files: &mut |_, _, _| Ok(BTreeMap::new()),
         call: None,
         settled: None,
+        root: None,
         interrupted: None,
         before: Vec::new(),
     };

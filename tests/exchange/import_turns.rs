@@ -190,6 +190,7 @@ fn followed(sandbox: &Sandbox, session: &str, text: &[u8], ends: &[usize], forge
             files: &mut |_, _, _| Ok(BTreeMap::new()),
             call: None,
             settled: None,
+            root: None,
             interrupted: None,
             before: Vec::new(),
         };

@@ -7,11 +7,12 @@ use turntree::Result;
 use turntree::object::ObjectId;
 use turntree::repo::vfs::StoredPayload;
 use turntree::repo::{BranchName, Repository, Signature};
+use turntree::store::Store;
 use turntree::workspace::{read_note, write_note};
 use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent};
 use turntree_exchange::{
-    OffloadOptions, SPIRAL_WINDOW, SpiralVerdict, Tail, find_spiral, named_by_content, offload,
-    steps,
+    OffloadOptions, SPIRAL_WINDOW, Sign, SignKind, SpiralVerdict, Tail, find_spiral,
+    named_by_content, offload, steps,
 };
 
 use crate::porcelain::lessons::inject;
@@ -51,13 +52,23 @@ pub(super) fn shorten(
 pub(super) const READ_BACK: &str =
     "turntree put the whole of a long output away: 'turntree vfs get URI' prints it.";
 
-/// Warns the user when the client continues with what was taken back, since it does not know.
-pub(super) fn told_beside(branch: &BranchName, beside: &BranchName) -> String {
-    format!(
+/// Warns the person when the client continues with what was taken back, since it does not know: once for
+/// each branch that it continues as.
+pub(super) fn told_beside(
+    store: &Store,
+    branch: &BranchName,
+    beside: &BranchName,
+) -> Option<String> {
+    let name = format!("told of {branch}");
+    if read_note(store, &name).is_some() {
+        return None;
+    }
+    let _ = write_note(store, &name, beside.to_string().as_bytes());
+    Some(format!(
         "turntree: {beside} was rolled back, but this session still has the turns that were taken back. It \
          continues as {branch}, and {beside} stays as it is. To continue from there: \
          'turntree resume {beside}'"
-    )
+    ))
 }
 
 /// Returns the lessons of the session, when it begins or continues.
@@ -80,6 +91,8 @@ pub(super) struct Circle {
     last: u64,
     /// The turn before it, to go back to.
     back: Option<u64>,
+    /// What shows it, in words.
+    what: &'static str,
 }
 
 /// Finds the loop that the newest turn is in.
@@ -104,7 +117,13 @@ pub(super) fn circle(
     let Some((first, last)) = ends.filter(|(_, last)| **last == newest.turn) else {
         return Ok(None);
     };
-    Ok(Some(Circle { first: *first, last: *last, back: found.rollback_to }))
+    let (first, last) = (*first, *last);
+    let is_swing = |sign: &Sign| sign.kind == SignKind::Oscillation;
+    let what = match found.streak.is_none() && found.signs.iter().any(is_swing) {
+        true => "a file goes to and fro, and nothing comes of it",
+        false => "the same is done again and again, and the files are what they were",
+    };
+    Ok(Some(Circle { first, last, back: found.rollback_to, what }))
 }
 
 impl Circle {
@@ -117,9 +136,9 @@ impl Circle {
             None => String::new(),
         };
         format!(
-            "turntree: since turn {} the same is done again and again, and the files are what they \
-             were. Stop, say what was tried and why it does not work, and try another way.{back}",
-            self.first
+            "turntree: since turn {} {}. Stop, say what was tried and why it does not work, and try \
+             another way.{back}",
+            self.first, self.what
         )
     }
 
@@ -131,6 +150,7 @@ impl Circle {
         event: &HookEvent,
         branch: &BranchName,
         in_chat: bool,
+        beside: Option<&str>,
     ) -> Result<Option<String>> {
         let name = format!("paused {branch}");
         let known = read_note(repo.store(), &name);
@@ -150,11 +170,11 @@ impl Circle {
             }
             None => String::new(),
         };
+        let beside = beside.map(|beside| format!("\n{beside}")).unwrap_or_default();
         Ok(event.stop(&format!(
-            "{to_agent}turntree paused the agent: since turn {} the same is done again and again, and the \
-             files are what they were. How should it go on? {back}say what it should do \
-             differently, or let it go on as it was: it is paused once.",
-            self.first
+            "{to_agent}turntree paused the agent: since turn {} {}. How should it go on? {back}say what \
+             it should do differently, or let it go on as it was: it is paused once.{beside}",
+            self.first, self.what
         )))
     }
 }

@@ -21,6 +21,7 @@ use turntree::workspace::{ChangeKind, RewindReport};
 use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent};
 use turntree_exchange::{Followed, RollbackIntent, asks_back, client_line, went_back};
 
+use super::lessons;
 use super::turn::HookTurn;
 use crate::porcelain::rewind::{RewindRun, checked};
 use crate::porcelain::rollback::{RollbackRequest, prompts_at, question};
@@ -93,8 +94,12 @@ impl HookTurn<'_> {
             branch.session(),
             branch.branch(),
         )));
+        let given_up = repo.tip(&branch);
         let done = rewind.apply(repo, planned)?;
-        Ok(Some(told(self.event, &rewind, turn, &done)))
+        if let Some(given_up) = given_up.filter(|_| self.lessons) {
+            lessons::ask(self, &branch, &given_up);
+        }
+        Ok(Some(told(self.event, &rewind, turn, &done, self.lessons)))
     }
 
     /// Returns whether the person goes on with another prompt.
@@ -157,7 +162,13 @@ impl HookTurn<'_> {
 }
 
 /// The answer after a rollback: where it went, what it wrote, and how to go on.
-fn told(event: &HookEvent, rewind: &RewindRun, turn: u64, done: &RewindReport) -> String {
+fn told(
+    event: &HookEvent,
+    rewind: &RewindRun,
+    turn: u64,
+    done: &RewindReport,
+    keeps_answer: bool,
+) -> String {
     let branch = &rewind.restore.branch;
     let mut text = match &rewind.before_prompt {
         Some(prompt) => format!(
@@ -180,10 +191,17 @@ fn told(event: &HookEvent, rewind: &RewindRun, turn: u64, done: &RewindReport) -
         ),
     };
     let question = question(event.prompt.as_deref());
-    let _ = write!(
-        text,
-        "\n{question} Say it in your next prompt; 'turntree lesson add --note TEXT' keeps it."
-    );
+    let kept = match keeps_answer {
+        true => {
+            "Say it in your next prompt: its first line is kept as a lesson, which the agent is told \
+             from then on. 'turntree lesson add --note TEXT' keeps another one."
+        }
+        false => {
+            "Say it in your next prompt. 'turntree lesson add --note TEXT' keeps it as a lesson, which \
+             hooks with --lessons tell the agent."
+        }
+    };
+    let _ = write!(text, "\n{question} {kept}");
     text
 }
 

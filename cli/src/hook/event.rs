@@ -19,6 +19,7 @@ use super::steps::Taken;
 use super::turn::{HookTurn, kind_of};
 use super::watch::{Rest, Watch};
 use super::{calls, ending, running};
+use crate::porcelain::project::project_of;
 use crate::program::fault::place;
 use crate::program::here::worktree_around;
 use crate::program::invocation::{Invocation, has_own_branch, stamp};
@@ -147,7 +148,11 @@ fn answer(
     let (looks, has_time) = (behaviour.workspace, behaviour.background);
     let root = worktree.map(|(dir, _)| dir);
     let running = RunningCalls::read(repo.store(), event);
-    let files = HookFiles::new(event, looks, has_time, onto.is_some(), root);
+    let project = match &root {
+        Some(_) => None,
+        None => event.cwd.as_deref().map(|cwd| project_of(&dir, cwd)),
+    };
+    let files = HookFiles::new(event, looks, has_time, onto.is_some(), (root, project));
     let turn = HookTurn {
         repo: &repo,
         event,
@@ -158,6 +163,7 @@ fn answer(
         settled,
         back,
         running,
+        lessons: behaviour.lessons && !behaviour.background,
     };
     if event.moment == EventKind::BeforeTool && !behaviour.background {
         running::note(repo.store(), event, stamp.time);
@@ -175,9 +181,10 @@ fn answer(
     if files.is_unfinished() || ending::is_end(event.moment) {
         watch.hand_over();
     }
-    // Who begins has said nothing yet: the person is told at the first prompt.
-    let beside = beside.filter(|_| event.moment != EventKind::Start);
-    let beside = beside.map(|beside| told_beside(&branch, &beside));
+    // At a beginning and in the background nobody listens: the person is told by a later event.
+    let listens = event.moment != EventKind::Start && !behaviour.background;
+    let beside = beside.filter(|_| listens);
+    let beside = beside.and_then(|beside| told_beside(repo.store(), &branch, &beside));
     if beside.is_some() {
         watch.doing("go on after a rollback");
         watch.note("the client continues with turns that were taken back: they become a branch");
@@ -202,8 +209,10 @@ fn answer(
     };
     let circle = match circle {
         Some(circle) if behaviour.pauses && event.stop("").is_some() => {
-            if let Some(stopped) = circle.stop(&repo, event, &branch, behaviour.rollback)? {
-                return Ok(Some(stopped));
+            let stopped =
+                circle.stop(&repo, event, &branch, behaviour.rollback, beside.as_deref())?;
+            if stopped.is_some() {
+                return Ok(stopped);
             }
             None
         }

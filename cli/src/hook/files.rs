@@ -17,6 +17,7 @@ use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture, wor
 use turntree_exchange::agents::hook::{Effect, EventKind, HookEvent, TouchedFile};
 
 use crate::porcelain::capture::Limits;
+use crate::porcelain::kept_files::{kept_files, key_of, read_kept};
 use crate::view::units::parse_time;
 
 /// Largest file that is read because a tool has named it.
@@ -33,6 +34,9 @@ const MORE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The time limit of a process that nobody waits for.
 const NO_HURRY: Duration = Duration::from_secs(60);
+
+/// The longest time in which git is asked for ignored files that are kept.
+const FOR_KEPT_FILES: Duration = Duration::from_millis(500);
 
 /// The time that a person lets agents wait, in place of less.
 const GIVEN: &str = "TURNTREE_HOOK_PATIENCE";
@@ -56,6 +60,8 @@ pub(super) struct HookFiles<'e> {
     moves: bool,
     /// The worktree that the agent works in.
     worktree: Option<PathBuf>,
+    /// The project that the agent works in.
+    project: Option<PathBuf>,
     seen: RefCell<Seen>,
 }
 
@@ -73,9 +79,17 @@ impl<'e> HookFiles<'e> {
         looks: bool,
         has_time: bool,
         moves: bool,
-        worktree: Option<PathBuf>,
+        (worktree, project): (Option<PathBuf>, Option<PathBuf>),
     ) -> Self {
-        Self { event, looks, has_time, moves, worktree, seen: RefCell::default() }
+        Self { event, looks, has_time, moves, worktree, project, seen: RefCell::default() }
+    }
+
+    /// The directory that paths of files begin in for a session that begins, where that is above the working
+    /// directory.
+    pub(super) fn root_of_new_sessions(&self) -> Option<String> {
+        let above =
+            self.project.as_ref().filter(|project| Some(*project) != self.event.cwd.as_ref());
+        above.and_then(|project| Some(project.to_str()?.to_owned()))
     }
 
     /// Puts the files of the turn into `builder`, which continues `context`; what the commit is to say
@@ -116,6 +130,29 @@ impl<'e> HookFiles<'e> {
             Some((key(&root, &self.whole(file)?)?, before))
         });
         Ok(told.collect())
+    }
+
+    /// Puts the ignored files that the project wants kept; returns whether there are any.
+    pub(super) fn put_kept(
+        &self,
+        change: &mut Transaction<'_>,
+        context: &Context,
+        builder: &mut Builder,
+    ) -> Result<bool> {
+        let Some(root) = self.root(change, context)?.filter(|_| self.looks) else {
+            return Ok(false);
+        };
+        let mut is_any = false;
+        for path in kept_files(&root, FOR_KEPT_FILES) {
+            let (Some(key), Some(file)) = (key_of(&path), read_kept(&root, &path)) else {
+                continue;
+            };
+            if change.refuses(&file.1)?.is_none() {
+                builder.set_file(change, key, Some(file))?;
+                is_any = true;
+            }
+        }
+        Ok(is_any)
     }
 
     /// Resolves the path of a file that a tool has named, from the directory of the agent.
@@ -190,8 +227,8 @@ impl<'e> HookFiles<'e> {
         Ok(true)
     }
 
-    /// The directory that the keys of files are relative to: where the session began to work. Nothing
-    /// when the agent is elsewhere now, or that is more than a workspace.
+    /// The directory that the keys of files are relative to: the project in which the session began to work.
+    /// Nothing when the agent is elsewhere now, or that is more than a workspace.
     fn root(&self, source: &dyn ObjectSource, context: &Context) -> Result<Option<PathBuf>> {
         let Some(cwd) = self.event.cwd.as_deref().filter(|cwd| cwd.is_absolute()) else {
             return Ok(None);
@@ -199,13 +236,18 @@ impl<'e> HookFiles<'e> {
         if let Some(root) = self.worktree.as_ref().filter(|root| cwd.starts_with(root)) {
             return Ok(Some(root.clone()));
         }
-        let began = context.map(source, "meta")?.get(source, b"cwd")?;
-        let root = match began {
-            None => cwd.to_owned(),
-            Some(item) => {
-                let name = source.read_as(Kind::Blob, &item.link.id)?;
-                PathBuf::from(String::from_utf8_lossy(&name).into_owned())
-            }
+        let fact = |name: &str| -> Result<Option<PathBuf>> {
+            let Some(item) = context.map(source, "meta")?.get(source, name.as_bytes())? else {
+                return Ok(None);
+            };
+            let name = source.read_as(Kind::Blob, &item.link.id)?;
+            Ok(Some(PathBuf::from(String::from_utf8_lossy(&name).into_owned())))
+        };
+        // A session keeps the directory that its files begin in.
+        let root = match (fact("root")?, fact("cwd")?) {
+            (Some(root), _) => root,
+            (None, Some(began)) => began,
+            (None, None) => self.project.clone().unwrap_or_else(|| cwd.to_owned()),
         };
         let root = if self.moves && !cwd.starts_with(&root) { cwd.to_owned() } else { root };
         let is_there = cwd.starts_with(&root) && Limits::default().check(&root).is_ok();

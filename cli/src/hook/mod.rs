@@ -7,6 +7,7 @@
 //! | `turn.rs` | its transcript, and the files that go with it |
 //! | `files.rs` | which files go along |
 //! | `back.rs` | prompts that ask to go back, and what comes after one |
+//! | `lessons.rs` | what was learned on a branch that went back, on the one with which its client goes on |
 //! | `agents.rs` | sub-agents, whose transcripts end after their last event |
 //! | `ending.rs` | the end of a turn or session, once the client has written it |
 //! | `wait.rs` | what the client has not written yet |
@@ -30,6 +31,7 @@ mod ending;
 pub(crate) mod event;
 mod files;
 pub(crate) mod git;
+mod lessons;
 pub(crate) mod log;
 mod pins;
 pub(crate) mod program;

@@ -49,10 +49,13 @@ fn before(turn: &HookTurn<'_>, branch: &BranchName, trigger: Trigger) -> Result<
     let metadata = turn.files.put(repo, &mut change, &context, &mut builder)?;
     let tree = builder.write(&mut change)?;
     let is_tool = trigger == Trigger::BeforeTool;
-    if is_tool && is_in_turn_before(turn, &change, &tip, &tree)? {
+    let seen = tree;
+    let kept = is_tool && turn.files.put_kept(&mut change, &context, &mut builder)?;
+    if is_tool && !kept && is_in_turn_before(turn, &change, &tip, &tree)? {
         turn.files.keep(repo, &tree);
         return Ok(());
     }
+    let tree = if kept { builder.write(&mut change)? } else { tree };
     let (name, reason, kept) = match is_tool {
         true => {
             (format!("before-tool-{}", tree.short(ID_DIGITS)), "before a tool", KEPT_BEFORE_TOOLS)
@@ -75,7 +78,7 @@ fn before(turn: &HookTurn<'_>, branch: &BranchName, trigger: Trigger) -> Result<
     let pin = NewPin { name: Some(name), reason: reason.to_owned(), expires_micros: expires };
     change.pin(&commit, pin, &turn.stamp)?;
     change.commit(&turn.stamp, HOOK)?;
-    turn.files.keep(repo, &tree);
+    turn.files.keep(repo, &seen);
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use turntree_exchange::{Followed, MessageView};
 
 use super::running::RunningCalls;
 use super::turn::HookTurn;
-use super::{agents, pins, running, wait};
+use super::{agents, lessons, pins, running, wait};
 use crate::program::live::{HOOK, is_head_of_hook};
 
 /// The message of the snapshot with which a session begins.
@@ -62,6 +62,13 @@ impl HookTurn<'_> {
             let waiting = followed.as_ref().filter(|followed| followed.waits);
             let known = waiting.map(|followed| followed.files);
             self.take_snapshot(&branch, onto, known)?;
+        }
+        self.watch.doing("bring lessons");
+        if of_agent.is_none() && matches!(event.moment, EventKind::Start | EventKind::Prompt) {
+            if self.lessons && self.says_more() {
+                lessons::keep_answer(self)?;
+            }
+            lessons::bring(self, &branch)?;
         }
         self.watch.doing("pin a snapshot");
         match of_agent {

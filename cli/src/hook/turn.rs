@@ -33,6 +33,8 @@ pub(super) struct HookTurn<'e> {
     pub(super) back: Option<RollbackIntent>,
     /// The calls of the session that had begun before the event and not ended.
     pub(super) running: RunningCalls,
+    /// Lessons are told, and the answer to what the agent should do differently becomes one.
+    pub(super) lessons: bool,
 }
 
 impl HookTurn<'_> {
@@ -76,6 +78,7 @@ impl HookTurn<'_> {
                 files: &mut *files,
                 call: call.map(str::to_owned),
                 settled: self.settled,
+                root: self.files.root_of_new_sessions(),
                 interrupted: interrupted.map(str::to_owned),
                 before: self.files.before(repo.store(), &known)?,
             };

@@ -1,11 +1,18 @@
 //! The program git: how it is asked, and its worktrees.
 
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use turntree::{Error, ErrorKind, Result};
 
 use super::broad_directory::expect_narrow;
+
+/// The time between two looks at git at work.
+const STEP: Duration = Duration::from_millis(2);
 
 /// Longest message of git that is shown, in characters.
 const SHOWN: usize = 300;
@@ -90,8 +97,35 @@ pub(super) fn lines(dir: &Path, words: &[&str]) -> Option<String> {
     String::from_utf8(stdout).ok().filter(|_| status.success())
 }
 
+/// The paths that git answers, each with a NUL behind it; none when it fails, and when it takes longer than
+/// `time`.
+pub(super) fn paths(dir: &Path, words: &[&str], time: Duration) -> Option<Vec<PathBuf>> {
+    let until = Instant::now() + time;
+    let mut command = git(dir);
+    command.args(words).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let mut stdout = child.stdout.take()?;
+    // Read beside: git waits once the pipe is full.
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        stdout.read_to_end(&mut bytes).map(|_| bytes)
+    });
+    while !reader.is_finished() && Instant::now() < until {
+        std::thread::sleep(STEP);
+    }
+    let is_done = reader.is_finished();
+    if !is_done {
+        let _ = child.kill();
+    }
+    let bytes = reader.join().ok()?.ok()?;
+    let status = child.wait().ok()?;
+    let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let paths = names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect();
+    (is_done && status.success()).then_some(paths)
+}
+
 /// Runs git, and says what it says when it fails.
-pub(super) fn run<'a>(dir: &Path, words: impl Iterator<Item = &'a std::ffi::OsStr>) -> Result<()> {
+pub(super) fn run<'a>(dir: &Path, words: impl Iterator<Item = &'a OsStr>) -> Result<()> {
     let output = git(dir).args(words).output().map_err(|error| Error::io("start git", error))?;
     if output.status.success() {
         return Ok(());

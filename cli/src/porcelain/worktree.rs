@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use turntree::context::{Builder, Context, diff};
 use turntree::object::{Kind, ObjectId, ObjectSource};
@@ -14,12 +15,16 @@ use turntree::{Error, ErrorKind};
 use super::broad_directory::expect_narrow;
 use super::capture::{Limits, Workspace};
 use super::git_program::{GitProject, commits_on_no_branch, is_linked_worktree};
+use super::kept_files::copy_kept;
 use super::rewind::capturing;
 use crate::program::global::STORE_DIR;
 use crate::program::here::place_key;
 use crate::program::invocation::{ELSEWHERE, stamp, store_from, whole_path};
 use crate::view::error::{Failure, Result};
 use crate::view::render::count;
+
+/// The longest time in which git is asked for ignored files that are kept.
+const FOR_KEPT_FILES: Duration = Duration::from_secs(10);
 
 /// Stands in a directory for the part of a name that differs.
 const PART: &str = "{}";
@@ -216,7 +221,15 @@ impl MadeWorktrees {
         let workspace = planned.workspace();
         let PlannedWorktree { branch, dir, git, project } = planned;
         let was_there = dir.is_dir();
-        let made = MadeWorktree { branch, workspace, project, dir, git, was_there, captured: None };
+        let made = MadeWorktree {
+            branch,
+            workspace,
+            project: project.clone(),
+            dir,
+            git,
+            was_there,
+            captured: None,
+        };
         match &made.git {
             Some(git) => git.add_worktree(&made.dir)?,
             None if was_there => {}
@@ -239,6 +252,9 @@ impl MadeWorktrees {
             };
             let message = format!("{} was not written: {error}", place.display());
             return Err(Error::new(kind, message).into());
+        }
+        if let Some(project) = &project {
+            copy_kept(project, &workspace, FOR_KEPT_FILES)?;
         }
         point_to_store(&workspace, repo.store().dir())
     }

@@ -272,6 +272,7 @@ fn follow_one(
             files: &mut |_, _, _| Ok(BTreeMap::new()),
             call: None,
             settled: None,
+            root: None,
             interrupted: None,
             before: Vec::new(),
         };

@@ -33,8 +33,8 @@ use super::redacted::redacted;
 use super::resume::{KnownFile, Line, Relation, ResumePoint, describe, find_resume_point};
 use super::rewind::begins;
 use super::source::entries;
-use super::transcript::TranscriptImport;
-use super::turns::{OpenTurn, TurnWriter};
+use super::transcript::{TranscriptImport, is_beginning};
+use super::turns::{OpenTurn, ROOT, TurnWriter, fact};
 use crate::import::source::write_piece;
 use crate::model::event::Parser;
 use crate::model::format::{Format, RecordFormat};
@@ -73,6 +73,9 @@ pub struct FollowOptions<'a> {
     /// The client has written all that it had to write at this moment: what has waited for calls since
     /// then goes into the newest turn.
     pub settled: Option<Time>,
+    /// The directory that paths of files begin in, where that is above the one that the session works in. A
+    /// session that has turns keeps its own.
+    pub root: Option<String>,
     /// A call that has begun and will not end, by its id, which is empty where the client tells none:
     /// `files` is asked before anything new goes in, and what it says belongs to the turn with the call.
     /// Nothing is kept of it when the transcript does not have the call.
@@ -398,11 +401,19 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let (branch, tip) = (point.branch.clone(), staging.tip(&point.branch));
         let beside = point.beside.clone();
         let base = point.base;
+        let is_new = point.stored.is_empty() && is_beginning(repo, point.base.as_ref())?;
         let remade = if may_remake { reopen(repo, format, &mut point, tip)? } else { None };
         let mut run =
             TranscriptImport::begin(repo, staging, format, &point, self.options.stamp.clone())?;
         if let Some(Remade { time, metadata, .. }) = &remade {
             run.writer.remake(*time, metadata.clone());
+        }
+        let root = match &remade {
+            Some(Remade { context, .. }) => fact(repo.store(), context, ROOT)?,
+            None => self.options.root.clone().filter(|_| is_new),
+        };
+        if let Some(root) = root {
+            run.writer.set_root(&root)?;
         }
         let lookahead = run.catch_up(repo, point)?;
         if let Some(Remade { context, .. }) = &remade {

@@ -22,5 +22,5 @@ pub(crate) mod rewind;
 pub(crate) mod source;
 pub(crate) mod taken_back;
 pub(crate) mod transcript;
-mod turns;
+pub(crate) mod turns;
 mod unread;

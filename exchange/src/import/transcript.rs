@@ -116,7 +116,7 @@ fn document_below(
 
 /// Returns whether a session begins with what is above `base`: nothing, or snapshots of files that a hook
 /// has taken before the client has written the first record.
-fn is_beginning(repo: &Repository, base: Option<&ObjectId>) -> Result<bool> {
+pub(super) fn is_beginning(repo: &Repository, base: Option<&ObjectId>) -> Result<bool> {
     let Some(base) = base else { return Ok(true) };
     let sections = repo.context(base)?.sections(repo.store())?;
     if sections.keys().any(|name| name != FILES) {

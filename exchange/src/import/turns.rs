@@ -3,6 +3,7 @@
 mod back;
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,9 @@ const META: &str = "meta";
 /// The fact that names the directory of the session.
 const DIRECTORY: &str = "cwd";
 
+/// The fact that names the directory which paths of files begin in, where that is above that of the session.
+pub(crate) const ROOT: &str = "root";
+
 /// The section that files are in.
 const FILES: &str = "files";
 
@@ -75,6 +79,8 @@ pub(crate) struct TurnWriter<'r> {
     pub(crate) left: Vec<BranchName>,
     /// The directory that the session works in.
     directory: Option<String>,
+    /// The directory above it that paths of files begin in.
+    root: Option<String>,
 }
 
 /// The content so far of the turn in the making.
@@ -161,7 +167,15 @@ impl<'r> TurnWriter<'r> {
             timeline: None,
             left: Vec::new(),
             directory: None,
+            root: None,
         }
+    }
+
+    /// Paths of files begin in `root`, above the directory that the session works in.
+    pub(crate) fn set_root(&mut self, root: &str) -> Result<()> {
+        self.root = Some(root.to_owned());
+        let root = Some(Bytes::copy_from_slice(root.as_bytes()));
+        self.builder.set_entry(&mut self.transaction, META, ROOT, root)
     }
 
     /// Applies what one piece means. `to_source` is false for a piece that `source` has already.
@@ -227,12 +241,21 @@ impl<'r> TurnWriter<'r> {
 
     /// Goes on from `context`, which may know the directory of the session.
     pub(crate) fn go_on_from(&mut self, context: &Context) -> Result<()> {
-        let known = context.map(&self.transaction, META)?;
-        if let Some(item) = known.get(&self.transaction, DIRECTORY.as_bytes())? {
-            let bytes = self.transaction.read_as(Kind::Blob, &item.link.id)?;
-            self.directory = String::from_utf8(bytes.to_vec()).ok();
-        }
+        self.directory = fact(&self.transaction, context, DIRECTORY)?;
+        self.root = fact(&self.transaction, context, ROOT)?;
         Ok(())
+    }
+
+    /// The key of a file that a transcript names: from the directory of the session, or absolute.
+    fn key_of(&self, path: String) -> String {
+        let Some(root) = &self.root else { return path };
+        let path = match (Path::new(&path).is_absolute(), &self.directory) {
+            (true, _) => PathBuf::from(&path),
+            (false, Some(directory)) => Path::new(directory).join(&path),
+            (false, None) => return path,
+        };
+        let key = path.strip_prefix(root).unwrap_or(&path);
+        key.to_string_lossy().into_owned()
     }
 
     /// Goes on with a turn that was committed as far as it went: the branch is before it again.
@@ -368,6 +391,7 @@ impl<'r> TurnWriter<'r> {
                     return Ok(());
                 }
                 let file = content.map(|content| (FileMode::Regular, content));
+                let path = self.key_of(path);
                 self.builder.set_file(&mut self.transaction, &path, file)
             }
             Event::Meta { key, value } => {
@@ -476,6 +500,19 @@ impl<'r> TurnWriter<'r> {
         flush_if_needed(&mut self.transaction)?;
         Ok(())
     }
+}
+
+/// A fact of a context; nothing where it is not known.
+pub(crate) fn fact(
+    source: &dyn ObjectSource,
+    context: &Context,
+    name: &str,
+) -> Result<Option<String>> {
+    let Some(item) = context.map(source, META)?.get(source, name.as_bytes())? else {
+        return Ok(None);
+    };
+    let bytes = source.read_as(Kind::Blob, &item.link.id)?;
+    Ok(String::from_utf8(bytes.to_vec()).ok())
 }
 
 /// A name that fits into a path of sections, from whatever a transcript calls its agent.

@@ -13,6 +13,8 @@ use turntree::context::{Context, agent_section};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectSource};
 
+use crate::import::turns::{ROOT, fact};
+
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
@@ -75,14 +77,11 @@ pub fn check_reads(
     workspace: &Path,
     agent: Option<&str>,
 ) -> Result<Reads> {
-    let meta = context.map(source, "meta")?;
-    let cwd = match meta.get(source, b"cwd")? {
-        Some(item) => {
-            let bytes = source.read_as(Kind::Blob, &item.link.id)?;
-            Some(PathBuf::from(String::from_utf8_lossy(&bytes).into_owned()))
-        }
-        None => None,
+    let cwd = match fact(source, context, ROOT)? {
+        Some(root) => Some(root),
+        None => fact(source, context, "cwd")?,
     };
+    let cwd = cwd.map(PathBuf::from);
     let mut reads = Reads::default();
     for name in context.agents(source)? {
         if agent.is_some_and(|wanted| wanted != name) {

@@ -24,6 +24,7 @@ class Client:
     compacts = False
     helps = False
     tries = False
+    interrupts = False
     resumes = None
     before_compaction = []
     model_key = "nothing-to-keep"
@@ -76,7 +77,7 @@ class Client:
 
 class ClaudeCode(Client):
     hooks = "claude-code"
-    forks = rewinds = compacts = tries = True
+    forks = rewinds = compacts = tries = interrupts = True
     resumes = "claude-code"
     tools = ["Write", "Edit", "Bash", "Read"]
     wishes = ["undo that", "/rollback"]
@@ -87,18 +88,28 @@ class ClaudeCode(Client):
     def shell(self, command):
         return Call("Bash", {"command": command, "description": "run it"})
 
-    def say(self, prompt, session=None, *options):
+    def command(self, prompt, session=None, *options):
         resume = ["--resume", session] if session else []
         flags = ["-p", "--output-format", "json", *resume, *options, "--allowedTools", *self.tools]
-        ran = self.place.run(
-            ["claude", *flags, "--", prompt],
-            ANTHROPIC_BASE_URL=self.url,
-            ANTHROPIC_API_KEY=self.model_key,
-            DISABLE_TELEMETRY="1",
-            DISABLE_AUTOUPDATER="1",
-            DISABLE_ERROR_REPORTING="1",
-            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
-        )
+        return ["claude", *flags, "--", prompt]
+
+    def variables(self):
+        return {
+            "ANTHROPIC_BASE_URL": self.url,
+            "ANTHROPIC_API_KEY": self.model_key,
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "DISABLE_ERROR_REPORTING": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }
+
+    def interrupted(self, prompt, session, is_begun):
+        """Says something, and is interrupted once something has begun."""
+        process = self.place.start(self.command(prompt, session), **self.variables())
+        self.place.interrupt(process, is_begun)
+
+    def say(self, prompt, session=None, *options):
+        ran = self.place.run(self.command(prompt, session, *options), **self.variables())
         try:
             told = json.loads(ran.out)
         except ValueError:

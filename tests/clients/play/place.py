@@ -54,9 +54,9 @@ class Place:
         other.environment = {**self.environment, "PWD": str(other.work)}
         return other
 
-    def run(self, command, given=None, **environment):
-        """Runs a command in the work folder to its end, or kills it when the time of this place is over."""
-        process = subprocess.Popen(
+    def start(self, command, given=None, **environment):
+        """Starts a command in the work folder."""
+        return subprocess.Popen(
             list(map(str, command)),
             cwd=self.work,
             env={**self.environment, **environment},
@@ -65,6 +65,21 @@ class Place:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+
+    def interrupt(self, process, is_begun):
+        """Interrupts a process once something has begun; kills it when it does not end by itself."""
+        while not is_begun() and process.poll() is None and time.monotonic() < self.until:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=15)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+    def run(self, command, given=None, **environment):
+        """Runs a command in the work folder to its end, or kills it when the time of this place is over."""
+        process = self.start(command, given, **environment)
         try:
             left = max(self.until - time.monotonic(), 1.0)
             out, err = process.communicate(given, timeout=left)

@@ -21,6 +21,7 @@ WAY = "Go on in the way"
 # A token that nobody has; none stands in this file.
 TOKEN = "ghp" + "_" + base64.b64encode(bytes(range(7, 34))).decode().replace("+", "A").replace("/", "B")
 UNWANTED = "Write what is not wanted."
+STOPPED, AFTER = "Begin what takes long.", "Look at what is there."
 CARRIED, TAKEN_OVER = "Go on from the middle.", "Go on for the other one."
 
 
@@ -130,9 +131,12 @@ class Play:
                 self.ask("uncompact", lambda: self.uncompacted(session))
         if client.tries:
             self.ask("two-ways", lambda: self.tried(session))
+        if client.interrupts:
+            self.ask("interrupted", lambda: self.interrupted(session))
         self.ask("rollback", lambda: checks.rollback(client, self.requests, name, "rm keep.txt"))
         if client.hooks:
             self.ask("said-back", lambda: self.said_back(session))
+            self.ask("own-edits", lambda: self.own_edits(session))
         return self.answers
 
     def rewound(self, session):
@@ -157,6 +161,39 @@ class Play:
                 return f"the model was asked {wish!r}"
             if listing(self.place.work) != before:
                 return f"after {wish!r} the files are {sorted(listing(self.place.work))}"
+        return None
+
+    def own_edits(self, session):
+        """What a person changes between two prompts is there again after going back."""
+        mine = self.place.work / "mine.txt"
+        script = [Answer("", [self.client.shell("echo agent > mine.txt; echo agent > made.txt")]), Answer("Done.")]
+        mine.write_text("by hand\n")
+        (self.place.work / "made.txt").write_text("by hand\n")
+        before = listing(self.place.work)
+        self.said(script, self.client.say, UNWANTED, session)
+        if mine.read_text() != "agent\n":
+            return "the agent did not overwrite the file"
+        self.said([], self.client.say, self.client.wishes[0], session)
+        if listing(self.place.work) != before:
+            return f"the files are {listing(self.place.work)}, and they were {before}"
+        return None
+
+    def interrupted(self, session):
+        """The files of a call that was interrupted are in its turn, and not in that of the next prompt."""
+        half, precious = self.place.work / "half.txt", self.place.work / "precious.txt"
+        precious.write_text("precious\n")
+        command = "echo half > half.txt; rm precious.txt; sleep 30"
+        self.stand_in.play([Answer("", [self.client.shell(command)]), Answer("Never said.")])
+        self.client.interrupted(STOPPED, session, lambda: half.exists() and not precious.exists())
+        self.said([Answer("Looked.")], self.client.say, AFTER, session)
+        name = self.kept(session)
+        told = {entry["turn"]: entry["message"] for entry in self.place.turntree_lines("log", name)}
+        begun = next((turn for turn in told if told[turn].startswith(STOPPED)), None)
+        files = {turn: files for turn, _, files in checks.turns(self.place, name)}
+        if begun is None or "precious.txt" not in files[begun]:
+            return "the turn of the prompt has not what was there before"
+        if "half.txt" not in files.get(begun + 1, {}) or "precious.txt" in files[begun + 1]:
+            return f"the turn of the call has {sorted(files.get(begun + 1, {}))}"
         return None
 
     def carried(self, session):

@@ -239,6 +239,11 @@ impl Install {
             git::set_up(run, Some(&command), self.place.dry_run)?;
             return Ok(Answer::Yes);
         };
+        if self.flags.offload.is_some() && !client.takes_outputs() {
+            let error = format!("{} takes no other output in place of a tool's", client.name());
+            let hint = "leave out --offload, which is for claude-code";
+            return Err(Failure::hinted(Error::invalid(error), hint));
+        }
         let command = self.command(run, client)?;
         let path = self.place.path(client)?;
         let plan = install(client, &path, &command);

@@ -102,6 +102,12 @@ impl Dialect {
         }
     }
 
+    /// Returns whether the client takes another output in place of what a tool has said.
+    #[must_use]
+    pub const fn takes_outputs(self) -> bool {
+        matches!(self, Self::ClaudeCode)
+    }
+
     /// The dialect called `name`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -346,7 +352,7 @@ impl HookEvent {
     }
 
     fn takes_output(&self) -> bool {
-        self.dialect == Dialect::ClaudeCode && self.name == "PostToolUse"
+        self.dialect.takes_outputs() && self.name == "PostToolUse"
     }
 }
 

@@ -1,5 +1,6 @@
 //! A turn that does not go on from the turn before it: after a rewind, and at the beginning of a fork.
 
+use bytes::Bytes;
 use turntree::context::{Builder, Context, MAIN_AGENT, SOURCE, agent_section};
 use turntree::error::Result;
 use turntree::object::{Commit, ObjectId};
@@ -7,7 +8,7 @@ use turntree::repo::{BranchName, SnapshotDraft};
 use turntree::tree::{Item, List};
 
 use super::super::source::write_piece;
-use super::{FILES, META, TurnWriter};
+use super::{FILES, META, ROOT, TurnWriter, fact};
 use crate::import::rewind::{RewindPoint, Timeline, free_name};
 use crate::model::event::Event;
 use crate::text::piece::Piece;
@@ -56,9 +57,18 @@ impl TurnWriter<'_> {
         let seen = self.transaction.tip(&self.branch);
         self.transaction.move_branch(&self.branch, place.base);
         self.begin_at(place, &now, &[SOURCE, META], at)?;
-        let Some(seen) = seen.filter(|_| place.base.is_some()) else { return Ok(()) };
+        let Some(base) = place.base else { return Ok(()) };
+        // Paths of files begin where those of the other session do.
+        let below = self.transaction.read_commit(&base)?.tree;
+        let below = Context::open(&self.transaction, &below)?;
+        let root = fact(&self.transaction, &below, ROOT)?;
+        let is_same = root == self.root;
+        self.root = root.clone();
+        let root = root.map(Bytes::from);
+        self.builder.set_entry(&mut self.transaction, META, ROOT, root)?;
+        let Some(seen) = seen.filter(|_| is_same) else { return Ok(()) };
         self.builder.set_as_in(&mut self.transaction, FILES, &now)?;
-        self.take_over(&seen, place.base)
+        self.take_over(&seen, Some(base))
     }
 
     /// Puts the files of the snapshot `seen` on top of `base`, as a snapshot of their own.

@@ -230,6 +230,10 @@ impl Lesson {
     fn identity(&self) -> [&str; 5] {
         let fields = match self.kind {
             LessonKind::Infrastructure => [&self.from_model, &self.to_model, &None, &None, &None],
+            // A note alone is all that the lesson says.
+            _ if self.mistake_pattern.is_none() && self.correct_pattern.is_none() => {
+                [&None, &self.user_note, &self.tool_name, &self.artifact_type, &self.task_category]
+            }
             _ => [
                 &self.mistake_pattern,
                 &self.correct_pattern,

@@ -2,8 +2,8 @@
 //!
 //! A tool that is called again and again with the same arguments is the plain sign. That the store
 //! knows files by their content gives better ones for nothing: a tree of files that was there some
-//! turns ago, a file that swings between contents, and one file that the same tool works on with
-//! other arguments each time, looks at it in between included.
+//! turns ago, a file that swings between contents or whose size goes up and down, and one file that the same
+//! tool works on with other arguments each time, looks at it in between included.
 //!
 //! | verdict | means |
 //! |---|---|
@@ -11,6 +11,10 @@
 //! | progress | the same call, or the same file, again and again, and each time something new came of it |
 //! | suspected | a sign, and what it did to the files is not known or not the same |
 //! | confirmed | a sign, and the files are what they were |
+//!
+//! A loop begins no earlier than the newest prompt: what a person asks for is no circle of the agent's. What
+//! the files were before the prompt counts as a content to come back to. The turn to go back to is the last
+//! one before the damage: that before the prompt, if nothing else has changed a file since.
 //!
 //! The streak of equal calls follows the reference behaviour proposed for open-codesign: the newest
 //! three or more turns with one signature, confirmed when all of them left the same artifact.
@@ -53,6 +57,16 @@ const RETURN_TURNS: usize = 5;
 /// Times that a file comes back to an earlier content before that is a sign.
 const SWINGS: usize = 2;
 
+/// Edits of one file whose sizes are compared.
+const SIZED_EDITS: usize = 12;
+
+/// Times in a row that an edit takes back half or more of what the one before it has added or taken, before
+/// that is a sign: work that goes on adds more than it takes back.
+const SIZE_SWINGS: usize = 4;
+
+/// Edits before the first of these that count as its beginning.
+const FEW_EDITS: usize = 2;
+
 /// The step of a turn, as far as it matters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpiralStep {
@@ -70,6 +84,10 @@ pub struct SpiralStep {
     pub files: Option<ObjectId>,
     /// Files that the turn changed, and what they are since; `None` for one that it deleted.
     pub changed: BTreeMap<String, Option<ObjectId>>,
+    /// The sizes of those of them that are there, in bytes; of others nothing is known.
+    pub sizes: BTreeMap<String, u64>,
+    /// Set when the turn begins with a prompt of a person.
+    pub is_prompt: bool,
 }
 
 /// The judgement of the last turns.
@@ -81,9 +99,29 @@ pub struct SpiralReport {
     pub streak: Option<Streak>,
     /// The signs in the files.
     pub signs: Vec<Sign>,
-    /// The turn before all of that, to go back to; `None` without a reason to go back, and when it began
+    /// The last turn before the damage, to go back to; `None` without a reason to go back, and when it began
     /// with the first turn.
     pub rollback_to: Option<u64>,
+}
+
+/// The newest turns: those since the newest prompt, with what was there before.
+#[derive(Clone, Copy)]
+struct Newest<'s> {
+    before: &'s [SpiralStep],
+    steps: &'s [SpiralStep],
+}
+
+impl<'s> Newest<'s> {
+    fn of(steps: &'s [SpiralStep]) -> Self {
+        let begin = steps.iter().rposition(|step| step.is_prompt).unwrap_or_default();
+        let (before, steps) = steps.split_at(begin);
+        Self { before, steps }
+    }
+
+    /// What `of` tells of a file in the newest turn before that changed it.
+    fn last<T>(self, of: impl Fn(&SpiralStep) -> Option<T>) -> Option<T> {
+        self.before.iter().rev().find_map(of)
+    }
 }
 
 /// The verdict on the last turns. Ordered by severity.
@@ -166,11 +204,11 @@ impl SignKind {
 #[must_use]
 pub fn find_spiral(steps: &[SpiralStep], window: usize) -> SpiralReport {
     let steps = steps.get(steps.len().saturating_sub(SPIRAL_TURNS)..).unwrap_or(steps);
-    let window = window.max(2);
-    let streak = streak(steps, window);
-    let mut signs: Vec<Sign> = same_tree(steps).into_iter().collect();
-    signs.extend(oscillations(steps));
-    signs.extend(same_file(steps, window));
+    let (window, newest) = (window.max(2), Newest::of(steps));
+    let streak = streak(newest.steps, window);
+    let mut signs: Vec<Sign> = same_tree(newest).into_iter().collect();
+    signs.extend(oscillations(newest));
+    signs.extend(same_file(newest.steps, window));
     let verdicts = signs.iter().map(|sign| sign.verdict);
     let verdict = verdicts.chain(streak.as_ref().map(|streak| streak.verdict)).max();
     let verdict = verdict.unwrap_or(SpiralVerdict::None);
@@ -178,8 +216,18 @@ pub fn find_spiral(steps: &[SpiralStep], window: usize) -> SpiralReport {
     let evidence = signs.iter().filter(|sign| is_bad(sign.verdict)).flat_map(|sign| &sign.turns);
     let streaks = streak.iter().filter(|streak| is_bad(streak.verdict));
     let first = evidence.chain(streaks.flat_map(|streak| &streak.turns)).min();
-    let rollback_to = first.and_then(|first| first.checked_sub(1)).filter(|turn| *turn > 0);
+    let rollback_to = first.and_then(|first| before_damage(newest.steps, *first));
     SpiralReport { verdict, streak, signs, rollback_to }
+}
+
+/// The last turn before the damage that began with the turn `first`: where nothing has changed a file
+/// between the prompt and that, the turn before the prompt.
+fn before_damage(steps: &[SpiralStep], first: u64) -> Option<u64> {
+    let prompt = steps.first().filter(|step| step.is_prompt);
+    let is_untouched = steps.iter().all(|step| step.turn >= first || step.changed.is_empty());
+    let before_prompt = prompt.filter(|_| is_untouched).map(|prompt| prompt.turn);
+    let begins = [before_prompt, Some(first)].into_iter().flatten();
+    begins.filter_map(|turn| turn.checked_sub(1)).find(|turn| *turn > 0)
 }
 
 /// The newest turns with one signature.
@@ -205,11 +253,13 @@ fn streak(steps: &[SpiralStep], window: usize) -> Option<Streak> {
 
 /// The newest tree, when it was there before and another one in between: more than once, or after
 /// several turns. To try something and take it back at once is no circle.
-fn same_tree(steps: &[SpiralStep]) -> Option<Sign> {
-    let newest = steps.last()?.files?;
-    let is_newest = |step: &SpiralStep| step.files == Some(newest);
-    let first = steps.iter().position(is_newest)?;
-    let evidence: Vec<&SpiralStep> = steps.get(first..)?.iter().collect();
+fn same_tree(newest: Newest<'_>) -> Option<Sign> {
+    let tree = newest.steps.last()?.files?;
+    let is_newest = |step: &SpiralStep| step.files == Some(tree);
+    let known = newest.before.last().into_iter().chain(newest.steps);
+    let known: Vec<&SpiralStep> = known.collect();
+    let first = known.iter().position(|step| is_newest(step))?;
+    let evidence: Vec<&SpiralStep> = known.get(first..)?.to_vec();
     let returns =
         evidence.windows(2).filter(|pair| matches!(pair, [a, b] if !is_newest(a) && is_newest(b)));
     let verdict = match returns.count() {
@@ -218,34 +268,70 @@ fn same_tree(steps: &[SpiralStep]) -> Option<Sign> {
         1 => SpiralVerdict::Suspected,
         _ => SpiralVerdict::Confirmed,
     };
-    Some(Sign { kind: SignKind::SameTree, path: None, turns: turns(&evidence), verdict })
+    let since = newest.steps.first().map_or(0, |step| step.turn);
+    let mut turns = turns(&evidence);
+    turns.retain(|turn| *turn >= since);
+    Some(Sign { kind: SignKind::SameTree, path: None, turns, verdict })
 }
 
-/// Files that came back to an earlier content more than once.
-fn oscillations(steps: &[SpiralStep]) -> Vec<Sign> {
+/// Files that came back to an earlier content more than once, or whose size went up and down.
+fn oscillations(newest: Newest<'_>) -> Vec<Sign> {
+    let steps = newest.steps;
     let recent = steps.get(steps.len().saturating_sub(SWING_TURNS)..).unwrap_or(steps);
-    let mut contents: BTreeMap<&String, Vec<(&SpiralStep, Option<ObjectId>)>> = BTreeMap::new();
-    for step in recent {
-        for (path, content) in &step.changed {
-            contents.entry(path).or_default().push((step, *content));
-        }
-    }
     let mut signs = Vec::new();
-    for (path, versions) in contents {
-        let contents: BTreeSet<_> = versions.iter().map(|(_, content)| content).collect();
-        let returns = versions.len() - contents.len();
-        if returns >= SWINGS {
-            let evidence: Vec<&SpiralStep> = versions.iter().map(|(step, _)| *step).collect();
-            let (kind, path) = (SignKind::Oscillation, Some(path.clone()));
-            signs.push(Sign {
-                kind,
-                path,
-                turns: turns(&evidence),
-                verdict: SpiralVerdict::Confirmed,
-            });
-        }
+    for path in recent.iter().flat_map(|step| step.changed.keys()).collect::<BTreeSet<_>>() {
+        let edits = |steps: &'_ [SpiralStep]| -> Vec<usize> {
+            let edits = steps.iter().enumerate();
+            edits.filter(|(_, step)| step.changed.contains_key(path)).map(|(at, _)| at).collect()
+        };
+        let at = edits(recent);
+        let evidence: Vec<&SpiralStep> = at.iter().filter_map(|at| recent.get(*at)).collect();
+        let first = newest.last(|step| step.changed.get(path).copied());
+        let versions = evidence.iter().filter_map(|step| step.changed.get(path).copied());
+        let versions: Vec<Option<ObjectId>> = first.into_iter().chain(versions).collect();
+        let contents: BTreeSet<_> = versions.iter().collect();
+        let evidence = match versions.len() - contents.len() >= SWINGS {
+            true => Some(evidence),
+            false => size_swings(newest, path),
+        };
+        signs.extend(evidence.map(|evidence| Sign {
+            kind: SignKind::Oscillation,
+            path: Some(path.clone()),
+            turns: turns(&evidence),
+            verdict: SpiralVerdict::Confirmed,
+        }));
     }
     signs
+}
+
+/// The newest edits of a file, when each takes back half or more of what the one before it has added or
+/// taken: it gets larger and smaller, and nowhere.
+fn size_swings<'s>(newest: Newest<'s>, path: &String) -> Option<Vec<&'s SpiralStep>> {
+    let edits = newest.steps.iter().rev().filter(|step| step.changed.contains_key(path));
+    let mut edits: Vec<&SpiralStep> = edits.take(SIZED_EDITS).collect();
+    edits.reverse();
+    let first = newest.last(|step| step.sizes.get(path).copied());
+    let sizes = edits.iter().map(|step| step.sizes.get(path).copied());
+    let sizes: Vec<u64> = first.map(Some).into_iter().chain(sizes).collect::<Option<_>>()?;
+    let has_first = usize::from(first.is_some());
+    let (mut swings, mut since) = (0, 0);
+    let steps: Vec<i128> = sizes
+        .windows(2)
+        .filter_map(|pair| Some(i128::from(*pair.last()?) - i128::from(*pair.first()?)))
+        .collect();
+    for (at, pair) in steps.windows(2).enumerate() {
+        let &[before, now] = pair else { continue };
+        let is_swing = before.signum() * now.signum() < 0 && now.abs() * 2 >= before.abs();
+        if !is_swing {
+            (swings, since) = (0, at + 1);
+            continue;
+        }
+        swings += 1;
+    }
+    // The step `at` leads to the size behind it, which is that of the edit `at`, or the next one.
+    let from = (since + 1).saturating_sub(has_first);
+    let from = if from <= FEW_EDITS { 0 } else { from };
+    (swings >= SIZE_SWINGS).then(|| edits.split_off(from.min(edits.len())))
 }
 
 /// The newest turns, when all of them are about one file and one tool tried it in several ways.
@@ -303,6 +389,7 @@ mod tests {
             path: Some("a.rs".into()),
             files: Some(id(content)),
             changed: BTreeMap::from([("a.rs".into(), Some(id(content)))]),
+            ..SpiralStep::default()
         }
     }
 
@@ -350,6 +437,60 @@ mod tests {
         let mut steps = steps;
         steps[6].changed.clear();
         assert_eq!(find_spiral(&steps, SPIRAL_WINDOW).verdict, SpiralVerdict::Suspected);
+    }
+
+    /// Edits of one file with new content each time, after a prompt, which leave it with these sizes.
+    fn sized(sizes: &[u64]) -> Vec<SpiralStep> {
+        let edit = |(turn, size): (u64, &u64)| SpiralStep {
+            sizes: BTreeMap::from([("a.rs".into(), *size)]),
+            ..step(turn, "edit", &turn.to_string(), &turn.to_string())
+        };
+        let first = SpiralStep { is_prompt: true, ..edit((3, &sizes[0])) };
+        let edits = (5..).zip(&sizes[1..]).map(edit);
+        let prompt = SpiralStep { turn: 4, is_prompt: true, ..SpiralStep::default() };
+        [first, prompt].into_iter().chain(edits).collect()
+    }
+
+    #[test]
+    fn a_file_whose_size_goes_up_and_down_is_a_circle_and_one_that_grows_is_none() {
+        let found = find_spiral(&sized(&[280, 291, 409, 285, 403, 279, 397]), SPIRAL_WINDOW);
+        assert_eq!(found.verdict, SpiralVerdict::Confirmed, "{found:?}");
+        assert_eq!(found.rollback_to, Some(3), "before the prompt");
+        for steady in [
+            &[100, 200, 300, 400, 500, 600, 700, 800][..],
+            &[100, 400, 380, 700, 690, 990, 960, 1400, 1380],
+            &[1000, 900, 950, 600, 620, 300, 310, 100],
+            &[100, 300, 120, 340, 420, 250, 600, 610],
+        ] {
+            let found = find_spiral(&sized(steady), SPIRAL_WINDOW);
+            assert!(found.verdict < SpiralVerdict::Confirmed, "{steady:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_loop_begins_no_earlier_than_the_newest_prompt() {
+        let prompt = |turn| SpiralStep { turn, is_prompt: true, ..SpiralStep::default() };
+        let edit = |turn: u64, content: &str| SpiralStep {
+            path: None,
+            ..step(turn, "edit", &turn.to_string(), content)
+        };
+        // A person has it changed to and fro.
+        let asked: Vec<SpiralStep> = (0..5)
+            .flat_map(|at| {
+                [prompt(2 * at + 1), edit(2 * at + 2, if at % 2 == 0 { "a" } else { "b" })]
+            })
+            .collect();
+        assert_eq!(find_spiral(&asked, SPIRAL_WINDOW).verdict, SpiralVerdict::None);
+        // The agent does so by itself, from what was good before the prompt.
+        let mut steps = vec![prompt(1), edit(2, "good"), edit(3, "good"), prompt(4)];
+        steps.extend((5..=8).map(|turn| edit(turn, if turn % 2 == 1 { "bad" } else { "good" })));
+        let found = find_spiral(&steps, SPIRAL_WINDOW);
+        assert_eq!((found.verdict, found.rollback_to), (SpiralVerdict::Confirmed, Some(3)));
+        assert!(found.signs.iter().flat_map(|sign| &sign.turns).all(|turn| *turn > 3), "{found:?}");
+        // What came of the prompt before the damage stays.
+        let mut steps = vec![prompt(1), edit(2, "good"), prompt(3), edit(4, "better")];
+        steps.extend((5..=9).map(|turn| edit(turn, if turn % 2 == 1 { "x" } else { "y" })));
+        assert_eq!(find_spiral(&steps, SPIRAL_WINDOW).rollback_to, Some(4));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use turntree::repo::{LESSONS_CHANGED, LogEntry, Repository};
 
 use super::{SPIRAL_TURNS, SpiralStep};
 use crate::formats::view;
+use crate::import::turns::{ROOT, fact};
 use crate::model::view::ToolCall;
 
 /// Names of arguments that name a file.
@@ -51,17 +52,21 @@ fn step(repo: &Repository, entry: &LogEntry) -> Result<SpiralStep> {
     let before = entry.parents.first().map(|parent| repo.context(parent)).transpose()?;
     let after = repo.context(&entry.id)?;
     let (mut calls, mut changed) = (Vec::new(), BTreeMap::new());
+    let (mut sizes, mut is_prompt) = (BTreeMap::new(), false);
     for (section, diff) in diff(source, &before.unwrap_or_default(), &after)? {
         if section == "files" {
             for change in diff.changes {
                 let content = change.new.as_ref().map(FileEntry::from_item).transpose()?;
+                sizes.extend(content.as_ref().map(|file| (change.key.clone(), file.size)));
                 changed.insert(change.key, content.map(|file| file.blob));
             }
         } else if section.ends_with("/messages") {
             for item in diff.changes.iter().filter_map(|change| change.new.as_ref()) {
                 let entry = MessageEntry::from_item(item)?;
                 let bytes = source.read_as(Kind::Blob, &entry.blob)?;
-                calls.extend(view(&entry.media, &bytes).tool_calls);
+                let view = view(&entry.media, &bytes);
+                is_prompt |= view.is_prompt();
+                calls.extend(view.tool_calls);
             }
         }
     }
@@ -69,16 +74,28 @@ fn step(repo: &Repository, entry: &LogEntry) -> Result<SpiralStep> {
     let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
     let inputs: Vec<String> = calls.iter().map(|call| sorted(&call.input)).collect();
     let called = !calls.is_empty();
+    let directory = match fact(source, &after, ROOT)? {
+        Some(root) => Some(root),
+        None => fact(source, &after, "cwd")?,
+    };
     Ok(SpiralStep {
         turn: entry.commit.turn,
         tool: called.then(|| names.join("+")),
         arguments: called
             .then(|| ObjectId::of(Kind::Blob, inputs.join("\n").as_bytes()).to_string()),
         artifact: files.map(|id| id.to_string()),
-        path: one_path(&calls),
+        path: one_path(&calls).map(|path| inside(&path, directory.as_deref())),
         files,
         changed,
+        sizes,
+        is_prompt,
     })
+}
+
+/// A path as files are called in a context: from the directory that they begin in.
+fn inside(path: &str, directory: Option<&str>) -> String {
+    let below = directory.and_then(|directory| path.strip_prefix(directory)?.strip_prefix('/'));
+    below.unwrap_or(path).to_owned()
 }
 
 /// The one file that all calls are about.

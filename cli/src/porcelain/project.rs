@@ -1,0 +1,64 @@
+//! The project that a directory is in: the workspace of a session that begins there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::porcelain::broad_directory::expect_narrow;
+use crate::program::global::STORE_DIR;
+
+/// What stands at the root of a git repository: a directory, or a file in a worktree and a submodule.
+const REPOSITORY: &str = ".git";
+
+/// Longest file of that name that is read.
+const MAX_POINTER_BYTES: u64 = 4096;
+
+/// What such a file of a worktree has in the path of its repository.
+const WORKTREES: &str = "/worktrees/";
+
+/// Returns the project of a directory: the one whose store in `.turntree` is `store`, else the root of the git
+/// repository, else `cwd` itself. A worktree of git is a project of its own. The home directory and what is
+/// above it are none.
+pub(crate) fn project_of(store: &Path, cwd: &Path) -> PathBuf {
+    let is_narrow = |dir: &&Path| expect_narrow(dir, false).is_ok();
+    let store = store.canonicalize().ok();
+    let has_store =
+        |dir: &&Path| store.is_some() && dir.join(STORE_DIR).canonicalize().ok() == store;
+    let is_repository = |dir: &&Path| fs::symlink_metadata(dir.join(REPOSITORY)).is_ok();
+    let worktree = cwd.ancestors().find(|dir| is_worktree(dir));
+    let of_store = cwd.ancestors().find(has_store).filter(is_narrow);
+    let project = match (worktree, of_store) {
+        (Some(worktree), Some(project)) if worktree.starts_with(project) => Some(worktree),
+        (_, Some(project)) => Some(project),
+        (_, None) => cwd.ancestors().find(is_repository).filter(is_narrow),
+    };
+    project.filter(is_narrow).unwrap_or(cwd).to_owned()
+}
+
+/// Returns whether a directory is a worktree of git beside its repository.
+fn is_worktree(dir: &Path) -> bool {
+    let file = dir.join(REPOSITORY);
+    let is_small =
+        fs::metadata(&file).is_ok_and(|found| found.is_file() && found.len() <= MAX_POINTER_BYTES);
+    is_small && fs::read_to_string(file).is_ok_and(|text| text.contains(WORKTREES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_is_where_its_store_is_else_its_repository_and_a_worktree_is_one() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        for dir in ["p/.turntree", "p/sub/.git", "p/sub/x", "p/wt/y", "q/.git", "q/a/b", "r/s"] {
+            fs::create_dir_all(at(dir)).unwrap();
+        }
+        fs::write(at("p/wt/.git"), "gitdir: /p/.git/worktrees/wt\n").unwrap();
+        let store = at("p/.turntree");
+        for (dir, project) in
+            [("p/sub/x", "p"), ("p", "p"), ("p/wt/y", "p/wt"), ("q/a/b", "q"), ("r/s", "r/s")]
+        {
+            assert_eq!(project_of(&store, &at(dir)), at(project), "{dir}");
+        }
+    }
+}

@@ -25,6 +25,7 @@ class Client:
     helps = False
     tries = False
     interrupts = False
+    learns = False
     resumes = None
     before_compaction = []
     model_key = "nothing-to-keep"
@@ -77,7 +78,7 @@ class Client:
 
 class ClaudeCode(Client):
     hooks = "claude-code"
-    forks = rewinds = compacts = tries = interrupts = True
+    forks = rewinds = compacts = tries = interrupts = learns = True
     resumes = "claude-code"
     tools = ["Write", "Edit", "Bash", "Read"]
     wishes = ["undo that", "/rollback"]

@@ -21,6 +21,7 @@ WAY = "Go on in the way"
 # A token that nobody has; none stands in this file.
 TOKEN = "ghp" + "_" + base64.b64encode(bytes(range(7, 34))).decode().replace("+", "A").replace("/", "B")
 UNWANTED = "Write what is not wanted."
+DIFFERENTLY, MORE = "Keep the header as it was before.", "Go on with the rest."
 STOPPED, AFTER = "Begin what takes long.", "Look at what is there."
 CARRIED, TAKEN_OVER = "Go on from the middle.", "Go on for the other one."
 
@@ -105,7 +106,8 @@ class Play:
         client = self.client
         self.place.turntree("init")
         if client.hooks:
-            self.place.turntree("hook", "install", client.hooks, "--user", "--rollback")
+            told = ["--lessons"] if client.learns else []
+            self.place.turntree("hook", "install", client.hooks, "--user", "--rollback", *told)
         session = self.said(first_script(client), client.say, FIRST)
         self.requests += self.stand_in.requests
         self.ask("context", lambda: self.context_of(session))
@@ -137,6 +139,8 @@ class Play:
         if client.hooks:
             self.ask("said-back", lambda: self.said_back(session))
             self.ask("own-edits", lambda: self.own_edits(session))
+            if client.learns:
+                self.ask("learned", lambda: self.learned(session))
         return self.answers
 
     def rewound(self, session):
@@ -177,6 +181,15 @@ class Play:
         if listing(self.place.work) != before:
             return f"the files are {listing(self.place.work)}, and they were {before}"
         return None
+
+    def learned(self, session):
+        """What a person answers after going back is told to the agent from then on."""
+        self.said(short_script(self.client, "worse.txt"), self.client.say, UNWANTED, session)
+        self.said([], self.client.say, self.client.wishes[0], session)
+        self.said(short_script(self.client, "better.txt"), self.client.say, DIFFERENTLY, session)
+        self.said(short_script(self.client, "rest.txt"), self.client.say, MORE, session)
+        said = [value for _, kind, value in self.last().parts if kind == "text" and "Active lessons" in value]
+        return None if any(DIFFERENTLY in text for text in said[-1:]) else f"{len(said)} texts tell lessons"
 
     def interrupted(self, session):
         """The files of a call that was interrupted are in its turn, and not in that of the next prompt."""

@@ -290,8 +290,14 @@ fn oscillations(newest: Newest<'_>) -> Vec<Sign> {
         let versions = evidence.iter().filter_map(|step| step.changed.get(path).copied());
         let versions: Vec<Option<ObjectId>> = first.into_iter().chain(versions).collect();
         let contents: BTreeSet<_> = versions.iter().collect();
+        // Edits before the first content that comes back are none of the loop.
+        let comes_back = |version: &Option<ObjectId>| {
+            versions.iter().filter(|other| *other == version).count() > 1
+        };
+        let begin = versions.iter().position(comes_back).unwrap_or_default();
+        let begin = begin.saturating_sub(usize::from(first.is_some()));
         let evidence = match versions.len() - contents.len() >= SWINGS {
-            true => Some(evidence),
+            true => evidence.get(begin..).map(<[_]>::to_vec),
             false => size_swings(newest, path),
         };
         signs.extend(evidence.map(|evidence| Sign {

@@ -61,4 +61,5 @@ mod store_golden;
 mod store_in_git;
 mod store_open;
 mod undo;
+mod upkeep;
 mod vfs;

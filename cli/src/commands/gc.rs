@@ -3,17 +3,17 @@
 use clap::Args;
 use turntree::ErrorKind;
 use turntree::maintenance::{
-    Purpose, auto, collect, plan_collection, plan_expiring, planned_store_budget,
+    Purpose, collect, plan_collection, plan_expiring, planned_store_budget,
 };
-use turntree::repo::Signature;
+use turntree::repo::Repository;
 use turntree::store::{ParityShare, StoreSummary};
 
 use super::Verb;
 use crate::porcelain::forgetting::{self, Forgetting};
 use crate::porcelain::patience::Patience;
-use crate::porcelain::pushing::{fold_by_itself, push_by_itself};
-use crate::porcelain::store_budget;
+use crate::porcelain::{store_budget, upkeep};
 use crate::program::invocation::{Invocation, stamp};
+use crate::program::maintenance::{MaintenanceLock, is_collected};
 use crate::program::store_keys::has_keys;
 use crate::program::store_log::append;
 use crate::view::error::{Answer, Hint, Result};
@@ -27,9 +27,6 @@ pub(super) const LOG_FILE: &str = "maintenance.log";
 
 /// Stands for a message in the log of an encrypted store: a message may name what is in it.
 const HIDDEN: &str = "something went wrong; the store is encrypted, so the log does not say what";
-
-/// The actor of what runs by itself.
-const MAINTENANCE: &str = "maintenance";
 
 const LOCKED: &str = "without --no-wait it waits until that is done";
 
@@ -68,6 +65,12 @@ pub(crate) struct Gc {
     /// With --auto: make bundles one on this remote, where it is worth it
     #[arg(long, value_name = "REMOTE", requires = "auto", hide = true)]
     fold: Option<String>,
+    /// With --auto: push, also while another process collects
+    #[arg(long, requires = "auto", hide = true)]
+    push: bool,
+    /// With --auto: stdin is the lock of the process that looks after the store
+    #[arg(long, requires = "auto", hide = true)]
+    started: bool,
     #[command(flatten)]
     patience: Patience,
 }
@@ -97,22 +100,24 @@ impl Gc {
         Forgetting::plan(&repo, &newest, Purpose::StrictGc, stamp.time).map(Some)
     }
 
-    /// One step, if it is due, and what goes to remotes by itself. Whoever started this does not wait for an
-    /// answer, so what goes wrong is written down in the store.
+    /// Looks after the store. Nobody waits for an answer, so what goes wrong is written down in the store.
     fn run_quietly(&self, run: &mut Invocation) -> Result<Answer> {
         let dir = run.store_dir()?;
-        let done = run.open().and_then(|repo| {
-            // A person's undo is not to take back what went by itself.
-            let stamp = Signature { actor: MAINTENANCE.to_owned(), ..stamp()? };
-            let step = auto::step(&repo, &stamp);
-            let mut told = push_by_itself(&repo, &dir)?;
-            if let Some(remote) = &self.fold {
-                told.extend(fold_by_itself(&repo, &dir, remote)?);
-            }
-            told.extend(step.err().map(|error| error.to_string()));
-            Ok(told)
-        });
-        let told = done.unwrap_or_else(|failure| vec![failure.message()]);
+        let lock = match self.started {
+            true => MaintenanceLock::inherited().ok(),
+            false => None,
+        };
+        // Without opening it: another process collects, and this one has nothing else to do.
+        if !self.push && is_collected(&dir) {
+            return Ok(Answer::Yes);
+        }
+        let fold = self.fold.as_deref();
+        let work = |repo: &Repository| match &lock {
+            None => upkeep::once(repo, &dir, fold),
+            Some(lock) => upkeep::while_due(repo, &dir, fold, lock),
+        };
+        let told = run.open().and_then(|repo| work(&repo));
+        let told = told.unwrap_or_else(|failure| vec![failure.message()]);
         for message in told {
             let message = if has_keys(&dir) { HIDDEN.to_owned() } else { message };
             // There is nobody left to tell that this cannot be written either.
@@ -181,12 +186,13 @@ pub(crate) fn collect_or_plan(run: &mut Invocation, wanted: Wanted) -> Result<An
     let bytes_before = repo.store().summary()?.file_bytes;
     let mut first = None;
     let working = Working::new("looking at the store");
-    let collected = patience.again(|| {
+    let mut collect = || {
         collect(&repo, purpose, &stamp, &mut |plan| {
             working.say(format!("packing up to {}", size(plan.needed_bytes())));
             first.get_or_insert_with(|| plan.clone());
         })
-    });
+    };
+    let collected = repo.store().with_reserve(|| patience.again(&mut collect));
     drop(working);
     let mut collected = collected.hint(ErrorKind::Locked, LOCKED)?;
     let enforced = collected.budget.take();

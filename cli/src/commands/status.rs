@@ -10,7 +10,7 @@ use crate::porcelain::status::{secret_mode, status};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{FAINT, ID, NAME, Output, REMOVED};
-use crate::view::render::{ID_DIGITS, count, harmless, one_line};
+use crate::view::render::{ID_DIGITS, count, harmless, one_line, size};
 use crate::view::{clock, json};
 
 /// Show the branch that commands act on here, its newest snapshot and its open conflicts
@@ -40,6 +40,7 @@ impl Verb for Status {
             branches,
             workspace,
             unpushed,
+            maintenance,
             ..
         } = status(&repo, &store)?;
         let head = repo.head()?;
@@ -75,10 +76,35 @@ impl Verb for Status {
         if let Some(mode) = secret_mode(&repo) {
             writeln!(run.out, "{}", paint.paint(FAINT, about_mode(mode)))?;
         }
+        if let Some(maintenance) = maintenance {
+            write_maintenance(&mut run.out, &maintenance)?;
+        }
         let held = format!("{} of {}", count(branches, "branch"), count(sessions, "session"));
         writeln!(run.out, "{}", paint.paint(FAINT, format_args!("{held} in {store}")))?;
         Ok(Answer::Yes)
     }
+}
+
+/// Says when the store was looked after, what that did, and why it waits or failed.
+fn write_maintenance(out: &mut Output, maintenance: &json::Maintenance) -> Result<()> {
+    let json::Maintenance { began, outcome, reason, written_bytes, expired_turns, waits, .. } =
+        maintenance;
+    let age = clock::relative(*began, clock::now()?);
+    let mut did = match *outcome {
+        "done" => format!("maintenance wrote packs of {}, {age}", size(*written_bytes)),
+        "nothing" => format!("maintenance had nothing to do, {age}"),
+        "begun" => format!("maintenance began {age}, and its end is not known"),
+        _ => format!("maintenance failed, {age}"),
+    };
+    if *expired_turns > 0 {
+        did = format!("{did}, {} expired", count(*expired_turns, "turn"));
+    }
+    for more in [reason, waits].into_iter().flatten() {
+        did = format!("{did}; {}", harmless(more));
+    }
+    let style = if *outcome == "failed" { REMOVED } else { FAINT };
+    writeln!(out, "{}", out.paint.paint(style, did))?;
+    Ok(())
 }
 
 /// Says how many files of the workspace the newest snapshot does not have as they are.

@@ -56,7 +56,7 @@ impl Verb for Ui {
             open: &|| run.open_apart(),
             close: &|opened| {
                 if run.may_maintain() {
-                    opened.look_after();
+                    opened.look_after_and_reap();
                 }
             },
             plan_resume: &|repo, id| Resume::at(id).preview(repo),

@@ -53,4 +53,5 @@ pub(crate) mod temp_file;
 pub(crate) mod thresholds;
 pub(crate) mod undoing;
 pub(crate) mod unsaved;
+pub(crate) mod upkeep;
 pub(crate) mod worktree;

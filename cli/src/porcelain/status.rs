@@ -5,10 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use turntree::context::open_conflicts;
+use turntree::maintenance::auto::{self, Upkeep};
+use turntree::maintenance::{LastStep, StepOutcome};
+use turntree::object::Time;
 use turntree::repo::{Repository, SecretMode};
 
 use super::unsaved::{UnsavedChanges, known_workspace};
 use crate::view::error::Result;
+use crate::view::render::size;
 use crate::view::{clock, json};
 
 /// The longest that a status looks at the files of a workspace.
@@ -56,7 +60,41 @@ pub(crate) fn status(repo: &Repository, store: &Path) -> Result<json::Status> {
             unfinished: unsaved.unfinished,
         }),
         unpushed: unpushed(repo),
+        maintenance: maintenance(repo)?,
     })
+}
+
+/// The last try of automatic maintenance, if there was one, and why nothing goes on now.
+fn maintenance(repo: &Repository) -> Result<Option<json::Maintenance>> {
+    let Some(last) = LastStep::of(repo.store()) else { return Ok(None) };
+    let Upkeep { is_due, is_over, fullness, .. } = auto::upkeep(repo)?;
+    let waits = if repo.store().is_collected().unwrap_or(false) {
+        Some("it is at work now".to_owned())
+    } else if is_due || is_over {
+        Some("it is due, and begins after the next commit".to_owned())
+    } else if last.outcome == StepOutcome::Failed {
+        let bytes = auto::DUE_BYTES.saturating_mul(last.distances());
+        Some(format!("the next try is after {} more in the journal", size(bytes)))
+    } else {
+        let bound = fullness.bound_bytes.filter(|_| fullness.is_over());
+        bound.map(|bound| {
+            let taken = size(fullness.file_bytes);
+            format!(
+                "the store takes {taken}, over its budgets of {}: what is left must stay",
+                size(bound)
+            )
+        })
+    };
+    let began = Time { micros: last.time_micros, offset_minutes: 0 };
+    Ok(Some(json::Maintenance {
+        time: clock::rfc3339(began),
+        began,
+        outcome: last.outcome.name(),
+        reason: last.reason,
+        written_bytes: last.written_bytes,
+        expired_turns: last.expired_turns,
+        waits,
+    }))
 }
 
 /// What remotes lack, as far as is known here: nobody is asked. A list of remotes that cannot be read is

@@ -5,9 +5,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Child;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -23,7 +22,8 @@ use turntree_exchange::{SecretFilter, find_session};
 use crate::program::global::{Global, STORE_DIR, store_of_environment};
 use crate::program::here::Here;
 use crate::program::incoming::tell;
-use crate::program::{buckets, itself, store_keys};
+use crate::program::maintenance::{self, Occasion};
+use crate::program::{buckets, store_keys};
 use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Failure, Hint, Result};
@@ -167,7 +167,7 @@ impl Invocation {
     }
 
     /// Opens the store, which must be there, for one change of a run that goes on: the run does not keep
-    /// it, and who has changed it closes it by [`Opened::look_after`].
+    /// it, and who has changed it closes it by [`Opened::look_after_and_reap`].
     #[cfg(feature = "ui")]
     pub(crate) fn open_apart(&self) -> Result<Opened> {
         let location = self.locate()?;
@@ -200,7 +200,8 @@ impl Invocation {
         if let Some(opened) = self.opened.into_inner() {
             opened.tell_damage();
             if may_maintain {
-                opened.look_after();
+                // It is reaped by whatever reaps the children of programs that have ended.
+                drop(opened.look_after());
             }
         }
         Ok(())
@@ -254,34 +255,28 @@ impl Opened {
         noticed.iter().filter(|damage| !self.told.contains(damage)).for_each(|damage| warn(damage));
     }
 
-    /// Closes it, and lets a process of its own look after it if something was committed since it was
-    /// opened and it is worth it.
-    pub(crate) fn look_after(self) {
+    /// Closes it, and lets a process of its own look after it, if something was committed since it was
+    /// opened, it is worth it, and none is there: gives that process, for a program that ends.
+    fn look_after(self) -> Option<Child> {
         let Self { repo, dir, sequence, fold, .. } = self;
-        let is_due = repo.refs().sequence > sequence
-            && (fold.get().is_some()
-                || auto::is_due(&repo).unwrap_or(false)
-                || repo.is_push_due().unwrap_or(false));
+        if repo.refs().sequence <= sequence {
+            return None;
+        }
+        let upkeep = auto::upkeep(&repo).ok();
+        let is_due = upkeep.is_some_and(|upkeep| upkeep.is_due || upkeep.is_over);
+        let pushes = repo.is_push_due().unwrap_or(false);
         // Closed first: what this process wrote is then for the other one to look after.
         drop(repo);
-        if is_due {
-            // Who takes a snapshot is not told when this fails: the next one tries again.
-            let _ = maintain(&dir, fold.get());
+        let occasion = Occasion { is_due, pushes, fold: fold.into_inner() };
+        maintenance::look_after(&dir, &occasion, upkeep.map(|upkeep| upkeep.fullness))
+    }
+
+    /// The same, for a program that goes on: the process is reaped when it ends.
+    pub(crate) fn look_after_and_reap(self) {
+        if let Some(child) = self.look_after() {
+            maintenance::reap(child);
         }
     }
-}
-
-/// Starts the maintenance of the store in `dir`, and does not wait for it. It outlives this process
-/// and whoever stops that. Makes bundles one on the remote `fold`, too.
-fn maintain(dir: &Path, fold: Option<&String>) -> io::Result<()> {
-    let mut maintenance = Command::new(itself::file().map_err(io::Error::other)?);
-    maintenance
-        .args(["gc", "--auto", "--no-maintenance", "--store"])
-        .arg(dir.canonicalize()?)
-        .args(fold.map(|remote| format!("--fold={remote}")))
-        .current_dir("/");
-    maintenance.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    maintenance.process_group(0).spawn().map(drop)
 }
 
 /// The nearest store above the working directory, else the user's.

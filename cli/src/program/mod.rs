@@ -13,6 +13,7 @@ pub(crate) mod incoming;
 pub(crate) mod invocation;
 pub(crate) mod itself;
 pub(crate) mod live;
+pub(crate) mod maintenance;
 pub(crate) mod private_file;
 pub(crate) mod remote_keys;
 mod ssh;

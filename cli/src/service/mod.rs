@@ -273,14 +273,17 @@ impl Service {
                 false => self.look(|call| call.run(operation, arguments.clone())),
             };
         }
-        let _turn = self.quiet();
+        let turn = self.quiet();
         if is_cancelled() {
             return Err(cancelled());
         }
         let call = ServiceCall::new(self, false);
         let answer = call.run(operation, arguments);
-        if let Some(opened) = call.opened.into_inner().filter(|_| self.maintains) {
-            opened.look_after();
+        let opened = call.opened.into_inner();
+        // The next change may begin while this one is held back.
+        drop((call.repo, turn));
+        if let Some(opened) = opened.filter(|_| self.maintains) {
+            opened.look_after_and_reap();
         }
         answer
     }

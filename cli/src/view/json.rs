@@ -14,6 +14,7 @@ mod forgetting;
 mod git;
 mod hooks;
 mod lessons;
+mod maintenance;
 mod merging;
 mod modes;
 mod objects;
@@ -61,6 +62,7 @@ pub(crate) use self::forgetting::{Forgetting, ForgottenSession};
 pub(crate) use self::git::{GitBranch, GitExported, GitImported, GitNote, GitRef, GitTag};
 pub(crate) use self::hooks::{HookCheck, HookLog, HookSettings};
 pub(crate) use self::lessons::{InjectedLessons, Lessons, LessonsChanged, ListedLesson};
+pub(crate) use self::maintenance::Maintenance;
 pub(crate) use self::merging::{
     MergeConflict, Merged, MergedFiles, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
 };
@@ -447,6 +449,10 @@ pub(crate) struct Status {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub(crate) unpushed: Vec<Unpushed>,
+    /// The last try of automatic maintenance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub(crate) maintenance: Option<Maintenance>,
 }
 
 /// The workspace of `status`.

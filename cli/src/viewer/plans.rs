@@ -101,7 +101,7 @@ impl Changes {
             prepared.apply(repo).map_err(|failure| refused(&failure))?
         };
         if self.maintains {
-            opened.look_after();
+            opened.look_after_and_reap();
         }
         Ok(done)
     }

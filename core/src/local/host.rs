@@ -122,17 +122,20 @@ impl Host {
         state.repo.clone().ok_or_else(closed)
     }
 
-    /// Packs on a thread of its own what the journal has too much of, if that is due: to be called
-    /// after commits. Costs some microseconds otherwise. What fails is tried again after the next
-    /// commit, and the store is as it was.
+    /// Packs on a thread of its own what the journal has too much of, if that is due and no other process
+    /// does it: to be called after commits. Costs some microseconds otherwise. What fails is tried again
+    /// when as much again is new, and the store is as it was.
     pub fn maintain(&self) {
         let Ok(repo) = self.repo() else { return };
-        if !self.options.maintain || !auto::is_due(repo.repository()).unwrap_or(false) {
+        if !self.options.maintain || self.is_maintaining() {
+            return;
+        }
+        let is_due = auto::is_due(repo.repository()).unwrap_or(false);
+        if !is_due || repo.repository().store().is_collected().unwrap_or(true) {
             return;
         }
         let mut state = self.lock();
-        let is_busy = state.maintenance.as_ref().is_some_and(|thread| !thread.is_finished());
-        if is_busy || state.repo.is_none() {
+        if state.is_busy() || state.repo.is_none() {
             return;
         }
         let repo = repo.acting_as(MAINTENANCE);
@@ -155,15 +158,26 @@ impl Host {
         Closing { repo, thread, maintains: self.options.maintain }
     }
 
+    fn is_maintaining(&self) -> bool {
+        self.lock().is_busy()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl State {
+    /// Returns true while its thread is at work.
+    fn is_busy(&self) -> bool {
+        self.maintenance.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+}
+
 impl Closing {
     /// Waits for maintenance that goes on. A host that maintains its store then packs a journal of 4 MiB
-    /// and more, which takes some tenths of a second; what fails is tried again by others, and the store
-    /// is as it was.
+    /// and more and brings the store within its budgets, which takes some tenths of a second; what fails
+    /// is tried again by others, and the store is as it was.
     pub fn finish(self) {
         if let Some(thread) = self.thread {
             drop(thread.join());
@@ -184,6 +198,9 @@ fn open(dir: &Path, options: &HostOptions) -> Result<Repo> {
 fn pack(repo: &Repo) -> Result<()> {
     if repo.repository().store().summary()?.journal_bytes >= CLOSING_BYTES {
         collect(repo.repository(), Purpose::Step, &repo.stamp(), &mut |_| ())?;
+    }
+    if auto::is_over(repo.repository())? {
+        auto::settle(repo.repository(), &repo.stamp())?;
     }
     Ok(())
 }

@@ -136,5 +136,8 @@ pub fn create_repository(dir: &Path) -> Result<Repository> {
         made.map_err(|error| Error::io(format!("make {}", parent.display()), error))?;
     }
     let new = NewStore { id: random_bytes() };
-    Repository::init(Arc::new(RealIo), dir, &new, OpenOptions::new(random_bytes()))
+    let repo = Repository::init(Arc::new(RealIo), dir, &new, OpenOptions::new(random_bytes()))?;
+    // A store without it is a whole one.
+    let _ = repo.store().keep_reserve();
+    Ok(repo)
 }

@@ -7,6 +7,12 @@ use crate::store::Tier;
 /// disk needs besides. A single file may be larger.
 const MAX_STEP_BYTES: u64 = 256 << 20;
 
+/// The most that a step makes one pack of in a store with a bound: one part in so many of that.
+const BOUND_PARTS: u64 = 3;
+
+/// The least of these.
+const MIN_STEP_BYTES: u64 = 256 << 10;
+
 /// A file with more garbage than one part in this many is worth a step.
 const GARBAGE_PARTS: u64 = 4;
 
@@ -33,12 +39,16 @@ pub(super) struct FileState {
 
 /// The numbers of the files to rewrite, the tier to write, and whether there is more to do after it.
 /// Where a session `is_budgeted`, a collection packs what is not packed, with packs that are smaller: a
-/// budget is about packs.
+/// budget is about packs. In a store with a `bound` a step makes no pack that is large beside that, since
+/// the files that it replaces go only when it is there.
 pub(super) fn choose(
     files: &[FileState],
     purpose: Purpose,
     is_budgeted: bool,
+    bound: Option<u64>,
 ) -> (Vec<usize>, Tier, bool) {
+    let most = bound.map_or(MAX_STEP_BYTES, |bound| bound / BOUND_PARTS);
+    let most = most.clamp(MIN_STEP_BYTES, MAX_STEP_BYTES);
     let free = files.iter().enumerate().filter(|(_, file)| file.replaceable);
     match purpose {
         Purpose::Gc | Purpose::StrictGc | Purpose::GcNow if is_budgeted => {
@@ -49,16 +59,16 @@ pub(super) fn choose(
                 free.filter(|(_, file)| !is_packed(file) || file.live.bytes <= small).collect();
             match wanted.iter().all(|(_, file)| is_packed(file)) && wanted.len() <= 1 {
                 true => (Vec::new(), Tier::Compacted, false),
-                false => keep_tier(files, first_step(wanted.iter().copied())),
+                false => keep_tier(files, first_step(wanted.iter().copied(), MAX_STEP_BYTES)),
             }
         }
         Purpose::Gc | Purpose::StrictGc | Purpose::GcNow => {
             let wanted = free.filter(|(_, file)| file.garbage.objects > 0 || file.is_empty());
-            keep_tier(files, first_step(wanted))
+            keep_tier(files, first_step(wanted, MAX_STEP_BYTES))
         }
         Purpose::Repack(tier) => {
             let wanted: Vec<_> = free.filter(|(_, file)| !file.is_finished(tier)).collect();
-            let (chosen, partial) = first_step(wanted.iter().copied());
+            let (chosen, partial) = first_step(wanted.iter().copied(), MAX_STEP_BYTES);
             // A small pack alone is what repacking it would give again.
             let alone = match wanted.as_slice() {
                 [(_, file)] => file.is_stored_as(tier),
@@ -66,7 +76,11 @@ pub(super) fn choose(
             };
             if alone { (Vec::new(), tier, false) } else { (chosen, tier, partial) }
         }
-        Purpose::Step => step(free),
+        Purpose::Step => step(free, most),
+        Purpose::Settle => {
+            let wanted = free.filter(|(_, file)| !file.is_stored_as(Tier::Compacted));
+            keep_tier(files, first_step(wanted, most))
+        }
     }
 }
 
@@ -95,13 +109,16 @@ fn keep_tier(
     (chosen, tier, partial)
 }
 
-/// As many files as one step takes, oldest first, and whether any are left.
-fn first_step<'f>(wanted: impl Iterator<Item = (usize, &'f FileState)>) -> (Vec<usize>, bool) {
+/// As many files as a pack of `most` bytes takes, oldest first, and whether any are left.
+fn first_step<'f>(
+    wanted: impl Iterator<Item = (usize, &'f FileState)>,
+    most: u64,
+) -> (Vec<usize>, bool) {
     let mut bytes = 0;
     let mut chosen = Vec::new();
     for (number, file) in wanted {
         bytes += file.live.bytes;
-        if !chosen.is_empty() && bytes > MAX_STEP_BYTES {
+        if !chosen.is_empty() && bytes > most {
             return (chosen, true);
         }
         chosen.push(number);
@@ -111,7 +128,10 @@ fn first_step<'f>(wanted: impl Iterator<Item = (usize, &'f FileState)>) -> (Vec<
 
 /// All of the journal that is free, with packs that are no larger than what is rewritten anyway: so
 /// a byte is rewritten once for every doubling of the store. And packs that are largely garbage.
-fn step<'f>(free: impl Iterator<Item = (usize, &'f FileState)>) -> (Vec<usize>, Tier, bool) {
+fn step<'f>(
+    free: impl Iterator<Item = (usize, &'f FileState)>,
+    most: u64,
+) -> (Vec<usize>, Tier, bool) {
     let (journal, mut packs): (Vec<_>, Vec<_>) = free.partition(|(_, file)| file.tier.is_none());
     let mut bytes: u64 = journal.iter().map(|(_, file)| file.live.bytes).sum();
     let mut chosen: Vec<usize> = journal.into_iter().map(|(number, _)| number).collect();
@@ -120,7 +140,7 @@ fn step<'f>(free: impl Iterator<Item = (usize, &'f FileState)>) -> (Vec<usize>, 
     for (number, file) in packs {
         let wasteful = file.garbage.bytes * GARBAGE_PARTS > file.bytes;
         let small = !chosen.is_empty() && file.live.bytes <= bytes.max(SMALL_BYTES);
-        if (wasteful || small) && bytes + file.live.bytes <= MAX_STEP_BYTES {
+        if (wasteful || small) && bytes + file.live.bytes <= most {
             bytes += file.live.bytes;
             tier = tier.max(Tier::Compacted);
             chosen.push(number);
@@ -147,7 +167,7 @@ mod tests {
             file.replaceable = false;
         }
         for purpose in [Purpose::Gc, Purpose::Repack(Tier::Archive), Purpose::Step] {
-            assert_eq!(choose(&files, purpose, false).0, Vec::<usize>::new());
+            assert_eq!(choose(&files, purpose, false, None).0, Vec::<usize>::new());
         }
     }
 
@@ -158,38 +178,38 @@ mod tests {
             file(Some(Tier::Archive), 5000, 100),
             file(Some(Tier::Hot), 700, 200),
         ];
-        assert_eq!(choose(&files, Purpose::Gc, false), (vec![1, 2], Tier::Archive, false));
+        assert_eq!(choose(&files, Purpose::Gc, false, None), (vec![1, 2], Tier::Archive, false));
     }
 
     #[test]
     fn repacking_what_is_packed_is_nothing_to_do() {
         let packed = [file(Some(Tier::Compacted), 1000, 0)];
-        assert!(choose(&packed, Purpose::Repack(Tier::Compacted), false).0.is_empty());
-        assert_eq!(choose(&packed, Purpose::Repack(Tier::Archive), false).0, [0]);
+        assert!(choose(&packed, Purpose::Repack(Tier::Compacted), false, None).0.is_empty());
+        assert_eq!(choose(&packed, Purpose::Repack(Tier::Archive), false, None).0, [0]);
         let mut archive = file(Some(Tier::Archive), 5000, 0);
-        assert!(choose(&[archive], Purpose::Repack(Tier::Archive), false).0.is_empty());
+        assert!(choose(&[archive], Purpose::Repack(Tier::Archive), false, None).0.is_empty());
         archive.outdated = true;
-        assert_eq!(choose(&[archive], Purpose::Repack(Tier::Archive), false).0, [0]);
+        assert_eq!(choose(&[archive], Purpose::Repack(Tier::Archive), false, None).0, [0]);
         let two = [packed[0], file(None, 10_000, 0)];
-        assert_eq!(choose(&two, Purpose::Repack(Tier::Compacted), false).0, [0, 1]);
+        assert_eq!(choose(&two, Purpose::Repack(Tier::Compacted), false, None).0, [0, 1]);
     }
 
     #[test]
     fn what_is_under_a_budget_is_packed() {
         let files = [file(None, 1000, 0), file(Some(Tier::Archive), 5000, 0)];
-        assert_eq!(choose(&files, Purpose::Gc, false).0, Vec::<usize>::new());
-        assert_eq!(choose(&files, Purpose::Gc, true), (vec![0, 1], Tier::Archive, false));
-        assert_eq!(choose(&files[1..], Purpose::Gc, true).0, Vec::<usize>::new());
+        assert_eq!(choose(&files, Purpose::Gc, false, None).0, Vec::<usize>::new());
+        assert_eq!(choose(&files, Purpose::Gc, true, None), (vec![0, 1], Tier::Archive, false));
+        assert_eq!(choose(&files[1..], Purpose::Gc, true, None).0, Vec::<usize>::new());
         let large = file(Some(Tier::Archive), 2 * SMALL_BYTES, 0);
         let files = [file(None, 1000, 0), large];
-        assert_eq!(choose(&files, Purpose::Gc, true), (vec![0], Tier::Compacted, false));
+        assert_eq!(choose(&files, Purpose::Gc, true, None), (vec![0], Tier::Compacted, false));
     }
 
     #[test]
     fn a_large_store_takes_steps_of_bounded_size() {
         let files = [file(None, 200 << 20, 0), file(None, 200 << 20, 0)];
         assert_eq!(
-            choose(&files, Purpose::Repack(Tier::Compacted), false),
+            choose(&files, Purpose::Repack(Tier::Compacted), false, None),
             (vec![0], Tier::Compacted, true)
         );
     }
@@ -199,10 +219,10 @@ mod tests {
         let repack = Purpose::Repack(Tier::Compacted);
         let made = file(Some(Tier::Compacted), FINISHED_BYTES, 0);
         let files = [file(None, 200 << 20, 0), made, file(Some(Tier::Compacted), 1000, 0)];
-        assert_eq!(choose(&files, repack, false).0, [0, 2]);
-        assert_eq!(choose(&files[1..], repack, false).0, Vec::<usize>::new());
+        assert_eq!(choose(&files, repack, false, None).0, [0, 2]);
+        assert_eq!(choose(&files[1..], repack, false, None).0, Vec::<usize>::new());
         let wasteful = file(Some(Tier::Compacted), FINISHED_BYTES, 100);
-        assert_eq!(choose(&[made, wasteful], repack, false).0, [1]);
+        assert_eq!(choose(&[made, wasteful], repack, false, None).0, [1]);
     }
 
     #[test]
@@ -212,7 +232,7 @@ mod tests {
         for _ in 0..256 {
             let mut files = packs.clone();
             files.push(file(None, SMALL_BYTES, 0));
-            let (chosen, tier, _) = choose(&files, Purpose::Step, false);
+            let (chosen, tier, _) = choose(&files, Purpose::Step, false, None);
             let bytes: u64 = chosen.iter().map(|number| files[*number].live.bytes).sum();
             rewritten += bytes;
             packs = (0..files.len()).filter(|n| !chosen.contains(n)).map(|n| files[n]).collect();

@@ -10,8 +10,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::mem;
 use std::sync::Arc;
 
+use super::bound::bound_of;
 use super::budget_plan::EnforcedBudget;
 use super::choose::{FileState, choose};
 use super::cohorts::Cohorts;
@@ -26,12 +28,14 @@ use super::mark::Marker;
 use super::met::KnownMark;
 use super::plan::RetentionPlan;
 use super::plan_turns::plan_turns;
+use super::policy::Policies;
 use super::roots::{Forgotten, Reason, Roots};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, Time};
 use crate::repo::{ForgottenSession, Repository, Signature, complete_history_index};
 use crate::store::{
-    Collection, FileReplacement, Inventory, KnownLosses, PackItem, Replaced, Tier, Tombstone,
+    Collection, CollectorLock, FileReplacement, Inventory, KnownLosses, PackItem, Replaced, Tier,
+    Tombstone,
 };
 
 /// Commits whose contexts are marked in one round.
@@ -45,6 +49,9 @@ pub struct Collected {
     pub steps: u64,
     /// Turns that expired.
     pub expired_turns: u64,
+    /// Which turns expired and which stayed, of all steps: as the plan of before said; nothing when there
+    /// was nothing to do.
+    pub retention: Option<RetentionPlan>,
     /// Garbage that went.
     pub freed: ObjectsSize,
     /// Bytes of new packs.
@@ -59,6 +66,23 @@ pub struct Collected {
     pub budget: Option<EnforcedBudget>,
     /// Packs that stayed and got another parity.
     pub protected_packs: u64,
+}
+
+impl Collected {
+    /// Returns true if anything was done.
+    pub(super) fn is_something(&self) -> bool {
+        self.steps > 0 || !self.expired_sessions.is_empty() || self.budget.is_some()
+    }
+
+    /// Adds what was done after it.
+    pub(super) fn add(&mut self, more: Self) {
+        self.steps += more.steps;
+        self.expired_turns += more.expired_turns;
+        self.freed = self.freed.plus(more.freed);
+        self.written_bytes += more.written_bytes;
+        self.replaced_bytes += more.replaced_bytes;
+        self.expired_sessions.extend(more.expired_sessions);
+    }
 }
 
 /// Plans a collection and does nothing. Needs no lock: in a store that may only be read, or while
@@ -112,9 +136,10 @@ fn forget_operations(repo: &Repository, stamp: &Signature) -> Result<Option<u64>
     Ok(Some(change.commit(stamp, "forget all operations")?.sequence))
 }
 
-/// Collects, whatever the budget of the store is.
+/// Collects under the lock of the collector, whatever the budget of the store is.
 pub(super) fn run(
     repo: &Repository,
+    lock: &CollectorLock,
     purpose: Purpose,
     stamp: &Signature,
     before_step: &mut dyn FnMut(&CollectionPlan),
@@ -127,11 +152,13 @@ pub(super) fn run(
             collected.forgot_operations = forget_operations(repo, stamp)?;
         }
         repo.free_forgotten(stamp)?;
-        forget_expired(repo, purpose, stamp)?;
+        collected.retention = forget_expired(repo, purpose, stamp)?;
     }
+    // Budgets are measured by what is packed, so a step looks again when it has packed the journal.
+    let mut looks_again = purpose.is_step() && has_budgets(repo)?;
     let mut known = None;
     loop {
-        let collection = repo.store().collect()?;
+        let collection = repo.store().collect_under(lock)?;
         let survey = Survey::new(collection.inventory(), purpose, now, known.take())?;
         if survey.plan.is_empty() {
             collection.remove_unlisted()?;
@@ -140,18 +167,20 @@ pub(super) fn run(
         }
         before_step(&survey.plan);
         let plan = &survey.plan;
+        let retention = collected.retention.get_or_insert_with(|| plan.retention.clone());
         // What a later step still has to drop is counted there once more.
-        let expired = plan.retention.elided.len() as u64;
+        let expired = plan.retention.elided.len().max(retention.elided.len()) as u64;
         collected.expired_turns = collected.expired_turns.max(expired);
         for file in plan.files.iter().filter(|file| file.fate == Fate::Replaced) {
             collected.freed.objects += file.garbage.objects;
             collected.freed.bytes += file.garbage.bytes;
         }
-        let is_last = purpose == Purpose::Step || !plan.partial;
+        let is_last = !plan.partial && !mem::take(&mut looks_again);
         let (Replaced { written_bytes, freed_bytes, .. }, marker) =
             survey.apply(repo, &collection)?;
-        // What was marked goes now, where nobody goes on from it.
-        known = (!is_last).then(|| marker.into_known()).flatten();
+        // What was marked goes now, where nobody goes on from it: a step that looks again lets more turns go.
+        let goes_on = !is_last && !purpose.is_step();
+        known = goes_on.then(|| marker.into_known()).flatten();
         collected.steps += 1;
         collected.written_bytes += written_bytes;
         collected.replaced_bytes += freed_bytes;
@@ -160,6 +189,10 @@ pub(super) fn run(
             return Ok(collected);
         }
     }
+}
+
+fn has_budgets(repo: &Repository) -> Result<bool> {
+    Ok(Policies::load(repo.store(), &repo.refs())?.has_budget())
 }
 
 /// Gives packs what lies beside them; returns how many got another parity.
@@ -232,8 +265,9 @@ impl<'a> Survey<'a> {
         marker.begin_round();
         marker.meet_kept(&|_| true)?;
         let states = states(inventory, &marker, purpose);
+        let bound = if purpose.is_step() { bound_of(inventory, inventory.refs())? } else { None };
         let FilesPlan { chosen, tier, partial, files } =
-            plan_files(inventory, &states, &retention, purpose);
+            plan_files(inventory, &states, &retention, (purpose, bound));
         let (live, garbage) =
             states.iter().fold(<(ObjectsSize, ObjectsSize)>::default(), |sum, state| {
                 (sum.0.plus(state.live), sum.1.plus(state.garbage))
@@ -291,10 +325,10 @@ fn plan_files(
     inventory: &Inventory<'_>,
     states: &[FileState],
     retention: &RetentionPlan,
-    purpose: Purpose,
+    (purpose, bound): (Purpose, Option<u64>),
 ) -> FilesPlan {
     let is_budgeted = retention.sessions.iter().any(|session| session.bytes.is_some());
-    let (chosen, tier, partial) = choose(states, purpose, is_budgeted);
+    let (chosen, tier, partial) = choose(states, purpose, is_budgeted, bound);
     let fate = |number: &usize, state: &FileState| match state.replaceable {
         _ if chosen.contains(number) => Fate::Replaced,
         true => Fate::Kept,
@@ -319,7 +353,7 @@ pub(super) fn files_of_gc(
     retention: &RetentionPlan,
 ) -> Vec<StoreFilePlan> {
     let states = states(inventory, marker, Purpose::Gc);
-    plan_files(inventory, &states, retention, Purpose::Gc).files
+    plan_files(inventory, &states, retention, (Purpose::Gc, None)).files
 }
 
 impl ObjectsSize {

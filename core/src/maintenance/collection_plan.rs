@@ -19,12 +19,19 @@ pub enum Purpose {
     Repack(Tier),
     /// A small collection of what is worth it now.
     Step,
+    /// A step, of all that has garbage, and down to the budgets: once nothing is written for a while.
+    Settle,
 }
 
 impl Purpose {
     /// Returns true if turns expire and what was let go is freed.
     pub(super) fn lets_go(self) -> bool {
-        self.is_gc() || self == Self::Step
+        self.is_gc() || self.is_step()
+    }
+
+    /// Returns true for what runs by itself.
+    pub(super) const fn is_step(self) -> bool {
+        matches!(self, Self::Step | Self::Settle)
     }
 
     /// Returns true for a collection of everything that may go.

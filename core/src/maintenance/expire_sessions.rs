@@ -128,7 +128,7 @@ pub(super) fn policies_for(
 ) -> Result<Policies> {
     Ok(match purpose {
         Purpose::Repack(_) => Policies::default(),
-        Purpose::Gc | Purpose::Step => Policies::load(source, refs)?,
+        Purpose::Gc | Purpose::Step | Purpose::Settle => Policies::load(source, refs)?,
         Purpose::StrictGc | Purpose::GcNow => Policies::load(source, refs)?.strict(),
     })
 }

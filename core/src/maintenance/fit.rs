@@ -32,6 +32,11 @@ pub trait Cost {
     /// Those of reading the content.
     fn weights(&mut self, kept: &[PricedTurn]) -> Result<Vec<u64>>;
 
+    /// The bytes that a session over its budget is fitted into.
+    fn target(&self, budget: u64) -> u64 {
+        budget
+    }
+
     /// How far below its budget a session may end, in bytes.
     fn tolerance(&self, budget: u64) -> u64;
 }

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::collection_plan::Purpose;
 use super::forget_choice::choose_forgotten;
 use super::graph::CommitGraph;
+use super::plan::RetentionPlan;
 use super::plan_turns::plan_turns;
 use super::policy::Policies;
 use super::roots::Roots;
@@ -21,7 +22,7 @@ use crate::object::{Kind, ObjectId, ObjectSink, RefValue};
 use crate::repo::{GRAFTS_REF, Grafts, Repository, Signature};
 use crate::store::Expected;
 
-/// Forgets what may be forgotten, as one operation; says whether there was anything.
+/// Forgets what may be forgotten, as one operation; gives the plan that said so, if there was anything.
 ///
 /// # Errors
 /// Those of reading the commits, and of a commit.
@@ -29,17 +30,17 @@ pub(super) fn forget_expired(
     repo: &Repository,
     purpose: Purpose,
     stamp: &Signature,
-) -> Result<bool> {
+) -> Result<Option<RetentionPlan>> {
     let refs = repo.refs();
     if Policies::load(repo.store(), &refs)?.is_empty() {
-        return Ok(false);
+        return Ok(None);
     }
     let inventory = repo.store().inventory()?;
     let roots = Roots::find(&inventory, &refs, stamp.time.micros)?;
     let plan = plan_turns(&inventory, &roots, purpose, stamp.time)?;
     let forgotten = choose_forgotten(&roots, &plan);
     if forgotten.is_empty() {
-        return Ok(false);
+        return Ok(None);
     }
     let grafts = grafts(&roots.graph, &forgotten);
     let mut change = repo.begin();
@@ -50,7 +51,7 @@ pub(super) fn forget_expired(
     };
     change.set_ref(GRAFTS_REF, expected, Some(RefValue::Object(blob)));
     change.commit(stamp, "forget turns that expired long ago")?;
-    Ok(true)
+    Ok(Some(plan))
 }
 
 /// Every graft that is needed when these are forgotten too.

@@ -56,7 +56,9 @@
 
 mod accept_loss;
 pub mod auto;
+mod bound;
 mod budget_plan;
+mod budget_setting;
 mod choose;
 mod cohorts;
 mod collect;
@@ -70,6 +72,7 @@ mod forget_choice;
 mod fsck;
 mod full_copies;
 mod graph;
+mod last_step;
 mod layout;
 mod mark;
 mod met;
@@ -100,7 +103,9 @@ mod walk;
 mod whole_turns;
 mod wholeness;
 
+pub use bound::{CROWDED_PERCENT, Fullness};
 pub use budget_plan::{BudgetPlan, BudgetedSession, EnforcedBudget, SessionSize};
+pub use budget_setting::{set_store_budget, store_budget};
 pub use collect::{Collected, plan_collection, plan_collection_after};
 pub use collection_plan::{
     CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
@@ -111,6 +116,7 @@ pub use finding::{FsckFinding, FsckKind};
 pub use fit::{Cost, PricedTurn};
 pub use forget_choice::MAX_EXPIRED;
 pub use fsck::{FsckReport, MendedByParity, fsck};
+pub use last_step::{LastStep, StepOutcome};
 pub use parity_policy::{ParityPolicy, parity_policy, set_parity_policy};
 pub use plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};
 pub use plan_turns::plan_policies;
@@ -126,7 +132,6 @@ pub use session_sizes::{SessionSizes, measure_sessions};
 pub use stats::stats;
 pub use store_budget::{
     apply_store_budget, collect, enforce_store_budget, plan_store_budget, planned_store_budget,
-    set_store_budget, store_budget,
 };
 pub use usage::{LargeObject, SessionStats, Stats, StorageUsage};
 pub use whole_turns::{SessionDamage, newest_whole_turn};

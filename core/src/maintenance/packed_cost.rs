@@ -41,6 +41,10 @@ const TOLERANCE_PARTS: u64 = 50;
 /// A step lets turns go only when what lies there is over the budget by one part in so many.
 const SLACK_PARTS: u64 = 4;
 
+/// A step lets turns go only when no more of the session than one part in so many of its budget lies in
+/// no pack yet.
+const UNPACKED_PARTS: u64 = 8;
+
 /// What an object or a gone id takes beside its bytes, at most.
 const ENTRY_BYTES: u64 = 70;
 
@@ -54,8 +58,32 @@ pub(super) enum Measure {
     All,
     /// Those that may be over their budgets.
     Doubtful,
-    /// Those that are far over their budgets as they lie: of what runs by itself.
+    /// Those that are far over their budgets as they lie in packs, by the sizes that packs keep: of a
+    /// step, which compresses nothing to measure it.
     FarOver,
+    /// The same for those that are over their budgets at all.
+    Over,
+}
+
+impl Measure {
+    /// What may lie there before a budget counts, by sizes that packs keep; nothing where sessions are
+    /// compressed to measure them.
+    fn allowed(self, budget: u64) -> Option<u64> {
+        match self {
+            Self::All | Self::Doubtful => None,
+            Self::FarOver => Some(budget.saturating_add(budget / SLACK_PARTS)),
+            Self::Over => Some(budget),
+        }
+    }
+
+    /// What it may take when turns have gone for it. A step leaves more than the budget: its packs are
+    /// several, and stored to be written fast, and one of all would take less.
+    fn target(self, budget: u64) -> u64 {
+        match self {
+            Self::FarOver => budget.saturating_add(budget / SLACK_PARTS / 2),
+            Self::All | Self::Doubtful | Self::Over => budget,
+        }
+    }
 }
 
 /// Measures sessions of an inventory.
@@ -220,6 +248,21 @@ impl<'a> PackedCost<'a> {
         Ok(sizes)
     }
 
+    /// The bytes of all packs.
+    fn packed_bytes(&self) -> u64 {
+        let packs = self.inventory.files().iter().filter(|file| file.tier.is_some());
+        packs.map(|file| file.bytes).sum()
+    }
+
+    /// The bytes of what was met and lies in no pack.
+    fn unpacked_bytes(&self, marker: &Marker<'_>) -> u64 {
+        let entries =
+            marker.met().iter().filter_map(|met| self.inventory.entry(met.position as usize));
+        let is_unpacked =
+            |file: usize| self.inventory.files().get(file).is_some_and(|file| file.tier.is_none());
+        entries.filter(|entry| is_unpacked(entry.file)).map(|entry| entry.stored_bytes).sum()
+    }
+
     /// The items in parts of at most [`MAX_RAW_BYTES`], or of one item.
     fn parts<'i>(&mut self, items: &'i [PackItem]) -> Result<Vec<&'i [PackItem]>> {
         let (mut parts, mut from, mut bytes) = (Vec::new(), 0, 0);
@@ -252,25 +295,35 @@ impl<'a> PackedCost<'a> {
 
 impl Cost for PackedCost<'_> {
     fn begin(&mut self, session: &str, kept: &[PricedTurn], budget: u64) -> Result<bool> {
+        let allowed = self.measure.allowed(budget);
+        if allowed.is_some_and(|allowed| self.packed_bytes() <= allowed) {
+            return Ok(false);
+        }
         self.session = self.session(session)?;
         let marker = self.meet(kept)?.marker;
-        let (raw, lies) = self.sums(&marker)?;
+        if let Some(allowed) = allowed {
+            // What is not packed yet takes several times more, and no turn goes for that.
+            if self.unpacked_bytes(&marker) > budget / UNPACKED_PARTS {
+                return Ok(false);
+            }
+            let (raw, lies) = self.sums(&marker)?;
+            self.session.raw_bytes = raw;
+            return Ok(lies > allowed);
+        }
+        let (raw, _) = self.sums(&marker)?;
         self.session.raw_bytes = raw;
         let most = raw + marker.met().len() as u64 * ENTRY_BYTES + PACK_BYTES;
         let most = most + self.parity_bytes(most)?;
-        Ok(match self.measure {
-            Measure::All => true,
-            Measure::Doubtful => most > budget,
-            // One that takes long to measure is left to a collection that somebody waits for.
-            Measure::FarOver => {
-                raw <= MAX_RAW_BYTES && lies > budget.saturating_add(budget / SLACK_PARTS)
-            }
-        })
+        Ok(self.measure == Measure::All || most > budget)
     }
 
     fn bytes(&mut self, kept: &[PricedTurn]) -> Result<u64> {
         let SessionPack { marker, gone, now_round } = self.meet(kept)?;
-        let (raw, _) = self.sums(&marker)?;
+        let (raw, lies) = self.sums(&marker)?;
+        if self.measure.allowed(0).is_some() {
+            let bytes = lies + gone.len() as u64 * ENTRY_BYTES;
+            return Ok(bytes + self.parity_bytes(bytes)?);
+        }
         let tier = if raw > MAX_RAW_BYTES { Tier::Compacted } else { self.tier };
         let files: Vec<usize> = (0..self.inventory.files().len()).collect();
         let kept = kept.iter().map(|turn| turn.commit);
@@ -303,6 +356,10 @@ impl Cost for PackedCost<'_> {
             weights.push(weight);
         }
         Ok(weights)
+    }
+
+    fn target(&self, budget: u64) -> u64 {
+        self.measure.target(budget)
     }
 
     fn tolerance(&self, budget: u64) -> u64 {

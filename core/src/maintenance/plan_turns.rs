@@ -37,7 +37,11 @@ pub(super) fn plan_turns(
     now: Time,
 ) -> Result<RetentionPlan> {
     let policies = policies_for(inventory, inventory.refs(), purpose)?;
-    let measure = if purpose == Purpose::Step { Measure::FarOver } else { Measure::Doubtful };
+    let measure = match purpose {
+        Purpose::Step => Measure::FarOver,
+        Purpose::Settle => Measure::Over,
+        _ => Measure::Doubtful,
+    };
     let mut plan = measured(inventory, roots, &policies, measure, now)?;
     let forgotten = choose_forgotten(roots, &plan).len();
     if forgotten > 0 && !policies.is_empty() {

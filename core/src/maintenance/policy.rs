@@ -269,6 +269,13 @@ impl Policies {
         self.default.is_none() && self.sessions.is_empty()
     }
 
+    /// Returns true if a session has a budget.
+    #[must_use]
+    pub(super) fn has_budget(&self) -> bool {
+        let mut policies = self.default.iter().chain(self.sessions.values());
+        policies.any(|policy| policy.budget_bytes.is_some())
+    }
+
     /// The policy that holds for `session`: its own, or the one of all without their own.
     #[must_use]
     pub fn of(&self, session: &str) -> Option<&Policy> {

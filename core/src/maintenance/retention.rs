@@ -318,7 +318,7 @@ impl<'a> Planner<'a> {
         if !cost.begin(name, &turns, budget)? {
             return Ok(None);
         }
-        let Fitted { kept, bytes } = fit(&turns, fixed_count, budget, cost)?;
+        let Fitted { kept, bytes } = fit(&turns, fixed_count, cost.target(budget), cost)?;
         if bytes > budget {
             let newest = cost.bytes(turns.get(..1).unwrap_or_default())?;
             let turn = fixed.first().and_then(|(at, ..)| commits.get(*at)).map_or(0, |it| it.turn);

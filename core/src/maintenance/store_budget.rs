@@ -1,9 +1,5 @@
 //! The budget of a store: the oldest sessions go, whole, until what stays fits.
 //!
-//! ```text
-//! refs/retention-store   {"version":1,"budget_bytes":500000000}
-//! ```
-//!
 //! A session that must go is [forgotten](crate::repo::ForgottenSession), and its content comes free
 //! [`GRACE_MICROS`] later, so an undo takes it back until then. Sessions with a tag or a pin stay,
 //! those that HEAD or a place is at, those of the last day, and the newest of each directory. What
@@ -15,74 +11,19 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
 use super::budget_plan::{BudgetPlan, BudgetedSession, EnforcedBudget};
+use super::budget_setting::store_budget;
 use super::collect::{Collected, run};
 use super::collection_plan::{CollectionPlan, Purpose};
 use super::expire_sessions::{GRACE_MICROS, MAX_ROUNDS};
 use super::session_sizes::{SessionSizes, measure_packed_sessions};
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Time};
-use crate::repo::{
-    BranchName, HEAD, Repository, Signature, Transaction, decode_versioned, is_place,
-};
-use crate::store::{Committed, Expected, RefTable, Tier};
+use crate::object::{ObjectId, RefValue, Time};
+use crate::repo::{BranchName, HEAD, Repository, Signature, is_place};
+use crate::store::{CollectorLock, Committed, Tier};
 
 /// A session whose newest turn is no older stays.
 const RECENT_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
-
-const BUDGET_REF: &str = "refs/retention-store";
-const WHAT: &str = "the budget of the store";
-const VERSION: u64 = 1;
-
-/// The blob behind the ref, its fields in this order.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Stored {
-    version: u64,
-    budget_bytes: u64,
-}
-
-/// Returns the budget of a store with these refs, in bytes, if it has one.
-///
-/// # Errors
-/// `NotFound`, `Corrupt` or `Unsupported`, naming the ref: nothing may go while it cannot be read.
-pub fn store_budget(source: &dyn ObjectSource, refs: &RefTable) -> Result<Option<u64>> {
-    let Some(value) = refs.value(BUDGET_REF) else { return Ok(None) };
-    let RefValue::Object(id) = value else {
-        return Err(Error::corrupt(BUDGET_REF, "a budget", "a link to a ref"));
-    };
-    let read = || -> Result<u64> {
-        let bytes = source.read_as(Kind::Blob, id)?;
-        let Stored { budget_bytes, .. } = decode_versioned(WHAT, VERSION, &bytes)?;
-        match budget_bytes {
-            0 => Err(Error::corrupt(WHAT, "a number from 1 on", "0")),
-            budget => Ok(budget),
-        }
-    };
-    read().map(Some).map_err(|error| error.at(BUDGET_REF))
-}
-
-/// Sets the budget of the store in bytes, or removes it. It takes effect with the next collection of
-/// the whole store or the next step of automatic maintenance.
-///
-/// # Errors
-/// `InvalidInput` for 0.
-pub fn set_store_budget(change: &mut Transaction<'_>, budget_bytes: Option<u64>) -> Result<()> {
-    let Some(budget_bytes) = budget_bytes else {
-        change.set_ref(BUDGET_REF, Expected::Any, None);
-        return Ok(());
-    };
-    if budget_bytes == 0 {
-        return Err(Error::invalid(format!("{WHAT} is not above zero")));
-    }
-    let stored = serde_json::to_vec(&Stored { version: VERSION, budget_bytes })
-        .map_err(|source| Error::invalid(WHAT).with_source(source))?;
-    let id = change.write(Kind::Blob, stored.into())?;
-    change.set_ref(BUDGET_REF, Expected::Any, Some(RefValue::Object(id)));
-    Ok(())
-}
 
 /// Plans which sessions go so that the store fits into a budget, at the moment `now`.
 ///
@@ -184,11 +125,20 @@ pub fn enforce_store_budget(
     repo: &Repository,
     stamp: &Signature,
 ) -> Result<Option<EnforcedBudget>> {
+    enforce_under(repo, &repo.store().lock_collector()?, stamp)
+}
+
+/// [`enforce_store_budget`], under a lock that the caller has.
+pub(super) fn enforce_under(
+    repo: &Repository,
+    lock: &CollectorLock,
+    stamp: &Signature,
+) -> Result<Option<EnforcedBudget>> {
     if exceeded(repo)?.is_none() {
         return Ok(None);
     }
     // What is not packed takes several times more, and no session goes for that.
-    run(repo, Purpose::Repack(Tier::Compacted), stamp, &mut |_| ())?;
+    run(repo, lock, Purpose::Repack(Tier::Compacted), stamp, &mut |_| ())?;
     let Some(budget) = exceeded(repo)? else { return Ok(None) };
     let mut round = 1;
     loop {
@@ -225,9 +175,11 @@ pub fn collect(
     stamp: &Signature,
     before_step: &mut dyn FnMut(&CollectionPlan),
 ) -> Result<Collected> {
-    let collected = run(repo, purpose, stamp, before_step)?;
+    // First of all, so that nothing is planned or changed while another collection goes on.
+    let lock = repo.store().lock_collector()?;
+    let collected = run(repo, &lock, purpose, stamp, before_step)?;
     // Afterwards: what is garbage is not to cost a session.
-    let budget = if purpose.is_gc() { enforce_store_budget(repo, stamp)? } else { None };
+    let budget = if purpose.is_gc() { enforce_under(repo, &lock, stamp)? } else { None };
     Ok(Collected { budget, ..collected })
 }
 

@@ -95,6 +95,7 @@ pub(crate) use encryption::{decipher, encipher};
 pub use format::superblock::FORMAT_VERSION;
 pub(crate) use format::varint::{push_varint, take_varint, unzigzag, zigzag};
 pub use io::{Access, Identity, Io, IoFile, Mapping, ReadAt, RealIo};
+pub(crate) use pack::quietly;
 pub use pack::{
     BundleDraft, BundleFile, BundleWritten, Outside, PackItem, PackSize, Tier, Tombstone,
 };
@@ -111,8 +112,9 @@ pub use repair::examine::{Examination, Progress, Thoroughness};
 pub use repair::known_losses::KNOWN_LOSSES_REF;
 pub(crate) use repair::known_losses::KnownLosses;
 pub use repair::salvage::{SalvageFate, SalvagedFile};
-pub use replace::collect::{Collection, FileReplacement, Replaced};
+pub use replace::collect::{Collection, CollectorLock, FileReplacement, Replaced};
 pub use replace::encryption::EncryptionChange;
+pub(crate) use replace::idle::JournalSize;
 
 use self::dir::failed;
 use self::distant::Distant;
@@ -156,6 +158,9 @@ const DISTANT_DIR: &str = "distant";
 /// The folder of the key of an encrypted store, wrapped for those who may open it: whoever opens the
 /// store for people reads and writes it, and nothing here does.
 pub const KEYS_DIR: &str = "keys";
+
+/// The file whose lock a process holds that looks after the store by itself, for as long as it does.
+pub const MAINTENANCE_LOCK: &str = "maintenance.lock";
 
 /// The log of failed hooks, a file that may go at any time. It holds no content.
 pub const HOOK_LOG: &str = "hook.log";

@@ -104,11 +104,15 @@ impl Forget {
                 [only] => format!("session {}", only.session),
                 several => count(several.len() as u64, "session"),
             };
-            change.commit(&stamp, &format!("forget {what}"))?;
-            if self.grace.is_none() {
+            let frees = self.grace.is_none();
+            let collected = repo.store().with_reserve(|| {
+                change.commit(&stamp, &format!("forget {what}"))?;
                 let collect = || collect(&repo, Purpose::Gc, &stamp, &mut |_| ());
                 let hint = "the sessions are forgotten; 'turntree gc' frees what they took";
-                let collected = self.patience.again(collect).hint(ErrorKind::Locked, hint)?;
+                let collected = frees.then(|| self.patience.again(collect)).transpose();
+                collected.hint(ErrorKind::Locked, hint)
+            })?;
+            if let Some(collected) = collected {
                 (freed, budget) = (Some(collected.freed), collected.budget);
             }
         }

@@ -99,7 +99,10 @@ impl From<maintenance::ObjectsSize> for ObjectsSize {
 impl Collection {
     /// Describes `plan`, if there was anything to do, and the outcome, unless this is a dry run.
     pub(crate) fn new(plan: Option<&CollectionPlan>, done: Option<&Done>) -> Self {
-        let sessions = plan.into_iter().flat_map(|plan| &plan.retention.sessions);
+        // All that was let go, and not what the first step still had to do.
+        let of_all = done.and_then(|done| done.collected.retention.as_ref());
+        let retention = of_all.or(plan.map(|plan| &plan.retention));
+        let sessions = retention.into_iter().flat_map(|retention| &retention.sessions);
         let files = plan.into_iter().flat_map(|plan| &plan.files);
         let done_record = done.map(|done| CollectionDone {
             steps: done.collected.steps,
@@ -117,7 +120,7 @@ impl Collection {
             needed_bytes: plan.map_or(0, CollectionPlan::needed_bytes),
             partial: plan.is_some_and(|plan| plan.partial),
             sessions: sessions.map(SessionPlan::from).collect(),
-            notes: plan.map(|plan| plan.retention.notes.clone()).unwrap_or_default(),
+            notes: retention.map(|retention| retention.notes.clone()).unwrap_or_default(),
             files: files.map(CollectedFile::from).collect(),
             live: plan.map(|plan| plan.live.into()),
             garbage: plan.map(|plan| plan.garbage.into()),

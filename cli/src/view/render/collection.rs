@@ -4,7 +4,7 @@ use std::io::Write;
 
 use turntree::maintenance::{
     Collected, CollectionPlan, ExpiredSession, Fate, KnownLossesPlan, ObjectsSize, ParityPolicy,
-    Purpose, StoreFilePlan,
+    Purpose, RetentionPlan, StoreFilePlan,
 };
 
 use turntree::object::Time;
@@ -44,7 +44,8 @@ pub(crate) fn write_parity_policy(out: &mut Output, policy: Option<&ParityPolicy
 
 /// Writes what would be done, and what would be lost.
 pub(crate) fn write_plan(out: &mut Output, plan: &CollectionPlan, purpose: Purpose) -> Result<()> {
-    write_turns(out, plan)?;
+    write_turns(out, &plan.retention)?;
+    write_holes(out, plan.holes)?;
     let CollectionPlan { live, garbage, .. } = plan;
     writeln!(out, "reached: {}; garbage: {}", amount(*live), amount(*garbage))?;
     for file in &plan.files {
@@ -83,7 +84,8 @@ pub(crate) fn write_done(
         }
         return Ok(());
     };
-    write_turns(out, plan)?;
+    write_turns(out, collected.retention.as_ref().unwrap_or(&plan.retention))?;
+    write_holes(out, plan.holes)?;
     let (steps, freed) = (count(collected.steps, "step"), collected.freed);
     if freed.objects > 0 {
         writeln!(out, "freed {}", amount(freed))?;
@@ -111,14 +113,14 @@ pub(crate) fn write_expired(out: &mut Output, expired: &[ExpiredSession], now: T
 }
 
 /// Writes which turns expire and why others do not.
-fn write_turns(out: &mut Output, plan: &CollectionPlan) -> Result<()> {
-    for session in &plan.retention.sessions {
+fn write_turns(out: &mut Output, retention: &RetentionPlan) -> Result<()> {
+    for session in &retention.sessions {
         writeln!(out, "{session}")?;
     }
-    for note in &plan.retention.notes {
+    for note in &retention.notes {
         writeln!(out, "{note}")?;
     }
-    write_holes(out, plan.holes)
+    Ok(())
 }
 
 /// Writes what could not be looked into, and what stays for it.

@@ -75,6 +75,7 @@ use self::layout::{
 pub use self::measure::PackSize;
 use self::open_ids::OpenIds;
 pub(in crate::store) use self::parity_file::{ParityFile, Restored};
+pub(crate) use self::quiet::quietly;
 pub(in crate::store) use self::rebuild::Rebuilt;
 use super::format::codec::Effort;
 use super::format::id::{StoreId, hex};

@@ -31,10 +31,12 @@ use crate::store::read::scan::{Depth, End, ScanFindings, Tail, scan};
 use crate::store::read::sealed::Sealed;
 use crate::store::read::view::ObjectPlace;
 use crate::store::replace::collect;
+use crate::store::replace::idle::LAST_STEP_FILE;
+use crate::store::replace::reserve::RESERVE_FILE;
 use crate::store::write::untracked;
 use crate::store::{
-    DERIVED_DIR, DISTANT_DIR, Finding, FindingKind, HOOK_LOG, JOURNAL_DIR, KEYS_DIR, PACKS_DIR,
-    QUARANTINE_DIR, SUPERBLOCK_FILE, Store, WORKSPACES_DIR,
+    DERIVED_DIR, DISTANT_DIR, Finding, FindingKind, HOOK_LOG, JOURNAL_DIR, KEYS_DIR,
+    MAINTENANCE_LOCK, PACKS_DIR, QUARANTINE_DIR, SUPERBLOCK_FILE, Store, WORKSPACES_DIR,
 };
 
 /// Unpacked blocks that are kept while packs are read.
@@ -461,7 +463,15 @@ impl Examiner<'_, '_> {
                 None => self.stranger(place),
             }
         }
-        let known = [SUPERBLOCK_FILE, untracked::FILE_NAME, collect::COLLECTOR_FILE, HOOK_LOG];
+        let known = [
+            SUPERBLOCK_FILE,
+            untracked::FILE_NAME,
+            collect::COLLECTOR_FILE,
+            HOOK_LOG,
+            MAINTENANCE_LOCK,
+            LAST_STEP_FILE,
+            RESERVE_FILE,
+        ];
         self.derived(&manifest)?;
         let folders = [
             JOURNAL_DIR,

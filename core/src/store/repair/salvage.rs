@@ -141,7 +141,7 @@ impl Store {
     /// build may not write to the store.
     pub(crate) fn begin_repair(&self, progress: &mut Progress<'_>) -> Result<Repair<'_>> {
         self.superblock.check_writable()?;
-        let collector = self.lock_collector()?;
+        let collector = self.lock_collector()?.0;
         // What a view of another epoch misses would be missing from the refs that are published.
         self.refresh()?;
         let mut writer = lock(&self.writer);

@@ -53,8 +53,16 @@ const FEW_ARRIVALS: usize = 64;
 /// The time of one attempt to get the lock of a collection that is waited for.
 const WAITING_STEP: Duration = Duration::from_secs(1);
 
-/// Room that is left on the disk for commits.
-const SPARE_BYTES: u64 = 4 << 20;
+/// Bytes of what a collection writes beside its pack, and those of each ref in its manifest, at most.
+const SPARE_BYTES: u64 = 16 << 10;
+const REF_BYTES: u64 = 128;
+
+/// What an object takes in the index of a pack, at most.
+const ENTRY_BYTES: u64 = 64;
+
+/// The right to replace files of a store: one holder at a time, among all processes.
+#[derive(Debug)]
+pub struct CollectorLock(pub(in crate::store) Arc<dyn IoFile>);
 
 /// The right to replace files, and what there is to replace.
 #[derive(Debug)]
@@ -103,8 +111,15 @@ impl Store {
     /// [waits](Store::wait_for_collections), `Corrupt` when damage is known, and for a pack of which
     /// the manifest should know, `Io` when the store cannot be written to.
     pub fn collect(&self) -> Result<Collection<'_>> {
-        self.superblock.check_writable()?;
-        let collector = self.lock_collector()?;
+        self.collect_under(&self.lock_collector()?)
+    }
+
+    /// Begins a collection under a lock that the caller has and keeps.
+    ///
+    /// # Errors
+    /// Those of [`Store::collect`].
+    pub fn collect_under(&self, right: &CollectorLock) -> Result<Collection<'_>> {
+        let collector = Arc::clone(&right.0);
         self.refresh()?;
         for folder in [PACKS_DIR, JOURNAL_DIR] {
             self.io.create_dir_if_missing(&self.dir.join(folder))?;
@@ -180,12 +195,17 @@ impl Store {
     }
 
     /// Returns true if nobody holds a segment: its lock is taken and given back.
-    fn is_idle(&self, id: SegmentId) -> Result<bool> {
+    pub(super) fn is_idle(&self, id: SegmentId) -> Result<bool> {
         Ok(self.lock_sealed(id)?.is_some())
     }
 
     /// Takes the collector's lock; what was published under it before is durable then.
-    pub(in crate::store) fn lock_collector(&self) -> Result<Arc<dyn IoFile>> {
+    ///
+    /// # Errors
+    /// `Locked` while another process has it, unless the handle
+    /// [waits](Store::wait_for_collections), `Io` when the store cannot be written to.
+    pub fn lock_collector(&self) -> Result<CollectorLock> {
+        self.superblock.check_writable()?;
         let path = self.dir.join(COLLECTOR_FILE);
         let file = match self.io.open_if_exists(&path, Access::Write)? {
             Some(file) => file,
@@ -199,7 +219,7 @@ impl Store {
             // Whoever had it before may have died just after a manifest got its name. What that one
             // replaced must not go before the name is durable.
             self.io.sync_names(&self.dir)?;
-            return Ok(file);
+            return Ok(CollectorLock(file));
         }
         let message = format!("{}: another collection or repack goes on", self.dir.display());
         Err(Error::new(ErrorKind::Locked, message))
@@ -423,9 +443,11 @@ impl<'s> Collection<'s> {
         let inventory = &self.inventory;
         let entry = |item: &PackItem| inventory.find(&item.id).and_then(|at| inventory.entry(at));
         let bytes = replacement.items.iter().filter_map(entry).map(|entry| entry.stored_bytes);
-        let bytes = bytes.sum::<u64>();
+        let entries = (replacement.items.len() + replacement.gone.len()) as u64;
+        let bytes = bytes.sum::<u64>() + entries * ENTRY_BYTES;
         let percent = parity.map_or(0, |share| share.percent().into());
-        let (need, dir) = (bytes + bytes / 100 * percent + SPARE_BYTES, &self.store.dir);
+        let spare = SPARE_BYTES + inventory.refs().values.len() as u64 * REF_BYTES;
+        let (need, dir) = (bytes + bytes / 100 * percent + spare, &self.store.dir);
         let free = self.store.io.free_bytes(dir).map_err(failed("look at", dir))?;
         if need <= free {
             return Ok(());

@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::idle::LAST_STEP_FILE;
 use crate::error::{Error, Result};
 use crate::object::Checksum;
 use crate::store::DERIVED_DIR;
@@ -72,7 +73,7 @@ impl Store {
     ) -> Result<EncryptionChange> {
         self.superblock.check_writable()?;
         let meanwhile = self.keys_meanwhile(target)?;
-        let collector = self.lock_collector()?;
+        let collector = self.lock_collector()?.0;
         let _ref_lock = self.superblock.lock(&*self.disk, self.lock_timeout)?;
         self.check_collector(&*collector)?;
         let keys = meanwhile.map(|keys| keys.names());
@@ -206,7 +207,9 @@ impl<'a> Converter<'a> {
         for folder in folders {
             let folder_path = self.dir.join(folder);
             for name in self.io.list_or_empty(&folder_path)? {
-                let is_log = folder.is_empty() && name.ends_with(".log");
+                // The last step says why it failed, as the log does.
+                let is_log =
+                    folder.is_empty() && (name.ends_with(".log") || name == LAST_STEP_FILE);
                 let is_cache = caches.contains(&folder);
                 if is_cache || is_log || is_temporary(&name) {
                     self.io.remove_if_exists(&folder_path.join(name))?;

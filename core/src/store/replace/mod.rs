@@ -2,6 +2,8 @@
 
 pub(super) mod collect;
 pub(super) mod encryption;
+pub(super) mod idle;
 pub(super) mod leftovers;
 mod planned;
+pub(super) mod reserve;
 mod without_ids;

@@ -22,7 +22,7 @@ impl Store {
             return Ok(false);
         }
         self.superblock.check_writable()?;
-        let collector = self.lock_collector()?;
+        let collector = self.lock_collector()?.0;
         let _ref_lock = self.superblock.lock(&*self.disk, self.lock_timeout)?;
         self.check_collector(&*collector)?;
         let content = SuperblockContent { allows_without_ids: true, ..self.superblock.content() };

@@ -347,18 +347,27 @@ impl Store {
     }
 }
 
-/// Writes a record, and zeros behind it when the ones written ahead are used up.
+/// Writes a record, and zeros behind it when the ones written ahead are used up: fewer of them where the
+/// disk has no room for more.
 fn append(owned: &mut Owned, mut bytes: Vec<u8>, offset: u64) -> Result<()> {
     let end = offset + bytes.len() as u64;
-    if end > owned.reserved {
-        let ahead = end.clamp(RESERVE_MIN_BYTES, RESERVE_MAX_BYTES);
-        owned.reserved = (end + ahead).next_multiple_of(BLOCK_BYTES);
-        bytes.resize(usize::try_from(owned.reserved - offset).unwrap_or(bytes.len()), 0);
+    let failed = |source| Error::io(format!("write {}", owned.segment.place(offset)), source);
+    if end <= owned.reserved {
+        return owned.file.write_at(&bytes, offset).map_err(failed);
     }
-    owned
-        .file
-        .write_at(&bytes, offset)
-        .map_err(|source| Error::io(format!("write {}", owned.segment.place(offset)), source))
+    let ahead = end.clamp(RESERVE_MIN_BYTES, RESERVE_MAX_BYTES);
+    let (wanted, least) =
+        ((end + ahead).next_multiple_of(BLOCK_BYTES), end.next_multiple_of(BLOCK_BYTES));
+    let mut write = |reserved: u64| {
+        bytes.resize(usize::try_from(reserved - offset).unwrap_or(bytes.len()), 0);
+        owned.file.write_at(&bytes, offset).map(|()| reserved)
+    };
+    let written = match write(wanted) {
+        Err(error) if error.kind() == std::io::ErrorKind::StorageFull => write(least),
+        written => written,
+    };
+    owned.reserved = written.map_err(failed)?;
+    Ok(())
 }
 
 /// A batch that begins with what could not be made durable before, where it lies now.

@@ -1,0 +1,153 @@
+//! What the process does that looks after a store: steps of maintenance while they are due, pushes, and
+//! the budgets once nothing is written any more.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use turntree::Error;
+use turntree::maintenance::auto::{self, Upkeep};
+use turntree::repo::{Repository, Signature};
+
+use super::pushing::{fold_by_itself, push_by_itself};
+use crate::program::invocation::stamp;
+use crate::program::maintenance::MaintenanceLock;
+use crate::view::error::Result;
+
+/// The actor of what runs by itself.
+const MAINTENANCE: &str = "maintenance";
+
+/// The time without a commit after which the budgets are kept to the byte: sooner, each turn of a slow
+/// agent would cost that again.
+const QUIET: Duration = Duration::from_secs(30);
+
+/// For how much longer than it was at work the process rests, so that it takes a tenth of a processor.
+const REST_PARTS: u32 = 9;
+
+/// The longest rest.
+const MOST_REST: Duration = Duration::from_secs(60);
+
+/// Tries in a row that did nothing before the process leaves the rest to the next commit.
+const MOST_IN_VAIN: u32 = 30;
+
+/// Between two looks at the store: first, and while nothing is written.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LAST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What comes next.
+enum Next {
+    Step,
+    Settle,
+    Nothing,
+}
+
+/// Does a step, if one is due, and pushes. Gives what went wrong, a line each.
+pub(crate) fn once(repo: &Repository, dir: &Path, fold: Option<&str>) -> Result<Vec<String>> {
+    let step = auto::step(repo, &own_stamp()?);
+    let mut told = push_by_itself(repo, dir)?;
+    if let Some(remote) = fold {
+        told.extend(fold_by_itself(repo, dir, remote)?);
+    }
+    told.extend(step.err().map(|error| error.to_string()));
+    // One that was made by an earlier version has none, nor one that was on a full disk.
+    let _ = repo.store().keep_reserve();
+    Ok(told)
+}
+
+/// Does the same under its lock, and goes on while steps are due or the store is over its budgets. What goes
+/// wrong ends it: the next commit begins again, further away.
+pub(crate) fn while_due(
+    repo: &Repository,
+    dir: &Path,
+    fold: Option<&str>,
+    lock: &MaintenanceLock,
+) -> Result<Vec<String>> {
+    let began = busy_time();
+    let mut told = once(repo, dir, fold)?;
+    let mut busy = busy_time().saturating_sub(began);
+    let (mut settled, mut in_vain) = (None, 0);
+    while told.is_empty() && in_vain < MOST_IN_VAIN {
+        let pushed = repo.refs().sequence;
+        let next = match wait(repo, busy, settled)? {
+            Next::Nothing if has_more(repo, lock, pushed)? => Next::Step,
+            next => next,
+        };
+        let began = busy_time();
+        let done = match next {
+            Next::Step => auto::step(repo, &own_stamp()?),
+            Next::Settle => {
+                let done = auto::settle(repo, &own_stamp()?);
+                settled = Some(repo.refs().sequence);
+                done
+            }
+            Next::Nothing => return Ok(told),
+        };
+        busy = busy_time().saturating_sub(began);
+        told.extend(push_by_itself(repo, dir)?);
+        match done {
+            Ok(Some(_)) => in_vain = 0,
+            // Another process collects, or holds what is due.
+            Ok(None) => {
+                in_vain += 1;
+                thread::sleep(LAST_PAUSE);
+            }
+            Err(error) => told.push(error.to_string()),
+        }
+    }
+    Ok(told)
+}
+
+/// Gives the lock back, and then looks once more: whoever committed just before that found it locked.
+/// Returns whether there is something, and this process has the lock again.
+fn has_more(repo: &Repository, lock: &MaintenanceLock, pushed: u64) -> Result<bool> {
+    let failed = |error| Error::io("unlock the maintenance of the store", error);
+    lock.unlock().map_err(failed)?;
+    repo.store().refresh()?;
+    let Upkeep { is_due, is_over, .. } = auto::upkeep(repo)?;
+    let is_new = repo.refs().sequence > pushed;
+    let has_more = is_new && (is_due || is_over || repo.is_push_due()?);
+    Ok(has_more && lock.try_again().map_err(failed)?)
+}
+
+/// Rests, and waits for what comes next.
+fn wait(repo: &Repository, busy: Duration, settled: Option<u64>) -> turntree::Result<Next> {
+    let (began, rest) = (Instant::now(), (busy * REST_PARTS).min(MOST_REST));
+    let (mut changed, mut sequence) = (began, repo.refs().sequence);
+    let mut pause = FIRST_PAUSE;
+    loop {
+        if !repo.store().dir().exists() {
+            return Ok(Next::Nothing);
+        }
+        repo.store().refresh()?;
+        let Upkeep { is_due, is_over, fullness, .. } = auto::upkeep(repo)?;
+        let is_over = is_over && settled != Some(repo.refs().sequence);
+        let is_rested = began.elapsed() >= rest;
+        if is_due && (is_rested || fullness.is_crowded()) {
+            return Ok(Next::Step);
+        }
+        if is_over && changed.elapsed() >= QUIET {
+            return Ok(Next::Settle);
+        }
+        if is_rested && !is_over && !is_due {
+            return Ok(Next::Nothing);
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(LAST_PAUSE);
+        let now = repo.refs().sequence;
+        if now != sequence {
+            (changed, sequence, pause) = (Instant::now(), now, FIRST_PAUSE);
+        }
+    }
+}
+
+/// A person's undo is not to take back what went by itself.
+fn own_stamp() -> Result<Signature> {
+    Ok(Signature { actor: MAINTENANCE.to_owned(), ..stamp()? })
+}
+
+/// The time for which processors were at work for this process.
+fn busy_time() -> Duration {
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(spent).unwrap_or_default()
+}

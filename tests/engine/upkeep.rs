@@ -1,0 +1,172 @@
+//! Automatic maintenance: when a step is due, how budgets are kept by it, and what a full disk needs.
+
+use std::path::Path;
+
+use turntree::maintenance::{Fullness, Policy, Scope, auto, collect, fsck, set_policy};
+use turntree::maintenance::{LastStep, Purpose, StepOutcome};
+use turntree::object::{Kind, ObjectId};
+use turntree::repo::{BranchName, Repository};
+use turntree::store::Thoroughness;
+use turntree_tests::sim::Random;
+use turntree_tests::{commit_turn, new_store, open_store, stamp};
+
+const BUDGET: u64 = 1 << 20;
+
+fn main_branch() -> BranchName {
+    BranchName::main("long").unwrap()
+}
+
+/// A turn with some 6 KB that compress to a half.
+fn turn(repo: &Repository, number: u64) -> ObjectId {
+    let mut random = Random(number);
+    let text: String = (0..1200).map(|_| format!("{:04x} ", random.below(1 << 16))).collect();
+    let second = i64::try_from(number).unwrap();
+    commit_turn(repo, &main_branch(), "turn", &stamp(second), |context, change| {
+        let key = (number % 3).to_string();
+        context.set_entry(change, "scratchpad", &key, Some(text.into())).unwrap();
+    })
+}
+
+fn with_budget(dir: &Path) -> Repository {
+    let repo = new_store(dir);
+    let mut change = repo.begin();
+    let policy = Policy { budget_bytes: Some(BUDGET), ..Policy::default() };
+    set_policy(&mut change, Scope::Default, &policy).unwrap();
+    change.commit(&stamp(0), "retention set").unwrap();
+    repo
+}
+
+fn many_objects(repo: &Repository, first: u64) {
+    let objects = (first..first + 8200).map(|number| {
+        let bytes = number.to_le_bytes().to_vec();
+        let id = ObjectId::of(Kind::Blob, &bytes);
+        (id, turntree::object::Object { kind: Kind::Blob, bytes: bytes.into() })
+    });
+    repo.store().append(objects.collect()).unwrap();
+}
+
+#[test]
+fn what_a_live_writer_holds_makes_no_step_due() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("store");
+    let writer = new_store(&dir);
+    many_objects(&writer, 0);
+    let other = open_store(&dir, 2);
+    assert!(!auto::is_due(&other).unwrap());
+    assert!(auto::is_due(&writer).unwrap(), "it can take its own");
+    drop(writer);
+    assert!(auto::is_due(&other).unwrap());
+}
+
+#[test]
+fn a_step_is_due_again_when_as_much_is_new_since_the_last_try() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("store");
+    let repo = new_store(&dir);
+    turn(&repo, 1);
+    many_objects(&repo, 0);
+    assert!(auto::step(&repo, &stamp(2)).unwrap().is_some());
+    let last = LastStep::of(repo.store()).unwrap();
+    assert_eq!((last.outcome, last.failures, last.left_objects), (StepOutcome::Done, 0, 0));
+    turn(&repo, 3);
+    assert!(!auto::is_due(&repo).unwrap());
+    assert!(auto::step(&repo, &stamp(4)).unwrap().is_none());
+    assert_eq!(LastStep::of(repo.store()).unwrap(), last, "nothing was tried");
+    many_objects(&repo, 0);
+    assert!(auto::is_due(&repo).unwrap());
+}
+
+#[test]
+fn a_collection_of_another_process_ends_a_step_before_it_looks() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("store");
+    let (repo, other) = (new_store(&dir), open_store(&dir, 2));
+    many_objects(&repo, 0);
+    let lock = other.store().lock_collector().unwrap();
+    assert!(repo.store().is_collected().unwrap());
+    assert!(repo.store().try_lock_collector().unwrap().is_none());
+    assert!(auto::step(&repo, &stamp(1)).unwrap().is_none());
+    assert!(auto::settle(&repo, &stamp(1)).unwrap().is_none());
+    assert_eq!(LastStep::of(repo.store()), None);
+    let before = repo.refs().sequence;
+    let refused = collect(&repo, Purpose::GcNow, &stamp(1), &mut |_| ()).unwrap_err();
+    assert_eq!(refused.kind(), turntree::ErrorKind::Locked);
+    assert_eq!(repo.refs().sequence, before, "nothing was forgotten before it had the lock");
+    drop(lock);
+    assert!(auto::step(&repo, &stamp(1)).unwrap().is_some());
+}
+
+#[test]
+fn steps_keep_a_store_within_twice_its_budget_and_settling_within_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("store");
+    let repo = with_budget(&dir);
+    let (mut fullest, mut steps) = (0, 0);
+    for number in 1..=1200 {
+        turn(&repo, number);
+        let second = i64::try_from(number).unwrap();
+        steps += u64::from(auto::step(&repo, &stamp(second)).unwrap().is_some());
+        fullest = Fullness::of(&repo).unwrap().file_bytes.max(fullest);
+    }
+    assert!(fullest <= 2 * BUDGET, "{fullest} bytes after {steps} steps");
+    assert!(steps < 120, "{steps} steps");
+    for number in 1201..1260 {
+        turn(&repo, number);
+    }
+    assert!(auto::is_over(&repo).unwrap());
+    assert!(auto::settle(&repo, &stamp(2000)).unwrap().is_some());
+    let fullness = Fullness::of(&repo).unwrap();
+    // Indexes of history count for no session.
+    assert!(fullness.file_bytes <= BUDGET + BUDGET / 50, "{fullness:?}");
+    assert!(fullness.file_bytes >= BUDGET / 5 * 4, "as much stays as fits: {fullness:?}");
+    assert!(!auto::is_over(&repo).unwrap(), "it does no more by itself");
+    let report = fsck(repo.store(), Thoroughness::Full, stamp(2001).time, &mut |_, _| {});
+    assert!(report.unwrap().is_ok());
+}
+
+#[test]
+fn a_budget_that_cannot_be_kept_is_tried_once_until_much_is_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("store");
+    let repo = with_budget(&dir);
+    for number in 1..=260 {
+        let id = turn(&repo, number);
+        let mut change = repo.begin();
+        change.pin(&id, turntree::repo::NewPin::default(), &stamp(1)).unwrap();
+        change.commit(&stamp(1), "pin").unwrap();
+    }
+    for number in 261..=400 {
+        let id = turn(&repo, number);
+        let mut change = repo.begin();
+        change.pin(&id, turntree::repo::NewPin::default(), &stamp(1)).unwrap();
+        change.commit(&stamp(1), "pin").unwrap();
+    }
+    assert!(auto::is_over(&repo).unwrap());
+    let _ = auto::settle(&repo, &stamp(1000)).unwrap();
+    assert!(Fullness::of(&repo).unwrap().is_over(), "pins stay");
+    assert!(!auto::is_over(&repo).unwrap());
+    turn(&repo, 1001);
+    assert!(!auto::is_over(&repo).unwrap());
+}
+
+#[test]
+fn the_reserve_goes_only_where_the_disk_is_full_and_its_lack_is_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("store");
+    let repo = new_store(&dir);
+    let reserve = dir.join("reserve");
+    assert!(!reserve.exists());
+    repo.store().keep_reserve().unwrap();
+    let size = || std::fs::metadata(&reserve).unwrap().len();
+    assert_eq!(size(), 256 << 10);
+    assert_eq!(repo.store().with_reserve(size), 256 << 10, "there is room");
+    let files = repo.store().summary().unwrap().file_bytes;
+    for content in ["", "torn"] {
+        std::fs::write(&reserve, content).unwrap();
+        let report = fsck(repo.store(), Thoroughness::Full, stamp(1).time, &mut |_, _| {});
+        assert!(report.unwrap().is_ok());
+        repo.store().keep_reserve().unwrap();
+        assert_eq!(size(), 256 << 10);
+        assert_eq!(repo.store().summary().unwrap().file_bytes, files);
+    }
+}

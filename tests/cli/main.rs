@@ -16,6 +16,7 @@ mod hook_live;
 mod hook_loops;
 mod hook_prompt;
 mod hook_rollback;
+mod ignored_files;
 mod maintenance;
 mod mcp;
 mod old_spellings;

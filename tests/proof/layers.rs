@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use turntree_tests::proof::site::Site;
 use turntree_tests::proof::{
-    Effort, Figures, Programs, external_interference, full_disk, kill_stress, paused_process,
-    recovery, syscalls, walk,
+    Effort, Figures, Programs, external_interference, full_disk, going_back, kill_stress,
+    paused_process, recovery, syscalls, walk,
 };
 
 /// Runs a layer and prints its figures.
@@ -55,6 +55,11 @@ fn failing_system_calls_are_told_and_cost_no_acknowledged_commit() {
 #[test]
 fn a_repository_is_what_a_naive_model_says_wherever_a_walk_leads() {
     prove(walk::run);
+}
+
+#[test]
+fn going_back_touches_no_more_than_the_rule_allows() {
+    prove(going_back::run);
 }
 
 #[test]

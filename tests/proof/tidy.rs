@@ -68,7 +68,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ),
     ("unicode_normalization", &["exchange/src/search/words.rs"]),
     ("memmap2", &["core/src/store/io.rs"]),
-    ("ignore", &["core/src/workspace/capture/rules.rs"]),
+    ("ignore", &["core/src/workspace/git/patterns.rs", "core/src/workspace/capture/rules.rs"]),
     ("reed_solomon_simd", &["core/src/store/parity/code.rs"]),
     ("imara_diff", &["core/src/context/merge/align.rs"]),
     ("basic_toml", &["exchange/src/insight/prices.rs"]),

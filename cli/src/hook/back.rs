@@ -16,8 +16,8 @@ use std::time::Duration;
 use turntree::Result;
 use turntree::context::Builder;
 use turntree::object::Trigger;
-use turntree::repo::{BranchName, SnapshotDraft};
-use turntree::workspace::{ChangeKind, RewindReport};
+use turntree::repo::{BranchName, SnapshotDraft, workspace_files};
+use turntree::workspace::{ChangeKind, KeptWorkspace, RewindReport};
 use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent};
 use turntree_exchange::{Followed, RollbackIntent, asks_back, client_line, went_back};
 
@@ -28,6 +28,7 @@ use crate::porcelain::rollback::{RollbackRequest, prompts_at, question};
 use crate::program::here::workspace_of;
 use crate::program::live::HOOK;
 use crate::view::error::{Failure, Result as Outcome};
+use crate::view::render::restoration::kept_workspace;
 use crate::view::render::{count, harmless};
 
 /// The longest time for a rollback; clients wait a little longer for it.
@@ -154,6 +155,7 @@ impl HookTurn<'_> {
             change.move_branch(&line, Some(base));
             let mut draft = SnapshotDraft::new(tree, "files after a rollback", &self.stamp);
             draft.trigger = Trigger::Manual;
+            draft.metadata.extend(workspace_files(repo.whole_workspace(&tip)?.as_ref()));
             change.snapshot(&line, draft)?;
             change.commit(&self.stamp, HOOK)?;
         }
@@ -178,7 +180,7 @@ fn told(
         ),
         None => format!("turntree went back to turn {turn} of {branch}.\n"),
     };
-    write_files(&mut text, done);
+    write_files(&mut text, turn, done);
     text += "'turntree undo' takes this back. ";
     text += &match event.dialect {
         Dialect::ClaudeCode => format!(
@@ -205,9 +207,11 @@ fn told(
     text
 }
 
-fn write_files(text: &mut String, done: &RewindReport) {
+fn write_files(text: &mut String, turn: u64, done: &RewindReport) {
     let (Some(files), Some(arranged)) = (&done.plan.files, &done.arranged) else {
-        *text += "No file was touched: no snapshot names the directory of its files.\n";
+        let kept = done.plan.kept.unwrap_or(KeptWorkspace::NoDirectory);
+        let why = kept_workspace(kept, &format!("turn {turn}"));
+        let _ = writeln!(text, "No file was touched: {why}.");
         return;
     };
     let failed = |path: &Path| arranged.failed.iter().any(|(failed, _)| failed == path);

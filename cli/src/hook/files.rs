@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use turntree::Result;
 use turntree::context::{Builder, Context, FileMode};
+use turntree::local::git_places;
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::repo::{Repository, Transaction};
-use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture, workspace_metadata};
+use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture};
 use turntree_exchange::agents::hook::{Effect, EventKind, HookEvent, TouchedFile};
 
 use crate::porcelain::capture::Limits;
@@ -103,7 +104,9 @@ impl<'e> HookFiles<'e> {
     ) -> Result<BTreeMap<String, String>> {
         let Some(root) = self.root(change, context)? else { return Ok(BTreeMap::new()) };
         if self.is_capture() && self.look(repo, change, context, builder, &root)? {
-            return Ok(BTreeMap::from([workspace_metadata(&root)]));
+            let seen = self.seen.borrow();
+            let captured = seen.captured.iter().flat_map(|(_, captured)| captured.metadata(&root));
+            return Ok(captured.collect());
         }
         for file in self.event.tool.iter().flat_map(|tool| &tool.files) {
             if let Some(path) = self.whole(file) {
@@ -219,6 +222,7 @@ impl<'e> HookFiles<'e> {
             over_budget: &|| Instant::now() >= end,
             never: &[repo.store().dir().to_owned()],
             cache: Some(&cache),
+            git: &git_places(),
             ..CaptureOptions::default()
         };
         let captured = capture(change, context, builder, root, &options)?;

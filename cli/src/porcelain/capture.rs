@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use turntree::Error;
 use turntree::context::{Builder, Context};
+use turntree::local::git_places;
 use turntree::object::ObjectId;
 use turntree::repo::{Repository, Transaction};
 use turntree::workspace::{
@@ -96,6 +97,7 @@ impl Limits {
             progress: &|progress| working.say(progress_text(progress)),
             never: &[repo.store().dir().to_owned()],
             cache: cache.as_ref(),
+            git: &git_places(),
         };
         let captured = capture(change, parent, builder, dir, &options)?;
         drop(working);
@@ -105,6 +107,11 @@ impl Limits {
 }
 
 impl Workspace {
+    /// Returns what its commit says of the directory `dir`, which was captured.
+    pub(crate) fn metadata(&self, dir: &Path) -> Vec<(String, String)> {
+        self.captured.metadata(dir)
+    }
+
     /// Keeps what was seen for the next capture, once `tree` is in the store.
     pub(crate) fn keep(&self, repo: &Repository, tree: &ObjectId) {
         if let Some(cache) = &self.cache {
@@ -148,7 +155,15 @@ pub(crate) fn progress_text(progress: CaptureProgress) -> String {
     }
 }
 
+/// Says what is wrong with files of git, which a capture passed over.
+pub(crate) fn warn_of_git(captured: &CaptureReport) {
+    for warning in &captured.warnings {
+        warn(&format!("{warning}: the capture went on without it"));
+    }
+}
+
 fn warn_of(captured: &CaptureReport) {
+    warn_of_git(captured);
     for skipped in captured.skipped.iter().take(SHOWN) {
         let path = if skipped.path == PathBuf::new() { Path::new(".") } else { &skipped.path };
         warn(&format!("{} is left out: {}", path.display(), skipped.reason));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use turntree::context::Selection;
+use turntree::local::git_places;
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, Signature};
 use turntree::workspace::{
@@ -13,7 +14,7 @@ use turntree::workspace::{
 };
 use turntree::{Error, ErrorKind};
 
-use crate::porcelain::capture::{Limits, progress_text};
+use crate::porcelain::capture::{Limits, progress_text, warn_of_git};
 use crate::porcelain::plans;
 use crate::porcelain::revision::known_branch_of;
 use crate::program::here::workspace_of;
@@ -23,7 +24,7 @@ use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::{FAINT, ID, NAME};
 use crate::view::progress::Working;
-use crate::view::render::restoration::{write_files, write_unknown};
+use crate::view::render::restoration::{kept_workspace, write_files, write_unknown};
 use crate::view::render::{ID_DIGITS, harmless};
 
 /// Formats of the clients that `resume` opens sessions of.
@@ -95,7 +96,9 @@ impl RestoreRequest<'_> {
             true => directory(&branch)?,
             false => None,
         };
-        let has_files = repo.context(&from)?.section(repo.store(), "files")?.is_some();
+        // Those of an empty workspace are none.
+        let has_files = repo.context(&from)?.section(repo.store(), "files")?.is_some()
+            || repo.whole_workspace(&from)?.is_some();
         if workspace.is_none() && selection.reaches_files() && has_files {
             return Err(unknown(&branch));
         }
@@ -164,6 +167,9 @@ impl RewindRun {
         let (prepared, cache) = capturing(repo, restore.workspace.as_deref(), |options| {
             prepare_rewind(repo, restore, options, &stamp)
         })?;
+        if let Some(before) = &prepared.plan().before {
+            warn_of_git(&before.captured);
+        }
         Ok(PlannedRewind { prepared, cache, stamp })
     }
 
@@ -221,6 +227,7 @@ impl RewindRun {
             operation: made.map(|(operation, _)| operation),
             workspace: workspace
                 .map(|it| json::WorkspaceChanges::new(it, &state, before, arranged)),
+            workspace_kept: plan.kept.map(|kept| kept_workspace(kept, &state)),
             before_prompt: self.before_prompt.clone(),
         })
     }
@@ -243,6 +250,9 @@ impl RewindRun {
         if let Some(files) = &plan.files {
             let paint = run.out.paint;
             write_files(&mut run.out, paint, files, &state, arranged)?;
+        }
+        if let Some(why) = &record.workspace_kept {
+            writeln!(run.out, "workspace left as it is: {why}")?;
         }
         let out = &mut run.out;
         let sections = match plan.sections.as_slice() {
@@ -340,6 +350,7 @@ pub(crate) fn capturing<T>(
         never: &never,
         cache: cache.as_ref(),
         progress: &|progress| working.say(progress_text(progress)),
+        git: &git_places(),
         ..CaptureOptions::default()
     };
     let found = look(&options)?;

@@ -10,7 +10,6 @@ use clap::Args;
 use turntree::context::{Builder, Context, MessageEntry, Role};
 use turntree::object::{Memory, ObjectId, ObjectSink, Trigger};
 use turntree::repo::{BranchName, NewPin, Repository, Signature, SnapshotDraft};
-use turntree::workspace::workspace_metadata;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{
     CHECK_PREFIX, FAILED, GIT_BRANCH, GIT_REMOTE, PASSED, apply_edits, apply_state,
@@ -296,7 +295,10 @@ impl NewSnapshot {
         if let Some(due) = due {
             due.apply(&mut change, branch, &mut draft)?;
         }
-        draft.metadata.extend(self.workspace.as_deref().map(whereabouts).unwrap_or_default());
+        if let Some((captured, dir)) = workspace.as_ref().zip(self.workspace.as_deref()) {
+            draft.metadata.extend(captured.metadata(dir));
+            draft.metadata.extend(git_metadata(dir));
+        }
         if let Some(agent) = &self.basics.agent {
             draft.author.agent.clone_from(agent);
         }
@@ -349,13 +351,13 @@ impl Taken {
     }
 }
 
-/// The metadata that says where a snapshot is taken: its workspace, and what git has there.
-fn whereabouts(workspace: &Path) -> BTreeMap<String, String> {
-    let (key, dir) = workspace_metadata(workspace);
-    let GitFacts { branch, remote } = git_facts(Path::new(&dir));
+/// The metadata of what git has in a workspace.
+fn git_metadata(workspace: &Path) -> BTreeMap<String, String> {
+    let whole = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
+    let GitFacts { branch, remote } = git_facts(&whole);
     let branch = branch.map(|branch| (GIT_BRANCH.to_owned(), branch));
     let remote = remote.map(|remote| (GIT_REMOTE.to_owned(), remote));
-    [Some((key, dir)), branch, remote].into_iter().flatten().collect()
+    [branch, remote].into_iter().flatten().collect()
 }
 
 /// Returns whether a snapshot of `workspace` says that its session is of the working directory.

@@ -61,6 +61,7 @@ impl<'r> UnsavedChanges<'r> {
                 progress: options.progress,
                 never: options.never,
                 cache: options.cache,
+                git: options.git,
             };
             capture(&mut change, &before, &mut builder, &dir, &options)
         })?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use turntree::context::{Builder, Context, diff};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, SnapshotDraft, Transaction};
-use turntree::workspace::{capture, lay_out_files, store_above, workspace_metadata};
+use turntree::workspace::{capture, lay_out_files, store_above};
 use turntree::{Error, ErrorKind};
 
 use super::broad_directory::expect_narrow;
@@ -279,7 +279,7 @@ impl MadeWorktrees {
             let captured = limits.capture(repo, change, &context, &mut builder, dir)?;
             let tree = builder.write(change)?;
             let mut draft = SnapshotDraft::new(tree, "the files of its worktree", &stamp);
-            draft.metadata.extend([workspace_metadata(dir)]);
+            draft.metadata.extend(captured.metadata(dir));
             change.snapshot(&made.branch, draft)?;
             change.make_worktree(&place_key(dir), &made.branch)?;
             made.captured = Some((captured, tree));

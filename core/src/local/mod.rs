@@ -76,7 +76,8 @@ pub use self::session::{MergeOutcome, Session};
 pub use self::snapshot::{EntryChange, Message, Snapshot};
 use self::system::expect_free;
 pub use self::system::{
-    create_repository, is_free, open_encrypted, open_repository, open_with, random_bytes,
+    create_repository, git_places, is_free, open_encrypted, open_repository, open_with,
+    random_bytes,
 };
 pub use self::turn::Turn;
 pub use self::upkeep::Retention;
@@ -259,7 +260,9 @@ impl Repo {
             None => drop(self.inner.undo(&plan, &stamp, &reason)?),
             Some(moved) => {
                 let never = self.never();
-                let options = CaptureOptions { never: &never, ..CaptureOptions::default() };
+                let git = git_places();
+                let options =
+                    CaptureOptions { never: &never, git: &git, ..CaptureOptions::default() };
                 let prepared =
                     prepare_undo(&self.inner, &plan, moved, None, &options, &stamp, &reason)?;
                 rewind::check(prepared.apply(&stamp, &reason)?)?;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::system::home;
+use super::system::{git_places, home};
 use super::{Repo, Snapshot};
 use crate::context::Selection;
 use crate::error::{Error, Result};
@@ -115,8 +115,13 @@ impl<'r> Rewind<'r> {
         }
         let cache = dir.and_then(|dir| StatCache::open(repo.store(), dir).ok());
         let never = self.repo.never();
-        let options =
-            CaptureOptions { never: &never, cache: cache.as_ref(), ..CaptureOptions::default() };
+        let git = git_places();
+        let options = CaptureOptions {
+            never: &never,
+            cache: cache.as_ref(),
+            git: &git,
+            ..CaptureOptions::default()
+        };
         let prepared = prepare_rewind(repo, &restore, &options, &self.repo.stamp())?;
         Ok(RewindPlan { repo: self.repo, prepared, cache })
     }

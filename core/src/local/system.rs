@@ -1,5 +1,6 @@
 //! The clock, randomness, the home directory and the real disk: the one file of the engine that asks the system for them.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -13,6 +14,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::Time;
 use crate::repo::Repository;
 use crate::store::{NewStore, OpenOptions, RealIo, StoreKeys};
+use crate::workspace::GitPlaces;
+
+/// The settings of git for all users.
+const SYSTEM_CONFIG: &str = "/etc/gitconfig";
 
 /// Folders that are made for a store belong to its owner alone.
 const FOLDER_MODE: u32 = 0o700;
@@ -26,6 +31,34 @@ pub(super) fn now() -> Time {
 /// Returns the home directory of the user.
 pub(super) fn home() -> Option<PathBuf> {
     std::env::home_dir()
+}
+
+/// Returns where git keeps the settings of the user and of the machine, as it finds them itself: in
+/// `GIT_CONFIG_GLOBAL`, `GIT_CONFIG_SYSTEM`, `GIT_CONFIG_NOSYSTEM`, `XDG_CONFIG_HOME` and the home
+/// directory.
+#[must_use]
+pub fn git_places() -> GitPlaces {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let home = home();
+    let own = home.as_ref().map(|home| home.join(".config"));
+    let folder = set("XDG_CONFIG_HOME").map(PathBuf::from).or(own).map(|dir| dir.join("git"));
+    let is_on = |value: OsString| !["0", "false", "no", "off"].iter().any(|off| value == *off);
+    let system = match set("GIT_CONFIG_NOSYSTEM").is_some_and(is_on) {
+        true => None,
+        false => Some(set("GIT_CONFIG_SYSTEM").map_or_else(|| SYSTEM_CONFIG.into(), PathBuf::from)),
+    };
+    let global = match std::env::var_os("GIT_CONFIG_GLOBAL") {
+        Some(path) => vec![PathBuf::from(path)],
+        None => {
+            let files = [
+                folder.as_ref().map(|dir| dir.join("config")),
+                home.as_ref().map(|home| home.join(".gitconfig")),
+            ];
+            files.into_iter().flatten().collect()
+        }
+    };
+    let config = system.into_iter().chain(global).filter(|path| !path.as_os_str().is_empty());
+    GitPlaces { config: config.collect(), home, excludes: folder.map(|dir| dir.join("ignore")) }
 }
 
 /// Returns 16 bytes that nobody can guess and no other call gives: those of the system, or else a keyed

@@ -4,15 +4,13 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::system::home;
+use super::system::{git_places, home};
 use super::{Repo, Snapshot, bad_path};
 use crate::context::{Builder, Context, FileMode, JSON_MEDIA, MessageEntry, Role, split};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSink, Trigger};
 use crate::repo::{self, BranchName, Transaction};
-use crate::workspace::{
-    CaptureOptions, CaptureReport, StatCache, capture, expect_narrow, workspace_metadata,
-};
+use crate::workspace::{CaptureOptions, CaptureReport, StatCache, capture, expect_narrow};
 
 /// The section of the workspace.
 pub(super) const FILES: &str = "files";
@@ -120,10 +118,15 @@ impl<'r> Turn<'r> {
         // Without a cache every file is read, which is all that is lost.
         let cache = StatCache::open(self.repo.inner.store(), dir).ok();
         let never = self.repo.never();
-        let options =
-            CaptureOptions { never: &never, cache: cache.as_ref(), ..CaptureOptions::default() };
+        let git = git_places();
+        let options = CaptureOptions {
+            never: &never,
+            cache: cache.as_ref(),
+            git: &git,
+            ..CaptureOptions::default()
+        };
         let captured = capture(&mut self.change, &self.parent, &mut self.builder, dir, &options)?;
-        self.metadata.push(workspace_metadata(dir));
+        self.metadata.extend(captured.metadata(dir));
         Ok(&self.captured.insert((cache, captured)).1)
     }
 

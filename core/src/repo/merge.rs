@@ -23,9 +23,9 @@ use crate::object::{Commit, ObjectId, Trigger};
 /// Metadata: their branch, or a prefix of their id.
 pub(super) const MERGED_FROM: &str = "merged-from";
 /// The commit of theirs, where it is no parent.
-const MERGED_COMMIT: &str = "merged-commit";
+pub(super) const MERGED_COMMIT: &str = "merged-commit";
 /// Metadata: the selected part of theirs, when it was not everything.
-const MERGED_ONLY: &str = "merged-only";
+pub(super) const MERGED_ONLY: &str = "merged-only";
 
 /// A request to merge.
 #[derive(Clone)]

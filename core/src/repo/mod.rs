@@ -63,6 +63,7 @@ mod undo;
 mod versioned_json;
 pub mod vfs;
 pub mod watch;
+mod whole_workspace;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -113,6 +114,9 @@ pub use tag::NamedTag;
 pub use transaction::{SnapshotDraft, Transaction};
 pub use undo::{LastUndo, MovedFiles, UndoPlan};
 pub(crate) use versioned_json::decode_versioned;
+pub use whole_workspace::{
+    ALL_FILES, PART_OF_FILES, WORKSPACE_FILES, WORKSPACE_SKIPPED, WholeWorkspace, workspace_files,
+};
 
 use self::transaction::KnownIds;
 

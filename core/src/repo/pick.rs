@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::object::{Author, Commit, ObjectId};
 
 /// The commit whose changes were taken.
-const PICKED_FROM: &str = "cherry-picked-from";
+pub(super) const PICKED_FROM: &str = "cherry-picked-from";
 
 impl Transaction<'_> {
     /// Stages what the commit `request.theirs` changed, against its first parent, as a snapshot on

@@ -7,6 +7,7 @@
 //! | [`rewind`](prepare_rewind) | brings a branch and its workspace back to a state, as one operation that [`prepare_undo`] takes back |
 //! | `broad` | refuses directories that are more than a workspace |
 //! | `caches` | files beside the store that save work between processes and may be deleted at any time |
+//! | `git` | what git says of a directory beside its `.gitignore`: settings, other rules, the index |
 //! | `disk` | directories held open, and files that get their names when they are whole |
 //!
 //! A context may come from anyone, and other processes may change the directory while we work in
@@ -28,6 +29,7 @@ mod caches;
 mod capture;
 mod checkout;
 mod disk;
+mod git;
 mod rewind;
 
 pub use broad::expect_narrow;
@@ -35,13 +37,15 @@ pub use caches::{
     AdoptionCache, Claim, FileMark, database_path, make_database, read_note, write_note,
 };
 pub use capture::{
-    CaptureOptions, CaptureProgress, CaptureReport, MAX_FILE_BYTES, SkippedFile, StatCache, capture,
+    CaptureOptions, CaptureProgress, CaptureReport, MAX_FILE_BYTES, SkippedFile, StatCache,
+    capture, workspace_metadata,
 };
 pub use checkout::{CheckoutReport, FileAction, FilesPlan, PlannedFile, Scratch, plan_checkout};
 pub use disk::{is_reserved, save, store_above};
+pub use git::GitPlaces;
 pub use rewind::{
-    AppliedFiles, ChangeKind, FileChange, FileChanges, PreparedMerge, PreparedRewind,
-    RewindChanges, RewindReport, RewindRequest, UntouchedFile, WorkspaceBackup, is_undo_unfinished,
-    lay_out_files, prepare_merge, prepare_rewind, prepare_undo, prepare_undo_rest,
-    workspace_metadata,
+    AppliedFiles, ChangeKind, FileChange, FileChanges, KeptWorkspace, PreparedMerge,
+    PreparedRewind, RewindChanges, RewindReport, RewindRequest, UntouchedFile, WorkspaceBackup,
+    is_undo_unfinished, lay_out_files, prepare_merge, prepare_rewind, prepare_undo,
+    prepare_undo_rest,
 };

@@ -14,6 +14,7 @@ pub mod damage;
 pub mod external_interference;
 pub mod failures;
 pub mod full_disk;
+pub mod going_back;
 mod invariants;
 pub mod kill_stress;
 pub mod linear;
@@ -146,6 +147,11 @@ pub const LAYERS: &[Layer] = &[
         name: "kill-stress",
         about: "processes on one store are killed at random instants",
         run: kill_stress::run,
+    },
+    Layer {
+        name: "going-back",
+        about: "a person edits files and rules; snapshots, restores, rollbacks, merges, undo and redo",
+        run: going_back::run,
     },
     Layer {
         name: "walk",

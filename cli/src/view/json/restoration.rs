@@ -22,8 +22,10 @@ pub(crate) struct Restoration {
     pub(crate) sections: Vec<String>,
     /// The number of the operation; `null` when nothing was done.
     pub(crate) operation: Option<u64>,
-    /// `null` when no file is looked at.
+    /// `null` when the workspace stays as it is.
     pub(crate) workspace: Option<WorkspaceChanges>,
+    /// Why the workspace stays as it is; `null` when its files were looked at.
+    pub(crate) workspace_kept: Option<String>,
     /// The prompt that it goes back to before; `null` when turns were asked for.
     pub(crate) before_prompt: Option<RestoredPrompt>,
 }

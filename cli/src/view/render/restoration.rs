@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use turntree::workspace::{AppliedFiles, ChangeKind, FileChange, FileChanges};
+use turntree::workspace::{AppliedFiles, ChangeKind, FileChange, FileChanges, KeptWorkspace};
 
 use super::{columns_of, count, harmless, padded, size};
 use crate::view::json::{LEAVE, action, reason};
@@ -27,7 +27,7 @@ pub(crate) fn write_files(
             ChangeKind::Overwrite | ChangeKind::Delete => REMOVED,
         };
         let (done, path) = (paint.paint(style, format!("{:<9}", action(file.kind))), &file.path);
-        let saved = match (file.unknown, file.unsaved) {
+        let saved = match (file.is_new, file.unsaved) {
             (true, _) => "; made since the newest snapshot, saved first",
             (false, true) => "; not in the newest snapshot, saved first",
             (false, false) => "",
@@ -59,6 +59,15 @@ pub(crate) fn write_files(
     }
     let (written, bytes) = (count(*written, "file"), size(*bytes));
     writeln!(out, "wrote {written} ({bytes}), deleted {deleted}, left {left}, kept {stay}")
+}
+
+/// Says why a plan leaves the workspace as it is, where the state `state` would come back.
+pub(crate) fn kept_workspace(kept: KeptWorkspace, state: &str) -> String {
+    match kept {
+        KeptWorkspace::NotSelected => "files are not selected".to_owned(),
+        KeptWorkspace::NoFiles => format!("{state} knows no files"),
+        KeptWorkspace::NoDirectory => "no snapshot names its directory".to_owned(),
+    }
 }
 
 /// Writes how many of the deleted files no turn has, and the command that brings them back: the last

@@ -75,6 +75,18 @@ impl<'t> Baseline<'t> {
         all.into_iter().map(|(name, stat)| BaselineFile { name, stat }).collect()
     }
 
+    /// The paths of all files that have one of these names.
+    pub(in crate::workspace) fn named<'k>(
+        &'k self,
+        names: &'k [&str],
+    ) -> impl Iterator<Item = String> + 'k {
+        self.folders().into_iter().flat_map(move |prefix| {
+            let files = self.folder(prefix).into_iter();
+            let named = files.filter(move |file| names.contains(&file.name));
+            named.map(move |file| format!("{prefix}{}", file.name))
+        })
+    }
+
     /// A folder of the table in which every file and stat holds.
     pub(in crate::workspace) fn block(&self, prefix: &str) -> Option<(&'t Table, &'t TableBlock)> {
         let table = self.table.filter(|_| !self.corrections.contains_key(prefix))?;

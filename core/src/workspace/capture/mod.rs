@@ -1,15 +1,17 @@
 //! Captures a directory into the `files` section of a context.
 //!
 //! Every name is looked at; files whose stat differs from the baseline are read; only files with
-//! another content or mode than in the parent context are stored. `.gitignore` and
-//! `.turntreeignore` apply. `.git`, stores of any name and temporary files are never captured.
+//! another content or mode than in the parent context are stored. What git ignores is left out, and
+//! what `.turntreeignore` names. `.git`, stores of any name and temporary files are never captured.
 
 mod baseline;
 mod options;
+mod reach;
 mod reader;
 mod report;
 mod rules;
 mod scan;
+mod sides;
 mod stat_cache;
 mod table;
 
@@ -20,9 +22,12 @@ use std::path::{Path, PathBuf};
 use self::baseline::Baseline;
 pub use self::options::{CaptureOptions, CaptureProgress, MAX_FILE_BYTES};
 use self::reader::{FileReader, ReadOutcome, ReadRequest, window};
+pub(in crate::workspace) use self::report::IGNORED;
 use self::report::SECTION;
-pub use self::report::{CaptureReport, SkippedFile};
-use self::scan::{FileFate, ScanResult, SeenFile, TIME_IS_UP, scan};
+pub use self::report::{CaptureReport, SkippedFile, workspace_metadata};
+use self::scan::{FileFate, ScanInput, ScanResult, SeenFile, TIME_IS_UP, UNKNOWN_RULES, scan};
+pub(in crate::workspace) use self::sides::OtherState;
+use self::sides::Side;
 pub use self::stat_cache::StatCache;
 use self::table::TableDraft;
 use super::disk::folder::Folder;
@@ -30,7 +35,7 @@ use super::disk::stat::FileTime;
 use super::disk::target::store_above;
 use crate::context::{Builder, Context, FileEntry};
 use crate::error::{Error, Result};
-use crate::object::{MAX_BLOB_BYTES, ObjectId, ObjectSink};
+use crate::object::{MAX_BLOB_BYTES, ObjectSink};
 
 /// Makes the `files` section of `builder`, which continues `parent`, what `dir` holds, whatever the
 /// builder had there.
@@ -51,11 +56,30 @@ pub fn capture(
     dir: &Path,
     options: &CaptureOptions<'_>,
 ) -> Result<CaptureReport> {
+    capture_beside(sink, parent, builder, dir, options, &[])
+}
+
+/// Captures a directory that is then changed: what the rules of `others` ignore is left out too, and
+/// what the parent context has of it stays as it is known.
+///
+/// # Errors
+/// As [`capture`].
+pub(in crate::workspace) fn capture_beside(
+    sink: &mut dyn ObjectSink,
+    parent: &Context,
+    builder: &mut Builder,
+    dir: &Path,
+    options: &CaptureOptions<'_>,
+    others: &[OtherState<'_>],
+) -> Result<CaptureReport> {
     let root = open(dir)?;
     let max_file_bytes = options.max_file_bytes.min(MAX_BLOB_BYTES as u64);
     let options = CaptureOptions { max_file_bytes, ..*options };
     let known = Baseline::new(sink, parent, options.cache.and_then(StatCache::table))?;
-    let scan = scan(&root, &known, &options);
+    let sides = others.iter().map(|other| Side::new(sink, parent, &known, other));
+    let sides = sides.collect::<Result<Vec<_>>>()?;
+    let input = ScanInput { dir, root: &root, known: &known, options: &options, sides: &sides };
+    let scan = scan(&input);
     builder.set_as_in(sink, SECTION, parent)?;
     let mut capture = Capture {
         root: &root,
@@ -247,6 +271,8 @@ impl Capture<'_> {
         self.found.files = self.scan.same_files + self.found.read;
         self.found.bytes += self.scan.same_bytes;
         self.found.unfinished |= self.scan.unfinished;
+        self.found.warnings = std::mem::take(&mut self.scan.warnings);
+        self.found.beside = std::mem::take(&mut self.scan.beside);
         self.found.skipped.append(&mut self.scan.skipped);
         self.found.skipped.sort_by(|before, after| before.path.cmp(&after.path));
         self.found
@@ -288,7 +314,7 @@ impl Capture<'_> {
             None => {
                 let files = self.known.folder(prefix);
                 let files = files.iter().map(|file| (file.name, file.stat));
-                draft.add(prefix, &ObjectId::from_bytes([0; 32]), files);
+                draft.add(prefix, &UNKNOWN_RULES, files);
             }
         }
     }

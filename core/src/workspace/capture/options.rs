@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::stat_cache::StatCache;
+use crate::workspace::git::{GitPlaces, NO_PLACES};
 
 /// Largest file that is captured unless the options say otherwise, in bytes.
 pub const MAX_FILE_BYTES: u64 = 100 << 20;
@@ -23,6 +24,8 @@ pub struct CaptureOptions<'a> {
     pub never: &'a [PathBuf],
     /// The cache of an earlier capture of the same directory. Unchanged files are not read then.
     pub cache: Option<&'a StatCache>,
+    /// Where git keeps the settings of the user. By default those of a repository itself count alone.
+    pub git: &'a GitPlaces,
 }
 
 /// The progress of a capture.
@@ -42,15 +45,17 @@ impl Default for CaptureOptions<'_> {
             progress: &|_| {},
             never: &[],
             cache: None,
+            git: &NO_PLACES,
         }
     }
 }
 
 impl fmt::Debug for CaptureOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { max_file_bytes, never, cache, .. } = self;
+        let Self { max_file_bytes, never, cache, git, .. } = self;
         let mut shown = f.debug_struct("CaptureOptions");
         shown.field("max_file_bytes", max_file_bytes).field("never", never).field("cache", cache);
+        shown.field("git", git);
         shown.finish_non_exhaustive()
     }
 }

@@ -1,132 +1,262 @@
-//! Rules by which a capture ignores names: `.gitignore` and `.turntreeignore`. The only user of
-//! `ignore`.
+//! Rules by which a capture ignores names: `.gitignore`, `.turntreeignore`, and what git has beside
+//! them.
 //!
 //! A folder has the rules of its own files and of those above it, and the nearest file that says
 //! anything of a name decides. What a `.turntreeignore` says, at whatever height, goes before every
-//! `.gitignore`. In a repository inside another one the outer `.gitignore` says nothing.
+//! `.gitignore`. Behind the `.gitignore` of a repository come its `info/exclude` and the file that
+//! `core.excludesFile` names; in a repository inside another one the outer rules say nothing. What git
+//! ignores and tracks all the same is not ignored; what a `.turntreeignore` ignores is.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
-
 use crate::object::{Kind, ObjectId};
+use crate::workspace::git::{DOT_GIT, GitRules, Patterns, Repositories};
 
 /// The files that rules stand in.
 pub(in crate::workspace) const GIT_RULES: &str = ".gitignore";
 pub(in crate::workspace) const OWN_RULES: &str = ".turntreeignore";
 
-/// The name that makes a folder a repository of its own.
-pub(in crate::workspace) const REPOSITORY: &str = ".git";
-
-/// The byte order mark, which editors put before the first line.
-const MARK: &str = "\u{feff}";
+/// Largest file of rules that is read, in bytes.
+pub(in crate::workspace) const MAX_RULES_BYTES: u64 = 1 << 20;
 
 /// The rules that hold in one folder.
 #[derive(Debug)]
 pub(in crate::workspace) struct Rules {
     above: Option<Arc<Rules>>,
-    /// Bytes of the path of the folder, with the slash at its end.
-    depth: usize,
-    git: Gitignore,
-    own: Gitignore,
-    is_repository: bool,
+    place: RulesPlace,
+    git: Patterns,
+    own: Patterns,
+    repository: Option<RepositoryLevel>,
+    ignores_case: bool,
     digest: ObjectId,
 }
 
-/// The rules of the folder itself.
-#[derive(Debug, Default)]
-pub(in crate::workspace) struct RuleVerdict {
+/// Where the folder of some rules is, seen from the captured directory.
+#[derive(Debug, Clone)]
+pub(in crate::workspace) enum RulesPlace {
+    /// Inside: so many bytes has its path, with the slash at its end.
+    Inside(usize),
+    /// Around: this path leads from it to the directory, with a slash at its end.
+    Around(Vec<u8>),
+}
+
+/// The rules of a repository behind those in its working tree.
+#[derive(Debug)]
+struct RepositoryLevel {
+    git: Arc<GitRules>,
+    exclude: Patterns,
+    excludes: Patterns,
+}
+
+/// The texts of the rules in one folder.
+#[derive(Debug, Default, Clone)]
+pub(in crate::workspace) struct RuleTexts {
     pub(in crate::workspace) git: Vec<u8>,
     pub(in crate::workspace) own: Vec<u8>,
-    pub(in crate::workspace) is_repository: bool,
+    /// Set where the folder is the working tree of a repository.
+    pub(in crate::workspace) repository: Option<Arc<GitRules>>,
+}
+
+/// What rules say of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::workspace) enum Verdict {
+    Included,
+    /// A `.turntreeignore` ignores it.
+    IgnoredByOwn,
+    /// Git ignores it unless it tracks it.
+    IgnoredByGit,
 }
 
 impl Rules {
-    /// No rules.
-    pub(in crate::workspace) fn none() -> Arc<Self> {
-        let (git, own) = (Gitignore::empty(), Gitignore::empty());
-        let digest = ObjectId::of(Kind::Blob, b"");
-        Arc::new(Self { above: None, depth: 0, git, own, is_repository: false, digest })
+    /// The rules of a directory that no repository is around.
+    pub(in crate::workspace) fn outermost(git: GitRules) -> Arc<Self> {
+        let repository = Some(Arc::new(git));
+        Self::new(None, RulesPlace::Inside(0), &RuleTexts { repository, ..RuleTexts::default() })
+    }
+
+    /// The rules that hold in `dir`, of the repository that it lies in: with the files of rules in the
+    /// folders between. A repository that ignores the directory says nothing of what is in it.
+    pub(in crate::workspace) fn around(dir: &Path, repositories: &Repositories<'_>) -> Arc<Self> {
+        Self::of_outer_repository(dir, repositories)
+            .unwrap_or_else(|| Self::outermost(repositories.none()))
+    }
+
+    fn of_outer_repository(dir: &Path, repositories: &Repositories<'_>) -> Option<Arc<Self>> {
+        use std::os::unix::ffi::OsStrExt;
+        let dir = dir.canonicalize().ok()?;
+        if has_dot_git(&dir) {
+            return None;
+        }
+        let top = dir.ancestors().skip(1).find(|above| has_dot_git(above))?;
+        let (mut rules, mut folder) = (None, top.to_owned());
+        for name in dir.strip_prefix(top).ok()? {
+            let git = repositories.rules(&folder.join(GIT_RULES));
+            let is_top = rules.is_none();
+            let repository = is_top.then(|| Arc::new(repositories.of(top)));
+            let texts = RuleTexts { git, repository, ..RuleTexts::default() };
+            let mut lead = dir.strip_prefix(&folder).ok()?.as_os_str().as_bytes().to_vec();
+            lead.push(b'/');
+            let here = Self::new(rules, RulesPlace::Around(lead), &texts);
+            // The verdict on the folder itself, which the rules above it and of its folder have.
+            folder.push(name);
+            let inside = dir.strip_prefix(&folder).ok()?.as_os_str().len();
+            if here.is_around_ignored(inside) {
+                return None;
+            }
+            rules = Some(here);
+        }
+        rules
+    }
+
+    /// Returns whether these rules ignore the folder on the way to the directory that has `rest` bytes
+    /// of the way behind it.
+    fn is_around_ignored(&self, rest: usize) -> bool {
+        let levels = std::iter::successors(Some(self), |rules| rules.above.as_deref());
+        for rules in levels {
+            let RulesPlace::Around(lead) = &rules.place else { break };
+            let behind = if rest == 0 { 1 } else { rest + 2 };
+            let path = lead.get(..lead.len().saturating_sub(behind)).unwrap_or_default();
+            if let Some(verdict) = rules.git.verdict(path, true) {
+                return verdict;
+            }
+            if let Some(verdict) = rules.repository_verdict(path, true) {
+                return verdict;
+            }
+        }
+        false
+    }
+
+    fn new(above: Option<Arc<Self>>, place: RulesPlace, texts: &RuleTexts) -> Arc<Self> {
+        let inherited = above.as_ref().is_some_and(|above| above.ignores_case);
+        let repository = texts.repository.as_ref();
+        let ignores_case = repository.map_or(inherited, |git| git.ignores_case);
+        let mut parts = Vec::new();
+        if let Some(above) = &above {
+            parts.extend_from_slice(above.digest.as_bytes());
+        }
+        parts.extend([u8::from(repository.is_some()), u8::from(ignores_case)]);
+        let (is_around, depth) = match &place {
+            RulesPlace::Inside(depth) => (0, *depth),
+            RulesPlace::Around(lead) => (1, lead.len()),
+        };
+        parts.push(is_around);
+        parts.extend_from_slice(&(depth as u64).to_le_bytes());
+        if let RulesPlace::Around(lead) = &place {
+            parts.extend_from_slice(lead);
+        }
+        let beside = repository.map(|git| [&git.exclude[..], &git.excludes[..]]);
+        for text in [&texts.git[..], &texts.own[..]].into_iter().chain(beside.into_iter().flatten())
+        {
+            parts.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            parts.extend_from_slice(text);
+        }
+        let parse = |text: &[u8]| Patterns::parse(text, ignores_case);
+        let level = repository.map(|git| RepositoryLevel {
+            git: Arc::clone(git),
+            exclude: parse(&git.exclude),
+            excludes: parse(&git.excludes),
+        });
+        Arc::new(Self {
+            above,
+            place,
+            git: parse(&texts.git),
+            own: parse(&texts.own),
+            repository: level,
+            ignores_case,
+            digest: ObjectId::of(Kind::Blob, &parts),
+        })
     }
 
     /// The rules of a folder whose path has `depth` bytes, below these.
     pub(in crate::workspace) fn below(
         self: &Arc<Self>,
         depth: usize,
-        said: &RuleVerdict,
+        texts: &RuleTexts,
     ) -> Arc<Self> {
-        if said.git.is_empty() && said.own.is_empty() && !said.is_repository {
+        if texts.git.is_empty() && texts.own.is_empty() && texts.repository.is_none() {
             return Arc::clone(self);
         }
-        let mut parts = self.digest.as_bytes().to_vec();
-        parts.push(u8::from(said.is_repository));
-        for number in [depth, said.git.len(), said.own.len()] {
-            parts.extend_from_slice(&(number as u64).to_le_bytes());
-        }
-        parts.extend_from_slice(&said.git);
-        parts.extend_from_slice(&said.own);
-        Arc::new(Self {
-            above: Some(Arc::clone(self)),
-            depth,
-            git: parse(&said.git),
-            own: parse(&said.own),
-            is_repository: said.is_repository,
-            digest: ObjectId::of(Kind::Blob, &parts),
-        })
+        Self::new(Some(Arc::clone(self)), RulesPlace::Inside(depth), texts)
     }
 
-    /// Names all the rules: where it is the same, the same is left out of the same folder.
+    /// Names all the rules but what git tracks: where it is the same, the same is left out of the same
+    /// folder, unless git tracks it.
     pub(in crate::workspace) fn digest(&self) -> ObjectId {
         self.digest
     }
 
-    /// Returns whether `path`, relative to the captured directory, is ignored.
-    pub(in crate::workspace) fn leave_out(&self, path: &[u8], is_folder: bool) -> bool {
-        let levels = || std::iter::successors(Some(self), |rules| rules.above.as_deref());
-        let own = levels().find_map(|rules| rules.verdict(&rules.own, path, is_folder));
-        if let Some(verdict) = own {
-            return verdict;
+    /// Returns what the rules say of `path`, relative to the captured directory.
+    pub(in crate::workspace) fn verdict(&self, path: &[u8], is_folder: bool) -> Verdict {
+        if let Some(is_ignored) = self.own_verdict(path, is_folder) {
+            return if is_ignored { Verdict::IgnoredByOwn } else { Verdict::Included };
         }
-        for rules in levels() {
-            if let Some(verdict) = rules.verdict(&rules.git, path, is_folder) {
-                return verdict;
-            }
-            if rules.is_repository {
-                break;
+        for rules in self.levels() {
+            let inside = rules.inside(path);
+            let said = rules.git.verdict(&inside, is_folder);
+            match said.or_else(|| rules.repository_verdict(&inside, is_folder)) {
+                Some(true) => return Verdict::IgnoredByGit,
+                Some(false) => return Verdict::Included,
+                None if rules.repository.is_some() => break,
+                None => {}
             }
         }
-        false
+        Verdict::Included
     }
 
-    fn verdict(&self, rules: &Gitignore, path: &[u8], is_folder: bool) -> Option<bool> {
-        if rules.is_empty() {
-            return None;
+    /// Returns whether a `.turntreeignore` ignores `path`, or keeps it; `None` when none says anything.
+    pub(in crate::workspace) fn own_verdict(&self, path: &[u8], is_folder: bool) -> Option<bool> {
+        self.levels().find_map(|rules| rules.own.verdict(&rules.inside(path), is_folder))
+    }
+
+    /// Returns whether git tracks `path`, or, of a folder, anything in it.
+    pub(in crate::workspace) fn tracks(
+        &self,
+        path: &[u8],
+        is_folder: bool,
+        repositories: &Repositories<'_>,
+    ) -> Tracked {
+        let repository = self.levels().find_map(|rules| Some((rules, rules.repository.as_ref()?)));
+        let Some((rules, level)) = repository else { return Tracked::No };
+        let (tracked, path) = (level.git.tracked(repositories), rules.inside(path));
+        if tracked.has(&path, is_folder) {
+            return Tracked::Itself;
         }
-        let inside = path.get(self.depth..).unwrap_or_default();
-        match rules.matched(as_path(inside), is_folder) {
-            Match::None => None,
-            Match::Ignore(_) => Some(true),
-            Match::Whitelist(_) => Some(false),
+        let below = || tracked.has_below(&[&*path, b"/"].concat());
+        if is_folder && below() { Tracked::Below } else { Tracked::No }
+    }
+
+    fn levels(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |rules| rules.above.as_deref())
+    }
+
+    fn repository_verdict(&self, inside: &[u8], is_folder: bool) -> Option<bool> {
+        let RepositoryLevel { exclude, excludes, .. } = self.repository.as_ref()?;
+        exclude.verdict(inside, is_folder).or_else(|| excludes.verdict(inside, is_folder))
+    }
+
+    /// A path as the folder of these rules sees it.
+    fn inside<'p>(&self, path: &'p [u8]) -> Cow<'p, [u8]> {
+        match &self.place {
+            RulesPlace::Inside(depth) => Cow::Borrowed(path.get(*depth..).unwrap_or_default()),
+            RulesPlace::Around(lead) => Cow::Owned([lead, path].concat()),
         }
     }
 }
 
-fn as_path(bytes: &[u8]) -> &Path {
-    use std::os::unix::ffi::OsStrExt;
-    Path::new(std::ffi::OsStr::from_bytes(bytes))
+/// What git tracks of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::workspace) enum Tracked {
+    No,
+    /// The file, or the repository in the folder.
+    Itself,
+    /// Something in the folder.
+    Below,
 }
 
-/// Lines that are no rules are passed over, as git does.
-fn parse(text: &[u8]) -> Gitignore {
-    let mut builder = GitignoreBuilder::new("");
-    for (at, line) in text.split(|byte| *byte == b'\n').enumerate() {
-        let Ok(line) = std::str::from_utf8(line) else { continue };
-        let line = if at == 0 { line.strip_prefix(MARK).unwrap_or(line) } else { line };
-        let _ = builder.add_line(None, line.strip_suffix('\r').unwrap_or(line));
-    }
-    builder.build().unwrap_or_else(|_| Gitignore::empty())
+fn has_dot_git(dir: &Path) -> bool {
+    std::fs::symlink_metadata(dir.join(DOT_GIT)).is_ok()
 }
 
 #[cfg(test)]
@@ -156,7 +286,7 @@ mod tests {
         let mut walk = ignore::WalkBuilder::new(dir);
         walk.hidden(false).ignore(false).git_global(false);
         walk.git_exclude(false).parents(false).add_custom_ignore_filename(OWN_RULES);
-        walk.filter_entry(|entry| entry.file_name() != REPOSITORY);
+        walk.filter_entry(|entry| entry.file_name() != DOT_GIT);
         let files = walk.build().map(Result::unwrap).filter(|entry| !entry.path().is_dir());
         let name = |path: &Path| path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
         files.map(|entry| name(entry.path())).collect()
@@ -183,7 +313,7 @@ mod tests {
         ) {
             let folder = tempfile::tempdir().unwrap();
             // The crate looks for repositories only where there is one at the top.
-            fs::create_dir(folder.path().join(REPOSITORY)).unwrap();
+            fs::create_dir(folder.path().join(DOT_GIT)).unwrap();
             for (at, prefix) in FOLDERS.iter().enumerate() {
                 let path = folder.path().join(prefix);
                 fs::create_dir_all(&path).unwrap();
@@ -196,7 +326,7 @@ mod tests {
                     }
                 }
                 if repository == Some(at) {
-                    fs::create_dir_all(path.join(REPOSITORY)).unwrap();
+                    fs::create_dir_all(path.join(DOT_GIT)).unwrap();
                 }
             }
             prop_assert_eq!(captured(folder.path()), walked(folder.path()));
@@ -205,23 +335,28 @@ mod tests {
 
     #[test]
     fn rules_have_another_name_wherever_they_say_something_else() {
-        let said = |git: &str, own: &str, is_repository| RuleVerdict {
+        let texts = |git: &str, own: &str, repository: Option<GitRules>| RuleTexts {
             git: git.into(),
             own: own.into(),
-            is_repository,
+            repository: repository.map(Arc::new),
         };
-        let none = Rules::none();
+        let excluding = |text: &str| GitRules { exclude: text.into(), ..GitRules::default() };
+        let named = |text: &str| GitRules { excludes: text.into(), ..GitRules::default() };
+        let none = Rules::outermost(GitRules::default());
         let mut digests = BTreeSet::from([*none.digest().as_bytes()]);
-        for (depth, said) in [
-            (0, said("a", "", false)),
-            (2, said("a", "", false)),
-            (0, said("", "a", false)),
-            (0, said("a", "", true)),
-            (0, said("a", "b", false)),
-            (0, said("ab", "", false)),
+        for rules in [
+            Rules::outermost(named("a")),
+            none.below(0, &texts("a", "", None)),
+            none.below(2, &texts("a", "", None)),
+            none.below(0, &texts("", "a", None)),
+            none.below(0, &texts("a", "", Some(GitRules::default()))),
+            none.below(0, &texts("a", "", Some(excluding("a")))),
+            none.below(0, &texts("a", "", Some(named("a")))),
+            none.below(0, &texts("a", "b", None)),
+            none.below(0, &texts("ab", "", None)),
         ] {
-            assert!(digests.insert(*none.below(depth, &said).digest().as_bytes()), "{said:?}");
+            assert!(digests.insert(*rules.digest().as_bytes()), "{rules:?}");
         }
-        assert!(Arc::ptr_eq(&none.below(5, &RuleVerdict::default()), &none));
+        assert!(Arc::ptr_eq(&none.below(5, &RuleTexts::default()), &none));
     }
 }

@@ -2,18 +2,20 @@
 //!
 //! Compares the `files` section that was just captured with the section to come back, so the cost
 //! follows the changes. A file is changed only while it is still what was captured: its content is
-//! in the store then. Files that are ignored or cannot be captured are left alone.
+//! in the store then. Files that are ignored, by the rules of the directory, of the snapshot that it
+//! leaves or of the state that comes back, or that cannot be captured, are left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::context::{Context, FileEntry, FileMode, Selection, text_key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectSource;
+use crate::repo::WholeWorkspace;
 use crate::tree::{Item, Map, diff_maps};
-use crate::workspace::capture::SkippedFile;
+use crate::workspace::capture::{CaptureReport, IGNORED};
 use crate::workspace::disk::content::Content;
 use crate::workspace::disk::folder::{EntryKind, Folder, FolderEntry};
 use crate::workspace::disk::layout::workspace_path;
@@ -44,8 +46,11 @@ pub struct FileChange {
     pub kind: ChangeKind,
     /// True when the file on disk is not in the newest snapshot of the branch. It is saved first.
     pub unsaved: bool,
-    /// True when the newest snapshot of the branch has no file of this path: somebody made it since.
+    /// True when the newest snapshot of the branch has no file of this path.
     pub unknown: bool,
+    /// True when the file was made since the newest snapshot of the branch: that has all files that
+    /// were in the directory then, and not this one.
+    pub is_new: bool,
     /// The file to write; `None` to delete.
     pub(in crate::workspace) wanted: Option<FileEntry>,
     /// The entry on disk now.
@@ -84,8 +89,10 @@ pub(in crate::workspace) struct Sides<'a> {
     pub(in crate::workspace) only: &'a Selection,
     /// True when that list of files is complete, so that others are deleted.
     pub(in crate::workspace) whole: bool,
-    /// Files that the capture skipped.
-    pub(in crate::workspace) skipped: &'a [SkippedFile],
+    /// The capture of `now`.
+    pub(in crate::workspace) captured: &'a CaptureReport,
+    /// What `saved` has of this directory; `None` when it need not have all files.
+    pub(in crate::workspace) saved_whole: Option<&'a WholeWorkspace>,
 }
 
 impl FileChanges {
@@ -111,15 +118,23 @@ impl FileChanges {
         let (now, saved, wanted) = (open(sides.now)?, open(sides.saved)?, open(sides.wanted)?);
         let target = TargetDir::open(dir)?
             .ok_or_else(|| Error::not_found(format!("{} is not a directory", dir.display())))?;
-        let mut looking = ChangePlanner::new(source, target, sides.skipped);
+        let mut looking = ChangePlanner::new(source, target, sides.captured);
         let pending = looking.pending(&now, &wanted, sides)?;
-        let is_leaving = |(_, file): &(&PathBuf, &PendingChange)| file.want.is_none();
+        let is_leaving = |(path, file): &(&PathBuf, &PendingChange)| {
+            file.want.is_none() && !sides.captured.beside.contains_key(*path)
+        };
         let leaving: BTreeSet<PathBuf> =
             pending.iter().filter(is_leaving).map(|(path, _)| path.clone()).collect();
         let mut unchanged = now.len();
         let mut files = Vec::new();
         for (path, PendingChange { key, have, want }) in pending {
             unchanged -= u64::from(have.is_some());
+            // INVARIANT: what is deleted or overwritten was just captured, and what the rules of any
+            // of the three sides ignore is not captured: at most its last known content is.
+            if let Some(left) = sides.captured.beside.get(&path) {
+                looking.beside.insert(left.shown.clone(), left.reason.to_owned());
+                continue;
+            }
             let (have, wanted) = (entry(have.as_ref())?, entry(want.as_ref())?);
             match looking.look(&path, have.as_ref(), wanted.as_ref(), &leaving) {
                 Ok(None) => {}
@@ -127,11 +142,13 @@ impl FileChanges {
                     let known = entry(saved.get(source, key.as_bytes())?.as_ref())?;
                     let unknown = kind != ChangeKind::Create && known.is_none();
                     let unsaved = kind != ChangeKind::Create && known != have;
+                    let has_all = |saved: &WholeWorkspace| !saved.skips(&key);
+                    let is_new = unknown && sides.saved_whole.is_some_and(has_all);
                     // Nothing is begun that cannot be finished: what is written is there and whole.
                     if let Some(file) = &wanted {
                         Content::Blob(file.blob).bytes(source)?;
                     }
-                    files.push(FileChange { path, kind, unsaved, unknown, wanted, found });
+                    files.push(FileChange { path, kind, unsaved, unknown, is_new, wanted, found });
                 }
                 Err(reason) => looking.leave(path, reason),
             }
@@ -155,8 +172,13 @@ struct PendingChange {
 struct ChangePlanner<'a> {
     source: &'a dyn ObjectSource,
     target: TargetDir<'a>,
-    /// The reason for each path that is left alone, skipped ones included.
+    captured: &'a CaptureReport,
+    /// The reason for each path that the capture skipped.
+    skipped: BTreeMap<&'a Path, &'a str>,
+    /// The reason for each other path that is left alone.
     left: BTreeMap<PathBuf, String>,
+    /// The same of paths that another state ignores, or of the folders that they are left with.
+    beside: BTreeMap<PathBuf, String>,
     /// The folder that was looked into last.
     folder: Option<(PathBuf, Option<Folder>)>,
 }
@@ -165,10 +187,14 @@ struct ChangePlanner<'a> {
 type PlannedLook = Result<Option<(ChangeKind, Option<FolderEntry>)>, String>;
 
 impl<'a> ChangePlanner<'a> {
-    fn new(source: &'a dyn ObjectSource, target: TargetDir<'a>, skipped: &[SkippedFile]) -> Self {
-        let left =
-            skipped.iter().map(|skipped| (skipped.path.clone(), skipped.reason.clone())).collect();
-        Self { source, target, left, folder: None }
+    fn new(
+        source: &'a dyn ObjectSource,
+        target: TargetDir<'a>,
+        captured: &'a CaptureReport,
+    ) -> Self {
+        let skipped = captured.skipped.iter().map(|it| (&*it.path, &*it.reason)).collect();
+        let (left, beside) = (BTreeMap::new(), BTreeMap::new());
+        Self { source, target, captured, skipped, left, beside, folder: None }
     }
 
     /// Collects the files that differ between `now` and `wanted`, by path.
@@ -200,13 +226,16 @@ impl<'a> ChangePlanner<'a> {
         self.left.entry(path).or_insert(reason);
     }
 
-    fn finish(self) -> Vec<UntouchedFile> {
+    fn finish(mut self) -> Vec<UntouchedFile> {
+        self.left.append(&mut self.beside);
+        let skipped = self.skipped.iter();
+        self.left.extend(skipped.map(|(path, reason)| ((*path).to_owned(), (*reason).to_owned())));
         self.left.into_iter().map(|(path, reason)| UntouchedFile { path, reason }).collect()
     }
 
     /// Why a file could not be captured, or a folder above it.
-    fn why_skipped(&self, path: &Path) -> Option<&String> {
-        path.ancestors().find_map(|above| self.left.get(above))
+    fn why_skipped(&self, path: &Path) -> Option<&str> {
+        path.ancestors().find_map(|above| self.skipped.get(above).copied())
     }
 
     /// Returns the change that makes `path` become `want`, where `have` was captured there and the
@@ -219,7 +248,7 @@ impl<'a> ChangePlanner<'a> {
         leaving: &BTreeSet<PathBuf>,
     ) -> PlannedLook {
         if let Some(reason) = self.why_skipped(path) {
-            return Err(reason.clone());
+            return Err(reason.to_owned());
         }
         let kind = match (have, want) {
             (_, None) => ChangeKind::Delete,
@@ -253,7 +282,15 @@ impl<'a> ChangePlanner<'a> {
             (EntryKind::Special, _) => {
                 Err("a pipe, a socket or a device is in its place".to_owned())
             }
-            (_, None) => Err("it is there and not captured: a rule ignores it".to_owned()),
+            (_, None) => match namesake(folder, name, &found).map_err(failed)? {
+                None => Err(why_not_captured(self.captured, path)),
+                // The file system takes two names for one, and the file goes away.
+                Some(other) if leaving.contains(&path.with_file_name(&other)) => missing,
+                Some(other) => {
+                    let other = other.to_string_lossy();
+                    Err(format!("the file system takes its name for that of {other}, which stays"))
+                }
+            },
             (_, Some(have)) => match is_just_so(source, folder, path, &found, have) {
                 Ok(true) => Ok(Some((kind, Some(found)))),
                 Ok(false) => Err("it changed while it was looked at".to_owned()),
@@ -270,6 +307,32 @@ impl<'a> ChangePlanner<'a> {
         }
         Ok(self.folder.as_ref().and_then(|(_, folder)| folder.as_ref()))
     }
+}
+
+/// Why a file that is there was not captured.
+fn why_not_captured(captured: &CaptureReport, path: &Path) -> String {
+    let beside = path.ancestors().find_map(|above| captured.beside.get(above));
+    beside.map_or(IGNORED, |left| left.reason).to_owned()
+}
+
+/// Returns the name that a folder has for the file that was found under another one, as file systems
+/// do that take names for one which differ by case or by normal form.
+fn namesake(
+    folder: &Folder,
+    name: &OsStr,
+    found: &FolderEntry,
+) -> std::io::Result<Option<OsString>> {
+    let mut namesake = None;
+    for (other, _) in folder.names()? {
+        let other = OsStr::from_bytes(other.as_bytes());
+        if other == name {
+            return Ok(None);
+        }
+        if folder.find(other)?.is_some_and(|other| other.identity == found.identity) {
+            namesake = Some(other.to_owned());
+        }
+    }
+    Ok(namesake)
 }
 
 /// Returns whether some file that differs between `before` and `wanted` is in `dir` as before.

@@ -15,6 +15,11 @@
 //! 3. **Apply.** Files are written and deleted. A killed process leaves each file as it was or as
 //!    it should be, and the same rewind finishes the rest.
 //!
+//! What a plan may touch is one rule ([docs/safety.md](../../../../docs/safety.md)): only a path that was
+//! captured a moment ago, by rules of the directory, of `T` and of the state that comes back. What any
+//! of them ignores stays, and is not captured on the way. Files are deleted only if the state that
+//! comes back is a whole workspace ([`whole_workspace`](crate::repo::Repository::whole_workspace)).
+//!
 //! An undo sets the branch back and brings the files back from `refs/before`, after capturing the
 //! workspace again. So an undo can be undone in the same way.
 
@@ -27,7 +32,7 @@ mod worktree;
 pub use self::apply::AppliedFiles;
 pub use self::changes::{ChangeKind, FileChange, FileChanges, UntouchedFile};
 pub use self::plan::{
-    PreparedRewind, RewindChanges, RewindReport, RewindRequest, WorkspaceBackup,
-    is_undo_unfinished, prepare_rewind, prepare_undo, prepare_undo_rest, workspace_metadata,
+    KeptWorkspace, PreparedRewind, RewindChanges, RewindReport, RewindRequest, WorkspaceBackup,
+    is_undo_unfinished, prepare_rewind, prepare_undo, prepare_undo_rest,
 };
 pub use self::worktree::{PreparedMerge, lay_out_files, prepare_merge};

@@ -1,5 +1,6 @@
 //! Plans a rewind or the undo of one: commits and refs in a transaction, and the changes of files.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::apply::AppliedFiles;
@@ -12,10 +13,12 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, Trigger};
 use crate::repo::{
     BranchName, LastUndo, MovedFiles, ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository, Signature,
-    SnapshotDraft, Transaction, UndoPlan, WORKSPACE, audit_record,
+    SnapshotDraft, Transaction, UndoPlan, WORKSPACE, WholeWorkspace, audit_record, workspace_files,
 };
 use crate::store::Committed;
-use crate::workspace::capture::{CaptureOptions, CaptureReport, capture};
+use crate::workspace::capture::{
+    CaptureOptions, CaptureReport, OtherState, capture_beside, workspace_metadata,
+};
 
 const FILES: &str = "files";
 
@@ -49,10 +52,23 @@ pub struct RewindChanges {
     pub message: String,
     /// Names of sections of the context that change.
     pub sections: Vec<String>,
-    /// The changes in the workspace; `None` without one.
+    /// The changes in the workspace; `None` when it stays as it is.
     pub files: Option<FileChanges>,
+    /// Why the workspace stays as it is; `None` when the plan looked at its files.
+    pub kept: Option<KeptWorkspace>,
     /// The commit that keeps the workspace as it was.
     pub before: Option<WorkspaceBackup>,
+}
+
+/// Why a plan leaves a workspace as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeptWorkspace {
+    /// The part that comes back has no files.
+    NotSelected,
+    /// The state that comes back knows no files: none were captured, and no transcript names any.
+    NoFiles,
+    /// The request names no directory.
+    NoDirectory,
 }
 
 /// A workspace as it was captured before its files are moved.
@@ -131,20 +147,32 @@ pub fn prepare_rewind<'r>(
     let mut change = repo.begin();
     let tip = change.tip(branch);
     let current = tip.map_or_else(|| Ok(Context::default()), |tip| repo.context(&tip))?;
-    let has_files = has_files(repo, &restore.from, &wanted)?;
+    let whole = repo.whole_workspace(&restore.from)?;
+    let has_files = has_files(repo, &wanted, whole.as_ref())?;
     if !(only.is_all() || has_files && only.has_all_of(FILES)) {
         only.check(repo.store(), [&current, &wanted])?;
     }
     check_readable(repo.store(), &wanted, only)?;
 
     let workspace = restore.workspace.as_deref().filter(|_| has_files && only.reaches_files());
+    let kept = match workspace {
+        Some(_) => None,
+        None if !only.reaches_files() => Some(KeptWorkspace::NotSelected),
+        None if !has_files => Some(KeptWorkspace::NoFiles),
+        None => Some(KeptWorkspace::NoDirectory),
+    };
+    let tip_whole = tip.map(|tip| repo.whole_workspace(&tip)).transpose()?.flatten();
     let captured = workspace.map(|dir| {
-        // Files that nobody captured from a directory, such as those of a transcript, are not all there
-        // are.
-        let whole = repo.workspace_of(&restore.from)?.is_some();
         let message = format!("before: {}", restore.message);
-        let state = RewindState { current: &current, wanted: &wanted, only, whole };
-        keep(&mut change, branch, dir, &state, options, stamp, message)
+        let state = RewindState {
+            tip,
+            current: &current,
+            current_whole: tip_whole.as_ref(),
+            wanted: &wanted,
+            wanted_whole: whole.as_ref(),
+            only,
+        };
+        keep(repo, &mut change, branch, dir, &state, options, stamp, message)
     });
     let (before, files) = captured.transpose()?.unzip();
 
@@ -171,11 +199,18 @@ pub fn prepare_rewind<'r>(
         draft.metadata.insert(ONLY.to_owned(), only.to_text());
     }
     draft.metadata.extend(workspace.map(workspace_metadata));
+    if only.reaches_files() && has_files {
+        // INVARIANT: a workspace is whole after a restore only if what came back was, and what stayed.
+        // What an ignore rule kept stays unknown: the rule may be gone now.
+        let stayed = if only.has_all_of(FILES) { None } else { Some(tip_whole) };
+        let seen = before.as_ref().map(|before| before.captured.whole());
+        draft.metadata.extend(files_metadata([Some(whole), stayed, seen].into_iter().flatten()));
+    }
     let commit = change.snapshot(branch, draft)?;
     if let Some(kept) = &before {
         change.set_before(branch, Some(kept.commit));
     }
-    let plan = RewindChanges { commit, message, sections, files, before };
+    let plan = RewindChanges { commit, message, sections, files, kept, before };
     Ok(PreparedRewind { repo, change, plan })
 }
 
@@ -219,11 +254,13 @@ pub fn prepare_undo<'r>(
 
 /// The states that a rewind compares.
 struct RewindState<'a> {
+    tip: Option<ObjectId>,
     current: &'a Context,
+    current_whole: Option<&'a WholeWorkspace>,
     wanted: &'a Context,
+    /// `None` when its list of files need not be complete.
+    wanted_whole: Option<&'a WholeWorkspace>,
     only: &'a Selection,
-    /// True when the list of files of `wanted` is complete.
-    whole: bool,
 }
 
 /// Returns whether an undo was interrupted: some file of it in `dir` is still as before.
@@ -268,20 +305,32 @@ fn files_back<'r>(
     let tip = change.tip(branch);
     let current = tip.map_or_else(|| Ok(Context::default()), |tip| repo.context(&tip))?;
     let (all, message) = (Selection::default(), format!("before: {message}"));
-    let state = RewindState { current: &current, wanted: &wanted, only: &all, whole: true };
-    let (kept, files) = keep(&mut change, branch, dir, &state, options, stamp, message.clone())?;
+    let whole = repo.whole_workspace(commit)?;
+    let tip_whole = tip.map(|tip| repo.whole_workspace(&tip)).transpose()?.flatten();
+    let state = RewindState {
+        tip,
+        current: &current,
+        current_whole: tip_whole.as_ref(),
+        wanted: &wanted,
+        wanted_whole: whole.as_ref(),
+        only: &all,
+    };
+    let (kept, files) =
+        keep(repo, &mut change, branch, dir, &state, options, stamp, message.clone())?;
     if let Some(undo) = undo {
         change.take_back(undo)?;
     }
     change.set_before(branch, Some(kept.commit));
     let (commit, sections, files, before) = (kept.commit, Vec::new(), Some(files), Some(kept));
-    let plan = RewindChanges { commit, message, sections, files, before };
+    let plan = RewindChanges { commit, message, sections, files, kept: None, before };
     Ok(PreparedRewind { repo, change, plan })
 }
 
 /// Keeps a workspace as it is in a commit behind the tip of a branch, and plans what its files
 /// become.
+#[expect(clippy::too_many_arguments, reason = "what its two callers are given")]
 fn keep(
+    repo: &Repository,
     change: &mut Transaction<'_>,
     branch: &BranchName,
     dir: &Path,
@@ -290,33 +339,78 @@ fn keep(
     stamp: &Signature,
     message: String,
 ) -> Result<(WorkspaceBackup, FileChanges)> {
-    let RewindState { current, wanted, only, whole } = *state;
+    let RewindState { tip, current, current_whole, wanted, wanted_whole, only } = *state;
+    let others = [leaving(current, current_whole), coming(wanted, wanted_whole)];
     let mut builder = Builder::from(current.clone());
-    let captured = capture(change, current, &mut builder, dir, options)?;
+    let captured = capture_beside(change, current, &mut builder, dir, options, &others)?;
     let tree = builder.write(change)?;
     let now = Context::open(change, &tree)?;
-    let skipped = &captured.skipped;
-    let sides = Sides { now: &now, saved: current, wanted, only, whole, skipped };
+    let is_here = match tip {
+        Some(tip) => repo.workspace_of(&tip)? == Some(workspace_metadata(dir).1),
+        None => false,
+    };
+    let sides = Sides {
+        now: &now,
+        saved: current,
+        saved_whole: current_whole.filter(|_| is_here),
+        wanted,
+        only,
+        whole: wanted_whole.is_some(),
+        captured: &captured,
+    };
     let files = FileChanges::plan(change, dir, &sides)?;
     let mut draft = SnapshotDraft::new(tree, message, stamp);
     draft.trigger = Trigger::BeforeRestore;
-    draft.metadata.extend([workspace_metadata(dir)]);
+    draft.metadata.extend(captured.metadata(dir));
     let commit = change.record(branch, draft)?;
     Ok((WorkspaceBackup { commit, tree, captured }, files))
 }
 
-/// The metadata of a commit whose files came from, or went to, a directory: its whole path. One
-/// that is not UTF-8 is written so that it leads nowhere.
-#[must_use]
-pub fn workspace_metadata(dir: &Path) -> (String, String) {
-    let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-    (WORKSPACE.to_owned(), whole.to_string_lossy().into_owned())
+/// The snapshot that a workspace leaves, as a state whose rules count.
+pub(super) fn leaving<'a>(
+    context: &'a Context,
+    whole: Option<&'a WholeWorkspace>,
+) -> OtherState<'a> {
+    side(context, whole, "the newest snapshot ignores it, or did not take it along")
 }
 
-/// Returns whether a commit has a list of files. An empty workspace has no section.
-pub(super) fn has_files(repo: &Repository, commit: &ObjectId, context: &Context) -> Result<bool> {
-    Ok(context.section(repo.store(), FILES)?.is_some()
-        || repo.commit(commit)?.metadata.contains_key(WORKSPACE))
+/// The state that comes back, as one whose rules count.
+pub(super) fn coming<'a>(
+    context: &'a Context,
+    whole: Option<&'a WholeWorkspace>,
+) -> OtherState<'a> {
+    side(context, whole, "the state that comes back ignores it, or did not take it along")
+}
+
+fn side<'a>(
+    context: &'a Context,
+    whole: Option<&'a WholeWorkspace>,
+    reason: &'static str,
+) -> OtherState<'a> {
+    static NOTHING: BTreeSet<String> = BTreeSet::new();
+    let skipped = whole.map_or(&NOTHING, |whole| &whole.skipped);
+    OtherState { context, is_whole: whole.is_some(), skipped, reason }
+}
+
+/// The metadata of a commit whose files were made of these workspaces: all of them whole, or not.
+pub(super) fn files_metadata(
+    sources: impl Iterator<Item = Option<WholeWorkspace>>,
+) -> Vec<(String, String)> {
+    let sources: Option<Vec<WholeWorkspace>> = sources.collect();
+    let whole = sources.map(|sources| {
+        let skipped = sources.into_iter().flat_map(|source| source.skipped).collect();
+        WholeWorkspace { skipped }
+    });
+    workspace_files(whole.as_ref())
+}
+
+/// Returns whether a state knows files. An empty workspace that was captured has no section.
+pub(super) fn has_files(
+    repo: &Repository,
+    context: &Context,
+    whole: Option<&WholeWorkspace>,
+) -> Result<bool> {
+    Ok(whole.is_some() || context.section(repo.store(), FILES)?.is_some())
 }
 
 /// Returns the counts of files for a message.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::apply::AppliedFiles;
 use super::changes::{FileChanges, Sides};
-use super::plan::{WorkspaceBackup, has_files, workspace_metadata};
+use super::plan::{WorkspaceBackup, coming, files_metadata, has_files, leaving};
 use super::readable::check_readable;
 use crate::context::{Builder, Context, Selection};
 use crate::error::{Error, ErrorKind, Result};
@@ -15,7 +15,9 @@ use crate::repo::{
     Transaction, WORKSPACE,
 };
 use crate::store::Committed;
-use crate::workspace::capture::{CaptureOptions, CaptureReport, capture};
+use crate::workspace::capture::{
+    CaptureOptions, CaptureReport, OtherState, capture_beside, workspace_metadata,
+};
 
 const FILES: &str = "files";
 
@@ -33,16 +35,24 @@ pub fn lay_out_files(
     options: &CaptureOptions<'_>,
 ) -> Result<AppliedFiles> {
     let wanted = repo.context(from)?;
-    if !has_files(repo, from, &wanted)? {
+    let whole = repo.whole_workspace(from)?;
+    if !has_files(repo, &wanted, whole.as_ref())? {
         return Ok(AppliedFiles::default());
     }
     let only = Selection::parse(&[FILES.to_owned()]);
     check_readable(repo.store(), &wanted, &only)?;
-    let whole = repo.workspace_of(from)?.is_some();
     let (mut change, empty) = (repo.begin(), Context::default());
-    let (_, now, captured) = look(&mut change, &empty, dir, options)?;
-    let (saved, skipped) = (&now, &captured.skipped);
-    let sides = Sides { now: &now, saved, wanted: &wanted, only: &only, whole, skipped };
+    let others = [coming(&wanted, whole.as_ref())];
+    let (_, now, captured) = look(&mut change, &empty, dir, options, &others)?;
+    let sides = Sides {
+        now: &now,
+        saved: &now,
+        saved_whole: None,
+        wanted: &wanted,
+        only: &only,
+        whole: whole.is_some(),
+        captured: &captured,
+    };
     let files = FileChanges::plan(&change, dir, &sides)?;
     drop(change);
     Ok(files.apply(repo.store()))
@@ -106,16 +116,19 @@ pub fn prepare_merge<'r>(
     let missing = || Error::not_found(format!("branch {into} has no snapshot yet"));
     let tip = change.tip(into).ok_or_else(missing)?;
     let ours = repo.context(&tip)?;
-    let (tree, now, captured) = look(&mut change, &ours, dir, options)?;
+    let theirs = repo.context(&request.theirs)?;
+    let whole = [repo.whole_workspace(&tip)?, repo.whole_workspace(&request.theirs)?];
+    let others = [leaving(&ours, whole[0].as_ref()), coming(&theirs, whole[1].as_ref())];
+    let (tree, now, captured) = look(&mut change, &ours, dir, options, &others)?;
     let mut draft = SnapshotDraft::new(tree, format!("before: merge {}", request.label), stamp);
     draft.trigger = Trigger::BeforeRestore;
-    draft.metadata.extend([workspace_metadata(dir)]);
+    draft.metadata.extend(captured.metadata(dir));
     let before = WorkspaceBackup { commit: change.record(into, draft)?, tree, captured };
 
     let mut saved = None;
     if is_unsaved(repo, &change, &tip, [&ours, &now], dir)? {
         let mut draft = SnapshotDraft::new(tree, "the workspace before a merge", stamp);
-        draft.metadata.extend([workspace_metadata(dir)]);
+        draft.metadata.extend(before.captured.metadata(dir));
         saved = Some(change.snapshot(into, draft)?);
         // The merge looks for the common ancestor in the store.
         change.flush()?;
@@ -123,19 +136,33 @@ pub fn prepare_merge<'r>(
     let mut report = change.merge(request, stamp)?;
     let mut commit = change.read_commit(&report.commit)?;
     let wanted = Context::open(&change, &commit.tree)?;
-    let (only, skipped) = (Selection::default(), &before.captured.skipped);
-    let sides =
-        Sides { now: &now, saved: &now, wanted: &wanted, only: &only, whole: true, skipped };
+    let only = Selection::default();
+    let [_, theirs_whole] = whole;
+    let sides = Sides {
+        now: &now,
+        saved: &now,
+        saved_whole: None,
+        wanted: &wanted,
+        only: &only,
+        // Files that theirs never knew are not those that it deleted.
+        whole: theirs_whole.is_some(),
+        captured: &before.captured,
+    };
     let files = FileChanges::plan(&change, dir, &sides)?;
+    // What was just captured is whole; so is what comes of it and of another whole workspace.
+    let made_of = files_metadata([before.captured.whole(), theirs_whole].into_iter());
     match report.kind {
         // From here on the directory is known to have the files of the branch.
-        MergeKind::Merged => report.commit = with_workspace(&mut change, into, &mut commit, dir)?,
+        MergeKind::Merged => {
+            commit.metadata.extend(made_of);
+            report.commit = with_workspace(&mut change, into, &mut commit, dir)?;
+        }
         MergeKind::UpToDate if files.files.is_empty() => {}
         MergeKind::FastForward | MergeKind::UpToDate => {
             let message = format!("the files of {} in the workspace", request.label);
             let mut draft = SnapshotDraft::new(commit.tree, message, stamp);
             draft.trigger = Trigger::Merge;
-            draft.metadata.extend([workspace_metadata(dir)]);
+            draft.metadata.extend([workspace_metadata(dir)].into_iter().chain(made_of));
             report.commit = change.snapshot(into, draft)?;
         }
     }
@@ -150,9 +177,10 @@ fn look(
     known: &Context,
     dir: &Path,
     options: &CaptureOptions<'_>,
+    others: &[OtherState<'_>],
 ) -> Result<(ObjectId, Context, CaptureReport)> {
     let mut builder = Builder::from(known.clone());
-    let captured = capture(change, known, &mut builder, dir, options)?;
+    let captured = capture_beside(change, known, &mut builder, dir, options, others)?;
     let tree = builder.write(change)?;
     Ok((tree, Context::open(change, &tree)?, captured))
 }

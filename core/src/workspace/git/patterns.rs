@@ -1,0 +1,52 @@
+//! Patterns as `.gitignore` has them. The only user of `ignore`.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+/// The byte order mark, which editors put before the first line.
+const MARK: &str = "\u{feff}";
+
+/// The patterns of one file of rules.
+#[derive(Debug)]
+pub(in crate::workspace) struct Patterns(Gitignore);
+
+impl Patterns {
+    /// Reads a file of rules. Lines that are no rules are passed over, as git does.
+    pub(in crate::workspace) fn parse(text: &[u8], ignores_case: bool) -> Self {
+        if text.is_empty() {
+            return Self(Gitignore::empty());
+        }
+        let mut builder = GitignoreBuilder::new("");
+        let _ = builder.case_insensitive(ignores_case);
+        for (at, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            let Ok(line) = std::str::from_utf8(line) else { continue };
+            let line = if at == 0 { line.strip_prefix(MARK).unwrap_or(line) } else { line };
+            let _ = builder.add_line(None, line.strip_suffix('\r').unwrap_or(line));
+        }
+        Self(builder.build().unwrap_or_else(|_| Gitignore::empty()))
+    }
+
+    /// Returns whether they ignore a path, relative to the folder of the file, or keep it; `None` when
+    /// they say nothing of it.
+    pub(in crate::workspace) fn verdict(&self, path: &[u8], is_folder: bool) -> Option<bool> {
+        if self.0.is_empty() {
+            return None;
+        }
+        match self.0.matched(Path::new(OsStr::from_bytes(path)), is_folder) {
+            Match::None => None,
+            Match::Ignore(_) => Some(true),
+            Match::Whitelist(_) => Some(false),
+        }
+    }
+}
+
+/// Returns whether a path matches one pattern as a whole; a leading slash of either says nothing.
+pub(super) fn matches_path(pattern: &str, path: &Path, ignores_case: bool) -> bool {
+    let path = path.as_os_str().as_bytes();
+    let path = path.strip_prefix(b"/").unwrap_or(path);
+    Patterns::parse(pattern.as_bytes(), ignores_case).verdict(path, false) == Some(true)
+}

@@ -340,8 +340,16 @@ mod tests {
             own: own.into(),
             repository: repository.map(Arc::new),
         };
-        let excluding = |text: &str| GitRules { exclude: text.into(), ..GitRules::default() };
-        let named = |text: &str| GitRules { excludes: text.into(), ..GitRules::default() };
+        let excluding = |text: &str| {
+            let mut rules = GitRules::default();
+            rules.exclude = text.into();
+            rules
+        };
+        let named = |text: &str| {
+            let mut rules = GitRules::default();
+            rules.excludes = text.into();
+            rules
+        };
         let none = Rules::outermost(GitRules::default());
         let mut digests = BTreeSet::from([*none.digest().as_bytes()]);
         for rules in [

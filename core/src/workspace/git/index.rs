@@ -193,7 +193,7 @@ mod tests {
             let Some((_folder, tracked)) = index(version, split) else { return };
             for path in PATHS {
                 assert_eq!(
-                    tracked.has(path.as_bytes()),
+                    tracked.has(path.as_bytes(), false),
                     path != "a",
                     "{path} of version {version}"
                 );

@@ -112,7 +112,7 @@ pub(super) fn capture(disk: &Disk, others: &[&State], known: &State) -> Capture 
                 is_ignored(&other.files, disk, name, is_folder) == Fate::Included
                     && !skips(other, name)
             };
-            if others.iter().any(|other| includes(other)) {
+            if others.iter().any(includes) {
                 state.left.insert(at);
             }
             continue;
@@ -221,13 +221,13 @@ fn is_ignored(rules: &Files, disk: &Disk, path: &str, ends_in_folder: bool) -> F
 
 /// The repository at the top tracks files that are in no other repository.
 fn is_tracked(disk: &Disk, path: &str) -> bool {
-    let nearest = disk.repositories.iter().filter(|at| path.starts_with(&***at)).next_back();
+    let nearest = disk.repositories.iter().rfind(|at| path.starts_with(&***at));
     nearest.is_some_and(String::is_empty) && disk.tracked.contains(path)
 }
 
 fn git_verdict(rules: &Files, disk: &Disk, path: &str, is_folder: bool) -> Option<bool> {
     let parent = &path[..path.rfind('/').map_or(0, |at| at + 1)];
-    let nearest = disk.repositories.iter().filter(|at| parent.starts_with(&***at)).next_back();
+    let nearest = disk.repositories.iter().rfind(|at| parent.starts_with(&***at));
     let said = verdict(rules, ".gitignore", path, is_folder, nearest);
     let top = nearest.map_or("", String::as_str);
     let exclude = if top.is_empty() && nearest.is_some() { &*disk.exclude } else { "" };

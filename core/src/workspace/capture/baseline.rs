@@ -95,11 +95,15 @@ impl<'t> Baseline<'t> {
 
     /// Every folder that a file is in, in order.
     pub(in crate::workspace) fn folders(&self) -> BTreeSet<&str> {
+        // The context may have no file left in a folder of the table.
+        let has_files = |prefix: &&str| {
+            !self.corrections.contains_key(*prefix) || !self.folder(prefix).is_empty()
+        };
         let blocks = self
             .table
             .into_iter()
             .flat_map(|table| table.blocks().iter().map(|block| table.prefix(block)));
-        blocks.chain(self.corrections.keys().map(String::as_str)).collect()
+        blocks.chain(self.corrections.keys().map(String::as_str)).filter(has_files).collect()
     }
 
     /// Returns whether the table alone is the baseline.

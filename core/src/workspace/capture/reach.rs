@@ -34,12 +34,11 @@ impl Reach {
 
     /// The reach into a folder in this one, of which the rules say `verdict`.
     pub(in crate::workspace) fn inside(&self, path: &str, verdict: Verdict) -> Self {
-        let ignored = self.ignored.clone();
-        let folder = || Ignored { verdict, folder: path.into() };
-        let is_ignored = verdict != Verdict::Included;
+        let above = self.ignored.as_ref().map(|ignored| Arc::clone(&ignored.folder));
+        let ignored = || Ignored { verdict, folder: above.unwrap_or_else(|| path.into()) };
         Self {
             rules: Arc::clone(&self.rules),
-            ignored: if is_ignored { ignored.or_else(|| Some(folder())) } else { None },
+            ignored: (verdict != Verdict::Included).then(ignored),
         }
     }
 

@@ -449,11 +449,14 @@ impl<'s, 'a> FolderScan<'s, 'a> {
             (Verdict::Included, _) | (_, Tracked::Below) => {}
             (_, Tracked::Itself) => verdict = Verdict::Included,
             (_, Tracked::No) => {
-                let includes = |reach: &Reach| {
-                    !reach.is_as(&self.disk) && reach.verdict(path, is_folder) == Verdict::Included
+                let includes = |(reach, side): (&Reach, &Side)| {
+                    let verdict = reach.verdict(path, is_folder);
+                    let is_included =
+                        verdict == Verdict::Included || tracks(verdict) != Tracked::No;
+                    is_included && !reach.is_as(&self.disk) && !side.skips(&text)
                 };
                 let folder = self.disk.ignored.as_ref().map(|it| Arc::clone(&it.folder));
-                return match self.sides.iter().any(includes) {
+                return match self.sides.iter().zip(self.walk.sides).any(includes) {
                     true => NameFate::LeaveUncovered { folder },
                     false => NameFate::Leave,
                 };

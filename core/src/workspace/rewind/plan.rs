@@ -404,13 +404,14 @@ pub(super) fn files_metadata(
     workspace_files(whole.as_ref())
 }
 
-/// Returns whether a state knows files. An empty workspace that was captured has no section.
+/// Returns whether a state knows files. An empty workspace that was captured has no section, and the
+/// restore of a part may leave a section without files.
 pub(super) fn has_files(
     repo: &Repository,
     context: &Context,
     whole: Option<&WholeWorkspace>,
 ) -> Result<bool> {
-    Ok(whole.is_some() || context.section(repo.store(), FILES)?.is_some())
+    Ok(whole.is_some() || !context.map(repo.store(), FILES)?.is_empty())
 }
 
 /// Returns the counts of files for a message.

@@ -4,7 +4,8 @@
 //! the snapshot that the workspace leaves, nor those of the state that comes back. A state that is a
 //! whole workspace does not ignore what it has, and nothing that git tracks is ignored by git's rules.
 //! Files are deleted only if the state that comes back is a whole workspace. What stays although a
-//! state has other rules is unknown to what comes of it.
+//! state has other rules is unknown to what comes of it. A folder that a state ignores, and in which it
+//! has nothing, stays as one: it is unknown whatever is in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +25,8 @@ pub(super) struct State {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disk {
     pub(super) files: Files,
+    /// Its folders, also those that are empty.
+    pub(super) folders: BTreeSet<String>,
     /// Folders with a `.git` in them, empty or with a slash at the end.
     pub(super) repositories: BTreeSet<String>,
     /// What the repository at the top tracks, and its `info/exclude`.
@@ -103,32 +106,59 @@ pub(super) struct Capture {
 pub(super) fn capture(disk: &Disk, others: &[&State], known: &State) -> Capture {
     let mut state = State { is_whole: true, ..State::default() };
     let mut changeable = BTreeSet::new();
-    for (path, content) in &disk.files {
-        if let Fate::Ignored(at) = is_ignored(&disk.files, disk, path, false) {
-            // Where another state would include it, what comes of that knows nothing of it.
-            let refused = refused(disk, path);
-            let (name, is_folder) = (&path[..refused], refused < path.len());
-            let includes = |other: &&State| {
-                is_ignored(&other.files, disk, name, is_folder) == Fate::Included
-                    && !skips(other, name)
-            };
-            if others.iter().any(includes) {
-                state.left.insert(at);
-            }
+    let mut closed: Vec<&String> = Vec::new();
+    let folders = disk.folders.iter().map(|path| (path, None));
+    let files = disk.files.iter().map(|(path, content)| (path, Some(content)));
+    let entries: BTreeMap<&String, Option<&String>> = folders.chain(files).collect();
+    for (path, content) in entries {
+        if closed.iter().any(|folder| is_below(path, folder)) {
             continue;
         }
-        let ignoring = others.iter().find_map(|other| match ignored_by(other, disk, path) {
-            Fate::Ignored(at) => Some(at),
-            Fate::Included => None,
-        });
-        let Some(at) = ignoring else {
-            state.files.insert(path.clone(), content.clone());
-            changeable.insert(path.clone());
-            continue;
+        let is_folder = content.is_none();
+        // Git tracks files in a folder that it ignores: there a way leads into it.
+        let is_way = |by_own: bool| is_folder && !by_own && tracks_below(disk, path);
+        match is_ignored(&disk.files, disk, path, is_folder) {
+            Fate::Ignored(_) if is_way(own_ignores(&disk.files, path, is_folder)) => continue,
+            Fate::Ignored(at) => {
+                closed.push(path);
+                // Where another state would include it, what comes of that knows nothing of it.
+                let includes = |other: &&State| {
+                    let by_own = own_ignores(&other.files, path, is_folder);
+                    let fate = is_ignored(&other.files, disk, path, is_folder);
+                    (fate == Fate::Included || is_way(by_own)) && !skips(other, path)
+                };
+                if others.iter().any(includes) {
+                    state.left.insert(at);
+                }
+                continue;
+            }
+            Fate::Included => {}
+        }
+        // An ignored folder stays as one, whatever is in it, unless a state has files there.
+        let has_below = |state: &State| state.files.keys().any(|other| is_below(other, path));
+        let is_entered = |other: &State| {
+            let by_own = own_ignores(&other.files, path, is_folder) || skips(other, path);
+            is_folder && (has_below(known) || has_below(other)) || is_way(by_own)
         };
-        state.left.insert(at);
-        // Its present content does not enter the store.
-        state.files.extend(known.files.get(path).map(|old| (path.clone(), old.clone())));
+        let ignoring =
+            others.iter().find_map(|other| match ignored_by(other, disk, path, is_folder) {
+                Fate::Ignored(at) if !is_entered(other) => Some(at),
+                _ => None,
+            });
+        match (ignoring, content) {
+            (None, None) => {}
+            (None, Some(content)) => {
+                state.files.insert(path.clone(), content.clone());
+                changeable.insert(path.clone());
+            }
+            (Some(at), _) => {
+                closed.push(path);
+                state.left.insert(at);
+                // The present content of a file does not enter the store.
+                let old = known.files.get(path).filter(|_| !is_folder);
+                state.files.extend(old.map(|old| (path.clone(), old.clone())));
+            }
+        }
     }
     Capture { state, changeable }
 }
@@ -158,17 +188,10 @@ pub(super) fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// The end of the part of an ignored path in which git tracks nothing: there the way into it ends.
-fn refused(disk: &Disk, path: &str) -> usize {
-    let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
-    let is_end = |end: &usize| {
-        let (part, is_folder) = (&path[..*end], *end < path.len());
-        let Fate::Ignored(_) = is_ignored(&disk.files, disk, part, is_folder) else { return false };
-        let by_own = own_ignores(&disk.files, part, is_folder);
-        let mut tracked = disk.tracked.iter().filter(|other| is_tracked(disk, other));
-        by_own || !tracked.any(|other| is_below(other, part))
-    };
-    ends.into_iter().find(is_end).unwrap_or(path.len())
+/// Whether the repository that a folder is in tracks files in it.
+fn tracks_below(disk: &Disk, path: &str) -> bool {
+    let nearest = disk.repositories.iter().rfind(|at| path.starts_with(&***at));
+    nearest.is_some_and(String::is_empty) && disk.tracked.iter().any(|it| is_below(it, path))
 }
 
 /// Whether a `.turntreeignore` ignores a path or a folder that it is in.
@@ -184,10 +207,10 @@ fn skips(state: &State, path: &str) -> bool {
     state.left.iter().any(|at| at.is_empty() || at == path || is_below(path, at))
 }
 
-fn ignored_by(state: &State, disk: &Disk, path: &str) -> Fate {
-    let took = state.is_whole && state.files.contains_key(path);
+fn ignored_by(state: &State, disk: &Disk, path: &str, is_folder: bool) -> Fate {
+    let took = state.is_whole && !is_folder && state.files.contains_key(path);
     let skipped = state.left.iter().find(|at| at.is_empty() || *at == path || is_below(path, at));
-    let ruled = is_ignored(&state.files, disk, path, false);
+    let ruled = is_ignored(&state.files, disk, path, is_folder);
     match (took, skipped, ruled) {
         (true, _, Fate::Ignored(_)) | (true, Some(_), _) => Fate::Included,
         (false, Some(at), Fate::Ignored(by)) if is_below(at, &by) => Fate::Ignored(by),

@@ -32,8 +32,8 @@ impl World {
     /// What is there.
     pub(super) fn look(&self) -> Disk {
         let (mut files, mut repositories) = (Files::new(), BTreeSet::new());
-        let mut folders = vec![String::new()];
-        while let Some(folder) = folders.pop() {
+        let (mut folders, mut next) = (BTreeSet::new(), vec![String::new()]);
+        while let Some(folder) = next.pop() {
             for entry in fs::read_dir(self.dir.join(&folder)).expect("a folder") {
                 let entry = entry.expect("an entry");
                 let name = entry.file_name().into_string().expect("a name");
@@ -41,7 +41,8 @@ impl World {
                 if name == ".git" {
                     repositories.insert(folder.clone());
                 } else if kind.is_dir() {
-                    folders.push(format!("{path}/"));
+                    next.push(format!("{path}/"));
+                    folders.insert(path);
                 } else {
                     files.insert(path, content(&entry.path()));
                 }
@@ -50,6 +51,7 @@ impl World {
         let is_repository = repositories.contains("");
         Disk {
             files,
+            folders,
             repositories,
             tracked: if is_repository { self.tracked.clone() } else { BTreeSet::new() },
             exclude: self.exclude.clone(),

@@ -222,7 +222,7 @@ mod tests {
         fn hostile_bytes_are_an_index_or_none(
             version in 2_u8..5, count in any::<u32>(), body in prop::collection::vec(any::<u8>(), 0..400),
         ) {
-            let mut bytes = [&SIGNATURE[..], &[0, 0, 0, version], &count.to_be_bytes()].concat();
+            let mut bytes = [SIGNATURE, &[0, 0, 0, version], &count.to_be_bytes()].concat();
             bytes.extend(body);
             let _ = parse(&bytes, 20);
         }

@@ -196,6 +196,9 @@ impl Repo {
             true => name.parse()?,
             false => BranchName::main(name)?,
         };
+        if self.inner.tip(&branch).is_none() {
+            branch.check_new()?;
+        }
         Ok(Session::new(self, branch))
     }
 
@@ -203,10 +206,10 @@ impl Repo {
     /// `refactoring^{turn:12}` or an id.
     ///
     /// # Errors
-    /// `NotFound` when the revision names nothing, `InvalidInput` when it is ambiguous or malformed,
-    /// `Expired` when retention dropped the snapshot.
+    /// `NotFound` when the revision names nothing, `InvalidInput` when it is ambiguous, malformed
+    /// or has the path of an entry, `Expired` when retention dropped the snapshot.
     pub fn snapshot(&self, revision: &str) -> Result<Snapshot> {
-        Snapshot::read(self, self.inner.resolve(revision)?.commit)
+        Snapshot::read(self, self.inner.resolve_snapshot(revision)?.commit)
     }
 
     /// Returns the commit at a revision, in what other handles and processes have committed too. An id is
@@ -221,11 +224,7 @@ impl Repo {
             return Ok(id);
         }
         self.refresh()?;
-        let found = self.inner.resolve(revision)?;
-        match found.path {
-            None => Ok(found.commit),
-            Some(_) => Err(Error::invalid(format!("'{revision}' names an entry, not a snapshot"))),
-        }
+        Ok(self.inner.resolve_snapshot(revision)?.commit)
     }
 
     /// Takes back the newest operation of this handle's actor, with the files that it moved in a

@@ -81,9 +81,10 @@ impl Session {
     /// is copied.
     ///
     /// # Errors
-    /// `InvalidInput` when the branch exists or no branch can have the name, and those of writing.
+    /// `InvalidInput` when the branch exists, no branch can have the name, or it names a branch of
+    /// another session, and those of writing.
     pub fn fork(&self, name: &str, from: &Snapshot) -> Result<Self> {
-        let branch = BranchName::new(self.name(), name)?;
+        let branch = self.repo.inner.new_branch(self.name(), name)?;
         if self.repo.inner.tip(&branch).is_some() {
             return Err(Error::invalid(format!(
                 "branch {branch} exists already: choose another name"

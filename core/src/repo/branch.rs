@@ -71,6 +71,23 @@ impl BranchName {
         format!("{BRANCHES}{self}")
     }
 
+    /// Returns whether the branch repeats the name of its session, as `task/task/plan` does: earlier
+    /// versions began such a branch where `task/plan` was meant, so it does not stand for its session.
+    #[must_use]
+    pub fn repeats_session(&self) -> bool {
+        self.branch.split_once('/').is_some_and(|(first, _)| first == self.session)
+    }
+
+    /// Refuses a name that no new session or branch gets, since a revision means something else by it.
+    /// Stores of before may have such branches.
+    ///
+    /// # Errors
+    /// `InvalidInput`, naming it.
+    pub fn check_new(&self) -> Result<()> {
+        check_new_name("session", &self.session)?;
+        check_new_name("branch", &self.branch)
+    }
+
     /// The branch whose full name is `full`, if it is one.
     #[must_use]
     pub fn from_full(full: &str) -> Option<Self> {
@@ -161,6 +178,16 @@ pub fn check_remote_name(name: &str) -> Result<()> {
     }
 }
 
+/// Refuses HEAD as the name of something new: as a revision it is the branch that commands act on.
+pub(super) fn check_new_name(what: &str, name: &str) -> Result<()> {
+    match name == HEAD {
+        true => Err(Error::invalid(format!(
+            "'{name}' cannot name a {what}: it is the branch that commands act on"
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// The rules of `git check-ref-format`, so that every name can become a git ref.
 fn check_name(what: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
@@ -205,6 +232,8 @@ mod tests {
         assert_eq!(branch.full(), "refs/heads/task/main");
         assert_eq!(BranchName::from_full(&branch.full()), Some(branch));
         assert_eq!("a/b/c".parse::<BranchName>().unwrap().branch(), "b/c");
+        assert!("a/a/c".parse::<BranchName>().unwrap().repeats_session());
+        assert!(!"a/ab/c".parse::<BranchName>().unwrap().repeats_session());
     }
 
     #[test]

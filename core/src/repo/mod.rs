@@ -43,6 +43,7 @@ mod kept_prompts;
 mod links;
 mod merge;
 mod merge_base;
+mod named_branch;
 mod operations;
 mod pick;
 mod pin;
@@ -94,7 +95,9 @@ pub use remote_refs::{
     remote_head_ref,
 };
 pub use resolve::Resolution;
-pub use revision::{FindSession, ParseTime, Range, Resolver, Revision};
+pub use revision::{
+    FindSession, ParseTime, Range, Resolver, Revision, SnapshotRevision, split_path, split_range,
+};
 pub(crate) use rollback::audit_record;
 pub use rollback::{
     LESSONS_CHANGED, ONLY, RESTORED_FROM, ROLLED_BACK_TO, RollbackTarget, WORKSPACE, before_ref,
@@ -361,5 +364,13 @@ impl Repository {
     /// `InvalidInput`, `NotFound` or `Ambiguous`, naming the revision.
     pub fn resolve(&self, revision: &str) -> Result<Revision> {
         Resolver::new(self).resolve(revision)
+    }
+
+    /// Resolves a revision to a snapshot, as [`Repository::resolve`].
+    ///
+    /// # Errors
+    /// As there, and `InvalidInput` for the path of an entry.
+    pub fn resolve_snapshot(&self, revision: &str) -> Result<SnapshotRevision> {
+        Resolver::new(self).resolve_snapshot(revision)
     }
 }

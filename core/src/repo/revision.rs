@@ -48,6 +48,28 @@ pub struct Revision {
     pub branch: Option<BranchName>,
 }
 
+/// The snapshot that a revision names, for what takes no entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotRevision {
+    /// The commit.
+    pub commit: ObjectId,
+    /// The branch that was named, when one was and no step led away from its tip.
+    pub branch: Option<BranchName>,
+}
+
+impl Revision {
+    /// Returns the snapshot; `text` is what names it.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it names an entry of the snapshot.
+    pub fn into_snapshot(self, text: &str) -> Result<SnapshotRevision> {
+        match self.path {
+            None => Ok(SnapshotRevision { commit: self.commit, branch: self.branch }),
+            Some(_) => Err(Error::invalid(format!("'{text}' names an entry: expected a snapshot"))),
+        }
+    }
+}
+
 /// The commits of a range: reachable from `include` and not from `exclude`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
@@ -71,6 +93,14 @@ pub struct Resolver<'r> {
     parse_time: Option<ParseTime<'r>>,
     is_prompt: Option<IsPrompt<'r>>,
     find_session: Option<FindSession<'r>>,
+}
+
+/// The refs among which a name is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RefKinds {
+    All,
+    /// A tag or a branch of a remote may have the name, too.
+    Branches,
 }
 
 /// The state of a resolution: the commit, and the ref while one is named, for `@{...}`.
@@ -124,16 +154,24 @@ impl<'r> Resolver<'r> {
         Ok(Revision { commit, path: path.map(str::to_owned), branch })
     }
 
+    /// Resolves `text` to a snapshot.
+    ///
+    /// # Errors
+    /// As [`Resolver::resolve`], and `InvalidInput` for the path of an entry.
+    pub fn resolve_snapshot(&self, text: &str) -> Result<SnapshotRevision> {
+        self.resolve(text)?.into_snapshot(text)
+    }
+
     /// A range, or the history of one revision.
     ///
     /// # Errors
-    /// As [`Resolver::resolve`]; an empty side means HEAD.
+    /// As [`Resolver::resolve_snapshot`]; an empty side means HEAD.
     pub fn resolve_range(&self, text: &str) -> Result<Range> {
         let side = |side: &str| {
             let side = if side.is_empty() { HEAD } else { side };
-            Ok::<_, Error>(self.resolve(side)?.commit)
+            Ok::<_, Error>(self.resolve_snapshot(side)?.commit)
         };
-        match text.split_once("..") {
+        match split_range(text) {
             None => Ok(Range { include: vec![side(text)?], exclude: vec![] }),
             Some((left, right)) => {
                 Ok(Range { include: vec![side(right)?], exclude: vec![side(left)?] })
@@ -147,11 +185,11 @@ impl<'r> Resolver<'r> {
     /// # Errors
     /// `NotFound` when there is no such branch.
     pub fn branch(&self, text: &str) -> Result<BranchName> {
-        let full = self.ref_name(text)?;
-        let named = full.as_deref().and_then(BranchName::from_full);
-        let found = match named {
-            None if full.is_none() => self.found_session(text)?,
-            named => named,
+        let full = self.ref_name(text, RefKinds::Branches)?;
+        let found = match full.as_deref() {
+            Some(HEAD) => Some(self.repo.head()?.branch),
+            Some(full) => BranchName::from_full(full),
+            None => self.found_session(text)?,
         };
         found.ok_or_else(|| Error::not_found(format!("there is no branch '{text}'")))
     }
@@ -172,7 +210,7 @@ impl<'r> Resolver<'r> {
             let end = steps.find('}').map_or(steps.len(), |end| end + 1);
             (start, *steps) = steps.split_at(end);
         }
-        if let Some(name) = self.ref_name(start)? {
+        if let Some(name) = self.ref_name(start, RefKinds::All)? {
             let commit = self.repo.read_ref(&name)?;
             let name = if name == HEAD { self.repo.head()?.branch.full() } else { name };
             return Ok(RevisionCursor { commit, name: Some(name) });
@@ -188,12 +226,20 @@ impl<'r> Resolver<'r> {
         Ok(RevisionCursor { commit, name: None })
     }
 
+    /// The branch that a word means by what a session is found by: its session, or `session/branch`.
     fn found_session(&self, text: &str) -> Result<Option<BranchName>> {
-        self.find_session.map_or(Ok(None), |find| find(text))
+        let Some(find) = self.find_session else { return Ok(None) };
+        if let Some(found) = find(text)? {
+            return Ok(Some(found));
+        }
+        let Some((session, branch)) = text.split_once('/') else { return Ok(None) };
+        let Ok(Some(found)) = find(session) else { return Ok(None) };
+        let named = BranchName::new(found.session(), branch).ok();
+        Ok(named.filter(|branch| self.repo.tip(branch).is_some()))
     }
 
-    /// The full name of the ref that `text` names, if one does.
-    fn ref_name(&self, text: &str) -> Result<Option<String>> {
+    /// The full name of the ref that `text` names, if one of these kinds does.
+    fn ref_name(&self, text: &str, kinds: RefKinds) -> Result<Option<String>> {
         if text.is_empty() || text == "@" || text == HEAD {
             return Ok(Some(HEAD.to_owned()));
         }
@@ -206,9 +252,10 @@ impl<'r> Resolver<'r> {
         }
         let refs = self.repo.refs();
         let head = self.repo.head_if_any()?.map(|head| head.branch);
+        let is_any = kinds == RefKinds::All;
         let candidates = [
-            Some(text.to_owned()),
-            tag_ref(text).ok(),
+            Some(text.to_owned()).filter(|full| is_any || BranchName::from_full(full).is_some()),
+            tag_ref(text).ok().filter(|_| is_any),
             text.contains('/').then(|| text.parse::<BranchName>().ok()).flatten().map(|b| b.full()),
             head.as_ref()
                 .and_then(|head| BranchName::new(head.session(), text).ok())
@@ -216,7 +263,8 @@ impl<'r> Resolver<'r> {
             BranchName::main(text).ok().map(|branch| branch.full()),
         ];
         let candidates = candidates.into_iter().flatten();
-        let candidates = candidates.chain(remote_candidates(text, head.as_ref()));
+        let of_remotes = remote_candidates(text, head.as_ref()).into_iter().filter(|_| is_any);
+        let candidates = candidates.chain(of_remotes);
         let named = candidates.into_iter().find(|name| refs.value(name).is_some());
         if named.is_some() || BranchName::main(text).is_err() {
             return Ok(named);
@@ -343,9 +391,18 @@ impl<'r> Resolver<'r> {
     }
 }
 
-/// Splits the path off: at the first colon that does not belong to `turn:` or `prompt:` or stand in
-/// braces.
-fn split_path(text: &str) -> (&str, Option<&str>) {
+/// Splits `A..B` into its sides; `None` for what is one revision. Dots in the path of an entry make no
+/// range.
+#[must_use]
+pub fn split_range(text: &str) -> Option<(&str, &str)> {
+    let at = split_path(text).0.find("..")?;
+    Some((text.get(..at)?, text.get(at + 2..)?))
+}
+
+/// Splits the path off a revision: at the first colon that does not belong to `turn:` or `prompt:` or
+/// stand in braces.
+#[must_use]
+pub fn split_path(text: &str) -> (&str, Option<&str>) {
     let from = ["turn:", "prompt:"].into_iter().find(|start| text.starts_with(start));
     let from = from.map_or(0, str::len);
     let mut depth = 0_u32;
@@ -400,6 +457,20 @@ fn within(error: Error, text: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dots_in_a_path_make_no_range() {
+        for (text, sides) in [
+            ("a..b", Some(("a", "b"))),
+            ("..", Some(("", ""))),
+            ("a..b:files/x", Some(("a", "b:files/x"))),
+            ("turn:1..turn:3", Some(("turn:1", "turn:3"))),
+            ("HEAD:files/a..b", None),
+            ("HEAD~3", None),
+        ] {
+            assert_eq!(split_range(text), sides, "{text}");
+        }
+    }
 
     #[test]
     fn text_splits_into_start_steps_and_path() {

@@ -58,6 +58,16 @@ pub struct NewestBranch {
     pub time: Time,
 }
 
+impl NewestBranch {
+    /// Returns whether it stands for its session rather than `known`: it is newer, and does not repeat the
+    /// name of the session where the other one does not.
+    #[must_use]
+    pub fn comes_before(&self, known: &Self) -> bool {
+        let rank = |it: &Self| (!it.branch.repeats_session(), it.time.micros);
+        rank(self) > rank(known)
+    }
+}
+
 /// The blob behind a ref, its fields in this order.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -197,12 +207,10 @@ impl Repository {
         let mut newest: BTreeMap<String, NewestBranch> = BTreeMap::new();
         for (branch, tip) in self.branches() {
             let time = self.commit(&tip)?.time;
-            match newest.get(branch.session()) {
-                Some(known) if known.time.micros >= time.micros => {}
-                _ => {
-                    let session = branch.session().to_owned();
-                    newest.insert(session, NewestBranch { branch, tip, time });
-                }
+            let session = branch.session().to_owned();
+            let found = NewestBranch { branch, tip, time };
+            if newest.get(&session).is_none_or(|known| found.comes_before(known)) {
+                newest.insert(session, found);
             }
         }
         Ok(newest)
@@ -218,17 +226,18 @@ impl Repository {
         if self.tip(&main).is_some() {
             return Ok(Some(main));
         }
-        let mut newest: Option<(i64, BranchName)> = None;
+        let mut newest: Option<NewestBranch> = None;
         for (branch, tip) in self.branches() {
             if branch.session() != session {
                 continue;
             }
-            let time = self.commit(&tip)?.time.micros;
-            if newest.as_ref().is_none_or(|(known, _)| *known < time) {
-                newest = Some((time, branch));
+            let time = self.commit(&tip)?.time;
+            let found = NewestBranch { branch, tip, time };
+            if newest.as_ref().is_none_or(|known| found.comes_before(known)) {
+                newest = Some(found);
             }
         }
-        Ok(newest.map(|(_, branch)| branch))
+        Ok(newest.map(|newest| newest.branch))
     }
 }
 

@@ -4,7 +4,7 @@
 //! why; plumbing may also set it to a bare commit. What a tag leads to stays, like what a branch
 //! does.
 
-use super::branch::tag_name;
+use super::branch::{check_new_name, tag_name};
 use super::{Repository, Signature, Transaction, tag_ref};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
@@ -53,6 +53,7 @@ impl Transaction<'_> {
         stamp: &Signature,
     ) -> Result<()> {
         let full = tag_ref(name)?;
+        check_new_name("tag", name)?;
         if self.begun_with(&full).is_some() {
             return Err(Error::invalid(format!("tag '{name}' exists already")));
         }

@@ -174,9 +174,10 @@ impl Asked {
         }
         let mut newest = None::<NewestBranch>;
         for (branch, tip) in &self.head.branches {
-            let time = repo.commit(tip)?.time;
-            if newest.as_ref().is_none_or(|known| known.time.micros < time.micros) {
-                newest = Some(NewestBranch { branch: branch.clone(), tip: *tip, time });
+            let found =
+                NewestBranch { branch: branch.clone(), tip: *tip, time: repo.commit(tip)?.time };
+            if newest.as_ref().is_none_or(|known| found.comes_before(known)) {
+                newest = Some(found);
             }
         }
         Ok(newest)

@@ -18,8 +18,10 @@ Revisions:
   S, 'fix the par'     what one session's name, client id or title begins with, if nothing above is so
   REV~3, REV^2         3 snapshots back, the second parent
   turn:42, S^{turn:42} a turn of HEAD's branch, of S
+  prompt:3, prompt:-1  the turn of a prompt, the newest one; S^{prompt:3} is one of S
   S@{1}, S@{yesterday} a branch before its last change, at a time
-  REV:PATH             an entry, as in HEAD:scratchpad/todos or HEAD:files/src/main.rs
+  REV:PATH             an entry, as in HEAD:scratchpad/todos or HEAD:files/src/main.rs; what takes
+                       a snapshot refuses one
   A..B                 snapshots of B that A does not have
 
 Exit codes:

@@ -86,6 +86,13 @@ fn answer(arguments: &[OsString]) -> Exit {
     }
 }
 
+/// Returns the parser with all verbs, for tests that go through every argument.
+#[doc(hidden)]
+#[must_use]
+pub fn command() -> clap::Command {
+    args::command()
+}
+
 /// Answers the lines of `input` as `serve --stdio --read-only` does, on the store in `dir`.
 ///
 /// # Errors

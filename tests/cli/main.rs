@@ -32,6 +32,8 @@ mod remote_ssh;
 mod remote_story;
 mod remote_wire;
 mod resume;
+mod revisions;
+mod revisions_of_branches;
 mod rollback_intent;
 mod salvage;
 mod search_words;

@@ -124,10 +124,11 @@ fn distance(record: &json::BranchRecord) -> String {
 
 fn rename(run: &mut Invocation, repo: &Repository, old: &str, new: &str) -> Result<Answer> {
     let from = existing(repo, old)?;
-    let to = match new.contains('/') {
+    let to: BranchName = match new.contains('/') {
         true => new.parse()?,
         false => BranchName::new(from.session(), new)?,
     };
+    to.check_new()?;
     let mut change = repo.begin();
     let tip = change.rename_branch(&from, &to)?;
     change.commit(&stamp()?, &format!("branch {from} renamed to {to}"))?;

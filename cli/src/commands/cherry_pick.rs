@@ -3,12 +3,12 @@
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::object::ObjectId;
-use turntree::repo::{MergeKind, Repository};
+use turntree::repo::{MergeKind, Repository, split_range};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::merge::{MergeOptions, MergeOutcome, answer};
-use crate::porcelain::revision::{resolve, with_resolver};
+use crate::porcelain::merge::{MergeOptions, MergeOutcome, answer, part_of_one, snapshot_of};
+use crate::porcelain::revision::resolve_range;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Hint, Result};
@@ -77,15 +77,10 @@ impl Verb for CherryPick {
 
 /// The commits of a revision or a range, oldest first.
 fn snapshots_of(repo: &Repository, revision: &str) -> Result<Vec<ObjectId>> {
-    if !revision.contains("..") {
-        let found = resolve(repo, revision)?;
-        if found.path.is_some() {
-            let message = format!("'{revision}' names an entry: expected a snapshot");
-            return Err(Error::invalid(message).into());
-        }
-        return Ok(vec![found.commit]);
+    if split_range(revision).is_none() {
+        return Ok(vec![snapshot_of(repo, revision)?.0]);
     }
-    let range = with_resolver(repo, |resolver| resolver.resolve_range(revision))?;
+    let range = resolve_range(repo, revision, &part_of_one())?;
     let history = repo.history(&range.include, &range.exclude)?.first_parent();
     let mut ids = history.map(|entry| Ok(entry?.id)).collect::<Result<Vec<ObjectId>>>()?;
     if ids.is_empty() {

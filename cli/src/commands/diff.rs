@@ -4,12 +4,11 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::context::ContextDiff;
 use turntree::object::ObjectSource;
-use turntree::repo::HEAD;
+use turntree::repo::split_range;
 
 use super::Verb;
-use crate::porcelain::diff::{changes, keep_below, records};
+use crate::porcelain::diff::{compared, keep_below, records};
 use crate::porcelain::place::{part, path_of_word};
-use crate::porcelain::revision::resolve;
 use crate::porcelain::unsaved::UnsavedChanges;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
@@ -18,13 +17,14 @@ use crate::view::render::changes::{Changes, write_stats};
 
 /// Show what changed between two snapshots, section by section
 ///
-/// Without a snapshot it shows the files of the workspace that differ from the newest one. Words that
-/// are no snapshots are paths.
+/// Without a snapshot it shows the files of the workspace that differ from the newest one. A:P and B:P
+/// compare what two snapshots have at a path each. Words that are no snapshots are paths.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree diff
   turntree diff HEAD~1
   turntree diff plan-a plan-b files/src
+  turntree diff turn:10:files/a.rs HEAD:files/a.rs
   turntree diff turn:10 turn:12 --stat
   turntree diff main plan-b --json | jq '.files.changed'")]
 pub(crate) struct Diff {
@@ -64,10 +64,11 @@ impl Verb for Diff {
                 unsaved.changed
             }
             [old, rest @ ..] => {
-                let new = rest.first().map_or(HEAD, String::as_str);
-                let (old, new) = old.split_once("..").unwrap_or((old, new));
-                let (old, new) = (resolve(&repo, old)?.commit, resolve(&repo, new)?.commit);
-                let changed = changes(&repo, &old, &new, &paths)?;
+                let (old, new) = match split_range(old) {
+                    Some((old, new)) => (old, Some(new)),
+                    None => (old.as_str(), rest.first().map(String::as_str)),
+                };
+                let changed = compared(&repo, old, new, &paths)?.changed;
                 self.write(run, repo.store(), &changed)?;
                 changed
             }

@@ -8,7 +8,7 @@ use turntree::object::ObjectId;
 
 use super::Verb;
 use crate::porcelain::entries::list;
-use crate::porcelain::revision::resolve;
+use crate::porcelain::revision::resolve_entry;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -40,7 +40,7 @@ impl Verb for Ls {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let revision = resolve(&repo, &self.revision)?;
+        let revision = resolve_entry(&repo, &self.revision)?;
         let context = repo.context(&revision.commit)?;
         let path = revision.path.unwrap_or_default();
         let entries = list(repo.store(), &context, &path)?;

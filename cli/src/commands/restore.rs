@@ -14,7 +14,7 @@ use super::Verb;
 use super::swarm::IntoConfiguration;
 use crate::porcelain::broad_directory::expect_narrow;
 use crate::porcelain::place::part;
-use crate::porcelain::revision::resolve;
+use crate::porcelain::revision::{resolve, snapshot_and_parts};
 use crate::porcelain::rewind::{RestoreRequest, RewindPlace, unknown_workspace};
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
@@ -45,13 +45,15 @@ use crate::view::render::{count, harmless, size};
 #[command(after_long_help = "Examples:
   turntree restore turn:12 --dry-run
   turntree restore src/main.rs
+  turntree restore turn:12:files/src/main.rs
   turntree restore nightly~3 --only files/src --only scratchpad
   turntree restore HEAD --workspace ../copy
   turntree restore turn:12 --to look
   turntree restore nightly~3 --to . --only files --dry-run")]
 pub(crate) struct Restore {
-    /// The snapshot; or a file, which comes back as it is in the newest one
-    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    /// The snapshot; with a path, only what it has there, as with --only; or a file, which comes back as it
+    /// is in the newest one
+    #[arg(value_name = "REV[:PATH]", add = ArgValueCandidates::new(revisions))]
     revision: String,
     /// Write it to this directory, which is made if needed, and leave branch and workspace alone
     #[arg(
@@ -93,9 +95,10 @@ impl Verb for Restore {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let (mut revisions, paths) = part(&repo, std::slice::from_ref(&self.revision))?;
-        let id = resolve(&repo, &revisions.pop().unwrap_or_else(|| HEAD.to_owned()))?.commit;
-        let only = [&*paths, &*self.only].concat();
+        let revision = revisions.pop().unwrap_or_else(|| HEAD.to_owned());
+        let (id, only) = snapshot_and_parts(&repo, &revision, &[&*paths, &*self.only].concat())?;
         if let Some(configuration) = &self.configuration {
+            let id = resolve(&repo, &revision)?.commit;
             return self.into.run(run, &repo, &id, configuration);
         }
         match &self.to {

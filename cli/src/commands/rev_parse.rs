@@ -4,11 +4,13 @@ use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
+use turntree::repo::split_range;
 
 use super::Verb;
-use crate::porcelain::revision::{object, with_resolver};
+use crate::porcelain::revision::{object, resolve_range};
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
+use crate::view::advice::Advice;
 use crate::view::error::{Answer, Result};
 use crate::view::json;
 
@@ -38,8 +40,8 @@ impl Verb for RevParse {
             let mut add = |id: String, exclude| {
                 parsed.push(json::ParsedRevision { revision: text.clone(), id, exclude });
             };
-            if text.contains("..") {
-                let range = with_resolver(&repo, |resolver| resolver.resolve_range(text))?;
+            if split_range(text).is_some() {
+                let range = resolve_range(&repo, text, &Advice::anyone("a range is of snapshots"))?;
                 range.include.iter().for_each(|id| add(id.to_string(), false));
                 range.exclude.iter().for_each(|id| add(id.to_string(), true));
             } else {

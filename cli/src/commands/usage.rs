@@ -14,7 +14,7 @@ use turntree_exchange::{
 
 use super::Verb;
 use crate::porcelain::prices::Prices;
-use crate::porcelain::revision::{resolve, resolve_whole};
+use crate::porcelain::revision::{resolve, resolve_whole_entry};
 use crate::porcelain::sessions::titles;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
@@ -133,8 +133,8 @@ impl Usage {
         if repo.branches().iter().any(|(branch, _)| branch.session() == text) {
             return Ok(Asked::Session(text.to_owned()));
         }
-        let revision = match resolve_whole(repo, text) {
-            Ok(revision) => revision,
+        let revision = match resolve_whole_entry(repo, text) {
+            Ok(_) => resolve(repo, text)?,
             Err(_) => match find_session(repo, text)? {
                 Some(session) => return Ok(Asked::Session(session)),
                 None => resolve(repo, text)?,

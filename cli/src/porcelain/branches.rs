@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-use turntree::Error;
 use turntree::object::{ObjectId, Time};
 use turntree::repo::{BranchLine, BranchName, Divergence, MAIN_BRANCH, Repository};
+use turntree::{Error, ErrorKind};
 
 use super::revision::resolve;
 use super::sessions::titles;
 use crate::program::invocation::stamp;
 use crate::view::advice::Advice;
-use crate::view::error::{Failure, Result};
+use crate::view::error::{Failure, Hint, Result};
 use crate::view::render::count;
 use crate::view::{clock, json};
 
@@ -114,7 +114,15 @@ impl ForkStart {
         let named = revision.branch.as_ref().map_or(commit.session.as_str(), BranchName::session);
         let mut branches = Vec::new();
         for name in names {
-            let branch = BranchName::new(session.unwrap_or(named), name.as_ref())?;
+            let within = match name.as_ref().contains('/') {
+                true => Advice::new(
+                    "--session SESSION begins a branch in another session",
+                    "session begins a branch in another session",
+                ),
+                false => Advice::anyone("choose another name"),
+            };
+            let branch = repo.new_branch(session.unwrap_or(named), name.as_ref());
+            let branch = branch.hint(ErrorKind::InvalidInput, within)?;
             if repo.tip(&branch).is_some() || branches.contains(&branch) {
                 let taken = match branches.contains(&branch) {
                     true => format!("branch {branch} is named twice"),

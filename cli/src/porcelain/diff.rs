@@ -2,12 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use turntree::context::{ContextDiff, MAIN_AGENT, SectionChange, diff_by_value};
-use turntree::object::ObjectId;
-use turntree::repo::Repository;
+use turntree::Error;
+use turntree::context::{
+    Context, ContextDiff, MAIN_AGENT, PathTarget, SectionChange, SectionDiff, Shape, diff_by_value,
+    split,
+};
+use turntree::object::{ObjectId, ObjectSource};
+use turntree::repo::{HEAD, Repository};
 use turntree::tree::Item;
 
-use crate::view::error::Result;
+use super::revision::{path_there, resolve_entry};
+use crate::view::advice::Advice;
+use crate::view::error::{Failure, Result};
 use crate::view::json;
 use crate::view::render::changes::path_of;
 
@@ -21,6 +27,105 @@ pub(crate) fn changes(
     let mut changed = diff_by_value(repo.store(), &repo.context(old)?, &repo.context(new)?)?;
     keep_below(&mut changed, paths);
     Ok(changed)
+}
+
+/// The two sides of a comparison, and what differs.
+pub(crate) struct Compared {
+    pub(crate) old: ObjectId,
+    pub(crate) new: ObjectId,
+    pub(crate) changed: ContextDiff,
+}
+
+/// Compares two snapshots, or an entry of one with an entry of the other; by default HEAD, or the entry
+/// of HEAD at the same path. Only what is at or below `paths` counts, or everything.
+///
+/// # Errors
+/// `InvalidInput` when one side is an entry and the other a snapshot, `NotFound` for an entry that is
+/// not there.
+pub(crate) fn compared(
+    repo: &Repository,
+    old: &str,
+    new: Option<&str>,
+    paths: &[String],
+) -> Result<Compared> {
+    let before = resolve_entry(repo, old)?;
+    let mut after = resolve_entry(repo, new.unwrap_or(HEAD))?;
+    if new.is_none() {
+        after.path.clone_from(&before.path);
+    }
+    let (old_id, new_id) = (before.commit, after.commit);
+    let mut changed = match (path_there(repo, &before)?, path_there(repo, &after)?) {
+        (None, None) => changes(repo, &old_id, &new_id, &[])?,
+        (Some(old), Some(new)) => entry_changes(repo, (&old_id, &old), (&new_id, &new))?,
+        (of_old, _) => {
+            let new = new.unwrap_or(HEAD);
+            let (entry, whole) = if of_old.is_some() { (old, new) } else { (new, old) };
+            let message = format!("'{entry}' names an entry and '{whole}' a snapshot");
+            let hint = Advice::anyone("name two snapshots, or an entry of each");
+            return Err(Failure::hinted(Error::invalid(message), hint));
+        }
+    };
+    keep_below(&mut changed, paths);
+    Ok(Compared { old: old_id, new: new_id, changed })
+}
+
+/// Compares what two snapshots have at a path each. Where the paths differ, what is below them is
+/// compared by the rest of its path, and is called as in the new one.
+fn entry_changes(
+    repo: &Repository,
+    (old_id, old): (&ObjectId, &str),
+    (new_id, new): (&ObjectId, &str),
+) -> Result<ContextDiff> {
+    let source = repo.store();
+    let (before, after) = (repo.context(old_id)?, repo.context(new_id)?);
+    let (section, old_key) = split(old);
+    let (of_new, new_key) = split(new);
+    let is_list = before.section(source, section)?.is_some_and(|it| it.shape == Shape::List);
+    if old == new && (!is_list || old_key.is_empty()) {
+        return changes(repo, old_id, new_id, &[old.to_owned()]);
+    }
+    if section != of_new || old_key.is_empty() || new_key.is_empty() {
+        let apart = format!("'{old}' and '{new}' are of different sections");
+        let hint = Advice::anyone("entries of one section can be compared");
+        return Err(Failure::hinted(Error::invalid(apart), hint));
+    }
+    let mut sides: BTreeMap<String, [Option<Item>; 2]> = BTreeMap::new();
+    for (side, (context, key)) in [(&before, old_key), (&after, new_key)].into_iter().enumerate() {
+        for (rest, item) in below(source, context, section, key)? {
+            if let Some(place) = sides.entry(rest).or_default().get_mut(side) {
+                *place = Some(item);
+            }
+        }
+    }
+    let differ = sides.into_iter().filter(|(_, [old, new])| old != new);
+    let changes = differ.map(|(rest, [old, new])| SectionChange {
+        key: format!("{}{rest}", new_key.trim_end_matches('/')),
+        old,
+        new,
+    });
+    let changes: Vec<SectionChange> = changes.collect();
+    let name = section.to_owned();
+    Ok((!changes.is_empty()).then_some((name, SectionDiff { changes })).into_iter().collect())
+}
+
+/// The entry at a key of a section, or those below it, by the rest of their keys.
+fn below(
+    source: &dyn ObjectSource,
+    context: &Context,
+    section: &str,
+    key: &str,
+) -> Result<Vec<(String, Item)>> {
+    if let PathTarget::Entry(item) = context.lookup(source, &path_of(section, key))? {
+        return Ok(vec![(String::new(), item)]);
+    }
+    let (folder, map) = (key.trim_end_matches('/'), context.map(source, section)?);
+    let entries = map.prefix(source, format!("{folder}/").as_bytes());
+    let entries = entries.map(|entry| {
+        let (key, item) = entry?;
+        let rest = String::from_utf8_lossy(key.get(folder.len()..).unwrap_or_default());
+        Ok((rest.into_owned(), item))
+    });
+    entries.collect()
 }
 
 /// Leaves only changes at or below some paths, if there are any.

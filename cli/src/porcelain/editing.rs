@@ -175,7 +175,7 @@ pub(crate) fn free_branch(
     name: Option<&str>,
 ) -> Result<BranchName> {
     if let Some(name) = name {
-        let branch = BranchName::new(session, name)?;
+        let branch = repo.new_branch(session, name)?;
         if repo.tip(&branch).is_some() {
             let taken = Error::invalid(format!("branch {branch} exists already"));
             let advice = Advice::new("choose another --name", "choose another name");

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use turntree::Error;
 use turntree::context::Context;
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, HEAD, LogEntry, Range, Repository, SearchScope};
+use turntree::repo::{BranchName, HEAD, LogEntry, Repository, SearchScope, split_range};
 use turntree::store::Tombstone;
 use turntree_exchange::{PriceTable, context_tokens, is_prompt, turn_facts};
 
-use super::revision::{resolve, with_resolver};
+use super::revision::{resolve, resolve_range};
 use super::sessions::named_session;
+use crate::view::advice::Advice;
 use crate::view::error::Result;
 use crate::view::{clock, json};
 
@@ -25,11 +26,12 @@ pub(crate) struct Walk {
 impl Walk {
     /// The history of a revision, or of a range.
     pub(crate) fn range(repo: &Repository, text: &str) -> Result<Self> {
-        let range = match text.contains("..") {
-            true => with_resolver(repo, |resolver| resolver.resolve_range(text))?,
-            false => Range { include: vec![resolve(repo, text)?.commit], exclude: Vec::new() },
-        };
-        let right = text.split_once("..").map_or(text, |(_, right)| right);
+        let advice = Advice::new(
+            "--path PATH takes the turns that changed something there",
+            "paths takes the turns that changed something there",
+        );
+        let range = resolve_range(repo, text, &advice)?;
+        let right = split_range(text).map_or(text, |(_, right)| right);
         let right = if right.is_empty() { HEAD } else { right };
         let mut along = HashMap::new();
         if let Some(start) = range.include.first() {

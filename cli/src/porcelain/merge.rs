@@ -14,7 +14,7 @@ use turntree::repo::{BranchName, MergeKind, MergeReport, MergeRequest, Repositor
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::tool_use;
 
-use crate::porcelain::revision::{resolve, with_resolver};
+use crate::porcelain::revision::{resolve_snapshot, with_resolver};
 use crate::program::complete::revisions;
 use crate::program::invocation::{input_name, read_input, stamp};
 use crate::view::advice::Advice;
@@ -181,14 +181,14 @@ fn text_of(path: &Path) -> Result<String> {
     Ok(text.map_err(|_| Error::invalid(format!("{} is not UTF-8", input_name(path))))?)
 }
 
+/// Advises on a part of a snapshot.
+pub(crate) fn part_of_one() -> Advice {
+    Advice::new("'--only PATH' takes a part of one", "only takes a part of one")
+}
+
 /// The commit that a revision names, and what to call it: its branch, or the beginning of its id.
 pub(crate) fn snapshot_of(repo: &Repository, revision: &str) -> Result<(ObjectId, String)> {
-    let found = resolve(repo, revision)?;
-    if found.path.is_some() {
-        let message = format!("'{revision}' names an entry: expected a snapshot");
-        let hint = Advice::new("'--only PATH' takes a part of one", "only takes a part of one");
-        return Err(Failure::hinted(Error::invalid(message), hint));
-    }
+    let found = resolve_snapshot(repo, revision, part_of_one())?;
     let label = found.branch.as_ref().map(BranchName::to_string);
     Ok((found.commit, label.unwrap_or_else(|| found.commit.short(ID_DIGITS))))
 }

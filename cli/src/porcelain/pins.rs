@@ -112,8 +112,11 @@ pub(crate) fn find(repo: &Repository, name: &str) -> Result<Vec<Pin>> {
     if let Some(at) = pins.iter().position(|pin| pin.name == name) {
         return Ok(vec![pins.swap_remove(at)]);
     }
-    let commit = resolve(repo, name).map(|revision| revision.commit);
-    pins.retain(|pin| commit.as_ref().is_ok_and(|commit| pin.commit == *commit));
+    let commit = match resolve(repo, name) {
+        Err(failure) if failure.is_not_found() => None,
+        found => Some(found?.commit),
+    };
+    pins.retain(|pin| commit == Some(pin.commit));
     if pins.is_empty() {
         let none = format!("there is no pin '{name}', and none on a snapshot of that name");
         let advice = Advice::new("'turntree pins' lists the pins", "action = list lists the pins");

@@ -3,10 +3,9 @@
 use std::path::{Component, Path, PathBuf};
 
 use turntree::ErrorKind;
-use turntree::context::{Context, Selection};
-use turntree::repo::{HEAD, Repository, Revision};
+use turntree::repo::{HEAD, Repository, Revision, split_range};
 
-use super::revision::{resolve, resolve_whole};
+use super::revision::{is_there, resolve_entry, resolve_whole_entry};
 use crate::program::here::workspace_of;
 use crate::view::error::{Failure, Result};
 use crate::view::output::note;
@@ -14,31 +13,22 @@ use crate::view::output::note;
 const FILES: &str = "files/";
 
 /// Resolves a revision with a path, or a path alone, which means the newest snapshot of HEAD. A whole
-/// name wins, a path comes next, then the beginning of a name or title. After a colon, `files/` may be
-/// left out where there is no such section.
+/// name wins, a path comes next, then the beginning of a name or title.
 ///
 /// # Errors
 /// Those of a revision, when it is no path either.
 pub(crate) fn resolve_place(repo: &Repository, word: &str) -> Result<Revision> {
-    let mut revision = match resolve_whole(repo, word) {
+    let revision = match resolve_whole_entry(repo, word) {
         Err(failure) if may_be_path(&failure) => {
             let commit = repo.head_if_any()?.and_then(|head| head.commit);
             if let Some((commit, path)) = commit.zip(path_of_word(repo, word)) {
                 return Ok(Revision { commit, path: Some(path), branch: None });
             }
-            resolve(repo, word)?
+            resolve_entry(repo, word)?
         }
         found => found?,
     };
-    if let Some(path) = revision.path.as_mut() {
-        let context = repo.context(&revision.commit)?;
-        if !is_there(repo, &context, path) {
-            let file = format!("{FILES}{path}");
-            if is_there(repo, &context, &file) {
-                *path = file;
-            }
-        }
-    } else {
+    if revision.path.is_none() {
         say_if_both(repo, word);
     }
     Ok(revision)
@@ -51,9 +41,10 @@ pub(crate) fn resolve_place(repo: &Repository, word: &str) -> Result<Revision> {
 pub(crate) fn part(repo: &Repository, words: &[String]) -> Result<(Vec<String>, Vec<String>)> {
     let (mut revisions, mut paths) = (Vec::new(), Vec::new());
     for word in words {
-        let sides = word.split_once("..").map_or([word.as_str(), ""], |(old, new)| [old, new]);
+        let sides = split_range(word).map_or([word.as_str(), ""], |(old, new)| [old, new]);
         let named = sides.into_iter().filter(|side| !side.is_empty());
-        match named.clone().map(|side| resolve_whole(repo, side)).collect::<Result<Vec<_>>>() {
+        match named.clone().map(|side| resolve_whole_entry(repo, side)).collect::<Result<Vec<_>>>()
+        {
             Ok(_) => {
                 say_if_both(repo, word);
                 revisions.push(word.clone());
@@ -61,7 +52,7 @@ pub(crate) fn part(repo: &Repository, words: &[String]) -> Result<(Vec<String>, 
             Err(failure) => match path_of_word(repo, word).filter(|_| may_be_path(&failure)) {
                 Some(path) => paths.push(path),
                 None if may_be_path(&failure) => {
-                    named.map(|side| resolve(repo, side)).collect::<Result<Vec<_>>>()?;
+                    named.map(|side| resolve_entry(repo, side)).collect::<Result<Vec<_>>>()?;
                     revisions.push(word.clone());
                 }
                 None => return Err(failure),
@@ -102,12 +93,6 @@ fn say_if_both(repo: &Repository, word: &str) {
     if word != HEAD && is_file() == Some(true) {
         note(&format!("'{word}' is taken as a revision; the file is HEAD:{FILES}{word}"));
     }
-}
-
-/// Returns whether a context has an entry at or below `path`.
-fn is_there(repo: &Repository, context: &Context, path: &str) -> bool {
-    let only = Selection::below(&[path.to_owned()]);
-    !only.is_all() && only.check(repo.store(), [context, context]).is_ok()
 }
 
 /// A path without `.` and `..`, as far as these can be taken away without a look at the disk.

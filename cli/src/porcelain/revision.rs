@@ -1,19 +1,114 @@
 //! Names that people type: revisions, objects, branches.
 
-use turntree::context::PathTarget;
+use turntree::context::{Context, PathTarget, Selection};
 use turntree::object::{IdPrefix, ObjectId};
-use turntree::repo::{BranchName, Repository, Resolver, Revision};
+use turntree::repo::{
+    BranchName, HEAD, MAIN_BRANCH, Range, Repository, Resolver, Revision, SnapshotRevision,
+    split_path, split_range,
+};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{find_session, is_prompt};
 
 use super::git_commits::turn_of_commit;
 use crate::view::advice::Advice;
 use crate::view::clock;
-use crate::view::error::{Hint, Result};
+use crate::view::error::{Failure, Hint, Result};
+use crate::view::render::ID_DIGITS;
 
-/// Resolves a revision, with times in `@{...}`, with sessions by the beginning of their names and
-/// titles, and with commits of git that name their turn.
-pub(crate) fn resolve(repo: &Repository, revision: &str) -> Result<Revision> {
+/// Where the files of a context are.
+const FILES: &str = "files/";
+
+/// Resolves the revision of a snapshot, with times in `@{...}`, with sessions by the beginning of their
+/// names and titles, and with commits of git that name their turn.
+///
+/// # Errors
+/// `InvalidInput` for the path of an entry: what takes one calls [`resolve_entry`].
+pub(crate) fn resolve(repo: &Repository, revision: &str) -> Result<SnapshotRevision> {
+    let (alone, _) = split_path(revision);
+    let hint = Advice::new(
+        format!("the snapshot is '{alone}'; 'turntree show {revision}' shows the entry"),
+        format!("the snapshot is {alone}; show shows an entry"),
+    );
+    resolve_snapshot(repo, revision, hint)
+}
+
+/// [`resolve`] for what has a way of its own to take a part of a snapshot, which `hint` names.
+pub(crate) fn resolve_snapshot(
+    repo: &Repository,
+    revision: &str,
+    hint: impl Into<Advice>,
+) -> Result<SnapshotRevision> {
+    let found = resolve_any(repo, revision)?;
+    found.into_snapshot(revision).hint(ErrorKind::InvalidInput, hint)
+}
+
+/// Resolves a revision as [`resolve`] does, with the path of an entry if it has one. `files/` may be left
+/// out where the context has nothing else at the path; whether the entry is there is for the caller to
+/// find out.
+pub(crate) fn resolve_entry(repo: &Repository, revision: &str) -> Result<Revision> {
+    with_files(repo, resolve_any(repo, revision)?)
+}
+
+/// [`resolve_entry`] by whole names alone, for words that may mean something else.
+pub(crate) fn resolve_whole_entry(repo: &Repository, revision: &str) -> Result<Revision> {
+    with_files(repo, resolve_whole(repo, revision)?)
+}
+
+/// The path of an entry that must be there, or of a folder or section with entries.
+///
+/// # Errors
+/// `NotFound`, naming it, when the snapshot has nothing at it.
+pub(crate) fn path_there(repo: &Repository, revision: &Revision) -> Result<Option<String>> {
+    let Some(path) = &revision.path else { return Ok(None) };
+    if path.trim_matches('/').is_empty() {
+        let hint = "'turntree ls REV' lists what a snapshot has";
+        let message = "there is no path after the colon of the revision";
+        return Err(Failure::hinted(Error::invalid(message), hint));
+    }
+    let found = repo.context(&revision.commit)?.lookup(repo.store(), path);
+    let advice = Advice::new(
+        format!("'turntree ls {}' lists what the snapshot has", revision.commit.short(ID_DIGITS)),
+        "show lists what a snapshot has",
+    );
+    found.hint(ErrorKind::NotFound, advice)?;
+    Ok(Some(path.clone()))
+}
+
+/// The snapshot that comes back, and the parts of it: `only`, and the entry that the revision names.
+pub(crate) fn snapshot_and_parts(
+    repo: &Repository,
+    revision: &str,
+    only: &[String],
+) -> Result<(ObjectId, Vec<String>)> {
+    let found = resolve_entry(repo, revision)?;
+    let path = path_there(repo, &found)?;
+    Ok((found.commit, path.into_iter().chain(only.iter().cloned()).collect()))
+}
+
+/// Leads a path that begins in `files` there.
+fn with_files(repo: &Repository, mut revision: Revision) -> Result<Revision> {
+    if let Some(path) = revision.path.as_mut().filter(|path| !path.is_empty()) {
+        *path = path_in(repo, &repo.context(&revision.commit)?, path);
+    }
+    Ok(revision)
+}
+
+/// The path that `path` means in a context: `files/` may be left out where nothing else is at it.
+pub(crate) fn path_in(repo: &Repository, context: &Context, path: &str) -> String {
+    let file = format!("{FILES}{path}");
+    match !is_there(repo, context, path) && is_there(repo, context, &file) {
+        true => file,
+        false => path.to_owned(),
+    }
+}
+
+/// Returns whether a context has an entry at or below `path`.
+pub(crate) fn is_there(repo: &Repository, context: &Context, path: &str) -> bool {
+    let only = Selection::below(&[path.to_owned()]);
+    !only.is_all() && only.check(repo.store(), [context, context]).is_ok()
+}
+
+fn resolve_any(repo: &Repository, revision: &str) -> Result<Revision> {
     // A title may have characters that mean something in a revision.
     if revision.contains([':', '~', '^'])
         && resolve_whole(repo, revision).is_err()
@@ -40,8 +135,8 @@ pub(crate) fn of_git_commit(word: &str) -> Result<String> {
     })?)
 }
 
-/// [`resolve`] by whole names alone, for words that may mean something else.
-pub(crate) fn resolve_whole(repo: &Repository, revision: &str) -> Result<Revision> {
+/// Resolves a revision by whole names alone.
+fn resolve_whole(repo: &Repository, revision: &str) -> Result<Revision> {
     let now = clock::now()?;
     let parse = |text: &str| clock::parse_moment(text, now);
     let resolver = Resolver::new(repo).with_times(&parse).with_prompts(&is_prompt);
@@ -100,7 +195,7 @@ pub(crate) fn object(repo: &Repository, name: &str) -> Result<ObjectId> {
     if let Ok(id) = name.parse() {
         return Ok(id);
     }
-    let resolved = resolve(repo, name);
+    let resolved = resolve_entry(repo, name);
     let prefix: turntree::Result<IdPrefix> = name.parse();
     match (resolved, prefix) {
         (Ok(Revision { commit, path: None, .. }), _) => Ok(commit),
@@ -152,20 +247,42 @@ fn with_hint<T>(
     answer.hint(ErrorKind::NotFound, hint)
 }
 
+/// The commits of a range, or the history of one revision; `hint` is about an entry in place of a
+/// snapshot.
+pub(crate) fn resolve_range(repo: &Repository, text: &str, hint: &Advice) -> Result<Range> {
+    let side = |side: &str| {
+        let side = if side.is_empty() { HEAD } else { side };
+        Ok::<_, Failure>(resolve_snapshot(repo, side, hint.clone())?.commit)
+    };
+    let Some((left, right)) = split_range(text) else {
+        return Ok(Range { include: vec![side(text)?], exclude: Vec::new() });
+    };
+    Ok(Range { include: vec![side(right)?], exclude: vec![side(left)?] })
+}
+
 /// The branch that `--session` and `--branch` name, which need not be there; HEAD says what they leave
-/// open.
+/// open. A branch may be named with its session.
 pub(crate) fn branch_of(
     repo: &Repository,
     session: Option<&str>,
     branch: Option<&str>,
 ) -> Result<BranchName> {
-    Ok(match (session, branch) {
-        (None, None) => repo.head()?.branch,
-        (Some(session), None) => {
-            repo.branch_of_session(session)?.map_or_else(|| BranchName::main(session), Ok)?
-        }
-        (Some(session), Some(branch)) => BranchName::new(session, branch)?,
-        (None, Some(branch)) => BranchName::new(repo.head()?.branch.session(), branch)?,
+    let Some(branch) = branch else {
+        let Some(session) = session else { return Ok(repo.head()?.branch) };
+        return Ok(match repo.branch_of_session(session)? {
+            Some(branch) => branch,
+            None => repo.branch_of_word(Some(session), MAIN_BRANCH)?,
+        });
+    };
+    let advice = Advice::new(
+        "SESSION/BRANCH names a branch of another session: leave --session out",
+        "session/branch names a branch of another session: leave session out",
+    );
+    let hint = session.map(|_| advice);
+    let found = repo.branch_of_word(session, branch);
+    Ok(match hint {
+        Some(hint) => found.hint(ErrorKind::InvalidInput, hint)?,
+        None => found?,
     })
 }
 
@@ -175,9 +292,16 @@ pub(crate) fn known_branch_of(
     session: Option<&str>,
     branch: Option<&str>,
 ) -> Result<BranchName> {
-    let named = match session {
-        Some(session) => Some(find_session(repo, session)?.unwrap_or_else(|| session.to_owned())),
-        None => None,
+    let named = |session: &str| {
+        Ok::<_, Failure>(find_session(repo, session)?.unwrap_or_else(|| session.to_owned()))
     };
-    branch_of(repo, named.as_deref(), branch)
+    let session = session.map(named).transpose()?;
+    if session.is_none()
+        && let Some(word) = branch
+        && word.contains('/')
+        && let Ok(branch) = with_resolver(repo, |resolver| resolver.branch(word))
+    {
+        return Ok(branch);
+    }
+    branch_of(repo, session.as_deref(), branch)
 }

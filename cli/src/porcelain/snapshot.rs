@@ -333,7 +333,7 @@ impl Taken {
         }
         let paint = out.paint;
         let (id, branch) = (self.id.short(ID_DIGITS), paint.paint(NAME, &self.branch));
-        let begins = if self.begins { ", which begins with it" } else { "" };
+        let begins = if self.begins { ", a new branch that begins with it" } else { "" };
         let pinned = if self.pin.is_some() { ", pinned" } else { "" };
         let id = paint.paint(ID, id);
         writeln!(out, "{id} turn {} of {branch}{begins}{pinned}", self.turn)?;

@@ -375,7 +375,9 @@ pub(crate) fn act(repo: Repository, here: Option<Here>) -> Result<Repository> {
     let found = Resolver::new(&repo).branch(&name);
     let branch = match found {
         // One that is not there yet begins with its first snapshot.
-        Err(_) if name.contains('/') => name.parse(),
+        Err(_) if name.contains('/') => {
+            name.parse().and_then(|new: turntree::repo::BranchName| new.check_new().map(|()| new))
+        }
         // A session goes by the beginning of its name or title, too.
         Err(error) => match find_session(&repo, &name) {
             Ok(Some(session)) => repo.branch_of_session(&session)?.ok_or(error),

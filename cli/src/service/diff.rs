@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turntree::context::ContextDiff;
-use turntree::repo::{HEAD, Repository};
+use turntree::repo::Repository;
 
 use super::page::{Bounded, ITEMS, MAX_ITEMS, TEXT_BYTES, limit};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::diff::{changes, records};
-use crate::porcelain::revision::resolve;
+use crate::porcelain::diff::{Compared, compared, records};
 use crate::view::error::{Failure, Result};
 use crate::view::json;
 use crate::view::output::Palette;
@@ -20,9 +19,9 @@ use crate::view::render::changes::Changes;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DiffArguments {
-    /// The snapshot before, a revision
+    /// The snapshot before, a revision; or an entry, as in HEAD~1:files/src
     old: String,
-    /// The snapshot after; HEAD by default
+    /// The snapshot after, or an entry; HEAD by default
     new: Option<String>,
     /// Only what is at or below these, as in files/src
     #[serde(default)]
@@ -69,9 +68,8 @@ impl Request for DiffArguments {
     fn answer(self, call: &ServiceCall<'_>) -> Result<DiffAnswer> {
         let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
         let repo = call.open()?;
-        let old = resolve(&repo, &self.old)?.commit;
-        let new = resolve(&repo, self.new.as_deref().unwrap_or(HEAD))?.commit;
-        let mut changed = changes(&repo, &old, &new, &self.paths)?;
+        let Compared { old, new, mut changed } =
+            compared(&repo, &self.old, self.new.as_deref(), &self.paths)?;
         let total = changed.values().map(|section| section.changes.len() as u64).sum();
         let next_offset = keep_part(&mut changed, self.offset, limit);
         let sections =

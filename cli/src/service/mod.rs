@@ -54,16 +54,17 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use turntree::local::create_repository;
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, DEFAULT_SESSION, Repository};
+use turntree::repo::{BranchName, DEFAULT_SESSION, MAIN_BRANCH, Repository};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::SecretFilter;
 
+use crate::porcelain::revision::branch_of;
 use crate::program::complete::{revisions, sessions};
 use crate::program::held_store::HeldStore;
 use crate::program::here::Here;
 use crate::program::invocation::{Invocation, Location, Opened, act, is_absent, open};
 use crate::program::live::client_session;
-use crate::view::error::{Exit, Failure, Result};
+use crate::view::error::{Exit, Result};
 
 pub(crate) use ids::Ids;
 
@@ -154,6 +155,18 @@ fn run<R: Request>(call: &ServiceCall<'_>, arguments: Value) -> Result<Value> {
     Ok(answer.map_err(|error| Error::new(ErrorKind::Io, format!("write the answer: {error}")))?)
 }
 
+/// The branch that options name in a store that is not there yet.
+fn branch_of_new_store(session: Option<&str>, branch: Option<&str>) -> Result<BranchName> {
+    let word = branch.unwrap_or(MAIN_BRANCH);
+    let named: BranchName = match (session, word.split_once('/')) {
+        (None, Some(_)) => word.parse()?,
+        (Some(session), Some((first, _))) if first == session => word.parse()?,
+        (session, _) => BranchName::new(session.unwrap_or(DEFAULT_SESSION), word)?,
+    };
+    named.check_new()?;
+    Ok(named)
+}
+
 /// Options of a server: the branch and workspace of its calls, and their limits.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Options {
@@ -221,19 +234,15 @@ impl Service {
         let workspace = workspace.as_deref().map(absolute).transpose()?;
         let dir = workspace.clone().or_else(|| std::env::current_dir().ok());
         let here = dir.and_then(|dir| Here::new(&dir, &location.dir));
-        let head = || match is_absent(&location.dir)? {
-            true => Ok(DEFAULT_SESSION.to_owned()),
-            false => {
-                let repo = act(open(&location)?, here.clone())?;
-                Ok::<_, Failure>(repo.head()?.branch.session().to_owned())
-            }
-        };
-        let branch = match (session, branch) {
+        let branch = match (session.as_deref(), branch.as_deref()) {
             (None, None) => None,
-            (Some(session), None) => Some(BranchName::main(session)?),
-            (Some(session), Some(branch)) => Some(BranchName::new(session, branch)?),
-            (None, Some(name)) if name.contains('/') => Some(name.parse()?),
-            (None, Some(name)) => Some(BranchName::new(&head()?, name)?),
+            (session, branch) if is_absent(&location.dir)? => {
+                Some(branch_of_new_store(session, branch)?)
+            }
+            (session, branch) => {
+                let repo = act(open(&location)?, here.clone())?;
+                Some(branch_of(&repo, session, branch)?)
+            }
         };
         Ok(Self {
             store: HeldStore::new(location),

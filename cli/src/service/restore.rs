@@ -8,7 +8,7 @@ use super::plan;
 use super::snapshot::no_workspace;
 use super::{Effect, Request, ServiceCall};
 use crate::porcelain::plans::{FILES_TOLD, is_destructive};
-use crate::porcelain::revision::{known_branch_of, resolve};
+use crate::porcelain::revision::{known_branch_of, snapshot_and_parts};
 use crate::porcelain::rewind::{RestoreRequest, RewindRun, checked, end};
 use crate::view::error::Result;
 use crate::view::json;
@@ -17,7 +17,7 @@ use crate::view::json;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RestoreArguments {
-    /// The snapshot, a revision
+    /// The snapshot, a revision; with a path, only what it has there
     revision: String,
     /// Restore only this: files, conversation, another section, or a path; all by default
     #[serde(default)]
@@ -99,11 +99,11 @@ impl RestoreArguments {
         repo: &Repository,
         dry_run: bool,
     ) -> Result<RewindRun> {
-        let from = resolve(repo, &self.revision)?.commit;
+        let (from, only) = snapshot_and_parts(repo, &self.revision, &self.only)?;
         let request = RestoreRequest {
             branch: known_branch_of(repo, self.session.as_deref(), self.branch.as_deref())?,
             from,
-            only: &self.only,
+            only: &only,
             keep_lessons: self.keep_lessons,
             dry_run,
         };

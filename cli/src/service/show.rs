@@ -7,7 +7,7 @@ use turntree::repo::HEAD;
 use super::page::{self, ITEMS, MAX_ITEMS, MAX_TEXT_BYTES, TEXT_BYTES, limit};
 use super::{Effect, Request, ServiceCall};
 use crate::porcelain::entries::{entry_at, list_part, overview};
-use crate::porcelain::revision::resolve;
+use crate::porcelain::revision::resolve_entry;
 use crate::view::error::Result;
 use crate::view::json;
 
@@ -56,7 +56,7 @@ impl Request for ShowArguments {
 
     fn answer(self, call: &ServiceCall<'_>) -> Result<ShowAnswer> {
         let repo = call.open()?;
-        let revision = resolve(&repo, self.revision.as_deref().unwrap_or(HEAD))?;
+        let revision = resolve_entry(&repo, self.revision.as_deref().unwrap_or(HEAD))?;
         let (id, source) = (revision.commit, repo.store());
         let context = repo.context(&id)?;
         let path = revision.path.clone().unwrap_or_default();

@@ -21,7 +21,7 @@ const WORDS: &[(&[&str], &str)] = &[
     ),
     (
         &["share", "copy"],
-        "'turntree bundle create FILE REV' writes one file, 'turntree bundle unbundle FILE' reads \
+        "'turntree bundle create SESSION -o FILE' writes one file, 'turntree bundle unbundle FILE' reads \
          it elsewhere; 'turntree git export DIR' writes a git repository",
     ),
     (&["pull"], "'turntree sync' fetches, merges and pushes, 'turntree fetch' looks only"),
@@ -36,7 +36,7 @@ const WORDS: &[(&[&str], &str)] = &[
         "'turntree switch BRANCH' moves HEAD, 'turntree restore REV' brings a snapshot back, \
          'turntree restore REV --to DIR' writes its files",
     ),
-    (&["worktree"], "'turntree restore REV --to DIR' writes the files of a snapshot to DIR"),
+    (&["worktree"], "'turntree fork NAME --worktree DIR' makes a branch and a directory for it"),
     (&["history", "timeline"], "'turntree log' shows snapshots, newest first"),
     (&["reflog", "oplog"], "'turntree op log' lists every change of a branch"),
     (
@@ -56,7 +56,7 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["verify", "check", "doctor"], "'turntree fsck' verifies the store"),
     (&["install", "setup"], "'turntree init' makes a store, 'turntree hook install' the hooks"),
     (&["html", "web", "open"], "'turntree export REV --format html -o FILE' writes a page"),
-    (&["backup"], "'turntree bundle create FILE REV' writes sessions to one file"),
+    (&["backup"], "'turntree bundle create --all -o FILE' writes sessions to one file"),
     (&["new"], "'turntree fork NAME' begins a branch, 'turntree init' makes a store"),
     (&["remove", "rm", "delete"], "'turntree branch --delete NAME' deletes a branch"),
     (
@@ -91,6 +91,31 @@ const OPTIONS: &[(&str, &[&str], &str)] = &[
     ("show", &["--stat", "-p"], "'turntree diff --stat REV~1 REV' shows the changes of a turn"),
     ("tag", &["-a", "-l", "--list"], "'turntree tag NAME REV -m TEXT', 'turntree tag' lists them"),
     ("merge", &["--abort"], "'turntree undo' takes a merge back"),
+    (
+        "merge",
+        &["--branch", "--session"],
+        "'turntree merge REV --into BRANCH' merges into a branch",
+    ),
+    (
+        "cherry-pick",
+        &["--branch", "--session"],
+        "'turntree cherry-pick REV --into BRANCH' picks onto it",
+    ),
+    (
+        "resolve",
+        &["--file", "-f"],
+        "'turntree resolve PATH --take FILE' takes the content of a file",
+    ),
+    (
+        "resolve",
+        &["--into", "--session"],
+        "'turntree resolve --branch SESSION/BRANCH' names the branch",
+    ),
+    (
+        "resume",
+        &["--file", "-f"],
+        "'turntree resume REV --in AGENT' writes a session that it opens",
+    ),
     ("rollback", &["--hard", "--soft"], "'turntree rollback' brings the files too; see --only"),
     ("restore", &["--source", "-s"], "'turntree restore REV' names the snapshot first"),
     ("status", &["-s", "--short", "-sb"], "'turntree status --json' is for scripts"),

@@ -4,6 +4,7 @@ mod run_in_dir;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::process::ExitStatus;
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
@@ -33,6 +34,9 @@ const BEFORE_LINE: usize = "the first bad turn is ".len() + 1;
 /// The exit code of a command that cannot decide.
 const SKIP_CODE: i32 = 125;
 
+/// Exit codes of a shell for a command that it cannot run or find.
+const NOT_RUN_CODES: [i32; 2] = [126, 127];
+
 /// From here on, how a command ended is no answer.
 const FIRST_ABORT_CODE: i32 = 128;
 
@@ -44,16 +48,13 @@ const NOT_STARTED: &str = "'turntree bisect start BAD GOOD' begins one";
 /// refs/bisect of the session: each is an operation, and 'turntree undo' takes it back. Without a
 /// command it shows the state of the search.
 ///
-/// 'run' lets a command answer: it writes the files of a turn to a directory of its own and runs
-/// CMD there, with TURNTREE_REV and TURNTREE_TURN of the turn and TURNTREE_STORE in its
-/// environment. Exit code 0 means good, 125 that the turn cannot be tested, other codes up to 127
-/// bad; any other code stops the run, which continues when it is started again. Turns with the same
-/// files are tested once; turns without files by their whole context. When all that is left cannot
-/// be tested it ends with 1.
+/// 'run' lets a command answer for each turn, in a directory with the files of that turn:
+/// 'turntree bisect run --help' says how.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree bisect start HEAD turn:12
   turntree bisect run cargo test --quiet
+  turntree bisect run test ! -e PLAN.md
   turntree bisect run sh -c 'turntree cat $TURNTREE_REV:scratchpad/plan | grep -q step'
   turntree bisect good
   turntree bisect log
@@ -100,7 +101,21 @@ struct Mark {
 }
 
 /// Run a command to test each turn
+///
+/// The files of a turn are written to a directory of their own, and CMD runs in that directory: what is
+/// files/src/a.rs in a revision is src/a.rs there. TURNTREE_REV and TURNTREE_TURN name the turn, and
+/// TURNTREE_STORE is the store, for the rest of the context.
+///
+/// Exit code 0 means good, 125 that the turn cannot be tested, other codes up to 127 bad; any other code
+/// stops the run, which continues when it is started again. After its first answer CMD is also tried on
+/// a turn that was marked the other way: nothing is noted when it calls the bad turn good, or when 126 or
+/// 127 say on a good one that it cannot be run. Turns with the same files are tested once; turns without
+/// files by their whole context. When all that is left cannot be tested it ends with 1.
 #[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree bisect run cargo test --quiet
+  turntree bisect run test ! -e PLAN.md
+  turntree bisect run sh -c 'turntree cat $TURNTREE_REV:scratchpad/plan | grep -q step'")]
 struct BisectRun {
     /// Treat turns as equal only if their whole contexts are equal, not just their files
     #[arg(long)]
@@ -208,6 +223,7 @@ impl BisectRun {
             store: run.store_dir()?,
             known,
             answers: Vec::new(),
+            is_tried: search.notes().iter().any(|note| note.is_tree),
         };
         let result = trial.go_on(run, repo, &mut search, &interrupts);
         let answers = trial.answers;
@@ -265,6 +281,8 @@ struct Trial<'a> {
     /// Collects the verdicts on trees of the turns that were known before.
     known: Vec<(ObjectId, BisectVerdict)>,
     answers: Vec<json::BisectAnswer>,
+    /// Set once the command was tried on a turn whose verdict was known.
+    is_tried: bool,
 }
 
 impl Trial<'_> {
@@ -284,6 +302,9 @@ impl Trial<'_> {
                 Some(verdict) => verdict,
                 None => self.test(repo, &turn, interrupts)?,
             };
+            if known.is_none() && !self.is_tried {
+                self.is_tried = self.try_opposite(repo, search, verdict, interrupts)?;
+            }
             if interrupts.caught().is_some() {
                 return Ok(());
             }
@@ -312,22 +333,64 @@ impl Trial<'_> {
         Ok(())
     }
 
+    /// Tries the command on a turn that is known to be otherwise than `verdict`: one that looks at something
+    /// else calls all turns the same, and the search would end at a turn that says nothing. Returns whether
+    /// there was an answer.
+    fn try_opposite(
+        &mut self,
+        repo: &Repository,
+        search: &Search,
+        verdict: BisectVerdict,
+        interrupts: &Interrupts,
+    ) -> Result<bool> {
+        let other = match verdict {
+            BisectVerdict::Good => search.bad(),
+            BisectVerdict::Bad => search.good().last(),
+            BisectVerdict::Skip => None,
+        };
+        let Some(id) = other.filter(|_| interrupts.caught().is_none()) else { return Ok(false) };
+        let number = repo.commit(&id)?.turn;
+        let ended = match self.end_of(repo, &id, number, interrupts) {
+            // What is gone cannot be tried.
+            Err(Failure::Library { error, .. }) if error.kind() == ErrorKind::Expired => {
+                return Ok(true);
+            }
+            ended => ended?,
+        };
+        if interrupts.caught().is_some() {
+            return Ok(false);
+        }
+        match (verdict, ended.code()) {
+            (BisectVerdict::Good, Some(0)) => {
+                let message = format!("the command calls turn {number} good, which is bad");
+                let hint = "it runs in the directory of the turn's files, where no path begins with \
+                            files/: nothing was noted";
+                Err(Failure::hinted(Error::invalid(message), hint))
+            }
+            (BisectVerdict::Bad, Some(code)) if NOT_RUN_CODES.contains(&code) => {
+                let message =
+                    format!("the command ends with {code} for turn {number}, which is good");
+                let hint = "with 126 and 127 a shell says that it cannot run it: nothing was noted";
+                Err(Failure::hinted(Error::invalid(message), hint))
+            }
+            (BisectVerdict::Bad, Some(code)) if (1..SKIP_CODE).contains(&code) => {
+                warn(&format!(
+                    "the command calls turn {number} bad, which is good: it may call every turn bad"
+                ));
+                Ok(true)
+            }
+            _ => Ok(true),
+        }
+    }
+
     fn test(
         &mut self,
         repo: &Repository,
         turn: &Candidate,
         interrupts: &Interrupts,
     ) -> Result<BisectVerdict> {
-        self.scratch.show(repo.store(), &repo.context(&turn.id)?)?;
         let number = turn.commit.turn;
-        let store = std::path::absolute(&self.store)
-            .map_err(|error| Error::io("find the working directory", error))?;
-        let variables = [
-            ("TURNTREE_REV", turn.id.to_string().into()),
-            ("TURNTREE_TURN", number.to_string().into()),
-            ("TURNTREE_STORE", store.into_os_string()),
-        ];
-        let ended = interrupts.run(&self.run.command, &self.scratch.files(), &variables)?;
+        let ended = self.end_of(repo, &turn.id, number, interrupts)?;
         match ended.code() {
             Some(0) => Ok(BisectVerdict::Good),
             Some(SKIP_CODE) => Ok(BisectVerdict::Skip),
@@ -340,6 +403,25 @@ impl Trial<'_> {
                 Err(Failure::hinted(Error::invalid(message), hint))
             }
         }
+    }
+
+    /// Runs the command on the files of a turn.
+    fn end_of(
+        &mut self,
+        repo: &Repository,
+        id: &ObjectId,
+        number: u64,
+        interrupts: &Interrupts,
+    ) -> Result<ExitStatus> {
+        self.scratch.show(repo.store(), &repo.context(id)?)?;
+        let store = std::path::absolute(&self.store)
+            .map_err(|error| Error::io("find the working directory", error))?;
+        let variables = [
+            ("TURNTREE_REV", id.to_string().into()),
+            ("TURNTREE_TURN", number.to_string().into()),
+            ("TURNTREE_STORE", store.into_os_string()),
+        ];
+        interrupts.run(&self.run.command, &self.scratch.files(), &variables)
     }
 }
 

@@ -5,6 +5,7 @@
 //! 2026-03   the same                                                     modules {janitor, memory, pruner}
 //! 2.x       systemPrompt  history         dynamicState  dynamicStateXml  modules
 //! 3.x       + activeSkillName, skillInstructions        4.x  + guardrailOptions and more of the janitor
+//! 4.2       + announcements, handoffNoticedWindow
 //! ```
 
 use std::collections::HashMap;
@@ -17,8 +18,11 @@ use turntree::error::{Error, Result};
 use super::super::json_parts::{
     Checker, Fields, JsonPart, JsonParts, Kind, expect, expect_or_null, missing, take, text,
 };
-use super::PLACEMENT;
+use super::{ANNOUNCEMENTS, HANDOFF, PLACEMENT};
 use crate::text::json::{self, Text};
+
+/// Most bytes of the id of an announcement, which becomes a part of a key.
+const MAX_ID_BYTES: usize = 256;
 
 /// When the library wrote documents of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +82,9 @@ pub(super) struct ChefSnapshot<'a> {
     pub(super) skill_name: Option<JsonPart<'a>>,
     pub(super) skill_text: Option<JsonPart<'a>>,
     pub(super) guardrail: Option<JsonPart<'a>>,
+    /// Announcements by their ids, in order.
+    pub(super) announcements: Option<JsonParts<'a>>,
+    pub(super) handoff: Option<JsonPart<'a>>,
     pub(super) label: Option<JsonPart<'a>>,
     pub(super) created: Option<JsonPart<'a>>,
     /// Fields that the shape does not know, at the top and among the modules.
@@ -146,6 +153,8 @@ impl<'a> PartReader<'a> {
             skill_name: take(&mut fields, "activeSkillName"),
             skill_text: take(&mut fields, "skillInstructions"),
             guardrail: take(&mut fields, "guardrailOptions"),
+            announcements: self.announcements(&mut fields)?,
+            handoff: take_if(&mut fields, HANDOFF, |json| json.starts_with('"')),
             label: take(&mut fields, "label"),
             created: take(&mut fields, "createdAt"),
             other: Vec::new(),
@@ -162,6 +171,21 @@ impl<'a> PartReader<'a> {
         snapshot.era = era(&snapshot, is_old, has_modules);
         snapshot.notes = self.doc.into_notes();
         Ok(snapshot)
+    }
+
+    /// Announcements, if each has an id to be told by; else they stay a field that is not known.
+    fn announcements(&mut self, fields: &mut JsonParts<'a>) -> Result<Option<JsonParts<'a>>> {
+        let Some(part) = take_if(fields, ANNOUNCEMENTS, has_announcements) else {
+            return Ok(None);
+        };
+        let mut found = Vec::new();
+        for element in self.doc.elements(ANNOUNCEMENTS, &part)? {
+            let own = self.doc.fields(ANNOUNCEMENTS, &element)?;
+            let id = own.iter().find(|(name, _)| name == "id").map(|(_, id)| id);
+            let id = id.ok_or_else(|| missing("announcements.id", "text"))?;
+            found.push((text(id, "announcements.id")?, element));
+        }
+        Ok(Some(self.unique(found, ANNOUNCEMENTS)))
     }
 
     /// Texts and numbers at the top.
@@ -409,6 +433,27 @@ impl<'a> PartReader<'a> {
     }
 }
 
+/// Takes a field whose value is like that.
+fn take_if<'a>(
+    fields: &mut JsonParts<'a>,
+    name: &str,
+    is_like: impl Fn(&str) -> bool,
+) -> Option<JsonPart<'a>> {
+    let is_known = fields.iter().any(|(field, part)| field == name && is_like(part.json.get()));
+    if is_known { take(fields, name) } else { None }
+}
+
+/// Returns true for an array of objects that each have an id of their own, as announcements are.
+fn has_announcements(json: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Announcement {
+        id: String,
+    }
+    let is_key = |id: &str| !id.is_empty() && id.len() <= MAX_ID_BYTES;
+    serde_json::from_str::<Vec<Announcement>>(json)
+        .is_ok_and(|found| found.iter().all(|it| is_key(&it.id)))
+}
+
 /// Returns true if an object has a text called `value`, as an entry of memory has.
 fn has_text_value(part: &JsonPart<'_>) -> bool {
     #[derive(Deserialize)]
@@ -431,6 +476,8 @@ fn era(snapshot: &ChefSnapshot<'_>, is_old: bool, has_modules: bool) -> Era {
         return if has_modules { Era::Modules } else { Era::First };
     }
     if snapshot.guardrail.is_some()
+        || snapshot.announcements.is_some()
+        || snapshot.handoff.is_some()
         || in_part(&snapshot.janitor, &["window", "strategy", "anchorDoc"])
     {
         Era::Four

@@ -17,8 +17,8 @@ use turntree::object::{Commit, Kind, ObjectSource};
 
 use super::memory::{entry_of, memory, turn, why_expired};
 use super::{
-    CREATED, DYNAMIC, DYNAMIC_XML, GUARDRAIL, JANITOR, LABEL, MEMORY_TURN, META, META_MODULES,
-    META_OTHER, NAME, PLACEMENT, PRUNER, SKILL_NAME, SKILL_TEXT, STATE, SYSTEM,
+    ANNOUNCEMENTS, CREATED, DYNAMIC, DYNAMIC_XML, GUARDRAIL, HANDOFF, JANITOR, LABEL, MEMORY_TURN,
+    META, META_MODULES, META_OTHER, NAME, PLACEMENT, PRUNER, SKILL_NAME, SKILL_TEXT, STATE, SYSTEM,
 };
 use crate::formats::view;
 use crate::model::view::MessageView;
@@ -93,14 +93,16 @@ impl ChefExport<'_> {
         modules.add("pruner", &self.pruner()?);
         modules.add_all(self.meta(META_MODULES)?.as_deref());
         fields.add("modules", &modules.end());
-        for (name, key) in [
-            ("activeSkillName", SKILL_NAME),
-            ("skillInstructions", SKILL_TEXT),
-            ("guardrailOptions", GUARDRAIL),
-        ] {
+        for key in [SKILL_NAME, SKILL_TEXT, GUARDRAIL] {
             if let Some(value) = self.value(key)? {
-                fields.add(name, &value);
+                fields.add(key, &value);
             }
+        }
+        if let Some(announcements) = self.announcements()? {
+            fields.add(ANNOUNCEMENTS, &announcements);
+        }
+        if let Some(window) = self.value(HANDOFF)? {
+            fields.add(HANDOFF, &window);
         }
         if let Some(label) = &options.label {
             fields.add("label", &compact(label.as_bytes()));
@@ -152,6 +154,30 @@ impl ChefExport<'_> {
     fn pruner(&self) -> Result<String> {
         let Some(pruner) = self.value(PRUNER)? else { return Ok(EMPTY_PRUNER.to_owned()) };
         with_defaults(&pruner, EMPTY_PRUNER)
+    }
+
+    /// The announcements in their order; those that the order does not name, as after a merge, follow.
+    fn announcements(&self) -> Result<Option<String>> {
+        let map = self.context.map(self.source, &self.state)?;
+        let prefix = format!("{ANNOUNCEMENTS}/");
+        let mut ids = Vec::new();
+        for entry in map.prefix(self.source, prefix.as_bytes()) {
+            let (key, _) = entry?;
+            ids.push(String::from_utf8_lossy(&key).into_owned());
+        }
+        let order = self.value(ANNOUNCEMENTS)?;
+        if order.is_none() && ids.is_empty() {
+            return Ok(None);
+        }
+        let order: Vec<String> =
+            order.and_then(|order| serde_json::from_str(&order).ok()).unwrap_or_default();
+        let place = |key: &String| {
+            let id = key.strip_prefix(&prefix).unwrap_or(key);
+            order.iter().position(|known| known == id).unwrap_or(usize::MAX)
+        };
+        ids.sort_by_key(place);
+        let values = ids.iter().filter_map(|key| self.value(key).transpose());
+        Ok(Some(array(&values.collect::<Result<Vec<_>>>()?)))
     }
 
     fn memory(&self, options: &ChefOptions) -> Result<String> {

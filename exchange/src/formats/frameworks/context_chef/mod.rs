@@ -49,6 +49,10 @@ const MEMORY_ORDER: &str = "memoryOrder";
 const SKILL_NAME: &str = "activeSkillName";
 const SKILL_TEXT: &str = "skillInstructions";
 const GUARDRAIL: &str = "guardrailOptions";
+const HANDOFF: &str = "handoffNoticedWindow";
+/// The ids of the announcements in their order; each is an entry of its own below this name, so that two
+/// branches can add to them.
+const ANNOUNCEMENTS: &str = "announcements";
 
 /// Facts in `meta`.
 const META_ERA: &str = "context-chef/era";

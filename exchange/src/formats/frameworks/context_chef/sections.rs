@@ -12,9 +12,9 @@ use super::super::json_parts::{JsonPart, JsonParts, import_notes, text_of};
 use super::super::json_writer::json_item;
 use super::document::{ChefSnapshot, DocumentMessage, PartReader};
 use super::{
-    CREATED, DYNAMIC, DYNAMIC_XML, GUARDRAIL, JANITOR, LABEL, MEMORY, MEMORY_ORDER, MEMORY_TURN,
-    META, META_ERA, META_MODULES, META_OTHER, NAME, PLACEMENT, PRUNER, SKILL_NAME, SKILL_TEXT,
-    STATE, SYSTEM,
+    ANNOUNCEMENTS, CREATED, DYNAMIC, DYNAMIC_XML, GUARDRAIL, HANDOFF, JANITOR, LABEL, MEMORY,
+    MEMORY_ORDER, MEMORY_TURN, META, META_ERA, META_MODULES, META_OTHER, NAME, PLACEMENT, PRUNER,
+    SKILL_NAME, SKILL_TEXT, STATE, SYSTEM,
 };
 use crate::model::format::DocumentFacts;
 use crate::model::words::first_line;
@@ -73,6 +73,12 @@ fn told(snapshot: &ChefSnapshot<'_>, bytes: &Bytes) -> DocumentFacts {
     }
 }
 
+/// An array of names, as JSON.
+fn names(names: &[&str]) -> Result<Bytes> {
+    let json = serde_json::to_vec(names);
+    Ok(json.map_err(|source| Error::invalid("names as JSON").with_source(source))?.into())
+}
+
 struct SectionWriter<'a> {
     sink: &'a mut dyn ObjectSink,
     builder: &'a mut Builder,
@@ -109,18 +115,24 @@ impl SectionWriter<'_> {
             (SKILL_NAME, &snapshot.skill_name),
             (SKILL_TEXT, &snapshot.skill_text),
             (GUARDRAIL, &snapshot.guardrail),
+            (HANDOFF, &snapshot.handoff),
         ] {
             if let Some(part) = part {
                 self.entry(&section, key, self.raw(part))?;
+            }
+        }
+        if let Some(announcements) = &snapshot.announcements {
+            let ids: Vec<&str> = announcements.iter().map(|(id, _)| id.as_str()).collect();
+            self.entry(&section, ANNOUNCEMENTS, names(&ids)?)?;
+            for (id, part) in announcements {
+                self.entry(&section, &format!("{ANNOUNCEMENTS}/{id}"), self.raw(part))?;
             }
         }
         let Some(memory) = &snapshot.memory else { return Ok(()) };
         let turn = memory.turn.as_ref().map_or(Bytes::from_static(b"0"), |part| self.raw(part));
         self.entry(&section, MEMORY_TURN, turn)?;
         let keys: Vec<&str> = memory.entries.iter().map(|(key, _)| key.as_str()).collect();
-        let order = serde_json::to_vec(&keys)
-            .map_err(|source| Error::invalid("keys of memory as JSON").with_source(source))?;
-        self.entry(&section, MEMORY_ORDER, order.into())
+        self.entry(&section, MEMORY_ORDER, names(&keys)?)
     }
 
     fn memory(&mut self, snapshot: &ChefSnapshot<'_>) -> Result<()> {

@@ -288,12 +288,12 @@ impl<'a> Recorded<'a> {
         Ok(all)
     }
 
-    fn write_plugins(
+    /// Returns the states of plugins, by plugin and agent, for a version.
+    pub(super) fn plugin_states(
         &self,
-        json: &mut Json<'_>,
         memory: &BTreeMap<String, BTreeMap<String, String>>,
         version: SnapshotVersion,
-    ) -> Result<()> {
+    ) -> BTreeMap<String, BTreeMap<String, String>> {
         let mut plugins = self.plugins.clone();
         // What an older version tracks by itself is the state of a plugin since.
         if version != self.version() {
@@ -306,9 +306,18 @@ impl<'a> Recorded<'a> {
                 }
             }
         }
+        plugins
+    }
+
+    fn write_plugins(
+        &self,
+        json: &mut Json<'_>,
+        memory: &BTreeMap<String, BTreeMap<String, String>>,
+        version: SnapshotVersion,
+    ) -> Result<()> {
         json.key("plugin_states")?;
         json.open(b'{')?;
-        for (plugin, states) in plugins {
+        for (plugin, states) in self.plugin_states(memory, version) {
             json.key(&plugin)?;
             json.open(b'{')?;
             for (agent, state) in states {

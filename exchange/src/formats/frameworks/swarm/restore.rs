@@ -133,6 +133,8 @@ pub struct RestoredAgent {
     pub context_state: String,
     /// Digests of what it has read, by path.
     pub reads: BTreeMap<String, String>,
+    /// Digests of what it has read of the memory, by path.
+    pub memory_reads: BTreeMap<String, String>,
 }
 
 /// The result of a restore.
@@ -144,6 +146,8 @@ pub struct RestoredSwarm {
     pub agents: Vec<RestoredAgent>,
     /// Entries of the scratchpad as JSON, by path.
     pub scratchpad: BTreeMap<String, String>,
+    /// The states of plugins for these agents as JSON, by plugin and agent.
+    pub plugin_states: BTreeMap<String, BTreeMap<String, String>>,
     kind: String,
 }
 
@@ -160,7 +164,8 @@ impl RestoredSwarm {
     }
 
     /// Writes what goes on as JSON: `type`, `agents` and `delegation_instances` by their names with
-    /// `messages`, `context_state`, `system_prompt` and `reads`, and `scratchpad`.
+    /// `messages`, `context_state`, `system_prompt`, `reads` and `memory_reads`, then `scratchpad` and
+    /// `plugin_states`.
     ///
     /// # Errors
     /// `Io` when `out` refuses.
@@ -184,7 +189,11 @@ impl RestoredSwarm {
                 json.raw("context_state", &agent.context_state)?;
                 let prompt = agent.system_prompt.as_deref().map_or("null".to_owned(), quoted);
                 json.raw("system_prompt", &prompt)?;
-                json.raw("reads", &serde_json::to_string(&agent.reads).unwrap_or_default())?;
+                for (name, digests) in
+                    [("reads", &agent.reads), ("memory_reads", &agent.memory_reads)]
+                {
+                    json.raw(name, &serde_json::to_string(digests).unwrap_or_default())?;
+                }
                 json.close(b'}')?;
             }
             json.close(b'}')?;
@@ -193,6 +202,17 @@ impl RestoredSwarm {
         json.open(b'{')?;
         for (path, entry) in &self.scratchpad {
             json.raw(path, entry)?;
+        }
+        json.close(b'}')?;
+        json.key("plugin_states")?;
+        json.open(b'{')?;
+        for (plugin, states) in &self.plugin_states {
+            json.key(plugin)?;
+            json.open(b'{')?;
+            for (agent, state) in states {
+                json.raw(agent, state)?;
+            }
+            json.close(b'}')?;
         }
         json.close(b'}')?;
         json.close(b'}')
@@ -215,8 +235,10 @@ pub fn restore_swarm(
 ) -> Result<RestoredSwarm> {
     let recorded = Recorded::of(source, context)?;
     let kind = check(&recorded, configuration)?;
+    let memory = recorded.memory_reads(recorded.version())?;
     let mut restore = RestoreRun {
         recorded: &recorded,
+        memory: &memory,
         configuration,
         preserve_prompts,
         compat,
@@ -254,7 +276,11 @@ pub fn restore_swarm(
         changed_prompts,
     };
     let scratchpad = recorded.entries("")?;
-    Ok(RestoredSwarm { result, agents, scratchpad, kind })
+    let mut plugin_states = recorded.plugin_states(&memory, recorded.version());
+    for states in plugin_states.values_mut() {
+        states.retain(|name, _| agents.iter().any(|agent| agent.name == *name));
+    }
+    Ok(RestoredSwarm { result, agents, scratchpad, plugin_states, kind })
 }
 
 /// Checks version and type, in this order, and returns the type.
@@ -278,6 +304,8 @@ fn check(recorded: &Recorded<'_>, configuration: &Configuration) -> Result<Strin
 /// A restore under way.
 struct RestoreRun<'a> {
     recorded: &'a Recorded<'a>,
+    /// Reads of the memory by each agent, by its stored name.
+    memory: &'a BTreeMap<String, BTreeMap<String, String>>,
     configuration: &'a Configuration,
     preserve_prompts: bool,
     compat: SwarmCompat,
@@ -356,6 +384,7 @@ impl RestoreRun<'_> {
             system_prompt,
             context_state: context_state(facts),
             reads: self.recorded.digests(stored, READS)?,
+            memory_reads: self.memory.get(stored).cloned().unwrap_or_default(),
         })
     }
 

@@ -5,7 +5,8 @@
     reader.py FROM log [REV]               first parents: id, turn, time, trigger, message
     reader.py FROM ls REV[:PATH]           the sections of a context, or the entries of one
     reader.py FROM cat REV[:PATH]          the bytes of an object, a section, an entry
-    reader.py FROM transcript REV [AGENT]  what was imported; else the messages, a line each
+    reader.py FROM transcript REV [AGENT]  what was imported; else, or of an agent that is named, the
+                                         messages, a line each
     reader.py FROM objects                 every id: its kind, and its size or why it is gone
 
 FROM is the directory of a store, or the file of a bundle, which takes bundle.py beside this one.
@@ -445,6 +446,21 @@ class Store:
             require((form, below) == (1 + 2 * is_map, level - 1), f"{ids[place].hex()}: other node")
             yield from self.items(columns, below, is_map)
 
+    def newer(self, id_: bytes, source: bytes, name: str) -> int:
+        """How many messages were added since the source was as it is."""
+        ends: list[dict[str, Entry]] = []  # the sections of the newest and of the oldest
+        parent = id_.hex()
+        with suppress(*DAMAGE):
+            while parent.strip("-"):
+                commit = decode(*self.read(bytes.fromhex(parent)))
+                sections = self.tree(commit.tree)
+                if sections.get("source", Entry(b"", 0, b"", b"")).id != source:
+                    break
+                ends = [*ends[:1], sections]
+                parent = self.grafts.get(commit.parents[:32].hex(), commit.parents[:32].hex())
+        counts = [len(self.tree(found[name].id)) if name in found else 0 for found in ends]
+        return max(0, counts[0] - counts[-1]) if counts else 0
+
     # The questions, as the text at the top of this file tells of them.
     def ask_refs(self) -> None:
         for name, (form, value) in sorted(filter(lambda ref: ref[1], self.refs.items())):
@@ -469,10 +485,14 @@ class Store:
         text = ":".join(words)
         write(self.read(self.walk(text) if ":" in text else self.resolve(text))[1])
 
-    def ask_transcript(self, start: str = "HEAD", agent: str = "main") -> None:
+    def ask_transcript(self, start: str = "HEAD", agent: str = "") -> None:
         sections = self.tree(self.walk(start))
-        source = sections.get("source")
-        for entry in self.tree((source or sections[f"agents/{agent}/messages"]).id).values():
+        source = None if agent else sections.get("source")
+        messages = f"agents/{agent or 'main'}/messages"
+        if source and (newer := self.newer(self.commit(start), source.id, messages)):
+            note = f"{newer} newer messages are not in what was imported: transcript {start} main\n"
+            sys.stderr.write(note)
+        for entry in self.tree((source or sections[messages]).id).values():
             if found := self.attempt(start, self.read, entry.id):
                 write(found[1] if source else found[1].replace(b"\n", b" "))
                 write(entry.meta[1:] if source else b"\n")

@@ -86,6 +86,20 @@ fn two_sessions() -> Shell {
     shell
 }
 
+#[test]
+fn a_snapshot_alone_goes_to_the_session_that_it_names() {
+    let shell = two_sessions();
+    for n in 0..2 {
+        let file = format!("context-snapshots/long/snapshots/snapshot-long-{n}.json");
+        fs::copy(shell.path(&file), shell.path(&format!("snapshot-{n}.json"))).unwrap();
+        let before = shell.run("branch");
+        let _ = shell.run(&format!("import snapshot-{n}.json"));
+        assert_eq!(shell.run("branch"), before, "it is known there");
+    }
+    let _ = shell.run("import snapshot-0.json --session other");
+    assert_eq!(shell.tokens("log --session other"), [10]);
+}
+
 /// Each row of the table in `docs/formats/ollm-cli.md`.
 #[test]
 fn every_query_of_upstream_has_its_command() {

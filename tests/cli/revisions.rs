@@ -352,8 +352,8 @@ fn answer(output: &Output, form: &str, id: &str) -> (Option<i32>, String, String
             None => text(bytes),
         };
         let named = named.replace(id, "ID").replace(&id[..12], "ID");
-        // A label is what was typed.
-        named.replace(&format!("\"{form}\""), "\"ID\"").replace(form, "ID")
+        // A label is what was typed; a tag is in what a bundle has, whatever names its snapshot.
+        named.replace(&format!("\"{form}\""), "\"ID\"").replace(&format!("'{form}'"), "'ID'")
     };
     (output.status.code(), plain(&output.stdout), plain(&output.stderr))
 }

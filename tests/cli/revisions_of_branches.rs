@@ -188,6 +188,25 @@ fn an_entry_of_a_revision_comes_back_alone() {
 }
 
 #[test]
+fn an_export_of_the_source_says_what_came_after_the_import() {
+    let place = Place::new(PROGRAM);
+    let transcript = turntree_tests::claude_code(4);
+    std::fs::write(place.path().join("session.jsonl"), &transcript).unwrap();
+    let _ = done(&place, "import session.jsonl --session pi");
+    let export = "export pi --format source --allow-secrets";
+    assert_eq!(run(&place, export).stderr, b"");
+    let _ = done(&place, "snapshot --session pi -m one --append-message user=more");
+    let _ = done(&place, "snapshot --session pi -m two --append-message user=and_more");
+    let output = run(&place, export);
+    assert_eq!(output.stdout, transcript.as_bytes());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("2 newer messages") && said.contains("jsonl"), "{said}");
+    let record = done(&place, "export pi --format source --allow-secrets -o out.jsonl --json");
+    assert_eq!(serde_json::from_str::<Value>(&record).unwrap()["newer_messages"], 2);
+    assert_eq!(run(&place, "export pi~2 --format source --allow-secrets").stderr, b"");
+}
+
+#[test]
 fn two_entries_are_compared_with_each_other() {
     let place = Place::new(PROGRAM);
     let _ = place.with_turns(3);
@@ -210,7 +229,7 @@ fn two_entries_are_compared_with_each_other() {
 }
 
 #[test]
-fn a_command_that_calls_the_bad_turn_good_ends_a_bisect_without_an_answer() {
+fn a_bisect_runs_among_the_files_of_a_turn_and_refuses_a_command_that_looks_elsewhere() {
     let place = Place::new(PROGRAM);
     for turn in 1..=8 {
         place.write("a.txt", turn.to_string());
@@ -224,12 +243,17 @@ fn a_command_that_calls_the_bad_turn_good_ends_a_bisect_without_an_answer() {
     let _ = done(&place, "bisect start HEAD turn:1");
     let refs = done(&place, "show-ref");
     let wrong = refused(&place, "bisect run test ! -e files/PLAN.md", 2);
-    assert!(wrong.contains("calls turn 8 good, which is bad"), "{wrong}");
+    assert!(wrong.contains("'files/PLAN.md', which is PLAN.md where it runs"), "{wrong}");
+    let words = ["bisect", "run", "sh", "-c", "test ! -e './files/PLAN.md'"];
+    assert_eq!(place.command(&words).output().unwrap().status.code(), Some(2));
     let _ = refused(&place, "bisect run sh -c nosuchcommand", 2);
     let unable = place.command(&["bisect", "run", "sh", "-c", "exit 126"]).output().unwrap();
     assert_eq!(unable.status.code(), Some(2));
     assert_eq!(done(&place, "show-ref"), refs, "nothing is noted");
     let found = done(&place, "bisect run test ! -e PLAN.md");
     assert!(found.contains("turn 5"), "{found}");
+    let _ = done(&place, "bisect start HEAD turn:1");
+    let output = run(&place, "bisect run test -e a.txt");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("turns that were tested are good"));
     assert!(done(&place, "bisect run --help").contains("CMD runs in that directory"));
 }

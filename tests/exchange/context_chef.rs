@@ -241,6 +241,34 @@ fn what_4_2_and_later_add_comes_out_again() {
 }
 
 #[test]
+fn announcements_are_known_and_keep_their_place() {
+    let with = |announcements: Value| {
+        changed(|document| {
+            let fields = document.as_object_mut().unwrap();
+            let (label, created) = (fields.remove("label"), fields.remove("createdAt"));
+            fields.insert("announcements".into(), announcements);
+            fields.insert("handoffNoticedWindow".into(), json!("w_a"));
+            fields.extend(label.map(|label| ("label".to_owned(), label)));
+            fields.extend(created.map(|created| ("createdAt".to_owned(), created)));
+        })
+    };
+    let said = |id: &str| json!({"id": id, "content": format!("about {id}"), "channel": "auto"});
+    for list in [json!([said("z"), said("a")]), json!([])] {
+        let (sandbox, document) = (Sandbox::new(), with(list));
+        let report = sandbox.import("work", document.as_bytes()).unwrap();
+        assert_eq!(report.notes, []);
+        assert_eq!(exported(&sandbox.repo, &report.head), document, "in the order of its keys");
+    }
+    // What is told by no id stays what it is.
+    for odd in [json!([{"content": "x"}]), json!("x"), json!([said("")])] {
+        let (sandbox, document) = (Sandbox::new(), with(odd));
+        let report = sandbox.import("work", document.as_bytes()).unwrap();
+        assert_eq!(report.notes.len(), 1);
+        assert_eq!(value(&exported(&sandbox.repo, &report.head)), value(&document));
+    }
+}
+
+#[test]
 fn numbers_and_escapes_come_out_as_they_were_written() {
     let document = SNAPSHOT
         .replace("6400", "6.40e3")

@@ -204,6 +204,15 @@ fn a_swarm_goes_on_in_a_new_process_and_says_what_it_could_not_take_along() {
     assert_eq!(roles.len(), 6);
     assert_eq!(roles.iter().filter(|role| *role == "\"system\"").count(), 1);
     assert!(lead.messages[0].get().contains("You lead."));
+    let mut written = Vec::new();
+    restored.write(&mut written).unwrap();
+    let written: Value = serde_json::from_slice(&written).unwrap();
+    let mut expected = exported(&repo, &head)["plugin_states"].clone();
+    for states in expected.as_object_mut().unwrap().values_mut() {
+        states.as_object_mut().unwrap().retain(|agent, _| agent == "lead" || agent == "writer");
+    }
+    assert_eq!(written["plugin_states"], expected);
+    assert!(written["agents"]["lead"]["memory_reads"].is_object());
 
     // With all of it configured as it was, nothing is left out and nothing differs.
     let configuration = br#"{"agents": {"lead": {"system_prompt": "You coordinate reviews."}}}"#;

@@ -146,7 +146,7 @@ impl Export {
                 text = shown.unwrap_or(text);
             }
         }
-        self.put(run, &id, &text, &records.lost)?;
+        self.put(run, &id, &text, (&records.lost, None))?;
         let SalvagedRecords { whole, lost, .. } = &records;
         let gone: u64 = lost.iter().map(|(first, last)| last - first + 1).sum();
         let (all, id) = (count(whole + gone, "record"), id.short(ID_DIGITS));
@@ -185,7 +185,14 @@ impl Export {
                 return Ok(Answer::No);
             }
         };
-        self.put(run, &subject.id, &text, &[])?;
+        let newer = request.newer_messages(&subject)?;
+        self.put(run, &subject.id, &text, (&[], newer))?;
+        if let Some(newer) = newer {
+            let newer = count(newer, "newer message");
+            warn(&format!(
+                "{newer} not in the transcript that was imported: --format jsonl has all of them"
+            ));
+        }
         Ok(Answer::Yes)
     }
 
@@ -195,7 +202,7 @@ impl Export {
         run: &mut Invocation,
         id: &ObjectId,
         text: &[u8],
-        lost_lines: &[(u64, u64)],
+        (lost_lines, newer_messages): (&[(u64, u64)], Option<u64>),
     ) -> Result<()> {
         let Some(path) = &self.output else {
             run.out.write_all(text)?;
@@ -217,7 +224,9 @@ impl Export {
         let opened = self.open.then(|| browser::open(whole.as_os_str()));
         if run.out.json {
             let (commit, lost_lines) = (id.to_string(), lost_lines.to_vec());
-            run.out.record(&json::ExportRecord { commit, file, bytes, lost_lines, opened })?;
+            let record =
+                json::ExportRecord { commit, file, bytes, newer_messages, lost_lines, opened };
+            run.out.record(&record)?;
         } else {
             writeln!(run.out, "wrote {} to {file}", size(bytes))?;
         }

@@ -57,6 +57,9 @@ pub(super) struct ExportAnswer {
     base64: Option<String>,
     /// Where the next call goes on; null at the end.
     next_offset: Option<u64>,
+    /// For source: messages that came after the import, which jsonl has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    newer_messages: Option<u64>,
 }
 
 impl Request for ExportArguments {
@@ -92,6 +95,7 @@ impl Request for ExportArguments {
             text: None,
             base64: None,
             next_offset: None,
+            newer_messages: request.newer_messages(&subject)?,
         };
         if let Some(path) = path {
             let place = place(call, &path)?;

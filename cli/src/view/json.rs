@@ -494,6 +494,9 @@ pub(crate) struct ExportRecord {
     pub(crate) commit: String,
     pub(crate) file: String,
     pub(crate) bytes: u64,
+    /// Messages that came after the transcript was imported, which its form does not have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) newer_messages: Option<u64>,
     /// Lines that are empty because what stood there is lost, where no turn is whole: the first and the
     /// last of each run.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -65,8 +65,9 @@ pub struct Strategy {
 /// Compares lines that end in snapshots, with the branches they are known by; `prices` are those of
 /// answers that say no cost.
 ///
-/// A line begins when its branch was made, if the operation log says when and that is after the fork,
-/// and at the fork otherwise. The cost grows with what the lines did since then.
+/// A line begins when its branch was made, if the operation log says when and that is after the snapshot
+/// of the fork; the line that was there before begins with the first of these. What is older than any of
+/// them begins at that snapshot. The cost grows with what the lines did since then.
 ///
 /// # Errors
 /// `NotFound`, `Corrupt` or `Expired`, naming what cannot be read.
@@ -86,7 +87,18 @@ pub fn compare(
         let born = branch.as_ref().and_then(|branch| births.get(&branch.full()).copied());
         StrategyReader { repo, base: base.as_ref(), prices }.strategy(tip, born)
     };
-    Ok(Comparison { fork, strategies: lines.iter().map(strategy).collect::<Result<_>>()? })
+    let begun = lines.iter().map(strategy).collect::<Result<Vec<_>>>()?;
+    let forked = begun.iter().filter_map(|(_, born)| *born).min();
+    let timed = begun.into_iter().map(|(mut strategy, born)| {
+        if let (None, Some(forked), Some(since)) = (born, forked, since) {
+            let newest = since.micros.saturating_add(strategy.elapsed_micros);
+            if forked <= newest {
+                strategy.elapsed_micros = newest - forked;
+            }
+        }
+        strategy
+    });
+    Ok(Comparison { fork, strategies: timed.collect() })
 }
 
 /// The newest snapshot that all lines have.
@@ -141,7 +153,8 @@ struct StrategyReader<'a> {
 }
 
 impl StrategyReader<'_> {
-    fn strategy(&self, tip: &ObjectId, born: Option<i64>) -> Result<Strategy> {
+    /// Reads a line, and when its branch was made, if that is known and was for its own turns.
+    fn strategy(&self, tip: &ObjectId, born: Option<i64>) -> Result<(Strategy, Option<i64>)> {
         let newest = self.repo.commit(tip)?;
         let hide: Vec<ObjectId> = self.base.iter().map(|(id, _)| *id).collect();
         let mut tally = Tally::default();
@@ -165,8 +178,9 @@ impl StrategyReader<'_> {
         let context = self.repo.context(tip)?;
         let mut changed = diff(self.repo.store(), &base.unwrap_or_default(), &context)?;
         let forked = self.base.map_or(first, |(_, commit)| commit.time.micros);
-        let began = born.filter(|born| (forked..=first).contains(born)).unwrap_or(forked);
-        Ok(Strategy {
+        let born = born.filter(|born| (forked..=first).contains(born));
+        let began = born.unwrap_or(forked);
+        let strategy = Strategy {
             tip: *tip,
             turn: newest.turn,
             turns,
@@ -179,7 +193,8 @@ impl StrategyReader<'_> {
             checks,
             test_runs: tally.test_runs.finish(),
             expired: tally.expired,
-        })
+        };
+        Ok((strategy, born))
     }
 
     /// Counts the messages that a snapshot added to that of its first parent.

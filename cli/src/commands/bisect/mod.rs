@@ -18,7 +18,7 @@ use turntree::{Error, ErrorKind};
 
 use self::run_in_dir::{Interrupts, end_by};
 use super::Verb;
-use crate::porcelain::revision::resolve;
+use crate::porcelain::revision::{is_there, resolve};
 use crate::porcelain::sessions::named_session;
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::{Invocation, stamp};
@@ -107,10 +107,9 @@ struct Mark {
 /// TURNTREE_STORE is the store, for the rest of the context.
 ///
 /// Exit code 0 means good, 125 that the turn cannot be tested, other codes up to 127 bad; any other code
-/// stops the run, which continues when it is started again. After its first answer CMD is also tried on
-/// a turn that was marked the other way: nothing is noted when it calls the bad turn good, or when 126 or
-/// 127 say on a good one that it cannot be run. Turns with the same files are tested once; turns without
-/// files by their whole context. When all that is left cannot be tested it ends with 1.
+/// stops the run, which continues when it is started again. When CMD begins with 126 or 127, it is tried on
+/// a good turn: with the same end it cannot be run, and nothing is noted. Turns with the same files are
+/// tested once; turns without files by their whole context. When all that is left cannot be tested it ends with 1.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree bisect run cargo test --quiet
@@ -214,6 +213,7 @@ impl BisectRun {
             return Err(Failure::hinted(waiting, NOT_STARTED));
         }
         let known = self.known(repo, &search)?;
+        self.check_paths(repo, &search)?;
         let interrupts = Interrupts::catch()?;
         let folder = tempfile::Builder::new().prefix("turntree-bisect-").tempdir();
         let folder = folder.map_err(|error| Error::io("make a directory for the files", error))?;
@@ -223,7 +223,7 @@ impl BisectRun {
             store: run.store_dir()?,
             known,
             answers: Vec::new(),
-            is_tried: search.notes().iter().any(|note| note.is_tree),
+            can_run: search.notes().iter().any(|note| note.is_tree),
         };
         let result = trial.go_on(run, repo, &mut search, &interrupts);
         let answers = trial.answers;
@@ -238,7 +238,35 @@ impl BisectRun {
             end_by(signal).map_err(|error| Error::io("end", error))?;
         }
         result?;
+        warn_if_all_alike(&answers);
         tell(run, repo, &search, answers)
+    }
+
+    /// Refuses a command that names a file as a revision does: among the files of a turn nothing is at
+    /// `files/...`, so it would call every turn the same.
+    fn check_paths(&self, repo: &Repository, search: &Search) -> Result<()> {
+        let ends: Vec<ObjectId> = search.bad().into_iter().chain(search.good()).collect();
+        for word in self.command.iter().filter_map(|word| word.to_str()) {
+            let parts = word.split(|c: char| c.is_whitespace() || "'\"`;|&()<>".contains(c));
+            for part in parts {
+                let Some(path) = part.trim_start_matches("./").strip_prefix("files/") else {
+                    continue;
+                };
+                let has = |id: &ObjectId, path: &str| {
+                    let there = repo.context(id).map(|context| is_there(repo, &context, path));
+                    there.unwrap_or(false)
+                };
+                let [named, meant] = [format!("files/files/{path}"), format!("files/{path}")];
+                let at_an_end = |path: &str| ends.iter().any(|id| has(id, path));
+                if !path.is_empty() && at_an_end(&meant) && !at_an_end(&named) {
+                    let message =
+                        format!("the command looks at '{part}', which is {path} where it runs");
+                    let hint = "it runs in the directory of the turn's files: leave 'files/' out";
+                    return Err(Failure::hinted(Error::invalid(message), hint));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The verdicts on trees, from the turns that are known.
@@ -281,8 +309,8 @@ struct Trial<'a> {
     /// Collects the verdicts on trees of the turns that were known before.
     known: Vec<(ObjectId, BisectVerdict)>,
     answers: Vec<json::BisectAnswer>,
-    /// Set once the command was tried on a turn whose verdict was known.
-    is_tried: bool,
+    /// Set once the command has given an answer.
+    can_run: bool,
 }
 
 impl Trial<'_> {
@@ -300,11 +328,8 @@ impl Trial<'_> {
             let known = before.map(|(_, verdict)| *verdict).or_else(|| search.verdict_of(&tree));
             let verdict = match known {
                 Some(verdict) => verdict,
-                None => self.test(repo, &turn, interrupts)?,
+                None => self.test(repo, (search, &turn), interrupts)?,
             };
-            if known.is_none() && !self.is_tried {
-                self.is_tried = self.try_opposite(repo, search, verdict, interrupts)?;
-            }
             if interrupts.caught().is_some() {
                 return Ok(());
             }
@@ -333,76 +358,42 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Tries the command on a turn that is known to be otherwise than `verdict`: one that looks at something
-    /// else calls all turns the same, and the search would end at a turn that says nothing. Returns whether
-    /// there was an answer.
-    fn try_opposite(
-        &mut self,
-        repo: &Repository,
-        search: &Search,
-        verdict: BisectVerdict,
-        interrupts: &Interrupts,
-    ) -> Result<bool> {
-        let other = match verdict {
-            BisectVerdict::Good => search.bad(),
-            BisectVerdict::Bad => search.good().last(),
-            BisectVerdict::Skip => None,
-        };
-        let Some(id) = other.filter(|_| interrupts.caught().is_none()) else { return Ok(false) };
-        let number = repo.commit(&id)?.turn;
-        let ended = match self.end_of(repo, &id, number, interrupts) {
-            // What is gone cannot be tried.
-            Err(Failure::Library { error, .. }) if error.kind() == ErrorKind::Expired => {
-                return Ok(true);
-            }
-            ended => ended?,
-        };
-        if interrupts.caught().is_some() {
-            return Ok(false);
-        }
-        match (verdict, ended.code()) {
-            (BisectVerdict::Good, Some(0)) => {
-                let message = format!("the command calls turn {number} good, which is bad");
-                let hint = "it runs in the directory of the turn's files, where no path begins with \
-                            files/: nothing was noted";
-                Err(Failure::hinted(Error::invalid(message), hint))
-            }
-            (BisectVerdict::Bad, Some(code)) if NOT_RUN_CODES.contains(&code) => {
-                let message =
-                    format!("the command ends with {code} for turn {number}, which is good");
-                let hint = "with 126 and 127 a shell says that it cannot run it: nothing was noted";
-                Err(Failure::hinted(Error::invalid(message), hint))
-            }
-            (BisectVerdict::Bad, Some(code)) if (1..SKIP_CODE).contains(&code) => {
-                warn(&format!(
-                    "the command calls turn {number} bad, which is good: it may call every turn bad"
-                ));
-                Ok(true)
-            }
-            _ => Ok(true),
-        }
-    }
-
+    /// Tests a turn. An end by 126 or 127 counts as bad only when a good turn ends otherwise, as in git: a
+    /// shell that cannot run the command calls every turn bad.
     fn test(
         &mut self,
         repo: &Repository,
-        turn: &Candidate,
+        (search, turn): (&Search, &Candidate),
         interrupts: &Interrupts,
     ) -> Result<BisectVerdict> {
         let number = turn.commit.turn;
         let ended = self.end_of(repo, &turn.id, number, interrupts)?;
-        match ended.code() {
-            Some(0) => Ok(BisectVerdict::Good),
-            Some(SKIP_CODE) => Ok(BisectVerdict::Skip),
-            Some(code) if code < FIRST_ABORT_CODE => Ok(BisectVerdict::Bad),
+        let verdict = match ended.code() {
+            Some(0) => BisectVerdict::Good,
+            Some(SKIP_CODE) => BisectVerdict::Skip,
+            Some(code) if code < FIRST_ABORT_CODE => BisectVerdict::Bad,
             // Its end says nothing when it was interrupted with this process.
-            _ if interrupts.caught().is_some() => Ok(BisectVerdict::Skip),
+            _ if interrupts.caught().is_some() => BisectVerdict::Skip,
             _ => {
                 let message = format!("the command gave no answer for turn {number}: {ended}");
                 let hint = "the answers are kept: 'turntree bisect run' continues from here";
-                Err(Failure::hinted(Error::invalid(message), hint))
+                return Err(Failure::hinted(Error::invalid(message), hint));
+            }
+        };
+        if let Some(code) = ended.code().filter(|code| NOT_RUN_CODES.contains(code))
+            && !self.can_run
+            && let Some(good) = search.good().last()
+        {
+            let number = repo.commit(&good)?.turn;
+            if self.end_of(repo, &good, number, interrupts)?.code() == Some(code) {
+                let message =
+                    format!("the command ends with {code} for turn {number}, which is good");
+                let hint = "with 126 and 127 a shell says that it cannot run it: nothing was noted";
+                return Err(Failure::hinted(Error::invalid(message), hint));
             }
         }
+        self.can_run = true;
+        Ok(verdict)
     }
 
     /// Runs the command on the files of a turn.
@@ -422,6 +413,19 @@ impl Trial<'_> {
             ("TURNTREE_STORE", store.into_os_string()),
         ];
         interrupts.run(&self.run.command, &self.scratch.files(), &variables)
+    }
+}
+
+/// Says so when each turn that was tested got the same answer: the command may look at something else.
+fn warn_if_all_alike(answers: &[json::BisectAnswer]) {
+    let mut tested = answers.iter().filter(|answer| answer.tested).map(|answer| answer.verdict);
+    let Some(first) = tested.next() else { return };
+    let alike = 1 + tested.clone().filter(|verdict| *verdict == first).count();
+    if alike > 1 && alike == 1 + tested.count() && first != BisectVerdict::Skip.name() {
+        warn(&format!(
+            "all {alike} turns that were tested are {first}: the command runs in the directory of the \
+             turn's files"
+        ));
     }
 }
 

@@ -12,6 +12,7 @@ use turntree::repo::{BranchName, Repository};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::agents::{session_name, working_directory};
 use turntree_exchange::formats::codesign::import_designs;
+use turntree_exchange::formats::ollm;
 use turntree_exchange::formats::{FORMATS, named};
 use turntree_exchange::{Format, HEAD_BYTES, ImportOptions, StoredTree, detect, read_head};
 
@@ -19,7 +20,10 @@ use self::folder::import_folder;
 use super::Verb;
 use crate::porcelain::branches::refuse_forgotten;
 use crate::porcelain::import_report::{CONFLICT_HINT, print, warn_of_notes, warn_of_odd};
-use crate::program::invocation::{Invocation, has_own_branch, input_name, open_file, stamp};
+use crate::porcelain::revision::branch_of;
+use crate::program::invocation::{
+    Invocation, has_own_branch, input_name, open_file, read_input, stamp,
+};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::progress::Progress;
 
@@ -46,11 +50,13 @@ pub(crate) struct Import {
     /// Read it as this format instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
     format: Option<String>,
-    /// The session it becomes or continues; the file's name by default
+    /// The session it becomes or continues; by default the one that a snapshot of OLLM CLI names, else the
+    /// file's name
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// The branch that a document goes on which is one turn, a snapshot of a framework; by default the
-    /// one that commands act on if it is of the session, else main
+    /// The branch that a document goes on which is one turn, a snapshot of a framework: SESSION/BRANCH, or
+    /// a branch of the session; by default the one that commands act on if it is of the session, else
+    /// main
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
     /// Point HEAD at the imported branch
@@ -164,14 +170,10 @@ impl Import {
     /// is named.
     fn branch(&self, repo: &Repository, session: &str) -> Result<Option<BranchName>> {
         if let Some(name) = &self.branch {
-            let branch = match name.contains('/') {
-                true => name.parse()?,
-                false => BranchName::new(session, name)?,
+            let branch = match (self.session.as_deref(), name.contains('/')) {
+                (None, true) => branch_of(repo, None, Some(name))?,
+                _ => branch_of(repo, Some(session), Some(name))?,
             };
-            if self.session.as_deref().is_some_and(|session| session != branch.session()) {
-                let message = format!("branch {branch} is of another session than --session says");
-                return Err(Error::invalid(message).into());
-            }
             return Ok(Some(branch));
         }
         let Ok(acting) = repo.head() else { return Ok(None) };
@@ -180,10 +182,31 @@ impl Import {
         Ok((is_of_session || is_told).then_some(acting.branch))
     }
 
+    /// The session that the file itself names.
+    fn own_session(&self, format: Option<&'static Format>) -> Result<Option<String>> {
+        let is_file = fs::metadata(&self.file).is_ok_and(|found| found.is_file());
+        if !is_file || !self.is_document(format)? {
+            return Ok(None);
+        }
+        let head = || read_head(BufReader::new(open_file(&self.file)?)).map_err(Failure::from);
+        let name = match format {
+            Some(format) => format.name,
+            None => detect(&head()?)?.name,
+        };
+        match name == ollm::CONTEXT_NAME {
+            true => Ok(ollm::session_of_document(&read_input(&self.file)?)),
+            false => Ok(None),
+        }
+    }
+
     fn options(&self, format: Option<&'static Format>) -> Result<ImportOptions> {
+        let session = match &self.session {
+            Some(session) => session.clone(),
+            None => self.own_session(format)?.unwrap_or_else(|| session_name(&self.file)),
+        };
         Ok(ImportOptions {
             format,
-            session: self.session.clone().unwrap_or_else(|| session_name(&self.file)),
+            session,
             stamp: stamp()?,
             switch: self.switch,
             adoption: None,

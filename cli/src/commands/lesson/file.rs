@@ -66,6 +66,7 @@ impl Export {
                 commit: commit.to_string(),
                 file,
                 bytes,
+                newer_messages: None,
                 lost_lines: Vec::new(),
                 opened: None,
             })?;

@@ -266,6 +266,28 @@ impl ExportRequest {
         Ok(Subject { repo, id, context, commit, page, designs })
     }
 
+    /// Counts the messages that came after what was imported, where that alone is written.
+    pub(crate) fn newer_messages(&self, subject: &Subject<'_>) -> Result<Option<u64>> {
+        let Subject { repo, id, context, .. } = subject;
+        let store = repo.store();
+        let source = context.section(store, "source")?;
+        if self.format != ExportFormat::Source || source.is_none() {
+            return Ok(None);
+        }
+        let mut imported = context.clone();
+        for entry in repo.history(&[*id], &[])?.first_parent() {
+            match repo.context(&entry?.id) {
+                Ok(before) if before.section(store, "source")? == source => imported = before,
+                Err(error) if error.kind() == turntree::ErrorKind::Corrupt => {
+                    return Err(error.into());
+                }
+                _ => break,
+            }
+        }
+        let newer = context.message_count(store)?.saturating_sub(imported.message_count(store)?);
+        Ok(Some(newer).filter(|newer| *newer > 0))
+    }
+
     /// Writes it.
     pub(crate) fn write(&self, subject: &Subject<'_>, out: &mut dyn Write) -> turntree::Result<()> {
         match self.compact {

@@ -324,6 +324,18 @@ fn session_of(checked: &ValidatedDocument) -> String {
     Text::new(told).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
+/// Returns the session that a snapshot document says it is of, if a session can have that name.
+#[must_use]
+pub fn session_of_document(bytes: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Told {
+        #[serde(rename = "sessionId")]
+        session: String,
+    }
+    let Told { session } = Text::new(bytes)?.parse().ok()?;
+    BranchName::main(&session).is_ok().then_some(session)
+}
+
 /// The ids that an index names.
 fn index_ids(bytes: &Bytes) -> Option<BTreeSet<String>> {
     #[derive(Deserialize)]

@@ -33,7 +33,7 @@ use crate::text::shape::JsonShape;
 
 use super::OLLM_TOKENS as TOKENS;
 pub use export::{OllmCompat, SnapshotFacts, export_context};
-pub use folder::{OllmReport, folders_of, import_folder};
+pub use folder::{OllmReport, folders_of, import_folder, session_of_document};
 pub use intent::export_intent;
 pub use mode::{
     MODES_SUFFIX, PastTransition, RECENT_MESSAGES, Transition, TransitionFacts, export_mode,
@@ -41,7 +41,8 @@ pub use mode::{
 };
 pub use state_xml::{StateSnapshot, read_state_snapshot, state_snapshot};
 
-const CONTEXT_NAME: &str = "ollm-context";
+/// The name of the format of snapshots.
+pub const CONTEXT_NAME: &str = "ollm-context";
 const MODE_NAME: &str = "ollm-mode";
 const INTENT_NAME: &str = "ollm-intent";
 

@@ -353,15 +353,23 @@ fn answer(output: &Output, form: &str, id: &str) -> (Option<i32>, String, String
         };
         let named = named.replace(id, "ID").replace(&id[..12], "ID");
         // A label is what was typed; a tag is in what a bundle has, whatever names its snapshot.
-        named.replace(&format!("\"{form}\""), "\"ID\"").replace(&format!("'{form}'"), "'ID'")
+        let key = format!("\"{form}\":");
+        let named = named.replace(&key, "KEY").replace(&format!("\"{form}\""), "\"ID\"");
+        named.replace("KEY", &key).replace(&format!("'{form}'"), "'ID'")
     };
-    (output.status.code(), plain(&output.stdout), plain(&output.stderr))
+    // A message has what was typed, too.
+    let said = plain(&output.stderr).replace(form, "ID");
+    (output.status.code(), plain(&output.stdout), said)
 }
 
 #[test]
 fn every_form_of_a_revision_means_the_same_to_every_verb() {
     let sample = Sample::new();
     for Argument { verb, argument, call, .. } in ARGUMENTS.iter().filter(|it| !it.call.is_empty()) {
+        // A repository of git has branches and tags, and no snapshot without a name.
+        if *verb == "git export" {
+            continue;
+        }
         let run = |form: &str| answer(&sample.run(&call.replace("{}", form)), form, &sample.third);
         let expected = run(&sample.third);
         for form in sample.forms() {

@@ -59,6 +59,7 @@ pub(super) struct ExportAnswer {
     next_offset: Option<u64>,
     /// For source: messages that came after the import, which jsonl has.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
     newer_messages: Option<u64>,
 }
 

@@ -25,6 +25,7 @@ pub(crate) struct Restoration {
     /// `null` when the workspace stays as it is.
     pub(crate) workspace: Option<WorkspaceChanges>,
     /// Why the workspace stays as it is; `null` when its files were looked at.
+    #[schemars(skip)]
     pub(crate) workspace_kept: Option<String>,
     /// The prompt that it goes back to before; `null` when turns were asked for.
     pub(crate) before_prompt: Option<RestoredPrompt>,

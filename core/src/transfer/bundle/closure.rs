@@ -1,9 +1,10 @@
 //! Every object of some contexts, in an order in which each lies behind all that it names.
 //!
 //! Turns lie in portions, the oldest in front: half of the objects, half of the rest, and so on. So a
-//! file that loses a part of its end still has the turns of the portions in front. In a portion contents come first, in the order in which its turns first have them; then
-//! nodes, what a node refers to in front of it; then commits, parents first; tags end the last one.
-//! Older versions lie in front of newer ones, so they are what these are compressed against.
+//! file that loses a part of its end still has the turns of the portions in front. In a portion contents
+//! come first, in the order in which its turns first have them; then nodes, what a node refers to in
+//! front of it; then commits, parents first; tags end the last one. Older versions lie in front of
+//! newer ones, so they are what these are compressed against.
 
 use std::collections::{HashMap, HashSet};
 use std::vec::IntoIter;
@@ -15,6 +16,15 @@ use crate::tree::{self, Link};
 
 /// A bundle of fewer than twice as many objects is one portion: each costs some bytes of compression.
 const LEAST_OBJECTS: usize = 256;
+
+/// The order of the objects in a bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ObjectOrder {
+    /// Turns in portions: a torn end leaves those in front.
+    Portions,
+    /// One portion: the history lies together, behind all contents.
+    ContentsFirst,
+}
 
 /// Collects objects.
 pub(super) struct Closure<'a> {
@@ -111,9 +121,13 @@ impl<'a> Closure<'a> {
         }
     }
 
-    pub(super) fn finish(self) -> ClosureItems {
+    pub(super) fn finish(self, order: ObjectOrder) -> ClosureItems {
         let mut items = Vec::with_capacity(self.taken.len());
-        for portion in portions(&self.taken) {
+        let portions = match order {
+            ObjectOrder::Portions => portions(&self.taken),
+            ObjectOrder::ContentsFirst => vec![&*self.taken],
+        };
+        for portion in portions {
             for kind in Kind::ALL {
                 let of_kind = portion.iter().filter(|(_, found)| *found == kind);
                 items.extend(of_kind.map(|(id, kind)| PackItem {

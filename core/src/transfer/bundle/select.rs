@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::closure::{Closure, ClosureItems};
+use super::closure::{Closure, ClosureItems, ObjectOrder};
 use super::log::{BundleScope, ToldBefore};
 use super::manifest::{
     BundledLabels, BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId, utc,
@@ -49,15 +49,26 @@ pub fn plan_bundle(
     wanted: &[BundleRequest],
     without: &[ObjectId],
 ) -> Result<BundlePlan> {
-    plan_increment(repo, wanted, without, None)
+    plan(repo, wanted, without, None, ObjectOrder::Portions)
 }
 
-/// As [`plan_bundle`], and of operations only those that were not told before, if that is known.
+/// As [`plan_bundle`], for a remote: all contents lie in front of the history, which a lazy clone reads
+/// in one piece. Of operations it has only those that were not told before, if that is known.
 pub(in crate::transfer) fn plan_increment(
     repo: &Repository,
     wanted: &[BundleRequest],
     without: &[ObjectId],
     told: Option<&ToldBefore>,
+) -> Result<BundlePlan> {
+    plan(repo, wanted, without, told, ObjectOrder::ContentsFirst)
+}
+
+fn plan(
+    repo: &Repository,
+    wanted: &[BundleRequest],
+    without: &[ObjectId],
+    told: Option<&ToldBefore>,
+    order: ObjectOrder,
 ) -> Result<BundlePlan> {
     let mut heads = heads(repo, wanted)?;
     let starts: Vec<ObjectId> = heads.values().copied().collect();
@@ -112,7 +123,7 @@ pub(in crate::transfer) fn plan_increment(
     }
     let turns: HashMap<ObjectId, u64> = turns(&chosen, &prerequisites);
     let tags: HashMap<ObjectId, Tag> = tags.into_iter().collect();
-    let ClosureItems { items, outside } = closure.finish();
+    let ClosureItems { items, outside } = closure.finish(order);
     let mut manifest = Manifest::empty();
     manifest.sessions = sessions(chosen.iter(), &|tree| store.tombstone(tree));
     manifest.refs = refs(&heads, &tags, &turns);

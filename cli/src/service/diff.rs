@@ -19,9 +19,9 @@ use crate::view::render::changes::Changes;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DiffArguments {
-    /// The snapshot before, a revision; or an entry, as in HEAD~1:files/src
+    /// The snapshot before, or an entry: REV:PATH
     old: String,
-    /// The snapshot after, or an entry; HEAD by default
+    /// The one after; HEAD by default
     new: Option<String>,
     /// Only what is at or below these, as in files/src
     #[serde(default)]

@@ -17,7 +17,7 @@ use crate::view::json;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RestoreArguments {
-    /// The snapshot, a revision; with a path, only what it has there
+    /// The snapshot, or an entry of it
     revision: String,
     /// Restore only this: files, conversation, another section, or a path; all by default
     #[serde(default)]

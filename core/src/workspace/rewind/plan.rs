@@ -135,7 +135,7 @@ impl PreparedRewind<'_> {
 /// # Errors
 /// `Expired` when retention has dropped the state, `NotFound` when nothing of it is selected or the
 /// workspace is no directory, `Redacted` or `Corrupt` for content that is not there as it was, and
-/// those of [`capture`].
+/// those of [`capture`](crate::workspace::capture()).
 pub fn prepare_rewind<'r>(
     repo: &'r Repository,
     restore: &RewindRequest,

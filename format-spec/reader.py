@@ -5,8 +5,7 @@
     reader.py FROM log [REV]               first parents: id, turn, time, trigger, message
     reader.py FROM ls REV[:PATH]           the sections of a context, or the entries of one
     reader.py FROM cat REV[:PATH]          the bytes of an object, a section, an entry
-    reader.py FROM transcript REV [AGENT]  what was imported; else, or of an agent that is named, the
-                                         messages, a line each
+    reader.py FROM transcript REV [AGENT]  what was imported; else, or with AGENT, the messages
     reader.py FROM objects                 every id: its kind, and its size or why it is gone
 
 FROM is the directory of a store, or the file of a bundle, which takes bundle.py beside this one.

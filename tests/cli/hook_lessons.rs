@@ -1,4 +1,4 @@
-//! What is learned after going back is told where the client goes on.
+//! Lessons added after a rollback reach the branch on which the client continues.
 
 use serde_json::{Value, json};
 use turntree_tests::chat::Chat;

@@ -50,7 +50,7 @@ fn what_a_person_changed_between_two_prompts_survives_going_back() {
     let by_hand =
         these(&[("index.html", "BY HAND"), ("mine.txt", "mine"), ("tool.sh", "#!/bin/sh")]);
     assert_eq!(chat.files(), by_hand);
-    // What the agent has done and what the person has done are told apart.
+    // Changes of the agent and of the person are in separate snapshots.
     assert_eq!(files_of(&chat.client, "one: done"), these(&[("index.html", "agent v1")]));
     assert_eq!(files_of(&chat.client, "files before the prompt"), by_hand);
     chat.run(&["undo"]);

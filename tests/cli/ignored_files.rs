@@ -182,7 +182,7 @@ fn all_rules_of_git_count_and_what_it_tracks_is_captured() {
     assert_eq!(contents(), ["2", "2", "2", "1"]);
     machine.run(&["undo"]);
     assert_eq!(contents(), ["2", "2", "2", "2"]);
-    // What git lets go is ignored from then on.
+    // A rule applies to a file once git no longer tracks it.
     machine.call("git", &["rm", "-q", "-f", "--cached", "kept.log"]);
     machine.run(&["rollback", "--turns", "1"]);
     assert_eq!(contents(), ["2", "2", "2", "2"]);

@@ -259,7 +259,7 @@ fn announcements_are_known_and_keep_their_place() {
         assert_eq!(report.notes, []);
         assert_eq!(exported(&sandbox.repo, &report.head), document, "in the order of its keys");
     }
-    // What is told by no id stays what it is.
+    // A value without ids stays as it is.
     for odd in [json!([{"content": "x"}]), json!("x"), json!([said("")])] {
         let (sandbox, document) = (Sandbox::new(), with(odd));
         let report = sandbox.import("work", document.as_bytes()).unwrap();

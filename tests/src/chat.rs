@@ -86,7 +86,7 @@ impl Chat {
         self.record(json!({"type": "user", "message": {"role": "user", "content": result}}));
     }
 
-    /// The agent writes a file; what the hook answers after it. The client tells what was there before.
+    /// The agent writes a file, and the client sends the earlier content. Returns the answer of the hook.
     pub fn write(&mut self, file: &str, content: &str) -> Option<Value> {
         let path = self.client.project().join(file);
         let input = json!({"file_path": path, "content": content});

@@ -278,7 +278,7 @@ impl HookTurn<'_> {
     }
 
     /// Returns whether the agent was at work while a process in the background looked at the workspace:
-    /// what that has seen is not what the person had.
+    /// its capture may hold changes of the agent.
     fn is_overtaken(&self, tip: Option<ObjectId>) -> Result<bool> {
         if !self.files.has_time() {
             return Ok(false);

@@ -42,7 +42,7 @@ const MAX_SKIPPED: usize = 256;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WholeWorkspace {
     /// Paths below the directory that its captures did not take along, such as files that were too
-    /// large: the commit does not know what was there. An empty path stands for everything.
+    /// large: the commit has no content for them. An empty path stands for everything.
     pub skipped: BTreeSet<String>,
 }
 

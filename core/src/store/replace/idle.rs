@@ -95,7 +95,7 @@ impl Store {
     /// Leaves that for the next try, in one step; it is not synced, and plain in an encrypted store.
     ///
     /// # Errors
-    /// `Io` when the disk refuses; what was there stays.
+    /// `Io` when the disk refuses; the files stay as they are.
     pub(crate) fn keep_last_step(&self, right: &CollectorLock, content: &[u8]) -> Result<()> {
         if content.len() as u64 > MAX_LAST_STEP_BYTES {
             return Err(Error::limit(LAST_STEP_FILE, MAX_LAST_STEP_BYTES, content.len() as u64));

@@ -403,7 +403,7 @@ impl<'s, 'a> FolderScan<'s, 'a> {
                         files.leave_out(before);
                         continue;
                     }
-                    // What cannot be captured is said to be so.
+                    // The report names each file that the capture cannot read.
                     NameFate::LeaveBeside { .. }
                         if stat.is_some_and(|stat| self.walk.refusal(&stat).is_some()) => {}
                     NameFate::LeaveBeside { folder, reason } => {

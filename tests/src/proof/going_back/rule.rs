@@ -164,7 +164,7 @@ pub(super) fn capture(disk: &Disk, others: &[&State], known: &State) -> Capture 
 }
 
 impl State {
-    /// What is not whole says nothing of what it left.
+    /// A partial state says nothing about the files that it lacks.
     pub(super) fn normal(mut self) -> Self {
         if !self.is_whole {
             self.left.clear();

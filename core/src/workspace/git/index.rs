@@ -36,7 +36,7 @@ impl TrackedPaths {
     /// Reads the file `index` in the directory of a repository whose ids have `id_bytes`.
     ///
     /// # Errors
-    /// Returns a message about the damage.
+    /// A message about the damage, for a file that is no index or cannot be read.
     pub(super) fn read(git_dir: &Path, id_bytes: usize) -> Result<Self, String> {
         let path = git_dir.join("index");
         let Some(bytes) = read_file(&path, MAX_INDEX_BYTES)? else { return Ok(Self::default()) };

@@ -29,7 +29,7 @@ impl World {
         Self { dir, git, tracked, exclude, global }
     }
 
-    /// The entry on disk.
+    /// Returns the files and repositories on disk.
     pub(super) fn look(&self) -> Disk {
         let (mut files, mut repositories) = (Files::new(), BTreeSet::new());
         let (mut folders, mut next) = (BTreeSet::new(), vec![String::new()]);

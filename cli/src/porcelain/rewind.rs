@@ -96,8 +96,8 @@ impl RestoreRequest<'_> {
             true => directory(&branch)?,
             false => None,
         };
-        // Those of an empty workspace are none.
-        let has_files = repo.context(&from)?.section(repo.store(), "files")?.is_some()
+        // An empty workspace has no section, and a partial restore may leave a section without files.
+        let has_files = !repo.context(&from)?.map(repo.store(), "files")?.is_empty()
             || repo.whole_workspace(&from)?.is_some();
         if workspace.is_none() && selection.reaches_files() && has_files {
             return Err(unknown(&branch));

@@ -95,7 +95,9 @@ def test_what_two_snapshots_share_is_stored_once(path: Path) -> None:
     for number in range(2):
         with turntree.Store(path) as store:
             store.collect(repack=True)
-        sizes.append(sum(file.stat().st_blocks * 512 for file in path.rglob("*")))
+        # A store keeps a reserve of a fixed size for full disks.
+        stored = [file for file in path.rglob("*") if file.name != "reserve"]
+        sizes.append(sum(file.stat().st_blocks * 512 for file in stored))
         # Another workspace, and the next snapshot of the same.
         keep(path, archive_of(*files, ("new", b"1")), f"s{number}")
         keep(path, archive_of(*files, ("new", b"2")), f"s{number}")

@@ -3,7 +3,8 @@
 
 usage: maintenance.py PROGRAM serve|commands|hooks none|budget|keep-last|ttl|encrypted TURNS
 
-Prints one row of the table in benches/README.md. A budget is 3 MB.
+Prints one row of the table in benches/README.md. Each 300 turns the conversation is compacted; with hooks a new
+session begins, since a session keeps its whole transcript. A budget is 3 MB, with hooks 12 MB.
 """
 import json
 import os
@@ -15,7 +16,8 @@ import tempfile
 import threading
 import time
 
-BUDGET = 3_000_000
+# Turns after which the conversation is compacted, so that the newest turn alone stays within the budget.
+COMPACTION = 300
 WORDS = "the parser fails on nested brackets because token stream lost its position when lookahead crosses newline fix test retry cache index schema user order total invoice deploy config error".split()
 
 
@@ -28,7 +30,7 @@ class Bench:
         self.files = {f"f{n:02}": [self.text(6) for _ in range(60)] for n in range(30)}
         self.env = dict(os.environ, HOME=self.folder, TURNTREE_ACTOR="writer", TURNTREE_STORE=self.store)
         self.env.pop("TURNTREE_MAINTENANCE", None)
-        self.server, self.calls = None, 0
+        self.server, self.calls, self.session = None, 0, "long"
         self.most, self.zombies, self.fullest, self.by_time = 0, 0, 0, []
         self.cpu = {}
         self.is_ended = False
@@ -44,18 +46,34 @@ class Bench:
 
     def begin(self):
         self.run("init", *(["--encrypt"] if self.policy == "encrypted" else []))
-        rules = {"budget": ["--budget", "3MB"], "keep-last": ["--keep-last", "100"], "ttl": ["--keep-within", "10s", "--expire-session", "1h"]}
+        rules = {"budget": ["--budget", "12MB" if self.mode == "hooks" else "3MB"], "keep-last": ["--keep-last", "100"], "ttl": ["--keep-within", "10s", "--expire-session", "1h"]}
         if self.policy in rules:
             self.run("retention", "set", "--default", *rules[self.policy])
         if self.mode == "serve":
             command = [self.program, "serve", "--stdio", "--session", "long"]
             self.server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self.env, text=True, cwd=self.folder)
         if self.mode == "hooks":
-            self.transcript = os.path.join(self.folder, "t.jsonl")
-            self.parent = None
-            open(self.transcript, "w").close()
+            self.workspace = os.path.join(self.folder, "project")
+            os.makedirs(self.workspace)
+
+    def request(self, method, **params):
+        self.calls += 1
+        self.server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": self.calls, "method": method, "params": params}) + "\n")
+        self.server.stdin.flush()
+        answer = json.loads(self.server.stdout.readline())
+        if "error" in answer:
+            print("failed:", answer["error"], file=sys.stderr)
+
+    def compact(self):
+        state = {"agents": {"main": {"messages": [{"role": "user", "content": "Summary so far: " + self.text(300)}]}}}
+        if self.mode == "serve":
+            self.request("snapshot", message="compaction", state=state, trigger="compaction")
+        else:
+            self.run("snapshot", "--state", "-", "-m", "compaction", "--session", "long", "--trigger", "compaction", input=json.dumps(state))
 
     def turn(self, number):
+        if self.mode != "hooks" and number % COMPACTION == 0:
+            self.compact()
         messages = [{"role": "user", "content": f"prompt {number} " + self.text(30)}] if number % 8 == 1 else []
         call = {"id": f"c{number}", "type": "function", "function": {"name": "bash", "arguments": json.dumps({"command": self.text(6)})}}
         messages.append({"role": "assistant", "content": self.text(40), "tool_calls": [call]})
@@ -66,14 +84,7 @@ class Bench:
         notes = {"scratchpad/plan": self.text(20), "x-files/" + name: "\n".join(self.files[name])}
         message = f"turn {number}"
         if self.mode == "serve":
-            self.calls += 1
-            params = {"message": message, "append": {"agents": {"main": messages}}, "set": notes}
-            request = {"jsonrpc": "2.0", "id": self.calls, "method": "snapshot", "params": params}
-            self.server.stdin.write(json.dumps(request) + "\n")
-            self.server.stdin.flush()
-            answer = json.loads(self.server.stdout.readline())
-            if "error" in answer:
-                print("failed:", answer["error"], file=sys.stderr)
+            self.request("snapshot", message=message, append={"agents": {"main": messages}}, set=notes)
         elif self.mode == "commands":
             sets = [f"--set={key}={value}" for key, value in notes.items()]
             self.run("snapshot", "--append", "-", "-m", message, "--session", "long", *sets, input=json.dumps(messages))
@@ -82,15 +93,20 @@ class Bench:
 
     def record(self, kind, content):
         identity = f"{self.random.getrandbits(128):032x}"
-        record = {"type": kind, "uuid": identity, "parentUuid": self.parent, "sessionId": "long", "cwd": self.folder, "timestamp": "2026-11-28T10:00:00.000Z", "version": "2.1.0", "isSidechain": False, "userType": "external", "message": {"role": kind, "content": content}}
+        record = {"type": kind, "uuid": identity, "parentUuid": self.parent, "sessionId": self.session, "cwd": self.workspace, "timestamp": "2026-11-28T10:00:00.000Z", "version": "2.1.0", "isSidechain": False, "userType": "external", "message": {"role": kind, "content": content}}
         self.parent = identity
         with open(self.transcript, "a") as file:
             file.write(json.dumps(record) + "\n")
 
     def hook(self, number, name):
+        if number % COMPACTION == 1:
+            self.session, self.parent = f"session-{number}", None
+            self.transcript = os.path.join(self.folder, f"{self.session}.jsonl")
+        with open(os.path.join(self.workspace, name), "w") as file:
+            file.write("\n".join(self.files[name]))
         self.record("user", f"prompt {number} " + self.text(30))
         self.record("assistant", [{"type": "text", "text": self.text(290)}])
-        event = {"session_id": "long", "transcript_path": self.transcript, "cwd": self.folder, "hook_event_name": "Stop", "stop_hook_active": False}
+        event = {"session_id": self.session, "transcript_path": self.transcript, "cwd": self.workspace, "hook_event_name": "Stop", "stop_hook_active": False}
         self.run("hook", "claude-code", input=json.dumps(event))
 
     def processes(self):

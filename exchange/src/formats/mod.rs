@@ -31,7 +31,6 @@ mod atif;
 pub(crate) mod bookkeeping;
 mod chat;
 mod claude_code;
-mod claude_code_tools;
 mod cline;
 mod cline_sdk;
 mod codex;

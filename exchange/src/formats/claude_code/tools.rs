@@ -3,7 +3,7 @@
 use serde_json::Value;
 use turntree::context::MAIN_AGENT;
 
-use super::files::FileChange;
+use crate::formats::files::FileChange;
 use crate::model::event::{Content, Event};
 use crate::text::json::text_at;
 

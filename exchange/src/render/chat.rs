@@ -203,10 +203,12 @@ impl Turns<'_> {
             content.push(
                 json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input}),
             );
-            results.push(anthropic_result(call));
+            results.push((call.came, anthropic_result(call)));
         }
+        // Clients send them in the order in which they came; what never came is last.
+        results.sort_by_key(|(came, _)| (came.is_none(), *came));
         self.say("assistant", content)?;
-        self.say("user", results)
+        self.say("user", results.into_iter().map(|(_, result)| result).collect())
     }
 
     fn write(&mut self, (role, content): (&'static str, Vec<Value>)) -> Result<()> {

@@ -66,6 +66,15 @@ pub(super) struct SpokenCall {
     pub(super) arguments: String,
     /// `None` when it never came.
     pub(super) result: Option<ToolResult>,
+    /// The message that the result is in, and its position there: results of parallel calls come as
+    /// they end.
+    pub(super) came: Option<(u64, usize)>,
+}
+
+/// A result that was found for a call, and its place.
+struct FoundResult {
+    came: (u64, usize),
+    result: Option<ToolResult>,
 }
 
 /// Reads the conversation of an agent.
@@ -174,9 +183,12 @@ impl<'a> Messages<'a> {
             add(&mut answer.said, &view);
             add_paragraph(&mut answer.thinking, &view.thinking);
             for call in view.tool_calls {
-                let result = self.result_of(&call.id, first)?;
+                let found = self.result_of(&call.id, first)?;
+                let came = found.as_ref().map(|found| found.came);
+                let result = found.and_then(|found| found.result);
                 let (id, name) = (self.free_id(&call.id), safe_name(&call.name));
-                answer.calls.push(SpokenCall { id, name, arguments: call.input, result });
+                let arguments = call.input;
+                answer.calls.push(SpokenCall { id, name, arguments, result, came });
             }
             let has_results = !view.tool_results.is_empty();
             answer.said.strays.extend(self.strays(at, view.tool_results));
@@ -195,8 +207,8 @@ impl<'a> Messages<'a> {
         Ok(())
     }
 
-    /// The first result of a call that is left, at or after a message.
-    fn result_of(&mut self, id: &str, from: u64) -> Result<Option<ToolResult>> {
+    /// The first result of a call that is left, at or after a message, and its place.
+    fn result_of(&mut self, id: &str, from: u64) -> Result<Option<FoundResult>> {
         let left = self.results.get_mut(id);
         let found = left.and_then(|left| {
             let at = left.iter().position(|(message, _)| *message >= from)?;
@@ -205,7 +217,8 @@ impl<'a> Messages<'a> {
         let Some((message, position)) = found else { return Ok(None) };
         self.used.insert((message, position));
         let (_, view, _) = self.read(message)?;
-        Ok(view.tool_results.into_iter().nth(position))
+        let result = view.tool_results.into_iter().nth(position);
+        Ok(Some(FoundResult { came: (message, position), result }))
     }
 
     /// Those of the results in a message that went to no call.

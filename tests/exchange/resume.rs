@@ -10,6 +10,7 @@ use turntree_exchange::render::export_openai;
 use turntree_exchange::render::native::{
     NativeAgent, NativeFacts, NativeTranscript, native_transcript,
 };
+use turntree_exchange::sessions;
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 
 const SESSION: &str = "0c6f4f3e-6f0a-4d3c-8a53-0d4f1f5d2a11";
@@ -131,6 +132,9 @@ fn what_the_agent_adds_comes_back_to_a_branch_that_begins_at_the_turn() {
         assert_eq!(commit.metadata[RESUMED_FROM], middle.to_string());
         assert_eq!(sandbox.messages(&first), sandbox.messages(&middle), "nothing is stored twice");
         assert_eq!(sandbox.source(&first), transcript.bytes);
+        let all = sessions(&sandbox.repo).unwrap();
+        let found = all.iter().find(|session| session.name == resumed.session()).unwrap();
+        assert_eq!(found.agent, agent.format(), "it is a session of that agent");
 
         // The same file again has nothing new, and a longer one goes on.
         let again =

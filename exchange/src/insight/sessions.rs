@@ -23,6 +23,9 @@ const MIN_PREFIX: usize = 3;
 /// Most candidates that an error names.
 const MAX_CANDIDATES: usize = 8;
 
+/// The fact that says what records a session has.
+const FORMAT: &str = "format";
+
 /// What hooks put before the name of a client.
 const HOOK: &str = "hook/";
 
@@ -170,8 +173,14 @@ fn summary(
     let NewestBranch { branch, tip, time } = newest;
     let commit = repo.commit(&tip)?;
     let first = line.first.map(|id| repo.commit(&id)).transpose()?;
-    let agent = first.as_ref().map_or(&commit.author.agent, |first| &first.author.agent);
-    let agent = agent.strip_prefix(HOOK).unwrap_or(agent).to_owned();
+    // The first prompt of a session that goes on from another one may be of another client.
+    let of_records = match &first {
+        Some(first) if first.session != name => repo.fact_of(&tip, FORMAT)?,
+        _ => None,
+    };
+    let author = first.as_ref().map_or(&commit.author.agent, |first| &first.author.agent);
+    let agent =
+        of_records.unwrap_or_else(|| author.strip_prefix(HOOK).unwrap_or(author).to_owned());
     let files = match repo.context(&tip) {
         Ok(context) => Some(context.count(repo.store(), "files")?),
         Err(error) if error.kind() == ErrorKind::Expired => None,

@@ -271,6 +271,26 @@ fn a_rewind_that_is_followed_gives_the_branches_of_an_import() {
     }
 }
 
+#[test]
+fn two_processes_that_write_one_file_are_followed_as_they_are_imported() {
+    let mut session = Claude::new("s");
+    session.prompt("one").answer("good").prompt("a").after("good").prompt("b");
+    session.after("a").step("wa").after("b").step("wb");
+    let copies: Vec<Value> = session.lines[..3].to_vec();
+    session.lines.extend(copies);
+    session.after("wa").answer("ea").after("wb").answer("eb");
+    let text = session.text();
+    let lines: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    let imported = Sandbox::new();
+    session.import(&imported);
+    assert_eq!(imported.repo.branches().len(), 2);
+    for forgets in [0, u16::MAX, 0b0101_0110] {
+        let live = Sandbox::new();
+        followed(&live, "s", text.as_bytes(), &lines, forgets);
+        assert_eq!(live.repo.branches(), imported.repo.branches());
+    }
+}
+
 turntree_properties::properties! {
     cases = 24;
 

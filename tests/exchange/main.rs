@@ -4,6 +4,7 @@ mod adopt;
 mod adopt_compressed;
 mod adopt_opencode;
 mod allocation;
+mod claude_records;
 mod codesign;
 mod codesign_chats;
 mod codesign_database;

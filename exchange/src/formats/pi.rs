@@ -207,7 +207,7 @@ impl Pi {
         // The summary goes with the next compaction, whatever that keeps.
         self.messages.splice(..keep.start, [0]);
         let keep = keep.start as u64..keep.end as u64;
-        self.links.replaced(1, &keep, []);
+        self.links.replaced(1 + keep.end.saturating_sub(keep.start), []);
         events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep });
     }
 

@@ -62,6 +62,10 @@ pub(super) fn outline(events: &[Event]) -> Vec<String> {
         Event::Unknown { what } => format!("unknown: {what}"),
         Event::Unread { kind } => format!("unread: {kind}"),
         Event::Back { at, to } => format!("back to {to:?} at {at}"),
+        Event::Rearrange { agent, before, summary, after } => {
+            let summary: Vec<_> = summary.iter().map(message).collect();
+            format!("compact {agent} {before:?} [{}] {after:?}", summary.join("; "))
+        }
         Event::Compact { agent, summary, keep } => {
             let summary: Vec<_> = summary.iter().map(message).collect();
             format!("compact {agent} [{}] {keep:?}", summary.join("; "))
@@ -342,14 +346,14 @@ fn recorded_sessions_have_the_messages_that_were_counted() {
     let cases = [
         ("claude-code/cli__1423d227c85c-0.jsonl".to_owned(), [391, 131, 1, 28]),
         ("claude-code/cli__51a265047d72-3.jsonl".to_owned(), [253, 67, 2, 9]),
-        ("claude-code/cli__720c20f08988-0.jsonl".to_owned(), [963, 295, 3, 40]),
+        ("claude-code/cli__720c20f08988-0.jsonl".to_owned(), [965, 296, 3, 40]),
         ("claude-code/cli__c070516b3fa9-0.jsonl".to_owned(), [155, 47, 1, 19]),
         ("claude-code/cli__cadbc77f557f-0.jsonl".to_owned(), [359, 107, 1, 43]),
         ("claude-code/cli__cff7f96ad60a-1.jsonl".to_owned(), [286, 94, 1, 21]),
         ("claude-code/ironclaw__5f44571a6da0-1.jsonl".to_owned(), [666, 175, 1, 3]),
         ("claude-code/ironclaw__5f44571a6da0-2.jsonl".to_owned(), [17, 6, 1, 2]),
         ("claude-code/ironclaw__bdf40454b1a2-1.jsonl".to_owned(), [1523, 494, 1, 37]),
-        ("claude-code/ironclaw__bdf40454b1a2-2.jsonl".to_owned(), [78, 20, 1, 4]),
+        ("claude-code/ironclaw__bdf40454b1a2-2.jsonl".to_owned(), [81, 21, 1, 4]),
         ("codex/agentv__3c162d1d8ad4-1.jsonl".to_owned(), [550, 161, 1, 0]),
         ("codex/agentv__8d1ecb6dc628-0.jsonl".to_owned(), [254, 45, 1, 0]),
         ("codex/agentv__a57b22d8d4bd-0.jsonl".to_owned(), [320, 61, 1, 0]),

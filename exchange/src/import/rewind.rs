@@ -5,6 +5,7 @@
 //! follows names a turn, on whatever branch that is.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
 use turntree::context::{Context, MAIN_AGENT, SOURCE};
 use turntree::error::{ErrorKind, Result};
@@ -128,34 +129,48 @@ impl Timeline {
         if commit.trigger == Trigger::Compaction {
             return Ok(Some(whole));
         }
-        let Some(messages) = said_until(change, &context, to, *end)? else {
-            return Ok(Some(whole));
-        };
         let base = commit.parents.first().copied();
         let below = match base {
             Some(base) => context_of(change, &change.read_commit(&base)?)?,
             None => Some(Context::default()),
         };
         let Some(below) = below else { return Ok(None) };
-        let has_more = below.messages(change, MAIN_AGENT)?.len() < messages;
+        let known = below.messages(change, MAIN_AGENT)?.len();
+        let begins = match begins(&commit) {
+            Some(begins) => begins,
+            None => below.count(change, SOURCE)?,
+        };
+        let Some(messages) = said_until(change, &context, to, begins..*end, known)? else {
+            return Ok(Some(whole));
+        };
+        let has_more = known < messages;
         Ok(Some(RewindPoint { base, part: has_more.then_some((context, messages)) }))
     }
 }
 
-/// Returns the number of messages of a turn after the piece `to`, if it has more now; its source
-/// ends with the piece before `end`.
+/// Returns the number of messages of a turn after the piece `to`, if it has more now; `pieces` are its own
+/// in its source, and `known` messages were there before it. A piece that was there up to `to` and comes
+/// again behind it says nothing new.
 fn said_until(
     change: &Transaction<'_>,
     context: &Context,
     to: u64,
-    end: u64,
+    pieces: Range<u64>,
+    known: u64,
 ) -> Result<Option<u64>> {
     let source = context.list(change, SOURCE)?;
-    let after = entries(change, &source, to.saturating_add(1)..end);
-    let after = after.map(|entry| entry.map(|entry| entry.blob));
-    let after = after.collect::<Result<HashSet<ObjectId>>>()?;
+    let behind = to.saturating_add(1);
+    let blobs = |range: Range<u64>| {
+        let blobs = entries(change, &source, range);
+        blobs.map(|entry| entry.map(|entry| entry.blob)).collect::<Result<HashSet<ObjectId>>>()
+    };
+    let mut after = blobs(behind..pieces.end)?;
+    for blob in blobs(pieces.start.min(behind)..behind)? {
+        after.remove(&blob);
+    }
     let messages = context.messages(change, MAIN_AGENT)?;
-    let from = messages.len().saturating_sub(end.saturating_sub(to));
+    let from = messages.len().saturating_sub(pieces.end.saturating_sub(to)).max(known);
+    let from = from.min(messages.len());
     for (at, item) in (from..).zip(messages.iter(change, from..messages.len())) {
         if after.contains(&item?.link.id) {
             return Ok(Some(at));

@@ -3,6 +3,7 @@
 mod back;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -186,7 +187,10 @@ impl<'r> TurnWriter<'r> {
         to_source: bool,
     ) -> Result<()> {
         let starts_turn = |event: &Event| {
-            matches!(event, Event::Turn | Event::Compact { .. } | Event::Back { .. })
+            matches!(
+                event,
+                Event::Turn | Event::Compact { .. } | Event::Rearrange { .. } | Event::Back { .. }
+            )
         };
         // Facts that a piece tells before its turn begins belong to that, as its bytes do.
         let says = |event: &&Event| {
@@ -363,6 +367,10 @@ impl<'r> TurnWriter<'r> {
                 self.compact(piece, &agent, &summary, keep)?;
                 self.commit(Trigger::Compaction)
             }
+            Event::Rearrange { agent, before, summary, after } => {
+                self.rearrange(piece, &agent, (&before, &summary, &after))?;
+                self.commit(Trigger::Compaction)
+            }
             Event::SystemPrompt { agent, content } => {
                 let section = agent_section(&agent_name(&agent), "system-prompt")?;
                 let blob = self.write_content(piece, &content)?;
@@ -408,9 +416,45 @@ impl<'r> TurnWriter<'r> {
         piece: &Piece,
         agent: &str,
         summary: &[MessageEvent],
-        keep: std::ops::Range<u64>,
+        keep: Range<u64>,
     ) -> Result<()> {
         let section = agent_section(&agent_name(agent), "messages")?;
+        let items = self.summary_items(piece, summary)?;
+        let len = self.builder.list_len(&self.transaction, &section)?;
+        let (start, end) = (keep.start.min(len), keep.end.min(len));
+        self.builder.splice(&mut self.transaction, &section, end.max(start)..len, vec![])?;
+        self.builder.splice(&mut self.transaction, &section, 0..start, items)
+    }
+
+    /// Makes the list of an agent parts of what it was, a summary, and further parts.
+    fn rearrange(
+        &mut self,
+        piece: &Piece,
+        agent: &str,
+        (before, summary, after): (&[Range<u64>], &[MessageEvent], &[Range<u64>]),
+    ) -> Result<()> {
+        let section = agent_section(&agent_name(agent), "messages")?;
+        let list = self.context()?.messages(&self.transaction, &agent_name(agent))?;
+        let mut next = 0;
+        let mut kept = |change: &Transaction<'_>, ranges: &[Range<u64>]| {
+            let mut items = Vec::new();
+            for range in ranges {
+                let range = range.start.max(next)..range.end.min(list.len());
+                next = range.end.max(next);
+                for item in list.iter(change, range.start.min(range.end)..range.end) {
+                    items.push(item?);
+                }
+            }
+            Ok::<_, turntree::Error>(items)
+        };
+        let mut items = kept(&self.transaction, before)?;
+        let behind = kept(&self.transaction, after)?;
+        items.extend(self.summary_items(piece, summary)?);
+        items.extend(behind);
+        self.builder.set_list(&mut self.transaction, &section, items)
+    }
+
+    fn summary_items(&mut self, piece: &Piece, summary: &[MessageEvent]) -> Result<Vec<Item>> {
         let mut items = Vec::with_capacity(summary.len());
         for message in summary {
             // A part of a record repeats what was said before; a record of its own is new.
@@ -419,10 +463,7 @@ impl<'r> TurnWriter<'r> {
             }
             items.push(self.message_item(piece, message)?);
         }
-        let len = self.builder.list_len(&self.transaction, &section)?;
-        let (start, end) = (keep.start.min(len), keep.end.min(len));
-        self.builder.splice(&mut self.transaction, &section, end.max(start)..len, vec![])?;
-        self.builder.splice(&mut self.transaction, &section, 0..start, items)
+        Ok(items)
     }
 
     fn note_message(&mut self, message: &MessageEvent) {

@@ -104,6 +104,18 @@ pub enum Event {
         /// Indices into the agent's list before, clamped to it.
         keep: Range<u64>,
     },
+    /// The context was compacted as by [`Event::Compact`], in another order: the list becomes parts of
+    /// what it was, the summary, and further parts of it.
+    Rearrange {
+        /// The agent of the conversation.
+        agent: String,
+        /// Rising indices into the agent's list before, clamped to it.
+        before: Vec<Range<u64>>,
+        /// Messages that stand for what was dropped. All from this piece.
+        summary: Vec<MessageEvent>,
+        /// As `before`, behind the summary.
+        after: Vec<Range<u64>>,
+    },
     /// The agent's system prompt.
     SystemPrompt {
         /// The agent.

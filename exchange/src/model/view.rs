@@ -13,6 +13,9 @@ use super::headline::{CallHeadline, Headline};
 use super::picture::{PICTURE, Picture};
 use super::words::{UserWords, first_line, first_sentence, user_words};
 
+/// Fields of the results of tools that a vendor runs, in the order in which they are told.
+const RESULT_FIELDS: [&str; 5] = ["title", "url", "stdout", "stderr", "error_code"];
+
 /// The view of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageView {
@@ -24,6 +27,8 @@ pub struct MessageView {
     pub id: Option<String>,
     /// The text, paragraphs separated by line ends. Images are `[image]`.
     pub text: String,
+    /// What a person typed, where the client has put words of its own around that.
+    pub typed: Option<String>,
     /// Pictures whose bytes or address the message has.
     pub pictures: Vec<Picture>,
     /// The thoughts of the model before it spoke, where they are readable.
@@ -67,6 +72,7 @@ impl MessageView {
             is_added: false,
             id: None,
             text: String::new(),
+            typed: None,
             pictures: Vec::new(),
             thinking: String::new(),
             tool_calls: Vec::new(),
@@ -87,7 +93,7 @@ impl MessageView {
     pub fn headline(&self) -> Headline {
         let said = !self.text.trim().is_empty();
         match self.role {
-            Role::User if said => match user_words(&self.text) {
+            Role::User if said => match user_words(self.typed.as_ref().unwrap_or(&self.text)) {
                 UserWords::Prompt(line) if self.is_added => return Headline::Note(line),
                 UserWords::Prompt(line) => return Headline::Prompt(line),
                 UserWords::Aside(line) => return Headline::Aside(line),
@@ -206,22 +212,42 @@ impl MessageView {
         }
     }
 
+    /// Adds what stands in the fields of a result that has no text: of a search, a fetch, or code
+    /// that ran.
+    fn add_fields(&mut self, content: &Value) {
+        match content {
+            Value::Array(parts) => parts.iter().for_each(|part| self.add_fields(part)),
+            Value::Object(_) => {
+                for name in RESULT_FIELDS {
+                    self.add_text(content.get(name).and_then(Value::as_str).unwrap_or_default());
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn add_block(&mut self, block: &Value) {
         let text = |name| block.get(name).and_then(Value::as_str).unwrap_or_default();
         match text("type") {
             "thinking" => self.add_thinking(text("thinking")),
             "reasoning" => self.add_thinking(text("text")),
             "redacted_thinking" => {}
-            "tool_use" | "server_tool_use" => {
+            "tool_use" | "server_tool_use" | "mcp_tool_use" => {
                 self.add_call(block.get("id"), block.get("name"), block.get("input"));
             }
             "toolCall" => {
                 self.add_call(block.get("id"), block.get("name"), block.get("arguments"));
             }
-            "tool_result" => {
-                let is_error = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+            kind if is_result(kind) => {
                 let content = block.get("content").unwrap_or(&Value::Null);
-                self.add_result(block.get("tool_use_id"), content, is_error);
+                let is_error = block.get("is_error").and_then(Value::as_bool);
+                let is_error = is_error.unwrap_or_else(|| has_failed(content));
+                let mut inner = Self::new(Role::Tool);
+                inner.add_content(content);
+                if inner.text.is_empty() && kind != "tool_result" {
+                    inner.add_fields(content);
+                }
+                self.push_result(block.get("tool_use_id"), inner, is_error);
             }
             "image" | "image_url" | "input_image" => {
                 self.add_picture(block);
@@ -235,6 +261,18 @@ impl MessageView {
             }
         }
     }
+}
+
+/// Returns whether a block is the result of a call: of a tool that the client runs, or one that the
+/// vendor runs, as `web_search_tool_result`, `advisor_tool_result` and `mcp_tool_result` are.
+fn is_result(kind: &str) -> bool {
+    kind == "tool_result" || kind.ends_with("_tool_result")
+}
+
+/// Returns whether the content of a result is an error of a tool that the vendor runs.
+fn has_failed(content: &Value) -> bool {
+    let kind = content.get("type").and_then(Value::as_str);
+    kind.is_some_and(|kind| kind.ends_with("_tool_result_error"))
 }
 
 fn add_paragraph(to: &mut String, text: &str) {
@@ -287,6 +325,30 @@ mod tests {
         let (call_id, text) = ("1".into(), "no\nfile".into());
         let result = ToolResult { call_id, text, pictures: Vec::new(), is_error: true };
         assert_eq!(view.tool_results, [result]);
+    }
+
+    #[test]
+    fn results_of_tools_that_the_vendor_runs_are_results_of_their_calls() {
+        let result = |kind: &str, content: &Value| {
+            let block = json!({"type": kind, "tool_use_id": "s", "content": content});
+            let mut view = view_of(&json!([block]));
+            let result = view.tool_results.pop().unwrap();
+            assert_eq!((view.text.as_str(), result.call_id.as_str()), ("", "s"), "{kind}");
+            (result.text, result.is_error)
+        };
+        let told = |text: &str| (text.to_owned(), false);
+        let advice = json!({"type": "advisor_result", "text": "Go north."});
+        assert_eq!(result("advisor_tool_result", &advice), told("Go north."));
+        let text = json!([{"type": "text", "text": "done"}]);
+        assert_eq!(result("mcp_tool_result", &text), told("done"));
+        let found = json!([{"type": "web_search_result", "title": "T", "url": "https://t"}]);
+        assert_eq!(result("web_search_tool_result", &found), told("T\nhttps://t"));
+        let output = json!({"type": "bash_code_execution_result", "stdout": "out", "stderr": "err",
+            "return_code": 0});
+        assert_eq!(result("bash_code_execution_tool_result", &output), told("out\nerr"));
+        let failed = json!({"type": "web_search_tool_result_error", "error_code": "unavailable"});
+        let expected = ("unavailable".to_owned(), true);
+        assert_eq!(result("web_search_tool_result", &failed), expected);
     }
 
     #[test]

@@ -8,26 +8,35 @@
 //!   same in versions that write it beside the main one. Neither begins a turn: a sub-agent works
 //!   inside the turn that called it. In a file that holds only a sub-agent its lines do.
 //! - `compact_boundary` and the summary after it replace the conversation, but for the messages that
-//!   the boundary names: they stay, after the summary.
+//!   the boundary names (`compaction.rs`).
 //! - `custom-title` is the title that the person gave, `ai-title` one that the client made, `summary`
 //!   one of the conversation up to a record.
 //! - `parentUuid` names the line before. A turn whose line follows one of an earlier turn goes back
-//!   there: what came between is left.
+//!   there: what came between is left. Two processes may write one file: a line, and the result of a
+//!   call, belongs where its parent and its call are, whatever stands before it.
+//! - `uuid` says which record a line is. A line whose `uuid` came before is that record again: a second
+//!   compaction of a process writes what the first one summed up once more.
+//! - What a person types while the agent works is an attachment `queued_command`, a command of the
+//!   client a system line `local_command`: both are sent. `content-replacement` and
+//!   `microcompact_boundary` name results that are sent otherwise from then on.
 
+mod compaction;
+mod sessions;
 mod tools;
+mod view;
 
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use turntree::context::{MAIN_AGENT, Role};
 use turntree::object::ObjectId;
 
 use super::files::FileContents;
 use super::links::Links;
 use super::session::{Session, TITLE, record};
-use crate::model::event::{Content, Event, Parser};
+use crate::model::event::{Content, Event, MessageEvent, Parser};
 use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::model::words::first_line;
@@ -35,7 +44,10 @@ use crate::text::json::text_at;
 use crate::text::piece::Piece;
 use crate::text::shape::JsonShape;
 use crate::text::{json, lines};
+use compaction::{Compacted, Kept};
+use sessions::Sessions;
 use tools::{change, is, sub_agent_todos, todos_key};
+use view::{Queued, is_local_command, is_never_sent, sub_agent_line, view};
 
 /// Claude Code.
 pub(super) const FORMAT: Format = Format {
@@ -62,12 +74,14 @@ const QUIET: &[&str] = &[
     "api-request-resumed",
     "api-request-shape",
     "artifact-autoreact-ledger",
+    "artifact-comment-monitor",
     "artifact-thumbnail",
     "atis-latch",
     "attribution-snapshot",
     "bridge-session",
     "continued-in",
     "cost-state",
+    "data-flow-handover",
     "data-flow-incomplete",
     "data-flow-records",
     "derived-from",
@@ -77,8 +91,9 @@ const QUIET: &[&str] = &[
     "file-history-snapshot",
     "frame-link",
     "history-suppression",
+    "host-row",
+    "hybrid-organization",
     "isolation-latch",
-    "last-prompt",
     "memory-mode",
     "mode",
     "observer-ref",
@@ -86,8 +101,10 @@ const QUIET: &[&str] = &[
     "pr-link",
     "queue-operation",
     "relocated",
+    "repl-mode",
     "resume-head-vouch",
     "session-owner",
+    "speculation-accept",
     "tag",
     "tools-used",
     "worktree-state",
@@ -105,6 +122,9 @@ const CONTINUATIONS: &[&str] = &[
 /// Most summaries that wait for their records.
 const MAX_SUMMARIES: usize = 1000;
 
+/// What is sent in the place of a result that was cleared.
+const CLEARED: &str = "[Old tool result content cleared]";
+
 /// Beginning of the line before a command typed at the terminal.
 const CAVEAT: &str = "<local-command-caveat>";
 
@@ -114,8 +134,8 @@ fn recognise(shape: &JsonShape<'_>) -> bool {
     !shape.is_array && shape.has("type") && identified
 }
 
-/// Returns the session that a line was copied from: answers keep the session in which they were
-/// asked for.
+/// Returns the session that a line was copied from: the lines of a branch name it, and answers keep the
+/// session in which they were asked for.
 fn origin(line: &Value) -> RecordOrigin {
     if text_at(line, "/type") == Some(CALLER) {
         let named = text_at(line, "/parentSessionId").zip(text_at(line, "/parentLastUuid"));
@@ -124,41 +144,14 @@ fn origin(line: &Value) -> RecordOrigin {
             record: record.to_owned(),
         });
     }
-    let asked_in = text_at(line, "/requestSessionId");
+    // A fork names the session that it was made of in each line, and who asked in answers alone.
+    let asked_in =
+        text_at(line, "/forkedFrom/sessionId").or_else(|| text_at(line, "/requestSessionId"));
     match asked_in.filter(|session| Some(*session) != text_at(line, "/sessionId")) {
         Some(session) => RecordOrigin::From { session: session.to_owned(), pieces: None },
         None if text_at(line, "/type") == Some("assistant") => RecordOrigin::Here,
         None => RecordOrigin::Unknown,
     }
-}
-
-/// A line, or the line that a progress line of a sub-agent carries. What the program adds to the
-/// conversation stands in `rendered`.
-fn view(line: &Value) -> MessageView {
-    let line = sub_agent_line(line).unwrap_or(line);
-    let message = line.get("message").unwrap_or(line);
-    let role = text_at(line, "/renderedRole").or_else(|| text_at(message, "/role"));
-    let content = line.get("rendered").or_else(|| message.get("content"));
-    let mut view = MessageView::new(match role {
-        Some("user") => Role::User,
-        Some("assistant") => Role::Assistant,
-        Some("system") => Role::System,
-        _ => Role::Other,
-    });
-    view.id = text_at(line, "/uuid").map(str::to_owned);
-    view.is_added =
-        is(line, "isMeta") || is(line, "isCompactSummary") || line.get("rendered").is_some();
-    view.add_content(content.unwrap_or(&Value::Null));
-    if view.text.is_empty() && !view.tool_results.is_empty() {
-        view.role = Role::Tool;
-    }
-    view
-}
-
-/// The line of a sub-agent in a progress line.
-fn sub_agent_line(line: &Value) -> Option<&Value> {
-    let data = line.get("data").filter(|data| text_at(data, "/type") == Some("agent_progress"))?;
-    data.get("message").filter(|message| message.is_object())
 }
 
 /// `<id>@main`, for an id that others wrote.
@@ -171,14 +164,13 @@ fn sub_agent(id: Option<&str>) -> String {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct ClaudeCode {
     session: Session,
+    sessions: Sessions,
     files: FileContents,
-    /// The reply that the current turn belongs to.
-    reply: Option<String>,
     links: Links,
     /// A boundary was seen, and not yet its summary.
     at_boundary: bool,
-    /// The records that stay after the boundary.
-    kept: Vec<String>,
+    /// What it says of the messages that stay.
+    kept: Kept,
     /// The turn began with a caveat; the command follows.
     after_caveat: bool,
     /// The main agent has spoken in this file.
@@ -208,16 +200,40 @@ enum TitleRank {
     Given,
 }
 
+impl TitleRank {
+    /// The rank of a number.
+    const fn of(number: u8) -> Self {
+        match number {
+            0 => Self::None,
+            1 => Self::Summary,
+            2 => Self::Made,
+            _ => Self::Given,
+        }
+    }
+}
+
 impl Parser for ClaudeCode {
     fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
         self.links.piece();
         let Some(line) = record(piece, events) else { return };
+        let time = line.get("timestamp").and_then(json::time).map(|time| time.micros);
+        let id = self.id_of(&line);
+        if id.is_some_and(|id| self.links.is_again(id, time)) || !self.belongs(&line, events) {
+            return;
+        }
         self.line(&line, events);
-        if let Some(id) = text_at(&line, "/uuid") {
-            if let Some(summary) = self.summaries.remove(id) {
-                self.title(TitleRank::Summary, Some(&summary), events);
+        let Some(id) = id else { return };
+        if let Some(summary) = self.summaries.remove(id) {
+            self.title(TitleRank::Summary, Some(&summary), events);
+        }
+        let parent = parent_of(&line).and_then(|parent| self.links.place(parent));
+        let elsewhere = parent.filter(|parent| !self.links.is_on_line(*parent));
+        for id in [Some(id), text_at(&line, "/uuid").filter(|own| *own != id)].into_iter().flatten()
+        {
+            match elsewhere {
+                Some(parent) => self.links.add_beside(id, parent, time),
+                None => self.links.add_at(id, time),
             }
-            self.links.add(id);
         }
     }
 
@@ -255,26 +271,67 @@ impl ClaudeCode {
                     self.conversation(&agent, inner, events);
                 }
             }
-            "attachment" => {
-                let agent = self.agent_of(line);
-                if attachment(&agent, line, events) && agent == MAIN_AGENT {
-                    self.links.message();
-                }
-            }
-            "system" if text_at(line, "/subtype") == Some("compact_boundary") => {
-                self.compact_without_summary(events);
-                self.at_boundary = true;
-                self.kept = kept_after(line);
-            }
-            "system" => {}
+            "attachment" => self.attachment(line, events),
+            "system" => self.system(line, events),
+            "content-replacement" => self.replace_results(line, events),
+            "last-prompt" => self.rewind(line, events),
             CALLER => self.goes_on = text_at(line, "/agentId").map(str::to_owned),
-            "custom-title" => {
-                self.title(TitleRank::Given, text_at(line, "/customTitle"), events);
-            }
-            "ai-title" => self.title(TitleRank::Made, text_at(line, "/aiTitle"), events),
+            "custom-title" => self.named(TitleRank::Given, line, "/customTitle", events),
+            "ai-title" => self.named(TitleRank::Made, line, "/aiTitle", events),
             "summary" => self.summary(line, events),
             quiet if QUIET.contains(&quiet) => {}
             other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),
+        }
+    }
+
+    /// The id of a line: a prompt that is written again later has the one that it was sent with.
+    fn id_of<'l>(&self, line: &'l Value) -> Option<&'l str> {
+        let sent_as = text_at(line, "/sentAsUuid").filter(|id| !id.is_empty());
+        let sent_as = sent_as.filter(|_| text_at(line, "/type") == Some("user"));
+        sent_as.filter(|id| !self.links.has(id)).or_else(|| text_at(line, "/uuid"))
+    }
+
+    /// Returns whether a line is of this conversation, and not of one that was written into its file.
+    fn belongs(&mut self, line: &Value, events: &mut Vec<Event>) -> bool {
+        let is_linked = text_at(line, "/uuid").is_some();
+        let Some(session) = text_at(line, "/sessionId").filter(|_| is_linked) else { return true };
+        let links = &mut self.links;
+        let follows = || parent_of(line).is_some_and(|parent| links.place(parent).is_some());
+        if !self.sessions.has(session, follows) {
+            return false;
+        }
+        for (rank, title) in self.sessions.take_titles(session) {
+            self.title(TitleRank::of(rank), Some(&title), events);
+        }
+        true
+    }
+
+    /// A title that a line gives to its session.
+    fn named(&mut self, rank: TitleRank, line: &Value, path: &str, events: &mut Vec<Event>) {
+        let (session, title) = (text_at(line, "/sessionId"), text_at(line, path));
+        match session.zip(title).filter(|_| !self.sessions.may_be(session)) {
+            Some((session, title)) => {
+                self.sessions.keep_title(session, rank as u8, &first_line(title));
+            }
+            None => self.title(rank, title, events),
+        }
+    }
+
+    fn system(&mut self, line: &Value, events: &mut Vec<Event>) {
+        match text_at(line, "/subtype") {
+            Some("compact_boundary") => {
+                self.compact_without_summary(events);
+                let place = parent_of(line).and_then(|parent| self.links.place(parent));
+                events.extend(place.and_then(|place| self.links.follow(place, false)));
+                self.at_boundary = true;
+                self.kept = Kept::of(line);
+            }
+            Some("microcompact_boundary") => self.clear_results(line, events),
+            _ if is_local_command(line) => {
+                let agent = self.agent_of(line);
+                self.conversation(&agent, line, events);
+            }
+            _ => {}
         }
     }
 
@@ -325,32 +382,35 @@ impl ClaudeCode {
         let time = line.get("timestamp").and_then(json::time);
         let model = text_at(line, "/message/model").filter(|model| !model.starts_with('<'));
         let message = view.event(agent, Content::Piece, time, model);
-        if is(line, "isCompactSummary") {
+        if is(line, "isCompactSummary") && !self.goes_on_with(agent, line) {
             self.at_boundary = false;
-            self.reply = None;
-            let keep = if agent == MAIN_AGENT { self.compact(1) } else { 0..0 };
-            let agent = agent.to_owned();
-            return events.push(Event::Compact { agent, summary: vec![message], keep });
+            self.links.set_reply(None);
+            return match agent {
+                MAIN_AGENT => self.compact(vec![message], events),
+                _ => {
+                    let (agent, keep) = (agent.to_owned(), 0..0);
+                    events.push(Event::Compact { agent, summary: vec![message], keep });
+                }
+            };
         }
-        if agent == MAIN_AGENT {
+        if agent == MAIN_AGENT && line.get("message").is_some() {
             self.has_main = true;
             self.compact_without_summary(events);
             self.session.fact("model", model, events);
         }
-        if (agent == MAIN_AGENT || !self.has_main) && self.begins_turn(line, &view) {
-            if agent == MAIN_AGENT {
-                events.extend(match line.get("parentUuid") {
-                    Some(Value::String(parent)) => self.links.back(parent),
-                    Some(Value::Null) if view.role == Role::User => self.links.back_to_start(),
-                    _ => None,
-                });
-                self.links.turn();
-            }
-            events.push(Event::Turn);
+        if is_never_sent(line) {
+            return;
+        }
+        if agent == MAIN_AGENT || !self.has_main {
+            self.begin(agent, line, &view, events);
         }
         events.push(Event::Message(message));
         if agent == MAIN_AGENT {
             self.links.message();
+            view.tool_calls.iter().for_each(|call| self.links.call(&call.id));
+            if let ([result], "") = (view.tool_results.as_slice(), view.text.as_str()) {
+                self.links.add(&result_id(&result.call_id));
+            }
         }
         if let Some(result) = line.get("toolUseResult") {
             self.result(agent, result, events);
@@ -360,16 +420,67 @@ impl ClaudeCode {
         }
     }
 
-    fn begins_turn(&mut self, line: &Value, view: &MessageView) -> bool {
+    /// Returns whether a summary follows a line of the conversation, and no boundary: it is a message
+    /// like others then, as in a session that was laid out anew.
+    fn goes_on_with(&mut self, agent: &str, line: &Value) -> bool {
+        if self.at_boundary || agent != MAIN_AGENT {
+            return false;
+        }
+        let place = parent_of(line).and_then(|parent| self.links.place(parent));
+        place.is_some_and(|place| self.links.is_on_line(place))
+    }
+
+    /// Goes where a message belongs, and begins a turn with it if it does that.
+    fn begin(&mut self, agent: &str, line: &Value, view: &MessageView, events: &mut Vec<Event>) {
+        let is_main = agent == MAIN_AGENT;
+        let mut place = None;
+        if is_main {
+            for result in &view.tool_results {
+                place = place.or(self.links.result(&result.call_id));
+            }
+            let parent = parent_of(line).filter(|_| place.is_none());
+            place = place.or_else(|| parent.and_then(|parent| self.links.place(parent)));
+        }
+        let reply = (view.role == Role::Assistant).then(|| reply_of(line));
+        let begins_turn = match &reply {
+            Some(reply) => {
+                self.after_caveat = false;
+                !self.links.is_in_reply(place, reply)
+            }
+            None => self.is_prompt(line, view),
+        };
+        if is_main {
+            events.extend(match (place, line.get("parentUuid")) {
+                (Some(place), _) => self.links.follow(place, begins_turn),
+                (None, Some(Value::Null)) if begins_turn && view.role == Role::User => {
+                    self.links.back_to_start()
+                }
+                _ => None,
+            });
+        }
+        if reply.is_some() || begins_turn {
+            self.links.set_reply(reply.as_deref());
+        }
+        if begins_turn {
+            if is_main {
+                self.links.turn();
+            }
+            events.push(Event::Turn);
+        }
+    }
+
+    /// Returns whether a message, which is no reply, begins a turn.
+    fn is_prompt(&mut self, line: &Value, view: &MessageView) -> bool {
         if view.role == Role::Tool {
             return false;
         }
-        if view.role == Role::Assistant {
-            let reply = Some(reply_of(line));
-            let is_new = self.reply != reply;
-            self.reply = reply;
-            self.after_caveat = false;
-            return is_new;
+        // A result that is still to come belongs to the turn of its call.
+        let is_beside = line.get("message").is_none();
+        if is_beside && self.links.is_waiting() {
+            return false;
+        }
+        if line.get("attachment").is_some() {
+            return view.is_prompt();
         }
         if is(line, "isMeta") {
             let is_caveat = view.text.starts_with(CAVEAT);
@@ -379,8 +490,67 @@ impl ClaudeCode {
         if CONTINUATIONS.iter().any(|start| view.text.starts_with(start)) {
             return false;
         }
-        self.reply = None;
         !std::mem::take(&mut self.after_caveat)
+    }
+
+    /// Content that the client adds to the conversation: what it rendered, and what was typed while
+    /// the agent worked, which older releases do not render.
+    fn attachment(&mut self, line: &Value, events: &mut Vec<Event>) {
+        let agent = self.agent_of(line);
+        if let Some(parts) = line.pointer("/attachment/systemPrompt").and_then(Value::as_array) {
+            let parts: Vec<_> = parts.iter().filter_map(Value::as_str).collect();
+            let content = Content::Own(Bytes::from(parts.join("\n\n")));
+            events.push(Event::SystemPrompt { agent: agent.clone(), content });
+        }
+        if line.get("rendered").is_some_and(Value::is_array) || Queued::of(line).is_some() {
+            self.conversation(&agent, line, events);
+        }
+    }
+
+    /// A rewind of the client: the conversation ends at a record, or is empty, whatever follows.
+    fn rewind(&mut self, line: &Value, events: &mut Vec<Event>) {
+        let leaf = line.get("leafUuid");
+        let is_rewound = is(line, "rewound") && self.sessions.may_be(text_at(line, "/sessionId"));
+        events.extend(match leaf {
+            Some(Value::String(leaf)) if is_rewound => self.links.end_at(leaf),
+            Some(Value::Null) if is(line, "explicit") => self.links.back_to_start(),
+            _ => None,
+        });
+    }
+
+    /// Results of tools are sent as other texts from then on.
+    fn replace_results(&mut self, line: &Value, events: &mut Vec<Event>) {
+        if self.agent_of(line) != MAIN_AGENT {
+            return;
+        }
+        let replacements = line.get("replacements").and_then(Value::as_array);
+        for replacement in replacements.into_iter().flatten() {
+            let named =
+                text_at(replacement, "/toolUseId").zip(text_at(replacement, "/replacement"));
+            if let Some((call, text)) = named {
+                self.replace_result(call, text, events);
+            }
+        }
+    }
+
+    /// Results of tools are left out from then on.
+    fn clear_results(&mut self, line: &Value, events: &mut Vec<Event>) {
+        let calls = line.pointer("/microcompactMetadata/compactedToolIds");
+        for call in calls.and_then(Value::as_array).into_iter().flatten() {
+            if let Some(call) = call.as_str() {
+                self.replace_result(call, CLEARED, events);
+            }
+        }
+    }
+
+    fn replace_result(&mut self, call: &str, text: &str, events: &mut Vec<Event>) {
+        let Some(at) = self.links.position(&result_id(call)) else { return };
+        let back = self.links.messages().saturating_sub(at).saturating_sub(1);
+        let result = json!({"type": "tool_result", "tool_use_id": call, "content": text});
+        let line = json!({"type": "user", "message": {"role": "user", "content": [result]}});
+        let content = Content::Own(line.to_string().into());
+        let message = view(&line).event(MAIN_AGENT, content, None, None);
+        events.push(Event::Again { message, back });
     }
 
     /// Returns the effect of a tool, from its result.
@@ -400,21 +570,31 @@ impl ClaudeCode {
 
     fn compact_without_summary(&mut self, events: &mut Vec<Event>) {
         if std::mem::take(&mut self.at_boundary) {
-            let (agent, keep) = (MAIN_AGENT.to_owned(), self.compact(0));
-            events.push(Event::Compact { agent, summary: Vec::new(), keep });
+            self.compact(Vec::new(), events);
         }
     }
 
-    /// The messages that stay when the conversation becomes `summary` messages and what was kept.
-    fn compact(&mut self, summary: u64) -> std::ops::Range<u64> {
+    /// The conversation becomes `summary` and what stays.
+    fn compact(&mut self, summary: Vec<MessageEvent>, events: &mut Vec<Event>) {
         let kept = std::mem::take(&mut self.kept);
-        let keep = match (kept.first(), kept.last()) {
-            (Some(first), Some(last)) => self.links.range(first, last),
-            _ => 0..0,
-        };
-        self.links.replaced(summary, &keep, kept.iter().map(String::as_str));
-        keep
+        let Compacted { before, after } = kept.compact(summary.len() as u64, &mut self.links);
+        let agent = MAIN_AGENT.to_owned();
+        events.push(match (before.as_slice(), after.as_slice()) {
+            ([], []) => Event::Compact { agent, summary, keep: 0..0 },
+            ([], [keep]) => Event::Compact { agent, summary, keep: keep.clone() },
+            _ => Event::Rearrange { agent, before, summary, after },
+        });
     }
+}
+
+/// The line that a line follows. A boundary begins a chain of its own, and names the line before it.
+fn parent_of(line: &Value) -> Option<&str> {
+    text_at(line, "/parentUuid").or_else(|| text_at(line, "/logicalParentUuid"))
+}
+
+/// The name of the record with the result of a call.
+fn result_id(call: &str) -> String {
+    format!("result {call}")
 }
 
 /// Returns the key that the lines of one reply share. A gateway may give every reply the same message
@@ -432,28 +612,6 @@ fn agent_of(line: &Value) -> String {
     } else {
         MAIN_AGENT.to_owned()
     }
-}
-
-/// The records that a boundary says stay in the conversation, after the summary.
-fn kept_after(boundary: &Value) -> Vec<String> {
-    let kept = boundary.pointer("/compactMetadata/preservedMessages/uuids");
-    let kept = kept.and_then(Value::as_array).into_iter().flatten();
-    kept.filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-/// Reads content that the program adds to the conversation. Returns true if it is a message.
-fn attachment(agent: &str, line: &Value, events: &mut Vec<Event>) -> bool {
-    if let Some(parts) = line.pointer("/attachment/systemPrompt").and_then(Value::as_array) {
-        let parts: Vec<_> = parts.iter().filter_map(Value::as_str).collect();
-        let content = Content::Own(Bytes::from(parts.join("\n\n")));
-        events.push(Event::SystemPrompt { agent: agent.to_owned(), content });
-    }
-    let is_message = line.get("rendered").is_some_and(Value::is_array);
-    if is_message {
-        let time = line.get("timestamp").and_then(json::time);
-        events.push(Event::Message(view(line).event(agent, Content::Piece, time, None)));
-    }
-    is_message
 }
 
 #[cfg(test)]

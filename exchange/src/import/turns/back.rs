@@ -19,7 +19,7 @@ const STAYING: [&str; 3] = [SOURCE, META, FILES];
 
 impl TurnWriter<'_> {
     /// The context in the making.
-    fn context(&mut self) -> Result<Context> {
+    pub(super) fn context(&mut self) -> Result<Context> {
         let tree = self.builder.write(&mut self.transaction)?;
         Context::open(&self.transaction, &tree)
     }

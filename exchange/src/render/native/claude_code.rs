@@ -15,7 +15,8 @@ use super::{Form, Transcript};
 const VERSION: &str = "2.1.330";
 
 /// Fields of a record that hold for the session that it was written in.
-const OF_ITS_SESSION: [&str; 4] = ["slug", "teamName", "agentName", "sourceToolAssistantUUID"];
+const OF_ITS_SESSION: [&str; 5] =
+    ["slug", "teamName", "agentName", "sourceToolAssistantUUID", "forkedFrom"];
 
 /// Writes records of the agent, linked one behind the other.
 pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {

@@ -1,0 +1,106 @@
+//! What stays of a conversation that Claude Code compacts, as the boundary line says it.
+//!
+//! | release | what it says |
+//! |---|---|
+//! | before | nothing: the summary alone goes on |
+//! | then | `preservedSegment`: from `headUuid` to `tailUuid`, all that lies between |
+//! | 2.1.330 | `preservedMessages`: the lines by their ids; the segment says the same |
+//!
+//! What stays goes behind the line `anchorUuid`. That is the summary, or the boundary itself: then the
+//! beginning stays, and the summary stands for what came behind it.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::formats::links::Links;
+use crate::text::json::text_at;
+
+/// Most lines that a boundary may name.
+const MAX_NAMED: usize = 1 << 16;
+
+/// What a boundary says of the messages that stay.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Kept {
+    ids: Vec<String>,
+    /// The ids are the ends of a stretch that stays as a whole.
+    is_segment: bool,
+    /// It stays before the summary.
+    is_before: bool,
+}
+
+/// Where the messages of a compacted conversation come from.
+pub(super) struct Compacted {
+    /// Parts of the list that stay, before the summary and behind it.
+    pub(super) before: Vec<Range<u64>>,
+    pub(super) after: Vec<Range<u64>>,
+}
+
+impl Kept {
+    /// Reads a boundary line.
+    pub(super) fn of(boundary: &Value) -> Self {
+        let of = |path: &str| boundary.pointer(path);
+        let named = of("/compactMetadata/preservedMessages");
+        let segment = of("/compactMetadata/preservedSegment");
+        let listed = named.and_then(|named| named.get("uuids")).and_then(Value::as_array);
+        let (ids, is_segment): (Vec<&str>, bool) = match (listed, segment) {
+            (Some(ids), _) => {
+                (ids.iter().filter_map(Value::as_str).take(MAX_NAMED).collect(), false)
+            }
+            (None, Some(segment)) => {
+                let ends = text_at(segment, "/headUuid").zip(text_at(segment, "/tailUuid"));
+                (ends.map(|(head, tail)| vec![head, tail]).unwrap_or_default(), true)
+            }
+            (None, None) => (Vec::new(), false),
+        };
+        let says = if listed.is_some() { named } else { segment };
+        let anchor = says.and_then(|says| text_at(says, "/anchorUuid"));
+        let is_before = anchor.is_some() && anchor == text_at(boundary, "/uuid");
+        Self { ids: ids.into_iter().map(str::to_owned).collect(), is_segment, is_before }
+    }
+
+    /// Replaces the conversation of `links` by what stays and `summary` messages.
+    pub(super) fn compact(self, summary: u64, links: &mut Links) -> Compacted {
+        let mut seen = HashSet::new();
+        let ids: Vec<&String> = self.ids.iter().filter(|id| seen.insert(*id)).collect();
+        let mut named: Vec<(u64, &str)> =
+            ids.into_iter().filter_map(|id| Some((links.position(id)?, id.as_str()))).collect();
+        if self.is_segment && named.len() < seen.len() {
+            // The client, too, keeps nothing of a stretch that does not lead from end to end.
+            named.clear();
+        }
+        named.sort_unstable();
+        named.dedup_by_key(|(at, _)| *at);
+        let ranges = match (self.is_segment, named.first(), named.last()) {
+            (true, Some((first, _)), Some((last, _))) => {
+                std::iter::once(*first..*last + 1).collect()
+            }
+            _ => joined(named.iter().map(|(at, _)| *at)),
+        };
+        let offset = if self.is_before { 0 } else { summary };
+        let (mut kept, mut before) = (Vec::new(), offset);
+        for range in &ranges {
+            let inside = named.iter().filter(|(at, _)| range.contains(at));
+            kept.extend(inside.map(|(at, id)| (*id, before + (at - range.start))));
+            before += range.end - range.start;
+        }
+        let messages = before - offset + summary;
+        links.replaced(messages, kept);
+        let (before, after) = if self.is_before { (ranges, vec![]) } else { (vec![], ranges) };
+        Compacted { before, after }
+    }
+}
+
+/// Rising positions as ranges.
+fn joined(positions: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for at in positions {
+        match ranges.last_mut() {
+            Some(last) if last.end == at => last.end += 1,
+            _ => ranges.push(at..at + 1),
+        }
+    }
+    ranges
+}

@@ -1,0 +1,96 @@
+//! The places of records by their ids, of which the newest are kept when they are saved.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use turntree::object::{Kind, ObjectId};
+
+/// Records that are kept from one reading of a file to the next: what goes back further than that
+/// needs the whole file again.
+const KEPT: usize = 64;
+
+/// Stands for an id, which may be of any length.
+pub(super) type RecordKey = [u8; 16];
+
+/// The position of a record.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(in crate::formats) struct RecordPlace {
+    pub(super) piece: u64,
+    pub(super) line: u32,
+    /// The turn that it belongs to.
+    pub(super) turn: u64,
+    /// Messages of its line up to and with it.
+    pub(super) messages: u64,
+    pub(super) is_message: bool,
+    /// The time that it says, in microseconds.
+    pub(super) time: Option<i64>,
+}
+
+/// The places of records.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    by_key: HashMap<RecordKey, RecordPlace>,
+    newest: Vec<RecordKey>,
+    /// True if there were others.
+    pub(super) is_part: bool,
+    /// The earliest time of those that are kept, where others were forgotten.
+    since: Option<i64>,
+}
+
+pub(super) fn key_of(id: &str) -> RecordKey {
+    let whole = ObjectId::of(Kind::Blob, id.as_bytes());
+    whole.as_bytes().first_chunk().copied().unwrap_or_default()
+}
+
+impl Places {
+    pub(super) fn insert(&mut self, id: &str, place: RecordPlace) {
+        let key = key_of(id);
+        if self.by_key.insert(key, place).is_some() {
+            return;
+        }
+        self.newest.push(key);
+        if self.newest.len() >= 2 * KEPT {
+            self.newest.drain(..KEPT);
+        }
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<RecordPlace> {
+        self.by_key.get(&key_of(id)).copied()
+    }
+
+    /// Returns whether a record of this time, which is not known, may be one that is not kept.
+    pub(super) fn may_be_forgotten(&self, time: Option<i64>) -> bool {
+        let is_new = time.zip(self.since).is_some_and(|(time, since)| time >= since);
+        self.is_part && !is_new
+    }
+
+    /// The newest records, which are saved.
+    fn kept(&self) -> impl Iterator<Item = (RecordKey, RecordPlace)> {
+        let from = self.newest.len().saturating_sub(KEPT);
+        let newest = self.newest.iter().skip(from);
+        newest.filter_map(|key| Some((*key, *self.by_key.get(key)?)))
+    }
+
+    /// The lines that these are on.
+    pub(super) fn kept_lines(&self) -> BTreeSet<u32> {
+        self.kept().map(|(_, place)| place.line).collect()
+    }
+}
+
+impl Serialize for Places {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let places: Vec<(RecordKey, RecordPlace)> = self.kept().collect();
+        let is_part = self.is_part || places.len() < self.by_key.len();
+        let since = places.iter().filter_map(|(_, place)| place.time).min();
+        (is_part, since, places).serialize(to)
+    }
+}
+
+impl<'d> Deserialize<'d> for Places {
+    fn deserialize<D: Deserializer<'d>>(from: D) -> Result<Self, D::Error> {
+        type Saved = (bool, Option<i64>, Vec<(RecordKey, RecordPlace)>);
+        let (is_part, since, places) = Saved::deserialize(from)?;
+        let newest = places.iter().map(|(key, _)| *key).collect();
+        Ok(Self { by_key: places.into_iter().collect(), newest, is_part, since })
+    }
+}

@@ -64,7 +64,9 @@ pub use insight::reads::{Reads, Stale, StaleReason, check_reads};
 pub use insight::search::MessageText;
 pub use insight::secrets::{SecretFinding, SecretPlace, SecretScan, scan_secrets};
 pub use insight::sessions::{KnownSessions, SessionSummary, TitleSource, find_session, sessions};
-pub use insight::spending::{Spending, UsageBy, UsageQuery, UsageReport, UsageScope, usage_report};
+pub use insight::spending::{
+    Spending, UsageBy, UsageGaps, UsageQuery, UsageReport, UsageScope, usage_gaps, usage_report,
+};
 pub use insight::spiral::{
     SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, SpiralReport, SpiralStep, SpiralVerdict, Streak,
     find_spiral, steps,

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 use turntree::repo::{BranchName, Repository};
 use turntree_exchange::{
-    PriceTable, TokenUsage, UsageBy, UsageQuery, UsageReport, UsageScope, compare, usage_report,
+    PriceTable, TokenUsage, UsageBy, UsageGaps, UsageQuery, UsageReport, UsageScope, compare,
+    usage_gaps, usage_report,
 };
 use turntree_tests::{Sandbox, claude_code_turn, recorded_sessions, stamp};
 
@@ -215,4 +216,101 @@ fn a_fork_by_a_person_is_not_left_behind() {
     change.commit(&stamp(2), "fork").unwrap();
     let found = report(repo, UsageScope::Session("s"), UsageBy::Branch);
     assert_eq!((found.total.tokens.output, found.left_behind.answers), (120, 0));
+}
+
+/// A session of Claude Code with one answer, of which `usage` and `more` are said.
+fn answered(usage: Value, more: &Value) -> String {
+    let mut line = serde_json::json!({"type": "assistant", "uuid": "a", "sessionId": "s",
+        "parentUuid": "u", "message": {"role": "assistant", "id": "m", "model": "claude-opus-4-6",
+        "content": [{"type": "text", "text": "So."}], "usage": usage}});
+    line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let prompt = serde_json::json!({"type": "user", "uuid": "u", "sessionId": "s",
+        "parentUuid": null, "message": {"role": "user", "content": "Well?"}});
+    format!("{prompt}\n{line}\n{line}\n")
+}
+
+#[test]
+fn what_is_recorded_beside_the_tokens_of_an_answer_is_in_its_cost_or_missed() {
+    use serde_json::json;
+    let usage = |more: Value| {
+        let mut usage = json!({"input_tokens": 1_000_000, "output_tokens": 0});
+        usage.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        usage
+    };
+    let advisor = json!({"iterations": [
+        {"type": "message", "input_tokens": 1_000_000, "output_tokens": 0},
+        {"type": "advisor_message", "model": "claude-opus-4-1", "input_tokens": 100_000,
+            "output_tokens": 0}]});
+    let cases = [
+        ("tokens alone", usage(json!({})), json!({}), (1, 5.0, true)),
+        (
+            "the usual way",
+            usage(json!({"speed": "standard", "service_tier": "standard"})),
+            json!({}),
+            (1, 5.0, true),
+        ),
+        ("an advisor", usage(advisor), json!({}), (2, 6.5, true)),
+        (
+            "searches",
+            usage(json!({"server_tool_use": {"web_search_requests": 100}})),
+            json!({}),
+            (1, 6.0, true),
+        ),
+        ("served fast", usage(json!({"speed": "fast"})), json!({}), (1, 30.0, true)),
+        (
+            "served before others",
+            usage(json!({"service_tier": "priority"})),
+            json!({}),
+            (1, 5.0, false),
+        ),
+        (
+            "a cost of its own",
+            usage(json!({"speed": "fast"})),
+            json!({"costUSD": 0.25}),
+            (1, 0.25, true),
+        ),
+    ];
+    for (what, usage, more, expected) in cases {
+        let sandbox = Sandbox::new();
+        sandbox.import("s", answered(usage, &more).as_bytes()).unwrap();
+        let total = report(&sandbox.repo, UsageScope::Session("s"), UsageBy::Model).total;
+        let cents = (total.cost().unwrap() * 100.0).round() / 100.0;
+        assert_eq!((total.answers, cents, total.is_whole()), expected, "{what}");
+    }
+}
+
+#[test]
+fn answers_that_do_not_say_what_they_took_are_found_in_every_format() {
+    let codex = |count: &str| {
+        let message = r#"{"type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"So."}]}}"#;
+        let meta = r#"{"type":"session_meta","payload":{"id":"c","cwd":"/p"}}"#;
+        let turn = r#"{"type":"turn_context","payload":{"model":"gpt-5","cwd":"/p"}}"#;
+        let prompt = r#"{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"Well?"}]}}"#;
+        format!("{meta}\n{turn}\n{prompt}\n{message}\n{count}")
+    };
+    let count = r#"{"type":"event_msg","payload":{"type":"token_count","info":{"last_token_usage":{"input_tokens":5,"output_tokens":1},"total_token_usage":{"input_tokens":5,"output_tokens":1}}}}"#;
+    let chat =
+        r#"{"messages":[{"role":"user","content":"Well?"},{"role":"assistant","content":"So."}]}"#;
+    let claude = |usage| answered(usage, &serde_json::json!({}));
+    let cases = [
+        ("claude-code", claude(serde_json::json!({"input_tokens": 1, "output_tokens": 1})), [0, 0]),
+        ("claude-code without", claude(Value::Null), [1, 0]),
+        ("claude-code, output", claude(serde_json::json!({"output_tokens": 1})), [0, 1]),
+        ("codex", codex(count), [0, 0]),
+        ("codex without", codex(""), [1, 0]),
+        ("openai-chat", chat.to_owned(), [1, 0]),
+    ];
+    for (what, text, expected) in cases {
+        let sandbox = Sandbox::new();
+        sandbox.import("s", text.as_bytes()).unwrap();
+        let prices = PriceTable::default();
+        let day = |_| String::new();
+        let (scope, by) = (UsageScope::All, UsageBy::Model);
+        let query = UsageQuery { scope, by, since: None, prices: &prices, day: &day };
+        let gaps = usage_gaps(&sandbox.repo, &query).unwrap();
+        let sum = |of: fn(&UsageGaps) -> u64| gaps.iter().map(of).sum::<u64>();
+        assert_eq!([sum(|it| it.without_tokens), sum(|it| it.output_alone)], expected, "{what}");
+        let total = usage_report(&sandbox.repo, &query).unwrap().total;
+        assert_eq!(total.answers, 1 - expected[0], "{what}");
+    }
 }

@@ -9,7 +9,8 @@ use clap_complete::ArgValueCandidates;
 use turntree::object::Time;
 use turntree::repo::Repository;
 use turntree_exchange::{
-    Spending, UsageBy, UsageQuery, UsageReport, UsageScope, find_session, usage_report,
+    Spending, TokenUsage, UsageBy, UsageGaps, UsageQuery, UsageReport, UsageScope, find_session,
+    usage_gaps, usage_report,
 };
 
 use super::Verb;
@@ -38,7 +39,10 @@ const NAMED_MODELS: usize = 4;
 /// A cost that a transcript records itself is taken as it is. Others are by a table of prices, which
 /// has a date: the one that comes with the program, 'turntree/prices.toml' in the directory of
 /// settings, or FILE. A model without a price has no cost: '-' where nothing is known, '+' behind a
-/// cost that is not all. Days are those of UTC.
+/// cost that is not all, as it lacks answers, a fee or a surcharge. Days are those of UTC.
+///
+/// With --check it lists the answers whose records do not say what they took, and exits with 1 if
+/// there are any: no sum has them.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree usage
@@ -46,7 +50,8 @@ const NAMED_MODELS: usize = 4;
   turntree usage work --by tool
   turntree usage HEAD~3 --by branch
   turntree usage --all --by day --json | jq -r '.rows[] | [.name, .cost_usd] | @tsv'
-  turntree usage --all --prices prices.toml")]
+  turntree usage --all --prices prices.toml
+  turntree usage --all --check")]
 pub(crate) struct Usage {
     /// A session with all its branches, or the history up to a snapshot; HEAD's session by default
     #[arg(value_name = "REV|SESSION", conflicts_with = "all", add = ArgValueCandidates::new(revisions))]
@@ -63,6 +68,9 @@ pub(crate) struct Usage {
     /// A table of prices in TOML; - for standard input
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
+    /// List answers that say no tokens; exit 1 if there are any
+    #[arg(long, conflicts_with_all = ["by", "prices"])]
+    check: bool,
 }
 
 fn rows() -> clap::builder::PossibleValuesParser {
@@ -90,6 +98,15 @@ impl Verb for Usage {
         };
         let report = usage_report(&repo, &query)?;
         let expired = report.expired;
+        if self.check {
+            let gaps = usage_gaps(&repo, &query)?;
+            match run.out.json {
+                true => run.out.record(&json::UsageCheckRecord::new(&gaps, expired))?,
+                false => write_gaps(&mut run.out, &gaps)?,
+            }
+            warn_of_expired(expired);
+            return Ok(if gaps.is_empty() { Answer::Yes } else { Answer::No });
+        }
         let used = json::PricesUsed { date: prices.table.date, file: prices.file };
         let names = if rows == UsageBy::Session { titles(&repo)? } else { HashMap::new() };
         if run.out.json {
@@ -97,12 +114,49 @@ impl Verb for Usage {
         } else {
             write_text(&mut run.out, rows, &report, &used, &names)?;
         }
-        if expired > 0 {
-            let expired = count(expired, "turn");
-            warn(&format!("the messages of {expired} are not kept and not counted"));
-        }
+        warn_of_expired(expired);
         Ok(Answer::Yes)
     }
+}
+
+fn warn_of_expired(turns: u64) {
+    if turns > 0 {
+        let turns = count(turns, "turn");
+        warn(&format!("the messages of {turns} are not kept and not counted"));
+    }
+}
+
+/// Writes the answers that do not say what they took.
+fn write_gaps(out: &mut Output, gaps: &[UsageGaps]) -> Result<()> {
+    out.page();
+    if gaps.is_empty() {
+        writeln!(out, "{}", out.paint.paint(FAINT, "every answer says what it took"))?;
+        return Ok(());
+    }
+    let has_output_alone = gaps.iter().any(|gaps| gaps.output_alone > 0);
+    let mut table = Table::of(vec![
+        Column::name("session"),
+        Column::name("agent").rank(3),
+        Column::name("model").rank(2),
+        Column::number("answers").rank(1),
+        Column::number("no tokens"),
+        Column::number(if has_output_alone { "output alone" } else { "" }),
+        Column::title("first").rank(4),
+    ]);
+    for gaps in gaps {
+        let output_alone = Some(gaps.output_alone).filter(|_| has_output_alone);
+        table.row(vec![
+            Cell::styled(NAME, one_line(&gaps.session, usize::MAX)),
+            one_line(&gaps.agent, usize::MAX).into(),
+            one_line(&gaps.model, usize::MAX).into(),
+            gaps.answers.to_string().into(),
+            gaps.without_tokens.to_string().into(),
+            output_alone.map(|count| count.to_string()).unwrap_or_default().into(),
+            Cell::styled(FAINT, gaps.first.map(clock::rfc3339).unwrap_or_default()),
+        ]);
+    }
+    table.write(out)?;
+    Ok(())
 }
 
 /// What is asked about.
@@ -172,22 +226,29 @@ fn write_text(
         Column::number("input").rank(2),
         Column::number("cache read").rank(3),
         Column::number("cache write").rank(4),
+        Column::number(heading(total.tokens.cache_write_hour > 0, "of it 1h")).rank(7),
         Column::number("output").rank(1),
         Column::number(heading(total.tokens.reasoning > 0, "reasoning")).rank(6),
+        Column::number(heading(total.tokens.web_searches > 0, "searches")).rank(8),
         Column::number("cost"),
-        Column::title(heading(!titles.is_empty(), "title")).rank(7),
+        Column::title(heading(!titles.is_empty(), "title")).rank(9),
     ]);
     let mut add = |style, name: &str, spending: &Spending, title: &str| {
         let tokens = spending.tokens;
-        let reasoning = Some(tokens.reasoning).filter(|_| total.tokens.reasoning > 0);
+        let shown = |of: fn(&TokenUsage) -> u64| {
+            let is_shown = of(&total.tokens) > 0;
+            if is_shown { short_number(of(&tokens)) } else { String::new() }
+        };
         table.row(vec![
             Cell::styled(style, one_line(name, usize::MAX)),
             spending.answers.to_string().into(),
             short_number(tokens.input).into(),
             short_number(tokens.cache_read).into(),
             short_number(tokens.cache_write).into(),
+            shown(|tokens| tokens.cache_write_hour).into(),
             short_number(tokens.output).into(),
-            reasoning.map(short_number).unwrap_or_default().into(),
+            shown(|tokens| tokens.reasoning).into(),
+            shown(|tokens| tokens.web_searches).into(),
             cost(spending).into(),
             Cell::styled(FAINT, one_line(title, usize::MAX)),
         ]);
@@ -240,6 +301,10 @@ fn notes(report: &UsageReport, prices: &json::PricesUsed) -> Vec<String> {
         let models = models.join(", ");
         let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
         notes.push(format!("no price for {tokens} tokens of {models}{rest}"));
+    }
+    if total.partly_priced > 0 {
+        let answers = count(total.partly_priced, "answer");
+        notes.push(format!("no price for a fee or a surcharge of {answers}"));
     }
     notes
 }

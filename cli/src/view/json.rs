@@ -95,7 +95,7 @@ pub(crate) use self::secrets::{
 pub(crate) use self::sessions::{SessionLabelled, SessionRecord, Sessions, ViewAddress};
 pub(crate) use self::spiral::SpiralRecord;
 pub(crate) use self::swarm::{Reads, StaleRead};
-pub(crate) use self::usage::{PricesUsed, SpendingRecord, UsageRecord};
+pub(crate) use self::usage::{PricesUsed, SpendingRecord, UsageCheckRecord, UsageRecord};
 
 /// Version of the records.
 pub(crate) const SCHEMA: u32 = 2;

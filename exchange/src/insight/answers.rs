@@ -19,7 +19,9 @@ use turntree::error::{ErrorKind, Result};
 use turntree::object::{Commit, ID_BYTES, Kind, ObjectId, ObjectSource};
 use turntree::tree::Item;
 
-use super::usage::{RecordedUsage, TokenUsage, running_total, usage_of};
+use super::usage::{
+    Counts, RecordedUsage, TokenUsage, answer_id, running_total, usage_beside, usage_of,
+};
 use crate::formats::view;
 use crate::text::json::text_at;
 
@@ -33,7 +35,7 @@ const FORKED_FROM: &[u8] = b"forked_from";
 const CODEX: &str = "codex";
 
 /// What pieces of it say that count: one of these is in them.
-const TELLING: [&[u8]; 3] = [b"token_count", b"turn_context", b"_call\""];
+const TELLING: [&[u8]; 4] = [b"token_count", b"turn_context", b"_call\"", b"\"assistant\""];
 
 /// Microseconds in a second.
 const SECOND: i64 = 1_000_000;
@@ -54,6 +56,10 @@ pub(super) struct AnswerGroup {
     pub(super) is_left: bool,
     /// Nothing is said of what went in.
     pub(super) is_output_alone: bool,
+    /// How it was served, where that has another price; else empty.
+    pub(super) service: String,
+    /// Nothing is said of what it took.
+    pub(super) is_silent: bool,
 }
 
 /// An answer of a model.
@@ -67,13 +73,13 @@ pub(super) struct Answer {
     /// The second of its turn.
     pub(super) second: i64,
     /// Counts of [`TokenUsage`].
-    pub(super) counts: [u64; 6],
+    pub(super) counts: Counts,
     /// The cost that its record says, in US dollars.
     pub(super) cost: Option<f64>,
 }
 
 /// The fields of an answer in their order: there are many, and names would be most of the bytes.
-type StoredAnswer = (u64, u32, i64, [u64; 6], Option<f64>);
+type StoredAnswer = (u64, u32, i64, Counts, Option<f64>);
 
 impl From<StoredAnswer> for Answer {
     fn from((key, group, second, counts, cost): StoredAnswer) -> Self {
@@ -124,11 +130,14 @@ pub(super) struct AnswerCounter {
     sum: Option<TokenUsage>,
     model: String,
     tools: Vec<String>,
+    /// An answer of the line of a rollout whose counts have not come.
+    uncounted: Option<(u64, OpenAnswer)>,
 }
 
 impl AnswerCounter {
     /// The turns that come now do not follow those before.
     pub(super) fn begin_line(&mut self) {
+        self.end_uncounted();
         self.sum = None;
         self.model.clear();
         self.tools.clear();
@@ -168,14 +177,22 @@ impl AnswerCounter {
             return Ok(());
         }
         let Some(bytes) = content(source, &entry.blob)? else { return Ok(()) };
-        let Some(found) = serde_json::from_slice::<Value>(&bytes).ok().as_ref().and_then(usage_of)
-        else {
-            return Ok(());
-        };
-        let calls = view(&entry.media, &bytes).tool_calls.into_iter().map(|call| call.name);
+        let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { return Ok(()) };
         let agent = format!("{}/{agent}", entry.media);
+        let found = usage_of(&record);
+        if found.is_none() && entry.role != Role::Assistant {
+            return Ok(());
+        }
+        let silent = || RecordedUsage { answer: answer_id(&record), ..RecordedUsage::default() };
+        let is_silent = found.is_none();
+        let found = found.unwrap_or_else(silent);
+        let calls = view(&entry.media, &bytes).tool_calls.into_iter().map(|call| call.name);
         let key = found.answer.clone().unwrap_or_else(|| entry.blob.to_string());
-        self.add(turn, (agent, &key), found, calls.collect());
+        self.add(turn, (agent.clone(), &key), (found, is_silent), calls.collect());
+        for part in usage_beside(&record) {
+            let key = part.answer.clone().unwrap_or_else(|| format!("{} beside", entry.blob));
+            self.add(turn, (agent.clone(), &key), (part, false), Vec::new());
+        }
         Ok(())
     }
 
@@ -216,9 +233,14 @@ impl AnswerCounter {
         let payload = |path| text_at(record, path);
         match (payload("/type"), payload("/payload/type")) {
             (Some("turn_context"), _) => {
+                self.end_uncounted();
                 if let Some(model) = payload("/payload/model") {
                     model.clone_into(&mut self.model);
                 }
+            }
+            (Some("response_item"), Some("message")) => {
+                let is_answer = payload("/payload/role") == Some("assistant");
+                self.await_counts(turn, session, record, is_answer);
             }
             (Some("response_item"), Some(kind)) => {
                 if let Some(stem) = kind.strip_suffix("_call") {
@@ -227,6 +249,7 @@ impl AnswerCounter {
             }
             (Some("event_msg"), Some("token_count")) => {
                 let Some((last, sum)) = running_total(record) else { return };
+                self.uncounted = None;
                 let before = self.sum.replace(sum);
                 let tokens = before.and_then(|before| sum.since(before)).unwrap_or(last);
                 if tokens == TokenUsage::default() {
@@ -236,7 +259,7 @@ impl AnswerCounter {
                 let model = Some(self.model.clone()).filter(|model| !model.is_empty());
                 let found = RecordedUsage { model, tokens, ..RecordedUsage::default() };
                 let tools = std::mem::take(&mut self.tools);
-                self.add(turn, (format!("{CODEX}/main"), &key), found, tools);
+                self.add(turn, (format!("{CODEX}/main"), &key), (found, false), tools);
             }
             _ => {}
         }
@@ -252,32 +275,22 @@ impl AnswerCounter {
         &mut self,
         turn: TurnPlace<'_>,
         (agent, key): (String, &str),
-        found: RecordedUsage,
+        (found, is_silent): (RecordedUsage, bool),
         calls: Vec<String>,
     ) {
-        let TurnPlace { branch, is_left, commit } = turn;
-        let open = self.answers.entry(key_of(key)).or_insert_with(|| OpenAnswer {
-            group: AnswerGroup {
-                session: commit.session.clone(),
-                branch: branch.to_owned(),
-                agent,
-                model: found.model.unwrap_or_else(|| commit.author.model.clone()),
-                tools: String::new(),
-                is_left,
-                is_output_alone: found.is_output_alone,
-            },
-            tools: Vec::new(),
-            second: commit.time.micros.div_euclid(SECOND),
-            tokens: found.tokens,
-            cost: found.cost,
-        });
+        let TurnPlace { branch, is_left, .. } = turn;
+        let (tokens, cost) = (found.tokens, found.cost);
+        let open = self
+            .answers
+            .entry(key_of(key))
+            .or_insert_with(|| open_answer(turn, agent, found, is_silent));
         if open.group.is_left && !is_left {
             open.group.is_left = false;
             branch.clone_into(&mut open.group.branch);
         }
-        open.tokens = open.tokens.larger(found.tokens);
-        open.cost =
-            found.cost.map_or(open.cost, |cost| Some(open.cost.map_or(cost, |it| it.max(cost))));
+        open.group.is_silent &= is_silent;
+        open.tokens = open.tokens.larger(tokens);
+        open.cost = cost.map_or(open.cost, |cost| Some(open.cost.map_or(cost, |it| it.max(cost))));
         for name in calls {
             if !open.tools.contains(&name) {
                 open.tools.push(name);
@@ -285,10 +298,37 @@ impl AnswerCounter {
         }
     }
 
+    /// A message of a rollout says nothing of tokens: an answer waits for the counts behind it.
+    fn await_counts(
+        &mut self,
+        turn: TurnPlace<'_>,
+        session: &str,
+        record: &Value,
+        is_answer: bool,
+    ) {
+        if is_answer && self.uncounted.is_none() {
+            let model = Some(self.model.clone()).filter(|model| !model.is_empty());
+            let found = RecordedUsage { model, ..RecordedUsage::default() };
+            let answer = open_answer(turn, format!("{CODEX}/main"), found, true);
+            self.uncounted = Some((key_of(&format!("{session} {record}")), answer));
+        }
+    }
+
+    /// No counts will come of the answer that waits for them.
+    fn end_uncounted(&mut self) {
+        if let Some((key, answer)) = self.uncounted.take() {
+            self.answers.entry(key).or_insert(answer);
+        }
+    }
+
     /// Returns the answers, in the order of their time.
-    pub(super) fn finish(self, expired: u64) -> Answers {
-        // What took nothing is what a client says itself, as that the network was gone.
-        let took = |answer: &OpenAnswer| answer.tokens.total() > 0 || answer.cost.is_some();
+    pub(super) fn finish(mut self, expired: u64) -> Answers {
+        self.end_uncounted();
+        // What took nothing is what a client says itself, as that the network was gone. A record that
+        // says nothing of tokens is an answer all the same.
+        let took = |answer: &OpenAnswer| {
+            answer.tokens.total() > 0 || answer.cost.is_some() || answer.group.is_silent
+        };
         let mut open: Vec<(u64, OpenAnswer)> =
             self.answers.into_iter().filter(|(_, answer)| took(answer)).collect();
         open.sort_by_key(|(key, answer)| (answer.second, *key));
@@ -306,6 +346,33 @@ impl AnswerCounter {
         });
         let answers = answers.collect();
         Answers { groups, answers, expired }
+    }
+}
+
+/// An answer of a turn, as its first record tells it.
+fn open_answer(
+    turn: TurnPlace<'_>,
+    agent: String,
+    found: RecordedUsage,
+    is_silent: bool,
+) -> OpenAnswer {
+    let TurnPlace { branch, is_left, commit } = turn;
+    OpenAnswer {
+        group: AnswerGroup {
+            session: commit.session.clone(),
+            branch: branch.to_owned(),
+            agent,
+            model: found.model.unwrap_or_else(|| commit.author.model.clone()),
+            tools: String::new(),
+            is_left,
+            is_output_alone: found.is_output_alone,
+            service: found.service,
+            is_silent,
+        },
+        tools: Vec::new(),
+        second: commit.time.micros.div_euclid(SECOND),
+        tokens: found.tokens,
+        cost: found.cost,
     }
 }
 

@@ -44,7 +44,37 @@ pub(super) struct Price {
     cache_read: Option<f64>,
     cache_write: Option<f64>,
     cache_write_1h: Option<f64>,
+    /// A thousand searches of the web.
+    web_search: Option<f64>,
+    /// The same of answers that are served fast.
+    fast: Option<FastPrice>,
 }
+
+/// What a million tokens cost of answers that are served fast.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FastPrice {
+    input: f64,
+    output: f64,
+    cache_read: Option<f64>,
+    cache_write: Option<f64>,
+    cache_write_1h: Option<f64>,
+}
+
+/// A cost by the table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct TableCost {
+    /// US dollars.
+    pub(super) dollars: f64,
+    /// A fee or a surcharge is not in it, since the table does not say it.
+    pub(super) lacks_part: bool,
+}
+
+/// Searches that a price is for.
+const THOUSAND: f64 = 1e3;
+
+/// The way of serving that a table may have a price of.
+const FAST: &str = "fast";
 
 impl PriceTable {
     /// Reads a table: `date`, and for each model its prices.
@@ -56,8 +86,9 @@ impl PriceTable {
             .map_err(|error| Error::invalid(format!("no table of prices: {error}")))?;
         let is_sound = |price: &f64| (0.0..1e9).contains(price);
         for (name, price) in &table.models {
-            let Price { input, output, cache_read, cache_write, cache_write_1h } = *price;
-            let all = [Some(input), Some(output), cache_read, cache_write, cache_write_1h];
+            let mut all = price.all().to_vec();
+            all.push(price.web_search);
+            all.extend(price.fast.iter().flat_map(|fast| price.served_fast(fast).all()));
             if !all.iter().flatten().all(is_sound) {
                 return Err(Error::invalid(format!("a price of {name} is no amount of dollars")));
             }
@@ -76,7 +107,7 @@ impl PriceTable {
     /// Returns what tokens of `model` cost in US dollars; `None` when the table does not say.
     #[must_use]
     pub fn cost(&self, model: &str, tokens: &TokenUsage) -> Option<f64> {
-        self.price(model)?.cost(tokens)
+        Some(self.price(model)?.cost(tokens, "")?.dollars)
     }
 
     /// The price whose name is the longest that fits. Some who offer a model write the point of its
@@ -99,8 +130,36 @@ impl PriceTable {
 }
 
 impl Price {
-    /// What tokens cost in US dollars; `None` when it does not say.
-    pub(super) fn cost(&self, tokens: &TokenUsage) -> Option<f64> {
+    const fn all(&self) -> [Option<f64>; 5] {
+        let Self { input, output, cache_read, cache_write, cache_write_1h, .. } = *self;
+        [Some(input), Some(output), cache_read, cache_write, cache_write_1h]
+    }
+
+    const fn served_fast(&self, fast: &FastPrice) -> Self {
+        let FastPrice { input, output, cache_read, cache_write, cache_write_1h } = *fast;
+        let (web_search, fast) = (self.web_search, None);
+        Self { input, output, cache_read, cache_write, cache_write_1h, web_search, fast }
+    }
+
+    /// What an answer costs; `None` when it does not say. `service` is how it was served: without a
+    /// price of that, the usual one counts and something is missing.
+    pub(super) fn cost(&self, tokens: &TokenUsage, service: &str) -> Option<TableCost> {
+        let fast = self.fast.as_ref().filter(|_| service == FAST);
+        let price = fast.map_or(*self, |fast| self.served_fast(fast));
+        let mut dollars = price.cost_of_tokens(tokens)?;
+        let mut lacks_part = fast.is_none() && !service.is_empty();
+        if tokens.web_searches > 0 {
+            #[expect(clippy::cast_precision_loss, reason = "a count of searches is below 2^53")]
+            let searches = tokens.web_searches as f64;
+            match self.web_search {
+                Some(price) => dollars += searches / THOUSAND * price,
+                None => lacks_part = true,
+            }
+        }
+        Some(TableCost { dollars, lacks_part })
+    }
+
+    fn cost_of_tokens(&self, tokens: &TokenUsage) -> Option<f64> {
         let hour = tokens.cache_write_hour;
         let parts = [
             (tokens.uncached(), Some(self.input)),
@@ -197,6 +256,24 @@ mod tests {
         };
         assert_eq!(table.cost("m", &tokens), Some(4.0));
         assert_eq!(table.cost("m", &TokenUsage { cache_write: 1, ..tokens }), None);
+    }
+
+    #[test]
+    fn a_fee_or_a_surcharge_that_the_table_does_not_say_is_missing() {
+        let text = "date = 'd'\n[models.m]\ninput = 1\noutput = 2\nweb_search = 10\n\
+                    [models.m.fast]\ninput = 6\noutput = 12\n[models.n]\ninput = 1\noutput = 2\n";
+        let table = PriceTable::parse(text).unwrap();
+        let of = |model: &str, web_searches: u64, service: &str| {
+            let tokens = TokenUsage { input: 1_000_000, web_searches, ..TokenUsage::default() };
+            let cost = table.price(model).unwrap().cost(&tokens, service).unwrap();
+            (cost.dollars, cost.lacks_part)
+        };
+        assert_eq!(of("m", 0, ""), (1.0, false));
+        assert_eq!(of("m", 100, ""), (2.0, false));
+        assert_eq!(of("m", 100, "fast"), (7.0, false));
+        assert_eq!(of("m", 0, "priority"), (1.0, true));
+        assert_eq!(of("n", 100, ""), (1.0, true));
+        assert_eq!(of("n", 0, "fast"), (1.0, true));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use turntree::object::{Commit, ObjectId, ObjectSource, Time};
 use turntree::repo::Repository;
 
 use super::answers::{Answer, AnswerCounter, AnswerGroup, Answers, TurnPlace};
-use super::prices::{Price, PriceTable};
+use super::prices::{Price, PriceTable, TableCost};
 use super::session_answers::{line_answers, session_answers};
 use super::turn_diff::{TurnDiff, repeats};
 use super::usage::TokenUsage;
@@ -93,6 +93,8 @@ pub struct Spending {
     pub priced_cost: Option<f64>,
     /// Tokens of answers that have neither.
     pub unpriced_tokens: u64,
+    /// Answers whose cost by the table lacks a fee or a surcharge.
+    pub partly_priced: u64,
 }
 
 /// What was asked for.
@@ -118,7 +120,9 @@ impl Spending {
         let mut sum = Self::default();
         let mut known = KnownPrices::new(prices);
         for answer in answers {
-            let Some(group) = group_of(&groups, &answer) else { continue };
+            let Some(group) = group_of(&groups, &answer).filter(|group| !group.is_silent) else {
+                continue;
+            };
             sum.add(&answer, known.cost(group, &answer));
         }
         (sum.answers > 0).then_some(sum)
@@ -131,6 +135,12 @@ impl Spending {
             (Some(recorded), Some(priced)) => Some(recorded + priced),
             (recorded, priced) => recorded.or(priced),
         }
+    }
+
+    /// Returns whether the cost is that of all that was taken.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.unpriced_tokens == 0 && self.partly_priced == 0
     }
 
     /// Adds `other`.
@@ -146,18 +156,20 @@ impl Spending {
             recorded_cost: sum(self.recorded_cost, other.recorded_cost),
             priced_cost: sum(self.priced_cost, other.priced_cost),
             unpriced_tokens: self.unpriced_tokens.saturating_add(other.unpriced_tokens),
+            partly_priced: self.partly_priced.saturating_add(other.partly_priced),
         }
     }
 
     /// Adds an answer, with its cost by a table where it says none itself.
-    fn add(&mut self, answer: &Answer, priced: Option<f64>) {
+    fn add(&mut self, answer: &Answer, priced: Option<TableCost>) {
         let tokens = TokenUsage::of(answer.counts);
         self.answers += 1;
         self.tokens = self.tokens.plus(tokens);
         if let Some(cost) = answer.cost {
             self.recorded_cost = Some(self.recorded_cost.unwrap_or(0.0) + cost);
-        } else if let Some(cost) = priced {
-            self.priced_cost = Some(self.priced_cost.unwrap_or(0.0) + cost);
+        } else if let Some(TableCost { dollars, lacks_part }) = priced {
+            self.priced_cost = Some(self.priced_cost.unwrap_or(0.0) + dollars);
+            self.partly_priced += u64::from(lacks_part);
         } else {
             self.unpriced_tokens = self.unpriced_tokens.saturating_add(tokens.total());
         }
@@ -176,13 +188,13 @@ impl<'a> KnownPrices<'a> {
     }
 
     /// The cost of an answer by the table; `None` when it says its own, or none can be known.
-    fn cost(&mut self, group: &'a AnswerGroup, answer: &Answer) -> Option<f64> {
+    fn cost(&mut self, group: &'a AnswerGroup, answer: &Answer) -> Option<TableCost> {
         if answer.cost.is_some() || group.is_output_alone {
             return None;
         }
         let look_up = || self.table.price(&group.model);
         let price = *self.known.entry(&group.model).or_insert_with(look_up);
-        price?.cost(&TokenUsage::of(answer.counts))
+        price?.cost(&TokenUsage::of(answer.counts), &group.service)
     }
 }
 
@@ -199,7 +211,16 @@ struct Asked<'a> {
 /// # Errors
 /// `NotFound` or `Corrupt`, naming what cannot be read.
 pub fn usage_report(repo: &Repository, query: &UsageQuery<'_>) -> Result<UsageReport> {
-    let mut sessions = match query.scope {
+    let sessions = answers_in(repo, query.scope)?;
+    Ok(UsageReport {
+        expired: sessions.iter().map(|(_, answers)| answers.expired).sum(),
+        ..report(&sessions, query)
+    })
+}
+
+/// Returns the answers of a part of a store by session.
+fn answers_in(repo: &Repository, scope: UsageScope<'_>) -> Result<Vec<(String, Answers)>> {
+    let mut sessions = match scope {
         UsageScope::All => session_answers(repo, None)?,
         UsageScope::Session(session) => session_answers(repo, Some(session))?,
         UsageScope::Line(branch, tip) => {
@@ -209,10 +230,56 @@ pub fn usage_report(repo: &Repository, query: &UsageQuery<'_>) -> Result<UsageRe
     };
     // A copy goes on longer than what it is a copy of.
     sessions.sort_by_key(|(_, it)| it.answers.last().map(|answer| answer.second));
-    Ok(UsageReport {
-        expired: sessions.iter().map(|(_, answers)| answers.expired).sum(),
-        ..report(&sessions, query)
-    })
+    Ok(sessions)
+}
+
+/// Answers of a model in a session, and what their records do not say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UsageGaps {
+    /// The session.
+    pub session: String,
+    /// The format and the agent in it.
+    pub agent: String,
+    /// The model, or `-`.
+    pub model: String,
+    /// All answers.
+    pub answers: u64,
+    /// Of these, answers that say nothing of tokens.
+    pub without_tokens: u64,
+    /// Answers that say what came out, and not what went in.
+    pub output_alone: u64,
+    /// When the first of those two was given.
+    pub first: Option<Time>,
+}
+
+/// Returns, by session, agent and model, the answers of a part of a store whose records do not say what
+/// they took. Each answer counts once, as in [`usage_report`].
+///
+/// # Errors
+/// `NotFound` or `Corrupt`, naming what cannot be read.
+pub fn usage_gaps(repo: &Repository, query: &UsageQuery<'_>) -> Result<Vec<UsageGaps>> {
+    let sessions = answers_in(repo, query.scope)?;
+    let mut gaps: BTreeMap<(&str, &str, &str), UsageGaps> = BTreeMap::new();
+    for Asked { session, group, answer } in asked(&sessions, query.since) {
+        let model = if group.model.is_empty() { NONE } else { &group.model };
+        let found = gaps.entry((session, &group.agent, model)).or_insert_with(|| UsageGaps {
+            session: session.to_owned(),
+            agent: group.agent.clone(),
+            model: model.to_owned(),
+            ..UsageGaps::default()
+        });
+        found.answers += 1;
+        found.without_tokens += u64::from(group.is_silent);
+        found.output_alone += u64::from(group.is_output_alone);
+        if group.is_silent || group.is_output_alone {
+            let micros = answer.second.saturating_mul(SECOND);
+            let earlier = found.first.is_some_and(|first| first.micros <= micros);
+            found.first =
+                found.first.filter(|_| earlier).or(Some(Time { micros, offset_minutes: 0 }));
+        }
+    }
+    let has_gap = |gaps: &UsageGaps| gaps.without_tokens > 0 || gaps.output_alone > 0;
+    Ok(gaps.into_values().filter(has_gap).collect())
 }
 
 /// Returns what the answers of a turn took; `None` when it has none that says. A compaction, a merge
@@ -240,6 +307,9 @@ fn report(sessions: &[(String, Answers)], query: &UsageQuery<'_>) -> UsageReport
     let mut rows: BTreeMap<String, Spending> = BTreeMap::new();
     let mut prices = KnownPrices::new(query.prices);
     for Asked { session, group, answer } in asked(sessions, query.since) {
+        if group.is_silent {
+            continue;
+        }
         let priced = prices.cost(group, &answer);
         let or_none = |text: &str| if text.is_empty() { NONE } else { text }.to_owned();
         if answer.cost.is_none() && priced.is_none() {
@@ -298,7 +368,8 @@ fn asked(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<Asked<'_>> {
             let tokens = TokenUsage::of(known.answer.counts).larger(TokenUsage::of(answer.counts));
             // The session that asked is the one whose turn it is, and that had it first.
             let rank = |it: &Asked<'_>| {
-                (it.group.is_left, it.group.session != it.session, it.answer.second)
+                let Asked { session, group, answer } = it;
+                (group.is_silent, group.is_left, group.session != *session, answer.second)
             };
             if rank(&found) < rank(known) {
                 found.answer.cost = found.answer.cost.or(known.answer.cost);

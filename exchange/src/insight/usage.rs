@@ -7,7 +7,7 @@ use serde_json::Value;
 use turntree::object::Commit;
 
 use crate::formats::frameworks::OLLM_TOKENS;
-use crate::text::json::text_at;
+use crate::text::json::{self, text_at};
 
 /// The entry of a commit's metadata with the tokens of its context, as a number.
 pub const TOKENS: &str = "tokens";
@@ -93,8 +93,9 @@ const TOOL: &str = "/tool";
 const OUTPUT: [&str; 4] = ["/output_tokens", "/completion_tokens", "/output", "/outputTokens"];
 
 /// Names of reasoning that the output has too.
-const REASONING_INSIDE: [&str; 3] = [
+const REASONING_INSIDE: [&str; 4] = [
     "/completion_tokens_details/reasoning_tokens",
+    "/output_tokens_details/thinking_tokens",
     "/output_tokens_details/reasoning_tokens",
     "/reasoning_output_tokens",
 ];
@@ -106,9 +107,28 @@ const THOUGHTS: &str = "/thoughts";
 const REASONING: &str = "/reasoning";
 const CACHE: &str = "/cache";
 
-/// Names of the cost in US dollars, in the counts and in the record.
+/// Names of the cost in US dollars, in the counts and in the record: of opencode, and of Claude Code
+/// before 1.0.9.
 const COST: [&str; 3] = ["/cost/total", "/cost", "/cost_usd"];
-const COST_OF_RECORD: &str = "/info/cost";
+const COST_OF_RECORD: [&str; 2] = ["/info/cost", "/costUSD"];
+
+/// Searches of the web that the vendor ran for an answer: each has a fee.
+const WEB_SEARCHES: &str = "/server_tool_use/web_search_requests";
+
+/// Parts of an answer of Anthropic, and those of them that are not in the sum beside them: what
+/// another model was asked, and a compaction by the vendor.
+const PARTS: &str = "/iterations";
+const PARTS_BESIDE: [&str; 2] = ["advisor_message", "compaction"];
+
+/// Most parts of an answer that are read.
+const MAX_PARTS: usize = 1000;
+
+/// What an answer of Anthropic says of how it was served, and what has the usual price.
+const SERVED: [(&str, &[&str]); 3] = [
+    ("/speed", &["standard"]),
+    ("/service_tier", &["standard", "batch"]),
+    ("/inference_geo", &["", "global", "not_available"]),
+];
 
 /// Tokens that a model read and wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -125,7 +145,12 @@ pub struct TokenUsage {
     pub output: u64,
     /// Of these, tokens of reasoning, where that is said.
     pub reasoning: u64,
+    /// Searches of the web that the vendor ran, which are no tokens and have a fee.
+    pub web_searches: u64,
 }
+
+/// Counts of an answer in the order of the fields of [`TokenUsage`].
+pub(super) type Counts = [u64; 7];
 
 /// What a record says of an answer.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -141,19 +166,23 @@ pub struct RecordedUsage {
     pub is_output_alone: bool,
     /// Its cost in US dollars.
     pub cost: Option<f64>,
+    /// How it was served, where that has another price: `fast`, `priority`, `us`; else empty.
+    pub service: String,
 }
 
 impl TokenUsage {
     /// The counts in the order of the fields.
-    pub(super) const fn counts(self) -> [u64; 6] {
-        let Self { input, cache_read, cache_write, cache_write_hour, output, reasoning } = self;
-        [input, cache_read, cache_write, cache_write_hour, output, reasoning]
+    pub(super) const fn counts(self) -> Counts {
+        let Self { input, cache_read, cache_write, cache_write_hour, output, .. } = self;
+        let Self { reasoning, web_searches, .. } = self;
+        [input, cache_read, cache_write, cache_write_hour, output, reasoning, web_searches]
     }
 
     /// The usage with these counts.
-    pub(super) const fn of(counts: [u64; 6]) -> Self {
-        let [input, cache_read, cache_write, cache_write_hour, output, reasoning] = counts;
-        Self { input, cache_read, cache_write, cache_write_hour, output, reasoning }
+    pub(super) const fn of(counts: Counts) -> Self {
+        let [input, cache_read, cache_write, cache_write_hour, output, reasoning, web_searches] =
+            counts;
+        Self { input, cache_read, cache_write, cache_write_hour, output, reasoning, web_searches }
     }
 
     fn with(self, other: Self, each: impl Fn(u64, u64) -> u64) -> Self {
@@ -201,25 +230,69 @@ pub fn usage(bytes: &[u8]) -> Option<RecordedUsage> {
 
 /// [`usage`] of a record that is parsed.
 pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
-    let place_of = |place: &&Place| record.pointer(place.counts).is_some_and(Value::is_object);
-    let place = PLACES.iter().find(place_of)?;
+    let place = place_of(record)?;
     let counts = record.pointer(place.counts)?;
     let (tokens, is_output_alone) = tokens(counts)?;
+    let cost = |value: &Value| value.as_f64().filter(|cost| (0.0..1e9).contains(cost));
+    let of_counts = COST.iter().find_map(|path| counts.pointer(path).and_then(cost));
+    let of_record = || COST_OF_RECORD.iter().find_map(|path| record.pointer(path).and_then(cost));
+    Some(RecordedUsage {
+        answer: answer_of(record, place),
+        model: model_of(record, place.model),
+        tokens,
+        is_output_alone,
+        cost: of_counts.or_else(of_record),
+        service: service_of(counts),
+    })
+}
+
+/// Returns what a record says beside the sum of an answer: each part is an answer of its own.
+pub(super) fn usage_beside(record: &Value) -> Vec<RecordedUsage> {
+    let of = |place: &Place| {
+        let counts = record.pointer(place.counts)?;
+        let parts = counts.pointer(PARTS)?.as_array()?;
+        let beside = (0_usize..).zip(parts).take(MAX_PARTS).filter_map(|(number, part)| {
+            let kind = text_at(part, "/type").filter(|kind| PARTS_BESIDE.contains(kind))?;
+            let (tokens, is_output_alone) = tokens(part)?;
+            let answer = answer_of(record, place).map(|id| format!("{id} {kind} {number}"));
+            let model = model_of(part, "/model").or_else(|| model_of(record, place.model));
+            let service = service_of(part);
+            Some(RecordedUsage { answer, model, tokens, is_output_alone, cost: None, service })
+        });
+        Some(beside.collect())
+    };
+    place_of(record).and_then(of).unwrap_or_default()
+}
+
+fn place_of(record: &Value) -> Option<&'static Place> {
+    PLACES.iter().find(|place| record.pointer(place.counts).is_some_and(Value::is_object))
+}
+
+/// The id of the answer that a record is of, where it says one: also of one that says no counts.
+pub(super) fn answer_id(record: &Value) -> Option<String> {
+    PLACES.iter().find_map(|place| answer_of(record, place))
+}
+
+fn answer_of(record: &Value, place: &Place) -> Option<String> {
     let [answer, request] = place.answer.map(|path| text_at(record, path));
-    let answer = answer.map(|answer| match request {
+    answer.map(|answer| match request {
         // A gateway may give every answer the same id.
         Some(request) => format!("{answer} {request}"),
         None => answer.to_owned(),
-    });
-    let cost = |value: &Value| value.as_f64().filter(|cost| (0.0..1e9).contains(cost));
-    let of_counts = COST.iter().find_map(|path| counts.pointer(path).and_then(cost));
-    Some(RecordedUsage {
-        answer,
-        model: text_at(record, place.model).filter(|it| !it.starts_with('<')).map(str::to_owned),
-        tokens,
-        is_output_alone,
-        cost: of_counts.or_else(|| record.pointer(COST_OF_RECORD).and_then(cost)),
     })
+}
+
+fn model_of(record: &Value, path: &str) -> Option<String> {
+    text_at(record, path).filter(|it| !it.starts_with('<')).map(str::to_owned)
+}
+
+/// How an answer was served, where that is not the usual way.
+fn service_of(counts: &Value) -> String {
+    let told = SERVED
+        .iter()
+        .filter_map(|(path, usual)| text_at(counts, path).filter(|served| !usual.contains(served)));
+    let told: Vec<&str> = told.map(json::plain).collect();
+    told.join("+")
 }
 
 /// Returns what an event of Codex says: the tokens of the last request, and of all so far.
@@ -252,6 +325,7 @@ fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
         cache_write_hour: at(WRITTEN_FOR_AN_HOUR).unwrap_or(0).min(cache_write),
         output,
         reasoning: apart.or_else(|| first(&REASONING_INSIDE)).unwrap_or(0).min(output),
+        web_searches: at(WEB_SEARCHES).unwrap_or(0),
     };
     Some((tokens, input.is_none()))
 }
@@ -275,7 +349,8 @@ mod tests {
     fn counts_are_found_where_formats_keep_them_and_mean_the_same() {
         let of = |text: &str| {
             let found = usage(text.as_bytes()).unwrap();
-            (found.answer, found.tokens.counts())
+            let [counts @ .., _] = found.tokens.counts();
+            (found.answer, counts)
         };
         let claude = r#"{"requestId":"r","message":{"id":"m1","usage":{"input_tokens":10,
             "cache_creation_input_tokens":4,"cache_read_input_tokens":1,"output_tokens":7,
@@ -307,6 +382,27 @@ mod tests {
         assert_eq!(of(r#"{"info":{"cost":0.5,"tokens":{"input":1}}}"#), Some(0.5));
         assert_eq!(of(r#"{"metrics":{"prompt_tokens":1,"cost_usd":2}}"#), Some(2.0));
         assert_eq!(of(r#"{"metrics":{"prompt_tokens":1,"cost_usd":-2}}"#), None);
+        assert_eq!(of(r#"{"costUSD":0.5,"message":{"usage":{"input_tokens":1}}}"#), Some(0.5));
+    }
+
+    #[test]
+    fn what_is_beside_the_sum_of_an_answer_is_an_answer_of_its_own() {
+        let text = r#"{"requestId":"r","message":{"id":"m","model":"small","usage":{
+            "input_tokens":2,"output_tokens":3,"server_tool_use":{"web_search_requests":4},
+            "speed":"fast","service_tier":"standard","iterations":[
+            {"type":"message","input_tokens":2,"output_tokens":3},
+            {"type":"advisor_message","model":"large","input_tokens":50,"output_tokens":6},
+            {"type":"compaction","input_tokens":70,"output_tokens":8}]}}}"#;
+        let record = serde_json::from_str(text).unwrap();
+        let whole = usage_of(&record).unwrap();
+        assert_eq!(whole.tokens.counts(), [2, 0, 0, 0, 3, 0, 4]);
+        assert_eq!(whole.service, "fast");
+        let told = |part: RecordedUsage| (part.answer, part.model, part.tokens.total());
+        let expected =
+            |id: &str, model: &str, tokens| (Some(id.into()), Some(model.into()), tokens);
+        let beside: Vec<_> = usage_beside(&record).into_iter().map(told).collect();
+        let [advisor, compaction] = ["m r advisor_message 1", "m r compaction 2"];
+        assert_eq!(beside, [expected(advisor, "large", 56), expected(compaction, "small", 78)]);
     }
 
     #[test]
@@ -316,8 +412,8 @@ mod tests {
             "total_token_usage":{"input_tokens":9,"cached_input_tokens":4,"output_tokens":3,
             "reasoning_output_tokens":1}}}}"#;
         let (last, total) = running_total(&serde_json::from_str(event).unwrap()).unwrap();
-        assert_eq!(last.counts(), [5, 2, 0, 0, 1, 0]);
-        assert_eq!(total.since(last).unwrap().counts(), [4, 2, 0, 0, 2, 1]);
+        assert_eq!(last.counts(), [5, 2, 0, 0, 1, 0, 0]);
+        assert_eq!(total.since(last).unwrap().counts(), [4, 2, 0, 0, 2, 1, 0]);
         assert_eq!(last.since(total), None);
     }
 

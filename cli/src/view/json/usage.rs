@@ -1,10 +1,12 @@
-//! The record of `usage`.
+//! The records of `usage`.
 
 use std::collections::HashMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use turntree_exchange::{Spending, UsageReport};
+use turntree_exchange::{Spending, UsageGaps, UsageReport};
+
+use crate::view::clock;
 
 /// Parts of a dollar that are told.
 const PARTS: f64 = 1e6;
@@ -56,6 +58,57 @@ pub(crate) struct SpendingRecord {
     pub(crate) recorded_cost_usd: Option<f64>,
     /// Tokens that are in no cost.
     pub(crate) unpriced_tokens: u64,
+    /// Searches of the web by the vendor, which have a fee.
+    pub(crate) web_searches: u64,
+    /// Answers whose cost lacks a fee or a surcharge.
+    pub(crate) partly_priced: u64,
+}
+
+/// `usage --check`.
+#[derive(Serialize)]
+pub(crate) struct UsageCheckRecord {
+    /// Answers that say nothing of tokens.
+    pub(crate) without_tokens: u64,
+    /// Answers that say what came out, and not what went in.
+    pub(crate) output_alone: u64,
+    pub(crate) gaps: Vec<UsageGapsRecord>,
+    /// Turns whose messages are not kept and not counted.
+    pub(crate) expired_turns: u64,
+}
+
+/// Answers of a model in a session.
+#[derive(Serialize)]
+pub(crate) struct UsageGapsRecord {
+    pub(crate) session: String,
+    pub(crate) agent: String,
+    pub(crate) model: String,
+    pub(crate) answers: u64,
+    pub(crate) without_tokens: u64,
+    pub(crate) output_alone: u64,
+    /// When the first of these was given.
+    pub(crate) first: Option<String>,
+}
+
+impl UsageCheckRecord {
+    /// The record of `gaps`.
+    pub(crate) fn new(gaps: &[UsageGaps], expired_turns: u64) -> Self {
+        let sum = |of: fn(&UsageGaps) -> u64| gaps.iter().map(of).sum();
+        let record = |gaps: &UsageGaps| UsageGapsRecord {
+            session: gaps.session.clone(),
+            agent: gaps.agent.clone(),
+            model: gaps.model.clone(),
+            answers: gaps.answers,
+            without_tokens: gaps.without_tokens,
+            output_alone: gaps.output_alone,
+            first: gaps.first.map(clock::rfc3339),
+        };
+        Self {
+            without_tokens: sum(|gaps| gaps.without_tokens),
+            output_alone: sum(|gaps| gaps.output_alone),
+            gaps: gaps.iter().map(record).collect(),
+            expired_turns,
+        }
+    }
 }
 
 /// The table of prices.
@@ -108,6 +161,8 @@ impl SpendingRecord {
             cost_usd: dollars(spending.cost()),
             recorded_cost_usd: dollars(spending.recorded_cost),
             unpriced_tokens: spending.unpriced_tokens,
+            web_searches: tokens.web_searches,
+            partly_priced: spending.partly_priced,
         }
     }
 }

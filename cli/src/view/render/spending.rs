@@ -15,7 +15,7 @@ const CENT: f64 = 0.01;
 
 /// A cost for people: `-` where nothing is known, and `+` behind one that is not all.
 pub(crate) fn cost(spending: &Spending) -> String {
-    let more = if spending.unpriced_tokens > 0 { AND_MORE } else { "" };
+    let more = if spending.is_whole() { "" } else { AND_MORE };
     spending.cost().map_or_else(|| UNKNOWN.to_owned(), |cost| format!("{}{more}", dollars(cost)))
 }
 

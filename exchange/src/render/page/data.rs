@@ -159,6 +159,9 @@ struct PageTurn<'a> {
     /// What they cost in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<f64>,
+    /// Whether the cost is not all, or nothing is known of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    lacks: bool,
     /// Absent when retention has dropped the content.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<PageChange>,
@@ -375,6 +378,7 @@ impl<'a> Data<'a> {
             context: deeds.context,
             tokens: spending.map(|it| (it.tokens.input, it.tokens.cache_read, it.tokens.output)),
             cost: spending.and_then(|it| it.cost()).map(|cost| (cost * PARTS).round() / PARTS),
+            lacks: spending.is_some_and(|it| !it.is_whole()),
             change,
         };
         self.line('t', &turn)?;

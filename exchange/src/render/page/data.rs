@@ -161,7 +161,7 @@ struct PageTurn<'a> {
     cost: Option<f64>,
     /// Whether the cost is not all, or nothing is known of it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    lacks: bool,
+    more: bool,
     /// Absent when retention has dropped the content.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<PageChange>,
@@ -378,7 +378,7 @@ impl<'a> Data<'a> {
             context: deeds.context,
             tokens: spending.map(|it| (it.tokens.input, it.tokens.cache_read, it.tokens.output)),
             cost: spending.and_then(|it| it.cost()).map(|cost| (cost * PARTS).round() / PARTS),
-            lacks: spending.is_some_and(|it| !it.is_whole()),
+            more: spending.is_some_and(|it| !it.is_whole()),
             change,
         };
         self.line('t', &turn)?;

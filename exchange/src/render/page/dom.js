@@ -142,7 +142,8 @@ function bytes(n) {
 const short = (n) =>
   n < 1000 ? String(n) : n < 1e6 ? `${(n / 1e3).toFixed(n < 1e4 ? 1 : 0)}k` : `${(n / 1e6).toFixed(1)}M`;
 
-const dollars = (cost) => (cost > 0 && cost < 0.01 ? `$${cost.toFixed(4)}` : `$${cost.toFixed(2)}`);
+const dollars = (cost) => `$${cost.toFixed(cost && cost < 0.01 ? 4 : 2)}`;
+const paid = ({ cost, more }) => cost > 0 && dollars(cost) + (more ? "+" : "");
 
 function duration(ms) {
   const seconds = Math.floor(ms / 1000);

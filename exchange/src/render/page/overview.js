@@ -37,7 +37,7 @@ function overviewView(branch) {
     sum.calls > 0 && tile(sum.calls.toLocaleString("en"), "tool calls", h("span", { class: sum.failed ? "failed" : "" }, `${sum.failed || "none"} failed`)),
     sum.files.size > 0 && tile(sum.files.size.toLocaleString("en"), sum.files.size === 1 ? "file" : "files", lineCounts(lines[0], lines[1])),
     read && tile(short(sum.read), "tokens in", sum.cached > 0 && `${Math.round((100 * sum.cached) / sum.read)} % from a cache`),
-    read && tile(short(sum.wrote), "tokens out", sum.cost > 0 && dollars(sum.cost) + (sum.lacks ? "+" : "")),
+    read && tile(short(sum.wrote), "tokens out", paid(sum)),
     full !== null && tile(`${full} %`, "context filled", h("span", { class: "meter", role: "img", "aria-label": `${full} percent` }, h("span", { "width%": full }))),
     sum.compactions > 0 && tile(String(sum.compactions), sum.compactions === 1 ? "compaction" : "compactions"),
     sum.expired > 0 && tile(String(sum.expired), "expired turns"),

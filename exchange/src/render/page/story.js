@@ -71,7 +71,7 @@ function addToSum(sum, turn, calls) {
     sum.wrote += turn.tokens[2];
   }
   sum.cost += turn.cost || 0;
-  sum.lacks ||= turn.lacks;
+  sum.more ||= turn.more;
   sum.compactions += turn.trigger === "compaction" ? 1 : 0;
   sum.expired += turn.change ? 0 : 1;
   for (const [path, added, removed] of turn.change?.files || []) {

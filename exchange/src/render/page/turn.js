@@ -31,7 +31,7 @@ function detailsPart(branch, index) {
   const facts = () => {
     const meta = Object.entries(turn.meta || {}).filter(([name]) => !name.startsWith(CHECK));
     const about = (turn.change?.entries || []).filter(([section, , number]) => section === "meta" && number !== null && typeof textAt(number) === "string" && textAt(number).length < 400).map(([, key, number]) => [key, textAt(number)]);
-    const rows = [["time", `${dayOf(turn.at)} ${clockTime(turn.at)} (${turn.time})`], ["model", turn.model], ["agent", turn.agent], ["trigger", turn.trigger], ["session", turn.session], ["cost", turn.cost > 0 && dollars(turn.cost) + (turn.lacks ? "+" : "")], ...meta, ...about];
+    const rows = [["time", `${dayOf(turn.at)} ${clockTime(turn.at)} (${turn.time})`], ["model", turn.model], ["agent", turn.agent], ["trigger", turn.trigger], ["session", turn.session], ["cost", paid(turn)], ...meta, ...about];
     const before = turn.change?.base;
     return [doors(turn),
       h("dl", {}, rows.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
@@ -65,7 +65,7 @@ function headOf(branch, index) {
   const full = fullness(turn.model, turn.context);
   const checks = checksOf(turn).map(([name, passed]) => h("span", { class: passed ? "passed" : "failed" }, `${name} ${passed ? "passed" : "failed"}`));
   const address = hashOf(branch, index);
-  const facts = [isSpecial(turn) && turn.prompt === undefined && h("span", { class: "badge" }, turn.trigger), ...checks, since(branch, index), tokensOf(turn), turn.cost > 0 && dollars(turn.cost) + (turn.lacks ? "+" : ""), full !== null && h("span", { title: `${turn.context.toLocaleString("en")} tokens are in front of ${turn.model}` }, `context ${full} %`)];
+  const facts = [isSpecial(turn) && turn.prompt === undefined && h("span", { class: "badge" }, turn.trigger), ...checks, since(branch, index), tokensOf(turn), paid(turn), full !== null && h("span", { title: `${turn.context.toLocaleString("en")} tokens are in front of ${turn.model}` }, `context ${full} %`)];
   return h("header", { class: "turn-head" },
     turn.prompt !== undefined ? h("h2", {}, h("a", { href: address }, `#${turn.prompt}`)) : h("a", { class: "step", href: address, "aria-label": `Turn ${turn.turn}` }, "\u2022"),
     when(turn), facts.filter(Boolean).map((fact) => h("small", {}, fact)));

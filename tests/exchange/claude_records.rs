@@ -282,9 +282,11 @@ fn a_result_without_its_parent_goes_to_the_line_of_its_call() {
 #[test]
 fn lines_of_another_session_are_none_of_the_conversation_but_copies_are() {
     let mut log = started();
+    let title = |text: &str, session: &str| json!({"type": "custom-title", "customTitle": text, "sessionId": session});
+    log.lines.push(title("Of a stranger", "other"));
     log.session = "other".to_owned();
     log.after("elsewhere").user("x1", "a stranger").answer("x2");
-    log.lines.push(json!({"type": "ai-title", "aiTitle": "Of a stranger", "sessionId": "other"}));
+    log.lines.push(title("Of a stranger, too", "other"));
     log.session = "s".to_owned();
     log.lines.push(json!({"type": "ai-title", "aiTitle": "My own", "sessionId": "s"}));
     log.after("a1").user("u2", "more").answer("a2");

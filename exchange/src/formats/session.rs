@@ -36,6 +36,12 @@ impl Session {
         events.push(Event::Meta { key: key.to_owned(), value: value.to_owned() });
     }
 
+    /// Tells that a fact was told wrongly, and is `value`: nothing, when that is empty.
+    pub(super) fn correct(&mut self, key: &'static str, value: &str, events: &mut Vec<Event>) {
+        self.facts.insert(Cow::Borrowed(key), value.to_owned());
+        events.push(Event::Meta { key: key.to_owned(), value: value.to_owned() });
+    }
+
     /// The last value of the fact `key`.
     pub(super) fn known(&self, key: &str) -> Option<&str> {
         self.facts.get(key).map(String::as_str)

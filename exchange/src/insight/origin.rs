@@ -37,7 +37,7 @@ pub fn origin(repo: &Repository, tip: &ObjectId) -> Result<Origin> {
         directories: repo.directories_of(tip)?,
         git_branch: fact(GIT_BRANCH)?,
         git_remote: fact(GIT_REMOTE)?,
-        title: fact(TITLE)?,
+        title: fact(TITLE)?.filter(|title| !title.is_empty()),
         client_id: fact("session_id")?,
     };
     if let Some(commit) = repo.newest_with_workspace(tip)? {

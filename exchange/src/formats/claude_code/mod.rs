@@ -22,6 +22,7 @@
 
 mod compaction;
 mod sessions;
+mod title;
 mod tools;
 mod view;
 
@@ -45,7 +46,8 @@ use crate::text::piece::Piece;
 use crate::text::shape::JsonShape;
 use crate::text::{json, lines};
 use compaction::{Compacted, Kept};
-use sessions::Sessions;
+use sessions::{Belonging, Sessions};
+use title::TitleRank;
 use tools::{change, is, sub_agent_todos, todos_key};
 use view::{Queued, is_local_command, is_never_sent, sub_agent_line, view};
 
@@ -119,6 +121,9 @@ const CONTINUATIONS: &[&str] = &[
     "[Request interrupted by user",
 ];
 
+/// What is said of lines that are of another session.
+const STRANGE: &str = "another session";
+
 /// Most summaries that wait for their records.
 const MAX_SUMMARIES: usize = 1000;
 
@@ -184,32 +189,6 @@ struct ClaudeCode {
     /// Summaries of records that have not come yet, by these.
     #[serde(default)]
     summaries: BTreeMap<String, String>,
-}
-
-/// How much a title counts: one of a higher rank stays.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-enum TitleRank {
-    /// There is none.
-    #[default]
-    None,
-    /// A summary of the conversation up to a record.
-    Summary,
-    /// The client made it from the conversation.
-    Made,
-    /// The person gave it.
-    Given,
-}
-
-impl TitleRank {
-    /// The rank of a number.
-    const fn of(number: u8) -> Self {
-        match number {
-            0 => Self::None,
-            1 => Self::Summary,
-            2 => Self::Made,
-            _ => Self::Given,
-        }
-    }
 }
 
 impl Parser for ClaudeCode {
@@ -297,24 +276,29 @@ impl ClaudeCode {
         let Some(session) = text_at(line, "/sessionId").filter(|_| is_linked) else { return true };
         let links = &mut self.links;
         let follows = || parent_of(line).is_some_and(|parent| links.place(parent).is_some());
-        if !self.sessions.has(session, follows) {
-            return false;
+        let before = match self.sessions.belonging(session, follows) {
+            Belonging::Own => return true,
+            Belonging::Strange(before) => before,
+        };
+        if let Some((rank, title)) = before {
+            self.titled = rank;
+            self.session.correct(TITLE, &title, events);
         }
-        for (rank, title) in self.sessions.take_titles(session) {
-            self.title(TitleRank::of(rank), Some(&title), events);
-        }
-        true
+        events.push(Event::Unread { kind: STRANGE.to_owned() });
+        false
     }
 
     /// A title that a line gives to its session.
     fn named(&mut self, rank: TitleRank, line: &Value, path: &str, events: &mut Vec<Event>) {
-        let (session, title) = (text_at(line, "/sessionId"), text_at(line, path));
-        match session.zip(title).filter(|_| !self.sessions.may_be(session)) {
-            Some((session, title)) => {
-                self.sessions.keep_title(session, rank as u8, &first_line(title));
-            }
-            None => self.title(rank, title, events),
+        let session = text_at(line, "/sessionId");
+        if self.sessions.is_strange(session) {
+            return;
         }
+        if let Some(session) = session {
+            let before = self.session.known(TITLE).unwrap_or_default().to_owned();
+            self.sessions.name(session, (self.titled, before));
+        }
+        self.title(rank, text_at(line, path), events);
     }
 
     fn system(&mut self, line: &Value, events: &mut Vec<Event>) {
@@ -510,7 +494,8 @@ impl ClaudeCode {
     /// A rewind of the client: the conversation ends at a record, or is empty, whatever follows.
     fn rewind(&mut self, line: &Value, events: &mut Vec<Event>) {
         let leaf = line.get("leafUuid");
-        let is_rewound = is(line, "rewound") && self.sessions.may_be(text_at(line, "/sessionId"));
+        let is_rewound =
+            is(line, "rewound") && !self.sessions.is_strange(text_at(line, "/sessionId"));
         events.extend(match leaf {
             Some(Value::String(leaf)) if is_rewound => self.links.end_at(leaf),
             Some(Value::Null) if is(line, "explicit") => self.links.back_to_start(),

@@ -6,59 +6,71 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::title::TitleRank;
+
 /// Most sessions that are known of a file.
 const MAX_SESSIONS: usize = 64;
-
-/// Most titles of sessions that may still turn out to be of this file.
-const MAX_TITLES: usize = 16;
 
 /// The sessions of the lines so far.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Sessions {
     known: Vec<String>,
-    /// Titles with their ranks, of sessions that are not known.
-    titles: Vec<(String, u8, String)>,
+    /// Sessions whose lines follow nothing of the file.
+    strange: Vec<String>,
+    /// A session of which nothing but a title is known.
+    named: Option<Named>,
+}
+
+/// A title of a session that may turn out to be a strange one, and what the title was before.
+#[derive(Debug, Serialize, Deserialize)]
+struct Named {
+    session: String,
+    before: (TitleRank, String),
+}
+
+/// What a line of a session means for it.
+pub(super) enum Belonging {
+    /// It is of the conversation.
+    Own,
+    /// It is not; the title is what it was before, if there is one here.
+    Strange(Option<(TitleRank, String)>),
 }
 
 impl Sessions {
-    /// Returns whether a line of `session` belongs to the file, `follows` being whether it follows one
-    /// that does.
-    pub(super) fn has(&mut self, session: &str, follows: impl FnOnce() -> bool) -> bool {
-        if self.is_known(session) {
-            return true;
+    /// Returns what a line of `session` is, `follows` being whether it follows one of the file.
+    pub(super) fn belonging(&mut self, session: &str, follows: impl FnOnce() -> bool) -> Belonging {
+        if has(&self.known, session) {
+            return Belonging::Own;
         }
-        if !self.known.is_empty() && !follows() {
-            return false;
+        let is_own = self.known.is_empty() || follows();
+        let named = self.named.take_if(|named| named.session == session);
+        let list = if is_own { &mut self.known } else { &mut self.strange };
+        if !has(list, session) {
+            if list.len() >= MAX_SESSIONS {
+                list.remove(0);
+            }
+            list.push(session.to_owned());
         }
-        if self.known.len() >= MAX_SESSIONS {
-            self.known.remove(0);
-        }
-        self.known.push(session.to_owned());
-        true
-    }
-
-    /// Returns whether `session` is one of the file, as far as that is known: any may be, at first.
-    pub(super) fn may_be(&self, session: Option<&str>) -> bool {
-        self.known.is_empty() || session.is_none_or(|session| self.is_known(session))
-    }
-
-    fn is_known(&self, session: &str) -> bool {
-        self.known.iter().any(|known| known == session)
-    }
-
-    /// Keeps a title until its session is known.
-    pub(super) fn keep_title(&mut self, session: &str, rank: u8, title: &str) {
-        if self.titles.len() < MAX_TITLES {
-            self.titles.push((session.to_owned(), rank, title.to_owned()));
+        match is_own {
+            true => Belonging::Own,
+            false => Belonging::Strange(named.map(|named| named.before)),
         }
     }
 
-    /// The titles that were kept of `session`, in the order of their lines.
-    pub(super) fn take_titles(&mut self, session: &str) -> Vec<(u8, String)> {
-        let (of_it, others) =
-            std::mem::take(&mut self.titles).into_iter().partition(|(of, ..)| of == session);
-        self.titles = others;
-        let of_it: Vec<(String, u8, String)> = of_it;
-        of_it.into_iter().map(|(_, rank, title)| (rank, title)).collect()
+    /// Returns whether a session is not one of the file, as far as that is known.
+    pub(super) fn is_strange(&self, session: Option<&str>) -> bool {
+        session.is_some_and(|session| has(&self.strange, session) && !has(&self.known, session))
     }
+
+    /// `session` gives a title, which was `before` until then.
+    pub(super) fn name(&mut self, session: &str, before: (TitleRank, String)) {
+        let is_new = self.named.as_ref().is_none_or(|named| named.session != session);
+        if is_new && !has(&self.known, session) {
+            self.named = Some(Named { session: session.to_owned(), before });
+        }
+    }
+}
+
+fn has(sessions: &[String], session: &str) -> bool {
+    sessions.iter().any(|known| known == session)
 }

@@ -89,6 +89,10 @@ impl Parser for ClineSdk {
 
 impl ClineSdk {
     fn message(&mut self, message: &Value, events: &mut Vec<Event>) {
+        // Notes of the client, as that a request failed, are for the screen.
+        if message.pointer("/metadata/displayOnly") == Some(&Value::Bool(true)) {
+            return;
+        }
         let facts = MessageFacts {
             conversation: None,
             time: chat::time(message),
@@ -203,6 +207,17 @@ mod tests {
             "prompt main: be\ngood",
         ];
         assert_eq!(outline(&events_of(&FORMAT, file)), expected);
+    }
+
+    #[test]
+    fn notes_for_the_screen_are_no_messages() {
+        let note = json!({"role": "assistant", "content": [{"type": "text", "text": "quota"}],
+            "metadata": {"displayOnly": true, "displayRole": "error"}});
+        let said = json!({"role": "user", "content": [{"type": "text", "text": "go"}],
+            "metadata": {"displayOnly": false}});
+        let file = json!({"sessionId": "s", "messages": [said, note]}).to_string();
+        let told = outline(&events_of(&FORMAT, file.as_bytes()));
+        assert_eq!(told, ["session_id=s", "turn", "main User go"]);
     }
 
     #[test]

@@ -4,7 +4,10 @@
 //! - `system.message`, `user.message`, `assistant.message` and `tool.execution_complete` are the
 //!   conversation. A prompt begins a turn, and so does `assistant.turn_start`.
 //! - Events with an `agentId` are those of a sub-agent, which works inside the turn that called it.
-//! - `session.compaction_complete` has the summary that replaces the conversation.
+//! - `system.notification` and `skill.context_delivered` are sent to the model as words of the user.
+//! - `session.compaction_complete` has the summary that replaces the conversation, and after
+//!   `session.context_cleared` there is none.
+//! - Ephemeral events are for the screen. A client that goes back takes lines out of the file.
 //! - What a tool is asked to do to a file is known when it starts, and counts when it has succeeded.
 
 use serde_json::Value;
@@ -47,8 +50,14 @@ const GROUPS: &[&str] = &[
     "user",
 ];
 
+/// What the client tells the model in the name of the user.
+const TOLD: [&str; 2] = ["system.notification", "skill.context_delivered"];
+
 /// The events that tell of a compaction when it is done.
 const COMPACTED: &str = "session.compaction_complete";
+
+/// The event after which the conversation is empty, or what it says.
+const CLEARED: &str = "session.context_cleared";
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
     let is_event = shape.text("type").is_some_and(|name| name.contains('.'));
@@ -59,7 +68,8 @@ fn view(event: &Value) -> MessageView {
     let data = event.get("data").unwrap_or(&Value::Null);
     let mut view = MessageView::new(match text_at(event, "/type") {
         Some("system.message") => Role::System,
-        Some("user.message" | COMPACTED) => Role::User,
+        Some("user.message" | COMPACTED | CLEARED) => Role::User,
+        Some(kind) if TOLD.contains(&kind) => Role::User,
         Some("assistant.message") => Role::Assistant,
         Some("tool.execution_complete") => Role::Tool,
         _ => Role::Other,
@@ -71,8 +81,9 @@ fn view(event: &Value) -> MessageView {
         view.add_result(data.get("toolCallId"), content.unwrap_or(&Value::Null), is_error);
         return view;
     }
-    view.is_added = text_at(event, "/type") == Some(COMPACTED);
-    let said = data.get("content").or_else(|| data.get("summaryContent"));
+    view.is_added = text_at(event, "/type").is_some_and(|kind| kind != "user.message");
+    let said = ["content", "summaryContent", "initialMessage"];
+    let said = said.iter().find_map(|name| data.get(*name));
     view.add_content(said.unwrap_or(&Value::Null));
     view.add_thinking(text_at(data, "/reasoningText").unwrap_or_default());
     for call in data.get("toolRequests").and_then(Value::as_array).into_iter().flatten() {
@@ -94,6 +105,9 @@ impl Parser for CopilotCli {
         let call = text_at(data, "/toolCallId").unwrap_or_default();
         let agent = agent_of(&line);
         let is_main = agent == MAIN_AGENT;
+        if line.get("ephemeral") == Some(&Value::Bool(true)) {
+            return;
+        }
         match text_at(&line, "/type").unwrap_or_default() {
             "session.start" => self.session_start(data, events),
             "session.model_change" if is_main => {
@@ -122,7 +136,15 @@ impl Parser for CopilotCli {
                 let summary = vec![view(&line).event(&agent, Content::Piece, time, None)];
                 events.push(Event::Compact { agent, summary, keep: 0..0 });
             }
+            CLEARED => {
+                let said = text_at(data, "/initialMessage").is_some_and(|text| !text.is_empty());
+                let time = line.get("timestamp").and_then(json::time);
+                let first = said.then(|| view(&line).event(&agent, Content::Piece, time, None));
+                let summary = first.into_iter().collect();
+                events.push(Event::Compact { agent, summary, keep: 0..0 });
+            }
             "assistant.message" => self.message(&line, events),
+            told if TOLD.contains(&told) => self.message(&line, events),
             "tool.execution_start" => {
                 if let Some(change) = file_change(data) {
                     self.editor.call(call, change);
@@ -258,6 +280,34 @@ mod tests {
                 "unread: novel.event",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_sent_is_told_and_what_is_for_the_screen_is_not() {
+        let mut shown = event("user.message", &json!({"content": "shown"}));
+        shown["ephemeral"] = true.into();
+        let lines = [
+            event("user.message", &json!({"content": "go"})),
+            shown,
+            event("session.info", &json!({"message": "m", "content": "noise"})),
+            event("assistant.turn_start", &json!({})),
+            event("system.notification", &json!({"content": "<system_notification>done"})),
+            event("skill.context_delivered", &json!({"content": "read this", "source": "skill-x"})),
+            event("assistant.message", &json!({"content": "ok"})),
+            event("session.context_cleared", &json!({"messagesCleared": 4})),
+            event("session.context_cleared", &json!({"initialMessage": "start here"})),
+        ];
+        let expected = [
+            "turn",
+            "main User go",
+            "turn",
+            "main User done",
+            "main User read this",
+            "main Assistant ok",
+            "compact main [] 0..0",
+            "compact main [main User start here] 0..0",
+        ];
+        assert_eq!(told(&FORMAT, &lines), expected);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use turntree::object::ObjectId;
 use super::conversation::{Conversations, MessageFacts, fields, plain, todos};
 use super::files::{FileChange, FileContents};
 use super::gemini_list::{ListedMessage, RESULTS, key, key_at, listed, tail};
-use super::gemini_view::{answered_by, answered_in, calls, view};
+use super::gemini_view::{answered_by, answered_in, calls, is_sent, view};
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, Parser};
 use crate::model::format::{Format, FormatReader, Records};
@@ -76,7 +76,7 @@ struct Gemini {
     /// The id of each message of the conversation, in order; empty where there is none. That of results
     /// is marked: the message with their calls may have the same.
     order: Vec<String>,
-    /// The index of the message of an id in that order.
+    /// The index of the message of an id in that order, or of the one behind it for what was never sent.
     places: HashMap<String, usize>,
     /// Calls that have succeeded, whose files are told.
     done: HashSet<String>,
@@ -130,7 +130,12 @@ impl Gemini {
             self.replace(piece, events);
         } else if record.get("type").is_some() {
             self.is_starting = false;
-            self.message(record, Content::Piece, events);
+            if is_sent(record) {
+                self.message(record, Content::Piece, events);
+            } else if let Some(id) = text_at(record, "/id").filter(|id| !id.is_empty()) {
+                // The conversation may go back to it.
+                self.places.entry(id.to_owned()).or_insert(self.order.len());
+            }
         } else if record.get("sessionId").is_some() {
             self.is_starting = !self.order.is_empty();
             self.facts(record, events);
@@ -294,6 +299,7 @@ impl Gemini {
             let what = "a step back to a message that is not there".to_owned();
             return events.push(Event::Unknown { what });
         };
+        let at = at.min(self.order.len());
         for gone in self.order.drain(at..) {
             self.places.remove(&gone);
         }
@@ -375,7 +381,6 @@ mod tests {
             "main Assistant [write_file, replace, write_todos]",
             "file a.rs: fn",
             r#"pad todos: [{"description":"t"}]"#,
-            "main Other quota",
             "title=T",
         ];
         assert_eq!(outline(&events), expected);
@@ -422,6 +427,35 @@ mod tests {
                 "unknown: a record that is no message",
             ]
         );
+    }
+
+    #[test]
+    fn notes_and_commands_are_no_messages_and_a_step_back_to_one_is() {
+        let note = |id: &str, kind: &str| json!({"id": id, "type": kind, "content": "note"});
+        let lines = [
+            prompt("1"),
+            note("2", "info"),
+            json!({"id": "3", "type": "user", "content": [{"text": "/stats"}]}),
+            prompt("4"),
+            note("5", "warning"),
+            json!({"type": "error", "content": "without an id"}),
+            json!({"$set": {"messages":
+                [prompt("1"), note("2", "info"), prompt("4"), note("5", "warning")]}}),
+            json!({"type": "user", "content": "said"}),
+            json!({"$rewindTo": "2"}),
+            json!({"$rewindTo": "5"}),
+        ];
+        let expected = [
+            "turn",
+            "main User prompt 1",
+            "turn",
+            "main User prompt 4",
+            "turn",
+            "main User said",
+            "compact main [] 0..1",
+            "compact main [] 0..1",
+        ];
+        assert_eq!(outline_of(&lines), expected);
     }
 
     fn response(id: &str) -> Value {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::gemini_view::answered_by;
+use super::gemini_view::{answered_by, is_sent};
 use crate::model::event::Content;
 use crate::text::json;
 use crate::text::json::{Text, text_at};
@@ -35,7 +35,7 @@ pub(super) fn listed(piece: &Piece) -> Option<Vec<ListedMessage>> {
     let update: Update<'_> = text.parse().ok()?;
     let read = |message: &RawValue| {
         let bytes = message.get().as_bytes();
-        let value = json::value(bytes).filter(Value::is_object)?;
+        let value = json::value(bytes).filter(|value| value.is_object() && is_sent(value))?;
         Some((value, Content::Own(Bytes::copy_from_slice(bytes))))
     };
     Some(update.set.messages?.into_iter().filter_map(read).collect())

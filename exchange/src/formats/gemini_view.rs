@@ -17,6 +17,21 @@ pub(super) fn calls(message: &Value) -> impl Iterator<Item = &Value> {
     message.get("toolCalls").and_then(Value::as_array).into_iter().flatten()
 }
 
+/// Returns whether a message was ever sent to the model: notes of the client are for the screen, and
+/// what begins as a command of the client is none of the conversation.
+pub(super) fn is_sent(message: &Value) -> bool {
+    match text_at(message, "/type") {
+        Some("info" | "error" | "warning") => false,
+        Some("user") => {
+            let content = message.get("content").unwrap_or(&Value::Null);
+            let first = content.get(0).and_then(|part| text_at(part, "/text"));
+            let text = content.as_str().or(first).unwrap_or_default();
+            !text.trim_start().starts_with('/')
+        }
+        _ => true,
+    }
+}
+
 /// The ids of the calls whose results a message is, if it is nothing else.
 pub(super) fn answered_by(message: &Value) -> Option<Vec<&str>> {
     if text_at(message, "/type") != Some("user") {

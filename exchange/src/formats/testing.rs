@@ -359,7 +359,7 @@ fn recorded_sessions_have_the_messages_that_were_counted() {
         ("codex/agentv__a57b22d8d4bd-0.jsonl".to_owned(), [320, 61, 1, 0]),
         ("codex/agentv__a60726a7452e-0.jsonl".to_owned(), [1055, 223, 1, 2]),
         ("codex/agentv__a854a7cb1c1f-0.jsonl".to_owned(), [171, 28, 1, 0]),
-        ("copilot-cli/agentv__269e1b9e5502-0.jsonl".to_owned(), [124, 55, 1, 0]),
+        ("copilot-cli/agentv__269e1b9e5502-0.jsonl".to_owned(), [125, 55, 1, 0]),
         ("copilot-cli/agentv__4f8edb57e3d1-0.jsonl".to_owned(), [3, 2, 1, 0]),
         ("copilot-cli/agentv__4f8edb57e3d1-1.jsonl".to_owned(), [3, 2, 1, 0]),
         ("copilot-cli/agentv__4f8edb57e3d1-2.jsonl".to_owned(), [3, 2, 1, 0]),

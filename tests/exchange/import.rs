@@ -57,7 +57,7 @@ fn a_transcript_that_is_rewritten_inside_a_turn_keeps_what_was_said_before() {
     let rewritten: Vec<&str> = text.lines().take(2).chain(text.lines().skip(3)).collect();
     let rewritten = joined(&rewritten);
     let report = sandbox.import("work", rewritten.as_bytes()).unwrap();
-    assert_eq!(report.branch.branch(), "main-2");
+    assert_eq!(report.branch.branch(), "main");
     let whole = fresh.import("work", rewritten.as_bytes()).unwrap();
     assert_eq!(sandbox.messages(&report.head), fresh.messages(&whole.head));
 }
@@ -85,18 +85,18 @@ fn a_shorter_or_equal_transcript_changes_nothing() {
 }
 
 #[test]
-fn a_rewritten_transcript_becomes_a_branch_from_the_last_common_turn() {
+fn a_rewritten_transcript_goes_on_from_the_last_common_turn_and_leaves_what_it_had() {
     let sandbox = Sandbox::new();
     let text = claude_code(20);
     let first = sandbox.import("work", text.as_bytes()).unwrap();
     let rewritten = text.replace("part 12 of", "chapter 12 of");
     let second = sandbox.import("work", rewritten.as_bytes()).unwrap();
-    assert_eq!(second.branch.to_string(), "work/main-2");
+    assert_eq!(second.branch.to_string(), "work/main");
     assert_eq!(second.turns, 8, "turns 13 to 20 are new");
     assert_eq!(sandbox.source(&second.head), rewritten.as_bytes());
     assert_eq!(sandbox.source(&first.head), text.as_bytes(), "the old line is as it was");
-    let fork = sandbox.repo.resolve("work/main-2~8").unwrap().commit;
-    assert_eq!(fork, sandbox.repo.resolve("work~8").unwrap().commit);
+    let common = sandbox.repo.resolve("work/main-2~8").unwrap().commit;
+    assert_eq!(common, sandbox.repo.resolve("work~8").unwrap().commit);
 
     // Each line is recognised when it comes again, and grows on its own branch.
     assert_eq!(sandbox.import("work", text.as_bytes()).unwrap().turns, 0);
@@ -145,7 +145,7 @@ fn a_transcript_rewritten_among_expired_turns_begins_at_one_that_is_there() {
         let sandbox = expired(pinned);
         let rewritten = claude_code(40).replace("part 20 of", "chapter 20 of");
         let second = sandbox.import("work", rewritten.as_bytes()).unwrap();
-        assert_eq!((second.turns, second.branch.branch()), (turns, "main-2"));
+        assert_eq!((second.turns, second.branch.branch()), (turns, "main"));
         assert_eq!(sandbox.source(&second.head), rewritten.as_bytes());
         let history = sandbox.repo.history(&[second.head], &[]).unwrap();
         assert_eq!(history.count(), 40, "turn 5 is shared if it is there, and nothing otherwise");

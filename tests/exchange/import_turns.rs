@@ -499,14 +499,14 @@ fn a_fork_of_codex_has_the_history_that_it_names() {
 fn kinds_of_records_that_are_not_read_are_counted_once() {
     let mut lines = vec![codex_line("session_meta", &json!({"id": "t", "cwd": "/p"}))];
     for _ in 0..4 {
-        lines.push(codex_line("token_usage_record", &json!({})));
-        lines.push(codex_line("world_state", &json!({})));
+        lines.push(codex_line("novel_record", &json!({})));
+        lines.push(codex_line("other_record", &json!({})));
     }
     lines.push(codex_said("user", "one"));
     let sandbox = Sandbox::new();
     let report = sandbox.import("s", joined(&lines).as_bytes()).unwrap();
     let notes: Vec<_> = report.notes.iter().map(|note| (note.line, note.what.as_str())).collect();
-    let what = "8 records of kind token_usage_record (4), world_state (4) are not read";
+    let what = "8 records of kind novel_record (4), other_record (4) are not read";
     assert_eq!(notes, [(2, what)]);
     assert!(sandbox.repo.tip(&BranchName::main("s").unwrap()).is_some());
 }

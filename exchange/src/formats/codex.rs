@@ -5,9 +5,13 @@
 //! - Items that users and developers say before the model answers are one turn. What the model says
 //!   is a turn up to the last output of its calls; its next word begins another.
 //! - `compacted` replaces the whole conversation by the items it carries.
+//! - `thread_rolled_back` takes the last prompts back, with all that came since (`prompts.rs`).
 //! - Of files, a patch tells the whole content only when it adds them. An update is a difference: it
 //!   is applied to a file that the session added before, and is left out otherwise, since the
 //!   content it changes is not in the transcript.
+
+mod prompts;
+mod view;
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,10 +22,13 @@ use serde_json::value::RawValue;
 use turntree::context::{MAIN_AGENT, Role};
 use turntree::object::{ObjectId, Time};
 
+use self::prompts::{ItemPart, Prompts};
+use self::view::{COMMUNICATION, is_sent, view};
 use super::files::{FileChange, FileContents};
 use super::session::{GIT_REMOTE, Session, TITLE, record, without_credentials};
 use crate::model::event::{Content, Event, MessageEvent, Parser};
-use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
+use crate::model::format::{Format, FormatReader, Lineage, PiecesBefore, RecordOrigin, Records};
+use crate::model::headline::Headline;
 use crate::model::view::MessageView;
 use crate::model::words::first_line;
 use crate::text::json::text_at;
@@ -41,89 +48,62 @@ pub(super) const FORMAT: Format = Format {
     }),
 };
 
+/// The fact that names the oldest session that a fork has copies of, as far as its file says it.
+pub(crate) const FAMILY: &str = "family";
+
+/// The field that numbers lines.
+const ORDINAL: &str = "ordinal";
+
 const LINE_TYPES: &[&str] =
     &["session_meta", "response_item", "event_msg", "turn_context", "compacted"];
+
+/// Kinds of lines that say nothing about the conversation, or repeat what others say.
+const QUIET: &[&str] = &[
+    "dynamic_tools_updated",
+    "inter_agent_communication_metadata",
+    "realtime_item",
+    "retained_context",
+    "security_risk_score",
+    "token_usage_record",
+    "world_state",
+];
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
     let is_known = shape.text("type").is_some_and(|name| LINE_TYPES.contains(&name));
     !shape.is_array && is_known && shape.has("payload")
 }
 
-/// Returns the origin of a rollout: a fork names the other one, and the number of its lines that
-/// come before.
+/// Returns the origin of a rollout: a fork names the other one, and where the part of it ends that
+/// comes before.
 fn origin(line: &Value) -> RecordOrigin {
     let base = line.pointer("/payload/history_base").unwrap_or(&Value::Null);
-    let pieces = base.get("end_ordinal_exclusive").and_then(Value::as_u64);
-    match (text_at(base, "/thread_id"), pieces) {
-        (Some(thread), Some(_)) => RecordOrigin::From { session: thread.to_owned(), pieces },
+    let number = |name| base.get(name).and_then(Value::as_u64);
+    let bytes = number("end_byte_offset");
+    let ordinal = number("end_ordinal_exclusive").map(|end| (ORDINAL, end));
+    match text_at(base, "/thread_id") {
+        Some(thread) if bytes.is_some() || ordinal.is_some() => RecordOrigin::From {
+            session: thread.to_owned(),
+            pieces: Some(PiecesBefore { bytes, ordinal }),
+        },
         _ => RecordOrigin::Here,
     }
 }
 
-/// A line, or an item of a compacted history.
-fn view(value: &Value) -> MessageView {
-    let item = value.get("payload").unwrap_or(value);
-    let mut view = MessageView::new(role(item));
-    view.id = text_at(item, "/id").map(str::to_owned);
-    view.is_added = item.get("role").is_none();
-    let kind = text_at(item, "/type").unwrap_or_default();
-    let field = |name| item.get(name);
-    match kind {
-        "reasoning" => {
-            for part in field("summary").and_then(Value::as_array).into_iter().flatten() {
-                view.add_thinking(text_at(part, "/text").unwrap_or_default());
-            }
-        }
-        "function_call" => view.add_call(field("call_id"), field("name"), field("arguments")),
-        "custom_tool_call" => view.add_call(field("call_id"), field("name"), field("input")),
-        _ if kind.ends_with("_call") => {
-            let name = Value::from(kind.trim_end_matches("_call"));
-            let input = field("arguments").or_else(|| field("action"));
-            view.add_call(field("call_id"), Some(&name), input);
-        }
-        _ if kind.ends_with("_output") => {
-            let output = field("output").or_else(|| field("tools"));
-            view.add_result(field("call_id"), &output_text(output), false);
-        }
-        _ => {
-            let content = field("content").or_else(|| field("message"));
-            view.add_content(content.unwrap_or(&Value::Null));
-        }
-    }
-    view
-}
-
-/// Returns the output of a tool: text, content blocks, `{content}`, or anything else as JSON.
-fn output_text(output: Option<&Value>) -> Value {
-    match output {
-        None => Value::Null,
-        Some(Value::Object(fields)) if fields.contains_key("content") => {
-            fields.get("content").cloned().unwrap_or_default()
-        }
-        Some(Value::Array(items)) if items.iter().any(|item| item.get("text").is_none()) => {
-            Value::from(Value::from(items.clone()).to_string())
-        }
-        Some(other) => other.clone(),
-    }
-}
-
-fn role(item: &Value) -> Role {
-    let kind = text_at(item, "/type").unwrap_or_default();
-    match text_at(item, "/role") {
-        Some("user") => Role::User,
-        Some("assistant") => Role::Assistant,
-        Some("developer" | "system") => Role::System,
-        _ if kind.ends_with("_output") => Role::Tool,
-        _ if kind == "reasoning" || kind.ends_with("_call") => Role::Assistant,
-        // A compacted history that is told as one text.
-        _ if item.get("message").is_some() => Role::User,
-        _ => Role::Other,
+/// What an item is to a mark that takes prompts back.
+fn part_of(view: &MessageView) -> ItemPart {
+    match view.role {
+        Role::System => ItemPart::Context,
+        Role::User if view.is_added => ItemPart::Prompt,
+        Role::User if matches!(view.headline(), Headline::Note(_)) => ItemPart::Context,
+        Role::User => ItemPart::Prompt,
+        _ => ItemPart::Other,
     }
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Codex {
     session: Session,
+    prompts: Prompts,
     state: TurnState,
     /// Calls of this step that have no output yet.
     open_calls: HashSet<String>,
@@ -146,6 +126,7 @@ enum TurnState {
 
 impl Parser for Codex {
     fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        self.prompts.piece();
         let Some(line) = record(piece, events) else { return };
         let time = line.get("timestamp").and_then(json::time);
         let payload = line.get("payload").unwrap_or(&Value::Null);
@@ -155,9 +136,12 @@ impl Parser for Codex {
                 self.session.fact("cwd", text_at(payload, "/cwd"), events);
                 self.session.fact("model", text_at(payload, "/model"), events);
             }
-            "response_item" => self.item(payload, time, events),
+            "response_item" if is_sent(payload) => self.item(&line, time, events),
+            "response_item" => {}
+            COMMUNICATION => self.item(&line, time, events),
             "event_msg" => self.event(payload, events),
             "compacted" => self.compacted(piece, &line, time, events),
+            quiet if QUIET.contains(&quiet) => {}
             other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),
         }
     }
@@ -179,7 +163,12 @@ impl Parser for Codex {
 }
 
 impl Codex {
+    /// The first one says what the rollout is. A fork has copies of those of its origins behind it.
     fn session_meta(&mut self, payload: &Value, events: &mut Vec<Event>) {
+        let id = text_at(payload, "/id");
+        if self.session.known("session_id").is_some_and(|known| Some(known) != id) {
+            return self.session.fact(FAMILY, id, events);
+        }
         for (key, path) in [
             ("session_id", "/id"),
             ("cwd", "/cwd"),
@@ -188,6 +177,10 @@ impl Codex {
             ("forked_from", "/forked_from_id"),
         ] {
             self.session.fact(key, text_at(payload, path), events);
+        }
+        // Such a fork has no copies.
+        if payload.get("history_base").is_some_and(Value::is_object) {
+            self.session.fact(FAMILY, id, events);
         }
         let remote = text_at(payload, "/git/repository_url").map(without_credentials);
         self.session.fact(GIT_REMOTE, remote.as_deref(), events);
@@ -199,8 +192,9 @@ impl Codex {
         }
     }
 
-    fn item(&mut self, item: &Value, time: Option<Time>, events: &mut Vec<Event>) {
-        let view = view(item);
+    fn item(&mut self, line: &Value, time: Option<Time>, events: &mut Vec<Event>) {
+        let (view, item) = (view(line), line.get("payload").unwrap_or(line));
+        self.prompts.item(part_of(&view));
         if self.begins_turn(&view) {
             events.push(Event::Turn);
         }
@@ -257,6 +251,11 @@ impl Codex {
     fn event(&mut self, payload: &Value, events: &mut Vec<Event>) {
         match text_at(payload, "/type") {
             Some("task_started") => self.between_turns(),
+            Some("thread_rolled_back") => {
+                let count = payload.get("num_turns").and_then(Value::as_u64).unwrap_or(0);
+                self.between_turns();
+                events.extend(self.prompts.take_back(count));
+            }
             Some("thread_name_updated") => {
                 let title = text_at(payload, "/thread_name").map(first_line);
                 self.session.fact(TITLE, title.as_deref(), events);
@@ -303,6 +302,7 @@ impl Codex {
         events: &mut Vec<Event>,
     ) {
         self.between_turns();
+        self.prompts.item(ItemPart::Other);
         let summary = self
             .replacement(piece, time)
             .unwrap_or_else(|| vec![self.message(&view(line), Content::Piece, time)]);

@@ -57,6 +57,7 @@ mod swe_agent;
 mod testing;
 
 #[cfg(feature = "codesign")]
+pub(crate) use codex::FAMILY;
 pub use frameworks::codesign;
 #[cfg(feature = "context-chef")]
 pub use frameworks::context_chef;

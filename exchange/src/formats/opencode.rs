@@ -30,7 +30,6 @@ pub(super) const FORMAT: Format = Format {
     recognise,
     view,
     reader: FormatReader::Records(Records {
-        is_rewritten: true,
         ..Records::new(split, || Box::new(Opencode::default()))
     }),
 };

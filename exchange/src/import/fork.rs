@@ -11,10 +11,13 @@ use turntree::context::{Context, SOURCE, SourceKind};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectSource};
 use turntree::repo::{BranchName, Transaction};
+use turntree::tree::List;
 
 use super::rewind::{RewindPoint, Timeline};
 use super::source::entries;
-use crate::model::format::{Format, FormatReader, Lineage, RecordFormat, RecordOrigin, Records};
+use crate::model::format::{
+    Format, FormatReader, Lineage, PiecesBefore, RecordFormat, RecordOrigin, Records,
+};
 use crate::text::json;
 use crate::text::piece::{Piece, PieceKind};
 use crate::text::unpack::unpacked;
@@ -93,17 +96,16 @@ impl Forking {
                 if known {
                     return self.begin(change, None);
                 }
-                let Some(mut origin) = Origin::find(change, &session, self.lineage)? else {
-                    let missing = pieces.is_some().then_some(session);
-                    return self.begin(change, missing);
-                };
                 let Some(pieces) = pieces else {
-                    self.origin = Some(origin);
-                    return self.copied_so_far();
+                    self.origin = Origin::find(change, &session, self.lineage)?;
+                    return match &self.origin {
+                        Some(_) => self.copied_so_far(),
+                        None => self.begin(change, None),
+                    };
                 };
-                origin.to = pieces.checked_sub(1);
-                self.origin = Some(origin);
-                self.begin(change, None)
+                let place = place_behind(change, &session, pieces)?;
+                let missing = place.is_none().then_some(session);
+                Ok(ForkStep::Begins { place, pieces: self.take(), missing })
             }
             RecordOrigin::Behind { session, record } => {
                 self.origin = Origin::find(change, &session, self.lineage)?;
@@ -172,6 +174,61 @@ impl Origin {
         let timeline = Timeline::of(change, branch.session(), &branch, &source)?;
         Ok(Some(Self { session: named.to_owned(), pieces, timeline, to: None }))
     }
+}
+
+/// The place of a session behind a part of its file; nothing where the session, that part or the turn
+/// there is missing. Of a line that was left the file has no more, but the fork may go on from there.
+fn place_behind(
+    change: &Transaction<'_>,
+    named: &str,
+    part: PiecesBefore,
+) -> Result<Option<RewindPoint>> {
+    let Some((main, _)) = find_session(change, named) else { return Ok(None) };
+    let mut branches = change.branches_of(main.session());
+    branches.sort_by_key(|(name, _)| *name != main);
+    let mut found = None;
+    for (branch, tip) in branches {
+        let Ok(context) = Context::open(change, &change.read_commit(&tip)?.tree) else { continue };
+        let source = context.list(change, SOURCE)?;
+        match last_piece(change, &source, part)? {
+            Some((at, true)) => {
+                found = Some((branch, source, at));
+                break;
+            }
+            Some((at, false)) if found.is_none() => found = Some((branch, source, at)),
+            _ => {}
+        }
+    }
+    let Some((branch, source, at)) = found else { return Ok(None) };
+    Timeline::of(change, branch.session(), &branch, &source)?.place(change, Some(at))
+}
+
+/// The last piece of a part of a file, and whether a piece ends with the bytes of the part: what is
+/// masked or redacted in the store has other lengths, and then the numbers of the records decide.
+fn last_piece(
+    change: &Transaction<'_>,
+    source: &List,
+    part: PiecesBefore,
+) -> Result<Option<(u64, bool)>> {
+    let (mut bytes, mut next, mut last) = (0, 0, None);
+    for (at, entry) in (0..).zip(entries(change, source, 0..source.len())) {
+        let entry = entry?;
+        let piece = change.read_as(Kind::Blob, &entry.blob)?;
+        bytes += (piece.len() + entry.suffix.len()) as u64;
+        if part.bytes == Some(bytes) {
+            return Ok(Some((at, true)));
+        }
+        if let Some((field, end)) = part.ordinal
+            && entry.kind == SourceKind::Record
+        {
+            let number = json::value(&piece).and_then(|it| it.get(field)?.as_u64());
+            next = number.unwrap_or(next).saturating_add(1);
+            if next == end {
+                last = Some((at, part.bytes.is_none()));
+            }
+        }
+    }
+    Ok(last)
 }
 
 /// The main branch of the session whose name is `named`, or ends with it.

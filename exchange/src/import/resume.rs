@@ -59,8 +59,18 @@ pub(crate) struct ResumePoint {
     pub(crate) restart: bool,
     /// The source of the base is another one than the first pieces of `stored`.
     pub(crate) apart: bool,
-    /// The old tip of the branch, and the name that it is kept under.
-    pub(crate) left: Option<(BranchName, ObjectId)>,
+    /// What the file had before it was cut back: the new name of that line.
+    pub(crate) left: Option<LeftLine>,
+}
+
+/// The line that a file had before it was cut back and went on otherwise.
+#[derive(Debug, Clone)]
+pub(crate) struct LeftLine {
+    /// The branch that keeps it.
+    pub(crate) branch: BranchName,
+    pub(crate) tip: ObjectId,
+    /// Pieces of its source.
+    pub(crate) pieces: u64,
 }
 
 /// The line that a transcript continues.
@@ -251,8 +261,10 @@ fn join(
             }
             let stem = candidate.beside.as_ref().unwrap_or(&candidate.branch);
             let name = free_name(stem, |name| repo.tip(name).is_none())?;
-            if format.is_rewritten && candidate.beside.is_none() {
-                left = Some((name, candidate.tip));
+            // The file is the conversation: its branch goes on with what the file has now.
+            if candidate.common > 0 && candidate.beside.is_none() {
+                let pieces_left = candidate.list.len();
+                left = Some(LeftLine { branch: name, tip: candidate.tip, pieces: pieces_left });
                 (candidate.branch, commit, pieces)
             } else {
                 (name, commit, pieces)

@@ -21,6 +21,10 @@ use crate::text::unique_name::unique_name;
 /// of its own source that stand before it.
 pub(crate) const BEGINS: &str = "source-from";
 
+/// The metadata of the first commit after a file was cut back in place: the branch that keeps what the
+/// file had before, and the pieces of its source.
+pub(crate) const LEFT: &str = "source-left";
+
 /// Most digits of that number that are read.
 const MAX_DIGITS: usize = 19;
 
@@ -28,6 +32,12 @@ const MAX_DIGITS: usize = 19;
 /// parent.
 pub(crate) fn begins(commit: &Commit) -> Option<u64> {
     commit.metadata.get(BEGINS).filter(|pieces| pieces.len() <= MAX_DIGITS)?.parse().ok()
+}
+
+/// Returns the branch that was left with `commit`, and the pieces of its source.
+pub(crate) fn left_with(commit: &Commit) -> Option<(&str, u64)> {
+    let (branch, pieces) = commit.metadata.get(LEFT)?.rsplit_once(' ')?;
+    Some((branch, pieces.parse().ok()?))
 }
 
 /// The first of `branch-2`, `branch-3`, ... that is free, whatever number `branch` has itself.

@@ -8,7 +8,7 @@
 //! | new to the session | every turn becomes a commit of a new branch |
 //! | known, or a beginning of what is known | nothing |
 //! | a longer version of a branch | its new turns go on top of the branch |
-//! | rewritten after some point | a new branch from the last common turn; the old one stays |
+//! | rewritten after some point | the branch goes on from the last common turn, and what it had is left on another one |
 //!
 //! Redacted content comes in as its replacement in the store (`redacted.rs`), so a file that still
 //! has it is no rewritten one.
@@ -164,8 +164,8 @@ impl<'r> TranscriptImport<'r> {
         if point.base != staging.tip(&point.branch) {
             staging.move_branch(&point.branch, point.base);
         }
-        if let Some((name, tip)) = &point.left {
-            staging.move_branch(name, Some(*tip));
+        if let Some(left) = &point.left {
+            staging.move_branch(&left.branch, Some(left.tip));
         }
         let captures = Captures::load(repo, point.branch.session())?;
         let branch = point.branch.clone();
@@ -173,7 +173,9 @@ impl<'r> TranscriptImport<'r> {
         if let Some(base) = &point.base {
             writer.go_on_from(&repo.context(base)?)?;
         }
-        writer.left.extend(point.left.iter().map(|(name, _)| name.clone()));
+        if let Some(left) = &point.left {
+            writer.leaves(left);
+        }
         let is_new = point.stored.is_empty() && is_beginning(repo, point.base.as_ref())?;
         let forking = if is_new { Forking::new(format) } else { None };
         let (notes, unread) = (Vec::new(), Unread::default());

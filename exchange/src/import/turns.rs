@@ -20,7 +20,8 @@ use turntree::tree::{Item, Link, MAX_KEY_BYTES};
 
 use super::captures::Captures;
 use super::flush::flush_if_needed;
-use super::rewind::{BEGINS, Timeline};
+use super::resume::LeftLine;
+use super::rewind::{BEGINS, LEFT, Timeline};
 use super::source::write_piece;
 use crate::model::event::{Content, Event, MessageEvent};
 use crate::model::format::RecordFormat;
@@ -100,6 +101,9 @@ pub(crate) struct Pending {
     /// Pieces of the source that stand before it, where that is not what its parent has.
     #[serde(default)]
     begins: Option<u64>,
+    /// The line that its file had before it was cut back.
+    #[serde(default)]
+    leaves: Option<String>,
 }
 
 /// A turn that was committed as far as it went, and may go on.
@@ -213,6 +217,12 @@ impl<'r> TurnWriter<'r> {
             self.apply_event(piece, event)?;
         }
         Ok(())
+    }
+
+    /// The next turn is the first one after the file was cut back.
+    pub(crate) fn leaves(&mut self, line: &LeftLine) {
+        self.pending.leaves = Some(format!("{} {}", line.branch.branch(), line.pieces));
+        self.left.push(line.branch.clone());
     }
 
     /// The format of the transcript.
@@ -507,6 +517,9 @@ impl<'r> TurnWriter<'r> {
         let mut pending = std::mem::take(&mut self.pending);
         if let Some(begins) = pending.begins {
             pending.metadata.insert(BEGINS.to_owned(), begins.to_string());
+        }
+        if let Some(left) = pending.leaves {
+            pending.metadata.insert(LEFT.to_owned(), left);
         }
         if self.turns == 0 {
             let format = Bytes::from_static(self.format.name.as_bytes());

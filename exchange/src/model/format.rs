@@ -69,17 +69,13 @@ pub struct Records {
     pub continues: Option<&'static str>,
     /// The way in which records name the session that they come from, where they do.
     pub lineage: Option<Lineage>,
-    /// True when the client takes messages out as a person goes back: the file then has the line
-    /// that lives, and messages that it had before are left on a branch.
-    pub is_rewritten: bool,
 }
 
 impl Records {
     /// A reader with nothing but a way to split files and a parser.
     #[must_use]
     pub const fn new(split: Splitter, parser: fn() -> Box<dyn Parser + Send>) -> Self {
-        let side_paths = &[];
-        Self { split, parser, side_paths, continues: None, lineage: None, is_rewritten: false }
+        Self { split, parser, side_paths: &[], continues: None, lineage: None }
     }
 }
 
@@ -141,6 +137,16 @@ pub struct Lineage {
     pub origin: fn(&Value) -> RecordOrigin,
 }
 
+/// The part of a file that another one goes on from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PiecesBefore {
+    /// Its bytes.
+    pub bytes: Option<u64>,
+    /// The field that numbers records, and the number of the first record behind the part. A fork
+    /// numbers its records on from there, so a number counts no records of a file.
+    pub ordinal: Option<(&'static str, u64)>,
+}
+
 /// The session that a record comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordOrigin {
@@ -152,8 +158,8 @@ pub enum RecordOrigin {
     From {
         /// The name of that session, or the end of its name.
         session: String,
-        /// Pieces of its file that come before this one, for a file that has no copies of them.
-        pieces: Option<u64>,
+        /// The part of its file that comes before this one, for a file that has no copies of it.
+        pieces: Option<PiecesBefore>,
     },
     /// Another session as it was behind one of its records, of which this file has no copies.
     Behind {

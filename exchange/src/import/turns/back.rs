@@ -95,8 +95,13 @@ impl TurnWriter<'_> {
         self.left.iter().filter_map(|branch| Some((branch.clone(), tip(branch)?))).collect()
     }
 
-    /// Gives what is beyond `base` a branch of its own, and moves to `base`.
+    /// Gives what is beyond `base` a branch of its own, and moves to `base`. After a step back that
+    /// nothing has followed, what is beyond has one.
     fn leave(&mut self, base: Option<ObjectId>) -> Result<()> {
+        if self.pending.begins.is_some() && self.pending.messages == 0 {
+            self.transaction.move_branch(&self.branch, base);
+            return Ok(());
+        }
         let tip = self.transaction.tip(&self.branch).filter(|tip| Some(*tip) != base);
         let Some(tip) = tip else { return Ok(()) };
         let mut others = self.transaction.branches_of(self.branch.session());

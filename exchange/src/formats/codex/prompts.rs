@@ -1,0 +1,109 @@
+//! The prompts of a rollout, and the marks that take the last ones back.
+//!
+//! A mark, `thread_rolled_back`, counts prompts, whatever stands between them: several marks add up,
+//! and one behind a compaction goes back to before it if the last prompt that stays does. What the
+//! client has put right before a prompt goes with it. What stands before the first prompt stays.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::event::Event;
+
+/// What an item of the conversation is to the marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ItemPart {
+    /// A prompt, of a person or of another agent.
+    Prompt,
+    /// What the client has put before a prompt.
+    Context,
+    /// Anything else.
+    Other,
+}
+
+/// The prompts that were not taken back.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Prompts {
+    /// Pieces seen, with the current one.
+    pieces: u64,
+    /// For each prompt, the pieces that stay when it is taken back.
+    kept: Vec<u64>,
+    /// Pieces before the context that stands right before the current piece.
+    before_context: Option<u64>,
+}
+
+impl Prompts {
+    /// Passes a piece.
+    pub(super) fn piece(&mut self) {
+        self.pieces += 1;
+    }
+
+    /// The current piece is an item of the conversation.
+    pub(super) fn item(&mut self, part: ItemPart) {
+        let before = self.pieces.saturating_sub(1);
+        match part {
+            ItemPart::Context => {
+                self.before_context.get_or_insert(before);
+            }
+            ItemPart::Other => self.before_context = None,
+            ItemPart::Prompt => {
+                let context = self.before_context.take().filter(|_| !self.kept.is_empty());
+                self.kept.push(context.unwrap_or(before));
+            }
+        }
+    }
+
+    /// The current piece takes the last `count` prompts back; nothing where there are none.
+    pub(super) fn take_back(&mut self, count: u64) -> Option<Event> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.kept.len());
+        let kept = self.kept.drain(self.kept.len() - count..).next()?;
+        self.before_context = None;
+        Some(Event::Back { at: self.pieces.saturating_sub(1), to: kept.checked_sub(1) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays items, of which `-2` is a mark that takes two prompts back; returns where the marks go.
+    fn played(items: &str) -> Vec<Option<u64>> {
+        let mut prompts = Prompts::default();
+        let mut went = Vec::new();
+        for item in items.split_whitespace() {
+            prompts.piece();
+            match item {
+                "p" => prompts.item(ItemPart::Prompt),
+                "c" => prompts.item(ItemPart::Context),
+                "a" => prompts.item(ItemPart::Other),
+                "." => {}
+                mark => {
+                    let count = mark.trim_start_matches('-').parse().unwrap();
+                    went.extend(prompts.take_back(count).map(|event| match event {
+                        Event::Back { to, .. } => to,
+                        other => panic!("{other:?}"),
+                    }));
+                }
+            }
+        }
+        went
+    }
+
+    #[test]
+    fn marks_count_prompts_and_add_up() {
+        for (items, expected) in [
+            // The context of the first prompt stays, that of others goes with them.
+            (". c p a -1", vec![Some(1)]),
+            ("p a -1", vec![None]),
+            (". c p a . c c p a -1", vec![Some(4)]),
+            // A second prompt while the model works is one of its own.
+            (". p a p a -1", vec![Some(2)]),
+            (". p a p a p a -2", vec![Some(2)]),
+            (". p a p a p a -1 -1", vec![Some(4), Some(2)]),
+            (". p a p a -1 p a -1 -1", vec![Some(2), Some(5), Some(0)]),
+            (". p a p a -9", vec![Some(0)]),
+            (". p a -0", vec![]),
+            (". a -1", vec![]),
+        ] {
+            assert_eq!(played(items), expected, "{items}");
+        }
+    }
+}

@@ -6,23 +6,28 @@
 //! again are one. Codex tells its counts beside the conversation, as a sum that grows: what it grew by
 //! is what an answer took.
 
-use std::collections::{HashMap, HashSet};
+mod runs;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use memchr::memmem::find;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use turntree::context::{
-    Context, ContextDiff, MessageEntry, Role, SOURCE, SourceEntry, SourceKind,
+    Context, ContextDiff, MAIN_AGENT, MessageEntry, Role, SOURCE, SourceEntry, SourceKind,
 };
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{Commit, ID_BYTES, Kind, ObjectId, ObjectSource};
 use turntree::tree::Item;
 
+use self::runs::Runs;
 use super::usage::{
-    Counts, RecordedUsage, TokenUsage, answer_id, running_total, usage_beside, usage_of,
+    Counts, RecordedUsage, TokenUsage, answer_id, response_usage, running_total, usage_beside,
+    usage_of, usage_with_cache,
 };
-use crate::formats::view;
+use crate::formats::{FAMILY, view};
+use crate::import::rewind::begins;
 use crate::text::json::text_at;
 
 /// The section of facts, and those that are asked for.
@@ -30,12 +35,36 @@ const META: &str = "meta";
 const FORMAT: &[u8] = b"format";
 const SESSION_ID: &[u8] = b"session_id";
 const FORKED_FROM: &[u8] = b"forked_from";
+const FAMILY_KEY: &[u8] = FAMILY.as_bytes();
 
 /// The format that tells its counts beside the conversation.
 const CODEX: &str = "codex";
 
 /// What pieces of it say that count: one of these is in them.
-const TELLING: [&[u8]; 4] = [b"token_count", b"turn_context", b"_call\"", b"\"assistant\""];
+const TELLING: [&[u8]; 7] = [
+    b"token_count",
+    b"token_usage_record",
+    b"turn_context",
+    b"task_started",
+    b"input_text",
+    b"_call\"",
+    b"\"assistant\"",
+];
+
+/// The format that tells what a whole run took when it ends.
+const COPILOT: &str = "copilot-cli";
+
+/// What pieces of it say that count: one of these is in them.
+const TELLING_OF_RUNS: [&[u8]; 5] = [
+    b"session.start",
+    b"session.resume",
+    b"session.shutdown",
+    b"session.usage_record",
+    b"session.compaction_complete",
+];
+
+/// Least length of the id of a turn that no other turn has, in whatever session.
+const UNIQUE_ID_LEN: usize = 32;
 
 /// Microseconds in a second.
 const SECOND: i64 = 1_000_000;
@@ -60,6 +89,9 @@ pub(super) struct AnswerGroup {
     pub(super) service: String,
     /// Nothing is said of what it took.
     pub(super) is_silent: bool,
+    /// The oldest session that the file is known to have copies of, where keys are those of copies in
+    /// one family alone; empty where a key says it all.
+    pub(super) family: String,
 }
 
 /// An answer of a model.
@@ -100,6 +132,8 @@ pub(super) struct Answers {
     pub(super) answers: Vec<Answer>,
     /// Turns whose content was dropped: nothing of them is counted.
     pub(super) expired: u64,
+    /// Sessions whose files begin with a copy of another one, and that.
+    pub(super) parents: BTreeMap<String, String>,
 }
 
 /// A turn on a line.
@@ -113,11 +147,27 @@ pub(super) struct TurnPlace<'a> {
 /// An answer in the making.
 #[derive(Debug)]
 struct OpenAnswer {
+    key: u64,
     group: AnswerGroup,
     tools: Vec<String>,
     second: i64,
     tokens: TokenUsage,
     cost: Option<f64>,
+    /// What it took is counted with another answer of its run.
+    is_in_sum: bool,
+}
+
+/// The record that tells an answer apart, and the family in which it does.
+#[derive(Debug, Clone, Copy)]
+struct AnswerKey<'a> {
+    key: &'a str,
+    family: &'a str,
+}
+
+impl<'a> From<&'a str> for AnswerKey<'a> {
+    fn from(key: &'a str) -> Self {
+        Self { key, family: "" }
+    }
 }
 
 /// Counts the answers of turns, which come line by line, the oldest of a line first.
@@ -131,7 +181,15 @@ pub(super) struct AnswerCounter {
     model: String,
     tools: Vec<String>,
     /// An answer of the line of a rollout whose counts have not come.
-    uncounted: Option<(u64, OpenAnswer)>,
+    uncounted: Option<OpenAnswer>,
+    /// What tells a turn of it from others: its id, and what was said in it last.
+    turn_id: String,
+    prompt: String,
+    /// What the last answer took, until its sum comes.
+    told: Option<TokenUsage>,
+    parents: BTreeMap<String, String>,
+    /// Of the line of a log of Copilot CLI.
+    runs: Runs,
 }
 
 impl AnswerCounter {
@@ -139,8 +197,12 @@ impl AnswerCounter {
     pub(super) fn begin_line(&mut self) {
         self.end_uncounted();
         self.sum = None;
+        self.told = None;
         self.model.clear();
         self.tools.clear();
+        self.turn_id.clear();
+        self.prompt.clear();
+        self.runs = Runs::default();
     }
 
     /// Adds the answers that a turn brought, whose context is `after` and differs by `changed` from
@@ -155,7 +217,16 @@ impl AnswerCounter {
         for (section, diff) in changed {
             let items = diff.changes.iter().filter_map(|change| change.new.as_ref());
             if section == SOURCE {
-                self.add_pieces(source, turn, after, items)?;
+                let Some(from) = begins(turn.commit) else {
+                    self.add_pieces(source, turn, after, items)?;
+                    continue;
+                };
+                // The pieces before are those of another line, and so is the sum.
+                self.sum = None;
+                let list = after.list(source, SOURCE)?;
+                let items = list.iter(source, from.min(list.len())..list.len());
+                let items = items.collect::<Result<Vec<Item>>>()?;
+                self.add_pieces(source, turn, after, items.iter())?;
             } else if let Some(agent) = agent_of(section) {
                 for item in items {
                     self.add_message(source, turn, agent, item)?;
@@ -188,10 +259,14 @@ impl AnswerCounter {
         let found = found.unwrap_or_else(silent);
         let calls = view(&entry.media, &bytes).tool_calls.into_iter().map(|call| call.name);
         let key = found.answer.clone().unwrap_or_else(|| entry.blob.to_string());
-        self.add(turn, (agent.clone(), &key), (found, is_silent), calls.collect());
+        if entry.media == COPILOT && entry.role == Role::Assistant {
+            let model = text_at(&record, "/data/model").unwrap_or(&turn.commit.author.model);
+            self.runs.tell(model, key_of(&key), found.tokens);
+        }
+        self.add(turn, (agent.clone(), key.as_str()), (found, is_silent), calls.collect());
         for part in usage_beside(&record) {
             let key = part.answer.clone().unwrap_or_else(|| format!("{} beside", entry.blob));
-            self.add(turn, (agent.clone(), &key), (part, false), Vec::new());
+            self.add(turn, (agent.clone(), key.as_str()), (part, false), Vec::new());
         }
         Ok(())
     }
@@ -208,28 +283,39 @@ impl AnswerCounter {
         let fact = |key: &[u8]| -> Result<Option<Bytes>> {
             facts.get(source, key)?.map_or(Ok(None), |item| content(source, &item.link.id))
         };
-        if fact(FORMAT)?.is_none_or(|format| format != CODEX) {
-            return Ok(());
-        }
+        let format = fact(FORMAT)?.unwrap_or_default();
+        let telling: &[&[u8]] = match &format[..] {
+            format if format == CODEX.as_bytes() => &TELLING,
+            format if format == COPILOT.as_bytes() => &TELLING_OF_RUNS,
+            _ => return Ok(()),
+        };
+        let text = |bytes: Bytes| String::from_utf8_lossy(&bytes).into_owned();
+        let own = fact(SESSION_ID)?.map(text).unwrap_or_default();
         // A fork of an older release begins with a copy of what it is a fork of.
-        let session = fact(FORKED_FROM)?.or(fact(SESSION_ID)?).unwrap_or_default();
-        let session = String::from_utf8_lossy(&session);
+        let (family, origin) = (fact(FAMILY_KEY)?.map(text), fact(FORKED_FROM)?.map(text));
+        let family = family.or(origin).unwrap_or_else(|| own.clone());
+        if !own.is_empty() && family != own {
+            self.parents.insert(own, family.clone());
+        }
         for item in items {
             let entry = SourceEntry::from_item(item)?;
             if entry.kind != SourceKind::Record || !self.is_new(turn, &entry.blob) {
                 continue;
             }
             let Some(bytes) = content(source, &entry.blob)? else { continue };
-            if TELLING.iter().any(|word| find(&bytes, word).is_some())
+            if telling.iter().any(|word| find(&bytes, word).is_some())
                 && let Ok(record) = serde_json::from_slice(&bytes)
             {
-                self.add_piece(turn, &session, &record);
+                match format == CODEX {
+                    true => self.add_piece(turn, &family, &record),
+                    false => self.add_run(turn, &record, &entry.blob),
+                }
             }
         }
         Ok(())
     }
 
-    fn add_piece(&mut self, turn: TurnPlace<'_>, session: &str, record: &Value) {
+    fn add_piece(&mut self, turn: TurnPlace<'_>, family: &str, record: &Value) {
         let payload = |path| text_at(record, path);
         match (payload("/type"), payload("/payload/type")) {
             (Some("turn_context"), _) => {
@@ -237,11 +323,27 @@ impl AnswerCounter {
                 if let Some(model) = payload("/payload/model") {
                     model.clone_into(&mut self.model);
                 }
+                if let Some(id) = payload("/payload/turn_id") {
+                    id.clone_into(&mut self.turn_id);
+                }
             }
-            (Some("response_item"), Some("message")) => {
-                let is_answer = payload("/payload/role") == Some("assistant");
-                self.await_counts(turn, session, record, is_answer);
+            (Some("event_msg"), Some("task_started")) => {
+                payload("/payload/turn_id").unwrap_or_default().clone_into(&mut self.turn_id);
             }
+            (Some("token_usage_record"), _) => {
+                let Some((tokens, response)) = response_usage(record) else { return };
+                self.uncounted = None;
+                self.told = Some(tokens);
+                let (found, tools) = self.found(tokens);
+                self.add(turn, (format!("{CODEX}/{MAIN_AGENT}"), response), (found, false), tools);
+            }
+            (Some("response_item"), Some("message")) => match payload("/payload/role") {
+                Some("user") => {
+                    self.prompt = view(CODEX, record.to_string().as_bytes()).text;
+                }
+                Some("assistant") => self.await_counts(turn, family, record),
+                _ => {}
+            },
             (Some("response_item"), Some(kind)) => {
                 if let Some(stem) = kind.strip_suffix("_call") {
                     self.tools.push(payload("/payload/name").unwrap_or(stem).to_owned());
@@ -255,14 +357,73 @@ impl AnswerCounter {
                 if tokens == TokenUsage::default() {
                     return;
                 }
-                let key = format!("{session} {:?}", sum.counts());
-                let model = Some(self.model.clone()).filter(|model| !model.is_empty());
-                let found = RecordedUsage { model, tokens, ..RecordedUsage::default() };
-                let tools = std::mem::take(&mut self.tools);
-                self.add(turn, (format!("{CODEX}/main"), &key), (found, false), tools);
+                if self.told.take() == Some(last) {
+                    return;
+                }
+                // A fork may have taken as much as its origin, in a turn of its own.
+                let is_unique = self.turn_id.len() >= UNIQUE_ID_LEN;
+                let family = if is_unique { "" } else { family };
+                let key = format!("{} {:?} {}", self.turn_id, sum.counts(), self.prompt);
+                let (found, tools) = self.found(tokens);
+                let key = AnswerKey { key: &key, family };
+                self.add(turn, (format!("{CODEX}/{MAIN_AGENT}"), key), (found, false), tools);
             }
             _ => {}
         }
+    }
+
+    /// Adds what an event of Copilot CLI says of a run.
+    fn add_run(&mut self, turn: TurnPlace<'_>, record: &Value, blob: &ObjectId) {
+        let (counts, key) = match text_at(record, "/type") {
+            Some("session.start" | "session.resume") => return self.runs.begin(),
+            Some("session.shutdown") => return self.end_run(turn, record, blob),
+            Some("session.usage_record") => {
+                let key = text_at(record, "/data/usage/apiCallId").map(str::to_owned);
+                ("/data/usage", key.unwrap_or_else(|| blob.to_string()))
+            }
+            Some("session.compaction_complete") => {
+                ("/data/compactionTokensUsed", format!("compaction {blob}"))
+            }
+            _ => return,
+        };
+        let Some(counts) = record.pointer(counts) else { return };
+        let Some(tokens) = usage_with_cache(counts) else { return };
+        let model = text_at(counts, "/model").or_else(|| text_at(record, "/data/model"));
+        let model = model.unwrap_or(&turn.commit.author.model).to_owned();
+        self.runs.tell(&model, key_of(&key), tokens);
+        self.add_of_run(turn, &key, model, tokens);
+    }
+
+    /// A run ends: what its answers did not tell is counted with the last one of each model.
+    fn end_run(&mut self, turn: TurnPlace<'_>, record: &Value, blob: &ObjectId) {
+        let Some(metrics) = record.pointer("/data/modelMetrics") else { return };
+        for end in self.runs.end(metrics) {
+            for key in &end.answers {
+                if let Some(open) = self.answers.get_mut(key) {
+                    open.is_in_sum = true;
+                    (open.group.is_output_alone, open.group.is_silent) = (false, false);
+                }
+            }
+            let last = end.answers.last();
+            if let Some(open) = last.and_then(|key| self.answers.get_mut(key)) {
+                open.tokens = open.tokens.plus(end.rest);
+            } else {
+                let key = format!("shutdown {blob} {}", end.model);
+                self.add_of_run(turn, &key, end.model, end.rest);
+            }
+        }
+    }
+
+    fn add_of_run(&mut self, turn: TurnPlace<'_>, key: &str, model: String, tokens: TokenUsage) {
+        let found = RecordedUsage { model: Some(model), tokens, ..RecordedUsage::default() };
+        self.add(turn, (format!("{COPILOT}/{MAIN_AGENT}"), key), (found, false), Vec::new());
+    }
+
+    /// What is known of an answer of a rollout that took `tokens`, and the tools that it called.
+    fn found(&mut self, tokens: TokenUsage) -> (RecordedUsage, Vec<String>) {
+        let model = Some(self.model.clone()).filter(|model| !model.is_empty());
+        let found = RecordedUsage { model, tokens, ..RecordedUsage::default() };
+        (found, std::mem::take(&mut self.tools))
     }
 
     /// Returns whether a record was not read before; one of a line that goes on counts again, since
@@ -271,19 +432,25 @@ impl AnswerCounter {
         self.read.insert(*blob) || !turn.is_left
     }
 
-    fn add(
+    fn add<'k>(
         &mut self,
         turn: TurnPlace<'_>,
-        (agent, key): (String, &str),
+        (agent, key): (String, impl Into<AnswerKey<'k>>),
         (found, is_silent): (RecordedUsage, bool),
         calls: Vec<String>,
     ) {
         let TurnPlace { branch, is_left, .. } = turn;
-        let (tokens, cost) = (found.tokens, found.cost);
+        let (tokens, cost, is_output_alone) = (found.tokens, found.cost, found.is_output_alone);
+        let AnswerKey { key, family } = key.into();
+        let key = key_of(key);
         let open = self
             .answers
-            .entry(key_of(key))
-            .or_insert_with(|| open_answer(turn, agent, found, is_silent));
+            .entry(key_in(family, key))
+            .or_insert_with(|| open_answer(turn, agent, (key, family), (found, is_silent)));
+        if !is_silent {
+            open.group.is_output_alone =
+                is_output_alone && (open.group.is_silent || open.group.is_output_alone);
+        }
         if open.group.is_left && !is_left {
             open.group.is_left = false;
             branch.clone_into(&mut open.group.branch);
@@ -299,25 +466,20 @@ impl AnswerCounter {
     }
 
     /// A message of a rollout says nothing of tokens: an answer waits for the counts behind it.
-    fn await_counts(
-        &mut self,
-        turn: TurnPlace<'_>,
-        session: &str,
-        record: &Value,
-        is_answer: bool,
-    ) {
-        if is_answer && self.uncounted.is_none() {
+    fn await_counts(&mut self, turn: TurnPlace<'_>, family: &str, record: &Value) {
+        if self.uncounted.is_none() {
             let model = Some(self.model.clone()).filter(|model| !model.is_empty());
             let found = RecordedUsage { model, ..RecordedUsage::default() };
-            let answer = open_answer(turn, format!("{CODEX}/main"), found, true);
-            self.uncounted = Some((key_of(&format!("{session} {record}")), answer));
+            let key = key_of(&format!("{family} {record}"));
+            let agent = format!("{CODEX}/{MAIN_AGENT}");
+            self.uncounted = Some(open_answer(turn, agent, (key, ""), (found, true)));
         }
     }
 
     /// No counts will come of the answer that waits for them.
     fn end_uncounted(&mut self) {
-        if let Some((key, answer)) = self.uncounted.take() {
-            self.answers.entry(key).or_insert(answer);
+        if let Some(answer) = self.uncounted.take() {
+            self.answers.entry(answer.key).or_insert(answer);
         }
     }
 
@@ -327,14 +489,15 @@ impl AnswerCounter {
         // What took nothing is what a client says itself, as that the network was gone. A record that
         // says nothing of tokens is an answer all the same.
         let took = |answer: &OpenAnswer| {
-            answer.tokens.total() > 0 || answer.cost.is_some() || answer.group.is_silent
+            let is_known = answer.group.is_silent || answer.is_in_sum;
+            answer.tokens.total() > 0 || answer.cost.is_some() || is_known
         };
         let mut open: Vec<(u64, OpenAnswer)> =
             self.answers.into_iter().filter(|(_, answer)| took(answer)).collect();
         open.sort_by_key(|(key, answer)| (answer.second, *key));
         let mut places: HashMap<AnswerGroup, u32> = HashMap::new();
         let mut groups = Vec::new();
-        let answers = open.into_iter().map(|(key, open)| {
+        let answers = open.into_iter().map(|(_, open)| {
             let group = AnswerGroup { tools: open.tools.join("+"), ..open.group };
             let next = u32::try_from(places.len()).unwrap_or(u32::MAX);
             let group = *places.entry(group).or_insert_with_key(|group| {
@@ -342,10 +505,10 @@ impl AnswerCounter {
                 next
             });
             let counts = open.tokens.counts();
-            Answer { key, group, second: open.second, counts, cost: open.cost }
+            Answer { key: open.key, group, second: open.second, counts, cost: open.cost }
         });
         let answers = answers.collect();
-        Answers { groups, answers, expired }
+        Answers { groups, answers, expired, parents: self.parents }
     }
 }
 
@@ -353,11 +516,12 @@ impl AnswerCounter {
 fn open_answer(
     turn: TurnPlace<'_>,
     agent: String,
-    found: RecordedUsage,
-    is_silent: bool,
+    (key, family): (u64, &str),
+    (found, is_silent): (RecordedUsage, bool),
 ) -> OpenAnswer {
     let TurnPlace { branch, is_left, commit } = turn;
     OpenAnswer {
+        key,
         group: AnswerGroup {
             session: commit.session.clone(),
             branch: branch.to_owned(),
@@ -368,17 +532,24 @@ fn open_answer(
             is_output_alone: found.is_output_alone,
             service: found.service,
             is_silent,
+            family: family.to_owned(),
         },
         tools: Vec::new(),
         second: commit.time.micros.div_euclid(SECOND),
         tokens: found.tokens,
         cost: found.cost,
+        is_in_sum: false,
     }
 }
 
 /// The agent whose conversation a section is.
 fn agent_of(section: &str) -> Option<&str> {
     section.strip_prefix("agents/")?.strip_suffix("/messages")
+}
+
+/// The number of a key in a family of sessions, which is that of the key where there is none.
+pub(super) fn key_in(family: &str, key: u64) -> u64 {
+    if family.is_empty() { key } else { key_of(&format!("{family} {key}")) }
 }
 
 /// A number that stands for a key.

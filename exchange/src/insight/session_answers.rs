@@ -21,12 +21,12 @@ use turntree::workspace::{read_note, write_note};
 
 use super::answers::{AnswerCounter, Answers, TurnPlace};
 use super::turn_diff::{TurnDiff, turn_diff};
-use crate::import::rewind::begins;
+use crate::import::rewind::{begins, left_with};
 
 /// The name of the note.
 const NOTE: &str = "answers";
 
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The section of the conversation that rollbacks take back.
 const CONVERSATION: &str = "agents/main/messages";
@@ -194,22 +194,26 @@ fn add_turn(
 }
 
 /// The tips of branches that a conversation left: another line goes on in the same file, with all
-/// that the file had of the branch before it.
+/// that the file had of the branch before it, or after the file was cut back.
 fn left_tips(repo: &Repository, branches: &Branches) -> Result<HashSet<ObjectId>> {
     let mut left = HashSet::new();
     if branches.len() < 2 {
         return Ok(left);
     }
     let mut tips = Vec::new();
-    for (_, tip) in branches {
+    let mut ends = HashMap::new();
+    for (branch, tip) in branches {
         let agent = repo.commit(tip)?.author.agent;
         if let Some((pieces, last)) = end_of_source(repo, tip, None)? {
             tips.push((*tip, agent, pieces, last));
+            ends.insert((branch.session(), branch.branch(), pieces), *tip);
         }
     }
     let all: Vec<ObjectId> = branches.iter().map(|(_, tip)| *tip).collect();
     for entry in repo.history(&all, &[])? {
         let LogEntry { id, commit, .. } = entry?;
+        let line = left_with(&commit).map(|(branch, pieces)| (&*commit.session, branch, pieces));
+        left.extend(line.and_then(|line| ends.get(&line)));
         let Some(begins) = begins(&commit) else { continue };
         for (tip, agent, pieces, last) in &tips {
             let may_be = *pieces <= begins && *agent == commit.author.agent && *tip != id;

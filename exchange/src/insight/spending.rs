@@ -6,7 +6,7 @@ use turntree::error::Result;
 use turntree::object::{Commit, ObjectId, ObjectSource, Time};
 use turntree::repo::Repository;
 
-use super::answers::{Answer, AnswerCounter, AnswerGroup, Answers, TurnPlace};
+use super::answers::{Answer, AnswerCounter, AnswerGroup, Answers, TurnPlace, key_in};
 use super::prices::{Price, PriceTable, TableCost};
 use super::session_answers::{line_answers, session_answers};
 use super::turn_diff::{TurnDiff, repeats};
@@ -348,8 +348,19 @@ fn group_of<'a>(groups: &'a [AnswerGroup], answer: &Answer) -> Option<&'a Answer
     groups.get(usize::try_from(answer.group).ok()?)
 }
 
+/// The oldest session that the family of `session` begins with, as far as sessions are known. In a
+/// circle it is the last one of as many steps as there are sessions.
+fn oldest<'a>(parents: &HashMap<&'a str, &'a str>, session: &'a str) -> &'a str {
+    let above = std::iter::successors(Some(session), |session| parents.get(session).copied());
+    above.take(parents.len() + 1).last().unwrap_or(session)
+}
+
 /// Each answer once: where it is on a line that goes on, else in the session that asked.
 fn asked(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<Asked<'_>> {
+    let parents = sessions.iter().flat_map(|(_, answers)| &answers.parents);
+    let parents: HashMap<&str, &str> =
+        parents.map(|(session, parent)| (session.as_str(), parent.as_str())).collect();
+    let mut families: HashMap<&str, &str> = HashMap::new();
     let mut places: HashMap<u64, usize> = HashMap::new();
     let mut asked: Vec<Asked<'_>> = Vec::new();
     for (session, Answers { groups, answers, .. }) in sessions {
@@ -359,8 +370,12 @@ fn asked(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<Asked<'_>> {
             }
             let Some(group) = group_of(groups, answer) else { continue };
             let mut found = Asked { session, group, answer: *answer };
-            let Some(known) = places.get(&answer.key).and_then(|at| asked.get_mut(*at)) else {
-                places.insert(answer.key, asked.len());
+            let family = *families
+                .entry(group.family.as_str())
+                .or_insert_with(|| oldest(&parents, &group.family));
+            let key = key_in(family, answer.key);
+            let Some(known) = places.get(&key).and_then(|at| asked.get_mut(*at)) else {
+                places.insert(key, asked.len());
                 asked.push(found);
                 continue;
             };

@@ -52,9 +52,13 @@ const PLACES: [Place; 9] = [
     Place { counts: "/tokens", answer: ["/id", NOWHERE], model: "/model" },
     // Codex: the last request, beside the sum of all.
     Place { counts: LAST_OF_CODEX, answer: [NOWHERE; 2], model: NOWHERE },
-    // Copilot CLI.
-    Place { counts: "/data", answer: ["/data/messageId", NOWHERE], model: "/data/model" },
+    // Copilot CLI: an answer may be several messages.
+    Place { counts: "/data", answer: [COPILOT_CALL, NOWHERE], model: "/data/model" },
 ];
+
+/// The request of an answer of Copilot CLI, and the message, which is all that older releases write.
+const COPILOT_CALL: &str = "/data/apiCallId";
+const COPILOT_MESSAGE: &str = "/data/messageId";
 
 /// The counts of the last request in an event of Codex, and those of all requests so far.
 const LAST_OF_CODEX: &str = "/payload/info/last_token_usage";
@@ -203,6 +207,11 @@ impl TokenUsage {
         self.with(other, u64::max)
     }
 
+    /// Returns what is left without a part.
+    pub(super) fn without(self, part: Self) -> Self {
+        self.with(part, u64::saturating_sub)
+    }
+
     /// Returns what came since an earlier sum; `None` when that is not a part of this one.
     pub(super) fn since(self, before: Self) -> Option<Self> {
         let grew = self.counts().iter().zip(before.counts()).all(|(now, before)| *now >= before);
@@ -275,6 +284,7 @@ pub(super) fn answer_id(record: &Value) -> Option<String> {
 
 fn answer_of(record: &Value, place: &Place) -> Option<String> {
     let [answer, request] = place.answer.map(|path| text_at(record, path));
+    let answer = answer.or_else(|| text_at(record, COPILOT_MESSAGE));
     answer.map(|answer| match request {
         // A gateway may give every answer the same id.
         Some(request) => format!("{answer} {request}"),
@@ -299,6 +309,32 @@ fn service_of(counts: &Value) -> String {
 pub(super) fn running_total(record: &Value) -> Option<(TokenUsage, TokenUsage)> {
     let of = |path| Some(tokens(record.pointer(path)?)?.0);
     Some((of(LAST_OF_CODEX)?, of(TOTAL_OF_CODEX)?))
+}
+
+/// Returns what a record of Codex says of one answer: its tokens and its id.
+pub(super) fn response_usage(record: &Value) -> Option<(TokenUsage, &str)> {
+    let (tokens, _) = tokens(record.pointer("/payload/usage")?)?;
+    Some((tokens, text_at(record, "/payload/response_id").filter(|id| !id.is_empty())?))
+}
+
+/// Returns counts of which the input has what a cache had and took, as Copilot CLI tells them of a run
+/// and of a compaction, which older releases name otherwise.
+pub(super) fn usage_with_cache(counts: &Value) -> Option<TokenUsage> {
+    let first = |names: [&str; 2]| names.iter().find_map(|name| counts.get(*name)?.as_u64());
+    let input = first(["inputTokens", "input"]);
+    let output = first(["outputTokens", "output"]);
+    input.or(output)?;
+    let (input, output) = (input.unwrap_or(0), output.unwrap_or(0));
+    let part = |names, of: u64| first(names).unwrap_or(0).min(of);
+    Some(TokenUsage {
+        input,
+        cache_read: part(["cacheReadTokens", "cachedInput"], input),
+        cache_write: part(["cacheWriteTokens", "cacheWrite"], input),
+        cache_write_hour: 0,
+        output,
+        reasoning: part(["reasoningTokens", "reasoning"], output),
+        web_searches: 0,
+    })
 }
 
 /// The counts in one way, and whether they are of the output alone.

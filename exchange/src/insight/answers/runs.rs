@@ -1,0 +1,152 @@
+//! What Copilot CLI says of a run when it ends, beside what it says of each answer.
+//!
+//! In older releases an answer says what came out of it, and nothing else; newer ones write a record of
+//! its whole usage. The end of a run, `session.shutdown`, says what each model took: since the resume
+//! before it in older releases, and since the session began in newer ones. A sum has at least what the
+//! end before said and what came out since; what is less is of one run.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+
+use crate::insight::usage::{TokenUsage, usage_with_cache};
+
+/// The runs of a session so far.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    /// True if the beginning of the run was seen: then all its answers are told.
+    has_begun: bool,
+    /// What was told of each model since the last end.
+    told: BTreeMap<String, Told>,
+    /// What a sum would have of each model from the runs before.
+    before: BTreeMap<String, Metric>,
+}
+
+/// What was told of a model.
+#[derive(Debug, Default)]
+struct Told {
+    /// The answers, in their order, and what each took.
+    answers: Vec<u64>,
+    tokens: HashMap<u64, TokenUsage>,
+}
+
+impl Told {
+    fn sum(&self) -> TokenUsage {
+        self.tokens.values().fold(TokenUsage::default(), |sum, tokens| sum.plus(*tokens))
+    }
+}
+
+/// What an end says of a model.
+#[derive(Debug, Default, Clone, Copy)]
+struct Metric {
+    tokens: TokenUsage,
+    requests: u64,
+}
+
+/// What the end of a run says of a model.
+#[derive(Debug)]
+pub(super) struct EndOfRun {
+    pub(super) model: String,
+    /// What no answer has told.
+    pub(super) rest: TokenUsage,
+    /// The answers of the run.
+    pub(super) answers: Vec<u64>,
+}
+
+impl Runs {
+    /// A run begins. What came out of one that has not ended is in a sum, and not in the next run.
+    pub(super) fn begin(&mut self) {
+        self.has_begun = true;
+        for (model, told) in std::mem::take(&mut self.told) {
+            let before = &mut self.before.entry(model).or_default().tokens;
+            before.output = before.output.saturating_add(told.sum().output);
+        }
+    }
+
+    /// An answer says what it took, or that it was given.
+    pub(super) fn tell(&mut self, model: &str, key: u64, tokens: TokenUsage) {
+        let told = self.told.entry(model.to_owned()).or_default();
+        let known = told.tokens.entry(key).or_insert_with(|| {
+            told.answers.push(key);
+            TokenUsage::default()
+        });
+        *known = known.larger(tokens);
+    }
+
+    /// A run ends; `metrics` has what each model took.
+    pub(super) fn end(&mut self, metrics: &Value) -> Vec<EndOfRun> {
+        let of_model = |(model, metric): (&String, &Value)| {
+            let tokens = usage_with_cache(metric.get("usage")?)?;
+            let requests = metric.pointer("/requests/count").and_then(Value::as_u64).unwrap_or(0);
+            Some((model.clone(), Metric { tokens, requests }))
+        };
+        let now: BTreeMap<String, Metric> =
+            metrics.as_object().into_iter().flatten().filter_map(of_model).collect();
+        let is_sum = self.is_sum(&now);
+        let mut told = std::mem::take(&mut self.told);
+        let mut ends = Vec::new();
+        for (model, metric) in &now {
+            let before = self.before.get(model).copied().filter(|_| is_sum).unwrap_or_default();
+            let told = told.remove(model).unwrap_or_default();
+            let mut rest = metric.tokens.without(before.tokens).without(told.sum());
+            if !self.has_begun {
+                // Answers before these have told their part of what came out.
+                (rest.output, rest.reasoning) = (0, 0);
+            }
+            ends.push(EndOfRun { model: model.clone(), rest, answers: told.answers });
+        }
+        self.before = now;
+        self.has_begun = true;
+        ends
+    }
+
+    /// Returns whether what an end says has what the end before said, too.
+    fn is_sum(&self, now: &BTreeMap<String, Metric>) -> bool {
+        self.before.iter().all(|(model, before)| {
+            let Some(now) = now.get(model) else { return false };
+            let told = self.told.get(model);
+            let output = told.map_or(0, |told| told.sum().output);
+            let answers = u64::from(told.is_some_and(|told| !told.answers.is_empty()));
+            now.tokens.since(before.tokens).is_some()
+                && now.tokens.output >= before.tokens.output.saturating_add(output)
+                && now.requests >= before.requests.saturating_add(answers)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn metrics(requests: u64, input: u64, output: u64) -> Value {
+        json!({"m": {"requests": {"count": requests}, "usage": {"inputTokens": input,
+            "outputTokens": output, "cacheReadTokens": input / 2, "cacheWriteTokens": 0}}})
+    }
+
+    #[test]
+    fn ends_are_sums_or_of_one_run_as_the_numbers_say() {
+        for (second, expected) in [(metrics(1, 300, 20), 300), (metrics(2, 400, 30), 300)] {
+            let mut runs = Runs::default();
+            runs.begin();
+            let output = |output| TokenUsage { output, ..TokenUsage::default() };
+            runs.tell("m", 1, output(10));
+            let first = runs.end(&metrics(1, 100, 10)).remove(0);
+            assert_eq!(first.rest.counts(), [100, 50, 0, 0, 0, 0, 0]);
+            assert_eq!(first.answers, [1]);
+            runs.tell("m", 2, output(20));
+            let second = runs.end(&second).remove(0);
+            assert_eq!((second.rest.input, second.rest.output), (expected, 0));
+        }
+    }
+
+    #[test]
+    fn what_came_out_without_an_answer_is_counted_where_all_answers_are_known() {
+        for (has_begun, expected) in [(true, 10), (false, 0)] {
+            let mut runs = Runs { has_begun, ..Runs::default() };
+            let end = runs.end(&metrics(1, 100, 10)).remove(0);
+            assert_eq!((end.rest.input, end.rest.output), (100, expected));
+        }
+    }
+}

@@ -35,7 +35,7 @@ use turntree::context::{MAIN_AGENT, Role};
 use turntree::object::ObjectId;
 
 use super::files::FileContents;
-use super::links::Links;
+use super::links::{Links, RecordSign};
 use super::session::{Session, TITLE, record};
 use crate::model::event::{Content, Event, MessageEvent, Parser};
 use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
@@ -197,7 +197,8 @@ impl Parser for ClaudeCode {
         let Some(line) = record(piece, events) else { return };
         let time = line.get("timestamp").and_then(json::time).map(|time| time.micros);
         let id = self.id_of(&line);
-        if id.is_some_and(|id| self.links.is_again(id, time)) || !self.belongs(&line, events) {
+        let sign = RecordSign::of(&about(&line), time);
+        if id.is_some_and(|id| self.links.is_again(id, sign)) || !self.belongs(&line, events) {
             return;
         }
         self.line(&line, events);
@@ -210,8 +211,8 @@ impl Parser for ClaudeCode {
         for id in [Some(id), text_at(&line, "/uuid").filter(|own| *own != id)].into_iter().flatten()
         {
             match elsewhere {
-                Some(parent) => self.links.add_beside(id, parent, time),
-                None => self.links.add_at(id, time),
+                Some(parent) => self.links.add_beside(id, parent, sign),
+                None => self.links.add_record(id, sign),
             }
         }
     }
@@ -570,6 +571,19 @@ impl ClaudeCode {
             _ => Event::Rearrange { agent, before, summary, after },
         });
     }
+}
+
+/// What tells a line from another one that was given its `uuid`: no release does that, but tools that
+/// write such files do.
+fn about(line: &Value) -> String {
+    let block = |name: &str| text_at(line, &format!("/message/content/0/{name}"));
+    let parts = [
+        text_at(line, "/type"),
+        text_at(line, "/subtype"),
+        text_at(line, "/message/id"),
+        block("id").or_else(|| block("tool_use_id")),
+    ];
+    parts.map(Option::unwrap_or_default).join(" ")
 }
 
 /// The line that a line follows. A boundary begins a chain of its own, and names the line before it.

@@ -17,8 +17,8 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::model::event::Event;
-pub(super) use places::RecordPlace;
 use places::{Places, RecordKey, key_of};
+pub(super) use places::{RecordPlace, RecordSign};
 
 /// Most lines that are walked to see whether a record is on the current one.
 const MAX_WALK: usize = 256;
@@ -95,19 +95,19 @@ impl Links {
 
     /// The current piece is the record `id`, and all it says is told.
     pub(super) fn add(&mut self, id: &str) {
-        self.add_at(id, None);
+        self.add_record(id, RecordSign::default());
     }
 
-    /// The same of a record with a time in microseconds.
-    pub(super) fn add_at(&mut self, id: &str, time: Option<i64>) {
+    /// The same of a record that is known again by a sign.
+    pub(super) fn add_record(&mut self, id: &str, sign: RecordSign) {
         let Line { turn, messages, .. } = self.now;
         let (piece, line, is_message) = (self.here(), self.line, self.is_message);
-        self.places.insert(id, RecordPlace { piece, line, turn, messages, is_message, time });
+        self.places.insert(id, RecordPlace { piece, line, turn, messages, is_message, sign });
     }
 
     /// The current piece is the record `id`, which says nothing and follows a record elsewhere.
-    pub(super) fn add_beside(&mut self, id: &str, parent: RecordPlace, time: Option<i64>) {
-        self.places.insert(id, RecordPlace { is_message: false, time, ..parent });
+    pub(super) fn add_beside(&mut self, id: &str, parent: RecordPlace, sign: RecordSign) {
+        self.places.insert(id, RecordPlace { is_message: false, sign, ..parent });
     }
 
     /// Returns whether the record `id` was seen, as far as records are kept.
@@ -115,11 +115,13 @@ impl Links {
         self.places.get(id).is_some()
     }
 
-    /// Returns whether the current piece is the record `id` once more. `time` is the one that it says.
-    pub(super) fn is_again(&mut self, id: &str, time: Option<i64>) -> bool {
+    /// Returns whether the current piece is the record `id` once more.
+    pub(super) fn is_again(&mut self, id: &str, sign: RecordSign) -> bool {
         let known = self.places.get(id);
-        self.is_lost |= known.is_none() && self.places.may_be_forgotten(time);
-        let Some(place) = known else { return false };
+        self.is_lost |= known.is_none() && self.places.may_be_forgotten(sign.time);
+        let Some(place) = known.filter(|place| place.sign.about == sign.about) else {
+            return false;
+        };
         // Where a conversation goes back to a record, it goes back to all that was written of it.
         if place.line == self.line && place.turn == self.now.turn {
             self.places.insert(id, RecordPlace { piece: self.here(), ..place });
@@ -253,7 +255,8 @@ impl Links {
         let (_, line, _) = self.calls.remove(at);
         let there = if line == self.line { &self.now } else { self.others.get(&line)? };
         let (piece, turn, messages) = (there.tip?, there.turn, there.messages);
-        Some(RecordPlace { piece, line, turn, messages, is_message: true, time: None })
+        let (is_message, sign) = (true, RecordSign::default());
+        Some(RecordPlace { piece, line, turn, messages, is_message, sign })
     }
 
     /// Messages in the conversation.
@@ -339,6 +342,10 @@ impl Serialize for Links {
 mod tests {
     use super::*;
 
+    fn at(second: u64) -> RecordSign {
+        RecordSign { time: i64::try_from(second).ok(), ..RecordSign::default() }
+    }
+
     /// Adds turns of two records each, the second of which is named.
     fn add_turns(links: &mut Links, turns: Range<u64>) {
         for turn in turns {
@@ -347,8 +354,7 @@ mod tests {
             links.message();
             links.piece();
             links.message();
-            let time = i64::try_from(turn).ok();
-            links.add_at(&format!("r{turn}"), time);
+            links.add_record(&format!("r{turn}"), at(turn));
         }
     }
 
@@ -396,12 +402,14 @@ mod tests {
     fn a_record_that_comes_again_is_known_however_long_ago_it_came() {
         let mut links = Links::default();
         add_turns(&mut links, 0..300);
-        assert!(links.is_again("r0", Some(0)) && !links.is_again("new", Some(300)));
+        assert!(links.is_again("r0", at(0)) && !links.is_again("new", at(300)));
+        let other = RecordSign::of("another call", None);
+        assert!(!links.is_again("r0", other), "an id that was given twice");
         let saved = serde_json::to_vec(&links).unwrap();
         let mut loaded: Links = serde_json::from_slice(&saved).unwrap();
-        assert!(loaded.is_again("r299", Some(299)) && !loaded.is_again("new", Some(300)));
+        assert!(loaded.is_again("r299", at(299)) && !loaded.is_again("new", at(300)));
         assert!(!loaded.is_lost(), "what is newer than all that is kept was not forgotten");
-        assert!(!loaded.is_again("r0", Some(0)));
+        assert!(!loaded.is_again("r0", at(0)));
         assert!(loaded.is_lost());
     }
 

@@ -22,8 +22,24 @@ pub(in crate::formats) struct RecordPlace {
     /// Messages of its line up to and with it.
     pub(super) messages: u64,
     pub(super) is_message: bool,
+    pub(super) sign: RecordSign,
+}
+
+/// What a record is known again by, beside its id.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::formats) struct RecordSign {
+    /// Stands for what it is about, such as its call.
+    pub(super) about: u64,
     /// The time that it says, in microseconds.
     pub(super) time: Option<i64>,
+}
+
+impl RecordSign {
+    /// The sign of a record that is about something.
+    pub(in crate::formats) fn of(about: &str, time: Option<i64>) -> Self {
+        let about = key_of(about).first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        Self { about, time }
+    }
 }
 
 /// The places of records.
@@ -81,7 +97,7 @@ impl Serialize for Places {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let places: Vec<(RecordKey, RecordPlace)> = self.kept().collect();
         let is_part = self.is_part || places.len() < self.by_key.len();
-        let since = places.iter().filter_map(|(_, place)| place.time).min();
+        let since = places.iter().filter_map(|(_, place)| place.sign.time).min();
         (is_part, since, places).serialize(to)
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use turntree_exchange::UsageScope;
+use turntree_exchange::render::export_openai;
 use turntree_tests::Sandbox;
 
 use crate::went_back::{Rollout, fact, said, usage};
@@ -153,4 +154,19 @@ fn an_answer_that_is_told_twice_counts_once() {
     }
     let found = usage(&sandbox, UsageScope::All);
     assert_eq!((found.total.answers, found.total.tokens.input), (3, 22));
+}
+
+#[test]
+fn a_result_that_was_lost_is_what_codex_sends_for_it() {
+    let mut rollout = Rollout::new(&json!({"id": "a"}));
+    let call = json!({"type": "function_call", "name": "run", "arguments": "{}", "call_id": "c1"});
+    rollout.said("user", "go").line("response_item", &call).said("user", "go on");
+    let sandbox = Sandbox::new();
+    let head = sandbox.import("a", rollout.text().as_bytes()).unwrap().head;
+    let mut out = Vec::new();
+    let context = sandbox.repo.context(&head).unwrap();
+    export_openai(sandbox.repo.store(), &context, "main", &mut out).unwrap();
+    let sent: Value = serde_json::from_slice(&out).unwrap();
+    let result = json!({"role": "tool", "tool_call_id": "c1", "content": "aborted"});
+    assert_eq!(sent["messages"][2], result);
 }

@@ -23,7 +23,7 @@ struct Place {
 /// Stands for what a place does not have.
 const NOWHERE: &str = "/-";
 
-const PLACES: [Place; 9] = [
+const PLACES: [Place; 10] = [
     // Claude Code, pi.
     Place {
         counts: "/message/usage",
@@ -44,6 +44,8 @@ const PLACES: [Place; 9] = [
         answer: ["/tool_call_metadata/model_response/id", NOWHERE],
         model: "/tool_call_metadata/model_response/model",
     },
+    // Cline before its SDK.
+    Place { counts: "/metrics/tokens", answer: [NOWHERE; 2], model: "/modelInfo/modelId" },
     // ATIF.
     Place { counts: "/metrics", answer: [NOWHERE; 2], model: "/model_name" },
     // opencode: a message is written again while it grows.
@@ -65,7 +67,7 @@ const LAST_OF_CODEX: &str = "/payload/info/last_token_usage";
 const TOTAL_OF_CODEX: &str = "/payload/info/total_token_usage";
 
 /// Names of what went in.
-const INPUT: [&str; 4] = ["/input_tokens", "/prompt_tokens", "/input", "/inputTokens"];
+const INPUT: [&str; 5] = ["/input_tokens", "/prompt_tokens", "/input", "/inputTokens", "/prompt"];
 
 /// The one of them that has what a cache had and took, whatever is named beside it.
 const PROMPT: &str = "/prompt_tokens";
@@ -94,7 +96,8 @@ const WRITTEN_FOR_AN_HOUR: &str = "/cache_creation/ephemeral_1h_input_tokens";
 const TOOL: &str = "/tool";
 
 /// Names of what came out.
-const OUTPUT: [&str; 4] = ["/output_tokens", "/completion_tokens", "/output", "/outputTokens"];
+const OUTPUT: [&str; 5] =
+    ["/output_tokens", "/completion_tokens", "/output", "/outputTokens", "/completion"];
 
 /// Names of reasoning that the output has too.
 const REASONING_INSIDE: [&str; 4] = [
@@ -114,7 +117,7 @@ const CACHE: &str = "/cache";
 /// Names of the cost in US dollars, in the counts and in the record: of opencode, and of Claude Code
 /// before 1.0.9.
 const COST: [&str; 3] = ["/cost/total", "/cost", "/cost_usd"];
-const COST_OF_RECORD: [&str; 2] = ["/info/cost", "/costUSD"];
+const COST_OF_RECORD: [&str; 3] = ["/info/cost", "/costUSD", "/metrics/cost"];
 
 /// Searches of the web that the vendor ran for an answer: each has a fee.
 const WEB_SEARCHES: &str = "/server_tool_use/web_search_requests";
@@ -417,6 +420,10 @@ mod tests {
         assert_eq!(of(r#"{"message":{"usage":{"input":3,"cost":{"total":0.25}}}}"#), Some(0.25));
         assert_eq!(of(r#"{"info":{"cost":0.5,"tokens":{"input":1}}}"#), Some(0.5));
         assert_eq!(of(r#"{"metrics":{"prompt_tokens":1,"cost_usd":2}}"#), Some(2.0));
+        let cline = r#"{"metrics":{"tokens":{"prompt":9,"completion":2,"cached":4},"cost":0.5}}"#;
+        assert_eq!(of(cline), Some(0.5));
+        let tokens = usage(cline.as_bytes()).unwrap().tokens;
+        assert_eq!((tokens.input, tokens.cache_read, tokens.output), (9, 4, 2));
         assert_eq!(of(r#"{"metrics":{"prompt_tokens":1,"cost_usd":-2}}"#), None);
         assert_eq!(of(r#"{"costUSD":0.5,"message":{"usage":{"input_tokens":1}}}"#), Some(0.5));
     }

@@ -20,6 +20,10 @@ use crate::model::view::{MessageView, ToolResult};
 /// The format in which a record is always a whole answer.
 const WHOLE_ANSWERS: &str = "atif";
 
+/// The format whose client sends a result for each call, also where that was lost, and what it sends.
+const CODEX: &str = "codex";
+const ABORTED: &str = "aborted";
+
 /// Longest name of a tool, in characters: what both interfaces take.
 const MAX_NAME_CHARS: usize = 64;
 
@@ -75,6 +79,17 @@ pub(super) struct SpokenCall {
 struct FoundResult {
     came: (u64, usize),
     result: Option<ToolResult>,
+}
+
+/// The result that a client sends for a call whose own was lost, where that is known. A call without
+/// an id is answered by the service.
+fn lost_result(media: &str, call: &str) -> Option<ToolResult> {
+    (media == CODEX && !call.is_empty()).then(|| ToolResult {
+        call_id: call.to_owned(),
+        text: ABORTED.to_owned(),
+        pictures: Vec::new(),
+        is_error: false,
+    })
 }
 
 /// Reads the conversation of an agent.
@@ -186,6 +201,7 @@ impl<'a> Messages<'a> {
                 let found = self.result_of(&call.id, first)?;
                 let came = found.as_ref().map(|found| found.came);
                 let result = found.and_then(|found| found.result);
+                let result = result.or_else(|| lost_result(&entry.media, &call.id));
                 let (id, name) = (self.free_id(&call.id), safe_name(&call.name));
                 let arguments = call.input;
                 answer.calls.push(SpokenCall { id, name, arguments, result, came });

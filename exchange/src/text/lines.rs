@@ -1,20 +1,20 @@
 //! Cuts a stream of JSON lines into pieces, one line in memory at a time.
 //!
 //! A record is a JSON object. White space after it, with the line end, is its suffix; white space
-//! elsewhere and a byte order mark are trivia. Two records on one line (an append that lost its line
-//! end) are two pieces. From the first byte that is not JSON to the end of its line is one damaged
-//! piece, and cutting goes on with the next line. The bytes and suffixes of all pieces, one after
-//! the other, are the file.
+//! elsewhere and a byte order mark at the beginning of a line are trivia. Two records on one line (an
+//! append that lost its line end) are two pieces. A damaged piece goes from the first byte that is not
+//! JSON to the next whole record of its line, which [`next_record`] finds, else to the end of the line.
+//! The bytes and suffixes of all pieces, one after the other, are the file. Pieces of a line follow
+//! from this line alone, so a file that is cut from the beginning of any line has the same pieces.
 
-use std::collections::VecDeque;
 use std::io::{BufRead, Read};
 
 use bytes::Bytes;
-use serde::de::IgnoredAny;
 use turntree::error::{Error, Result};
 
-use super::json;
+use super::line_record::{is_space, leading_space, record_end};
 use super::piece::{Piece, PieceKind, Pieces};
+use super::torn_line::next_record;
 use super::unpack::read_error;
 
 /// Longest line that is read, in bytes.
@@ -30,8 +30,11 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 #[derive(Debug)]
 pub struct LineSplitter<R> {
     input: R,
-    /// Pieces of the current line that are still to be given out.
-    pieces: VecDeque<Piece>,
+    /// What is still to be cut of the current line, and the bytes before it.
+    rest: Bytes,
+    passed: usize,
+    /// The current line is cut for the first time.
+    is_at_start: bool,
     /// Offset of the next piece to be cut.
     offset: u64,
     /// Number of the current line.
@@ -50,7 +53,9 @@ impl<R: BufRead> LineSplitter<R> {
     pub fn new(input: R) -> Self {
         Self {
             input,
-            pieces: VecDeque::new(),
+            rest: Bytes::new(),
+            passed: 0,
+            is_at_start: false,
             offset: 0,
             line: 0,
             max_line_bytes: MAX_LINE_BYTES,
@@ -73,43 +78,39 @@ impl<R: BufRead> LineSplitter<R> {
         Ok(line.into())
     }
 
-    /// Cuts `line` into pieces.
-    fn cut_line(&mut self, line: &Bytes) {
-        let mut rest = line.clone();
-        if self.offset == 0 && rest.starts_with(BYTE_ORDER_MARK) {
-            let mark = rest.split_to(BYTE_ORDER_MARK.len());
-            self.push(glue(), mark, Bytes::new());
+    /// Cuts the next piece off the current line, which has one.
+    fn cut(&mut self) -> Piece {
+        let is_at_start = std::mem::take(&mut self.is_at_start);
+        if is_at_start && self.rest.starts_with(BYTE_ORDER_MARK) {
+            return self.take(glue(), BYTE_ORDER_MARK.len(), 0);
         }
-        loop {
-            let space = rest.split_to(leading_space(&rest));
-            if !space.is_empty() {
-                self.push(glue(), space, Bytes::new());
-            }
-            if rest.is_empty() {
-                return;
-            }
-            let column = line.len() - rest.len();
-            let (kind, end) = match record_end(&rest) {
-                Ok(end) => (PieceKind::Record { path: "" }, end),
-                Err((at, what)) => {
-                    let end = rest.iter().rposition(|byte| !is_space(byte)).map_or(0, |at| at + 1);
-                    let reason = format!("line {}, column {}: {what}", self.line, column + at + 1);
-                    (PieceKind::Damaged { reason }, end)
-                }
-            };
-            let bytes = rest.split_to(end);
-            let space = leading_space(&rest);
-            let suffix =
-                if space <= MAX_SUFFIX_BYTES { rest.split_to(space) } else { Bytes::new() };
-            self.push(kind, bytes, suffix);
+        let space = leading_space(&self.rest);
+        if space > 0 {
+            return self.take(glue(), space, 0);
         }
+        let (kind, end) = match record_end(&self.rest) {
+            Ok(end) => (PieceKind::Record { path: "" }, end),
+            Err(damage) => {
+                let column = self.passed + damage.at + 1;
+                let reason = format!("line {}, column {column}: {}", self.line, damage.what);
+                let end = next_record(&self.rest, &damage).unwrap_or(self.rest.len());
+                let torn = self.rest.get(..end).unwrap_or_default();
+                let end = torn.iter().rposition(|byte| !is_space(byte)).map_or(end, |at| at + 1);
+                (PieceKind::Damaged { reason }, end)
+            }
+        };
+        let space = leading_space(self.rest.get(end..).unwrap_or_default());
+        self.take(kind, end, if space <= MAX_SUFFIX_BYTES { space } else { 0 })
     }
 
-    fn push(&mut self, kind: PieceKind, bytes: Bytes, suffix: Bytes) {
-        let offset = self.offset;
-        self.offset += (bytes.len() + suffix.len()) as u64;
-        let (line, original) = (self.line, None);
-        self.pieces.push_back(Piece { kind, bytes, suffix, offset, line, original });
+    /// Takes the next `bytes` of the line and the suffix behind them as a piece.
+    fn take(&mut self, kind: PieceKind, bytes: usize, suffix: usize) -> Piece {
+        let bytes = self.rest.split_to(bytes);
+        let suffix = self.rest.split_to(suffix);
+        let (offset, len) = (self.offset, bytes.len() + suffix.len());
+        self.offset += len as u64;
+        self.passed += len;
+        Piece { kind, bytes, suffix, offset, line: self.line, original: None }
     }
 }
 
@@ -117,17 +118,17 @@ impl<R: BufRead> Iterator for LineSplitter<R> {
     type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.pieces.is_empty() && !self.ended {
+        if self.rest.is_empty() && !self.ended {
             match self.read_line() {
                 Ok(line) if line.is_empty() => self.ended = true,
-                Ok(line) => self.cut_line(&line),
+                Ok(line) => (self.rest, self.passed, self.is_at_start) = (line, 0, true),
                 Err(error) => {
                     self.ended = true;
                     return Some(Err(error));
                 }
             }
         }
-        self.pieces.pop_front().map(Ok)
+        if self.rest.is_empty() { None } else { Some(Ok(self.cut())) }
     }
 }
 
@@ -135,47 +136,11 @@ fn glue() -> PieceKind {
     PieceKind::Trivia { fields: Vec::new() }
 }
 
-/// Bytes of white space, as JSON has it, at the beginning of `bytes`.
-fn leading_space(bytes: &[u8]) -> usize {
-    bytes.iter().take_while(|byte| is_space(byte)).count()
-}
-
-fn is_space(byte: &u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
-}
-
-/// Returns the end of the JSON object that begins `rest`; else the offset of an error, and the
-/// error.
-fn record_end(rest: &[u8]) -> std::result::Result<usize, (usize, String)> {
-    if rest.first() != Some(&b'{') {
-        return Err((0, "expected a JSON object".to_owned()));
-    }
-    let text = std::str::from_utf8(rest)
-        .map_err(|error| (error.valid_up_to(), "expected UTF-8".to_owned()))?;
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
-    match values.next() {
-        Some(Ok(_)) => {
-            let end = values.byte_offset();
-            match rest.get(..end) {
-                Some(record) if json::is_too_deep(record) => {
-                    Err((0, format!("nested deeper than {}", json::MAX_DEPTH)))
-                }
-                _ => Ok(end),
-            }
-        }
-        Some(Err(error)) => {
-            let message = error.to_string();
-            let what = message.split(" at line ").next().unwrap_or_default().to_owned();
-            Err((error.column().saturating_sub(1), what))
-        }
-        None => Err((0, "expected a JSON object".to_owned())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::json;
     use super::*;
 
     fn pieces(input: &[u8]) -> Vec<Piece> {
@@ -218,6 +183,12 @@ mod tests {
     #[test]
     fn two_records_on_one_line_are_two_pieces() {
         assert_eq!(outline(b"{\"a\":1}{\"b\":2}\n"), ["R{\"a\":1}|", "R{\"b\":2}|\n"]);
+    }
+
+    #[test]
+    fn a_mark_of_the_order_of_bytes_is_trivia_on_any_line() {
+        let joined = b"{\"a\":1}\n\xEF\xBB\xBF{\"b\":2}\n";
+        assert_eq!(outline(joined), ["R{\"a\":1}|\n", "G\u{feff}|", "R{\"b\":2}|\n"]);
     }
 
     #[test]

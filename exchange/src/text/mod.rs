@@ -2,6 +2,7 @@
 
 pub mod document;
 pub(crate) mod json;
+mod line_record;
 pub mod lines;
 pub(crate) mod piece;
 pub(crate) mod shape;
@@ -11,6 +12,7 @@ pub(crate) mod shape;
     allow(dead_code, reason = "open-codesign also reads databases from memory")
 )]
 pub(crate) mod sqlite;
+mod torn_line;
 pub(crate) mod unique_name;
 pub(crate) mod unpack;
 pub(crate) mod zstd;

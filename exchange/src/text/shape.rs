@@ -12,6 +12,8 @@ pub struct JsonShape<'a> {
     pub fields: Vec<(&'a str, Option<&'a str>)>,
     /// All that is seen from the beginning of the value, for marks that lie deeper.
     pub head: &'a str,
+    /// What is seen from the beginning of each value.
+    values: Vec<&'a str>,
 }
 
 impl<'a> JsonShape<'a> {
@@ -24,18 +26,48 @@ impl<'a> JsonShape<'a> {
         if !scan.eat('{') {
             return None;
         }
-        let mut fields = Vec::new();
+        let (mut fields, mut values) = (Vec::new(), Vec::new());
         while let Some(name) = scan.string() {
             if !scan.eat(':') {
                 break;
             }
+            values.push(scan.rest);
             let value = scan.value();
             fields.push((name, value));
             if !scan.eat(',') {
                 break;
             }
         }
-        Some(Self { is_array, fields, head: text })
+        Some(Self { is_array, fields, head: text, values })
+    }
+
+    /// Returns the shape of the value of the field called `name`, as far as it can be seen: of an
+    /// object, or of the first object in an array.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<Self> {
+        let at = self.fields.iter().position(|(field, _)| *field == name)?;
+        Self::of(self.values.get(at)?)
+    }
+
+    /// Returns true if there is a field called one of `names`.
+    pub(crate) fn has_any(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.has(name))
+    }
+
+    /// Returns the names at the top of the object that begins `text`, at most `most` of them.
+    pub(super) fn first_names(text: &'a str, most: usize) -> Vec<&'a str> {
+        let mut scan = ShapeScan { rest: text };
+        let mut names = Vec::new();
+        let mut goes_on = scan.eat('{');
+        while goes_on && names.len() < most {
+            let Some(name) = scan.string().filter(|_| scan.eat(':')) else { break };
+            names.push(name);
+            if names.len() < most {
+                scan.value();
+            }
+            goes_on = scan.eat(',');
+        }
+        names
     }
 
     /// Returns true if there is a field called `name`.
@@ -130,6 +162,12 @@ mod tests {
         assert!(cut.is_array && cut.has("content") && !cut.has("text"));
         assert_eq!((cut.text("role"), cut.text("content")), (Some("user"), None));
         assert_eq!(JsonShape::of("17"), None);
+        let deep = JsonShape::of(r#"{"a":{"b":"c"},"d":[{"e":1},{"f":2}],"g":[],"h":{"i"#).unwrap();
+        assert_eq!(deep.member("a").and_then(|a| a.text("b")), Some("c"));
+        let first = deep.member("d").unwrap();
+        assert!(first.is_array && first.has("e") && !first.has("f"));
+        assert_eq!((deep.member("g"), deep.member("x")), (None, None));
+        assert!(deep.member("h").unwrap().fields.is_empty());
     }
 
     turntree_properties::properties! {

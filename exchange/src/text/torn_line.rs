@@ -1,0 +1,185 @@
+//! Finds the whole record behind a damaged one on the same line.
+//!
+//! A process that dies in the middle of a write leaves a torn record, and the next one appends behind
+//! it. A system that crashes leaves zeros where bytes were to be. Where a record was torn, reading it
+//! stops in one of two places: right behind the brace of the next record, since that brace was read as
+//! text of a string or is not allowed where it stands; or behind the whole next record, which was read
+//! as a value inside of the torn one. A value of that second kind is a record if it has the first
+//! fields of the torn one, as records of one writer have.
+//!
+//! Reading begins again where it stopped, so the work grows with the length of the line.
+
+use memchr::memchr;
+
+use super::line_record::{Damage, leading_space, record_end, without_line_end};
+use super::shape::JsonShape;
+
+/// Bytes before the place where reading stopped in which the next record may begin: its brace, white
+/// space, and the quotation mark that ended a torn string.
+const BACK: usize = 8;
+
+/// Fields that tell a record from a value inside of one.
+const FIRST_FIELDS: usize = 3;
+
+/// Returns where the first whole record behind `damage` begins in `line`, which begins with what is
+/// damaged.
+pub(super) fn next_record(line: &[u8], damage: &Damage) -> Option<usize> {
+    let line = without_line_end(line);
+    let (mut torn, mut stopped) = (0, damage.ends);
+    let mut next = stopped.saturating_sub(BACK).max(1);
+    if let Some(at) = record_inside(line, torn, stopped) {
+        return Some(at);
+    }
+    loop {
+        let start = next + memchr(b'{', line.get(next..)?)?;
+        match record_end(line.get(start..)?) {
+            Ok(len) => {
+                let end = start + len;
+                let is_value = end <= stopped || (start > stopped && is_value_at(line, start));
+                if !is_value && is_record(line, start, end) {
+                    return Some(start);
+                }
+                next = end;
+            }
+            Err(damage) => {
+                (torn, stopped) = (start, start + damage.ends);
+                if let Some(at) = record_inside(line, torn, stopped) {
+                    return Some(at);
+                }
+                next = stopped.saturating_sub(BACK).max(start + 1);
+            }
+        }
+    }
+}
+
+/// Returns the record that was read as the last value inside of the torn one, which begins at `torn`
+/// and was read up to `stopped`.
+fn record_inside(line: &[u8], torn: usize, stopped: usize) -> Option<usize> {
+    let read = line.get(torn..stopped)?;
+    let inside = torn + last_object(read)?;
+    let names = |from: usize| {
+        let text = line.get(from..stopped).and_then(|text| std::str::from_utf8(text).ok());
+        JsonShape::first_names(text.unwrap_or_default(), FIRST_FIELDS)
+    };
+    let (of_torn, of_inside) = (names(torn), names(inside));
+    let is_alike = !of_torn.is_empty() && of_inside.starts_with(&of_torn);
+    (is_alike && is_record(line, inside, stopped)).then_some(inside)
+}
+
+/// Returns where the object begins that ends `text`, inside of another one.
+fn last_object(text: &[u8]) -> Option<usize> {
+    let end = text.trim_ascii_end().len();
+    let (mut open, mut ended) = (Vec::new(), None);
+    let (mut in_string, mut escaped) = (false, false);
+    for (at, byte) in text.iter().enumerate().take(end) {
+        if in_string {
+            in_string = escaped || *byte != b'"';
+            escaped = !escaped && *byte == b'\\';
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' => open.push(at),
+            b'}' | b']' => ended = open.pop().map(|from| (from, at + 1)),
+            _ => {}
+        }
+    }
+    let (from, to) = ended?;
+    (to == end && !open.is_empty() && text.get(from) == Some(&b'{')).then_some(from)
+}
+
+/// Returns true if what begins at `start` stands where a value of a document does.
+fn is_value_at(line: &[u8], start: usize) -> bool {
+    let before = line.get(..start).unwrap_or_default().trim_ascii_end();
+    matches!(before.last(), Some(b':' | b',' | b'['))
+}
+
+/// Returns true if the object from `start` to `end` has a field, and stands at the end of the line or
+/// before something that does not go on with what is around it.
+fn is_record(line: &[u8], start: usize, end: usize) -> bool {
+    let object = line.get(start + 1..end).unwrap_or_default();
+    let has_field = object.get(leading_space(object)) == Some(&b'"');
+    let behind = line.get(end..).unwrap_or_default();
+    let next = behind.get(leading_space(behind));
+    has_field && !matches!(next, Some(b',' | b':' | b'}' | b']' | b'"'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lines::LineSplitter;
+    use super::super::piece::PieceKind;
+
+    /// Records as they are and damage in brackets, of the lines of a file.
+    fn cut(file: &[u8]) -> Vec<String> {
+        let pieces = LineSplitter::new(file).map(|piece| piece.unwrap());
+        let pieces = pieces.filter_map(|piece| {
+            let text = String::from_utf8_lossy(&piece.bytes).replace('\0', "0");
+            match piece.kind {
+                PieceKind::Record { .. } => Some(text),
+                PieceKind::Damaged { .. } => Some(format!("<{text}>")),
+                PieceKind::Trivia { .. } => None,
+            }
+        });
+        pieces.collect()
+    }
+
+    const WHOLE: &str = r#"{"type":"b","data":{"x":[{"y":"{\"z\":1}"}]},"id":"2"}"#;
+
+    #[test]
+    fn a_whole_record_behind_one_that_is_torn_anywhere_is_read() {
+        let torn = r#"{"type":"a","data":{"text":"caf\u00e9 {\"k\":[1]}, \\","n":-1.5e3,"b":[true,null,{"z":1}]},"id":"1"}"#;
+        for at in 1..torn.len() {
+            let begun = &torn[..at];
+            let file = format!("{begun}{WHOLE}\n{WHOLE}\n");
+            let told = begun.trim_end();
+            let expected = [format!("<{told}>"), WHOLE.to_owned(), WHOLE.to_owned()];
+            assert_eq!(cut(file.as_bytes()), expected, "{begun}");
+            let twice = format!("{begun}{begun}{WHOLE}{WHOLE}\n");
+            let expected = [format!("<{begun}{told}>"), WHOLE.to_owned(), WHOLE.to_owned()];
+            assert_eq!(cut(twice.as_bytes()), expected, "{begun}");
+        }
+    }
+
+    #[test]
+    fn zeros_marks_and_rests_before_a_record_are_damage_of_their_own() {
+        let before: [&[u8]; 6] =
+            [b"\0\0\0", b"\0 \0", b"rest of a text\"}}", b"\xff\xfe", b"{\"a\":\"\xe3\x81", b"]}"];
+        for damage in before {
+            let file = [damage, WHOLE.as_bytes(), b"\n"].concat();
+            let told = cut(&file);
+            assert_eq!((told.len(), told[1].as_str()), (2, WHOLE), "{damage:?}");
+            let between = [WHOLE.as_bytes(), damage, WHOLE.as_bytes()].concat();
+            let told = cut(&between);
+            assert_eq!((told[0].as_str(), told[2].as_str()), (WHOLE, WHOLE), "{damage:?}");
+        }
+        let padded = [WHOLE.as_bytes(), b"\0\0\n"].concat();
+        assert_eq!(cut(&padded), [WHOLE, "<00>"]);
+    }
+
+    #[test]
+    fn values_inside_of_damage_are_no_records() {
+        for line in [
+            r#"{"role":"user","content":[{"type":"text","text":"hi"}"#,
+            r#"{"role":"user","content":{"type":"text","text":"hi"}"#,
+            r#"{"a":1 X "message":{"role":"user"},"b":{"c":2}}"#,
+            r#"{"a":X,"message":{"role":"user"}"#,
+            r#"  let a = {};"#,
+            r#"{"a":"b" "c {\"d\":1}"#,
+        ] {
+            assert_eq!(cut(line.as_bytes()), [format!("<{}>", line.trim())], "{line}");
+        }
+    }
+
+    #[test]
+    fn hostile_lines_are_read_once() {
+        // Each of these would take hours if the rest of the line were read for every brace.
+        let count = 100_000;
+        for part in
+            [r#"{"a":"#, r#"{"a"#, "{", r#"{"a":{}"#, r#"{"a":1},"#, "{}", "[{", "{\"a\":1}\0"]
+        {
+            let line = part.repeat(count);
+            let pieces = LineSplitter::new(line.as_bytes()).map(|piece| piece.unwrap().bytes.len());
+            assert_eq!(pieces.sum::<usize>(), line.len());
+        }
+    }
+}

@@ -48,25 +48,107 @@ impl Session {
     }
 
     /// `path` relative to the working directory with `/` between its parts, or absolute when it
-    /// does not lie inside.
+    /// does not lie inside. However a file is spelled, it has one path.
     pub(super) fn relative(&self, path: &str) -> String {
-        let cwd = self.known("cwd").unwrap_or_default().trim_end_matches(['/', '\\']);
-        let separator = if cwd.contains('\\') { '\\' } else { '/' };
-        let is_absolute = path.starts_with(['/', '\\', '~']) || path.get(1..2) == Some(":");
-        let inside = if is_absolute {
-            path.strip_prefix(cwd).and_then(|path| path.strip_prefix(separator))
-        } else {
-            path.strip_prefix("./").or(Some(path))
+        let cwd = self.known("cwd").unwrap_or_default();
+        let cwd = SpelledPath::new(cwd, cwd.contains('\\') && !cwd.starts_with('/'));
+        let path = SpelledPath::new(path, cwd.is_of_windows);
+        let parts = match path.is_absolute {
+            true => path.parts,
+            false => cwd.parts.iter().cloned().chain(path.parts).collect(),
         };
-        let is_plain =
-            |inside: &&str| inside.split(separator).all(|part| !matches!(part, "" | "." | ".."));
-        match inside.filter(is_plain) {
-            Some(inside) if is_absolute && cwd.is_empty() => format!("/{inside}"),
-            Some(inside) => inside.replace(separator, "/"),
-            None if is_absolute => path.to_owned(),
-            None => format!("{cwd}{separator}{path}"),
+        let parts = without_steps(parts);
+        let root = if path.is_absolute { path.root } else { cwd.root.clone() };
+        let below = parts.strip_prefix(cwd.parts.as_slice());
+        let is_same = |cwd: &[String]| {
+            let known = parts.get(..cwd.len()).unwrap_or_default().iter().zip(cwd);
+            known.clone().count() == cwd.len()
+                && known.into_iter().all(|(a, b)| a.eq_ignore_ascii_case(b))
+        };
+        let below = match below {
+            // Windows does not tell `C:\P` from `c:\p`.
+            None if cwd.is_of_windows && is_same(&cwd.parts) => parts.get(cwd.parts.len()..),
+            below => below,
+        };
+        let is_inside = cwd.is_absolute && root.eq_ignore_ascii_case(&cwd.root);
+        match below.filter(|below| (is_inside || !path.is_absolute) && !below.is_empty()) {
+            Some(below) => below.join("/"),
+            None if root.contains('\\') => format!("{root}{}", parts.join("\\")),
+            None => format!("{root}{}", parts.join("/")),
         }
     }
+}
+
+/// A path as somebody wrote it, in its parts.
+struct SpelledPath {
+    /// `/`, `C:\`, or nothing for a relative one.
+    root: String,
+    parts: Vec<String>,
+    is_absolute: bool,
+    is_of_windows: bool,
+}
+
+impl SpelledPath {
+    fn new(written: &str, is_of_windows: bool) -> Self {
+        let decoded = written.strip_prefix("file://").map(decoded);
+        let path = decoded.as_deref().unwrap_or(written);
+        // An address has a slash before the drive.
+        let path = path.strip_prefix('/').filter(|rest| has_drive(rest)).unwrap_or(path);
+        let has_drive = has_drive(path);
+        let is_of_windows = is_of_windows || has_drive || path.starts_with("\\\\");
+        let is_separator = |c: char| c == '/' || (c == '\\' && is_of_windows);
+        let is_absolute = has_drive || path.starts_with(['/', '\\', '~']);
+        let (root, rest) = match path {
+            _ if has_drive => path.split_at(2),
+            _ => ("", path),
+        };
+        let root = match (is_of_windows, is_absolute) {
+            (true, true) => format!("{}\\", root.to_ascii_uppercase()),
+            (false, true) if !path.starts_with('~') => "/".to_owned(),
+            _ => String::new(),
+        };
+        let parts = rest.split(is_separator).filter(|part| !matches!(*part, "" | "."));
+        let parts = parts.map(str::to_owned).collect();
+        Self { root, parts: without_steps(parts), is_absolute, is_of_windows }
+    }
+}
+
+fn has_drive(path: &str) -> bool {
+    let drive = path.as_bytes();
+    drive.first().is_some_and(u8::is_ascii_alphabetic) && drive.get(1) == Some(&b':')
+}
+
+/// Takes `..` away with the part before it, as far as there is one.
+fn without_steps(parts: Vec<String>) -> Vec<String> {
+    let mut plain: Vec<String> = Vec::with_capacity(parts.len());
+    for part in parts {
+        match plain.last() {
+            Some(before) if part == ".." && before != ".." => drop(plain.pop()),
+            _ => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// The text in which `%2F` stands for a slash, and so on.
+fn decoded(address: &str) -> String {
+    let mut bytes = Vec::with_capacity(address.len());
+    let mut rest = address.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let code = behind.get(..2).and_then(|code| std::str::from_utf8(code).ok());
+        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok());
+        match (first, code) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                rest = behind.get(2..).unwrap_or_default();
+            }
+            _ => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| address.to_owned())
 }
 
 /// Returns an address without the user and password that it may hold.
@@ -114,21 +196,49 @@ mod tests {
         assert_eq!(told, ["/a", "main", "topic"]);
     }
 
+    fn relative(cwd: &str, path: &str) -> String {
+        let mut session = Session::default();
+        session.fact("cwd", Some(cwd), &mut Vec::new());
+        session.relative(path)
+    }
+
     #[test]
     fn only_paths_inside_the_working_directory_become_relative() {
-        let relative = |cwd: &str, path: &str| {
-            let mut session = Session::default();
-            session.fact("cwd", Some(cwd), &mut Vec::new());
-            session.relative(path)
-        };
         assert_eq!(relative("/srv/p", "/srv/p/src/a.rs"), "src/a.rs");
         assert_eq!(relative("/srv/p/", "/srv/p/a"), "a");
         assert_eq!(relative("C:\\p", "C:\\p\\src\\a.rs"), "src/a.rs");
-        assert_eq!(relative("/srv/p", "./a/b"), "a/b");
-        assert_eq!(relative("/srv/p", "../x"), "/srv/p/../x");
-        for outside in ["/srv/pq/a", "/srv/p", "/srv/p/../x", "/srv/p//x"] {
+        assert_eq!(relative("C:\\p", "D:\\p\\src\\a.rs"), "D:\\p\\src\\a.rs");
+        assert_eq!(relative("/srv/p", "../x"), "/srv/x");
+        for outside in ["/srv/pq/a", "/srv/p", "~/x"] {
             assert_eq!(relative("/srv/p", outside), outside);
         }
         assert_eq!(Session::default().relative("/x/y"), "/x/y");
+        assert_eq!(Session::default().relative("x/y"), "x/y");
+    }
+
+    #[test]
+    fn a_file_has_one_path_however_it_is_spelled() {
+        for spelled in [
+            "a/b",
+            "./a/b",
+            "a//b",
+            "a/./b",
+            "a/x/../b",
+            "/srv/p/a/b",
+            "/srv//p/./a/b",
+            "/srv/p/x/../a/b",
+            "/srv/q/../p/a/b",
+            "../p/a/b",
+            "file:///srv/p/a/b",
+            "file:///srv/p/a%2Fb",
+        ] {
+            assert_eq!(relative("/srv/p", spelled), "a/b", "{spelled}");
+            assert_eq!(relative("/srv/./p//", spelled), "a/b", "{spelled}");
+        }
+        for spelled in ["c:\\P\\a\\b", "C:/P/a/b", "a\\b", ".\\a\\b", "a/b", "file:///c:/P/a/b"] {
+            assert_eq!(relative("C:\\p", spelled), "a/b", "{spelled}");
+        }
+        assert_eq!(relative("/srv/p", "a\\b"), "a\\b", "a name as it is");
+        assert_eq!(relative("/srv/p", "a%2Fb"), "a%2Fb", "a name as it is");
     }
 }

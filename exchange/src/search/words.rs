@@ -1,12 +1,13 @@
 //! Words: what a text is cut into, the same for what is kept and for what is asked.
 //!
-//! A word is a run of letters and digits, in small letters and without accents, of which the first 32
-//! characters count. Scripts that write no spaces between words are cut into single characters, so that
+//! A word is a run of letters and digits, in small letters, without accents and in one form of Unicode
+//! whichever it was written in, of which the first 32 characters count. Scripts that write no spaces between words are cut into single characters, so that
 //! what stands next to each other is found as it is with words: as a phrase.
 
 use std::ops::Range;
 
-use unicode_normalization::char::decompose_canonical;
+use unicode_normalization::char::{canonical_combining_class, decompose_canonical};
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 /// Characters of a word that count.
 pub(super) const MAX_WORD_CHARS: usize = 32;
@@ -17,6 +18,14 @@ const ACCENTS: Range<char> = '\u{300}'..'\u{370}';
 /// Below this, what a letter is made of is a letter and its accents. Behind it are syllables, and
 /// letters whose parts are letters.
 const ACCENTED_END: char = '\u{2000}';
+
+/// Most characters that are composed to one; a real one has fewer.
+const MAX_COMPOSED: usize = 16;
+
+/// The letters of Hangul that follow another one in a syllable, and the marks behind narrow kana.
+const SYLLABLE_PARTS: Range<char> = '\u{1160}'..'\u{1200}';
+const NARROW_KANA: Range<char> = '\u{ff66}'..'\u{ff9e}';
+const NARROW_MARKS: Range<char> = '\u{ff9e}'..'\u{ffa0}';
 
 /// Scripts without spaces between words: kana, ideographs, Thai, Lao, Khmer and Burmese.
 const UNSPACED: [(char, char); 9] = [
@@ -46,10 +55,12 @@ pub(super) fn each_word(text: &str, each: &mut dyn FnMut(&str, Range<usize>)) {
             open.close(each);
             at += 1;
         } else {
-            let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) else { break };
-            let end = at + c.len_utf8();
-            open.push_other(c, at..end, each);
-            at = end;
+            let part = composed_part(text.get(at..).unwrap_or_default());
+            if part.is_empty() {
+                break;
+            }
+            open.push_part(part, at, each);
+            at += part.len();
         }
     }
     open.close(each);
@@ -65,6 +76,24 @@ pub(super) fn words_of(text: &str) -> Vec<String> {
 /// The last place up to the byte `at` where a character begins, or the end.
 pub(super) fn boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// Returns the first character of `text` with those that are composed with it.
+fn composed_part(text: &str) -> &str {
+    let mut chars = text.char_indices().take(MAX_COMPOSED);
+    let Some((_, first)) = chars.next() else { return "" };
+    let (mut before, mut end) = (first, first.len_utf8());
+    for (at, c) in chars {
+        let is_syllable = matches!(before, '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7a3}');
+        let is_part = canonical_combining_class(c) != 0
+            || (is_syllable && SYLLABLE_PARTS.contains(&c))
+            || (NARROW_KANA.contains(&before) && NARROW_MARKS.contains(&c));
+        if !is_part {
+            break;
+        }
+        (before, end) = (c, at + c.len_utf8());
+    }
+    text.get(..end).unwrap_or_default()
 }
 
 fn is_unspaced(c: char) -> bool {
@@ -102,6 +131,49 @@ impl OpenWord {
         self.word.push_str(run.get(..counts).unwrap_or_default());
         self.word.get_mut(before..).unwrap_or_default().make_ascii_lowercase();
         self.chars += run.len();
+    }
+
+    /// Adds a character beyond ASCII with those that are composed with it, which begin at a byte of
+    /// the text.
+    fn push_part(&mut self, part: &str, at: usize, each: &mut dyn FnMut(&str, Range<usize>)) {
+        let whole = at..at + part.len();
+        let one = |chars: &mut dyn Iterator<Item = char>| {
+            let first = chars.next();
+            first.filter(|_| chars.next().is_none())
+        };
+        let is_plain = is_nfkc_quick(part.chars()) == IsNormalized::Yes;
+        if !is_plain {
+            if let Some(c) = one(&mut part.nfkc()) {
+                return self.push_other(c, whole, each);
+            }
+            if !part.nfc().eq(part.chars()) {
+                let mut composed = part.nfc();
+                composed.next().into_iter().for_each(|c| self.push_one(c, &whole, each));
+                let rest = composed.filter(|c| c.is_alphanumeric() && !is_unspaced(*c));
+                return rest.for_each(|c| self.push_one(c, &whole, each));
+            }
+        }
+        for (from, c) in part.char_indices() {
+            let from = at + from;
+            let range = from..from + c.len_utf8();
+            if is_plain {
+                self.push_other(c, range, each);
+            } else {
+                self.push_one(c, &range, each);
+            }
+        }
+    }
+
+    /// Adds a character that is composed with no other: one that stands for others, as a wide letter and
+    /// a ligature do, as these.
+    fn push_one(&mut self, c: char, at: &Range<usize>, each: &mut dyn FnMut(&str, Range<usize>)) {
+        let plain = || std::iter::once(c).nfkc();
+        let is_one = plain().count() == 1;
+        if is_one || plain().all(|c| c.is_alphanumeric() && !is_unspaced(c)) {
+            plain().for_each(|c| self.push_other(c, at.clone(), each));
+        } else {
+            self.push_other(c, at.clone(), each);
+        }
     }
 
     /// Adds a character beyond ASCII, or ends the word where that is none of a word.
@@ -164,6 +236,12 @@ mod tests {
             ("поиск ΛΌΓΟΣ", "поиск λογοσ"),
             ("a\0b\u{1b}[31mred", "a b 31mred"),
             ("\u{301}\u{202e}!?", ""),
+            ("か\u{3099}そ\u{3099}う がぞう ｶﾞｿﾞｳ", "が ぞ う が ぞ う ガ ゾ ウ"),
+            ("\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8} 한국", "한국 한국"),
+            ("Ｆｕｌｌ ﬁne ２５ Ⅳ", "full fine 25 iv"),
+            ("i\u{302}ле и\u{306} й", "iле и и"),
+            ("क\u{93c} \u{958} กุ", "क क ก \u{e38}"),
+            ("½ ㍿ x²", "½ x2"),
         ] {
             assert_eq!(words_of(text).join(" "), expected, "{text:?}");
         }
@@ -178,6 +256,13 @@ mod tests {
     }
 
     turntree_properties::properties! {
+        #[test]
+        fn each_canonical_form_has_the_same_words(text in "[a-zé가-힣ぁ-ヿ\u{300}-\u{308}\u{3099}\u{309a}ă ạ한]{0,20}") {
+            let words = words_of(&text);
+            prop_assert_eq!(&words_of(&text.nfd().collect::<String>()), &words);
+            prop_assert_eq!(&words_of(&text.nfc().collect::<String>()), &words);
+        }
+
         #[test]
         fn words_are_cut_the_same_wherever_they_stand(text in "\\PC{0,40}") {
             let mut ranges = Vec::new();

@@ -47,7 +47,7 @@ const NAME: &str = "search";
 
 /// Says in the file that it is an index of ours, and its version: another one is made again.
 const APPLICATION: i32 = 0x7454_7365;
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
 
 /// The time that is waited for another process that fills the same index.
 const PATIENCE: Duration = Duration::from_secs(60);

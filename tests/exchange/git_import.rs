@@ -265,6 +265,35 @@ fn commit_tree(git: &Git, entries: &[(&str, &str, &str)]) -> String {
 }
 
 #[test]
+fn messages_and_names_are_read_in_the_encoding_that_they_name() {
+    if !is_installed() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let git = Git::init(&sandbox.folder().join("latin"));
+    let write = |kind: &str, bytes: &[u8]| {
+        let words = ["hash-object", "-t", kind, "-w", "--stdin", "--literally"];
+        String::from_utf8(git.bytes(&words, bytes)).unwrap().trim().to_owned()
+    };
+    let tree = write("tree", b"");
+    let person = b"Andr\xe9 <a@example.org> 1700000000 +0000\n";
+    let mut commit = format!("tree {tree}\nauthor ").into_bytes();
+    commit
+        .extend([&person[..], b"committer ", person, b"encoding ISO-8859-1\n\ncaf\xe9\n"].concat());
+    let commit = write("commit", &commit);
+    let mut tag = format!("object {commit}\ntype commit\ntag v1\ntagger ").into_bytes();
+    tag.extend([&person[..], b"encoding ISO-8859-1\n\ntagg\xe9\n"].concat());
+    let tag = write("tag", &tag);
+    git.run(&["update-ref", "refs/heads/main", &commit]);
+    git.run(&["update-ref", "refs/tags/v1", &tag]);
+    let report = import_all(&sandbox.repo, &git.dir);
+    assert!(report.notes.is_empty(), "{:?}", report.notes);
+    let read = sandbox.repo.commit(&report.branches[0].head).unwrap();
+    assert_eq!((read.author.agent.as_str(), read.message.as_str()), ("André", "café"));
+    assert_eq!(report.tags.len(), 1);
+}
+
+#[test]
 fn what_leads_out_or_is_too_large_is_left_out_and_said() {
     if !is_installed() {
         return;

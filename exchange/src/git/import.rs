@@ -22,6 +22,7 @@ use super::incoming::{
 };
 use super::repository::open;
 use super::tags::{self, GitTag};
+use super::text::text_in;
 use super::tips::{SHORT_DIGITS, Tip, tips};
 use super::trailers::{self, Facts};
 use crate::model::report::MAX_NOTES;
@@ -489,9 +490,9 @@ fn snapshot(
         micros: time.seconds.saturating_mul(1_000_000),
         offset_minutes: i16::try_from(time.offset / 60).unwrap_or_default(),
     });
-    let text = git.message.to_str_lossy();
+    let text = text_in(git.encoding.map(|name| &**name), git.message);
     let mut message = text.trim_end();
-    let name = signature.map(|signature| signature.name.to_str_lossy().into_owned());
+    let name = signature.map(|it| text_in(git.encoding.map(|name| &**name), it.name).into_owned());
     let mut author = Author { agent: name.unwrap_or_default(), model: String::new() };
     let mut trigger = if parents.len() > 1 { Trigger::Merge } else { Trigger::Manual };
     if let Some(facts) = facts {

@@ -11,6 +11,7 @@ use turntree::workspace::is_reserved;
 
 use super::git_error;
 use super::names::{BESIDE, original};
+use super::text::without_encoding;
 
 /// Largest commit, tag or tree.
 pub(super) const MAX_STRUCTURED_BYTES: u64 = 64 << 20;
@@ -89,7 +90,8 @@ impl Incoming {
                 GitKind::Commit => return Ok(Peeled { commit: at, tag: first }),
                 GitKind::Tag => {
                     let bytes = self.read(&at, GitKind::Tag, MAX_STRUCTURED_BYTES)?;
-                    let tag = TagRef::from_bytes(&bytes, at.kind())
+                    let (plain, _) = without_encoding(&bytes);
+                    let tag = TagRef::from_bytes(&plain, at.kind())
                         .map_err(|error| git_error(format!("decode git tag {at}"), error))?;
                     at = tag.target();
                     first = first.or(Some(bytes));

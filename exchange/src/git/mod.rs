@@ -35,6 +35,7 @@ mod refs;
 mod repository;
 mod sections;
 mod tags;
+mod text;
 mod tips;
 mod trailers;
 mod tree;

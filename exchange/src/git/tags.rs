@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, HashSet};
 
 use gix::ObjectId as GitId;
-use gix::bstr::ByteSlice;
 use gix::objs::{Kind as GitKind, TagRef};
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
@@ -15,6 +14,7 @@ use turntree::store::Expected;
 
 use super::incoming::{Incoming, MAX_STRUCTURED_BYTES, Peeled, follow, parse_commit};
 use super::refs::original_name;
+use super::text::{text_in, without_encoding};
 use super::{git_error, trailers};
 
 /// The name in the repository.
@@ -94,16 +94,17 @@ fn read(incoming: &Incoming, found: gix::Reference<'_>) -> Result<TagContent> {
     let bytes = incoming.read(&commit, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
     let is_exported = trailers::facts(&parse_commit(&bytes, &commit)?).is_some();
     let Some(bytes) = tag else { return Ok(TagContent { commit, words: None, is_exported }) };
+    let (bytes, encoding) = without_encoding(&bytes);
     let tag = TagRef::from_bytes(&bytes, id.kind())
         .map_err(|error| git_error(format!("decode git tag {id}"), error))?;
     let signature = tag.tagger().ok().flatten();
     let is_own = is_exported && signature.as_ref().is_some_and(trailers::is_own);
     let time = signature.and_then(|signature| signature.time().ok());
     let time_micros = time.map_or(0, |time| time.seconds.saturating_mul(1_000_000));
-    let text = tag.message.to_str_lossy();
+    let text = text_in(encoding, tag.message);
     let (message, tagger) = match signature {
         Some(_) if is_own => trailers::tag_words(&text),
-        Some(signature) => (text.trim_end(), signature.name.to_str_lossy().into_owned()),
+        Some(signature) => (text.trim_end(), text_in(encoding, signature.name).into_owned()),
         None => (text.trim_end(), String::new()),
     };
     let words = Words { tagger, time_micros, message: message.to_owned() };

@@ -1,0 +1,58 @@
+//! Text of git objects in the encoding that their header names.
+
+use std::borrow::Cow;
+
+use encoding_rs::{Encoding, UTF_8};
+use gix::bstr::ByteSlice;
+
+/// The header of an object with the name of its encoding.
+const ENCODING: &[u8] = b"\nencoding ";
+
+/// Returns text in the encoding that a header names: UTF-8 where it names none, or one that is not known.
+/// What is not of it is replaced by a mark, as git does.
+pub(super) fn text_in<'t>(encoding: Option<&[u8]>, bytes: &'t [u8]) -> Cow<'t, str> {
+    let named = encoding.and_then(Encoding::for_label);
+    named.unwrap_or(UTF_8).decode_without_bom_handling(bytes).0
+}
+
+/// Returns a tag without the header of its encoding, which git itself does not write and other programs
+/// do, and the encoding.
+pub(super) fn without_encoding(tag: &[u8]) -> (Cow<'_, [u8]>, Option<&[u8]>) {
+    let headers = tag.find(b"\n\n").unwrap_or(tag.len());
+    let begin = tag.get(..headers).and_then(|headers| headers.find(ENCODING));
+    let Some(begin) = begin else { return (Cow::Borrowed(tag), None) };
+    let named = tag.get(begin + ENCODING.len()..).unwrap_or_default();
+    let named = named.get(..named.find_byte(b'\n').unwrap_or(named.len())).unwrap_or_default();
+    let end = begin + ENCODING.len() + named.len();
+    let parts = [tag.get(..begin), tag.get(end..)].map(Option::unwrap_or_default);
+    (Cow::Owned(parts.concat()), Some(named))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_read_in_the_encoding_that_is_named() {
+        for (encoding, bytes, expected) in [
+            (Some(&b"ISO-8859-1"[..]), &b"caf\xe9"[..], "café"),
+            (Some(b"Shift_JIS"), b"\x8c\x9f\x8d\xf5", "検索"),
+            (Some(b"windows-1251"), b"\xef\xee\xe8\xf1\xea", "поиск"),
+            (Some(b"EUC-KR"), b"\xb0\xcb\xbb\xf6", "검색"),
+            (Some(b"UTF-8"), "café".as_bytes(), "café"),
+            (Some(b"klingon"), "café".as_bytes(), "café"),
+            (None, b"caf\xe9", "caf\u{fffd}"),
+        ] {
+            assert_eq!(text_in(encoding, bytes), expected);
+        }
+    }
+
+    #[test]
+    fn the_encoding_of_a_tag_is_taken_out_of_its_headers_alone() {
+        let tag = b"object x\ntag v1\nencoding ISO-8859-1\n\nencoding none\n";
+        let (rest, encoding) = without_encoding(tag);
+        assert_eq!(&*rest, b"object x\ntag v1\n\nencoding none\n");
+        assert_eq!(encoding, Some(&b"ISO-8859-1"[..]));
+        assert_eq!(without_encoding(b"tag v1\n\nx\nencoding y\n").1, None);
+    }
+}

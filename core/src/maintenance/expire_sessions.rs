@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::collection_plan::Purpose;
+use super::newest_time::newest_time;
 use super::policy::Policies;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ObjectSource, Time};
@@ -33,7 +34,8 @@ pub struct ExpiredSession {
 
 /// Finds the sessions that these policies let expire at the moment `now`, by name.
 ///
-/// Reads the newest turn of each branch, and the operations when any of these is old enough.
+/// Reads the newest turn of each branch, all turns of those whose newest one is old enough or ahead of the
+/// clock, and the operations when any session is old enough.
 ///
 /// # Errors
 /// Those of reading commits, operations, tags and pins.
@@ -43,20 +45,23 @@ pub fn plan_expired_sessions(
     now: Time,
 ) -> Result<Vec<ExpiredSession>> {
     let age_of = |session: &str| policies.of(session).and_then(|policy| policy.expire_session);
+    let is_over = |session: &str, time: i64| {
+        age_of(session).is_some_and(|age| time < now.micros.saturating_sub(age))
+    };
     let mut newest: BTreeMap<String, Time> = BTreeMap::new();
     for (branch, tip) in repo.branches() {
         if age_of(branch.session()).is_none() {
             continue;
         }
-        let time = repo.commit(&tip)?.time;
+        let mut time = repo.commit(&tip)?.time;
+        if is_over(branch.session(), time.micros) || time.micros > now.micros {
+            time = newest_time(repo, &tip, now)?;
+        }
         let known = newest.entry(branch.session().to_owned()).or_insert(time);
         if time.micros > known.micros {
             *known = time;
         }
     }
-    let is_over = |session: &str, time: i64| {
-        age_of(session).is_some_and(|age| time < now.micros.saturating_sub(age))
-    };
     newest.retain(|session, time| is_over(session, time.micros));
     if newest.is_empty() {
         return Ok(Vec::new());

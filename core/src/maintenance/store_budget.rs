@@ -16,6 +16,7 @@ use super::budget_setting::store_budget;
 use super::collect::{Collected, run};
 use super::collection_plan::{CollectionPlan, Purpose};
 use super::expire_sessions::{GRACE_MICROS, MAX_ROUNDS};
+use super::newest_time::newest_time;
 use super::session_sizes::{SessionSizes, measure_packed_sessions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ObjectId, RefValue, Time};
@@ -34,7 +35,7 @@ const RECENT_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 pub fn plan_store_budget(repo: &Repository, budget_bytes: u64, now: Time) -> Result<BudgetPlan> {
     let mut newest: BTreeMap<String, (Time, ObjectId)> = BTreeMap::new();
     for (branch, tip) in repo.branches() {
-        let time = repo.commit(&tip)?.time;
+        let time = newest_time(repo, &tip, now)?;
         let known = newest.entry(branch.session().to_owned()).or_insert((time, tip));
         if time.micros > known.0.micros {
             *known = (time, tip);

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::maintenance::{Purpose, SessionSize, collect, measure_sessions};
+use turntree::maintenance::{Purpose, SessionSize, collect, measure_sessions, newest_time};
 use turntree::object::Time;
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
@@ -45,7 +45,7 @@ pub(super) struct Forget {
         add = ArgValueCandidates::new(sessions))]
     sessions: Vec<String>,
     /// Also every session whose newest turn is older than this, such as 180d, unless a pin or a tag
-    /// keeps a turn of it
+    /// keeps a turn of it; times ahead of the clock do not count
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     older_than: Option<i64>,
     /// Do it
@@ -142,13 +142,18 @@ impl Forget {
         let mut all: BTreeMap<String, Leaving> = BTreeMap::new();
         for (branch, tip) in repo.branches() {
             let (commit, session) = (repo.commit(&tip)?, branch.session().to_owned());
-            let (time, own) = (commit.time, SessionSize::default());
+            let is_doubtful = self.older_than.is_some_and(|age| {
+                let oldest = now.micros.saturating_sub(age);
+                !(oldest..=now.micros).contains(&commit.time.micros)
+            });
+            let time = if is_doubtful { newest_time(repo, &tip, now)? } else { commit.time };
+            let own = SessionSize::default();
             let first = Leaving { session, branches: 0, newest_turn: 0, time, own };
             let known = all.entry(first.session.clone()).or_insert(first);
             known.branches += 1;
             known.newest_turn = known.newest_turn.max(commit.turn);
-            if commit.time.micros > known.time.micros {
-                known.time = commit.time;
+            if time.micros > known.time.micros {
+                known.time = time;
             }
         }
         let live = match client_session().map(|id| LiveSession::find(repo, &id)) {

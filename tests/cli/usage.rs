@@ -27,14 +27,18 @@ impl Place {
         Self { root: tempfile::tempdir().unwrap() }
     }
 
-    fn output(&self, words: &[&str]) -> Output {
+    fn command(&self, words: &[&str]) -> Command {
         let root = self.root.path();
         let mut command = Command::new(PROGRAM);
         command.args(words).current_dir(root).env_clear();
         command.env("HOME", root).env("TURNTREE_STORE", root.join("store"));
         command.envs([("TURNTREE_MAINTENANCE", "off"), ("TURNTREE_ACTOR", "somebody")]);
         command.envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TZ", "UTC"), ("COLUMNS", "100")]);
-        command.output().unwrap()
+        command
+    }
+
+    fn output(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
     }
 
     fn run(&self, words: &[&str]) -> String {
@@ -88,6 +92,29 @@ fn tokens_and_cost_are_summed_up_by_what_is_asked() {
     assert_eq!(place.usage(&["work~4"])["total"]["answers"], 3);
     let since = place.usage(&["work", "--since", "2026-11-20T10:00:05Z"]);
     assert_eq!(since["total"]["answers"], 3);
+}
+
+#[test]
+fn a_day_is_that_of_this_machine_in_rows_and_in_since() {
+    let place = Place::new();
+    place.import("work", &transcript(9, "claude-opus-4-5"));
+    // All answers are of 10 o'clock of the 20th, UTC.
+    for (zone, day, before) in [
+        ("UTC", "2026-11-20", "2026-11-21"),
+        ("XXX-15", "2026-11-21", "2026-11-22"),
+        ("XXX11", "2026-11-19", "2026-11-20"),
+    ] {
+        let answers = |words: &[&str]| {
+            let words = [&["usage", "work", "--by", "day", "--json"], words].concat();
+            let output = place.command(&words).env("TZ", zone).output().unwrap();
+            let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let row = &found["rows"][0];
+            (row["name"].as_str().unwrap_or_default().to_owned(), row["answers"].as_u64())
+        };
+        assert_eq!(answers(&[]), (day.to_owned(), Some(6)), "{zone}");
+        assert_eq!(answers(&["--since", day]), (day.to_owned(), Some(6)), "{zone}");
+        assert_eq!(answers(&["--since", before]), (String::new(), None), "{zone}");
+    }
 }
 
 #[test]

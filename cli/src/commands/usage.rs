@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::object::Time;
 use turntree::repo::Repository;
 use turntree_exchange::{
     Spending, TokenUsage, UsageBy, UsageGaps, UsageQuery, UsageReport, UsageScope, find_session,
@@ -39,7 +38,8 @@ const NAMED_MODELS: usize = 4;
 /// A cost that a transcript records itself is taken as it is. Others are by a table of prices, which
 /// has a date: the one that comes with the program, 'turntree/prices.toml' in the directory of
 /// settings, or FILE. A model without a price has no cost: '-' where nothing is known, '+' behind a
-/// cost that is not all, as it lacks answers, a fee or a surcharge. Days are those of UTC.
+/// cost that is not all, as it lacks answers, a fee or a surcharge. Days are those of this
+/// machine's zone, as in --since; TZ=UTC makes both those of UTC.
 ///
 /// With --check it lists the answers whose records do not say what they took, and exits with 1 if
 /// there are any: no sum has them.
@@ -94,7 +94,7 @@ impl Verb for Usage {
             by: rows,
             since: self.since,
             prices: &prices.table,
-            day: &day,
+            day: &clock::day,
         };
         let report = usage_report(&repo, &query)?;
         let expired = report.expired;
@@ -200,10 +200,6 @@ impl Usage {
         );
         Ok(Asked::Line(name, revision.commit))
     }
-}
-
-fn day(time: Time) -> String {
-    clock::rfc3339(time).chars().take_while(|c| *c != 'T').collect()
 }
 
 fn write_text(

@@ -60,6 +60,14 @@ pub(crate) fn rfc3339(time: Time) -> String {
     }
 }
 
+/// The day of a time in the zone of this machine, as dates that people write are read.
+pub(crate) fn day(time: Time) -> String {
+    match Timestamp::from_microsecond(time.micros) {
+        Ok(timestamp) => timestamp.to_zoned(local_zone()).date().to_string(),
+        Err(_) => rfc3339(time),
+    }
+}
+
 /// A time in RFC 3339 with milliseconds, in UTC: as agents write it in their transcripts.
 pub(crate) fn rfc3339_millis(time: Time) -> String {
     match Timestamp::from_microsecond(time.micros) {

@@ -19,6 +19,7 @@ mod git_tags;
 mod import;
 mod import_hostile;
 mod import_recorded;
+mod import_strict;
 mod import_turns;
 mod ollm;
 mod ollm_directories;

@@ -22,6 +22,7 @@ use super::find::has_own_file;
 use super::found::FoundSession;
 use super::lineage;
 use super::opencode::{self, Databases, Failure};
+use super::openhands::folder_document;
 use crate::formats::any::{follow, import_from};
 use crate::import::follow::{FollowOptions, followed_bytes};
 use crate::model::format::FormatReader;
@@ -317,6 +318,12 @@ fn input<'a>(
 ) -> Result<Box<dyn BufRead + 'a>> {
     let passed = source.options.passed;
     if let Some(document) = opencode::document(found, source.databases, failure)? {
+        passed(found.bytes);
+        return Ok(document);
+    }
+    if found.path.is_dir()
+        && let Some(document) = folder_document(&found.path)?
+    {
         passed(found.bytes);
         return Ok(document);
     }

@@ -14,6 +14,7 @@ use turntree::error::{Error, ErrorKind, Result};
 use super::found::{FoundSession, modified};
 use super::name::{EXTENSIONS, session_name};
 use super::opencode;
+use super::openhands;
 use super::places::SessionPlace;
 use crate::formats::detect::detect;
 use crate::model::format::FormatReader;
@@ -55,6 +56,8 @@ struct Listing {
     files: Vec<(PathBuf, Metadata)>,
     /// Stores of opencode.
     stores: Vec<PathBuf>,
+    /// Folders that are conversations of OpenHands.
+    conversations: Vec<PathBuf>,
     /// Databases of opencode.
     databases: Vec<PathBuf>,
     odd: Vec<Odd>,
@@ -162,6 +165,12 @@ impl FoundSessions {
                 Err(error) => self.odd.push(Odd { path, error }),
             }
         }
+        for folder in seen.conversations {
+            match openhands::session(&folder) {
+                Ok(session) => self.sessions.push(session),
+                Err(error) => self.odd.push(Odd { path: folder, error }),
+            }
+        }
         for store in seen.stores {
             match opencode::store_sessions(&store) {
                 Ok(sessions) => self.sessions.extend(sessions),
@@ -196,6 +205,10 @@ impl Listing {
             self.stores.push(folder.to_owned());
             return Ok(());
         }
+        if openhands::is_conversation(folder) {
+            self.conversations.push(folder.to_owned());
+            return Ok(());
+        }
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
             let (path, kind) = (entry.path(), entry.file_type()?);
@@ -220,7 +233,8 @@ impl Listing {
 /// Returns whether a session has one file, and the file no other session.
 #[must_use]
 pub fn has_own_file(found: &FoundSession) -> bool {
-    found.entry.is_none() && !opencode::is_part_of_store(&found.path)
+    let is_file = found.entry.is_none() && !found.path.is_dir();
+    is_file && !opencode::is_part_of_store(&found.path)
 }
 
 /// Returns true if a file is called as transcripts are. One that is compressed and lies beside

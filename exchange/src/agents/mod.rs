@@ -14,6 +14,8 @@
 //! | Copilot CLI | `$COPILOT_HOME/session-state`, else `~/.copilot/session-state` |
 //! | opencode | `opencode/opencode*.db` in the XDG data directory and `$OPENCODE_DB`, and before version 1.2 `opencode/storage`, one file a message and part |
 //! | pi | `$PI_CODING_AGENT_DIR/sessions`, else `~/.pi/agent/sessions` |
+//! | Qwen Code | `$QWEN_HOME/projects/<project>/chats`, else `~/.qwen/projects/<project>/chats` |
+//! | OpenHands | `$OPENHANDS_CONVERSATIONS_DIR`, else `conversations` in `$OPENHANDS_PERSISTENCE_DIR` or `~/.openhands`, a folder a session |
 //! | Cline | `saoudrizwan.claude-dev/tasks` in the global storage of an editor; `tasks` and `sessions` in `$CLINE_DATA_DIR`, else in `~/.cline/data` |
 //!
 //! The format of a file follows from its content, as in an import, so a place may hold anything.
@@ -27,6 +29,7 @@ pub mod hook;
 mod lineage;
 mod name;
 mod opencode;
+mod openhands;
 mod places;
 mod resume;
 mod sweep;
@@ -36,6 +39,7 @@ pub use beside::working_directory;
 pub use find::{FoundSessions, Odd, find, has_own_file};
 pub use found::FoundSession;
 pub use name::session_name;
+pub use openhands::folder_document;
 pub use places::{PLACE_VARIABLES, SessionPlace, WatchedFolder, places};
 pub use resume::{RESUMED_FROM, ResumePlace, ResumedSession, resume_place};
 pub use sweep::swept_after;

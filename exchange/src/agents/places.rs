@@ -10,7 +10,7 @@ use super::opencode;
 const EDITORS: [&str; 5] = ["Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"];
 
 /// The variables of the environment that move places, besides `HOME`.
-pub const PLACE_VARIABLES: [&str; 8] = [
+pub const PLACE_VARIABLES: [&str; 12] = [
     "XDG_DATA_HOME",
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
@@ -19,6 +19,10 @@ pub const PLACE_VARIABLES: [&str; 8] = [
     "PI_CODING_AGENT_DIR",
     "CLINE_DATA_DIR",
     "OPENCODE_DB",
+    "QWEN_HOME",
+    "QWEN_RUNTIME_DIR",
+    "OPENHANDS_PERSISTENCE_DIR",
+    "OPENHANDS_CONVERSATIONS_DIR",
 ];
 
 /// A place where an agent keeps its sessions.
@@ -96,6 +100,11 @@ pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<SessionPlace> 
         ("opencode", data.join("opencode")),
         ("pi", below("PI_CODING_AGENT_DIR", ".pi/agent").join("sessions")),
     ];
+    let qwen = directory("QWEN_RUNTIME_DIR").unwrap_or(below("QWEN_HOME", ".qwen"));
+    found.push(("qwen-code", qwen.join("projects")));
+    let conversations = below("OPENHANDS_PERSISTENCE_DIR", ".openhands").join("conversations");
+    let conversations = directory("OPENHANDS_CONVERSATIONS_DIR").unwrap_or(conversations);
+    found.push(("openhands", conversations));
     for config in [".config", "Library/Application Support"] {
         let tasks = |editor| {
             let extension = "User/globalStorage/saoudrizwan.claude-dev/tasks";

@@ -43,7 +43,9 @@ static RULES: Rules = Rules {
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
     shape.text("schema_version").is_some_and(|version| version.starts_with("ATIF"))
-        || !shape.is_array && shape.has("steps") && shape.has("agent")
+        || !shape.is_array
+            && shape.member("agent").is_some_and(|agent| agent.has("name"))
+            && shape.member("steps").is_some_and(|step| step.has_any(&["source", "step_id"]))
 }
 
 fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
@@ -109,7 +111,9 @@ fn view(step: &Value) -> MessageView {
     };
     let mut view = MessageView::new(role);
     view.id = plain(step.get("step_id"));
-    view.add_thinking(text_at(step, "/reasoning_content").unwrap_or_default());
+    if let Some(thought) = text_at(step, "/reasoning_content") {
+        view.add_thinking(thought);
+    }
     view.add_content(step.get("message").unwrap_or(&Value::Null));
     for call in step.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
         let part = |name| call.get(name);

@@ -84,9 +84,16 @@ static TAU2_RULES: Rules = Rules {
     ],
 };
 
+/// The roles of messages.
+const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
+
 fn is_chat(shape: &JsonShape<'_>) -> bool {
-    let is_message = shape.has("role") && (shape.has("content") || shape.has("tool_calls"));
-    is_message || !shape.is_array && shape.has("messages")
+    let is_message =
+        |shape: &JsonShape<'_>| shape.text("role").is_some_and(|role| ROLES.contains(&role));
+    let has_messages =
+        shape.member("messages").is_some_and(|first| first.is_array && is_message(&first));
+    is_message(shape) && shape.has_any(&["content", "tool_calls"])
+        || !shape.is_array && has_messages
 }
 
 /// Returns true if the text has blocks that only the Anthropic interface has.
@@ -247,7 +254,9 @@ pub(super) fn view(message: &Value) -> MessageView {
         view.add_result(id, content, is_error);
         return view;
     }
-    view.add_thinking(text_at(message, "/reasoning_content").unwrap_or_default());
+    if let Some(thought) = text_at(message, "/reasoning_content") {
+        view.add_thinking(thought);
+    }
     view.add_content(content);
     view.add_tool_calls(message.get("tool_calls"));
     if role == Role::User && !view.tool_results.is_empty() {

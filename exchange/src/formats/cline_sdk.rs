@@ -41,7 +41,10 @@ static RULES: Rules = Rules {
 };
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
-    !shape.is_array && shape.has("sessionId") && shape.has("messages")
+    let is_session = shape.has("sessionId") && shape.has("messages");
+    let is_own = shape.has_any(&["agent", "version", "system_prompt"])
+        && !shape.has_any(&["id", "projectHash"]);
+    !shape.is_array && is_session && is_own
 }
 
 fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {

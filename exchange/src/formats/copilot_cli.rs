@@ -61,7 +61,7 @@ const CLEARED: &str = "session.context_cleared";
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
     let is_event = shape.text("type").is_some_and(|name| name.contains('.'));
-    !shape.is_array && is_event && shape.has("data")
+    !shape.is_array && is_event && shape.has("data") && shape.has("id")
 }
 
 fn view(event: &Value) -> MessageView {
@@ -85,7 +85,9 @@ fn view(event: &Value) -> MessageView {
     let said = ["content", "summaryContent", "initialMessage"];
     let said = said.iter().find_map(|name| data.get(*name));
     view.add_content(said.unwrap_or(&Value::Null));
-    view.add_thinking(text_at(data, "/reasoningText").unwrap_or_default());
+    if let Some(thought) = text_at(data, "/reasoningText") {
+        view.add_thinking(thought);
+    }
     for call in data.get("toolRequests").and_then(Value::as_array).into_iter().flatten() {
         view.add_call(call.get("toolCallId"), call.get("name"), call.get("arguments"));
     }

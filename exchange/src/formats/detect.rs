@@ -1,7 +1,8 @@
 //! Detects the format of a transcript from its beginning.
 //!
 //! The first value of a file, and then every line of the head, is reduced to its [`JsonShape`], and each
-//! format says whether it is its own. File names play no part.
+//! format says whether it is its own. Where several say so, the lines after it decide, and when they do
+//! not, the caller has to name the format. File names play no part.
 
 use turntree::error::{Error, Result};
 
@@ -16,6 +17,17 @@ use crate::text::unpack::DATABASE_MAGIC;
 
 const MAX_LINES: usize = 64;
 
+/// Formats with the formats whose files theirs would be, too.
+const NARROWER: [(&str, &str); 2] = [("codesign-session", "pi"), (ANTHROPIC, OPENAI)];
+
+/// The formats of plain messages: what any other format claims is none of theirs.
+const PLAIN: [&str; 2] = [ANTHROPIC, OPENAI];
+const ANTHROPIC: &str = "anthropic-chat";
+const OPENAI: &str = "openai-chat";
+
+/// The marks that files of UTF-16 begin with.
+const UTF_16: [&[u8]; 2] = [b"\xFF\xFE", b"\xFE\xFF"];
+
 /// Most fields that an error names.
 const MAX_SHOWN_FIELDS: usize = 8;
 
@@ -23,25 +35,44 @@ const MAX_SHOWN_FIELDS: usize = 8;
 /// [`read_head`](crate::read_head) reads them.
 ///
 /// # Errors
-/// `InvalidInput` when there is nothing to see, or nothing that a known format begins with.
+/// `InvalidInput` when there is nothing to see, nothing that a known format begins with, or what
+/// several begin with.
 pub fn detect(head: &[u8]) -> Result<&'static Format> {
     #[cfg(feature = "codesign")]
     if head.starts_with(DATABASE_MAGIC) {
         return named(codesign::NAME);
     }
+    if UTF_16.iter().any(|mark| head.starts_with(mark)) {
+        let message = "the file is UTF-16 and transcripts are UTF-8: convert it, as with \
+                       'iconv -f UTF-16 -t UTF-8'";
+        return Err(Error::invalid(message));
+    }
     let text = String::from_utf8_lossy(head);
-    let text = text.trim_start_matches('\u{feff}').trim_start();
+    // Zeros that a crash left may stand before the first record.
+    let is_padding = |c: char| matches!(c, '\u{feff}' | '\0') || c.is_whitespace();
+    let unpadded = text.trim_start_matches(is_padding);
+    let text = if unpadded.is_empty() { text.trim_start() } else { unpadded };
     if text.is_empty() {
         return Err(Error::invalid("the file is empty"));
     }
     let lines = text.lines().skip(1).take(MAX_LINES);
     let shapes = std::iter::once(text).chain(lines).filter_map(JsonShape::of);
-    let mut first = None;
+    let (mut first, mut claims) = (None, Vec::new());
     for shape in shapes {
-        if let Some(format) = FORMATS.iter().find(|format| (format.recognise)(&shape)) {
+        let of_line = claims_of(&shape);
+        claims = match claims.is_empty() {
+            true => of_line,
+            false => both(claims, &of_line),
+        };
+        if let [format] = claims[..] {
             return Ok(format);
         }
         first = first.or(Some(shape));
+    }
+    if !claims.is_empty() {
+        let names: Vec<_> = claims.iter().map(|format| format.name).collect();
+        let message = format!("the file may be of {}: name one with --format", names.join(" or "));
+        return Err(Error::invalid(message));
     }
     let found = match first {
         None => "no JSON object".to_owned(),
@@ -55,6 +86,28 @@ pub fn detect(head: &[u8]) -> Result<&'static Format> {
     Err(Error::invalid(format!("unknown format: found {found}; known formats are {}", names())))
 }
 
+/// The formats that claim a value, without those that would claim all that another one does.
+fn claims_of(shape: &JsonShape<'_>) -> Vec<&'static Format> {
+    let mut claims: Vec<_> = FORMATS.iter().filter(|format| (format.recognise)(shape)).collect();
+    let names: Vec<_> = claims.iter().map(|format| format.name).collect();
+    let has_other = names.iter().any(|name| !PLAIN.contains(name));
+    claims.retain(|format| {
+        let is_wider =
+            NARROWER.iter().any(|(narrow, wide)| *wide == format.name && names.contains(narrow));
+        !(is_wider || has_other && PLAIN.contains(&format.name))
+    });
+    claims
+}
+
+/// Those of `claims` that `others` has, too; all of them if it has none.
+fn both(mut claims: Vec<&'static Format>, others: &[&'static Format]) -> Vec<&'static Format> {
+    let is_other = |claim: &&Format| others.iter().any(|other| other.name == claim.name);
+    if claims.iter().any(is_other) {
+        claims.retain(is_other);
+    }
+    claims
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -65,7 +118,15 @@ mod tests {
     fn every_lines_format_is_known_by_its_first_line() {
         let cases = [
             (r#"{"type":"summary","summary":"x","leafUuid":"1"}"#, "claude-code"),
-            (r#"{"parentUuid":null,"type":"user","uuid":"u","message":{}}"#, "claude-code"),
+            (
+                r#"{"parentUuid":null,"type":"user","uuid":"u","message":{"role":"user","content":"x"}}"#,
+                "claude-code",
+            ),
+            (
+                r#"{"uuid":"u","sessionId":"s","type":"user","message":{"role":"user","parts":[{"text":"x"}]}}"#,
+                "qwen-code",
+            ),
+            (r#"{"uuid":"u","sessionId":"s","type":"system","systemPayload":{}}"#, "qwen-code"),
             (r#"{"timestamp":"t","type":"session_meta","payload":{"base_instr"#, "codex"),
             (r#"{"type":"session.start","data":{},"id":"1","parentId":null}"#, "copilot-cli"),
             (r#"{"type":"session","id":"1","timestamp":"t","cwd":"/p"}"#, "pi"),
@@ -78,10 +139,54 @@ mod tests {
     }
 
     #[test]
+    fn records_without_what_a_parser_requires_are_of_no_format() {
+        let others = [
+            r#"{"type":"user","sessionId":"s","text":"hi"}"#,
+            r#"{"type":"user","uuid":"u","message":{"role":"user","blocks":[]}}"#,
+            r#"{"type":"chunk","messageId":"m","content":"x"}"#,
+            r#"{"type":"thread.started","thread_id":"t"}"#,
+            r#"{"type":"response.created","data":{}}"#,
+            r#"{"type":"session","cwd":"/p"}"#,
+            r#"{"info":{"name":"x"},"messages":["a","b"]}"#,
+            r#"{"trajectory":[1,2],"info":{}}"#,
+            r#"{"steps":[{"n":1}],"agent":"a"}"#,
+            r#"{"sessionId":"s","messages":[]}"#,
+            r#"{"messages":[{"author":"x","text":"y"}]}"#,
+            r#"[{"role":"narrator","content":"y"}]"#,
+            r#"{"kind":"Pod","id":"1","source":"x"}"#,
+        ];
+        for head in others {
+            let error = detect(head.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with("unknown format: found a JSON object"), "{head}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_two_formats_claim_is_named_by_its_caller() {
+        let both = r#"{"id":"1","kind":"MessageEvent","source":"user","timestamp":"t","type":"user","uuid":"u","message":{"content":"x"}}"#;
+        let error = detect(both.as_bytes()).unwrap_err().to_string();
+        let expected = "the file may be of claude-code or openhands: name one with --format";
+        assert_eq!(error, expected);
+        let told = format!(
+            "{both}\n{}",
+            r#"{"type":"user","uuid":"v","message":{"role":"user","content":"x"}}"#
+        );
+        assert_eq!(detect(told.as_bytes()).unwrap().name, "claude-code");
+    }
+
+    #[test]
+    fn padding_before_a_file_is_passed_and_utf_16_is_named() {
+        let head = b"\0\0\xEF\xBB\xBF\n{\"type\":\"session\",\"id\":\"1\",\"cwd\":\"/p\"}";
+        assert_eq!(detect(head).unwrap().name, "pi");
+        let error = detect(b"\xFF\xFE{\0\"\0").unwrap_err().to_string();
+        assert!(error.starts_with("the file is UTF-16"), "{error}");
+    }
+
+    #[test]
     fn what_is_not_known_is_refused_with_what_was_found() {
         assert_eq!(detect(b" \n").unwrap_err().to_string(), "the file is empty");
         let error = detect(br#"{"a":1,"b":2}"#).unwrap_err().to_string();
-        assert!(error.contains("fields a, b; known formats are claude-code, codex"), "{error}");
+        assert!(error.contains("fields a, b; known formats are claude-code, qwen-code"), "{error}");
         assert!(detect(b"hello").unwrap_err().to_string().contains("no JSON object"));
     }
 

@@ -111,7 +111,7 @@ fn drop_repeated(results: &mut Vec<ToolResult>) {
 }
 
 /// Adds parts as the interface of Gemini has them: text, a part, or a list of parts.
-fn add_parts(view: &mut MessageView, parts: &Value) {
+pub(super) fn add_parts(view: &mut MessageView, parts: &Value) {
     match parts {
         Value::String(text) => view.add_text(text),
         Value::Array(parts) => parts.iter().for_each(|part| add_parts(view, part)),

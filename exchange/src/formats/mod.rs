@@ -44,10 +44,12 @@ mod gemini;
 mod gemini_list;
 mod gemini_view;
 mod links;
+mod mini_swe_agent;
 mod opencode;
 mod openhands;
 mod patch;
 mod pi;
+mod qwen_code;
 mod section_names;
 pub(crate) mod session;
 pub(crate) mod state;
@@ -79,6 +81,7 @@ use crate::model::view::MessageView;
 /// Whoever says least comes last: a chat has nothing of its own but its roles.
 pub static FORMATS: &[Format] = &[
     claude_code::FORMAT,
+    qwen_code::FORMAT,
     codex::FORMAT,
     copilot_cli::FORMAT,
     #[cfg(feature = "codesign")]
@@ -87,6 +90,7 @@ pub static FORMATS: &[Format] = &[
     gemini::FORMAT,
     gemini::LOG,
     opencode::FORMAT,
+    mini_swe_agent::FORMAT,
     swe_agent::FORMAT,
     openhands::FORMAT,
     atif::FORMAT,

@@ -4,7 +4,8 @@
 //! `compaction` asked for replaces what was said before, but for the messages that the compaction says
 //! stay. Files are
 //! followed through `write`, `edit` and `apply_patch`. Hashes of snapshots and
-//! patches stay in the record.
+//! patches stay in the record. A message of which nothing is sent is in no context: a reply that failed,
+//! one that was stopped before it said anything, a prompt whose parts are all for the screen.
 
 use std::io::BufRead;
 
@@ -40,7 +41,14 @@ static RULES: Rules = Rules {
 };
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
-    !shape.is_array && shape.has("info") && shape.has("messages")
+    let Some(info) = shape.member("info").filter(|info| info.has("id")) else { return false };
+    let facts = ["directory", "projectID", "time", "title", "version"];
+    !shape.is_array
+        && shape.has("messages")
+        && match shape.member("messages") {
+            Some(first) => first.has("info") && first.has("parts"),
+            None => info.has_any(&facts),
+        }
 }
 
 fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
@@ -87,6 +95,9 @@ impl Parser for Opencode {
 
 impl Opencode {
     fn message(&mut self, message: &Value, piece: &Piece, events: &mut Vec<Event>) {
+        if is_never_sent(message) {
+            return;
+        }
         let view = view(message);
         let id = view.id.clone().unwrap_or_default();
         if is_summary(message)
@@ -171,6 +182,34 @@ impl Opencode {
 const COMPACTION: &str = "compaction";
 const RECAP: &str = "What did we do so far?";
 
+/// What the model is told of a task that the user gave to another agent.
+const SUBTASK: (&str, &str) = ("subtask", "The following tool was executed by the user");
+
+/// The media of files whose text is a part of its own.
+const TOLD_AS_TEXT: [&str; 2] = ["text/plain", "application/x-directory"];
+
+/// Returns whether a part of a message is sent, or stands for something that is.
+fn is_sent(part: &Value) -> bool {
+    match text_at(part, "/type") {
+        Some("text") => part.get("ignored") != Some(&Value::Bool(true)),
+        Some("file") => !text_at(part, "/mime").is_some_and(|mime| TOLD_AS_TEXT.contains(&mime)),
+        Some("reasoning" | "tool") => true,
+        Some(kind) => kind == COMPACTION || kind == SUBTASK.0,
+        None => false,
+    }
+}
+
+/// Returns whether a message is in no request.
+fn is_never_sent(message: &Value) -> bool {
+    let info = message.get("info").unwrap_or(&Value::Null);
+    let is_answer = text_at(info, "/role") == Some("assistant");
+    let has_failed = is_answer && info.get("error").is_some_and(|error| !error.is_null());
+    let was_stopped = text_at(info, "/error/name") == Some("MessageAbortedError");
+    let has_begun = parts(message)
+        .any(|part| !matches!(text_at(part, "/type"), Some("step-start" | "reasoning")));
+    (has_failed && !(was_stopped && has_begun)) || !parts(message).any(is_sent)
+}
+
 /// Returns true if a message is the finished summary of a compaction.
 fn is_summary(message: &Value) -> bool {
     let info = message.get("info").unwrap_or(&Value::Null);
@@ -201,9 +240,13 @@ fn view(message: &Value) -> MessageView {
     let mut said = parts(message).filter(|part| text_at(part, "/type") == Some("text")).peekable();
     view.is_added =
         parts(message).any(is_compaction) || (said.peek().is_some() && said.all(is_synthetic));
-    for part in parts(message) {
+    for part in parts(message).filter(|part| is_sent(part)) {
         if is_compaction(part) {
             view.add_text(RECAP);
+        }
+        if text_at(part, "/type") == Some(SUBTASK.0) {
+            view.add_text(SUBTASK.1);
+            continue;
         }
         if is_picture(part) {
             view.add_picture(part);
@@ -236,8 +279,40 @@ fn is_picture(part: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::testing::{events_of, outline};
     use super::*;
+
+    #[test]
+    fn what_is_never_sent_is_in_no_context() {
+        let message = |id: &str, role: &str, error: &str, parts: Value| {
+            let mut info = json!({"id": id, "role": role});
+            if !error.is_empty() {
+                info["error"] = json!({"name": error});
+            }
+            json!({"info": info, "parts": parts})
+        };
+        let text = |text: &str| json!({"type": "text", "text": text});
+        let file = json!({"info": {"id": "s", "directory": "/p"}, "messages": [
+            message("1", "user", "", json!([text("go"),
+                {"type": "text", "text": "for the screen", "ignored": true},
+                {"type": "text", "text": "read", "synthetic": true},
+                {"type": "file", "mime": "text/plain", "url": "file:///a"},
+                {"type": "subtask", "prompt": "p", "description": "d", "agent": "a"}])),
+            message("2", "assistant", "APIError", json!([text("half")])),
+            message("3", "assistant", "MessageAbortedError", json!([{"type": "step-start"},
+                {"type": "reasoning", "text": "hm"}])),
+            message("4", "assistant", "MessageAbortedError", json!([text("stopped")])),
+            message("5", "assistant", "", json!([])),
+            message("6", "user", "", json!([{"type": "text", "text": "x", "ignored": true}])),
+        ]});
+        let events = events_of(&FORMAT, file.to_string().as_bytes());
+        let told = outline(&events);
+        assert_eq!(told[2..], ["turn", "main User go", "turn", "main Assistant stopped"]);
+        let said = view(&file["messages"][0]).text;
+        assert_eq!(said, "go\nread\nThe following tool was executed by the user");
+    }
 
     #[test]
     fn a_message_is_a_turn_with_the_files_and_todos_of_its_tools() {

@@ -1,7 +1,10 @@
 //! Sessions of the pi coding agent, versions 1 to 3: a header line and then entries.
 //!
 //! - `message` entries are the conversation. A prompt begins a turn, and so do each reply of the
-//!   model and each command that the user runs.
+//!   model and each command that the user runs. Replies that failed or were stopped are never sent
+//!   again, nor are commands that the user keeps to themselves (`!!`): they are in no context.
+//! - Since 1.0 a message of the system has the prompt in named sections, and a later one those that
+//!   changed; a compaction has all of it.
 //! - `compaction` carries a summary and the id of the first entry that stays; before version 2 its
 //!   index: the header is entry 0, and what pi itself cannot read (a damaged line, a line of two
 //!   records) is none. The whole entry stands for the summary.
@@ -10,11 +13,14 @@
 //! - `parentSession` in the header (`branchedFrom` in version 1) names the file that this one was
 //!   forked from. Its entries are copied with their ids.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde_json::Value;
 use turntree::context::{MAIN_AGENT, Role};
 
+use super::chat;
+use super::conversation::own_text;
 use super::editor::Editor;
 use super::files::FileChange;
 use super::links::Links;
@@ -41,7 +47,10 @@ pub(super) const FORMAT: Format = Format {
 };
 
 /// Entries that say nothing about the conversation.
-const QUIET: &[&str] = &["custom", "label"];
+const QUIET: &[&str] = &["custom", "label", "usage"];
+
+/// The fields of a message of the system that are its prompt.
+const SECTIONS: &str = "sections";
 
 fn entry_id(entry: &Value) -> Option<&str> {
     text_at(entry, "/id").filter(|_| text_at(entry, "/type") != Some("session"))
@@ -59,21 +68,24 @@ fn origin(entry: &Value) -> RecordOrigin {
 }
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
-    !shape.is_array && shape.text("type") == Some("session") && shape.has("cwd")
+    let is_header = shape.text("type") == Some("session") && shape.has("id") && shape.has("cwd");
+    !shape.is_array && is_header
 }
 
 /// An entry: a message, or a compaction with its summary.
 fn view(entry: &Value) -> MessageView {
     let message = entry.get("message").unwrap_or(entry);
     let mut view = MessageView::new(match text_at(message, "/role") {
-        Some("user") => Role::User,
+        // What the user ran is told to the model as words of theirs.
+        Some("user" | "bashExecution" | "custom") => Role::User,
         Some("assistant") => Role::Assistant,
-        Some("toolResult" | "bashExecution") => Role::Tool,
+        Some("toolResult") => Role::Tool,
         None if message.get("summary").is_some() => Role::User,
+        None if text_at(entry, "/type") == Some("custom_message") => Role::User,
         _ => Role::Other,
     });
     view.id = text_at(entry, "/id").map(str::to_owned);
-    view.is_added = message.get("role").is_none();
+    view.is_added = !matches!(text_at(message, "/role"), Some("user" | "assistant" | "toolResult"));
     let content = message.get("content").or_else(|| message.get("summary")).unwrap_or(&Value::Null);
     match text_at(message, "/role") {
         Some("toolResult") => {
@@ -81,13 +93,44 @@ fn view(entry: &Value) -> MessageView {
             view.add_result(message.get("toolCallId"), content, is_error);
         }
         Some("bashExecution") => {
-            view.add_text(&format!("$ {}", text_at(message, "/command").unwrap_or_default()));
-            view.add_text(text_at(message, "/output").unwrap_or_default());
+            view.add_text(&ran(message));
         }
         _ => view.add_content(content),
     }
     view.add_text(text_at(message, "/errorMessage").unwrap_or_default());
     view
+}
+
+/// Returns what the model is told of a command that the user ran, in the words of the client.
+fn ran(message: &Value) -> String {
+    let text = |path| text_at(message, path).filter(|text| !text.is_empty());
+    let command = text("/command").unwrap_or_default();
+    let output = text("/output").map(|output| format!("```\n{output}\n```"));
+    let mut said = format!("Ran `{command}`\n{}", output.as_deref().unwrap_or("(no output)"));
+    let code = message.get("exitCode").and_then(Value::as_i64).filter(|code| *code != 0);
+    if message.get("cancelled") == Some(&Value::Bool(true)) {
+        said.push_str("\n\n(command cancelled)");
+    } else if let Some(code) = code {
+        said.push_str(&format!("\n\nCommand exited with code {code}"));
+    }
+    let file =
+        text("/fullOutputPath").filter(|_| message.get("truncated") == Some(&Value::Bool(true)));
+    if let Some(file) = file {
+        said.push_str(&format!("\n\n[Output truncated. Full output: {file}]"));
+    }
+    said
+}
+
+/// Returns whether a message is in no request: a reply that failed or was stopped, a command that the user
+/// keeps to themselves.
+fn is_never_sent(message: &Value) -> bool {
+    let has_ended_early = matches!(text_at(message, "/stopReason"), Some("error" | "aborted"));
+    let is_private = message.get("excludeFromContext") == Some(&Value::Bool(true));
+    match text_at(message, "/role") {
+        Some("assistant") => has_ended_early,
+        Some("bashExecution") => is_private,
+        _ => false,
+    }
 }
 
 #[derive(Debug, Default)]
@@ -99,17 +142,25 @@ struct Pi {
     line: u64,
     /// The entry of each message in the conversation, rising; a summary has that of the header.
     messages: Vec<u64>,
+    /// Their ids; nothing for those of version 1.
+    ids: Vec<String>,
     links: Links,
     editor: Editor,
+    /// The sections of the system prompt, in order of their names, with their places in it.
+    sections: BTreeMap<String, (usize, String)>,
 }
 
 impl Parser for Pi {
     fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
         self.links.piece();
-        let Some(entry) = record(piece, events) else { return };
         let is_alone = piece.suffix.ends_with(b"\n") && piece.line != self.line;
-        self.entries += u64::from(is_alone);
         self.line = piece.line;
+        let Some(entry) = record(piece, events) else { return };
+        self.entries += u64::from(is_alone);
+        if entry_id(&entry).is_some_and(|id| self.links.has(id)) {
+            // An entry that was written twice is one.
+            return;
+        }
         self.go_back(&entry, events);
         self.entry(&entry, events);
         if let Some(id) = entry_id(&entry) {
@@ -134,6 +185,10 @@ impl Pi {
                 let title = text_at(entry, "/name").map(first_line);
                 self.session.fact(TITLE, title.as_deref(), events);
             }
+            "context_edit" => {
+                let what = "what a context_edit changes is not followed".to_owned();
+                events.push(Event::Unknown { what });
+            }
             quiet if QUIET.contains(&quiet) => {}
             other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),
         }
@@ -145,6 +200,7 @@ impl Pi {
         if back.is_some() {
             let left = usize::try_from(self.links.messages()).unwrap_or(usize::MAX);
             self.messages.truncate(left);
+            self.ids.truncate(left);
         }
         events.extend(back);
     }
@@ -166,15 +222,49 @@ impl Pi {
     fn note(&mut self, entry: &Value, events: &mut Vec<Event>) {
         let time = entry.get("timestamp").and_then(json::time);
         events.push(Event::Message(view(entry).event(MAIN_AGENT, Content::Piece, time, None)));
-        self.add_message();
+        self.add_message(entry);
     }
 
-    fn add_message(&mut self) {
+    fn add_message(&mut self, entry: &Value) {
+        self.ids.push(entry_id(entry).unwrap_or_default().to_owned());
         self.messages.push(self.entries.saturating_sub(1));
         self.links.message();
     }
 
+    /// The sections of the system prompt that a message of the system has or changes.
+    fn system(&mut self, message: &Value, events: &mut Vec<Event>) {
+        let content = message.get("content").unwrap_or(&Value::Null);
+        let content = chat::text_of(content);
+        let changed = message.get(SECTIONS).and_then(Value::as_object);
+        for (name, text) in changed.into_iter().flatten() {
+            let next = self.sections.values().map(|(at, _)| at + 1).max().unwrap_or(0);
+            match text.as_str() {
+                Some(text) => {
+                    let at = self.sections.get(name).map_or(next, |(at, _)| *at);
+                    self.sections.insert(name.clone(), (at, text.to_owned()));
+                }
+                None => drop(self.sections.remove(name)),
+            }
+        }
+        let mut sections: Vec<&(usize, String)> = self.sections.values().collect();
+        sections.sort();
+        let texts = sections.iter().map(|(_, text)| text.as_str());
+        let parts = std::iter::once(content.as_str()).chain(texts).filter(|text| !text.is_empty());
+        let prompt = parts.collect::<Vec<_>>().join("\n\n");
+        if !prompt.is_empty() {
+            let agent = MAIN_AGENT.to_owned();
+            events.push(Event::SystemPrompt { agent, content: own_text(&prompt) });
+        }
+    }
+
     fn message(&mut self, entry: &Value, events: &mut Vec<Event>) {
+        let message = entry.get("message").unwrap_or(&Value::Null);
+        if text_at(message, "/role") == Some("system") {
+            return self.system(message, events);
+        }
+        if is_never_sent(message) {
+            return;
+        }
         let view = view(entry);
         let time = entry.get("timestamp").and_then(json::time);
         let said = text_at(entry, "/message/model").or_else(|| self.session.known("model"));
@@ -184,7 +274,7 @@ impl Pi {
             events.push(Event::Turn);
         }
         events.push(Event::Message(view.event(MAIN_AGENT, Content::Piece, time, model)));
-        self.add_message();
+        self.add_message(entry);
         let blocks = entry.pointer("/message/content").and_then(Value::as_array);
         for block in blocks.into_iter().flatten() {
             if let Some((call, change)) = text_at(block, "/id").zip(file_change(block)) {
@@ -206,9 +296,15 @@ impl Pi {
         let summary = vec![view(entry).event(MAIN_AGENT, Content::Piece, time, None)];
         // The summary goes with the next compaction, whatever that keeps.
         self.messages.splice(..keep.start, [0]);
+        self.ids.splice(..keep.start, [String::new()]);
         let keep = keep.start as u64..keep.end as u64;
-        self.links.replaced(1 + keep.end.saturating_sub(keep.start), []);
+        let kept = self.ids.iter().map(String::as_str).zip(0..).skip(1);
+        self.links.replaced(self.messages.len() as u64, kept.filter(|(id, _)| !id.is_empty()));
         events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep });
+        if let Some(system) = entry.get("systemMessage").filter(|system| system.is_object()) {
+            self.sections.clear();
+            self.system(system, events);
+        }
     }
 
     /// The messages that stay after a compaction.
@@ -301,10 +397,94 @@ mod tests {
                 "main Tool [no text]",
                 "file a.txt: ho\n",
                 "turn",
-                "main Tool $ ls",
+                "main User Ran `ls`",
                 "unread: surprise",
             ]
         );
+    }
+
+    #[test]
+    fn the_sections_of_the_system_message_are_the_prompt_and_no_turn() {
+        let system = |sections: Value| json!({"type": "message", "message": {"role": "system", "content": "", "sections": sections}});
+        let lines = [
+            json!({"type": "session", "id": "s", "cwd": "/p", "parentSession": "/h/2026_a.jsonl"}),
+            system(json!({"preamble": "Be good.", "tools": "<tools/>", "cwd": "/p"})),
+            user("go"),
+            system(json!({"tools": null, "preamble": "Be better.", "skills": "s"})),
+            json!({"type": "compaction", "summary": "so far", "firstKeptEntryIndex": 9,
+                "systemMessage": {"role": "system", "content": "Forced."}}),
+        ];
+        let told = told(&FORMAT, &lines);
+        assert_eq!(
+            told[3..],
+            [
+                "prompt main: Be good.\n\n<tools/>\n\n/p",
+                "turn",
+                "main User go",
+                "prompt main: Be better.\n\n/p\n\ns",
+                "compact main [main User so far] 1..1",
+                "prompt main: Forced.",
+            ]
+        );
+        assert_eq!(
+            origin(&lines[0]),
+            RecordOrigin::From { session: "2026_a".to_owned(), pieces: None }
+        );
+    }
+
+    #[test]
+    fn an_entry_that_was_written_twice_is_one() {
+        let entry = |id: &str, parent: Option<&str>, role: &str| {
+            json!({"type": "message", "id": id, "parentId": parent,
+                "message": {"role": role, "content": id}})
+        };
+        let mut lines = vec![
+            json!({"type": "session", "id": "s", "cwd": "/p"}),
+            entry("a", None, "user"),
+            entry("b", Some("a"), "assistant"),
+            entry("c", Some("b"), "user"),
+            entry("d", Some("c"), "assistant"),
+        ];
+        let once = told(&FORMAT, &lines);
+        lines.extend([lines[3].clone(), lines[4].clone()]);
+        assert_eq!(told(&FORMAT, &lines), once);
+    }
+
+    #[test]
+    fn what_is_never_sent_is_in_no_context() {
+        let message = |message: Value| json!({"type": "message", "message": message});
+        let stopped = |reason: &str| {
+            message(json!({"role": "assistant", "stopReason": reason,
+                "content": [{"type": "text", "text": reason}], "usage": {"input": 1}}))
+        };
+        let ran = |excluded: bool| {
+            message(json!({"role": "bashExecution", "command": "ls", "output": "a", "exitCode": 2,
+                "excludeFromContext": excluded}))
+        };
+        let lines = [
+            user("go"),
+            stopped("error"),
+            stopped("aborted"),
+            stopped("stop"),
+            ran(true),
+            ran(false),
+            json!({"type": "custom_message", "customType": "x", "content": "told", "display": false}),
+            json!({"type": "usage", "kind": "cache_warm", "usage": {"input": 1}}),
+        ];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            [
+                "turn",
+                "main User go",
+                "turn",
+                "main Assistant stop",
+                "turn",
+                "main User Ran `ls`",
+                "main User told",
+            ]
+        );
+        let view = view(&lines[5]);
+        assert_eq!(view.text, "Ran `ls`\n```\na\n```\n\nCommand exited with code 2");
     }
 
     #[test]
@@ -325,6 +505,34 @@ mod tests {
         assert_eq!(
             compactions,
             ["compact main [main User so far] 1..3", "compact main [main User so far] 2..4"]
+        );
+    }
+
+    #[test]
+    fn a_second_compaction_keeps_from_an_entry_that_the_first_one_kept() {
+        let entry = |id: &str, parent: &str| {
+            json!({"type": "message", "id": id, "parentId": parent,
+                "message": {"role": "user", "content": id}})
+        };
+        let compaction = |id: &str, parent: &str, first: &str| {
+            json!({"type": "compaction", "id": id, "parentId": parent, "summary": "so far",
+                "firstKeptEntryId": first})
+        };
+        let lines = [
+            json!({"type": "session", "version": 3, "id": "s", "cwd": "/p"}),
+            entry("a", "s"),
+            entry("b", "a"),
+            entry("c", "b"),
+            entry("d", "c"),
+            compaction("x", "d", "c"),
+            entry("e", "x"),
+            compaction("y", "e", "d"),
+        ];
+        let told = told(&FORMAT, &lines);
+        let compactions: Vec<_> = told.iter().filter(|e| e.starts_with("compact")).collect();
+        assert_eq!(
+            compactions,
+            ["compact main [main User so far] 2..4", "compact main [main User so far] 2..4"]
         );
     }
 

@@ -52,7 +52,12 @@ const SUCCESSES: [&str; 3] =
     ["File created successfully", "has been edited", "undone successfully"];
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
-    !shape.is_array && (shape.has("trajectory") || shape.has("history") && shape.has("info"))
+    let of_step = ["action", "observation", "response", "thought", "state", "messages", "query"];
+    let is_list_of = |name: &str, fields: &[&str]| {
+        shape.member(name).is_some_and(|first| first.is_array && first.has_any(fields))
+    };
+    let is_told = is_list_of("history", &["role"]) && shape.has("info");
+    !shape.is_array && (is_list_of("trajectory", &of_step) || is_told)
 }
 
 fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {

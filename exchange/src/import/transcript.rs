@@ -130,6 +130,20 @@ pub(super) fn is_beginning(repo: &Repository, base: Option<&ObjectId>) -> Result
     Ok(true)
 }
 
+/// Refuses a file of whose messages more than a tenth have nothing to see: it is of another format, or
+/// of a release that writes another one. A single one among others may be an answer that never came.
+fn refuse_silent(writer: &TurnWriter<'_>) -> Result<()> {
+    let (all, silent, name) = (writer.messages, writer.silent, writer.format().name);
+    if silent.saturating_mul(10) <= all || (silent == 1 && all > 1) {
+        return Ok(());
+    }
+    let message = format!(
+        "read as {name}, {silent} of {all} messages have no text: the file is of another format, or of \
+         a release of it that is not known; nothing was imported"
+    );
+    Err(Error::invalid(message))
+}
+
 /// An import under way.
 pub(crate) struct TranscriptImport<'r> {
     pub(crate) parser: Box<dyn Parser + Send>,
@@ -138,6 +152,8 @@ pub(crate) struct TranscriptImport<'r> {
     pub(crate) known_bytes: u64,
     notes: Vec<ImportNote>,
     unread: Unread,
+    /// The file is new to the session.
+    is_first: bool,
     /// The fork that the file may be, until that is known.
     forking: Option<Forking>,
 }
@@ -178,14 +194,14 @@ impl<'r> TranscriptImport<'r> {
         }
         let is_new = point.stored.is_empty() && is_beginning(repo, point.base.as_ref())?;
         let forking = if is_new { Forking::new(format) } else { None };
-        let (notes, unread) = (Vec::new(), Unread::default());
-        Ok(Self { parser, writer, known_bytes: 0, notes, unread, forking })
+        let (notes, unread, is_first) = (Vec::new(), Unread::default(), point.stored.is_empty());
+        Ok(Self { parser, writer, known_bytes: 0, notes, unread, is_first, forking })
     }
 
     /// An import that goes on where another one stopped, whose parser had come to `parser`.
     pub(crate) fn resume(parser: Box<dyn Parser + Send>, writer: TurnWriter<'r>) -> Self {
         let (notes, unread) = (Vec::new(), Unread::default());
-        Self { parser, writer, known_bytes: 0, notes, unread, forking: None }
+        Self { parser, writer, known_bytes: 0, notes, unread, is_first: false, forking: None }
     }
 
     /// Brings parser and context to the last common record, and returns the pieces read beyond it.
@@ -301,6 +317,9 @@ impl<'r> TranscriptImport<'r> {
         let mut events = Vec::new();
         self.parser.finish(&mut events);
         self.writer.finish(events)?;
+        if self.is_first {
+            refuse_silent(&self.writer)?;
+        }
         let Self { mut writer, mut notes, unread, .. } = self;
         notes.extend(unread.note());
         writer.captures.save(&mut writer.transaction)?;

@@ -71,6 +71,8 @@ pub(crate) struct TurnWriter<'r> {
     pub(crate) turns: u64,
     /// Messages in them.
     pub(crate) messages: u64,
+    /// Messages, of those that were added, in which there is nothing to see.
+    pub(crate) silent: u64,
     /// Time of the newest commit, for turns whose records have none.
     last_time: Option<Time>,
     /// Files that wait for the turns of their calls.
@@ -167,6 +169,7 @@ impl<'r> TurnWriter<'r> {
             pending: Pending::default(),
             turns: 0,
             messages: 0,
+            silent: 0,
             last_time: None,
             captures,
             timeline: None,
@@ -479,6 +482,7 @@ impl<'r> TurnWriter<'r> {
     fn note_message(&mut self, message: &MessageEvent) {
         let pending = &mut self.pending;
         pending.messages += 1;
+        self.silent += u64::from(message.headline == Headline::Nothing);
         pending.time = message.time.or(pending.time);
         if let Some(model) = &message.model {
             pending.model.clone_from(model);
@@ -589,7 +593,7 @@ impl TurnTitle {
                 return self.called.extend(calls.iter().take(room).cloned());
             }
             Headline::Results(_) => return self.has_results = true,
-            Headline::Thinking(_) => return self.has_thoughts = true,
+            Headline::Thinking(_) | Headline::Nothing => return self.has_thoughts = true,
         };
         if line.is_empty() {
             line.clone_from(said);

@@ -22,6 +22,7 @@ use turntree::object::{Commit, ID_BYTES, Kind, ObjectId, ObjectSource};
 use turntree::tree::Item;
 
 use self::runs::Runs;
+use super::stats::answers_of_stats;
 use super::usage::{
     Counts, RecordedUsage, TokenUsage, answer_id, response_usage, running_total, usage_beside,
     usage_of, usage_with_cache,
@@ -39,6 +40,14 @@ const FAMILY_KEY: &[u8] = FAMILY.as_bytes();
 
 /// The format that tells its counts beside the conversation.
 const CODEX: &str = "codex";
+
+/// The format that tells them in the statistics behind the conversation, and a name in these.
+const OPENHANDS: &str = "openhands";
+const STATS: &[u8] = b"usage_to_metrics";
+
+/// The formats in which records that are in no context took something, and what is in such records.
+const WITH_UNSENT: [&str; 2] = ["pi", "opencode"];
+const UNSENT: [&[u8]; 3] = [b"\"error\"", b"\"aborted\"", b"\"usage\""];
 
 /// What pieces of it say that count: one of these is in them.
 const TELLING: [&[u8]; 7] = [
@@ -284,6 +293,12 @@ impl AnswerCounter {
             facts.get(source, key)?.map_or(Ok(None), |item| content(source, &item.link.id))
         };
         let format = fact(FORMAT)?.unwrap_or_default();
+        if format == OPENHANDS {
+            return self.add_stats(source, turn, items);
+        }
+        if let Some(agent) = WITH_UNSENT.iter().find(|name| format == **name) {
+            return self.add_unsent(source, turn, agent, items);
+        }
         let telling: &[&[u8]] = match &format[..] {
             format if format == CODEX.as_bytes() => &TELLING,
             format if format == COPILOT.as_bytes() => &TELLING_OF_RUNS,
@@ -309,6 +324,63 @@ impl AnswerCounter {
                 match format == CODEX {
                     true => self.add_piece(turn, &family, &record),
                     false => self.add_run(turn, &record, &entry.blob),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what records took that are no messages: replies that failed, and what an agent asks beside
+    /// the conversation.
+    fn add_unsent<'i>(
+        &mut self,
+        source: &dyn ObjectSource,
+        turn: TurnPlace<'_>,
+        agent: &str,
+        items: impl Iterator<Item = &'i Item>,
+    ) -> Result<()> {
+        for item in items {
+            let entry = SourceEntry::from_item(item)?;
+            let is_record = entry.kind == SourceKind::Record;
+            if !is_record || self.read.contains(&entry.blob) || !self.is_new(turn, &entry.blob) {
+                continue;
+            }
+            let Some(bytes) = content(source, &entry.blob)? else { continue };
+            if !UNSENT.iter().any(|word| find(&bytes, word).is_some()) {
+                continue;
+            }
+            let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { continue };
+            if let Some(found) = usage_of(&record) {
+                let key = found.answer.clone().unwrap_or_else(|| entry.blob.to_string());
+                self.add(turn, (format!("{agent}/main"), key.as_str()), (found, false), Vec::new());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what the statistics of a conversation say, which have all answers so far.
+    fn add_stats<'i>(
+        &mut self,
+        source: &dyn ObjectSource,
+        turn: TurnPlace<'_>,
+        items: impl Iterator<Item = &'i Item>,
+    ) -> Result<()> {
+        for item in items {
+            let entry = SourceEntry::from_item(item)?;
+            if entry.kind != SourceKind::Glue || !self.is_new(turn, &entry.blob) {
+                continue;
+            }
+            let Some(bytes) = content(source, &entry.blob)? else { continue };
+            if find(&bytes, STATS).is_some()
+                && let Ok(stats) = serde_json::from_slice(&bytes)
+            {
+                for (key, found) in answers_of_stats(&stats) {
+                    self.add(
+                        turn,
+                        (format!("{OPENHANDS}/main"), key.as_str()),
+                        (found, false),
+                        Vec::new(),
+                    );
                 }
             }
         }
@@ -488,9 +560,10 @@ impl AnswerCounter {
         self.end_uncounted();
         // What took nothing is what a client says itself, as that the network was gone. A record that
         // says nothing of tokens is an answer all the same.
+        let has_cost = |answer: &OpenAnswer| answer.cost.is_some_and(|cost| cost > 0.0);
         let took = |answer: &OpenAnswer| {
             let is_known = answer.group.is_silent || answer.is_in_sum;
-            answer.tokens.total() > 0 || answer.cost.is_some() || is_known
+            answer.tokens.total() > 0 || has_cost(answer) || is_known
         };
         let mut open: Vec<(u64, OpenAnswer)> =
             self.answers.into_iter().filter(|(_, answer)| took(answer)).collect();

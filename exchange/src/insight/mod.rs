@@ -18,6 +18,7 @@ mod session_answers;
 pub(crate) mod sessions;
 pub(crate) mod spending;
 pub(crate) mod spiral;
+mod stats;
 pub(crate) mod test_runs;
 pub(crate) mod turn_diff;
 pub(crate) mod usage;

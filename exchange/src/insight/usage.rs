@@ -23,7 +23,7 @@ struct Place {
 /// Stands for what a place does not have.
 const NOWHERE: &str = "/-";
 
-const PLACES: [Place; 10] = [
+const PLACES: [Place; 13] = [
     // Claude Code, pi.
     Place {
         counts: "/message/usage",
@@ -52,6 +52,16 @@ const PLACES: [Place; 10] = [
     Place { counts: "/info/tokens", answer: ["/info/id", NOWHERE], model: "/info/modelID" },
     // Gemini CLI, the same.
     Place { counts: "/tokens", answer: ["/id", NOWHERE], model: "/model" },
+    // Qwen Code.
+    Place { counts: "/usageMetadata", answer: ["/uuid", NOWHERE], model: "/model" },
+    // mini-swe-agent: the answer of the interface stands beside the message.
+    Place {
+        counts: "/extra/response/usage",
+        answer: ["/extra/response/id", NOWHERE],
+        model: "/extra/response/model",
+    },
+    // OpenHands 1: the counts of the answer stand in the statistics beside the conversation.
+    Place { counts: NOWHERE, answer: ["/llm_response_id", NOWHERE], model: NOWHERE },
     // Codex: the last request, beside the sum of all.
     Place { counts: LAST_OF_CODEX, answer: [NOWHERE; 2], model: NOWHERE },
     // Copilot CLI: an answer may be several messages.
@@ -67,7 +77,8 @@ const LAST_OF_CODEX: &str = "/payload/info/last_token_usage";
 const TOTAL_OF_CODEX: &str = "/payload/info/total_token_usage";
 
 /// Names of what went in.
-const INPUT: [&str; 5] = ["/input_tokens", "/prompt_tokens", "/input", "/inputTokens", "/prompt"];
+const INPUT: [&str; 6] =
+    ["/input_tokens", "/prompt_tokens", "/input", "/inputTokens", "/prompt", "/promptTokenCount"];
 
 /// The one of them that has what a cache had and took, whatever is named beside it.
 const PROMPT: &str = "/prompt_tokens";
@@ -77,17 +88,24 @@ const READ_BESIDE: [&str; 4] =
     ["/cache_read_input_tokens", "/cacheRead", "/cacheReadTokens", "/cache/read"];
 
 /// Names of what a cache had, where the input has it too.
-const READ_INSIDE: [&str; 5] = [
+const READ_INSIDE: [&str; 7] = [
     "/prompt_tokens_details/cached_tokens",
     "/input_tokens_details/cached_tokens",
     "/cached_input_tokens",
     "/cached_tokens",
     "/cached",
+    "/cachedContentTokenCount",
+    "/cache_read_tokens",
 ];
 
 /// Names of what a cache took, which is counted beside the input.
-const WRITTEN: [&str; 4] =
-    ["/cache_creation_input_tokens", "/cacheWrite", "/cacheWriteTokens", "/cache/write"];
+const WRITTEN: [&str; 5] = [
+    "/cache_creation_input_tokens",
+    "/cacheWrite",
+    "/cacheWriteTokens",
+    "/cache/write",
+    "/cache_write_tokens",
+];
 
 /// What a cache took for an hour, which is a part of that.
 const WRITTEN_FOR_AN_HOUR: &str = "/cache_creation/ephemeral_1h_input_tokens";
@@ -96,19 +114,31 @@ const WRITTEN_FOR_AN_HOUR: &str = "/cache_creation/ephemeral_1h_input_tokens";
 const TOOL: &str = "/tool";
 
 /// Names of what came out.
-const OUTPUT: [&str; 5] =
-    ["/output_tokens", "/completion_tokens", "/output", "/outputTokens", "/completion"];
+const OUTPUT: [&str; 6] = [
+    "/output_tokens",
+    "/completion_tokens",
+    "/output",
+    "/outputTokens",
+    "/completion",
+    "/candidatesTokenCount",
+];
 
 /// Names of reasoning that the output has too.
-const REASONING_INSIDE: [&str; 4] = [
+const REASONING_INSIDE: [&str; 6] = [
     "/completion_tokens_details/reasoning_tokens",
     "/output_tokens_details/thinking_tokens",
     "/output_tokens_details/reasoning_tokens",
     "/reasoning_output_tokens",
+    "/reasoning_tokens",
+    QWEN_THOUGHTS,
 ];
 
 /// The reasoning that Gemini counts beside the output.
 const THOUGHTS: &str = "/thoughts";
+
+/// Reasoning of Qwen Code: the output has it for some interfaces, which the sum of all tells.
+const QWEN_THOUGHTS: &str = "/thoughtsTokenCount";
+const QWEN_SUM: &str = "/totalTokenCount";
 
 /// The same of opencode, whose counts have a cache.
 const REASONING: &str = "/reasoning";
@@ -136,6 +166,13 @@ const SERVED: [(&str, &[&str]); 3] = [
     ("/service_tier", &["standard", "batch"]),
     ("/inference_geo", &["", "global", "not_available"]),
 ];
+
+/// The cost of mini-swe-agent and of tau2-bench, in which zero stands for what they do not know.
+const COST_BESIDE: [&str; 2] = ["/extra/cost", "/cost"];
+
+/// The steps of a message of opencode, whose own counts are those of the last one.
+const STEPS: &str = "/parts";
+const STEP: &str = "step-finish";
 
 /// Tokens that a model read and wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -242,18 +279,29 @@ pub fn usage(bytes: &[u8]) -> Option<RecordedUsage> {
 
 /// [`usage`] of a record that is parsed.
 pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
-    let place = place_of(record)?;
-    let counts = record.pointer(place.counts)?;
-    let (tokens, is_output_alone) = tokens(counts)?;
     let cost = |value: &Value| value.as_f64().filter(|cost| (0.0..1e9).contains(cost));
+    let known = |path: &&str| record.pointer(path).and_then(cost).filter(|cost| *cost > 0.0);
+    let beside = COST_BESIDE.iter().find_map(known);
+    let Some(place) = place_of(record) else {
+        // An answer whose tokens are not recorded may still say what it cost.
+        return beside.map(|cost| RecordedUsage { cost: Some(cost), ..RecordedUsage::default() });
+    };
+    let counts = record.pointer(place.counts)?;
+    let (last, is_output_alone) = tokens(counts)?;
+    let steps = steps_of(record);
+    let tokens = steps.map_or(last, |(steps, _)| steps);
     let of_counts = COST.iter().find_map(|path| counts.pointer(path).and_then(cost));
-    let of_record = || COST_OF_RECORD.iter().find_map(|path| record.pointer(path).and_then(cost));
+    let of_record = COST_OF_RECORD.iter().find_map(|path| record.pointer(path).and_then(cost));
+    let of_whole = match steps.and_then(|(_, cost)| cost) {
+        Some(of_steps) => Some(of_record.map_or(of_steps, |it| it.max(of_steps))),
+        None => of_record,
+    };
     Some(RecordedUsage {
         answer: answer_of(record, place),
         model: model_of(record, place.model),
         tokens,
         is_output_alone,
-        cost: of_counts.or_else(of_record),
+        cost: of_counts.or(of_whole).or(beside),
         service: service_of(counts),
     })
 }
@@ -308,6 +356,20 @@ fn service_of(counts: &Value) -> String {
     told.join("+")
 }
 
+/// Returns what the steps of a message of opencode took together, and what they cost.
+fn steps_of(record: &Value) -> Option<(TokenUsage, Option<f64>)> {
+    let parts = record.pointer(STEPS)?.as_array()?;
+    let steps = parts.iter().filter(|part| text_at(part, "/type") == Some(STEP));
+    let mut sum: Option<(TokenUsage, Option<f64>)> = None;
+    for step in steps {
+        let Some((taken, _)) = step.get("tokens").and_then(tokens) else { continue };
+        let cost = step.get("cost").and_then(Value::as_f64).filter(|cost| *cost >= 0.0);
+        let (all, costs) = sum.unwrap_or_default();
+        sum = Some((all.plus(taken), cost.map(|cost| cost + costs.unwrap_or(0.0)).or(costs)));
+    }
+    sum
+}
+
 /// Returns what an event of Codex says: the tokens of the last request, and of all so far.
 pub(super) fn running_total(record: &Value) -> Option<(TokenUsage, TokenUsage)> {
     let of = |path| Some(tokens(record.pointer(path)?)?.0);
@@ -341,7 +403,7 @@ pub(super) fn usage_with_cache(counts: &Value) -> Option<TokenUsage> {
 }
 
 /// The counts in one way, and whether they are of the output alone.
-fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
+pub(super) fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
     let at = |path: &str| counts.pointer(path).and_then(Value::as_u64);
     let first = |paths: &[&str]| paths.iter().find_map(|path| at(path));
     let (input, output) = (first(&INPUT), first(&OUTPUT));
@@ -355,8 +417,15 @@ fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
         all = all.saturating_add(apart).saturating_add(cache_write);
     }
     let has_cache = counts.pointer(CACHE).is_some();
-    let apart = at(THOUGHTS).or_else(|| at(REASONING).filter(|_| has_cache));
-    let output = output.unwrap_or(0).saturating_add(apart.unwrap_or(0));
+    let output = output.unwrap_or(0);
+    let is_beside = |thoughts: &u64| {
+        let rest = at(QWEN_SUM).map(|sum| sum.saturating_sub(input.unwrap_or(0)));
+        rest.is_some_and(|rest| *thoughts > 0 && rest >= output.saturating_add(*thoughts))
+    };
+    let apart = at(THOUGHTS)
+        .or_else(|| at(REASONING).filter(|_| has_cache))
+        .or_else(|| at(QWEN_THOUGHTS).filter(is_beside));
+    let output = output.saturating_add(apart.unwrap_or(0));
     let tokens = TokenUsage {
         input: all,
         cache_read: cache_read.min(all),
@@ -409,6 +478,14 @@ mod tests {
         let gemini =
             r#"{"id":"g","tokens":{"input":10,"output":2,"cached":4,"thoughts":3,"tool":1}}"#;
         assert_eq!(of(gemini), (Some("g".to_owned()), [11, 4, 0, 0, 5, 3]));
+        let qwen = r#"{"uuid":"q","usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":5,
+            "cachedContentTokenCount":4,"thoughtsTokenCount":3,"totalTokenCount":15}}"#;
+        assert_eq!(of(qwen), (Some("q".to_owned()), [10, 4, 0, 0, 5, 3]));
+        let apart = qwen.replace("\"totalTokenCount\":15", "\"totalTokenCount\":18");
+        assert_eq!(of(&apart), (Some("q".to_owned()), [10, 4, 0, 0, 8, 3]));
+        let mini = r#"{"role":"assistant","extra":{"cost":0.5,"response":{"id":"r","model":"m",
+            "usage":{"prompt_tokens":2,"completion_tokens":1}}}}"#;
+        assert_eq!(of(mini), (Some("r".to_owned()), [2, 0, 0, 0, 1, 0]));
         let opencode = r#"{"info":{"id":"o","tokens":{"input":10,"output":2,"reasoning":3,
             "cache":{"read":4,"write":5}}}}"#;
         assert_eq!(of(opencode), (Some("o".to_owned()), [19, 4, 5, 0, 5, 3]));
@@ -426,6 +503,10 @@ mod tests {
         assert_eq!((tokens.input, tokens.cache_read, tokens.output), (9, 4, 2));
         assert_eq!(of(r#"{"metrics":{"prompt_tokens":1,"cost_usd":-2}}"#), None);
         assert_eq!(of(r#"{"costUSD":0.5,"message":{"usage":{"input_tokens":1}}}"#), Some(0.5));
+        let mini = r#"{"extra":{"cost":0.5,"response":{"usage":{"prompt_tokens":2}}}}"#;
+        assert_eq!(of(mini), Some(0.5));
+        assert_eq!(of(&mini.replace("0.5", "0.0")), None);
+        assert_eq!(of(r#"{"role":"assistant","extra":{"cost":0.5}}"#), Some(0.5));
     }
 
     #[test]
@@ -446,6 +527,28 @@ mod tests {
         let beside: Vec<_> = usage_beside(&record).into_iter().map(told).collect();
         let [advisor, compaction] = ["m r advisor_message 1", "m r compaction 2"];
         assert_eq!(beside, [expected(advisor, "large", 56), expected(compaction, "small", 78)]);
+    }
+
+    #[test]
+    fn a_message_of_several_steps_took_what_all_of_them_took() {
+        let step = |output: u64, write: u64| {
+            format!(
+                r#"{{"type":"step-finish","cost":0.25,"tokens":{{"input":10,"output":{output},
+                "reasoning":5,"cache":{{"read":1,"write":{write}}}}}}}"#
+            )
+        };
+        let message = format!(
+            r#"{{"info":{{"id":"o","cost":0.5,"tokens":{{"input":10,"output":50,"reasoning":5,
+            "cache":{{"read":1,"write":20}}}}}},"parts":[{},{{"type":"text","text":"x"}},{}]}}"#,
+            step(100, 500),
+            step(50, 20)
+        );
+        let found = usage(message.as_bytes()).unwrap();
+        assert_eq!(found.tokens.counts(), [542, 2, 520, 0, 160, 10, 0]);
+        assert_eq!(found.cost, Some(0.5));
+        let tau2 = r#"{"role":"assistant","cost":0.125,"usage":{"prompt_tokens":3}}"#;
+        assert_eq!(usage(tau2.as_bytes()).unwrap().cost, Some(0.125));
+        assert_eq!(usage(tau2.replace("0.125", "0.0").as_bytes()).unwrap().cost, None);
     }
 
     #[test]

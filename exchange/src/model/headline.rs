@@ -56,6 +56,8 @@ pub enum Headline {
     Note(String),
     /// Thoughts, by their first line; nothing when they cannot be read.
     Thinking(String),
+    /// Nothing that can be shown.
+    Nothing,
 }
 
 /// A call with its main argument.
@@ -81,6 +83,7 @@ impl Headline {
             | Self::Note(line)
             | Self::Thinking(line) => line.clone(),
             Self::Calls(calls) => CallHeadline::line(calls, None),
+            Self::Nothing => String::new(),
         }
     }
 }

@@ -33,6 +33,10 @@ pub struct MessageView {
     pub pictures: Vec<Picture>,
     /// The thoughts of the model before it spoke, where they are readable.
     pub thinking: String,
+    /// True if there are thoughts, also such as only the vendor of the model can read.
+    pub has_thoughts: bool,
+    /// True if there is content of a kind that is known, though it may say nothing.
+    pub has_content: bool,
     /// Tools that the model calls.
     pub tool_calls: Vec<ToolCall>,
     /// Results of tools called before.
@@ -75,6 +79,8 @@ impl MessageView {
             typed: None,
             pictures: Vec::new(),
             thinking: String::new(),
+            has_thoughts: false,
+            has_content: false,
             tool_calls: Vec::new(),
             tool_results: Vec::new(),
         }
@@ -118,7 +124,10 @@ impl MessageView {
             {
                 Headline::Note(line)
             }
-            _ => Headline::Thinking(first_line(&self.thinking)),
+            _ if self.has_thoughts || self.has_content => {
+                Headline::Thinking(first_line(&self.thinking))
+            }
+            _ => Headline::Nothing,
         }
     }
 
@@ -156,7 +165,10 @@ impl MessageView {
     /// Adds `content`: text, a block, or a list of blocks.
     pub(crate) fn add_content(&mut self, content: &Value) {
         match content {
-            Value::String(text) => self.add_text(text),
+            Value::String(text) => {
+                self.has_content = true;
+                self.add_text(text);
+            }
             Value::Array(blocks) => blocks.iter().for_each(|block| self.add_content(block)),
             Value::Object(_) => self.add_block(content),
             _ => {}
@@ -177,6 +189,7 @@ impl MessageView {
 
     /// Adds a paragraph of thinking.
     pub(crate) fn add_thinking(&mut self, text: &str) {
+        self.has_thoughts = true;
         add_paragraph(&mut self.thinking, text);
     }
 
@@ -231,7 +244,7 @@ impl MessageView {
         match text("type") {
             "thinking" => self.add_thinking(text("thinking")),
             "reasoning" => self.add_thinking(text("text")),
-            "redacted_thinking" => {}
+            "redacted_thinking" => self.has_thoughts = true,
             "tool_use" | "server_tool_use" | "mcp_tool_use" => {
                 self.add_call(block.get("id"), block.get("name"), block.get("input"));
             }

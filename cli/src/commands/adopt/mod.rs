@@ -46,7 +46,7 @@ const MAX_SHOWN: usize = 10;
 
 /// Import the sessions of the agents on this machine
 ///
-/// Looks where Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, pi and Cline keep their
+/// Looks where Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, pi, Qwen Code, OpenHands and Cline keep their
 /// sessions, or in PATHs, and imports all of them, several at once. Run again, it adds only new
 /// turns; content that sessions share is stored once. Nothing outside the store is written, even
 /// while an agent has its database open; only --reclaim removes files there.

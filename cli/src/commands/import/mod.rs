@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use turntree::repo::{BranchName, Repository};
 use turntree::{Error, ErrorKind};
-use turntree_exchange::agents::{session_name, working_directory};
+use turntree_exchange::agents::{folder_document, session_name, working_directory};
 use turntree_exchange::formats::codesign::import_designs;
 use turntree_exchange::formats::ollm;
 use turntree_exchange::formats::{FORMATS, named};
@@ -80,7 +80,7 @@ impl Verb for Import {
         if let Some(found) = codesign::gather(&self.file, format)? {
             return self.import_designs(run, format, &found);
         }
-        if self.file.is_dir() {
+        if self.file.is_dir() && !self.is_conversation()? {
             let options = self.options(format)?;
             return import_folder(run, &self.file, self.session.as_deref(), options, self.again);
         }
@@ -143,10 +143,22 @@ impl Import {
         if self.file == Path::new("-") {
             return Ok((Box::new(io::stdin().lock()), None));
         }
+        if let Some(document) = self.folder()? {
+            return Ok((document, None));
+        }
         let file = open_file(&self.file)?;
         let total =
             file.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
         Ok((Box::new(BufReader::with_capacity(HEAD_BYTES, file)), total))
+    }
+
+    /// The document of a folder that is a conversation.
+    fn folder(&self) -> Result<Option<Box<dyn BufRead>>> {
+        if self.file.is_dir() { Ok(folder_document(&self.file)?) } else { Ok(None) }
+    }
+
+    fn is_conversation(&self) -> Result<bool> {
+        Ok(self.folder()?.is_some())
     }
 
     /// Returns whether the file is one turn, as far as that can be told before it is read.

@@ -135,8 +135,15 @@ const CAVEAT: &str = "<local-command-caveat>";
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
     let ids = ["uuid", "sessionId", "leafUuid", "messageId", "parentLastUuid"];
-    let identified = ids.iter().any(|id| shape.has(id));
-    !shape.is_array && shape.has("type") && identified
+    let is_known = match shape.text("type") {
+        // Others have such lines with a content of their own kind, as Qwen Code has `parts`.
+        Some("user" | "assistant") => shape.member("message").is_some_and(|it| it.has("content")),
+        Some("system") => !shape.has("systemPayload"),
+        Some("attachment" | "progress" | "summary" | "custom-title" | "ai-title" | CALLER) => true,
+        Some(kind) => QUIET.contains(&kind),
+        None => false,
+    };
+    !shape.is_array && is_known && shape.has_any(&ids)
 }
 
 /// Returns the session that a line was copied from: the lines of a branch name it, and answers keep the

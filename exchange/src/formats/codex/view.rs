@@ -26,6 +26,7 @@ pub(super) fn view(value: &Value) -> MessageView {
     let field = |name| item.get(name);
     match kind {
         "reasoning" => {
+            view.has_thoughts = true;
             for part in field("summary").and_then(Value::as_array).into_iter().flatten() {
                 view.add_thinking(text_at(part, "/text").unwrap_or_default());
             }

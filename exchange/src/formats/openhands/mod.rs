@@ -5,6 +5,11 @@
 //! are several conversations, named by `instance_id`; facts are told of the first. Files that
 //! were written or created, or edited by an editor that records whole contents, are followed. Every
 //! task has a workspace of its own: the files of further tasks lie in a folder named as the task.
+//!
+//! Version 1 writes other events, one file each, which [`events`] reads: as lines, as a list, or as the
+//! document that a folder of them is read as, `{conversation, events, stats}`.
+
+mod events;
 
 use std::io::BufRead;
 
@@ -20,6 +25,7 @@ use crate::model::format::{Format, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
+use crate::text::lines;
 use crate::text::piece::{Piece, Pieces};
 use crate::text::shape::JsonShape;
 
@@ -29,12 +35,21 @@ pub(super) const FORMAT: Format = Format {
     title: "OpenHands event log",
     recognise,
     view,
-    reader: FormatReader::Records(Records::new(split, || Box::new(OpenHands::default()))),
+    reader: FormatReader::Records(Records {
+        side_paths: &[STATS],
+        ..Records::new(split, || Box::new(OpenHands::default()))
+    }),
 };
 
+/// What a conversation cost, behind its events.
+const STATS: &str = "stats";
+
 static RULES: Rules = Rules {
-    records: &["", "[*]", "history[*]"],
+    records: &["", "[*]", "history[*]", "events[*]", STATS],
     fields: &[
+        "conversation.id",
+        "conversation.model",
+        "conversation.cwd",
         "instance_id",
         "metadata.agent_class",
         "metadata.llm_config.model",
@@ -45,6 +60,9 @@ static RULES: Rules = Rules {
 };
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
+    if events::is_event(shape) || events::is_conversation(shape) {
+        return true;
+    }
     if shape.is_array {
         return shape.has("source") && (shape.has("action") || shape.has("observation"));
     }
@@ -53,8 +71,12 @@ fn recognise(shape: &JsonShape<'_>) -> bool {
         || shape.has("issue") && shape.has("issue_type") && shape.has("instruction")
 }
 
-fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
-    Box::new(Document::new(input, &RULES))
+fn split<'r>(mut input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+    // A buffer is enough to see whether events stand one a line.
+    let head = input.fill_buf().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
+    let head = head.trim_start_matches('\u{feff}').trim_start();
+    let is_lines = JsonShape::of(head).is_some_and(|it| !it.is_array && events::is_event(&it));
+    if is_lines { lines::split(input) } else { Box::new(Document::new(input, &RULES)) }
 }
 
 #[derive(Debug, Default)]
@@ -68,15 +90,22 @@ struct OpenHands {
     /// The reply of the model that the last action came from.
     reply: Option<String>,
     editor: Editor,
+    /// The conversation of version 1.
+    conversation: events::Conversation,
 }
 
 impl Parser for OpenHands {
     fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        self.conversation.piece();
         for (path, value) in fields(piece) {
             self.field(path, plain(value.as_ref()), events);
         }
-        if let Some((_, event)) = record(piece, events) {
-            self.event(&event, events);
+        match record(piece, events) {
+            Some((STATS, _)) | None => {}
+            Some((_, event)) if events::kind(&event).is_some() => {
+                self.conversation.event(&event, &self.session, events);
+            }
+            Some((_, event)) => self.event(&event, events),
         }
     }
 }
@@ -91,8 +120,9 @@ impl OpenHands {
         }
         if self.conversations.is_first() {
             let key = match path {
-                "instance_id" => "session_id",
-                "metadata.llm_config.model" => "model",
+                "instance_id" | "conversation.id" => "session_id",
+                "metadata.llm_config.model" | "conversation.model" => "model",
+                "conversation.cwd" => "cwd",
                 "metadata.agent_class" => "agent",
                 "metadata.start_time" => "started",
                 "error" => "error",
@@ -189,6 +219,9 @@ fn action(record: &Value) -> &Value {
 }
 
 fn view(record: &Value) -> MessageView {
+    if events::kind(record).is_some() {
+        return events::view(record);
+    }
     let mut view = view_of(action(record));
     if let Some(observation) = record.get(1) {
         view.tool_results = view_of(observation).tool_results;

@@ -1,0 +1,184 @@
+//! Conversations of OpenHands 1: a folder with a file for each event, read as one document.
+//!
+//! ```text
+//! <conversation>/base_state.json                 what it works with, and what its answers took
+//! <conversation>/events/event-00000-<id>.json    its events, in order
+//! ```
+//!
+//! The document is `{conversation, events, stats}`, with the bytes of each event as they are in its file.
+//! What grows stands in `events`; the rest is no part of the conversation.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+use turntree::error::{Error, Result};
+
+use super::found::{FoundSession, modified};
+use super::name::session_name;
+use crate::formats::named;
+use crate::text::json::text_at;
+
+/// The name of the agent.
+const AGENT: &str = "openhands";
+
+/// The folder of the events, and what their files are called.
+const EVENTS: &str = "events";
+const EVENT: (&str, &str) = ("event-", ".json");
+
+/// The file with the state.
+const STATE: &str = "base_state.json";
+
+/// Largest file that is read.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// Returns true if `folder` is a conversation.
+pub(super) fn is_conversation(folder: &Path) -> bool {
+    folder.join(EVENTS).is_dir() && !events(folder).unwrap_or_default().is_empty()
+}
+
+/// The session in a folder.
+pub(super) fn session(folder: &Path) -> Result<FoundSession> {
+    let (mut bytes, mut last) = (0, SystemTime::UNIX_EPOCH);
+    for file in events(folder)? {
+        // One that is gone by now is no event.
+        if let Ok(is) = fs::metadata(&file) {
+            bytes += is.len();
+            last = last.max(modified(&is));
+        }
+    }
+    Ok(FoundSession {
+        agent: AGENT.to_owned(),
+        path: folder.to_owned(),
+        entry: None,
+        format: named(AGENT)?,
+        session: session_name(folder),
+        bytes,
+        modified: last,
+    })
+}
+
+/// The document of the conversation in `folder`; nothing when it is none.
+///
+/// # Errors
+/// `Io` when the folder cannot be read.
+pub fn folder_document(folder: &Path) -> Result<Option<Box<dyn BufRead>>> {
+    if !is_conversation(folder) {
+        return Ok(None);
+    }
+    let state = state(folder);
+    let facts = json!({
+        "id": text_at(&state, "/id"),
+        "model": text_at(&state, "/agent/llm/model"),
+        "cwd": text_at(&state, "/workspace/working_dir"),
+    });
+    let stats = state.get("stats").cloned().unwrap_or(Value::Null);
+    let reader = FolderReader {
+        events: events(folder)?.into_iter(),
+        end: Some(format!("],\n\"stats\":{stats}}}\n").into_bytes()),
+        text: format!("{{\"conversation\":{facts},\n\"events\":[").into_bytes(),
+        at: 0,
+        is_first: true,
+    };
+    Ok(Some(Box::new(BufReader::new(reader))))
+}
+
+/// The files of the events, in order.
+fn events(folder: &Path) -> Result<Vec<PathBuf>> {
+    let folder = folder.join(EVENTS);
+    let failed = |error| Error::io(format!("read the directory {}", folder.display()), error);
+    let mut paths = Vec::new();
+    for entry in folder.read_dir().map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let number = name.strip_prefix(EVENT.0).filter(|rest| rest.ends_with(EVENT.1));
+        let number = number.and_then(|rest| rest.split('-').next()?.parse::<u64>().ok());
+        if let Some(number) = number.filter(|_| entry.file_type().is_ok_and(|is| is.is_file())) {
+            paths.push((number, entry.path()));
+        }
+    }
+    paths.sort();
+    Ok(paths.into_iter().map(|(_, path)| path).collect())
+}
+
+/// The state beside the events; null when it cannot be read.
+fn state(folder: &Path) -> Value {
+    let read = read(&folder.join(STATE)).ok();
+    read.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let message = format!("{} has more than {MAX_FILE_BYTES} bytes", path.display());
+        return Err(io::Error::other(message));
+    }
+    Ok(bytes)
+}
+
+/// Reads the document, with one event in memory.
+struct FolderReader {
+    events: std::vec::IntoIter<PathBuf>,
+    /// What stands behind the events.
+    end: Option<Vec<u8>>,
+    /// Bytes that were made and not read yet, from `at` on.
+    text: Vec<u8>,
+    at: usize,
+    is_first: bool,
+}
+
+impl Read for FolderReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.text.len() {
+            self.at = 0;
+            self.text = match self.events.next() {
+                Some(path) => {
+                    let begin: &[u8] =
+                        if std::mem::take(&mut self.is_first) { b"\n" } else { b",\n" };
+                    [begin, read(&path)?.trim_ascii()].concat()
+                }
+                None => match self.end.take() {
+                    Some(end) => end,
+                    None => return Ok(0),
+                },
+            };
+        }
+        let mut rest = self.text.get(self.at..).unwrap_or_default();
+        let count = rest.read(buffer)?;
+        self.at += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_the_document_of_its_events_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let events = folder.path().join(EVENTS);
+        fs::create_dir(&events).unwrap();
+        assert!(folder_document(folder.path()).unwrap().is_none());
+        for (name, text) in [
+            ("event-100000-b.json", "{\"kind\": \"B\"}\n"),
+            ("event-00002-a.json", "{\"kind\": \"A\"}"),
+            (".eventlog.lock", ""),
+            ("event-x.json", "no"),
+        ] {
+            fs::write(events.join(name), text).unwrap();
+        }
+        let state = r#"{"id": "c", "agent": {"llm": {"model": "m"}}, "stats": {"n": 1}}"#;
+        fs::write(folder.path().join(STATE), state).unwrap();
+        let mut text = String::new();
+        folder_document(folder.path()).unwrap().unwrap().read_to_string(&mut text).unwrap();
+        let expected = "{\"conversation\":{\"id\":\"c\",\"model\":\"m\",\"cwd\":null},\n\"events\":[\n\
+                        {\"kind\": \"A\"},\n{\"kind\": \"B\"}],\n\"stats\":{\"n\":1}}\n";
+        assert_eq!(text, expected);
+        assert_eq!(session(folder.path()).unwrap().bytes, 27);
+    }
+}

@@ -1,0 +1,221 @@
+//! What is read as what: foreign files are refused, torn lines lose one record, and all that an agent paid
+//! for is counted.
+
+use std::fs;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use turntree::ErrorKind;
+use turntree::maintenance::newest_time;
+use turntree::object::Time;
+use turntree::workspace::AdoptionCache;
+use turntree_exchange::agents::{AdoptOptions, Outcome, SessionPlace, adopt, find};
+use turntree_exchange::{PriceTable, UsageBy, UsageQuery, UsageReport, UsageScope, usage_report};
+use turntree_tests::{Sandbox, claude_code, stamp};
+
+fn lines(records: &[Value]) -> Vec<u8> {
+    records.iter().map(|record| format!("{record}\n")).collect::<String>().into_bytes()
+}
+
+fn usage_of(sandbox: &Sandbox) -> UsageReport {
+    let prices = PriceTable::built_in().unwrap();
+    let day = |_: Time| String::new();
+    let (scope, by) = (UsageScope::All, UsageBy::Agent);
+    let query = UsageQuery { scope, by, since: None, prices: &prices, day: &day };
+    usage_report(&sandbox.repo, &query).unwrap()
+}
+
+/// Answers, tokens in and out, and the cost.
+fn sums(sandbox: &Sandbox) -> (u64, u64, u64, Option<f64>) {
+    let total = usage_of(sandbox).total;
+    (total.answers, total.tokens.input, total.tokens.output, total.cost())
+}
+
+fn qwen(id: u32, kind: &str, parts: &Value) -> Value {
+    let parent = id.checked_sub(1).filter(|before| *before > 0).map(|before| before.to_string());
+    json!({"uuid": id.to_string(), "parentUuid": parent, "sessionId": "s", "type": kind,
+        "cwd": "/p", "message": {"role": "user", "parts": parts}})
+}
+
+#[test]
+fn a_file_of_another_format_is_refused_with_or_without_a_name_and_nothing_is_written() {
+    let sandbox = Sandbox::new();
+    let chat: Vec<Value> =
+        (1..5).map(|id| qwen(id, "user", &json!([{"text": format!("prompt {id}")}]))).collect();
+    let file = lines(&chat);
+    assert_eq!(sandbox.import("s", &file).unwrap().format, "qwen-code");
+
+    let sandbox = Sandbox::new();
+    let error = sandbox.import_as("s", "claude-code", &file).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    let expected =
+        "read as claude-code, 4 of 4 messages have no text: the file is of another format";
+    assert!(error.to_string().starts_with(expected), "{error}");
+    assert!(sandbox.repo.branches().is_empty());
+
+    let pods = lines(&[json!({"type": "user", "sessionId": "s", "text": "hi"})]);
+    let error = sandbox.import("s", &pods).unwrap_err().to_string();
+    assert!(error.starts_with("unknown format"), "{error}");
+}
+
+#[test]
+fn an_answer_that_never_came_is_no_reason_to_refuse_a_chat() {
+    let sandbox = Sandbox::new();
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let chat = lines(&[said("user", "go"), said("assistant", ""), said("user", "on")]);
+    assert_eq!(sandbox.import("s", &chat).unwrap().messages, 3);
+    let odd = |block: &str| json!({"role": "assistant", "content": [{"type": block, "data": 1}]});
+    let chat = lines(&[said("user", "go"), odd("x"), said("user", "on")]);
+    assert_eq!(sandbox.import("t", &chat).unwrap().messages, 3);
+    let silent = lines(&[said("user", "go"), odd("x"), odd("y")]);
+    assert!(sandbox.import("u", &silent).is_err());
+}
+
+#[test]
+fn damage_on_a_line_costs_the_torn_record_alone() {
+    let whole = claude_code(9);
+    let told: Vec<&str> = whole.lines().collect();
+    let torn = &told[1][..told[1].len() - 20];
+    let mut damaged: Vec<String> = told.iter().map(|line| (*line).to_owned()).collect();
+    damaged[1].insert_str(0, torn);
+    damaged[3].insert_str(0, &"\0".repeat(512));
+    let file = format!("{}\n", damaged.join("\n"));
+    let sandbox = Sandbox::new();
+    let report = sandbox.import("torn", file.as_bytes()).unwrap();
+    assert_eq!(report.notes.len(), 2, "{:?}", report.notes);
+    assert_eq!(sandbox.source(&report.head), file.as_bytes());
+    let expected = sandbox.import("whole", whole.as_bytes()).unwrap();
+    assert_eq!((report.turns, report.messages), (expected.turns, expected.messages));
+
+    // What follows the torn last line of a file goes on with the same branch.
+    let sandbox = Sandbox::new();
+    let cut = format!("{}\n{torn}", told[0]);
+    sandbox.import("grown", cut.as_bytes()).unwrap();
+    let grown = format!("{cut}{}\n", told[1]);
+    let report = sandbox.import("grown", grown.as_bytes()).unwrap();
+    assert_eq!(report.branch.to_string(), "grown/main");
+    assert_eq!(sandbox.source(&report.head), grown.as_bytes());
+}
+
+#[test]
+fn what_was_paid_for_counts_though_it_is_in_no_context() {
+    let sandbox = Sandbox::new();
+    let reply = |reason: &str, cost: f64| {
+        json!({"type": "message", "message": {"role": "assistant", "stopReason": reason, "model": "m",
+            "content": [{"type": "text", "text": reason}],
+            "usage": {"input": 10, "output": 1, "cost": {"total": cost}}}})
+    };
+    let zeros = json!({"type": "message", "message": {"role": "assistant", "content": "carried on",
+        "usage": {"input": 0, "output": 0, "cost": {"total": 0}}}});
+    let pi = lines(&[
+        json!({"type": "session", "id": "s", "cwd": "/p"}),
+        json!({"type": "message", "message": {"role": "user", "content": "go"}}),
+        zeros,
+        reply("stop", 0.5),
+        reply("aborted", 0.25),
+        json!({"type": "usage", "kind": "cache_warm", "model": "m",
+            "usage": {"input": 10, "output": 1, "cost": {"total": 0.125}}}),
+    ]);
+    sandbox.import("pi", &pi).unwrap();
+    assert_eq!(sums(&sandbox), (3, 30, 3, Some(0.875)));
+
+    let sandbox = Sandbox::new();
+    let step = json!({"type": "step-finish", "cost": 0.25,
+        "tokens": {"input": 10, "output": 5, "reasoning": 0, "cache": {"read": 0, "write": 0}}});
+    let info = |id: &str| {
+        json!({"id": id, "role": "assistant", "modelID": "m", "cost": 0.5, "time": {"created": 1},
+            "tokens": step["tokens"]})
+    };
+    let mut failed = info("3");
+    failed["error"] = json!({"name": "APIError"});
+    let text = json!({"type": "text", "text": "said"});
+    let session = json!({"info": {"id": "ses"}, "messages": [
+        {"info": {"id": "1", "role": "user"}, "parts": [text]},
+        {"info": info("2"), "parts": [step, text, step]},
+        {"info": failed, "parts": [text, step]},
+    ]});
+    sandbox.import("opencode", session.to_string().as_bytes()).unwrap();
+    assert_eq!(sums(&sandbox), (2, 30, 15, Some(1.0)));
+
+    let sandbox = Sandbox::new();
+    let answer = |cost: f64| json!({"role": "assistant", "content": "x", "extra": {"cost": cost, "actions": []}});
+    let run = json!({"info": {"model_stats": {"instance_cost": 0.75}, "mini_version": "2.4.6"},
+        "messages": [{"role": "user", "content": "go"}, answer(0.25), answer(0.5)]});
+    sandbox.import("mini", run.to_string().as_bytes()).unwrap();
+    assert_eq!(sums(&sandbox), (2, 0, 0, Some(0.75)));
+}
+
+#[test]
+fn the_clock_of_the_last_record_does_not_say_how_old_a_session_is() {
+    let said = |time: &str| json!({"role": "user", "content": "go", "timestamp": time});
+    let now = Time { micros: 1_780_000_000_000_000, offset_minutes: 0 };
+    let week = "2026-05-25T10:00:00Z";
+    for (session, last, expected) in [
+        ("back", "1970-01-01T00:00:00Z", 1_779_703_200_000_000),
+        ("ahead", "2031-01-01T00:00:00Z", 1_779_703_200_000_000),
+        ("right", "2026-05-25T11:00:00Z", 1_779_706_800_000_000),
+    ] {
+        let sandbox = Sandbox::new();
+        let chat = lines(&[said("2026-05-24T10:00:00Z"), said(week), said(last), said(last)]);
+        let head = sandbox.import(session, &chat).unwrap().head;
+        let found = newest_time(&sandbox.repo, &head, now).unwrap();
+        assert_eq!(found.micros, expected, "{session}");
+    }
+    let sandbox = Sandbox::new();
+    let head = sandbox.import("old", &lines(&[said("1970-01-02T00:00:00Z")])).unwrap().head;
+    assert_eq!(newest_time(&sandbox.repo, &head, now).unwrap().micros, 86_400_000_000);
+}
+
+#[test]
+fn a_conversation_of_openhands_is_found_grows_and_says_what_it_cost() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.folder().join("conversations/c1");
+    let events = folder.join("events");
+    fs::create_dir_all(&events).unwrap();
+    let write = |number: u32, role: &str| {
+        let event = json!({"kind": "MessageEvent", "id": format!("e{number}"), "source": role,
+            "timestamp": "2026-05-01T10:00:00", "llm_response_id": format!("r{}", number / 2), "llm_message":
+            {"role": role, "content": [{"type": "text", "text": format!("said {number}")}]}});
+        fs::write(events.join(format!("event-{number:05}-e{number}.json")), event.to_string())
+            .unwrap();
+    };
+    let state = |answers: u64| {
+        let taken = |at| json!({"prompt_tokens": 10, "completion_tokens": 2, "response_id": format!("r{at}")});
+        let state = json!({"id": "c1", "stats": {"usage_to_metrics": {"agent": {
+            "model_name": "m", "accumulated_cost": 0.5 * answers as f64,
+            "costs": (0..answers).map(|_| json!({"cost": 0.5})).collect::<Vec<_>>(),
+            "token_usages": (0..answers).map(taken).collect::<Vec<_>>()}}}});
+        fs::write(folder.join("base_state.json"), state.to_string()).unwrap();
+    };
+    let place = SessionPlace {
+        agent: "openhands".to_owned(),
+        path: sandbox.folder().join("conversations"),
+    };
+    let adopt_all = || {
+        let found = find(std::slice::from_ref(&place));
+        assert_eq!((found.sessions.len(), found.odd.len()), (1, 0));
+        let options = AdoptOptions {
+            stamp: stamp(1),
+            adoption: Arc::default(),
+            is_live: false,
+            passed: &|_| {},
+        };
+        let mut seen = AdoptionCache::open(sandbox.repo.store());
+        let adopted = adopt(&sandbox.repo, found.sessions, &options, &mut seen).unwrap();
+        match &adopted[0].outcome {
+            Outcome::Imported(report) => (report.turns, report.branch.to_string()),
+            Outcome::Unchanged => (0, String::new()),
+            Outcome::Failed(error) => panic!("{error}"),
+        }
+    };
+    write(0, "user");
+    write(1, "assistant");
+    state(1);
+    assert_eq!(adopt_all(), (2, "c1/main".to_owned()));
+    assert_eq!(sums(&sandbox), (1, 10, 2, Some(0.5)));
+    write(2, "user");
+    write(3, "assistant");
+    state(2);
+    assert_eq!(adopt_all(), (2, "c1/main".to_owned()));
+    assert_eq!(sums(&sandbox), (2, 20, 4, Some(1.0)));
+}

@@ -81,7 +81,9 @@ pub use model::format::{
 pub use model::headline::{CallHeadline, Headline};
 pub use model::payload_name::{NameCheck, check_name, named_by_content};
 pub use model::picture::{Picture, PictureContent};
+pub use model::record_kind::{KindRole, RecordKind};
 pub use model::report::{ImportNote, ImportReport, ImportedBranch};
+pub use model::unread::UnreadRecords;
 pub use model::view::{MessageView, ToolCall, ToolResult};
 pub use search::{
     IndexKept, KeptIndex, SearchAnswer, SearchHit, SearchQuery, Snippet, search, search_keeping,

@@ -172,3 +172,20 @@ fn what_an_agent_deletes_within_days_is_told_and_whether_it_is_here() {
     fs::write(&settings, r#"{"cleanupPeriodDays": 9999}"#).unwrap();
     assert!(!machine.run(&["adopt"]).contains("deletes"));
 }
+
+#[test]
+fn records_of_unknown_kinds_are_counted_once_for_an_adoption() {
+    let machine = Machine::new();
+    for number in 0..3 {
+        let path = machine.path(&format!("home/.claude/projects/-p/s{number}.jsonl"));
+        let text = fs::read_to_string(&path).unwrap() + "{\"type\":\"of-next-year\"}\n";
+        fs::write(&path, text).unwrap();
+    }
+    let output = machine.command(&["adopt", "--json"]).output().unwrap();
+    let sentence = "claude-code: 3 records of kind of-next-year (3) are not read; they are kept";
+    let told = errors(&output);
+    assert_eq!(told.matches("of-next-year").count(), 1, "{told}");
+    assert!(told.contains(sentence), "{told}");
+    let adoption: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(adoption["agents"][0]["unread"]["of-next-year"], 3);
+}

@@ -327,3 +327,20 @@ fn a_loop_pauses_the_agent_once_and_asks_the_person() {
     let paused = client.event(&flags, "PreToolUse", bash()).unwrap();
     assert_eq!(paused["continue"], false);
 }
+
+#[test]
+fn kinds_of_records_that_are_not_read_are_logged_once() {
+    let client = Client::new(PROGRAM, "s-1.jsonl");
+    let path = client.root.path().join("a.jsonl");
+    let mut text = claude_code(4);
+    for _ in 0..3 {
+        text += "{\"type\":\"of-next-year\"}\n";
+        fs::write(&path, &text).unwrap();
+        let event = json!({"transcript_path": path, "session_id": "a"});
+        let event = client.payload("UserPromptSubmit", event).to_string();
+        assert!(client.give(OFF, event.as_bytes()).status.success());
+    }
+    let log = self::text(&client.command(&["hook", "log"]).output().unwrap());
+    let what = "records of kind of-next-year are not read; they are kept";
+    assert_eq!(log.matches(what).count(), 1, "{log}");
+}

@@ -13,6 +13,7 @@ mod compare;
 mod context_chef;
 mod edit;
 mod follow;
+mod format_pages;
 mod git_export;
 mod git_import;
 mod git_tags;

@@ -9,9 +9,12 @@ use turntree::repo::{BranchName, Repository, Signature};
 use turntree::workspace::{read_note, write_note};
 use turntree::{Error, ErrorKind, Result};
 use turntree_exchange::agents::hook::HookEvent;
-use turntree_exchange::{FollowOptions, Followed, RollbackIntent, TurnFiles, follow};
+use turntree_exchange::{
+    FollowOptions, Followed, RollbackIntent, TurnFiles, UnreadRecords, follow,
+};
 
 use super::files::HookFiles;
+use super::log;
 use super::running::RunningCalls;
 use super::watch::Watch;
 
@@ -89,6 +92,7 @@ impl HookTurn<'_> {
             };
             if let Some(followed) = &followed {
                 self.files.keep(repo, &followed.files);
+                self.log_unread(&followed.unread);
                 let new = followed.notes.as_deref();
                 if let Some(new) = new.filter(|new| Some(*new) != notes.as_deref()) {
                     // Without them the next event reads the whole file.
@@ -97,6 +101,17 @@ impl HookTurn<'_> {
             }
             Ok(followed)
         })
+    }
+
+    /// Logs each kind of record that the reader does not know, once for as long as the log has it.
+    fn log_unread(&self, unread: &UnreadRecords) {
+        for (kind, _) in unread.kinds() {
+            let what = format!("records of kind {kind} are not read; they are kept");
+            let logged = log::entries(self.repo.store().dir()).unwrap_or_default();
+            if logged.iter().all(|line| line.what != what) {
+                self.watch.note(&what);
+            }
+        }
     }
 
     pub(super) fn context(&self, tip: Option<ObjectId>) -> Result<Context> {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use turntree_exchange::formats::FolderNote;
-use turntree_exchange::{ImportNote, ImportReport, ImportedBranch};
+use turntree_exchange::{ImportNote, ImportReport, ImportedBranch, UnreadRecords};
 
 use crate::view::error::Result;
 use crate::view::output::{NAME, STRONG, warn};
@@ -30,6 +30,7 @@ pub(crate) fn print(
             head: report.head.to_string(),
             input_bytes: report.input_bytes,
             new_bytes: report.new_bytes,
+            unread: json::unread_kinds(&report.unread),
             folder,
             other_branches: report.others.iter().map(imported_branch).collect(),
         })?;
@@ -69,6 +70,13 @@ fn imported_branch(made: &ImportedBranch) -> json::ImportedBranch {
         turns: made.turns,
         messages: made.messages,
         head: made.head.to_string(),
+    }
+}
+
+/// Says how many records of a file, or of all files of a format, are of kinds that are not read.
+pub(crate) fn warn_of_unread(name: &str, unread: &UnreadRecords) {
+    if let Some(sentence) = unread.sentence() {
+        warn(&format!("{name}: {sentence}"));
     }
 }
 

@@ -39,6 +39,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
+use turntree_exchange::UnreadRecords;
 
 pub(crate) use self::adoption::{
     AdoptedAgent, Adoption, AdoptionFailure, KeptOriginal, Reclaimed, ReclaimedOriginal, Sweep,
@@ -181,12 +182,20 @@ pub(crate) struct Imported {
     pub(crate) input_bytes: u64,
     /// Bytes the store grew by.
     pub(crate) new_bytes: u64,
+    /// Records of kinds that are not read, by kind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) unread: BTreeMap<String, u64>,
     /// The import of a directory.
     #[serde(flatten)]
     pub(crate) folder: Option<ImportedFolder>,
     /// Further branches that got something, for a file that holds several histories.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) other_branches: Vec<ImportedBranch>,
+}
+
+/// Returns the number of records of each kind that is not read.
+pub(crate) fn unread_kinds(unread: &UnreadRecords) -> BTreeMap<String, u64> {
+    unread.kinds().map(|(kind, count)| (kind.to_owned(), count)).collect()
 }
 
 /// A branch that `import` put turns on.

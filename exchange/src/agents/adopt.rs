@@ -292,6 +292,7 @@ fn follow_one(
             messages: messages(repo, Some(&followed.head))?.saturating_sub(messages(repo, before)?),
             input_bytes: found.bytes,
             new_bytes: followed.new_bytes,
+            unread: followed.unread,
             ..ImportReport::unchanged(followed.branch, followed.head, found.format.name)
         };
         (source.options.passed)(found.bytes);

@@ -27,6 +27,7 @@ use super::links::Links;
 use super::session::{Session, TITLE, record};
 use crate::model::event::{Content, Event, Parser};
 use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
+use crate::model::record_kind::{KindRole, RecordKind};
 use crate::model::view::MessageView;
 use crate::model::words::first_line;
 use crate::text::json::text_at;
@@ -42,12 +43,26 @@ pub(super) const FORMAT: Format = Format {
     view,
     reader: FormatReader::Records(Records {
         lineage: Some(Lineage { id: entry_id, origin }),
+        kinds: KINDS,
         ..Records::new(lines::split, || Box::<Pi>::default())
     }),
 };
 
-/// Entries that say nothing about the conversation.
-const QUIET: &[&str] = &["custom", "label", "usage"];
+/// The entries that pi writes.
+const KINDS: &[RecordKind] = &[
+    RecordKind::new("branch_summary", KindRole::Message),
+    RecordKind::new("compaction", KindRole::Context),
+    RecordKind::new("context_edit", KindRole::Ignored("not followed, and told")),
+    RecordKind::new("custom", KindRole::Ignored("state of extensions, never sent")),
+    RecordKind::new("custom_message", KindRole::Message),
+    RecordKind::new("label", KindRole::Ignored("a mark for the screen")),
+    RecordKind::new("message", KindRole::Message),
+    RecordKind::new("model_change", KindRole::Facts),
+    RecordKind::new("session", KindRole::Facts),
+    RecordKind::new("session_info", KindRole::Facts),
+    RecordKind::new("thinking_level_change", KindRole::Facts),
+    RecordKind::new("usage", KindRole::Usage),
+];
 
 /// The fields of a message of the system that are its prompt.
 const SECTIONS: &str = "sections";
@@ -171,7 +186,11 @@ impl Parser for Pi {
 
 impl Pi {
     fn entry(&mut self, entry: &Value, events: &mut Vec<Event>) {
-        match text_at(entry, "/type").unwrap_or_default() {
+        let kind = text_at(entry, "/type").unwrap_or_default();
+        if !RecordKind::is_listed(KINDS, kind, events) {
+            return;
+        }
+        match kind {
             "session" => self.header(entry, events),
             "message" => self.message(entry, events),
             "branch_summary" | "custom_message" => self.note(entry, events),
@@ -189,8 +208,7 @@ impl Pi {
                 let what = "what a context_edit changes is not followed".to_owned();
                 events.push(Event::Unknown { what });
             }
-            quiet if QUIET.contains(&quiet) => {}
-            other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),
+            _ => {}
         }
     }
 

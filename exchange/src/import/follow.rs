@@ -38,6 +38,7 @@ use super::turns::{OpenTurn, ROOT, TurnWriter, fact};
 use crate::import::source::write_piece;
 use crate::model::event::Parser;
 use crate::model::format::{Format, RecordFormat};
+use crate::model::unread::UnreadRecords;
 use crate::text::piece::{Piece, PieceKind};
 use crate::text::unpack::HEAD_BYTES;
 pub use calls::holds_call;
@@ -109,6 +110,8 @@ pub struct Followed {
     pub was_quick: bool,
     /// The notes to keep for the next time; nothing when the whole file is to be read again.
     pub notes: Option<Vec<u8>>,
+    /// New records of kinds that the reader does not know.
+    pub unread: UnreadRecords,
 }
 
 /// Takes in what is new in a transcript, of the format that `detect` says by how it begins; `None` when
@@ -500,6 +503,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             waits,
             was_quick,
             notes,
+            unread: run.unread,
         })
     }
 

@@ -23,4 +23,3 @@ pub(crate) mod source;
 pub(crate) mod taken_back;
 pub(crate) mod transcript;
 pub(crate) mod turns;
-mod unread;

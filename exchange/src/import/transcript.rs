@@ -32,10 +32,10 @@ use super::redacted::redacted;
 use super::resume::{KnownFile, Line, Relation, ResumePoint, find_resume_point};
 use super::source::{SourceReader, write_piece};
 use super::turns::TurnWriter;
-use super::unread::Unread;
 use crate::model::event::{Event, Parser};
 use crate::model::format::{ImportOptions, RecordFormat};
 use crate::model::report::{BASE, ImportNote, ImportReport, ImportedBranch, MAX_NOTES};
+use crate::model::unread::UnreadRecords;
 use crate::text::piece::{Piece, PieceKind};
 
 const META: &str = "meta";
@@ -151,7 +151,8 @@ pub(crate) struct TranscriptImport<'r> {
     /// Bytes of the file that were in the source already.
     pub(crate) known_bytes: u64,
     notes: Vec<ImportNote>,
-    unread: Unread,
+    /// Records of kinds that the parser does not know.
+    pub(crate) unread: UnreadRecords,
     /// The file is new to the session.
     is_first: bool,
     /// The fork that the file may be, until that is known.
@@ -194,13 +195,14 @@ impl<'r> TranscriptImport<'r> {
         }
         let is_new = point.stored.is_empty() && is_beginning(repo, point.base.as_ref())?;
         let forking = if is_new { Forking::new(format) } else { None };
-        let (notes, unread, is_first) = (Vec::new(), Unread::default(), point.stored.is_empty());
+        let (notes, unread) = (Vec::new(), UnreadRecords::default());
+        let is_first = point.stored.is_empty();
         Ok(Self { parser, writer, known_bytes: 0, notes, unread, is_first, forking })
     }
 
     /// An import that goes on where another one stopped, whose parser had come to `parser`.
     pub(crate) fn resume(parser: Box<dyn Parser + Send>, writer: TurnWriter<'r>) -> Self {
-        let (notes, unread) = (Vec::new(), Unread::default());
+        let (notes, unread) = (Vec::new(), UnreadRecords::default());
         Self { parser, writer, known_bytes: 0, notes, unread, is_first: false, forking: None }
     }
 
@@ -293,7 +295,7 @@ impl<'r> TranscriptImport<'r> {
         for event in &events {
             match event {
                 Event::Unknown { what } => self.note(piece, what.clone()),
-                Event::Unread { kind } => self.unread.add(piece, kind),
+                Event::Unread { kind } => self.unread.add(kind),
                 _ => {}
             }
         }
@@ -320,8 +322,7 @@ impl<'r> TranscriptImport<'r> {
         if self.is_first {
             refuse_silent(&self.writer)?;
         }
-        let Self { mut writer, mut notes, unread, .. } = self;
-        notes.extend(unread.note());
+        let Self { mut writer, notes, unread, .. } = self;
         writer.captures.save(&mut writer.transaction)?;
         let head = imported_tip(&writer.transaction, &branch)?;
         let others = writer.left().into_iter();
@@ -332,6 +333,7 @@ impl<'r> TranscriptImport<'r> {
             messages: writer.messages,
             input_bytes,
             notes,
+            unread,
             others: others.collect(),
             ..ImportReport::unchanged(branch, head, writer.format().name)
         };

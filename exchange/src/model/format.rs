@@ -13,6 +13,7 @@ use turntree::object::{ObjectSink, Time, Trigger};
 use turntree::repo::{Adoption, BranchName, Repository, Signature};
 
 use super::event::Parser;
+use super::record_kind::RecordKind;
 use super::report::{ImportNote, ImportReport};
 use super::view::MessageView;
 use crate::text::json;
@@ -69,13 +70,16 @@ pub struct Records {
     pub continues: Option<&'static str>,
     /// The way in which records name the session that they come from, where they do.
     pub lineage: Option<Lineage>,
+    /// The kinds of records that its client writes, for a format that names kinds; the reader counts
+    /// records of others.
+    pub kinds: &'static [RecordKind],
 }
 
 impl Records {
     /// A reader with nothing but a way to split files and a parser.
     #[must_use]
     pub const fn new(split: Splitter, parser: fn() -> Box<dyn Parser + Send>) -> Self {
-        Self { split, parser, side_paths: &[], continues: None, lineage: None }
+        Self { split, parser, side_paths: &[], continues: None, lineage: None, kinds: &[] }
     }
 }
 

@@ -3,6 +3,8 @@
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
 
+use super::unread::UnreadRecords;
+
 /// The entry of `meta` with the commit of the document that a transcript goes on from.
 pub(crate) const BASE: &str = "base";
 
@@ -28,6 +30,8 @@ pub struct ImportReport {
     pub new_bytes: u64,
     /// Pieces that are kept but were not understood, at most 1,000 of them.
     pub notes: Vec<ImportNote>,
+    /// Records of kinds that the reader does not know.
+    pub unread: UnreadRecords,
     /// Further branches that got something, for a file that holds several histories.
     pub others: Vec<ImportedBranch>,
 }
@@ -44,6 +48,7 @@ impl ImportReport {
             input_bytes: 0,
             new_bytes: 0,
             notes: Vec::new(),
+            unread: UnreadRecords::default(),
             others: Vec::new(),
         }
     }

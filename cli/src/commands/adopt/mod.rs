@@ -17,6 +17,7 @@ use clap::{Args, Subcommand};
 use turntree::Error;
 use turntree::maintenance::auto;
 use turntree::workspace::AdoptionCache;
+use turntree_exchange::UnreadRecords;
 use turntree_exchange::agents::{
     AdoptOptions, Adopted, FoundSession, FoundSessions, Odd, Outcome, SessionPlace, adopt, batches,
     find, places,
@@ -29,7 +30,7 @@ use self::watch::watch;
 use super::Verb;
 use crate::hook::settings::shell_word;
 use crate::porcelain::branches::left_out;
-use crate::porcelain::import_report::warn_of_notes;
+use crate::porcelain::import_report::{warn_of_notes, warn_of_unread};
 use crate::program::invocation::{Invocation, stamp, user_or_nearest, whole_path};
 use crate::program::live::live_sessions;
 use crate::view::clock;
@@ -111,6 +112,7 @@ struct AgentRow {
     messages: u64,
     bytes_there: u64,
     bytes_here: u64,
+    unread: UnreadRecords,
     /// What the agent deletes by itself; nothing when it does not, or when the places were named.
     sweep: Option<Sweep>,
 }
@@ -180,6 +182,9 @@ impl Verb for Adopt {
                     }
                 }
             }
+        }
+        for (agent, row) in &rows {
+            warn_of_unread(agent, &row.unread);
         }
         for (path, error) in failures.iter().take(MAX_SHOWN) {
             warn(&format!("{path}: {error}"));
@@ -379,6 +384,7 @@ impl AgentRow {
                 self.turns += report.turns;
                 self.messages += report.messages;
                 self.bytes_here += report.new_bytes;
+                self.unread.join(&report.unread);
             }
             Outcome::Unchanged => self.unchanged += 1,
             Outcome::Failed(_) => self.failed += 1,
@@ -415,18 +421,17 @@ impl AgentRow {
     }
 
     fn record(self, agent: String) -> json::AdoptedAgent {
-        let Self { sessions, unchanged, failed, turns, messages, bytes_there, bytes_here, sweep } =
-            self;
         json::AdoptedAgent {
             agent,
-            sessions,
-            unchanged,
-            failed,
-            turns,
-            messages,
-            input_bytes: bytes_there,
-            new_bytes: bytes_here,
-            sweep: sweep.map(Sweep::record),
+            sessions: self.sessions,
+            unchanged: self.unchanged,
+            failed: self.failed,
+            turns: self.turns,
+            messages: self.messages,
+            input_bytes: self.bytes_there,
+            new_bytes: self.bytes_here,
+            unread: json::unread_kinds(&self.unread),
+            sweep: self.sweep.map(Sweep::record),
         }
     }
 }

@@ -19,7 +19,9 @@ use turntree_exchange::{Format, HEAD_BYTES, ImportOptions, StoredTree, detect, r
 use self::folder::import_folder;
 use super::Verb;
 use crate::porcelain::branches::refuse_forgotten;
-use crate::porcelain::import_report::{CONFLICT_HINT, print, warn_of_notes, warn_of_odd};
+use crate::porcelain::import_report::{
+    CONFLICT_HINT, print, warn_of_notes, warn_of_odd, warn_of_unread,
+};
 use crate::porcelain::revision::branch_of;
 use crate::program::invocation::{
     Invocation, has_own_branch, input_name, open_file, read_input, stamp,
@@ -109,6 +111,7 @@ impl Verb for Import {
             .hint(ErrorKind::InvalidInput, FORMATS_HINT)
             .hint(ErrorKind::Conflict, CONFLICT_HINT)?;
         warn_of_notes(&name, &report.notes);
+        warn_of_unread(&name, &report.unread);
         print(&mut run.out, &report, None)?;
         Ok(Answer::Yes)
     }

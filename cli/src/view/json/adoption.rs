@@ -1,5 +1,7 @@
 //! The records of `adopt`, `adopt --reclaim`, `adopt install` and `adopt uninstall`.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 /// `adopt`.
@@ -35,6 +37,9 @@ pub(crate) struct AdoptedAgent {
     pub(crate) input_bytes: u64,
     /// Bytes the store grew by.
     pub(crate) new_bytes: u64,
+    /// Records of kinds that are not read, by kind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) unread: BTreeMap<String, u64>,
     /// Nothing when the agent deletes nothing, or when that is not known.
     pub(crate) sweep: Option<Sweep>,
 }

@@ -23,6 +23,7 @@ mod old_spellings;
 mod ollm;
 mod parity;
 mod permissions;
+mod places;
 mod reclaiming;
 mod redacting;
 mod remote;

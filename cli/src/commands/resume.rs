@@ -30,6 +30,7 @@ use crate::porcelain::worktree::{MadeWorktree, MadeWorktrees, PlannedWorktree, p
 use crate::program::complete::revisions;
 use crate::program::here::worktree_around;
 use crate::program::invocation::{Invocation, stamp, whole_path};
+use crate::program::moved_project::MovedProject;
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::output::{FAINT, NAME, warn};
 #[cfg(feature = "ui")]
@@ -246,11 +247,13 @@ impl Resume {
         let hint = "name the working directory with --cwd DIR";
         let known = fact(repo, &repo.context(from)?, "cwd")?.or(repo.workspace_of(from)?);
         let known = known.filter(|cwd| Path::new(cwd).is_absolute());
+        let moved = MovedProject::of(repo.store());
+        let known = known.map(|cwd| moved.present(Path::new(&cwd)));
         let Some(known) = known else {
             let unknown = Error::invalid("the session does not say where it worked");
             return Err(Failure::hinted(unknown, hint));
         };
-        whole_path(Path::new(&known)).hint(ErrorKind::NotFound, hint)
+        whole_path(&known).hint(ErrorKind::NotFound, hint)
     }
 
     /// Plans the worktree of the new session, if it gets one.

@@ -24,6 +24,7 @@ use crate::program::fault::place;
 use crate::program::here::worktree_around;
 use crate::program::invocation::{Invocation, has_own_branch, stamp};
 use crate::program::live::note_end;
+use crate::program::moved_project::note_project;
 use crate::view::error::{Exit, Failure, Result};
 
 /// The time limit for reading an event.
@@ -152,6 +153,9 @@ fn answer(
         Some(_) => None,
         None => event.cwd.as_deref().map(|cwd| project_of(&dir, cwd)),
     };
+    if event.moment == EventKind::Start {
+        note_project(repo.store());
+    }
     let files = HookFiles::new(event, looks, has_time, onto.is_some(), (root, project));
     let turn = HookTurn {
         repo: &repo,

@@ -75,8 +75,32 @@ pub(crate) const fn has_local(dialect: Dialect) -> bool {
     matches!(dialect, Dialect::ClaudeCode)
 }
 
-/// The settings of a client below `base`: the directory of a project, or the home of the user.
-/// `is_local` for those of a project that are for one machine alone, where there are any.
+/// The settings of the user for a client, where the client looks for them: `CLAUDE_CONFIG_DIR`, `CODEX_HOME`
+/// and `GEMINI_CLI_HOME` move them out of the home directory.
+///
+/// # Errors
+/// `NotFound` when neither the variable of the client nor a home directory is set.
+pub(crate) fn path_of_user(dialect: Dialect) -> Result<PathBuf> {
+    let moved = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let moved = match dialect {
+        Dialect::ClaudeCode => {
+            moved("CLAUDE_CONFIG_DIR").map(|dir| PathBuf::from(dir).join("settings.json"))
+        }
+        Dialect::Codex => moved("CODEX_HOME").map(|dir| PathBuf::from(dir).join("hooks.json")),
+        Dialect::Gemini => {
+            moved("GEMINI_CLI_HOME").map(|dir| path_of(dialect, Path::new(&dir), false))
+        }
+    };
+    if let Some(path) = moved {
+        return Ok(path);
+    }
+    let home = etcetera::home_dir()
+        .map_err(|error| Error::not_found("there is no home directory").with_source(error))?;
+    Ok(path_of(dialect, &home, false))
+}
+
+/// The settings of a client in `base`, the directory of a project. `is_local` for those that are for one
+/// machine alone, where there are any.
 pub(crate) fn path_of(dialect: Dialect, base: &Path, is_local: bool) -> PathBuf {
     base.join(match dialect {
         Dialect::ClaudeCode if is_local => ".claude/settings.local.json",

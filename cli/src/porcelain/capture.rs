@@ -15,6 +15,7 @@ use turntree::workspace::{
 };
 
 use crate::porcelain::broad_directory::expect_narrow;
+use crate::program::moved_project::note_project;
 use crate::view::error::Result;
 use crate::view::json;
 use crate::view::output::warn;
@@ -114,6 +115,7 @@ impl Workspace {
 
     /// Keeps what was seen for the next capture, once `tree` is in the store.
     pub(crate) fn keep(&self, repo: &Repository, tree: &ObjectId) {
+        note_project(repo.store());
         if let Some(cache) = &self.cache {
             // The snapshot is taken: without this the next one takes longer, and no more.
             let _ = cache.save(&self.captured, repo.store(), tree);

@@ -57,11 +57,6 @@ impl GitProject {
     }
 }
 
-/// Returns whether the top of a repository is a worktree beside the main one.
-pub(crate) fn is_linked_worktree(top: &Path) -> bool {
-    top.join(".git").is_file()
-}
-
 /// The commit that a worktree is at, if it goes with the worktree.
 pub(crate) fn commits_on_no_branch(top: &Path) -> Option<String> {
     let words = ["rev-list", "-n", "1", "HEAD", "--not", "--branches", "--tags", "--remotes"];

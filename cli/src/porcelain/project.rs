@@ -5,15 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::porcelain::broad_directory::expect_narrow;
 use crate::program::global::STORE_DIR;
+use crate::program::linked_worktree::is_linked_worktree;
 
 /// What stands at the root of a git repository: a directory, or a file in a worktree and a submodule.
 const REPOSITORY: &str = ".git";
-
-/// Longest file of that name that is read.
-const MAX_POINTER_BYTES: u64 = 4096;
-
-/// What such a file of a worktree has in the path of its repository.
-const WORKTREES: &str = "/worktrees/";
 
 /// Returns the project of a directory: the one whose store in `.turntree` is `store`, else the root of the git
 /// repository, else `cwd` itself. A worktree of git is a project of its own. The home directory and what is
@@ -24,7 +19,7 @@ pub(crate) fn project_of(store: &Path, cwd: &Path) -> PathBuf {
     let has_store =
         |dir: &&Path| store.is_some() && dir.join(STORE_DIR).canonicalize().ok() == store;
     let is_repository = |dir: &&Path| fs::symlink_metadata(dir.join(REPOSITORY)).is_ok();
-    let worktree = cwd.ancestors().find(|dir| is_worktree(dir));
+    let worktree = cwd.ancestors().find(|dir| is_linked_worktree(dir));
     let of_store = cwd.ancestors().find(has_store).filter(is_narrow);
     let project = match (worktree, of_store) {
         (Some(worktree), Some(project)) if worktree.starts_with(project) => Some(worktree),
@@ -32,14 +27,6 @@ pub(crate) fn project_of(store: &Path, cwd: &Path) -> PathBuf {
         (_, None) => cwd.ancestors().find(is_repository).filter(is_narrow),
     };
     project.filter(is_narrow).unwrap_or(cwd).to_owned()
-}
-
-/// Returns whether a directory is a worktree of git beside its repository.
-fn is_worktree(dir: &Path) -> bool {
-    let file = dir.join(REPOSITORY);
-    let is_small =
-        fs::metadata(&file).is_ok_and(|found| found.is_file() && found.len() <= MAX_POINTER_BYTES);
-    is_small && fs::read_to_string(file).is_ok_and(|text| text.contains(WORKTREES))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use turntree::object::Time;
@@ -12,6 +13,7 @@ use turntree_exchange::{KnownSessions, SessionSummary, find_session, sessions};
 use crate::program::here::Here;
 use crate::program::invocation::stamp;
 use crate::program::live::live_sessions;
+use crate::program::moved_project::MovedProject;
 use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Failure, Result};
@@ -49,8 +51,10 @@ pub(crate) struct ListedSession {
 }
 
 impl Wanted<'_> {
-    fn admits(&self, session: &SessionSummary) -> bool {
-        self.here.is_none_or(|here| here.is_place_of(&session.origin.directories))
+    fn admits(&self, session: &SessionSummary, moved: &MovedProject) -> bool {
+        let directories = session.origin.directories.iter();
+        let directories: Vec<_> = directories.map(|dir| moved.present(Path::new(dir))).collect();
+        self.here.is_none_or(|here| here.is_place_of(&directories))
             && self.agent.is_none_or(|agent| session.agent == agent)
             && self.since.is_none_or(|since| session.time.micros > since)
             && self.labels.iter().all(|label| session.labels.labels.contains(label))
@@ -66,9 +70,9 @@ pub(crate) fn list(
     now: Time,
 ) -> Result<(Vec<ListedSession>, usize)> {
     let (all, _) = known.newest(repo, usize::MAX)?;
-    let live = live_sessions(repo, now)?;
+    let (live, moved) = (live_sessions(repo, now)?, MovedProject::of(repo.store()));
     let handles = handles(&all);
-    let listed = all.iter().zip(handles).filter(|(session, _)| wanted.admits(session));
+    let listed = all.iter().zip(handles).filter(|(session, _)| wanted.admits(session, &moved));
     let listed = listed.map(|(session, handle)| ListedSession {
         summary: Arc::clone(session),
         handle,

@@ -14,12 +14,14 @@ use turntree::{Error, ErrorKind};
 
 use super::broad_directory::expect_narrow;
 use super::capture::{Limits, Workspace};
-use super::git_program::{GitProject, commits_on_no_branch, is_linked_worktree};
+use super::git_program::{GitProject, commits_on_no_branch};
 use super::kept_files::copy_kept;
 use super::rewind::capturing;
 use crate::program::global::STORE_DIR;
 use crate::program::here::place_key;
 use crate::program::invocation::{ELSEWHERE, stamp, store_from, whole_path};
+use crate::program::linked_worktree::is_linked_worktree;
+use crate::program::moved_project::MovedProject;
 use crate::view::error::{Failure, Result};
 use crate::view::render::count;
 
@@ -204,7 +206,9 @@ fn project_of(repo: &Repository, from: &ObjectId) -> Result<Option<PathBuf>> {
         }
         None => None,
     };
-    let known = [repo.workspace_of(from)?, cwd].into_iter().flatten().map(PathBuf::from);
+    let moved = MovedProject::of(store);
+    let known = [repo.workspace_of(from)?, cwd].into_iter().flatten();
+    let known = known.map(|dir| moved.present(Path::new(&dir)));
     let here = std::env::current_dir().ok();
     let dirs = known.filter(|dir| dir.is_absolute()).chain(here);
     Ok(dirs.filter_map(|dir| dir.canonicalize().ok()).find(|dir| dir.is_dir()))

@@ -24,6 +24,7 @@ use turntree_exchange::{followed_branch, is_line_of, origin};
 
 use super::global::STORE_DIR;
 use super::live::{LiveSession, client_session};
+use super::moved_project::MovedProject;
 use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::output::note;
@@ -52,7 +53,8 @@ struct Recorded {
     name: String,
     /// The time of its newest snapshot.
     time: Time,
-    directories: Vec<String>,
+    /// Where they are now.
+    directories: Vec<PathBuf>,
 }
 
 impl Here {
@@ -103,7 +105,7 @@ impl Here {
         let (sessions, is_any_recorded) = recorded(repo)?;
         if let Some(LiveSession::New(id)) = live
             && let Ok(branch) = BranchName::main(&id)
-            && (is_any_recorded || super::live::is_head_of_hook(repo)?)
+            && (sessions.is_empty() || is_any_recorded || super::live::is_head_of_hook(repo)?)
         {
             return Ok(branch);
         }
@@ -122,13 +124,11 @@ impl Here {
         Ok(branch)
     }
 
-    /// Returns whether a session that was recorded in `directories` was recorded here or above.
-    pub(crate) fn is_place_of(&self, directories: &[String]) -> bool {
+    /// Returns whether a session that was recorded in `directories`, as they are now, was recorded here or
+    /// above.
+    pub(crate) fn is_place_of(&self, directories: &[PathBuf]) -> bool {
         let around = || self.around.iter().chain(&self.named);
-        directories.iter().any(|dir| {
-            let dir = Path::new(dir);
-            around().any(|here| here == dir)
-        })
+        directories.iter().any(|dir| around().any(|here| here == dir))
     }
 
     /// The error about no session of this place, with those that there are.
@@ -136,7 +136,7 @@ impl Here {
         let here = self.around.first().map(|dir| dir.display().to_string()).unwrap_or_default();
         let now = clock::now().ok();
         let named = sessions.iter().take(MAX_NAMED).map(|session| {
-            let project = session.directories.first().and_then(|dir| Path::new(dir).file_name());
+            let project = session.directories.first().and_then(|dir| dir.file_name());
             let project = project.map(|name| name.to_string_lossy().into_owned());
             let age = now.map(|now| clock::relative(session.time, now));
             let about: Vec<String> = project.into_iter().chain(age).collect();
@@ -185,10 +185,10 @@ pub(crate) fn workspace_of(
     branch: &BranchName,
     at: &ObjectId,
 ) -> turntree::Result<Option<PathBuf>> {
+    let moved = MovedProject::of(repo.store());
     for entry in repo.history(&[*at], &[])?.first_parent() {
-        let Some(dir) = entry?.commit.metadata.remove(WORKSPACE).map(PathBuf::from) else {
-            continue;
-        };
+        let Some(dir) = entry?.commit.metadata.remove(WORKSPACE) else { continue };
+        let dir = moved.present(Path::new(&dir));
         let is_its = match repo.worktree_at(&place_key(&dir)) {
             Some(of) => of == *branch || is_line_of(repo, branch, &of)?,
             None => true,
@@ -218,7 +218,7 @@ fn branch_of(repo: &Repository, session: &str) -> turntree::Result<BranchName> {
 
 /// Every session, the newest first, and whether one of them says where it is from.
 fn recorded(repo: &Repository) -> turntree::Result<(Vec<Recorded>, bool)> {
-    let mut sessions = Vec::new();
+    let (mut sessions, moved) = (Vec::new(), MovedProject::of(repo.store()));
     for (name, NewestBranch { branch, tip, time }) in repo.newest_branches()? {
         let mut directories = origin(repo, &tip)?.directories;
         // The newest may be of a worktree.
@@ -226,6 +226,7 @@ fn recorded(repo: &Repository) -> turntree::Result<(Vec<Recorded>, bool)> {
         if let Some(tip) = repo.tip(&main).filter(|_| branch != main) {
             directories.extend(origin(repo, &tip)?.directories);
         }
+        let directories = directories.iter().map(|dir| moved.present(Path::new(dir))).collect();
         sessions.push(Recorded { name, time, directories });
     }
     sessions.sort_by_key(|session| std::cmp::Reverse(session.time.micros));

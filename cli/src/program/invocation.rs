@@ -19,6 +19,7 @@ use turntree::store::{Finding, FindingKind};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{SecretFilter, find_session};
 
+use super::linked_worktree::main_checkout;
 use crate::program::global::{Global, STORE_DIR, store_of_environment};
 use crate::program::here::Here;
 use crate::program::incoming::tell;
@@ -226,13 +227,18 @@ impl Invocation {
     /// The store that options and environment name, else the nearest one above the working
     /// directory, else the user's.
     pub(crate) fn locate(&self) -> Result<Location> {
+        self.locate_from(None)
+    }
+
+    /// The same for a server that works in `workspace`, wherever it was started.
+    pub(crate) fn locate_from(&self, workspace: Option<&Path>) -> Result<Location> {
         if let Some(dir) = self.named_store() {
             return Ok(Location {
                 dir: dir.to_owned(),
                 found: "named by --store or TURNTREE_STORE",
             });
         }
-        if self.of_user { user_location() } else { default_location() }
+        if self.of_user { user_location() } else { default_location(workspace) }
     }
 
     /// Makes this run act on the user's store, unless another one is named: even where a store lies
@@ -279,10 +285,13 @@ impl Opened {
     }
 }
 
-/// The nearest store above the working directory, else the user's.
-fn default_location() -> Result<Location> {
-    let here =
-        std::env::current_dir().map_err(|error| Error::io("find the working directory", error))?;
+/// The nearest store above `workspace`, by default the working directory, else the user's.
+fn default_location(workspace: Option<&Path>) -> Result<Location> {
+    let here = match workspace {
+        Some(dir) => dir.to_owned(),
+        None => std::env::current_dir()
+            .map_err(|error| Error::io("find the working directory", error))?,
+    };
     if let Some(dir) = nearest(&here) {
         refuse_foreign(&dir)?;
         let Some(other) = elsewhere(&dir) else {
@@ -340,7 +349,7 @@ fn denied(dir: &Path, error: Error) -> Failure {
 
 /// Finds the store that is used by default, for completion.
 pub(crate) fn user_or_nearest() -> Option<PathBuf> {
-    default_location().ok().map(|location| location.dir)
+    default_location(None).ok().map(|location| location.dir)
 }
 
 /// Returns the actor and the time.
@@ -480,9 +489,17 @@ fn elsewhere(dir: &Path) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
-/// The nearest store at or above `from`.
+/// The nearest store at or above `from`. At the root of a worktree of git without a store, that of the main
+/// checkout comes before those above: the worktree is of the same project.
 fn nearest(from: &Path) -> Option<PathBuf> {
-    from.ancestors().map(|folder| folder.join(STORE_DIR)).find(|dir| dir.is_dir())
+    let store_in = |folder: &Path| Some(folder.join(STORE_DIR)).filter(|dir| dir.is_dir());
+    from.ancestors().find_map(|folder| {
+        let of_main = || {
+            let main = main_checkout(folder)?;
+            main.ancestors().find_map(store_in)
+        };
+        store_in(folder).or_else(of_main)
+    })
 }
 
 /// Opens the store at a place, which must be there.

@@ -229,9 +229,9 @@ impl Service {
     /// A server of the store that a run of the program is about.
     pub(crate) fn new(run: &Invocation, options: &Options, ids: Ids) -> Result<Self> {
         let Options { session, branch, workspace, read_only } = options;
-        let mut location = run.locate()?;
-        location = Location { dir: absolute(&location.dir)?, found: "the store of this server" };
         let workspace = workspace.as_deref().map(absolute).transpose()?;
+        let mut location = run.locate_from(workspace.as_deref())?;
+        location = Location { dir: absolute(&location.dir)?, found: "the store of this server" };
         let dir = workspace.clone().or_else(|| std::env::current_dir().ok());
         let here = dir.and_then(|dir| Here::new(&dir, &location.dir));
         let branch = match (session.as_deref(), branch.as_deref()) {

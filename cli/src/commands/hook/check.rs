@@ -8,7 +8,7 @@ use turntree_exchange::agents::hook::Dialect;
 
 use crate::hook::calls;
 use crate::hook::program::program;
-use crate::hook::settings::{has_local, path_of, uninstall};
+use crate::hook::settings::{has_local, path_of, path_of_user, uninstall};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::json;
@@ -62,12 +62,11 @@ fn paths(places: &[(String, bool)]) -> Vec<String> {
 fn installed(dialect: Dialect) -> Result<Vec<(String, bool)>> {
     let here =
         std::env::current_dir().map_err(|error| Error::io("find the working directory", error))?;
-    let home = etcetera::home_dir().ok();
     let program = program()?;
     let local = has_local(dialect).then(|| path_of(dialect, &here, true));
     let shared = path_of(dialect, &here, false);
     let of_project = local.into_iter().chain([shared]).map(|path| (path, true));
-    let of_user = home.map(|home| (path_of(dialect, &home, false), false));
+    let of_user = path_of_user(dialect).ok().map(|path| (path, false));
     let mut found = Vec::new();
     for (path, is_project) in of_project.chain(of_user) {
         // Settings that are no JSON have no hooks that anybody runs.

@@ -18,7 +18,8 @@ use crate::hook::event::{self, Behaviour};
 use crate::hook::log;
 use crate::hook::program::{PLAIN, is_on_path, program, utf8};
 use crate::hook::settings::{
-    Plan, ROLLBACK, has_local, install, path_of, rollback_command, shell_word, uninstall,
+    Plan, ROLLBACK, has_local, install, path_of, path_of_user, rollback_command, shell_word,
+    uninstall,
 };
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Hint, Result};
@@ -357,15 +358,11 @@ impl SettingsPlace {
     }
 
     fn path(&self, client: Dialect) -> Result<PathBuf> {
-        let base = if self.user {
-            etcetera::home_dir().map_err(|error| {
-                Error::not_found("there is no home directory").with_source(error)
-            })?
-        } else {
-            working_directory()?
-        };
-        let is_local = !self.user && !self.is_shared(client);
-        Ok(path_of(client, &base, is_local))
+        if self.user {
+            return Ok(path_of_user(client)?);
+        }
+        let is_local = !self.is_shared(client);
+        Ok(path_of(client, &working_directory()?, is_local))
     }
 
     /// The other settings of the project.

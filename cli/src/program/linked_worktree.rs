@@ -1,0 +1,65 @@
+//! Worktrees of git beside their main checkout: the file `.git` at their root says where that is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What stands at the root of a worktree: a directory in the main checkout, else a file.
+const DOT_GIT: &str = ".git";
+
+/// Longest file of git that is read.
+const MAX_POINTER_BYTES: u64 = 4096;
+
+/// What the file of a worktree has in the path of its repository.
+const WORKTREES: &str = "/worktrees/";
+
+/// Returns the line behind `prefix` in a small file.
+fn line(path: &Path, prefix: &str) -> Option<String> {
+    let found = fs::metadata(path).ok()?;
+    if !found.is_file() || found.len() > MAX_POINTER_BYTES {
+        return None;
+    }
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.lines().next()?.strip_prefix(prefix)?.trim().to_owned())
+}
+
+/// Returns true if `dir` is the root of a worktree beside its main checkout.
+pub(crate) fn is_linked_worktree(dir: &Path) -> bool {
+    line(&dir.join(DOT_GIT), "gitdir:").is_some_and(|git| git.contains(WORKTREES))
+}
+
+/// Returns the main checkout of the worktree at `dir`, if each names the other.
+pub(crate) fn main_checkout(dir: &Path) -> Option<PathBuf> {
+    let git = line(&dir.join(DOT_GIT), "gitdir:").filter(|git| git.contains(WORKTREES))?;
+    let git = dir.join(git).canonicalize().ok()?;
+    // Anybody can write a file that names the repository of another project.
+    let back = git.join(line(&git.join("gitdir"), "")?).canonicalize().ok()?;
+    if back != dir.join(DOT_GIT).canonicalize().ok()? {
+        return None;
+    }
+    let common = git.join(line(&git.join("commondir"), "")?).canonicalize().ok()?;
+    common.parent().filter(|_| common.ends_with(DOT_GIT)).map(Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worktree_and_its_main_checkout_name_each_other() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let git = root.join("p/.git/worktrees/w");
+        fs::create_dir_all(&git).unwrap();
+        fs::create_dir(root.join("w")).unwrap();
+        fs::create_dir(root.join("other")).unwrap();
+        let pointer = format!("gitdir: {}\n", git.display());
+        fs::write(root.join("w/.git"), &pointer).unwrap();
+        fs::write(root.join("other/.git"), &pointer).unwrap();
+        fs::write(git.join("gitdir"), format!("{}/w/.git\n", root.display())).unwrap();
+        fs::write(git.join("commondir"), "../..\n").unwrap();
+        assert_eq!(main_checkout(&root.join("w")), Some(root.join("p")));
+        assert_eq!(main_checkout(&root.join("p")), None);
+        assert!(is_linked_worktree(&root.join("other")));
+        assert_eq!(main_checkout(&root.join("other")), None, "the repository does not know it");
+    }
+}

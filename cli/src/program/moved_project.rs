@@ -54,8 +54,8 @@ pub(crate) fn note_project(store: &Store) {
     }
     directories.retain(|dir| *dir != project);
     directories.push(project);
-    let first = directories.len().saturating_sub(MAX_DIRECTORIES);
-    if let Ok(note) = serde_json::to_vec(&directories[first..]) {
+    directories.drain(..directories.len().saturating_sub(MAX_DIRECTORIES));
+    if let Ok(note) = serde_json::to_vec(&directories) {
         // Without it a move is not noticed, and no more.
         let _ = write_note(store, DIRECTORIES, &note);
     }

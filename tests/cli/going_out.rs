@@ -24,12 +24,12 @@ impl Desk {
         let call = json!({"command": format!("curl -H \"Authorization: token {}\" x", desk.token)});
         let at = "2026-11-20T10:00:00.000Z";
         let lines = [
-            json!({"type": "user", "uuid": "u-99", "sessionId": "s", "timestamp": at,
+            json!({"type": "user", "uuid": "u-99", "sessionId": "s-1", "timestamp": at,
                    "message": {"role": "user", "content": prompt}}),
-            json!({"type": "assistant", "uuid": "u-100", "sessionId": "s", "timestamp": at,
+            json!({"type": "assistant", "uuid": "u-100", "sessionId": "s-1", "timestamp": at,
                    "message": {"role": "assistant", "id": "m-100", "content": [
                        {"type": "tool_use", "id": "t-1", "name": "Bash", "input": call}]}}),
-            json!({"type": "user", "uuid": "u-101", "sessionId": "s", "timestamp": at,
+            json!({"type": "user", "uuid": "u-101", "sessionId": "s-1", "timestamp": at,
                    "message": {"role": "user", "content": [
                        {"type": "tool_result", "tool_use_id": "t-1",
                         "content": json!({"sent": desk.token}).to_string()}]}}),
@@ -202,7 +202,7 @@ fn a_scrubbed_bundle_holds_no_form_of_a_secret_and_goes_on() {
 
     // What comes later fits on it: the same secrets make the same turns.
     let longer = fs::read_to_string(desk.path("session.jsonl")).unwrap();
-    let later = json!({"type": "user", "uuid": "u-200", "sessionId": "s",
+    let later = json!({"type": "user", "uuid": "u-200", "sessionId": "s-1",
                        "timestamp": "2026-11-20T11:00:00.000Z",
                        "message": {"role": "user", "content": "and now tag it"}});
     desk.write("session.jsonl", &format!("{longer}{later}\n"));

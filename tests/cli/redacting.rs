@@ -22,7 +22,7 @@ impl Machine {
         let machine = Self { folder: tempfile::tempdir().unwrap() };
         let told = format!("the key is {SECRET}");
         let at = "2026-11-20T10:00:00.000Z";
-        let claude = json!({"type": "user", "uuid": "u-99", "sessionId": "s", "timestamp": at,
+        let claude = json!({"type": "user", "uuid": "u-99", "sessionId": "s-1", "timestamp": at,
                             "message": {"role": "user", "content": told}});
         let say = json!({"type": "message", "role": "user",
                          "content": [{"type": "input_text", "text": told}]});

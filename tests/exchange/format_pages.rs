@@ -10,16 +10,14 @@ use turntree_exchange::{FormatReader, KindRole};
 /// Formats that stand on the page of another one.
 const PAGES: &[(&str, &str)] = &[("gemini-cli-log", "gemini-cli")];
 
-/// Returns the rows of the table of record kinds: the name, and the role with the reason if it is ignored.
+/// Returns the rows of the table of record kinds: the name and the role, with the reason if it is ignored.
 fn rows_of(page: &str) -> BTreeMap<String, String> {
     let section = page.split("\n## Record kinds\n").nth(1).unwrap_or_default();
     let section = section.split("\n## ").next().unwrap_or_default();
     let row = |line: &str| {
         let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
         let name = cells.next()?.strip_prefix('`')?.strip_suffix('`')?.to_owned();
-        let (role, note) = (cells.next()?, cells.next()?);
-        let is_ignored = role == "ignored";
-        Some((name, if is_ignored { format!("{role}: {note}") } else { role.to_owned() }))
+        Some((name, cells.next()?.to_owned()))
     };
     section.lines().filter_map(row).collect()
 }

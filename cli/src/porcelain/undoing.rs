@@ -277,7 +277,16 @@ impl Undone {
         if let Some(files) = &self.files {
             write_files(out, paint, files, &self.state, self.arranged.as_ref())?;
         }
+        if let Some(why) = self.workspace_kept() {
+            writeln!(out, "workspace left as it is: {why}")?;
+        }
         Ok(())
+    }
+
+    /// Returns why a plan leaves the workspace as it is; nothing for a plan with files, and when it is done.
+    fn workspace_kept(&self) -> Option<&'static str> {
+        let is_plan = self.operation.is_none() && self.files.is_none();
+        is_plan.then(|| kept_by_undo(&self.plan))
     }
 
     /// The record for programs.
@@ -293,7 +302,16 @@ impl Undone {
             operation: self.operation,
             workspace: (self.files.as_ref())
                 .map(|it| json::WorkspaceChanges::new(it, &self.state, before, arranged)),
+            workspace_kept: self.workspace_kept(),
         }
+    }
+}
+
+/// Returns why an undo without files leaves the workspace as it is.
+pub(crate) fn kept_by_undo(plan: &UndoPlan) -> &'static str {
+    match plan.moved {
+        Some(_) => "only the branch goes back",
+        None => "the operation wrote no files",
     }
 }
 

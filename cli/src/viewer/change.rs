@@ -23,7 +23,7 @@ use crate::porcelain::rewind::{
 use crate::porcelain::rollback::{RollbackRequest, RollbackTarget};
 use crate::porcelain::sessions::set_labels;
 use crate::porcelain::tags;
-use crate::porcelain::undoing::{PlannedUndo, UndoDirection, UndoRequest};
+use crate::porcelain::undoing::{PlannedUndo, UndoDirection, UndoRequest, kept_by_undo};
 use crate::program::invocation::stamp;
 use crate::view::error::Result;
 use crate::view::json;
@@ -325,6 +325,8 @@ fn prepare_rewind<'r>(repo: &'r Repository, run: RewindRun, word: &str) -> Resul
     });
     if plan.workspace.is_some() {
         plan.notes.push("The workspace is saved before: undo brings it back.".to_owned());
+    } else if let Some(why) = record.workspace_kept {
+        plan.notes.push(format!("The workspace stays as it is: {why}."));
     }
     plan.destructive = is_destructive(changes);
     plan.is_idle = !run.restore.is_rollback && !changes.changes_anything();
@@ -429,6 +431,9 @@ fn prepare_undo(repo: &Repository, operation: u64, files: bool) -> Result<Prepar
     let files = rewind.and_then(|rewind| rewind.files.as_ref());
     let workspace =
         files.map(|files| json::WorkspaceChanges::new(files, &planned.state, None, None));
+    if workspace.is_none() {
+        plan.notes.push(format!("The workspace stays as it is: {}.", kept_by_undo(planned.plan())));
+    }
     let plan = plan.with_files(workspace);
     let state = planned.plan_id(repo);
     Ok(Prepared { plan, state, work: Work::Undo(Box::new(planned)) })

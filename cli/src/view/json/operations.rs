@@ -61,6 +61,10 @@ pub(crate) struct Undo {
     pub(crate) operation: Option<u64>,
     /// The changes in the workspace whose files the operation had moved, if it had.
     pub(crate) workspace: Option<WorkspaceChanges>,
+    /// Why a plan leaves the workspace as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub(crate) workspace_kept: Option<&'static str>,
 }
 
 impl Operation {

@@ -40,6 +40,10 @@ type Outcome = (BatchReport, Option<(ObjectId, u64)>);
 /// Times that a commit begins again because a collection came in between.
 const MAX_ATTEMPTS: usize = 64;
 
+/// Zeros are written ahead for one part in so many of what a segment has: more would take a small budget
+/// twice, and each time that a segment grows costs its commit some milliseconds.
+const AHEAD_PARTS: u64 = 4;
+
 /// Zeros are written ahead up to a multiple of this, the block size of most file systems.
 const BLOCK_BYTES: u64 = 4096;
 
@@ -355,7 +359,7 @@ fn append(owned: &mut Owned, mut bytes: Vec<u8>, offset: u64) -> Result<()> {
     if end <= owned.reserved {
         return owned.file.write_at(&bytes, offset).map_err(failed);
     }
-    let ahead = end.clamp(RESERVE_MIN_BYTES, RESERVE_MAX_BYTES);
+    let ahead = (end / AHEAD_PARTS).clamp(RESERVE_MIN_BYTES, RESERVE_MAX_BYTES);
     let (wanted, least) =
         ((end + ahead).next_multiple_of(BLOCK_BYTES), end.next_multiple_of(BLOCK_BYTES));
     let mut write = |reserved: u64| {

@@ -156,17 +156,21 @@ fn the_reserve_goes_only_where_the_disk_is_full_and_its_lack_is_no_damage() {
     let repo = new_store(&dir);
     let reserve = dir.join("reserve");
     assert!(!reserve.exists());
-    repo.store().keep_reserve().unwrap();
+    repo.store().keep_reserve(None).unwrap();
     let size = || std::fs::metadata(&reserve).unwrap().len();
     assert_eq!(size(), 256 << 10);
-    assert_eq!(repo.store().with_reserve(size), 256 << 10, "there is room");
+    assert_eq!(repo.store().with_reserve(None, size), 256 << 10, "there is room");
     let files = repo.store().summary().unwrap().file_bytes;
     for content in ["", "torn"] {
         std::fs::write(&reserve, content).unwrap();
         let report = fsck(repo.store(), Thoroughness::Full, stamp(1).time, &mut |_, _| {});
         assert!(report.unwrap().is_ok());
-        repo.store().keep_reserve().unwrap();
+        repo.store().keep_reserve(None).unwrap();
         assert_eq!(size(), 256 << 10);
         assert_eq!(repo.store().summary().unwrap().file_bytes, files);
     }
+    let budget = 32 << 10;
+    repo.store().keep_reserve(Some(budget)).unwrap();
+    assert_eq!(size(), budget / 32, "a small budget has a small one");
+    assert_eq!(repo.store().reserve_bytes(), size());
 }

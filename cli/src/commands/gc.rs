@@ -3,7 +3,7 @@
 use clap::Args;
 use turntree::ErrorKind;
 use turntree::maintenance::{
-    Purpose, collect, plan_collection, plan_expiring, planned_store_budget,
+    Fullness, Purpose, collect, plan_collection, plan_expiring, planned_store_budget,
 };
 use turntree::repo::Repository;
 use turntree::store::{ParityShare, StoreSummary};
@@ -192,7 +192,8 @@ pub(crate) fn collect_or_plan(run: &mut Invocation, wanted: Wanted) -> Result<An
             first.get_or_insert_with(|| plan.clone());
         })
     };
-    let collected = repo.store().with_reserve(|| patience.again(&mut collect));
+    let bound = Fullness::of(&repo)?.bound_bytes;
+    let collected = repo.store().with_reserve(bound, || patience.again(&mut collect));
     drop(working);
     let mut collected = collected.hint(ErrorKind::Locked, LOCKED)?;
     let enforced = collected.budget.take();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use turntree::Error;
+use turntree::maintenance::Fullness;
 use turntree::maintenance::auto::{self, Upkeep};
 use turntree::repo::{Repository, Signature};
 
@@ -51,7 +52,8 @@ pub(crate) fn once(repo: &Repository, dir: &Path, fold: Option<&str>) -> Result<
     }
     told.extend(step.err().map(|error| error.to_string()));
     // One that was made by an earlier version has none, nor one that was on a full disk.
-    let _ = repo.store().keep_reserve();
+    let bound = Fullness::of(repo)?.bound_bytes;
+    let _ = repo.store().keep_reserve(bound);
     Ok(told)
 }
 

@@ -171,6 +171,6 @@ pub fn create_repository(dir: &Path) -> Result<Repository> {
     let new = NewStore { id: random_bytes() };
     let repo = Repository::init(Arc::new(RealIo), dir, &new, OpenOptions::new(random_bytes()))?;
     // A store without it is a whole one.
-    let _ = repo.store().keep_reserve();
+    let _ = repo.store().keep_reserve(None);
     Ok(repo)
 }

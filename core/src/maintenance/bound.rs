@@ -53,6 +53,7 @@ impl Fullness {
         let StoreSummary { file_bytes, journal_bytes, journal_objects, .. } =
             repo.store().summary()?;
         let bound_bytes = bound_of(repo.store(), &repo.refs())?;
+        let file_bytes = file_bytes + repo.store().reserve_bytes();
         Ok(Self { file_bytes, bound_bytes, journal_bytes, journal_objects })
     }
 

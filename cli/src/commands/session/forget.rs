@@ -6,7 +6,9 @@ use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::maintenance::{Purpose, SessionSize, collect, measure_sessions, newest_time};
+use turntree::maintenance::{
+    Fullness, Purpose, SessionSize, collect, measure_sessions, newest_time,
+};
 use turntree::object::Time;
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
@@ -105,7 +107,8 @@ impl Forget {
                 several => count(several.len() as u64, "session"),
             };
             let frees = self.grace.is_none();
-            let collected = repo.store().with_reserve(|| {
+            let bound = Fullness::of(&repo)?.bound_bytes;
+            let collected = repo.store().with_reserve(bound, || {
                 change.commit(&stamp, &format!("forget {what}"))?;
                 let collect = || collect(&repo, Purpose::Gc, &stamp, &mut |_| ());
                 let hint = "the sessions are forgotten; 'turntree gc' frees what they took";

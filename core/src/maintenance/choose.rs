@@ -1,5 +1,7 @@
 //! The choice of files that a collection rewrites, and of their tier.
 
+use std::collections::BTreeMap;
+
 use super::collection_plan::{ObjectsSize, Purpose};
 use crate::store::Tier;
 
@@ -8,7 +10,7 @@ use crate::store::Tier;
 const MAX_STEP_BYTES: u64 = 256 << 20;
 
 /// The most that a step makes one pack of in a store with a bound: one part in so many of that.
-const BOUND_PARTS: u64 = 3;
+const BOUND_PARTS: u64 = 6;
 
 /// The least of these.
 const MIN_STEP_BYTES: u64 = 256 << 10;
@@ -16,9 +18,16 @@ const MIN_STEP_BYTES: u64 = 256 << 10;
 /// A file with more garbage than one part in this many is worth a step.
 const GARBAGE_PARTS: u64 = 4;
 
-/// A pack of no more than this is rewritten with the journal whenever that is: it takes no time, and
-/// turns that expire leave many small packs otherwise.
+/// Packs of no more than this are rewritten with the journal by a collection under a budget, and by a step
+/// once one of them has garbage: turns that expire would leave many packs with a little of it each.
 const SMALL_BYTES: u64 = 8 << 20;
+
+/// A step makes so many packs of about one size one pack: fewer would rewrite each byte more often, and
+/// every process that opens the store opens all packs.
+const PACKS_OF_A_SIZE: usize = 8;
+
+/// The packs of the smallest size, as steps write them, have no more than this.
+const SMALLEST_SIZE_BYTES: u64 = 4 << 20;
 
 /// A pack of at least this is not rewritten to join others: of what one step takes, a tenth to a third of
 /// [`MAX_STEP_BYTES`] is left, and four such packs of one session as one were 1.9 percent smaller, for as
@@ -126,8 +135,9 @@ fn first_step<'f>(
     (chosen, false)
 }
 
-/// All of the journal that is free, with packs that are no larger than what is rewritten anyway: so
-/// a byte is rewritten once for every doubling of the store. And packs that are largely garbage.
+/// All of the journal that is free, packs that are largely garbage, small ones once one of them has garbage, and the
+/// packs of a size of which there are too many: so a byte is rewritten once each time that the store grows
+/// eightfold.
 fn step<'f>(
     free: impl Iterator<Item = (usize, &'f FileState)>,
     most: u64,
@@ -137,10 +147,14 @@ fn step<'f>(
     let mut chosen: Vec<usize> = journal.into_iter().map(|(number, _)| number).collect();
     let mut tier = Tier::Hot;
     packs.sort_by_key(|(_, file)| file.live.bytes);
+    let mut small = packs.iter().filter(|(_, file)| file.live.bytes <= SMALL_BYTES);
+    let has_stale = small.any(|(_, file)| file.garbage.objects > 0);
+    let crowd = crowd(packs.iter().map(|(_, file)| file.live.bytes));
     for (number, file) in packs {
         let wasteful = file.garbage.bytes * GARBAGE_PARTS > file.bytes;
-        let small = !chosen.is_empty() && file.live.bytes <= bytes.max(SMALL_BYTES);
-        if (wasteful || small) && bytes + file.live.bytes <= most {
+        let is_crowded = crowd == Some(size_of(file.live.bytes));
+        let is_stale = has_stale && file.live.bytes <= SMALL_BYTES;
+        if (wasteful || is_crowded || is_stale) && bytes + file.live.bytes <= most {
             bytes += file.live.bytes;
             tier = tier.max(Tier::Compacted);
             chosen.push(number);
@@ -148,6 +162,24 @@ fn step<'f>(
     }
     chosen.sort_unstable();
     (chosen, tier, false)
+}
+
+/// The size of a pack: 0 for the smallest, one more for each time that it is larger eightfold.
+fn size_of(bytes: u64) -> u32 {
+    let (mut size, mut most) = (0, SMALLEST_SIZE_BYTES);
+    while bytes > most {
+        (size, most) = (size + 1, most.saturating_mul(PACKS_OF_A_SIZE as u64));
+    }
+    size
+}
+
+/// The smallest size of which there are too many packs, of those that are not finished.
+fn crowd(packs: impl Iterator<Item = u64>) -> Option<u32> {
+    let mut counts = BTreeMap::<u32, usize>::new();
+    for bytes in packs.filter(|bytes| *bytes < FINISHED_BYTES) {
+        *counts.entry(size_of(bytes)).or_default() += 1;
+    }
+    counts.into_iter().find(|(_, count)| *count >= PACKS_OF_A_SIZE).map(|(size, _)| size)
 }
 
 #[cfg(test)]
@@ -226,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_rewrite_a_byte_once_for_every_doubling() {
+    fn steps_rewrite_a_byte_once_for_every_eightfold() {
         let mut packs: Vec<FileState> = Vec::new();
         let mut rewritten = 0;
         for _ in 0..256 {
@@ -238,7 +270,8 @@ mod tests {
             packs = (0..files.len()).filter(|n| !chosen.contains(n)).map(|n| files[n]).collect();
             packs.push(file(Some(tier), bytes, 0));
         }
-        assert!(packs.len() <= 9, "{}", packs.len());
-        assert!(rewritten <= 256 * SMALL_BYTES * 9, "{rewritten}");
+        let finished = 256 * SMALL_BYTES / FINISHED_BYTES;
+        assert!(packs.len() as u64 <= finished + PACKS_OF_A_SIZE as u64, "{}", packs.len());
+        assert!(rewritten <= 256 * SMALL_BYTES * 3, "{rewritten}");
     }
 }

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 
-use super::bound::bound_of;
+use super::bound::{Fullness, bound_of};
 use super::budget_plan::EnforcedBudget;
 use super::choose::{FileState, choose};
 use super::cohorts::Cohorts;
@@ -154,8 +154,7 @@ pub(super) fn run(
         repo.free_forgotten(stamp)?;
         collected.retention = forget_expired(repo, purpose, stamp)?;
     }
-    // Budgets are measured by what is packed, so a step looks again when it has packed the journal.
-    let mut looks_again = purpose.is_step() && has_budgets(repo)?;
+    let mut has_looked = false;
     let mut known = None;
     loop {
         let collection = repo.store().collect_under(lock)?;
@@ -175,9 +174,12 @@ pub(super) fn run(
             collected.freed.objects += file.garbage.objects;
             collected.freed.bytes += file.garbage.bytes;
         }
-        let is_last = !plan.partial && !mem::take(&mut looks_again);
+        let is_partial = plan.partial;
         let (Replaced { written_bytes, freed_bytes, .. }, marker) =
             survey.apply(repo, &collection)?;
+        // Budgets are measured by what is packed, so a step looks again when it has packed the journal.
+        let looks_again = !mem::replace(&mut has_looked, true) && may_be_over(repo, purpose)?;
+        let is_last = !is_partial && !looks_again;
         // What was marked goes now, where nobody goes on from it: a step that looks again lets more turns go.
         let goes_on = !is_last && !purpose.is_step();
         known = goes_on.then(|| marker.into_known()).flatten();
@@ -191,8 +193,14 @@ pub(super) fn run(
     }
 }
 
-fn has_budgets(repo: &Repository) -> Result<bool> {
-    Ok(Policies::load(repo.store(), &repo.refs())?.has_budget())
+/// Returns true if a step that has packed the journal may find sessions over their budgets: by the bytes of
+/// all files where the budgets are about all of the store.
+fn may_be_over(repo: &Repository, purpose: Purpose) -> Result<bool> {
+    if !purpose.is_step() || !Policies::load(repo.store(), &repo.refs())?.has_budget() {
+        return Ok(false);
+    }
+    let fullness = Fullness::of(repo)?;
+    Ok(purpose == Purpose::Settle || fullness.bound_bytes.is_none() || fullness.is_over())
 }
 
 /// Gives packs what lies beside them; returns how many got another parity.

@@ -38,8 +38,15 @@ const MAX_EXACT_BYTES: u64 = 16 << 20;
 /// A larger one may end below its budget by one part in so many.
 const TOLERANCE_PARTS: u64 = 50;
 
-/// A step lets turns go only when what lies there is over the budget by one part in so many.
-const SLACK_PARTS: u64 = 4;
+/// A step that finds a session over its budget lets as many turns go as leave one part in so many of it free:
+/// each time costs a mark and several measurements.
+const ROOM_PARTS: u64 = 8;
+
+/// What settles a store leaves one part in so many of a budget free, for the files that lie beside packs.
+const BESIDE_PARTS: u64 = 12;
+
+/// A step, and what settles, may end below what it aims at by one part in so many.
+const STEP_TOLERANCE_PARTS: u64 = 32;
 
 /// A step lets turns go only when no more of the session than one part in so many of its budget lies in
 /// no pack yet.
@@ -58,11 +65,11 @@ pub(super) enum Measure {
     All,
     /// Those that may be over their budgets.
     Doubtful,
-    /// Those that are far over their budgets as they lie in packs, by the sizes that packs keep: of a
-    /// step, which compresses nothing to measure it.
-    FarOver,
-    /// The same for those that are over their budgets at all.
-    Over,
+    /// Those that are over their budgets as they lie in packs, by the sizes that packs keep: of a step, which
+    /// compresses nothing to measure it.
+    Step,
+    /// The same, of what settles a store.
+    Settle,
 }
 
 impl Measure {
@@ -71,17 +78,17 @@ impl Measure {
     fn allowed(self, budget: u64) -> Option<u64> {
         match self {
             Self::All | Self::Doubtful => None,
-            Self::FarOver => Some(budget.saturating_add(budget / SLACK_PARTS)),
-            Self::Over => Some(budget),
+            Self::Step => Some(budget),
+            Self::Settle => Some(self.target(budget)),
         }
     }
 
-    /// What it may take when turns have gone for it. A step leaves more than the budget: its packs are
-    /// several, and stored to be written fast, and one of all would take less.
+    /// What it may take when turns have gone for it.
     fn target(self, budget: u64) -> u64 {
         match self {
-            Self::FarOver => budget.saturating_add(budget / SLACK_PARTS / 2),
-            Self::All | Self::Doubtful | Self::Over => budget,
+            Self::Step => budget - budget / ROOM_PARTS,
+            Self::Settle => budget - budget / BESIDE_PARTS,
+            Self::All | Self::Doubtful => budget,
         }
     }
 }
@@ -363,6 +370,9 @@ impl Cost for PackedCost<'_> {
     }
 
     fn tolerance(&self, budget: u64) -> u64 {
+        if self.measure.allowed(budget).is_some() {
+            return budget / STEP_TOLERANCE_PARTS;
+        }
         if self.session.raw_bytes <= MAX_EXACT_BYTES { 0 } else { budget / TOLERANCE_PARTS }
     }
 }

@@ -38,8 +38,8 @@ pub(super) fn plan_turns(
 ) -> Result<RetentionPlan> {
     let policies = policies_for(inventory, inventory.refs(), purpose)?;
     let measure = match purpose {
-        Purpose::Step => Measure::FarOver,
-        Purpose::Settle => Measure::Over,
+        Purpose::Step => Measure::Step,
+        Purpose::Settle => Measure::Settle,
         _ => Measure::Doubtful,
     };
     let mut plan = measured(inventory, roots, &policies, measure, now)?;

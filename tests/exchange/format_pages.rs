@@ -10,7 +10,7 @@ use turntree_exchange::{FormatReader, KindRole};
 /// Formats that stand on the page of another one.
 const PAGES: &[(&str, &str)] = &[("gemini-cli-log", "gemini-cli")];
 
-/// Returns the rows of the table of record kinds: the name and the role, with the reason if it is ignored.
+/// Returns the rows of the first table of record kinds: the name and the role, with the reason if it is ignored.
 fn rows_of(page: &str) -> BTreeMap<String, String> {
     let section = page.split("\n## Record kinds\n").nth(1).unwrap_or_default();
     let section = section.split("\n## ").next().unwrap_or_default();
@@ -19,7 +19,8 @@ fn rows_of(page: &str) -> BTreeMap<String, String> {
         let name = cells.next()?.strip_prefix('`')?.strip_suffix('`')?.to_owned();
         Some((name, cells.next()?.to_owned()))
     };
-    section.lines().filter_map(row).collect()
+    let lines = section.lines().skip_while(|line| !line.starts_with('|'));
+    lines.take_while(|line| line.starts_with('|')).filter_map(row).collect()
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //!   is applied to a file that the session added before, and is left out otherwise, since the
 //!   content it changes is not in the transcript.
 
+mod kinds;
 mod prompts;
 mod view;
 
@@ -22,6 +23,7 @@ use serde_json::value::RawValue;
 use turntree::context::{MAIN_AGENT, Role};
 use turntree::object::{ObjectId, Time};
 
+use self::kinds::KINDS;
 use self::prompts::{ItemPart, Prompts};
 use self::view::{COMMUNICATION, is_sent, view};
 use super::files::{FileChange, FileContents};
@@ -29,6 +31,7 @@ use super::session::{GIT_REMOTE, Session, TITLE, record, without_credentials};
 use crate::model::event::{Content, Event, MessageEvent, Parser};
 use crate::model::format::{Format, FormatReader, Lineage, PiecesBefore, RecordOrigin, Records};
 use crate::model::headline::Headline;
+use crate::model::record_kind::RecordKind;
 use crate::model::view::MessageView;
 use crate::model::words::first_line;
 use crate::text::json::text_at;
@@ -44,6 +47,7 @@ pub(super) const FORMAT: Format = Format {
     view,
     reader: FormatReader::Records(Records {
         lineage: Some(Lineage { id: |_| None, origin }),
+        kinds: KINDS,
         ..Records::new(lines::split, || Box::<Codex>::default())
     }),
 };
@@ -56,17 +60,6 @@ const ORDINAL: &str = "ordinal";
 
 const LINE_TYPES: &[&str] =
     &["session_meta", "response_item", "event_msg", "turn_context", "compacted"];
-
-/// Kinds of lines that say nothing about the conversation, or repeat what others say.
-const QUIET: &[&str] = &[
-    "dynamic_tools_updated",
-    "inter_agent_communication_metadata",
-    "realtime_item",
-    "retained_context",
-    "security_risk_score",
-    "token_usage_record",
-    "world_state",
-];
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
     let is_known = shape.text("type").is_some_and(|name| LINE_TYPES.contains(&name));
@@ -130,7 +123,11 @@ impl Parser for Codex {
         let Some(line) = record(piece, events) else { return };
         let time = line.get("timestamp").and_then(json::time);
         let payload = line.get("payload").unwrap_or(&Value::Null);
-        match text_at(&line, "/type").unwrap_or_default() {
+        let kind = text_at(&line, "/type").unwrap_or_default();
+        if !RecordKind::is_listed(KINDS, kind, events) {
+            return;
+        }
+        match kind {
             "session_meta" => self.session_meta(payload, events),
             "turn_context" => {
                 self.session.fact("cwd", text_at(payload, "/cwd"), events);
@@ -141,8 +138,7 @@ impl Parser for Codex {
             COMMUNICATION => self.item(&line, time, events),
             "event_msg" => self.event(payload, events),
             "compacted" => self.compacted(piece, &line, time, events),
-            quiet if QUIET.contains(&quiet) => {}
-            other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),
+            _ => {}
         }
     }
 

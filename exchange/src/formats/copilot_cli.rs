@@ -13,11 +13,13 @@
 use serde_json::Value;
 use turntree::context::{MAIN_AGENT, Role};
 
+use super::copilot_kinds::KINDS;
 use super::editor::Editor;
 use super::files::FileChange;
 use super::session::{Session, TITLE, record};
 use crate::model::event::{Content, Event, Parser};
 use crate::model::format::{Format, FormatReader, Records};
+use crate::model::record_kind::RecordKind;
 use crate::model::view::MessageView;
 use crate::model::words::first_line;
 use crate::text::json::text_at;
@@ -31,24 +33,11 @@ pub(super) const FORMAT: Format = Format {
     title: "GitHub Copilot CLI event log",
     recognise,
     view,
-    reader: FormatReader::Records(Records::new(lines::split, || Box::<CopilotCli>::default())),
+    reader: FormatReader::Records(Records {
+        kinds: KINDS,
+        ..Records::new(lines::split, || Box::<CopilotCli>::default())
+    }),
 };
-
-/// Groups of events that are known; what is not used above says nothing about the conversation.
-const GROUPS: &[&str] = &[
-    "abort",
-    "assistant",
-    "hook",
-    // How a summary was asked for.
-    "model",
-    "permission",
-    "session",
-    "skill",
-    "subagent",
-    "system",
-    "tool",
-    "user",
-];
 
 /// What the client tells the model in the name of the user.
 const TOLD: [&str; 2] = ["system.notification", "skill.context_delivered"];
@@ -110,7 +99,11 @@ impl Parser for CopilotCli {
         if line.get("ephemeral") == Some(&Value::Bool(true)) {
             return;
         }
-        match text_at(&line, "/type").unwrap_or_default() {
+        let kind = text_at(&line, "/type").unwrap_or_default();
+        if !RecordKind::is_listed(KINDS, kind, events) {
+            return;
+        }
+        match kind {
             "session.start" => self.session_start(data, events),
             "session.model_change" if is_main => {
                 self.session.fact("model", text_at(data, "/newModel"), events);
@@ -161,12 +154,7 @@ impl Parser for CopilotCli {
                 let succeeded = data.get("success") == Some(&Value::Bool(true));
                 self.editor.result(call, succeeded, &self.session, events);
             }
-            other => {
-                let group = other.split('.').next().unwrap_or_default();
-                if !GROUPS.contains(&group) {
-                    events.push(Event::Unread { kind: json::plain(other).to_owned() });
-                }
-            }
+            _ => {}
         }
     }
 }

@@ -36,6 +36,7 @@ mod cline_sdk;
 mod codex;
 mod conversation;
 mod copilot_cli;
+mod copilot_kinds;
 pub(crate) mod detect;
 mod editor;
 mod files;

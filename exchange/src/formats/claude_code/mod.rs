@@ -21,6 +21,7 @@
 //!   `microcompact_boundary` name results that are sent otherwise from then on.
 
 mod compaction;
+mod kinds;
 mod sessions;
 mod title;
 mod tools;
@@ -34,11 +35,13 @@ use serde_json::{Value, json};
 use turntree::context::{MAIN_AGENT, Role};
 use turntree::object::ObjectId;
 
+use self::kinds::KINDS;
 use super::files::FileContents;
 use super::links::{Links, RecordSign};
 use super::session::{Session, TITLE, record};
 use crate::model::event::{Content, Event, MessageEvent, Parser};
 use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
+use crate::model::record_kind::RecordKind;
 use crate::model::view::MessageView;
 use crate::model::words::first_line;
 use crate::text::json::text_at;
@@ -59,58 +62,13 @@ pub(super) const FORMAT: Format = Format {
     view,
     reader: FormatReader::Records(Records {
         lineage: Some(Lineage { id: |line| text_at(line, "/uuid"), origin }),
+        kinds: KINDS,
         ..Records::new(lines::split, || Box::<ClaudeCode>::default())
     }),
 };
 
 /// The line of a sub-agent that begins with the conversation of its caller, up to a line of that.
 const CALLER: &str = "fork-context-ref";
-
-/// Lines that say nothing about the conversation.
-const QUIET: &[&str] = &[
-    "agent-color",
-    "agent-name",
-    "agent-setting",
-    "api-request",
-    "api-request-blob",
-    "api-request-resumed",
-    "api-request-shape",
-    "artifact-autoreact-ledger",
-    "artifact-comment-monitor",
-    "artifact-thumbnail",
-    "atis-latch",
-    "attribution-snapshot",
-    "bridge-session",
-    "continued-in",
-    "cost-state",
-    "data-flow-handover",
-    "data-flow-incomplete",
-    "data-flow-records",
-    "derived-from",
-    "dev-mods",
-    "ended-by-model",
-    "file-history-delta",
-    "file-history-snapshot",
-    "frame-link",
-    "history-suppression",
-    "host-row",
-    "hybrid-organization",
-    "isolation-latch",
-    "memory-mode",
-    "mode",
-    "observer-ref",
-    "permission-mode",
-    "pr-link",
-    "queue-operation",
-    "relocated",
-    "repl-mode",
-    "resume-head-vouch",
-    "session-owner",
-    "speculation-accept",
-    "tag",
-    "tools-used",
-    "worktree-state",
-];
 
 /// Beginnings of user lines that the program writes after a command or an interruption.
 const CONTINUATIONS: &[&str] = &[
@@ -139,8 +97,7 @@ fn recognise(shape: &JsonShape<'_>) -> bool {
         // Others have such lines with a content of their own kind, as Qwen Code has `parts`.
         Some("user" | "assistant") => shape.member("message").is_some_and(|it| it.has("content")),
         Some("system") => !shape.has("systemPayload"),
-        Some("attachment" | "progress" | "summary" | "custom-title" | "ai-title" | CALLER) => true,
-        Some(kind) => QUIET.contains(&kind),
+        Some(kind) => KINDS.iter().any(|known| known.name == kind),
         None => false,
     };
     !shape.is_array && is_known && shape.has_any(&ids)
@@ -250,7 +207,11 @@ impl Parser for ClaudeCode {
 
 impl ClaudeCode {
     fn line(&mut self, line: &Value, events: &mut Vec<Event>) {
-        match text_at(line, "/type").unwrap_or_default() {
+        let kind = text_at(line, "/type").unwrap_or_default();
+        if !RecordKind::is_listed(KINDS, kind, events) {
+            return;
+        }
+        match kind {
             "user" | "assistant" => self.message(line, events),
             "progress" => {
                 if let Some(inner) = sub_agent_line(line) {
@@ -266,8 +227,7 @@ impl ClaudeCode {
             "custom-title" => self.named(TitleRank::Given, line, "/customTitle", events),
             "ai-title" => self.named(TitleRank::Made, line, "/aiTitle", events),
             "summary" => self.summary(line, events),
-            quiet if QUIET.contains(&quiet) => {}
-            other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),
+            _ => {}
         }
     }
 

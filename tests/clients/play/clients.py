@@ -20,6 +20,8 @@ class Client:
     deep = "deep/inner.txt"
     export = ("anthropic", Anthropic())
     forks = False
+    # A fork in the store shares its turns with the session that it came from.
+    relates = False
     rewinds = False
     compacts = False
     helps = False
@@ -78,7 +80,7 @@ class Client:
 
 class ClaudeCode(Client):
     hooks = "claude-code"
-    forks = rewinds = compacts = tries = interrupts = learns = True
+    forks = relates = rewinds = compacts = tries = interrupts = learns = True
     resumes = "claude-code"
     tools = ["Write", "Edit", "Bash", "Read"]
     wishes = ["undo that", "/rollback"]
@@ -135,7 +137,7 @@ class ClaudeCode(Client):
 class Codex(Client):
     hooks = resumes = "codex"
     export = ("openai", Chat())
-    forks = compacts = tries = True
+    forks = relates = compacts = tries = True
     config = """model = "gpt-5.5-codex"
 model_provider = "stand-in"
 [model_providers.stand-in]
@@ -317,7 +319,7 @@ class Pi(Client):
     export = ("openai", Chat())
     resumes = "pi"
     around_summary = re.compile(r"^The conversation history before .*<summary>(.*)</summary>$", re.DOTALL)
-    forks = compacts = True
+    forks = relates = compacts = True
     before_compaction = [A_LONG_ONE]
 
     def prepare(self):

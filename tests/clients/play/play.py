@@ -136,6 +136,7 @@ class Play:
         if client.interrupts:
             self.ask("interrupted", lambda: self.interrupted(session))
         self.ask("rollback", lambda: checks.rollback(client, self.requests, name, "rm keep.txt"))
+        self.ask("kinds", self.known_kinds)
         if client.hooks:
             self.ask("said-back", lambda: self.said_back(session))
             self.ask("own-edits", lambda: self.own_edits(session))
@@ -151,7 +152,19 @@ class Play:
 
     def forked(self, session):
         script = short_script(self.client, "forked.txt")
-        return self.context_of(self.said(script, self.client.fork, FORKED, session))
+        forked = self.said(script, self.client.fork, FORKED, session)
+        reason = self.context_of(forked)
+        if reason or not self.client.relates:
+            return reason
+        (compared,) = self.place.turntree_lines("compare", *map(self.client.stored_as, (session, forked)))
+        return None if compared["fork"] else "the fork shares no turn with its origin"
+
+    def known_kinds(self):
+        """Every record that the client wrote is of a kind that the table of its format lists."""
+        fresh = self.place.work.parent / "kinds"
+        (adopted,) = self.place.turntree_lines("--store", fresh, "adopt", self.client.history())
+        unread = {kind: count for agent in adopted["agents"] for kind, count in agent.get("unread", {}).items()}
+        return f"records of unknown kinds: {unread}" if unread else None
 
     def said_back(self, session):
         """A prompt that asks to go back is answered by the hook: files are back, and the model hears nothing."""

@@ -94,7 +94,8 @@ fn family(part: fn(&mut Value)) -> [Rollout; 3] {
 
 #[test]
 fn a_fork_of_a_fork_has_the_whole_history() {
-    let parts: [(&str, fn(&mut Value)); 4] = [
+    type Change = fn(&mut Value);
+    let parts: [(&str, Change); 4] = [
         ("both", |_| {}),
         ("numbers alone", |base| drop(base.as_object_mut().unwrap().remove("end_byte_offset"))),
         ("bytes that fit nothing", |base| base["end_byte_offset"] = 7.into()),

@@ -59,8 +59,8 @@ mod swe_agent;
 #[cfg(test)]
 mod testing;
 
-#[cfg(feature = "codesign")]
 pub(crate) use codex::FAMILY;
+#[cfg(feature = "codesign")]
 pub use frameworks::codesign;
 #[cfg(feature = "context-chef")]
 pub use frameworks::context_chef;

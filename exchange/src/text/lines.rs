@@ -3,7 +3,7 @@
 //! A record is a JSON object. White space after it, with the line end, is its suffix; white space
 //! elsewhere and a byte order mark at the beginning of a line are trivia. Two records on one line (an
 //! append that lost its line end) are two pieces. A damaged piece goes from the first byte that is not
-//! JSON to the next whole record of its line, which [`next_record`] finds, else to the end of the line.
+//! JSON to the next whole record of its line, which `next_record` finds, else to the end of the line.
 //! The bytes and suffixes of all pieces, one after the other, are the file. Pieces of a line follow
 //! from this line alone, so a file that is cut from the beginning of any line has the same pieces.
 

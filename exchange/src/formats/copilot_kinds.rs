@@ -19,6 +19,10 @@ pub(super) const KINDS: &[RecordKind] = &[
     RecordKind::new("hook.start", KindRole::Ignored("a hook of the client")),
     RecordKind::new("human_response.recorded", KindRole::Ignored("answers what the client asked")),
     RecordKind::new("mcp.oauth_recovery_completed", KindRole::Ignored("state of the client")),
+    RecordKind::new(
+        "model.messages_snapshot",
+        KindRole::Ignored("how a summary was asked for; of earlier releases"),
+    ),
     RecordKind::new("permission.assentDetected", KindRole::Ignored("asks a person")),
     RecordKind::new("permission.carriedForward", KindRole::Ignored("asks a person")),
     RecordKind::new("permission.completed", KindRole::Ignored("asks a person")),

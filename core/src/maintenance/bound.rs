@@ -30,7 +30,7 @@ pub(super) fn bound_of(source: &dyn ObjectSource, refs: &RefTable) -> Result<Opt
 }
 
 /// How full a store is, in percent of its bound, when writers begin to be held back.
-pub const CROWDED_PERCENT: u64 = 150;
+pub const CROWDED_PERCENT: u64 = 125;
 
 /// How full a store is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

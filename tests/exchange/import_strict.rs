@@ -72,6 +72,56 @@ fn an_answer_that_never_came_is_no_reason_to_refuse_a_chat() {
 }
 
 #[test]
+fn steps_that_are_written_before_their_text_or_calls_are_no_reason_to_refuse_a_session() {
+    // Each client writes steps with nothing but calls, and some of them once before these are known.
+    let gemini = |id: u32, more: Value| {
+        let mut record = json!({"id": id.to_string(), "timestamp": "2026-11-20T10:00:00.000Z",
+            "type": "gemini", "content": ""});
+        record.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        record
+    };
+    let mut log = vec![
+        json!({"sessionId": "s", "projectHash": "h", "startTime": "2026-11-20T10:00:00.000Z"}),
+        json!({"id": "0", "timestamp": "2026-11-20T10:00:00.000Z", "type": "user",
+            "content": [{"text": "go"}]}),
+    ];
+    for id in 1..6 {
+        let call = json!({"id": format!("c{id}"), "name": "ls", "args": {}});
+        log.extend([gemini(id, json!({})), gemini(id, json!({"toolCalls": [call]}))]);
+    }
+    let codex: Vec<Value> = [json!({"type": "session_meta", "payload": {"id": "t", "cwd": "/p"}})]
+        .into_iter()
+        .chain((0..5).map(|_| {
+            json!({"type": "response_item",
+                "payload": {"type": "reasoning", "summary": [], "encrypted_content": "x"}})
+        }))
+        .collect();
+    let claude: Vec<Value> = (0..5)
+        .map(|id| {
+            json!({"type": "assistant", "uuid": id.to_string(), "sessionId": "s", "message": {
+                "role": "assistant", "id": id.to_string(),
+                "content": [{"type": "thinking", "thinking": "", "signature": "x"}]}})
+        })
+        .collect();
+    let copilot: Vec<Value> = (0..5)
+        .map(|id| {
+            json!({"type": "assistant.message", "id": id.to_string(), "data": {
+                "content": "", "toolRequests": []}})
+        })
+        .collect();
+    for (name, records) in [
+        ("gemini-cli-log", log),
+        ("codex", codex),
+        ("claude-code", claude),
+        ("copilot-cli", copilot),
+    ] {
+        let report = Sandbox::new().import("s", &lines(&records)).unwrap();
+        assert_eq!(report.format, name);
+        assert!(report.messages >= 5, "{name}");
+    }
+}
+
+#[test]
 fn damage_on_a_line_costs_the_torn_record_alone() {
     let whole = claude_code(9);
     let told: Vec<&str> = whole.lines().collect();

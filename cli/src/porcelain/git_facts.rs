@@ -1,14 +1,10 @@
 //! What git says about a directory: the branch and the remote, from its files, without starting git.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
 use turntree_exchange::without_credentials;
 
-/// Most bytes of a file of git that are read.
-const MAX_FILE_BYTES: u64 = 64 << 10;
+use crate::program::linked_worktree::read;
 
 /// The branch and the remote of the git repository around a directory, as far as there is one.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -41,18 +37,6 @@ pub(crate) fn git_facts(dir: &Path) -> GitFacts {
         branch: head.as_deref().and_then(branch_of).map(str::to_owned),
         remote: config.as_deref().and_then(remote_of),
     }
-}
-
-/// A small file as text. Nothing waits for a pipe in its place.
-fn read(path: &Path) -> Option<String> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut text = String::new();
-    file.take(MAX_FILE_BYTES).read_to_string(&mut text).ok()?;
-    Some(text)
 }
 
 fn branch_of(head: &str) -> Option<&str> {

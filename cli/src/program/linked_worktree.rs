@@ -1,25 +1,35 @@
 //! Worktrees of git beside their main checkout: the file `.git` at their root says where that is.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What stands at the root of a worktree: a directory in the main checkout, else a file.
+use rustix::fs::{Mode, OFlags};
+
+/// The name of the directory of git in the main checkout, and of the file in a worktree.
 const DOT_GIT: &str = ".git";
 
-/// Longest file of git that is read.
-const MAX_POINTER_BYTES: u64 = 4096;
+/// Most bytes of a file of git that are read.
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// What the file of a worktree has in the path of its repository.
+/// A part of the path in the file of a worktree, which that of a submodule lacks.
 const WORKTREES: &str = "/worktrees/";
 
-/// Returns the line behind `prefix` in a small file.
-fn line(path: &Path, prefix: &str) -> Option<String> {
-    let found = fs::metadata(path).ok()?;
-    if !found.is_file() || found.len() > MAX_POINTER_BYTES {
+/// Reads a small file of git as text. Nothing waits for a pipe in its place.
+pub(crate) fn read(path: &Path) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
         return None;
     }
-    let text = fs::read_to_string(path).ok()?;
-    Some(text.lines().next()?.strip_prefix(prefix)?.trim().to_owned())
+    let mut text = String::new();
+    file.take(MAX_FILE_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Returns the first line of a file of git, after `prefix`.
+fn line(path: &Path, prefix: &str) -> Option<String> {
+    Some(read(path)?.lines().next()?.strip_prefix(prefix)?.trim().to_owned())
 }
 
 /// Returns true if `dir` is the root of a worktree beside its main checkout.
@@ -42,6 +52,8 @@ pub(crate) fn main_checkout(dir: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

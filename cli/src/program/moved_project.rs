@@ -1,10 +1,10 @@
 //! A project that was moved or renamed: directories that its sessions recorded lead to where it is now.
 //!
-//! A store in a project notes the directory of the project. When it lies in another one later, and the
-//! noted one no longer has it, the project was moved, and what was recorded below the old directory is
-//! below the new one. A copy of a project is no move: the old directory still has its store.
+//! A store in a project notes the directory of the project. When the store is in another directory later,
+//! and the noted one does not exist, the project was moved: paths that were recorded below the old directory
+//! are below the new one. A copy of a project is no move, since the old directory still exists.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use turntree::store::Store;
 use turntree::workspace::{read_note, write_note};
@@ -29,7 +29,8 @@ impl MovedProject {
     pub(crate) fn of(store: &Store) -> Self {
         let Some(to) = project_of(store) else { return Self::default() };
         let mut from = noted(store);
-        from.retain(|dir| *dir != to && !dir.join(STORE_DIR).exists());
+        // A directory that exists has its files, wherever its store went.
+        from.retain(|dir| *dir != to && !dir.exists());
         Self { from, to }
     }
 
@@ -37,6 +38,9 @@ impl MovedProject {
     /// of it, else where it was.
     pub(crate) fn present(&self, dir: &Path) -> PathBuf {
         let moved = self.from.iter().rev().find_map(|from| dir.strip_prefix(from).ok());
+        // A recorded path may come from elsewhere, and is not to lead out of the project.
+        let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+        let moved = moved.filter(|below| below.components().all(is_plain));
         match moved {
             Some(below) if below.as_os_str().is_empty() => self.to.clone(),
             Some(below) => self.to.join(below),

@@ -17,8 +17,7 @@ pub(super) fn calls(message: &Value) -> impl Iterator<Item = &Value> {
     message.get("toolCalls").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Returns whether a message was ever sent to the model: notes of the client are for the screen, and
-/// what begins as a command of the client is none of the conversation.
+/// Returns whether a message was ever sent to the model: notes and commands of the client are not.
 pub(super) fn is_sent(message: &Value) -> bool {
     match text_at(message, "/type") {
         Some("info" | "error" | "warning") => false,
@@ -113,10 +112,12 @@ fn drop_repeated(results: &mut Vec<ToolResult>) {
 /// Adds parts as the interface of Gemini has them: text, a part, or a list of parts.
 pub(super) fn add_parts(view: &mut MessageView, parts: &Value) {
     match parts {
-        Value::String(text) => view.add_text(text),
+        Value::String(_) => view.add_content(parts),
         Value::Array(parts) => parts.iter().for_each(|part| add_parts(view, part)),
         Value::Object(part) => {
-            let text = part.get("text").and_then(Value::as_str).unwrap_or_default();
+            let text = part.get("text").and_then(Value::as_str);
+            view.has_content |= text.is_some();
+            let text = text.unwrap_or_default();
             if part.get("thought") == Some(&Value::Bool(true)) {
                 view.add_thinking(text);
             } else {

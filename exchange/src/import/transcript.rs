@@ -130,15 +130,11 @@ pub(super) fn is_beginning(repo: &Repository, base: Option<&ObjectId>) -> Result
     Ok(true)
 }
 
-/// The formats whose client writes many messages without content: Gemini CLI writes a step before its text.
-const WRITES_EMPTY: [&str; 2] = ["gemini-cli", "gemini-cli-log"];
-
 /// Refuses a file of whose messages more than a tenth have nothing to see: it is of another format, or
 /// of a release that writes another one. A single one among others may be an answer that never came.
 fn refuse_silent(writer: &TurnWriter<'_>) -> Result<()> {
     let (all, silent, name) = (writer.messages, writer.silent, writer.format().name);
-    let is_tolerated = silent.saturating_mul(10) <= all || (silent == 1 && all > 1);
-    if is_tolerated || WRITES_EMPTY.contains(&name) {
+    if silent.saturating_mul(10) <= all || (silent == 1 && all > 1) {
         return Ok(());
     }
     let message = format!(

@@ -41,8 +41,8 @@ const NAMED_MODELS: usize = 4;
 /// cost that is not all, as it lacks answers, a fee or a surcharge. Days are those of this
 /// machine's zone, as in --since; TZ=UTC makes both those of UTC.
 ///
-/// With --check it lists the answers whose records do not say what they took, and exits with 1 if
-/// there are any: no sum has them.
+/// With --check it lists the answers without recorded tokens, and exits with 1 if there are any: no sum
+/// includes them.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree usage
@@ -68,7 +68,7 @@ pub(crate) struct Usage {
     /// A table of prices in TOML; - for standard input
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
-    /// List answers that say no tokens; exit 1 if there are any
+    /// List answers without recorded tokens; exit 1 if there are any
     #[arg(long, conflicts_with_all = ["by", "prices"])]
     check: bool,
 }
@@ -126,11 +126,11 @@ fn warn_of_expired(turns: u64) {
     }
 }
 
-/// Writes the answers that do not say what they took.
+/// Writes the answers without recorded tokens.
 fn write_gaps(out: &mut Output, gaps: &[UsageGaps]) -> Result<()> {
     out.page();
     if gaps.is_empty() {
-        writeln!(out, "{}", out.paint.paint(FAINT, "every answer says what it took"))?;
+        writeln!(out, "{}", out.paint.paint(FAINT, "the tokens of every answer are recorded"))?;
         return Ok(());
     }
     let has_output_alone = gaps.iter().any(|gaps| gaps.output_alone > 0);

@@ -42,10 +42,10 @@ const TOLERANCE_PARTS: u64 = 50;
 /// each time costs a mark and several measurements.
 const ROOM_PARTS: u64 = 8;
 
-/// What settles a store leaves one part in so many of a budget free, for the files that lie beside packs.
+/// Settling a store leaves one part in so many of a budget free, for the files beside the packs.
 const BESIDE_PARTS: u64 = 12;
 
-/// A step, and what settles, may end below what it aims at by one part in so many.
+/// A step, and settling, may end below the target by one part in so many of the budget.
 const STEP_TOLERANCE_PARTS: u64 = 32;
 
 /// A step lets turns go only when no more of the session than one part in so many of its budget lies in
@@ -68,7 +68,7 @@ pub(super) enum Measure {
     /// Those that are over their budgets as they lie in packs, by the sizes that packs keep: of a step, which
     /// compresses nothing to measure it.
     Step,
-    /// The same, of what settles a store.
+    /// The same, when a store is settled.
     Settle,
 }
 
@@ -83,7 +83,7 @@ impl Measure {
         }
     }
 
-    /// What it may take when turns have gone for it.
+    /// The bytes to which a session over its budget is reduced.
     fn target(self, budget: u64) -> u64 {
         match self {
             Self::Step => budget - budget / ROOM_PARTS,

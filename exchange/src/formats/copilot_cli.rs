@@ -39,13 +39,13 @@ pub(super) const FORMAT: Format = Format {
     }),
 };
 
-/// What the client tells the model in the name of the user.
+/// Events that are sent to the model as words of the user.
 const TOLD: [&str; 2] = ["system.notification", "skill.context_delivered"];
 
 /// The events that tell of a compaction when it is done.
 const COMPACTED: &str = "session.compaction_complete";
 
-/// The event after which the conversation is empty, or what it says.
+/// The event after which the conversation is empty, or its `initialMessage`.
 const CLEARED: &str = "session.context_cleared";
 
 fn recognise(shape: &JsonShape<'_>) -> bool {

@@ -1,9 +1,8 @@
 //! Trajectories of mini-swe-agent 2: one document, `{info, messages, trajectory_format}`.
 //!
-//! A message is what the model was sent or said, in the way of the OpenAI interface: of its chats, or of
-//! its responses, whose items stand in `output`. What the agent knows of it beside that stands in
-//! `extra`, with the answer of the interface, its cost and the time. A message of the role `exit` ends a
-//! run and is never sent; `info` has what the run cost and how it ended.
+//! A message has the form of the OpenAI interface: of its chats, or of its responses, whose items are in
+//! `output`. The agent keeps the answer of the interface, its cost and the time in `extra`. A message of the
+//! role `exit` ends a run and is never sent; `info` has the cost of the run and how it ended.
 
 use std::io::BufRead;
 
@@ -54,7 +53,7 @@ const MICROS: f64 = 1e6;
 fn recognise(shape: &JsonShape<'_>) -> bool {
     let is_of_swe_agent = shape.has_any(&["trajectory", "history", "environment"]);
     let info = shape.member("info");
-    // What a run worked with may hide the version.
+    // A long configuration may push the version out of the head.
     let is_own = info.is_some_and(|info| {
         info.has("mini_version") || (info.has("model_stats") && !is_of_swe_agent)
     });

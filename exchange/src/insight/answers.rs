@@ -45,11 +45,11 @@ const CODEX: &str = "codex";
 const OPENHANDS: &str = "openhands";
 const STATS: &[u8] = b"usage_to_metrics";
 
-/// The formats in which records that are in no context took something, and what is in such records.
+/// The formats with usage in records that are in no context, and a field of such records.
 const WITH_UNSENT: [&str; 2] = ["pi", "opencode"];
 const UNSENT: [&[u8]; 3] = [b"\"error\"", b"\"aborted\"", b"\"usage\""];
 
-/// What pieces of it say that count: one of these is in them.
+/// Texts of which each piece with usage has one.
 const TELLING: [&[u8]; 7] = [
     b"token_count",
     b"token_usage_record",
@@ -60,10 +60,10 @@ const TELLING: [&[u8]; 7] = [
     b"\"assistant\"",
 ];
 
-/// The format that tells what a whole run took when it ends.
+/// The format that records the usage of a whole run when it ends.
 const COPILOT: &str = "copilot-cli";
 
-/// What pieces of it say that count: one of these is in them.
+/// Texts of which each piece with usage has one.
 const TELLING_OF_RUNS: [&[u8]; 5] = [
     b"session.start",
     b"session.resume",
@@ -96,7 +96,7 @@ pub(super) struct AnswerGroup {
     pub(super) is_output_alone: bool,
     /// How it was served, where that has another price; else empty.
     pub(super) service: String,
-    /// Nothing is said of what it took.
+    /// Its usage is not recorded.
     pub(super) is_silent: bool,
     /// The oldest session that the file is known to have copies of, where keys are those of copies in
     /// one family alone; empty where a key says it all.
@@ -162,7 +162,7 @@ struct OpenAnswer {
     second: i64,
     tokens: TokenUsage,
     cost: Option<f64>,
-    /// What it took is counted with another answer of its run.
+    /// Its usage is counted with another answer of its run.
     is_in_sum: bool,
 }
 
@@ -191,10 +191,10 @@ pub(super) struct AnswerCounter {
     tools: Vec<String>,
     /// An answer of the line of a rollout whose counts have not come.
     uncounted: Option<OpenAnswer>,
-    /// What tells a turn of it from others: its id, and what was said in it last.
+    /// The identity of a turn: its id, and its last message.
     turn_id: String,
     prompt: String,
-    /// What the last answer took, until its sum comes.
+    /// The usage of the last answer, until its sum comes.
     told: Option<TokenUsage>,
     parents: BTreeMap<String, String>,
     /// Of the line of a log of Copilot CLI.
@@ -330,7 +330,7 @@ impl AnswerCounter {
         Ok(())
     }
 
-    /// Adds what records took that are no messages: replies that failed, and what an agent asks beside
+    /// Adds the usage of records that are no messages: failed replies, and requests of an agent outside of
     /// the conversation.
     fn add_unsent<'i>(
         &mut self,
@@ -358,7 +358,7 @@ impl AnswerCounter {
         Ok(())
     }
 
-    /// Adds what the statistics of a conversation say, which have all answers so far.
+    /// Adds the statistics of a conversation, which have all answers so far.
     fn add_stats<'i>(
         &mut self,
         source: &dyn ObjectSource,
@@ -444,7 +444,7 @@ impl AnswerCounter {
         }
     }
 
-    /// Adds what an event of Copilot CLI says of a run.
+    /// Adds an event of Copilot CLI to its run.
     fn add_run(&mut self, turn: TurnPlace<'_>, record: &Value, blob: &ObjectId) {
         let (counts, key) = match text_at(record, "/type") {
             Some("session.start" | "session.resume") => return self.runs.begin(),
@@ -466,7 +466,7 @@ impl AnswerCounter {
         self.add_of_run(turn, &key, model, tokens);
     }
 
-    /// A run ends: what its answers did not tell is counted with the last one of each model.
+    /// Ends a run: usage that its answers do not record is counted with the last one of each model.
     fn end_run(&mut self, turn: TurnPlace<'_>, record: &Value, blob: &ObjectId) {
         let Some(metrics) = record.pointer("/data/modelMetrics") else { return };
         for end in self.runs.end(metrics) {
@@ -491,7 +491,7 @@ impl AnswerCounter {
         self.add(turn, (format!("{COPILOT}/{MAIN_AGENT}"), key), (found, false), Vec::new());
     }
 
-    /// What is known of an answer of a rollout that took `tokens`, and the tools that it called.
+    /// An answer of a rollout with the usage `tokens`, and the tools that it called.
     fn found(&mut self, tokens: TokenUsage) -> (RecordedUsage, Vec<String>) {
         let model = Some(self.model.clone()).filter(|model| !model.is_empty());
         let found = RecordedUsage { model, tokens, ..RecordedUsage::default() };
@@ -537,7 +537,7 @@ impl AnswerCounter {
         }
     }
 
-    /// A message of a rollout says nothing of tokens: an answer waits for the counts behind it.
+    /// A message of a rollout has no tokens: an answer waits for the counts after it.
     fn await_counts(&mut self, turn: TurnPlace<'_>, family: &str, record: &Value) {
         if self.uncounted.is_none() {
             let model = Some(self.model.clone()).filter(|model| !model.is_empty());
@@ -558,8 +558,8 @@ impl AnswerCounter {
     /// Returns the answers, in the order of their time.
     pub(super) fn finish(mut self, expired: u64) -> Answers {
         self.end_uncounted();
-        // What took nothing is what a client says itself, as that the network was gone. A record that
-        // says nothing of tokens is an answer all the same.
+        // Clients write answers of their own with zero tokens, such as a message about a lost network. A
+        // record without tokens is an answer all the same.
         let has_cost = |answer: &OpenAnswer| answer.cost.is_some_and(|cost| cost > 0.0);
         let took = |answer: &OpenAnswer| {
             let is_known = answer.group.is_silent || answer.is_in_sum;

@@ -20,11 +20,11 @@ pub enum KindRole {
     Message,
     /// It changes the context: a compaction, a system prompt, a file or a scratchpad entry.
     Context,
-    /// It takes messages back.
+    /// It removes messages from the context.
     GoingBack,
-    /// It says what an answer took or cost.
+    /// It records the tokens or the cost of an answer.
     Usage,
-    /// It says something about the session: its id, directory, title or model.
+    /// It has a fact about the session: its id, directory, title or model.
     Facts,
     /// It is kept in the source and nothing else, for this reason.
     Ignored(&'static str),

@@ -40,8 +40,8 @@ type Outcome = (BatchReport, Option<(ObjectId, u64)>);
 /// Times that a commit begins again because a collection came in between.
 const MAX_ATTEMPTS: usize = 64;
 
-/// Zeros are written ahead for one part in so many of what a segment has: more would take a small budget
-/// twice, and each time that a segment grows costs its commit some milliseconds.
+/// Zeros written ahead are one part in so many of a segment: more would double the size of a store with a
+/// small budget, and each extension of a segment costs its commit some milliseconds.
 const AHEAD_PARTS: u64 = 4;
 
 /// Zeros are written ahead up to a multiple of this, the block size of most file systems.

@@ -1,13 +1,13 @@
-//! What stays of a conversation that Claude Code compacts, as the boundary line says it.
+//! The messages that survive a compaction of Claude Code, as the boundary line lists them.
 //!
-//! | release | what it says |
+//! | release | field of the boundary |
 //! |---|---|
-//! | before | nothing: the summary alone goes on |
-//! | then | `preservedSegment`: from `headUuid` to `tailUuid`, all that lies between |
-//! | 2.1.330 | `preservedMessages`: the lines by their ids; the segment says the same |
+//! | oldest | none: only the summary remains |
+//! | later | `preservedSegment`: all lines from `headUuid` to `tailUuid` |
+//! | 2.1.330 | `preservedMessages`: the ids of the lines; the segment agrees |
 //!
-//! What stays goes behind the line `anchorUuid`. That is the summary, or the boundary itself: then the
-//! beginning stays, and the summary stands for what came behind it.
+//! The surviving messages follow the line `anchorUuid`. Where that is the boundary itself, the beginning of
+//! the conversation survives, and the summary replaces the messages after it.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -21,19 +21,19 @@ use crate::text::json::text_at;
 /// Most lines that a boundary may name.
 const MAX_NAMED: usize = 1 << 16;
 
-/// What a boundary says of the messages that stay.
+/// The messages that a boundary keeps.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Kept {
     ids: Vec<String>,
-    /// The ids are the ends of a stretch that stays as a whole.
+    /// The ids are the first and the last of a range that is kept whole.
     is_segment: bool,
-    /// It stays before the summary.
+    /// The kept messages precede the summary.
     is_before: bool,
 }
 
 /// Where the messages of a compacted conversation come from.
 pub(super) struct Compacted {
-    /// Parts of the list that stay, before the summary and behind it.
+    /// The kept parts of the list, before and after the summary.
     pub(super) before: Vec<Range<u64>>,
     pub(super) after: Vec<Range<u64>>,
 }
@@ -61,14 +61,14 @@ impl Kept {
         Self { ids: ids.into_iter().map(str::to_owned).collect(), is_segment, is_before }
     }
 
-    /// Replaces the conversation of `links` by what stays and `summary` messages.
+    /// Replaces the conversation of `links` with the kept messages and `summary` messages.
     pub(super) fn compact(self, summary: u64, links: &mut Links) -> Compacted {
         let mut seen = HashSet::new();
         let ids: Vec<&String> = self.ids.iter().filter(|id| seen.insert(*id)).collect();
         let mut named: Vec<(u64, &str)> =
             ids.into_iter().filter_map(|id| Some((links.position(id)?, id.as_str()))).collect();
         if self.is_segment && named.len() < seen.len() {
-            // The client, too, keeps nothing of a stretch that does not lead from end to end.
+            // The client, too, keeps nothing of a range whose ends are not connected.
             named.clear();
         }
         named.sort_unstable();
@@ -93,7 +93,7 @@ impl Kept {
     }
 }
 
-/// Rising positions as ranges.
+/// Joins ascending positions to ranges.
 fn joined(positions: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for at in positions {

@@ -12,13 +12,13 @@
 //! - `custom-title` is the title that the person gave, `ai-title` one that the client made, `summary`
 //!   one of the conversation up to a record.
 //! - `parentUuid` names the line before. A turn whose line follows one of an earlier turn goes back
-//!   there: what came between is left. Two processes may write one file: a line, and the result of a
-//!   call, belongs where its parent and its call are, whatever stands before it.
-//! - `uuid` says which record a line is. A line whose `uuid` came before is that record again: a second
-//!   compaction of a process writes what the first one summed up once more.
-//! - What a person types while the agent works is an attachment `queued_command`, a command of the
-//!   client a system line `local_command`: both are sent. `content-replacement` and
-//!   `microcompact_boundary` name results that are sent otherwise from then on.
+//!   there, and the turns between are left behind. Two processes may write one file: a line belongs to
+//!   its parent, and a result to its call, in whatever order the lines are.
+//! - `uuid` identifies the record of a line. A line with a known `uuid` repeats that record: a second
+//!   compaction of a process writes the lines that the first one summarised again.
+//! - A prompt that a person types while the agent works is an attachment `queued_command`, a command of
+//!   the client a system line `local_command`: both are sent. `content-replacement` and
+//!   `microcompact_boundary` name results that are sent as other texts from then on.
 
 mod compaction;
 mod kinds;
@@ -79,13 +79,13 @@ const CONTINUATIONS: &[&str] = &[
     "[Request interrupted by user",
 ];
 
-/// What is said of lines that are of another session.
+/// The kind under which lines of another session are counted.
 const STRANGE: &str = "another session";
 
 /// Most summaries that wait for their records.
 const MAX_SUMMARIES: usize = 1000;
 
-/// What is sent in the place of a result that was cleared.
+/// The text that is sent instead of a cleared result.
 const CLEARED: &str = "[Old tool result content cleared]";
 
 /// Beginning of the line before a command typed at the terminal.
@@ -113,7 +113,7 @@ fn origin(line: &Value) -> RecordOrigin {
             record: record.to_owned(),
         });
     }
-    // A fork names the session that it was made of in each line, and who asked in answers alone.
+    // A fork names its origin in each line; answers alone name the session that sent the request.
     let asked_in =
         text_at(line, "/forkedFrom/sessionId").or_else(|| text_at(line, "/requestSessionId"));
     match asked_in.filter(|session| Some(*session) != text_at(line, "/sessionId")) {
@@ -138,7 +138,7 @@ struct ClaudeCode {
     links: Links,
     /// A boundary was seen, and not yet its summary.
     at_boundary: bool,
-    /// What it says of the messages that stay.
+    /// The messages that the boundary keeps.
     kept: Kept,
     /// The turn began with a caveat; the command follows.
     after_caveat: bool,
@@ -328,7 +328,7 @@ impl ClaudeCode {
         if goes_on { MAIN_AGENT.to_owned() } else { agent_of(line) }
     }
 
-    /// A line of the conversation of `agent`, and what it did to files and todo lists.
+    /// A line of the conversation of `agent`, with its effects on files and todo lists.
     fn conversation(&mut self, agent: &str, line: &Value, events: &mut Vec<Event>) {
         let view = view(line);
         let time = line.get("timestamp").and_then(json::time);
@@ -445,8 +445,8 @@ impl ClaudeCode {
         !std::mem::take(&mut self.after_caveat)
     }
 
-    /// Content that the client adds to the conversation: what it rendered, and what was typed while
-    /// the agent worked, which older releases do not render.
+    /// Content that the client adds to the conversation: rendered attachments, and prompts that were typed
+    /// while the agent worked, which older releases do not render.
     fn attachment(&mut self, line: &Value, events: &mut Vec<Event>) {
         let agent = self.agent_of(line);
         if let Some(parts) = line.pointer("/attachment/systemPrompt").and_then(Value::as_array) {
@@ -527,7 +527,7 @@ impl ClaudeCode {
         }
     }
 
-    /// The conversation becomes `summary` and what stays.
+    /// The conversation becomes `summary` and the kept messages.
     fn compact(&mut self, summary: Vec<MessageEvent>, events: &mut Vec<Event>) {
         let kept = std::mem::take(&mut self.kept);
         let Compacted { before, after } = kept.compact(summary.len() as u64, &mut self.links);
@@ -540,8 +540,8 @@ impl ClaudeCode {
     }
 }
 
-/// What tells a line from another one that was given its `uuid`: no release does that, but tools that
-/// write such files do.
+/// The sign that distinguishes lines with the same `uuid`: no release writes such lines, but other tools
+/// that write these files do.
 fn about(line: &Value) -> String {
     let block = |name: &str| text_at(line, &format!("/message/content/0/{name}"));
     let parts = [

@@ -1,43 +1,43 @@
 //! The sessions whose lines a file may have.
 //!
-//! Older releases copy the lines of a session that they resume, which keep its id, and go on with an id
-//! of their own: each line there follows one of the file. Some releases write lines of a session that a
-//! person resumes into the file of another one. These follow nothing that the file has.
+//! Older releases copy the lines of a resumed session with its id, and continue with a new id: each of those
+//! lines has a parent in the file. Some releases write lines of a resumed session into the file of another
+//! session. Those lines have no parent in the file.
 
 use serde::{Deserialize, Serialize};
 
 use super::title::TitleRank;
 
-/// Most sessions that are known of a file.
+/// Most sessions that are tracked in a file.
 const MAX_SESSIONS: usize = 64;
 
 /// The sessions of the lines so far.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Sessions {
     known: Vec<String>,
-    /// Sessions whose lines follow nothing of the file.
+    /// Sessions whose lines have no parent in the file.
     strange: Vec<String>,
-    /// A session of which nothing but a title is known.
+    /// A session with a title and no other line.
     named: Option<Named>,
 }
 
-/// A title of a session that may turn out to be a strange one, and what the title was before.
+/// The title of a session that may turn out to be a foreign one, and the previous title.
 #[derive(Debug, Serialize, Deserialize)]
 struct Named {
     session: String,
     before: (TitleRank, String),
 }
 
-/// What a line of a session means for it.
+/// Whether a line belongs to the conversation.
 pub(super) enum Belonging {
-    /// It is of the conversation.
+    /// It belongs to the conversation.
     Own,
-    /// It is not; the title is what it was before, if there is one here.
+    /// It does not; the previous title is restored, if there is one here.
     Strange(Option<(TitleRank, String)>),
 }
 
 impl Sessions {
-    /// Returns what a line of `session` is, `follows` being whether it follows one of the file.
+    /// Decides about a line of `session`; `follows` is true if its parent is in the file.
     pub(super) fn belonging(&mut self, session: &str, follows: impl FnOnce() -> bool) -> Belonging {
         if has(&self.known, session) {
             return Belonging::Own;
@@ -57,12 +57,12 @@ impl Sessions {
         }
     }
 
-    /// Returns whether a session is not one of the file, as far as that is known.
+    /// Returns true if a session is known to be a foreign one.
     pub(super) fn is_strange(&self, session: Option<&str>) -> bool {
         session.is_some_and(|session| has(&self.strange, session) && !has(&self.known, session))
     }
 
-    /// `session` gives a title, which was `before` until then.
+    /// Notes a title of `session`, and the title `before` it.
     pub(super) fn name(&mut self, session: &str, before: (TitleRank, String)) {
         let is_new = self.named.as_ref().is_none_or(|named| named.session != session);
         if is_new && !has(&self.known, session) {

@@ -1,4 +1,4 @@
-//! The view of a line of Claude Code: what the client sends of it, and who said that.
+//! The view of a line of Claude Code: the part that the client sends, and its role.
 
 use serde_json::Value;
 use turntree::context::Role;
@@ -7,7 +7,7 @@ use super::tools::is;
 use crate::model::view::MessageView;
 use crate::text::json::text_at;
 
-/// What the client says behind the result of a search for tools that has loaded some.
+/// The text that the client sends after the result of a tool search that has loaded tools.
 const TOOL_LOADED: &str = "Tool loaded.";
 
 /// A line, or the line that a progress line of a sub-agent carries. What the program adds to the
@@ -57,16 +57,16 @@ pub(super) fn sub_agent_line(line: &Value) -> Option<&Value> {
     data.get("message").filter(|message| message.is_object())
 }
 
-/// Returns whether a line is a command of the client that is sent to the model from then on, with
-/// what it said. It is a system line where no message of the user came of it.
+/// Returns whether a line is a command of the client that is sent to the model from then on, with its
+/// output. It is a system line where the command made no message of the user.
 pub(super) fn is_local_command(line: &Value) -> bool {
     text_at(line, "/type") == Some("system")
         && text_at(line, "/subtype") == Some("local_command")
         && text_at(line, "/content").is_some()
 }
 
-/// Returns whether a line with a message is never sent: what the client says in the place of an
-/// answer that failed.
+/// Returns whether a line with a message is never sent: a text of the client instead of a failed
+/// answer.
 pub(super) fn is_never_sent(line: &Value) -> bool {
     is(line, "isApiErrorMessage") && text_at(line, "/message/model") == Some("<synthetic>")
         || is(line, "isVirtual")
@@ -83,7 +83,7 @@ fn has_loaded_tools(content: Option<&Value>) -> bool {
     content.and_then(Value::as_array).is_some_and(|blocks| blocks.iter().any(has))
 }
 
-/// What was put into the queue while the agent worked, and was sent with the next request.
+/// A prompt that was queued while the agent worked, and sent with the next request.
 pub(super) struct Queued<'a> {
     prompt: Option<&'a Value>,
     /// A person has typed it, to the agent.
@@ -91,7 +91,7 @@ pub(super) struct Queued<'a> {
 }
 
 impl<'a> Queued<'a> {
-    /// The queued command of an attachment; nothing for one that another one has sent along.
+    /// The queued command of an attachment; `None` for one that an earlier attachment repeats.
     pub(super) fn of(line: &'a Value) -> Option<Self> {
         let attachment = line.get("attachment")?;
         if text_at(attachment, "/type") != Some("queued_command") {

@@ -1,32 +1,32 @@
 //! The prompts of a rollout, and the marks that take the last ones back.
 //!
-//! A mark, `thread_rolled_back`, counts prompts, whatever stands between them: several marks add up,
-//! and one behind a compaction goes back to before it if the last prompt that stays does. What the
-//! client has put right before a prompt goes with it. What stands before the first prompt stays.
+//! A mark, `thread_rolled_back`, counts prompts and nothing else: several marks add up, and a mark after a
+//! compaction undoes it if the last remaining prompt precedes it. The context that the client inserts right
+//! before a prompt is removed with the prompt. Items before the first prompt remain.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::event::Event;
 
-/// What an item of the conversation is to the marks.
+/// The part of an item of the conversation in a rollback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ItemPart {
     /// A prompt, of a person or of another agent.
     Prompt,
-    /// What the client has put before a prompt.
+    /// Context that the client inserts before a prompt.
     Context,
     /// Anything else.
     Other,
 }
 
-/// The prompts that were not taken back.
+/// The prompts that remain.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Prompts {
     /// Pieces seen, with the current one.
     pieces: u64,
-    /// For each prompt, the pieces that stay when it is taken back.
+    /// For each prompt, the number of pieces that remain when it is rolled back.
     kept: Vec<u64>,
-    /// Pieces before the context that stands right before the current piece.
+    /// The number of pieces before the context that precedes the current piece.
     before_context: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Prompts {
         }
     }
 
-    /// The current piece takes the last `count` prompts back; nothing where there are none.
+    /// Rolls the last `count` prompts back, as the current piece says; `None` when there are none.
     pub(super) fn take_back(&mut self, count: u64) -> Option<Event> {
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.kept.len());
         let kept = self.kept.drain(self.kept.len() - count..).next()?;

@@ -2,11 +2,11 @@
 //!
 //! Most records follow the one before them in the file. Parallel tool calls and their results do not,
 //! and mean nothing by it. A turn that follows a record of an earlier turn is another thing: the
-//! conversation went back, and what came between is left.
+//! conversation went back, and the turns between are left behind.
 //!
 //! ```text
 //! line 0   p1 a1 p2 a2            two processes may write one file: each goes on with its own line,
-//! line 1      \_ p3    a3         so a record goes where its parent is, whatever stands before it
+//! line 1      \_ p3    a3         so a record belongs to the line of its parent
 //! ```
 
 mod places;
@@ -26,7 +26,7 @@ const MAX_WALK: usize = 256;
 /// Most calls without a result that are known.
 const MAX_CALLS: usize = 256;
 
-/// The records so far. What is saved of them goes back as far as places are kept.
+/// The records so far. The saved state reaches back as far as the saved places.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Links {
     /// Pieces seen, with the current one.
@@ -45,7 +45,7 @@ pub(super) struct Links {
     places: Places,
     /// Calls whose results have not come, with their lines and turns.
     calls: Vec<(RecordKey, u32, u64)>,
-    /// True if a record was asked for that is not kept.
+    /// True if a lookup needed a record that is not saved.
     #[serde(skip)]
     is_lost: bool,
 }
@@ -93,7 +93,7 @@ impl Links {
         self.pieces.saturating_sub(1)
     }
 
-    /// The current piece is the record `id`, and all it says is told.
+    /// The current piece is the record `id`, and all of its events are out.
     pub(super) fn add(&mut self, id: &str) {
         self.add_record(id, RecordSign::default());
     }
@@ -105,7 +105,7 @@ impl Links {
         self.places.insert(id, RecordPlace { piece, line, turn, messages, is_message, sign });
     }
 
-    /// The current piece is the record `id`, which says nothing and follows a record elsewhere.
+    /// The current piece is the record `id` without a message, whose parent is elsewhere.
     pub(super) fn add_beside(&mut self, id: &str, parent: RecordPlace, sign: RecordSign) {
         self.places.insert(id, RecordPlace { is_message: false, sign, ..parent });
     }
@@ -146,7 +146,7 @@ impl Links {
         Some(self.back_to(place))
     }
 
-    /// Goes back to a place: what follows is a line of its own.
+    /// Goes back to a place: the records that follow form another line.
     fn back_to(&mut self, place: RecordPlace) -> Event {
         let floor = match place.line == self.line {
             true => self.now.floor,

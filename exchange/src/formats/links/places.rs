@@ -5,11 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use turntree::object::{Kind, ObjectId};
 
-/// Records that are kept from one reading of a file to the next: what goes back further than that
-/// needs the whole file again.
+/// Records that are saved from one read of a file to the next: going back further needs another read of the
+/// whole file.
 const KEPT: usize = 64;
 
-/// Stands for an id, which may be of any length.
+/// The hash of an id, which may have any length.
 pub(super) type RecordKey = [u8; 16];
 
 /// The position of a record.
@@ -25,17 +25,17 @@ pub(in crate::formats) struct RecordPlace {
     pub(super) sign: RecordSign,
 }
 
-/// What a record is known again by, beside its id.
+/// The fields besides its id that identify a record.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::formats) struct RecordSign {
-    /// Stands for what it is about, such as its call.
+    /// The hash of its subject, such as its call.
     pub(super) about: u64,
-    /// The time that it says, in microseconds.
+    /// Its recorded time, in microseconds.
     pub(super) time: Option<i64>,
 }
 
 impl RecordSign {
-    /// The sign of a record that is about something.
+    /// The sign of a record with a subject.
     pub(in crate::formats) fn of(about: &str, time: Option<i64>) -> Self {
         let about = key_of(about).first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         Self { about, time }
@@ -47,9 +47,9 @@ impl RecordSign {
 pub(super) struct Places {
     by_key: HashMap<RecordKey, RecordPlace>,
     newest: Vec<RecordKey>,
-    /// True if there were others.
+    /// True if older records were dropped.
     pub(super) is_part: bool,
-    /// The earliest time of those that are kept, where others were forgotten.
+    /// The earliest time of the saved records, if older ones were dropped.
     since: Option<i64>,
 }
 
@@ -74,7 +74,7 @@ impl Places {
         self.by_key.get(&key_of(id)).copied()
     }
 
-    /// Returns whether a record of this time, which is not known, may be one that is not kept.
+    /// Returns true if an unknown record of this time may be one that was dropped.
     pub(super) fn may_be_forgotten(&self, time: Option<i64>) -> bool {
         let is_new = time.zip(self.since).is_some_and(|(time, since)| time >= since);
         self.is_part && !is_new

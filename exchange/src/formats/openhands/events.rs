@@ -1,7 +1,7 @@
 //! Events of OpenHands 1, whose kinds have names: `ActionEvent`, `ObservationEvent`, `MessageEvent`.
 //!
-//! The model is sent the events that can be a message, and no others: what says of itself that the state
-//! changed, that a hook ran or that the person paused is for clients. Calls of one answer are several
+//! Only events that can be a message are sent to the model: changes of state, runs of hooks and pauses of
+//! the person are for clients. Calls of one answer are several
 //! events with one `llm_response_id`. A `Condensation` names the events that are forgotten from then on,
 //! and where in the rest its summary stands. `parent_id` names the event before; without one an event
 //! follows the one before it.
@@ -53,7 +53,7 @@ const CONDENSATION: &str = "Condensation";
 /// The parent of an event that follows none.
 const ROOT: &str = "__root__";
 
-/// What the client says before the output of a tool that failed.
+/// The text of the client before the output of a failed tool.
 const FAILED: &str = "[An error occurred during execution.]\n";
 
 /// Returns true for a value that is an event, or a list of such.
@@ -88,7 +88,7 @@ struct Seen {
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     links: Links,
-    /// What the model is sent, in order.
+    /// The messages that are sent to the model, in order.
     sent: Vec<Seen>,
     /// The answer that the last action came from.
     answer: Option<String>,
@@ -101,7 +101,7 @@ impl Conversation {
         self.links.piece();
     }
 
-    /// Tells what an event means.
+    /// Adds the events that a record means.
     pub(super) fn event(&mut self, event: &Value, session: &Session, events: &mut Vec<Event>) {
         let id = id(event);
         if !id.is_empty() && self.links.has(&id) {
@@ -180,7 +180,7 @@ impl Conversation {
             todos(MAIN_AGENT, event.pointer("/action/task_list"), events);
         }
         let Some(result) = view.tool_results.first() else { return };
-        // The editor says what the file has become.
+        // The editor records the new content of the file.
         let edited = text_at(event, "/observation/path")
             .zip(text_at(event, "/observation/new_content"))
             .filter(|_| !result.is_error && text_at(event, "/observation/command") != Some("view"));

@@ -41,7 +41,7 @@ pub(super) const FORMAT: Format = Format {
     }),
 };
 
-/// What a conversation cost, behind its events.
+/// The statistics of a conversation, after its events.
 const STATS: &str = "stats";
 
 static RULES: Rules = Rules {

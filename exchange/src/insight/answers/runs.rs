@@ -1,9 +1,9 @@
-//! What Copilot CLI says of a run when it ends, beside what it says of each answer.
+//! The usage of a run of Copilot CLI: records of single answers, and the sums at the end of the run.
 //!
-//! In older releases an answer says what came out of it, and nothing else; newer ones write a record of
-//! its whole usage. The end of a run, `session.shutdown`, says what each model took: since the resume
-//! before it in older releases, and since the session began in newer ones. A sum has at least what the
-//! end before said and what came out since; what is less is of one run.
+//! Older releases record only the output tokens of an answer; newer ones write a record with its whole
+//! usage. The end of a run, `session.shutdown`, has the usage of each model: since the last resume in
+//! older releases, since the beginning of the session in newer ones. A sum over the session is at least
+//! the sum at the previous end plus the output tokens since; a smaller one covers a single run.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,18 +14,18 @@ use crate::insight::usage::{TokenUsage, usage_with_cache};
 /// The runs of a session so far.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    /// True if the beginning of the run was seen: then all its answers are told.
+    /// True if the file has the beginning of the run, and so all of its answers.
     has_begun: bool,
-    /// What was told of each model since the last end.
+    /// The recorded usage of each model since the last end.
     told: BTreeMap<String, Told>,
-    /// What a sum would have of each model from the runs before.
+    /// The share of earlier runs in a sum over the session, by model.
     before: BTreeMap<String, Metric>,
 }
 
-/// What was told of a model.
+/// The recorded usage of a model.
 #[derive(Debug, Default)]
 struct Told {
-    /// The answers, in their order, and what each took.
+    /// The answers in order, each with its usage.
     answers: Vec<u64>,
     tokens: HashMap<u64, TokenUsage>,
 }
@@ -36,25 +36,25 @@ impl Told {
     }
 }
 
-/// What an end says of a model.
+/// The usage of a model at the end of a run.
 #[derive(Debug, Default, Clone, Copy)]
 struct Metric {
     tokens: TokenUsage,
     requests: u64,
 }
 
-/// What the end of a run says of a model.
+/// The usage of a model that the end of a run adds to its answers.
 #[derive(Debug)]
 pub(super) struct EndOfRun {
     pub(super) model: String,
-    /// What no answer has told.
+    /// The usage that no answer records.
     pub(super) rest: TokenUsage,
     /// The answers of the run.
     pub(super) answers: Vec<u64>,
 }
 
 impl Runs {
-    /// A run begins. What came out of one that has not ended is in a sum, and not in the next run.
+    /// Begins a run. A sum over the session includes the output of a run that never ended; the next run does not.
     pub(super) fn begin(&mut self) {
         self.has_begun = true;
         for (model, told) in std::mem::take(&mut self.told) {
@@ -63,7 +63,7 @@ impl Runs {
         }
     }
 
-    /// An answer says what it took, or that it was given.
+    /// Adds an answer, with its usage if that is recorded.
     pub(super) fn tell(&mut self, model: &str, key: u64, tokens: TokenUsage) {
         let told = self.told.entry(model.to_owned()).or_default();
         let known = told.tokens.entry(key).or_insert_with(|| {
@@ -73,7 +73,7 @@ impl Runs {
         *known = known.larger(tokens);
     }
 
-    /// A run ends; `metrics` has what each model took.
+    /// Ends a run; `metrics` has the usage of each model.
     pub(super) fn end(&mut self, metrics: &Value) -> Vec<EndOfRun> {
         let of_model = |(model, metric): (&String, &Value)| {
             let tokens = usage_with_cache(metric.get("usage")?)?;
@@ -90,7 +90,7 @@ impl Runs {
             let told = told.remove(model).unwrap_or_default();
             let mut rest = metric.tokens.without(before.tokens).without(told.sum());
             if !self.has_begun {
-                // Answers before these have told their part of what came out.
+                // The output of earlier answers is recorded already.
                 (rest.output, rest.reasoning) = (0, 0);
             }
             ends.push(EndOfRun { model: model.clone(), rest, answers: told.answers });
@@ -100,7 +100,7 @@ impl Runs {
         ends
     }
 
-    /// Returns whether what an end says has what the end before said, too.
+    /// Returns true if the sums at an end include those of the previous end.
     fn is_sum(&self, now: &BTreeMap<String, Metric>) -> bool {
         self.before.iter().all(|(model, before)| {
             let Some(now) = now.get(model) else { return false };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::collection_plan::{ObjectsSize, Purpose};
-use crate::store::Tier;
+use crate::store::{Tier, pack_room};
 
 /// Most bytes of files that are rewritten in one step, and so about the most that a pack has and the
 /// disk needs besides. A single file may be larger.
@@ -46,21 +46,61 @@ pub(super) struct FileState {
     pub(super) garbage: ObjectsSize,
 }
 
+/// What bounds the pack that a collection makes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Limits {
+    /// True if some session has a budget: then a collection packs what is not packed, together with packs that
+    /// are smaller, since a budget is about packs.
+    pub(super) is_budgeted: bool,
+    /// What all files of the store may take. A step makes no pack that is large beside that, since the files
+    /// that it replaces go only when the pack is there.
+    pub(super) bound_bytes: Option<u64>,
+    /// What a pack may take on the disk, where that is known: see [`pack_room`].
+    pub(super) room_bytes: Option<u64>,
+}
+
 /// The numbers of the files to rewrite, the tier to write, and whether there is more to do after it.
-/// Where a session `is_budgeted`, a collection packs what is not packed, with packs that are smaller: a
-/// budget is about packs. In a store with a `bound` a step makes no pack that is large beside that, since
-/// the files that it replaces go only when it is there.
 pub(super) fn choose(
     files: &[FileState],
     purpose: Purpose,
-    is_budgeted: bool,
-    bound: Option<u64>,
+    limits: Limits,
 ) -> (Vec<usize>, Tier, bool) {
-    let most = bound.map_or(MAX_STEP_BYTES, |bound| bound / BOUND_PARTS);
+    let (chosen, tier, partial) = choose_with_room(files, purpose, limits);
+    let chosen_files = chosen.iter().filter_map(|number| files.get(*number));
+    let room = limits.room_bytes.unwrap_or(u64::MAX);
+    if chosen_files.map(FileState::room).fold(0, u64::saturating_add) <= room {
+        return (chosen, tier, partial);
+    }
+    let wanted = match purpose {
+        Purpose::Repack(tier) => tier,
+        _ => Tier::Hot,
+    };
+    // Joining packs can wait; and to take what was just packed once more would never end.
+    let urgent = chosen.iter().filter_map(|number| Some((*number, files.get(*number)?)));
+    let mut urgent: Vec<_> = urgent.filter(|(_, file)| !file.is_stored_as(wanted)).collect();
+    if urgent.is_empty() && matches!(purpose, Purpose::Repack(_)) {
+        return (chosen, tier, partial);
+    }
+    let is_all = urgent.len() == chosen.len();
+    urgent.sort_by_key(|(_, file)| file.room());
+    let mut fitting = first_step(urgent.into_iter(), room, FileState::room);
+    fitting.0.sort_unstable();
+    let (chosen, left) = fitting;
+    let is_partial = !chosen.is_empty() && (partial || left || !is_all);
+    (chosen, tier, is_partial)
+}
+
+/// [`choose`], as if the disk had room for everything.
+fn choose_with_room(
+    files: &[FileState],
+    purpose: Purpose,
+    limits: Limits,
+) -> (Vec<usize>, Tier, bool) {
+    let most = limits.bound_bytes.map_or(MAX_STEP_BYTES, |bound| bound / BOUND_PARTS);
     let most = most.clamp(MIN_STEP_BYTES, MAX_STEP_BYTES);
     let free = files.iter().enumerate().filter(|(_, file)| file.replaceable);
     match purpose {
-        Purpose::Gc | Purpose::StrictGc | Purpose::GcNow if is_budgeted => {
+        Purpose::Gc | Purpose::StrictGc | Purpose::GcNow if limits.is_budgeted => {
             let journal = free.clone().filter(|(_, file)| file.tier.is_none());
             let small = SMALL_BYTES.max(journal.map(|(_, file)| file.live.bytes).sum());
             let is_packed = |file: &FileState| file.is_stored_as(Tier::Compacted);
@@ -68,16 +108,16 @@ pub(super) fn choose(
                 free.filter(|(_, file)| !is_packed(file) || file.live.bytes <= small).collect();
             match wanted.iter().all(|(_, file)| is_packed(file)) && wanted.len() <= 1 {
                 true => (Vec::new(), Tier::Compacted, false),
-                false => keep_tier(files, first_step(wanted.iter().copied(), MAX_STEP_BYTES)),
+                false => keep_tier(files, oldest(wanted.iter().copied(), MAX_STEP_BYTES)),
             }
         }
         Purpose::Gc | Purpose::StrictGc | Purpose::GcNow => {
             let wanted = free.filter(|(_, file)| file.garbage.objects > 0 || file.is_empty());
-            keep_tier(files, first_step(wanted, MAX_STEP_BYTES))
+            keep_tier(files, oldest(wanted, MAX_STEP_BYTES))
         }
         Purpose::Repack(tier) => {
             let wanted: Vec<_> = free.filter(|(_, file)| !file.is_finished(tier)).collect();
-            let (chosen, partial) = first_step(wanted.iter().copied(), MAX_STEP_BYTES);
+            let (chosen, partial) = oldest(wanted.iter().copied(), MAX_STEP_BYTES);
             // A small pack alone is what repacking it would give again.
             let alone = match wanted.as_slice() {
                 [(_, file)] => file.is_stored_as(tier),
@@ -88,12 +128,17 @@ pub(super) fn choose(
         Purpose::Step => step(free, most),
         Purpose::Settle => {
             let wanted = free.filter(|(_, file)| !file.is_stored_as(Tier::Compacted));
-            keep_tier(files, first_step(wanted, most))
+            keep_tier(files, oldest(wanted, most))
         }
     }
 }
 
 impl FileState {
+    /// What its live objects take in a new pack, at most.
+    fn room(&self) -> u64 {
+        pack_room(self.live.objects, self.live.bytes)
+    }
+
     fn is_empty(&self) -> bool {
         self.live.objects == 0
     }
@@ -119,14 +164,23 @@ fn keep_tier(
 }
 
 /// As many files as a pack of `most` bytes takes, oldest first, and whether any are left.
-fn first_step<'f>(
+fn oldest<'f>(
     wanted: impl Iterator<Item = (usize, &'f FileState)>,
     most: u64,
 ) -> (Vec<usize>, bool) {
-    let mut bytes = 0;
+    first_step(wanted, most, |file| file.live.bytes)
+}
+
+/// The first files, at least one, of which `size` is no more than `most` together, and whether any are left.
+fn first_step<'f>(
+    wanted: impl Iterator<Item = (usize, &'f FileState)>,
+    most: u64,
+    size: impl Fn(&FileState) -> u64,
+) -> (Vec<usize>, bool) {
+    let mut bytes: u64 = 0;
     let mut chosen = Vec::new();
     for (number, file) in wanted {
-        bytes += file.live.bytes;
+        bytes = bytes.saturating_add(size(file));
         if !chosen.is_empty() && bytes > most {
             return (chosen, true);
         }
@@ -199,7 +253,7 @@ mod tests {
             file.replaceable = false;
         }
         for purpose in [Purpose::Gc, Purpose::Repack(Tier::Archive), Purpose::Step] {
-            assert_eq!(choose(&files, purpose, false, None).0, Vec::<usize>::new());
+            assert_eq!(choose(&files, purpose, Limits::default()).0, Vec::<usize>::new());
         }
     }
 
@@ -210,40 +264,63 @@ mod tests {
             file(Some(Tier::Archive), 5000, 100),
             file(Some(Tier::Hot), 700, 200),
         ];
-        assert_eq!(choose(&files, Purpose::Gc, false, None), (vec![1, 2], Tier::Archive, false));
+        assert_eq!(
+            choose(&files, Purpose::Gc, Limits::default()),
+            (vec![1, 2], Tier::Archive, false)
+        );
     }
 
     #[test]
     fn repacking_what_is_packed_is_nothing_to_do() {
         let packed = [file(Some(Tier::Compacted), 1000, 0)];
-        assert!(choose(&packed, Purpose::Repack(Tier::Compacted), false, None).0.is_empty());
-        assert_eq!(choose(&packed, Purpose::Repack(Tier::Archive), false, None).0, [0]);
+        assert!(choose(&packed, Purpose::Repack(Tier::Compacted), Limits::default()).0.is_empty());
+        assert_eq!(choose(&packed, Purpose::Repack(Tier::Archive), Limits::default()).0, [0]);
         let mut archive = file(Some(Tier::Archive), 5000, 0);
-        assert!(choose(&[archive], Purpose::Repack(Tier::Archive), false, None).0.is_empty());
+        assert!(choose(&[archive], Purpose::Repack(Tier::Archive), Limits::default()).0.is_empty());
         archive.outdated = true;
-        assert_eq!(choose(&[archive], Purpose::Repack(Tier::Archive), false, None).0, [0]);
+        assert_eq!(choose(&[archive], Purpose::Repack(Tier::Archive), Limits::default()).0, [0]);
         let two = [packed[0], file(None, 10_000, 0)];
-        assert_eq!(choose(&two, Purpose::Repack(Tier::Compacted), false, None).0, [0, 1]);
+        assert_eq!(choose(&two, Purpose::Repack(Tier::Compacted), Limits::default()).0, [0, 1]);
     }
 
     #[test]
     fn what_is_under_a_budget_is_packed() {
+        let budgeted = Limits { is_budgeted: true, ..Limits::default() };
         let files = [file(None, 1000, 0), file(Some(Tier::Archive), 5000, 0)];
-        assert_eq!(choose(&files, Purpose::Gc, false, None).0, Vec::<usize>::new());
-        assert_eq!(choose(&files, Purpose::Gc, true, None), (vec![0, 1], Tier::Archive, false));
-        assert_eq!(choose(&files[1..], Purpose::Gc, true, None).0, Vec::<usize>::new());
+        assert_eq!(choose(&files, Purpose::Gc, Limits::default()).0, Vec::<usize>::new());
+        assert_eq!(choose(&files, Purpose::Gc, budgeted), (vec![0, 1], Tier::Archive, false));
+        assert_eq!(choose(&files[1..], Purpose::Gc, budgeted).0, Vec::<usize>::new());
         let large = file(Some(Tier::Archive), 2 * SMALL_BYTES, 0);
         let files = [file(None, 1000, 0), large];
-        assert_eq!(choose(&files, Purpose::Gc, true, None), (vec![0], Tier::Compacted, false));
+        assert_eq!(choose(&files, Purpose::Gc, budgeted), (vec![0], Tier::Compacted, false));
     }
 
     #[test]
     fn a_large_store_takes_steps_of_bounded_size() {
         let files = [file(None, 200 << 20, 0), file(None, 200 << 20, 0)];
         assert_eq!(
-            choose(&files, Purpose::Repack(Tier::Compacted), false, None),
+            choose(&files, Purpose::Repack(Tier::Compacted), Limits::default()),
             (vec![0], Tier::Compacted, true)
         );
+    }
+
+    #[test]
+    fn a_disk_with_little_room_gets_the_smallest_files_first() {
+        let tiny = |room| Limits { room_bytes: Some(room), ..Limits::default() };
+        let packed = file(Some(Tier::Compacted), 500, 0);
+        let files = [file(None, 5000, 100), packed, file(None, 1000, 100), file(None, 0, 100)];
+        let gc = |room| choose(&files, Purpose::Gc, tiny(room));
+        assert_eq!(gc(u64::MAX), (vec![0, 2, 3], Tier::Compacted, false));
+        assert_eq!(gc(pack_room(10, 1000)), (vec![2, 3], Tier::Compacted, true));
+        // What needs no room goes even where there is none, and one that has too little says what it needs.
+        assert_eq!(gc(0), (vec![3], Tier::Compacted, true));
+        assert_eq!(choose(&files[..3], Purpose::Gc, tiny(0)), (vec![2], Tier::Compacted, true));
+        let repack = Purpose::Repack(Tier::Compacted);
+        let (chosen, _, partial) = choose(&files, repack, tiny(pack_room(10, 1000)));
+        assert_eq!((chosen, partial), (vec![2, 3], true));
+        // Joining two packs needs room for both.
+        let packs = [packed, packed];
+        assert_eq!(choose(&packs, repack, tiny(600)), (vec![0, 1], Tier::Compacted, false));
     }
 
     #[test]
@@ -251,10 +328,10 @@ mod tests {
         let repack = Purpose::Repack(Tier::Compacted);
         let made = file(Some(Tier::Compacted), FINISHED_BYTES, 0);
         let files = [file(None, 200 << 20, 0), made, file(Some(Tier::Compacted), 1000, 0)];
-        assert_eq!(choose(&files, repack, false, None).0, [0, 2]);
-        assert_eq!(choose(&files[1..], repack, false, None).0, Vec::<usize>::new());
+        assert_eq!(choose(&files, repack, Limits::default()).0, [0, 2]);
+        assert_eq!(choose(&files[1..], repack, Limits::default()).0, Vec::<usize>::new());
         let wasteful = file(Some(Tier::Compacted), FINISHED_BYTES, 100);
-        assert_eq!(choose(&[made, wasteful], repack, false, None).0, [1]);
+        assert_eq!(choose(&[made, wasteful], repack, Limits::default()).0, [1]);
     }
 
     #[test]
@@ -264,7 +341,7 @@ mod tests {
         for _ in 0..256 {
             let mut files = packs.clone();
             files.push(file(None, SMALL_BYTES, 0));
-            let (chosen, tier, _) = choose(&files, Purpose::Step, false, None);
+            let (chosen, tier, _) = choose(&files, Purpose::Step, Limits::default());
             let bytes: u64 = chosen.iter().map(|number| files[*number].live.bytes).sum();
             rewritten += bytes;
             packs = (0..files.len()).filter(|n| !chosen.contains(n)).map(|n| files[n]).collect();

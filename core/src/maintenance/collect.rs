@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::bound::{Fullness, bound_of};
 use super::budget_plan::EnforcedBudget;
-use super::choose::{FileState, choose};
+use super::choose::{FileState, Limits, choose};
 use super::cohorts::Cohorts;
 use super::collection_plan::{
     CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
@@ -274,8 +274,13 @@ impl<'a> Survey<'a> {
         marker.meet_kept(&|_| true)?;
         let states = states(inventory, &marker, purpose);
         let bound = if purpose.is_step() { bound_of(inventory, inventory.refs())? } else { None };
+        let limits = Limits {
+            is_budgeted: has_budget(&retention),
+            bound_bytes: bound,
+            room_bytes: Some(inventory.room_for_pack()?),
+        };
         let FilesPlan { chosen, tier, partial, files } =
-            plan_files(inventory, &states, &retention, (purpose, bound));
+            plan_files(inventory, &states, purpose, limits);
         let (live, garbage) =
             states.iter().fold(<(ObjectsSize, ObjectsSize)>::default(), |sum, state| {
                 (sum.0.plus(state.live), sum.1.plus(state.garbage))
@@ -332,11 +337,10 @@ struct FilesPlan {
 fn plan_files(
     inventory: &Inventory<'_>,
     states: &[FileState],
-    retention: &RetentionPlan,
-    (purpose, bound): (Purpose, Option<u64>),
+    purpose: Purpose,
+    limits: Limits,
 ) -> FilesPlan {
-    let is_budgeted = retention.sessions.iter().any(|session| session.bytes.is_some());
-    let (chosen, tier, partial) = choose(states, purpose, is_budgeted, bound);
+    let (chosen, tier, partial) = choose(states, purpose, limits);
     let fate = |number: &usize, state: &FileState| match state.replaceable {
         _ if chosen.contains(number) => Fate::Replaced,
         true => Fate::Kept,
@@ -361,7 +365,13 @@ pub(super) fn files_of_gc(
     retention: &RetentionPlan,
 ) -> Vec<StoreFilePlan> {
     let states = states(inventory, marker, Purpose::Gc);
-    plan_files(inventory, &states, retention, (Purpose::Gc, None)).files
+    let limits = Limits { is_budgeted: has_budget(retention), bound_bytes: None, room_bytes: None };
+    plan_files(inventory, &states, Purpose::Gc, limits).files
+}
+
+/// Returns true if some session has a budget of bytes.
+fn has_budget(retention: &RetentionPlan) -> bool {
+    retention.sessions.iter().any(|session| session.bytes.is_some())
 }
 
 impl ObjectsSize {

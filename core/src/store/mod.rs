@@ -112,6 +112,7 @@ pub use repair::examine::{Examination, Progress, Thoroughness};
 pub use repair::known_losses::KNOWN_LOSSES_REF;
 pub(crate) use repair::known_losses::KnownLosses;
 pub use repair::salvage::{SalvageFate, SalvagedFile};
+pub(crate) use replace::collect::pack_room;
 pub use replace::collect::{Collection, CollectorLock, FileReplacement, Replaced};
 pub use replace::encryption::EncryptionChange;
 pub(crate) use replace::idle::JournalSize;

@@ -141,6 +141,8 @@ fn no_room(site: &mut Site<'_>, mounted: &Mounted, tally: &mut Tally) {
         let _ = refused(site, words, tally);
     }
     reads_work(site, "one");
+    // A handle that goes on closes the files that were replaced.
+    let _ = writer.store().refresh();
     // The reserve is for this.
     let forget = ["session", "forget", "--yes"].into_iter();
     let forget: Vec<&str> = forget.chain(imported.iter().map(String::as_str)).collect();

@@ -27,7 +27,7 @@ use crate::store::{JOURNAL_DIR, PACKS_DIR, Store, tombstone_error};
 /// Every object of a store at one moment; does not change under the caller.
 #[derive(Debug)]
 pub struct Inventory<'s> {
-    store: &'s Store,
+    pub(in crate::store) store: &'s Store,
     refs: Arc<RefTable>,
     files: Arc<OpenFiles>,
     active: Vec<(ObjectId, Location)>,

@@ -60,6 +60,11 @@ const REF_BYTES: u64 = 128;
 /// What an object takes in the index of a pack, at most.
 const ENTRY_BYTES: u64 = 64;
 
+/// Returns the bytes of disk that a pack with so many objects of `stored_bytes` takes at most, without parity.
+pub(crate) const fn pack_room(objects: u64, stored_bytes: u64) -> u64 {
+    stored_bytes.saturating_add(objects.saturating_mul(ENTRY_BYTES))
+}
+
 /// The right to replace files of a store: one holder at a time, among all processes.
 #[derive(Debug)]
 pub struct CollectorLock(pub(in crate::store) Arc<dyn IoFile>);
@@ -333,6 +338,25 @@ impl Store {
     }
 }
 
+impl Inventory<'_> {
+    /// Returns the bytes that are free on the disk for the objects of a new pack: see [`pack_room`].
+    ///
+    /// # Errors
+    /// `Io` when the disk does not say what is free, and when the parity that packs get cannot be read.
+    pub(crate) fn room_for_pack(&self) -> Result<u64> {
+        let (store, dir) = (self.store, &self.store.dir);
+        let free = store.io.free_bytes(dir).map_err(failed("look at", dir))?;
+        let share = store.pack_parity(Tier::Archive, None)?;
+        let percent = share.map_or(0, |share| u64::from(share.percent()));
+        Ok(free.saturating_sub(self.spare_room()) / (100 + percent) * 100)
+    }
+
+    /// Returns the bytes that a collection writes beside its pack, at most.
+    fn spare_room(&self) -> u64 {
+        SPARE_BYTES + self.refs().values.len() as u64 * REF_BYTES
+    }
+}
+
 impl<'s> Collection<'s> {
     /// Returns the inventory.
     #[must_use]
@@ -444,11 +468,16 @@ impl<'s> Collection<'s> {
         let entry = |item: &PackItem| inventory.find(&item.id).and_then(|at| inventory.entry(at));
         let bytes = replacement.items.iter().filter_map(entry).map(|entry| entry.stored_bytes);
         let entries = (replacement.items.len() + replacement.gone.len()) as u64;
-        let bytes = bytes.sum::<u64>() + entries * ENTRY_BYTES;
         let percent = parity.map_or(0, |share| share.percent().into());
-        let spare = SPARE_BYTES + inventory.refs().values.len() as u64 * REF_BYTES;
-        let (need, dir) = (bytes + bytes / 100 * percent + spare, &self.store.dir);
+        let need = |bytes: u64| bytes + bytes / 100 * percent + inventory.spare_room();
+        let dir = &self.store.dir;
         let free = self.store.io.free_bytes(dir).map_err(failed("look at", dir))?;
+        if need(pack_room(entries, bytes.sum())) <= free || entries == 0 {
+            return Ok(());
+        }
+        // Made together, objects are often half as large, which costs a second compression to know.
+        let FileReplacement { items, gone, tier, .. } = replacement;
+        let need = need(inventory.pack_size(items, gone, *tier)?);
         if need <= free {
             return Ok(());
         }

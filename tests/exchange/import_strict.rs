@@ -208,12 +208,12 @@ fn the_clock_of_the_last_record_does_not_say_how_old_a_session_is() {
         let sandbox = Sandbox::new();
         let chat = lines(&[said("2026-05-24T10:00:00Z"), said(week), said(last), said(last)]);
         let head = sandbox.import(session, &chat).unwrap().head;
-        let found = newest_time(&sandbox.repo, &head, now).unwrap();
+        let found = newest_time(&sandbox.repo, &[head], now).unwrap().unwrap();
         assert_eq!(found.micros, expected, "{session}");
     }
     let sandbox = Sandbox::new();
     let head = sandbox.import("old", &lines(&[said("1970-01-02T00:00:00Z")])).unwrap().head;
-    assert_eq!(newest_time(&sandbox.repo, &head, now).unwrap().micros, 86_400_000_000);
+    assert_eq!(newest_time(&sandbox.repo, &[head], now).unwrap().unwrap().micros, 86_400_000_000);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::collection_plan::Purpose;
 use super::newest_time::newest_time;
 use super::policy::Policies;
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{ObjectSource, Time};
+use crate::object::{ObjectId, ObjectSource, Time};
 use crate::repo::{BranchName, Repository, Signature};
 use crate::store::RefTable;
 
@@ -34,8 +34,8 @@ pub struct ExpiredSession {
 
 /// Finds the sessions that these policies let expire at the moment `now`, by name.
 ///
-/// Reads the newest turn of each branch, all turns of those whose newest one is old enough or ahead of the
-/// clock, and the operations when any session is old enough.
+/// Reads the newest turn of each branch, all turns of the sessions without a newest turn that is young enough,
+/// and the operations when any session is old enough.
 ///
 /// # Errors
 /// Those of reading commits, operations, tags and pins.
@@ -48,21 +48,25 @@ pub fn plan_expired_sessions(
     let is_over = |session: &str, time: i64| {
         age_of(session).is_some_and(|age| time < now.micros.saturating_sub(age))
     };
-    let mut newest: BTreeMap<String, Time> = BTreeMap::new();
+    let mut tips: BTreeMap<String, Vec<ObjectId>> = BTreeMap::new();
     for (branch, tip) in repo.branches() {
-        if age_of(branch.session()).is_none() {
-            continue;
-        }
-        let mut time = repo.commit(&tip)?.time;
-        if is_over(branch.session(), time.micros) || time.micros > now.micros {
-            time = newest_time(repo, &tip, now)?;
-        }
-        let known = newest.entry(branch.session().to_owned()).or_insert(time);
-        if time.micros > known.micros {
-            *known = time;
+        if age_of(branch.session()).is_some() {
+            tips.entry(branch.session().to_owned()).or_default().push(tip);
         }
     }
-    newest.retain(|session, time| is_over(session, time.micros));
+    let mut newest: BTreeMap<String, Time> = BTreeMap::new();
+    for (session, tips) in tips {
+        let mut is_young = false;
+        for tip in &tips {
+            let time = repo.commit(tip)?.time.micros;
+            is_young |= time <= now.micros && !is_over(&session, time);
+        }
+        if is_young {
+            continue;
+        }
+        let time = newest_time(repo, &tips, now)?.filter(|time| is_over(&session, time.micros));
+        newest.extend(time.map(|time| (session, time)));
+    }
     if newest.is_empty() {
         return Ok(Vec::new());
     }

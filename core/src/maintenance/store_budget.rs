@@ -33,15 +33,19 @@ const RECENT_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 /// # Errors
 /// Those of [`measure_sessions`](super::measure_sessions).
 pub fn plan_store_budget(repo: &Repository, budget_bytes: u64, now: Time) -> Result<BudgetPlan> {
-    let mut newest: BTreeMap<String, (Time, ObjectId)> = BTreeMap::new();
+    let mut tips: BTreeMap<String, Vec<ObjectId>> = BTreeMap::new();
     for (branch, tip) in repo.branches() {
-        let time = newest_time(repo, &tip, now)?;
-        let known = newest.entry(branch.session().to_owned()).or_insert((time, tip));
-        if time.micros > known.0.micros {
-            *known = (time, tip);
-        }
+        tips.entry(branch.session().to_owned()).or_default().push(tip);
     }
-    let mut sessions: Vec<(String, (Time, ObjectId))> = newest.into_iter().collect();
+    let mut sessions: Vec<(String, (Time, ObjectId))> = Vec::new();
+    for (session, tips) in tips {
+        let (mut newest, time) = (None, newest_time(repo, &tips, now)?);
+        for tip in tips {
+            let own = repo.commit(&tip)?.time.micros;
+            newest = newest.max(Some((own, tip)));
+        }
+        sessions.extend(time.zip(newest).map(|(time, (_, tip))| (session, (time, tip))));
+    }
     sessions.sort_by_key(|(_, (time, _))| Reverse(time.micros));
     let (named, at) = (repo.kept_sessions(now.micros)?, sessions_of_places(repo));
     let (mut ordered, mut directories) = (Vec::new(), BTreeSet::new());

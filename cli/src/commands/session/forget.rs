@@ -9,7 +9,7 @@ use clap_complete::ArgValueCandidates;
 use turntree::maintenance::{
     Fullness, Purpose, SessionSize, collect, measure_sessions, newest_time,
 };
-use turntree::object::Time;
+use turntree::object::{ObjectId, Time};
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
 
@@ -142,21 +142,29 @@ impl Forget {
 
     /// The sessions that go, newest first.
     fn leaving(&self, repo: &Repository, now: Time) -> Result<Vec<Leaving>> {
-        let mut all: BTreeMap<String, Leaving> = BTreeMap::new();
+        let (mut all, mut tips) = (BTreeMap::new(), BTreeMap::<String, Vec<ObjectId>>::new());
         for (branch, tip) in repo.branches() {
             let (commit, session) = (repo.commit(&tip)?, branch.session().to_owned());
-            let is_doubtful = self.older_than.is_some_and(|age| {
-                let oldest = now.micros.saturating_sub(age);
-                !(oldest..=now.micros).contains(&commit.time.micros)
-            });
-            let time = if is_doubtful { newest_time(repo, &tip, now)? } else { commit.time };
-            let own = SessionSize::default();
+            tips.entry(session.clone()).or_default().push(tip);
+            let (time, own) = (commit.time, SessionSize::default());
             let first = Leaving { session, branches: 0, newest_turn: 0, time, own };
-            let known = all.entry(first.session.clone()).or_insert(first);
+            let known: &mut Leaving = all.entry(first.session.clone()).or_insert(first);
             known.branches += 1;
             known.newest_turn = known.newest_turn.max(commit.turn);
             if time.micros > known.time.micros {
                 known.time = time;
+            }
+        }
+        if let Some(age) = self.older_than {
+            let young = now.micros.saturating_sub(age)..=now.micros;
+            for (session, leaving) in &mut all {
+                // The clock of the last record may have been wrong.
+                if !young.contains(&leaving.time.micros)
+                    && let Some(tips) = tips.get(session)
+                    && let Some(time) = newest_time(repo, tips, now)?
+                {
+                    leaving.time = time;
+                }
             }
         }
         let live = match client_session().map(|id| LiveSession::find(repo, &id)) {

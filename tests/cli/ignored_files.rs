@@ -207,3 +207,15 @@ fn a_plan_says_why_the_workspace_stays_and_an_empty_one_comes_back() {
     machine.run(&["undo"]);
     assert_eq!(machine.read("first.html").as_deref(), Some("page"));
 }
+
+#[test]
+fn a_section_of_files_that_a_partial_restore_emptied_needs_no_directory() {
+    let machine = Machine::new();
+    machine.run(&["snapshot", "-m", "one", "--set", "scratchpad/x=1"]);
+    machine.run(&["snapshot", "-m", "two", "--set", "scratchpad/x=2", "--set", "files/a.txt=a"]);
+    machine.run(&["restore", "HEAD~1", "--only", "files/a.txt"]);
+    machine.run(&["snapshot", "-m", "three", "--set", "scratchpad/x=3"]);
+    let text = machine.run(&["restore", "HEAD~1"]);
+    assert!(text.contains("workspace left as it is: turn 3 knows no files"), "{text}");
+    assert_eq!(machine.run(&["cat", "HEAD:scratchpad/x"]), "2");
+}

@@ -38,4 +38,5 @@ mod swarm;
 mod swarm_vectors;
 mod titles;
 mod usage;
+mod usage_expected;
 mod went_back;

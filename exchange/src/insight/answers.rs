@@ -164,6 +164,8 @@ struct OpenAnswer {
     cost: Option<f64>,
     /// Its usage is counted with another answer of its run.
     is_in_sum: bool,
+    /// What it said beside the conversation: see [`said_in`].
+    said_aside: Vec<u64>,
 }
 
 /// The record that tells an answer apart, and the family in which it does.
@@ -185,6 +187,8 @@ pub(super) struct AnswerCounter {
     answers: HashMap<u64, OpenAnswer>,
     /// Messages and pieces that were read.
     read: HashSet<ObjectId>,
+    /// What answers of conversations said: see [`said_in`].
+    said: HashSet<u64>,
     /// Of the line of a rollout: its sum so far, its model, and tools called since the last answer.
     sum: Option<TokenUsage>,
     model: String,
@@ -272,11 +276,17 @@ impl AnswerCounter {
             let model = text_at(&record, "/data/model").unwrap_or(&turn.commit.author.model);
             self.runs.tell(model, key_of(&key), found.tokens);
         }
-        self.add(turn, (agent.clone(), key.as_str()), (found, is_silent), calls.collect());
+        let said = said_in(&record);
+        let mut add = |key: &str, found, calls| {
+            let answer = self.add(turn, (agent.clone(), key), found, calls);
+            answer.said_aside.extend(said.filter(|(_, is_aside)| *is_aside).map(|(said, _)| said));
+        };
+        add(&key, (found, is_silent), calls.collect());
         for part in usage_beside(&record) {
             let key = part.answer.clone().unwrap_or_else(|| format!("{} beside", entry.blob));
-            self.add(turn, (agent.clone(), key.as_str()), (part, false), Vec::new());
+            add(&key, (part, false), Vec::new());
         }
+        self.said.extend(said.filter(|(_, is_aside)| !is_aside).map(|(said, _)| said));
         Ok(())
     }
 
@@ -425,11 +435,13 @@ impl AnswerCounter {
                 let Some((last, sum)) = running_total(record) else { return };
                 self.uncounted = None;
                 let before = self.sum.replace(sum);
-                let tokens = before.and_then(|before| sum.since(before)).unwrap_or(last);
+                let grew = before.and_then(|before| sum.since(before));
+                // A sum that no longer grows begins anew, with what it has.
+                let tokens = grew.or(last).unwrap_or(sum);
                 if tokens == TokenUsage::default() {
                     return;
                 }
-                if self.told.take() == Some(last) {
+                if self.told.take() == Some(last.unwrap_or(tokens)) {
                     return;
                 }
                 // A fork may have taken as much as its origin, in a turn of its own.
@@ -510,7 +522,7 @@ impl AnswerCounter {
         (agent, key): (String, impl Into<AnswerKey<'k>>),
         (found, is_silent): (RecordedUsage, bool),
         calls: Vec<String>,
-    ) {
+    ) -> &mut OpenAnswer {
         let TurnPlace { branch, is_left, .. } = turn;
         let (tokens, cost, is_output_alone) = (found.tokens, found.cost, found.is_output_alone);
         let AnswerKey { key, family } = key.into();
@@ -535,6 +547,7 @@ impl AnswerCounter {
                 open.tools.push(name);
             }
         }
+        open
     }
 
     /// A message of a rollout has no tokens: an answer waits for the counts after it.
@@ -565,8 +578,11 @@ impl AnswerCounter {
             let is_known = answer.group.is_silent || answer.is_in_sum;
             answer.tokens.total() > 0 || has_cost(answer) || is_known
         };
+        // A question beside the conversation of Claude Code begins with a copy of it, under other requests.
+        let said = self.said;
+        let is_copy = |answer: &OpenAnswer| answer.said_aside.iter().any(|it| said.contains(it));
         let mut open: Vec<(u64, OpenAnswer)> =
-            self.answers.into_iter().filter(|(_, answer)| took(answer)).collect();
+            self.answers.into_iter().filter(|(_, it)| took(it) && !is_copy(it)).collect();
         open.sort_by_key(|(key, answer)| (answer.second, *key));
         let mut places: HashMap<AnswerGroup, u32> = HashMap::new();
         let mut groups = Vec::new();
@@ -612,7 +628,16 @@ fn open_answer(
         tokens: found.tokens,
         cost: found.cost,
         is_in_sum: false,
+        said_aside: Vec::new(),
     }
+}
+
+/// A number for the id and the content of an answer of Claude Code, and whether the record lies beside the
+/// conversation.
+fn said_in(record: &Value) -> Option<(u64, bool)> {
+    let is_aside = record.get("isSidechain")?.as_bool()?;
+    let (id, content) = (text_at(record, "/message/id")?, record.pointer("/message/content")?);
+    Some((key_of(&format!("{id} {content}")), is_aside))
 }
 
 /// The agent whose conversation a section is.

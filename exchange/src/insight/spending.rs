@@ -165,11 +165,11 @@ impl Spending {
         let tokens = TokenUsage::of(answer.counts);
         self.answers += 1;
         self.tokens = self.tokens.plus(tokens);
-        if let Some(cost) = answer.cost {
-            self.recorded_cost = Some(self.recorded_cost.unwrap_or(0.0) + cost);
-        } else if let Some(TableCost { dollars, lacks_part }) = priced {
+        if let Some(TableCost { dollars, lacks_part }) = priced {
             self.priced_cost = Some(self.priced_cost.unwrap_or(0.0) + dollars);
             self.partly_priced += u64::from(lacks_part);
+        } else if let Some(cost) = answer.cost {
+            self.recorded_cost = Some(self.recorded_cost.unwrap_or(0.0) + cost);
         } else {
             self.unpriced_tokens = self.unpriced_tokens.saturating_add(tokens.total());
         }
@@ -187,9 +187,10 @@ impl<'a> KnownPrices<'a> {
         Self { table, known: HashMap::new() }
     }
 
-    /// The cost of an answer by the table; `None` when it says its own, or none can be known.
+    /// The cost of an answer by the table; `None` when it says its own, or none can be known. Clients record
+    /// zero for a model whose price they do not know, and for one that a subscription pays.
     fn cost(&mut self, group: &'a AnswerGroup, answer: &Answer) -> Option<TableCost> {
-        if answer.cost.is_some() || group.is_output_alone {
+        if answer.cost.is_some_and(|cost| cost > 0.0) || group.is_output_alone {
             return None;
         }
         let look_up = || self.table.price(&group.model);

@@ -123,6 +123,9 @@ const OUTPUT: [&str; 6] = [
     "/candidatesTokenCount",
 ];
 
+/// Names of what went in and came out together.
+const SUM: [&str; 4] = ["/total", "/totalTokens", QWEN_SUM, "/total_tokens"];
+
 /// Names of reasoning that the output has too.
 const REASONING_INSIDE: [&str; 6] = [
     "/completion_tokens_details/reasoning_tokens",
@@ -206,7 +209,7 @@ pub struct RecordedUsage {
     pub model: Option<String>,
     /// Its tokens.
     pub tokens: TokenUsage,
-    /// True when nothing is said of what went in.
+    /// True when nothing is said of what went in: what came out alone, or the sum of both as `output`.
     pub is_output_alone: bool,
     /// Its cost in US dollars.
     pub cost: Option<f64>,
@@ -370,10 +373,10 @@ fn steps_of(record: &Value) -> Option<(TokenUsage, Option<f64>)> {
     sum
 }
 
-/// Returns what an event of Codex says: the tokens of the last request, and of all so far.
-pub(super) fn running_total(record: &Value) -> Option<(TokenUsage, TokenUsage)> {
+/// Returns what an event of Codex says: the tokens of the last request, where it says them, and of all so far.
+pub(super) fn running_total(record: &Value) -> Option<(Option<TokenUsage>, TokenUsage)> {
     let of = |path| Some(tokens(record.pointer(path)?)?.0);
-    Some((of(LAST_OF_CODEX)?, of(TOTAL_OF_CODEX)?))
+    Some((of(LAST_OF_CODEX), of(TOTAL_OF_CODEX)?))
 }
 
 /// Returns what a record of Codex says of one answer: its tokens and its id.
@@ -402,12 +405,14 @@ pub(super) fn usage_with_cache(counts: &Value) -> Option<TokenUsage> {
     })
 }
 
-/// The counts in one way, and whether they are of the output alone.
+/// The counts in one way, and whether nothing says what went in. A sum alone counts as output.
 pub(super) fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
     let at = |path: &str| counts.pointer(path).and_then(Value::as_u64);
     let first = |paths: &[&str]| paths.iter().find_map(|path| at(path));
-    let (input, output) = (first(&INPUT), first(&OUTPUT));
-    input.or(output)?;
+    let (input, mut output) = (first(&INPUT), first(&OUTPUT));
+    if input.or(output).is_none() {
+        output = Some(first(&SUM).filter(|sum| *sum > 0)?);
+    }
     let (beside, inside) = (first(&READ_BESIDE), first(&READ_INSIDE));
     let cache_read = beside.or(inside).unwrap_or(0);
     let cache_write = first(&WRITTEN).unwrap_or(0);
@@ -558,9 +563,28 @@ mod tests {
             "total_token_usage":{"input_tokens":9,"cached_input_tokens":4,"output_tokens":3,
             "reasoning_output_tokens":1}}}}"#;
         let (last, total) = running_total(&serde_json::from_str(event).unwrap()).unwrap();
+        let last = last.unwrap();
         assert_eq!(last.counts(), [5, 2, 0, 0, 1, 0, 0]);
         assert_eq!(total.since(last).unwrap().counts(), [4, 2, 0, 0, 2, 1, 0]);
         assert_eq!(last.since(total), None);
+    }
+
+    #[test]
+    fn a_sum_alone_is_counted_as_what_came_out() {
+        for text in [
+            r#"{"message":{"usage":{"totalTokens":333}}}"#,
+            r#"{"uuid":"q","usageMetadata":{"totalTokenCount":333}}"#,
+            r#"{"id":"g","tokens":{"total":333}}"#,
+            r#"{"info":{"id":"o","tokens":{"total":333,"cache":{"read":0,"write":0}}}}"#,
+            r#"{"usage":{"total_tokens":333}}"#,
+        ] {
+            let found = usage(text.as_bytes()).unwrap();
+            assert_eq!(
+                (found.tokens.counts(), found.is_output_alone),
+                ([0, 0, 0, 0, 333, 0, 0], true)
+            );
+        }
+        assert_eq!(usage(br#"{"usage":{"total_tokens":0}}"#), None);
     }
 
     #[test]

@@ -127,3 +127,27 @@ fn what_was_read_of_a_session_goes_with_it() {
     assert_eq!(known.newest(repo, usize::MAX).unwrap().1, 1);
     assert_eq!((Arc::strong_count(&gone[0]), Arc::strong_count(&kept[0])), (1, 2));
 }
+
+#[test]
+fn a_step_that_is_written_again_with_its_calls_has_them_in_its_title() {
+    let call = |path: &str| serde_json::json!({"id": path, "name": "write_file", "args": {"file_path": path}});
+    let step = |calls: &[serde_json::Value]| {
+        let thought = serde_json::json!({"subject": "Plan", "description": "Think."});
+        let mut step = serde_json::json!({"id": "2", "timestamp": "2026-05-12T08:00:01.000Z",
+            "type": "gemini", "content": "", "thoughts": [thought], "model": "gemini-3-pro"});
+        if !calls.is_empty() {
+            step["toolCalls"] = calls.into();
+        }
+        step
+    };
+    let head = serde_json::json!({"sessionId": "s", "projectHash": "p",
+        "startTime": "2026-05-12T08:00:00.000Z", "lastUpdated": "2026-05-12T08:00:00.000Z"});
+    let prompt = serde_json::json!({"id": "1", "timestamp": "2026-05-12T08:00:00.000Z",
+        "type": "user", "content": [{"text": "Well?"}]});
+    let records =
+        [head, prompt, step(&[]), step(&[call("/p/a")]), step(&[call("/p/a"), call("/p/b")])];
+    let text: String = records.iter().map(|record| format!("{record}\n")).collect();
+    let sandbox = Sandbox::new();
+    let head = sandbox.import("s", text.as_bytes()).unwrap().head;
+    assert_eq!(sandbox.repo.commit(&head).unwrap().message, "write_file 2 files");
+}

@@ -368,6 +368,9 @@ impl<'r> TurnWriter<'r> {
                 self.builder.splice(&mut self.transaction, &section, at..at, vec![item])
             }
             Event::Again { message, back } => {
+                if back < self.pending.messages {
+                    self.said_by(&message.agent).note_again(&message.headline);
+                }
                 let item = self.message_item(piece, &message)?;
                 let section = agent_section(&agent_name(&message.agent), "messages")?;
                 let len = self.builder.list_len(&self.transaction, &section)?;
@@ -487,11 +490,15 @@ impl<'r> TurnWriter<'r> {
         if let Some(model) = &message.model {
             pending.model.clone_from(model);
         }
-        let said = match message.agent == MAIN_AGENT {
-            true => &mut pending.main,
-            false => &mut pending.others,
-        };
-        said.note(&message.headline);
+        self.said_by(&message.agent).note(&message.headline);
+    }
+
+    /// What the messages of an agent say in the turn in the making.
+    fn said_by(&mut self, agent: &str) -> &mut TurnTitle {
+        match agent == MAIN_AGENT {
+            true => &mut self.pending.main,
+            false => &mut self.pending.others,
+        }
     }
 
     fn message_item(&mut self, piece: &Piece, message: &MessageEvent) -> Result<Item> {
@@ -598,6 +605,13 @@ impl TurnTitle {
         if line.is_empty() {
             line.clone_from(said);
         }
+    }
+
+    /// Notes what a message says that is written again while it grows: its calls come later than its thoughts.
+    fn note_again(&mut self, headline: &Headline) {
+        let Headline::Calls(calls) = headline else { return self.note(headline) };
+        let new = calls.iter().filter(|call| !self.called.contains(call)).cloned().collect();
+        self.note(&Headline::Calls(new));
     }
 
     /// One line for people: the prompt, else the answer, else the calls, which `directory` is left

@@ -20,6 +20,11 @@ clients *ARGS:
     cargo build --locked -p turntree-cli
     python3 tests/clients/play/main.py {{ARGS}}
 
+# The same, and what they write and name beside the tables of turntree; see tests/README.md.
+drift *ARGS:
+    cargo build --locked -p turntree-cli
+    python3 tests/clients/play/drift.py {{ARGS}}
+
 # The npm package, packed and installed, with the suites of the frameworks' owners.
 node *ARGS:
     bindings/node/check {{ARGS}}

@@ -327,6 +327,8 @@ class Pi(Client):
         provider = {"baseUrl": f"{self.url}/v1", "apiKey": self.model_key, "models": [model]}
         provider["api"] = "openai-completions"
         self.setting(".pi/agent/models.json", json.dumps({"providers": {"stand-in": provider}}))
+        # It keeps the newest part of a conversation as it is, and a short one would have nothing else.
+        self.setting(".pi/agent/settings.json", json.dumps({"compaction": {"keepRecentTokens": 20}}))
 
     def write(self, name, text):
         return Call("write", {"path": name, "content": text})

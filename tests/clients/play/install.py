@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 PATIENCE = 300
+# The Node for clients that want a newer one than there is: its package brings the program.
+NODE = "24.21.0"
 
 
 class Skipped(Exception):
@@ -58,6 +61,42 @@ def install(folder, package, version):
     npm(into, "install", f"{package}@{version}")
     (into / "done").touch()
     return into / "node_modules" / ".bin"
+
+
+def programs(folder, package, version):
+    """The folders with programs that one version of a client needs: its own, and a Node if it wants a newer one."""
+    own = install(folder, package, version)
+    wanted = node_wanted(own, package)
+    if wanted is None or numbers(own_node()) >= wanted:
+        return [own]
+    if numbers(NODE) < wanted:
+        raise Skipped(f"it wants Node {'.'.join(map(str, wanted))}; here are {own_node() or 'none'} and {NODE}")
+    return [own, install(folder, "node", NODE)]
+
+
+def node_wanted(own, package):
+    """The oldest Node that a client runs on, or nothing for a client that is no script."""
+    described = json.loads((own.parent / package / "package.json").read_text())
+    scripts = described.get("bin", {})
+    scripts = [scripts] if isinstance(scripts, str) else scripts.values()
+    for script in scripts:
+        with (own.parent / package / script).open("rb") as file:
+            if b"node" in file.readline(80):
+                return numbers(described.get("engines", {}).get("node", ""))
+    return None
+
+
+def own_node():
+    """The version of the Node of this machine, empty without one."""
+    if shutil.which("node") is None:
+        return ""
+    return subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def numbers(version):
+    """The first version in a text, as numbers."""
+    found = re.search(r"[0-9]+(\.[0-9]+)*", version)
+    return [int(part) for part in found[0].split(".")] if found else []
 
 
 def choose(folder, client, pinned, offline_ok):

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from clients import CLIENTS
-from install import Skipped, choose, install, program_is
+from install import Skipped, choose, program_is, programs
 from place import Place
 from play import DRIFT, Play
 from standin import StandIn
@@ -35,19 +35,22 @@ def options():
     parser.add_argument("--patience", type=float, default=240.0, help="seconds for each client")
     parser.add_argument("--install", action="store_true", help="installs the clients and plays none")
     parser.add_argument("--keep", action="store_true", help="leave homes and stores, and say where")
-    return parser.parse_args()
+    return parser
 
 
-def play(name, programs, chosen, program):
-    """The answers of one client, in a place of its own."""
+def play(name, folders, chosen, program, look=None):
+    """The answers of one client, in a place of its own. `look` is given the play before the place goes."""
     folder = Path(tempfile.mkdtemp(prefix=f"turntree-{name}-"))
-    place = Place(folder, [programs], program, chosen.patience)
+    place = Place(folder, folders, program, chosen.patience)
     stand_in = StandIn(place.work, chosen.delay)
     played = Play(CLIENTS[name](place, stand_in.port), stand_in)
     try:
-        played.whole()
-    except DRIFT as failure:
-        played.answers["played"] = f"{type(failure).__name__}: {failure}"
+        try:
+            played.whole()
+        except DRIFT as failure:
+            played.answers["played"] = f"{type(failure).__name__}: {failure}"
+        if look:
+            look(played)
     finally:
         stand_in.close()
         place.end_processes()
@@ -87,13 +90,13 @@ def fetch(chosen, folder, table):
     """Installs the clients, so that playing them waits for no registry."""
     for name in chosen.only or list(CLIENTS):
         try:
-            install(folder, table[name]["package"], choose(folder, table[name], chosen.pinned, chosen.offline_ok))
+            programs(folder, table[name]["package"], choose(folder, table[name], chosen.pinned, chosen.offline_ok))
         except Skipped as reason:
             print(f"{name:<12} not installed: {reason}", flush=True)
 
 
 def main():
-    chosen = options()
+    chosen = options().parse_args()
     folder, table = Path(chosen.folder).resolve(), json.loads((HERE / "clients.json").read_text())
     if chosen.install:
         return fetch(chosen, folder, table)
@@ -105,11 +108,11 @@ def main():
         begun = time.monotonic()
         try:
             version = choose(folder, table[name], chosen.pinned, chosen.offline_ok)
-            programs = install(folder, table[name]["package"], version)
+            folders = programs(folder, table[name]["package"], version)
         except Skipped as reason:
             print(f"{name:<12} skipped: {reason}", flush=True)
             continue
-        answers, played = play(name, programs, chosen, program), played + 1
+        answers, played = play(name, folders, chosen, program), played + 1
         print(row(name, version, answers, time.monotonic() - begun), flush=True)
         lines, count = judged(name, table[name], answers)
         notes, worse = notes + lines, worse + count

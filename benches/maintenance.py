@@ -107,7 +107,7 @@ class Bench:
         self.record("user", f"prompt {number} " + self.text(30))
         self.record("assistant", [{"type": "text", "text": self.text(290)}])
         event = {"session_id": self.session, "transcript_path": self.transcript, "cwd": self.workspace, "hook_event_name": "Stop", "stop_hook_active": False}
-        self.run("hook", "claude-code", input=json.dumps(event))
+        self.run("hook", "--dialect", "claude-code", input=json.dumps(event))
 
     def processes(self):
         found, zombies = 0, 0

@@ -6,19 +6,21 @@
 //! ```
 //!
 //! The lock belongs to the open file, which the new process has before this one lets go of it: so there is
-//! no moment in which a second one could begin.
+//! no moment in which a second one could begin. A process that has given its lock back may take a while to
+//! end on a busy machine, so its id is in the file, and the next start waits for it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{self, Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
+use rustix::process::{Pid, test_kill_process};
 use turntree::maintenance::{CROWDED_PERCENT, Fullness};
 use turntree::store::MAINTENANCE_LOCK;
 
@@ -35,6 +37,13 @@ pub(crate) const STARTED: &str = "--started";
 /// further while maintenance empties it, on a busy machine too.
 const HELD_MICROS: u64 = 120;
 const MOST_HELD: Duration = Duration::from_millis(400);
+
+/// For how long a start waits for the process before it to end, at most: its id may be that of another one by
+/// now.
+const MOST_ENDING: Duration = Duration::from_millis(200);
+
+/// The most digits that the id of a process has.
+const MAX_ID_DIGITS: usize = 10;
 
 /// The right to look after a store.
 #[derive(Debug)]
@@ -57,14 +66,30 @@ impl MaintenanceLock {
         // A store may come from others: a link in its place is not followed, a pipe not waited for.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
         let lock = Self(options.open(dir.join(MAINTENANCE_LOCK))?);
         Ok(lock.try_again()?.then_some(lock))
     }
 
-    /// The lock that this process was started with.
+    /// The lock that this process was started with; from now on the file has the id of this process.
     pub(crate) fn inherited() -> io::Result<Self> {
-        Ok(Self(io::stdin().as_fd().try_clone_to_owned()?.into()))
+        let lock = Self(io::stdin().as_fd().try_clone_to_owned()?.into());
+        lock.0.set_len(0)?;
+        lock.0.write_all_at(process::id().to_string().as_bytes(), 0)?;
+        Ok(lock)
+    }
+
+    /// Waits until the process that had it before has ended.
+    fn await_end_of_last(&self) {
+        let mut bytes = [0; MAX_ID_DIGITS];
+        let read = self.0.read_at(&mut bytes, 0).unwrap_or(0);
+        let text = bytes.get(..read).and_then(|bytes| str::from_utf8(bytes).ok());
+        let id = text.and_then(|text| text.parse().ok()).filter(|id| *id > 1);
+        let Some(last) = id.and_then(Pid::from_raw) else { return };
+        let began = Instant::now();
+        while test_kill_process(last).is_ok() && began.elapsed() < MOST_ENDING {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Takes it once more; false when another process has it now.
@@ -128,7 +153,8 @@ fn start(dir: &Path, occasion: &Occasion) -> io::Result<(Option<Child>, bool)> {
         return Ok((None, true));
     }
     let dir = dir.canonicalize()?;
-    let Some(MaintenanceLock(lock)) = MaintenanceLock::take(&dir)? else { return Ok((None, true)) };
+    let Some(lock) = MaintenanceLock::take(&dir)? else { return Ok((None, true)) };
+    lock.await_end_of_last();
     let mut maintenance = Command::new(itself::file().map_err(io::Error::other)?);
     maintenance
         .args(["gc", "--auto", STARTED, "--no-maintenance", "--store"])
@@ -136,7 +162,7 @@ fn start(dir: &Path, occasion: &Occasion) -> io::Result<(Option<Child>, bool)> {
         .args(fold.iter().map(|remote| format!("--fold={remote}")))
         .args(sends.then_some("--push"))
         .current_dir("/");
-    maintenance.stdin(lock).stdout(Stdio::null()).stderr(Stdio::null());
+    maintenance.stdin(lock.0).stdout(Stdio::null()).stderr(Stdio::null());
     maintenance.process_group(0).spawn().map(|child| (Some(child), true))
 }
 
@@ -146,5 +172,33 @@ fn hold_back(fullness: Fullness) {
     if above > 0 {
         let held = above.saturating_mul(above).saturating_mul(HELD_MICROS);
         thread::sleep(Duration::from_micros(held).min(MOST_HELD));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_waits_for_the_process_before_it_and_not_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = MaintenanceLock::take(folder.path()).unwrap().unwrap();
+        let waited = || {
+            let began = Instant::now();
+            lock.await_end_of_last();
+            began.elapsed()
+        };
+        for text in ["", "no number", "-1", "0", "1"] {
+            lock.0.set_len(0).unwrap();
+            lock.0.write_all_at(text.as_bytes(), 0).unwrap();
+            assert!(waited() < MOST_ENDING, "{text}");
+        }
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        lock.0.set_len(0).unwrap();
+        lock.0.write_all_at(child.id().to_string().as_bytes(), 0).unwrap();
+        assert!(waited() >= MOST_ENDING);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(waited() < MOST_ENDING);
     }
 }

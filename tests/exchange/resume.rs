@@ -275,7 +275,37 @@ fn pictures_and_prompts_like_commands_stay_in_a_session_of_gemini() {
 }
 
 #[test]
-fn pictures_in_prompts_and_results_stay_in_a_session_of_opencode() {
+fn what_an_extension_tells_the_model_stays_in_a_session_of_pi() {
+    let sandbox = Sandbox::new();
+    let time = "2026-11-18T10:00:00.000Z";
+    let message = |id: &str, parent: &str, role: &str, text: &str| {
+        json!({"type": "message", "id": id, "parentId": parent, "timestamp": time,
+            "message": {"role": role, "content": [{"type": "text", "text": text}]}})
+    };
+    let told = |id: &str, parent: &str, content: Value| {
+        json!({"type": "custom_message", "id": id, "parentId": parent, "timestamp": time,
+            "customType": "rules", "content": content, "display": false})
+    };
+    let lines = [
+        json!({"type": "session", "version": 3, "id": "s", "timestamp": time, "cwd": "/p"}),
+        told("00000001", "", json!("Use tabs.")),
+        message("00000002", "00000001", "user", "Begin."),
+        told("00000003", "00000002", json!([{"type": "text", "text": "Two files are open."}])),
+        message("00000004", "00000003", "assistant", "Done."),
+    ];
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let head = sandbox.import("pi", text.as_bytes()).unwrap().head;
+    let laid = laid_out(&sandbox, NativeAgent::Pi, &head);
+    assert!(laid.is_own);
+    let again = sandbox.import_as("again", "pi", &laid.bytes).unwrap().head;
+    assert_eq!(sent(&sandbox, &again), sent(&sandbox, &head));
+    assert_eq!(sent(&sandbox, &head).len(), 4);
+    let entries = String::from_utf8(laid.bytes).unwrap();
+    assert_eq!(entries.matches(r#""type":"custom_message""#).count(), 2, "they stay what they are");
+}
+
+#[test]
+fn pictures_in_prompts_and_results_stay_where_they_are_in_every_agent() {
     let sandbox = Sandbox::new();
     let picture = |data: &str| json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}});
     let chat = json!({"messages": [
@@ -288,9 +318,14 @@ fn pictures_in_prompts_and_results_stay_in_a_session_of_opencode() {
         ]},
     ]});
     let head = sandbox.import("chat", chat.to_string().as_bytes()).unwrap().head;
+    for agent in NativeAgent::ALL {
+        let laid = laid_out(&sandbox, agent, &head);
+        let again = sandbox.import_as(agent.name(), agent.format(), &laid.bytes).unwrap().head;
+        assert_eq!(sent(&sandbox, &again), sent(&sandbox, &head), "{}", agent.name());
+        let text = String::from_utf8(laid.bytes).unwrap();
+        assert!(!text.contains("[image]"), "no words stand for a picture: {text}");
+    }
     let laid = laid_out(&sandbox, NativeAgent::Opencode, &head);
-    let again = sandbox.import_as("again", "opencode", &laid.bytes).unwrap().head;
-    assert_eq!(sent(&sandbox, &again), sent(&sandbox, &head));
     let document: Value = serde_json::from_slice(&laid.bytes).unwrap();
     let parts = &document["messages"][1]["parts"];
     assert_eq!(parts[0]["state"]["attachments"][0]["url"], "data:image/png;base64,BBBB");

@@ -6,10 +6,10 @@
 use serde_json::{Value, json};
 use turntree::object::Time;
 
-use super::super::chat::{NO_RESULT, arguments, note};
+use super::super::chat::{NO_RESULT, arguments, note, parts};
 use super::super::dialogue::{Answer, SpokenText};
 use super::{Form, Transcript};
-use crate::model::picture::{PICTURE, Picture, PictureContent};
+use crate::model::picture::{Picture, PictureContent};
 use crate::text::json::text_at;
 
 /// The version that the records are of.
@@ -86,14 +86,15 @@ fn user(out: &mut Transcript<'_>, said: &SpokenText) {
         let content = json!([{"type": "input_text", "text": note(stray)}]);
         item(out, &json!({"type": "message", "role": "user", "content": content}), said.time);
     }
-    let mut content = Vec::new();
-    if !said.text.trim().is_empty() && said.text.trim() != PICTURE {
-        content.push(json!({"type": "input_text", "text": said.text}));
-    }
-    content.extend(said.pictures.iter().map(picture));
+    let content = content_of(&said.text, &said.pictures);
     if !content.is_empty() {
         item(out, &json!({"type": "message", "role": "user", "content": content}), said.time);
     }
+}
+
+fn content_of(text: &str, pictures: &[Picture]) -> Vec<Value> {
+    let as_text = |text: &str| json!({"type": "input_text", "text": text});
+    parts(text, pictures, as_text, |shown| Some(picture(shown)))
 }
 
 fn picture(picture: &Picture) -> Value {
@@ -119,15 +120,12 @@ fn answer(out: &mut Transcript<'_>, answer: Answer) {
         );
     }
     for call in &answer.calls {
-        let text = call.result.as_ref().map_or(NO_RESULT, |result| &result.text);
-        let pictures = call.result.iter().flat_map(|result| &result.pictures);
-        let mut shown: Vec<Value> = pictures.map(picture).collect();
-        let output = match shown.is_empty() {
-            true => Value::from(text),
-            false => {
-                shown.insert(0, json!({"type": "input_text", "text": text}));
-                shown.into()
+        let output = match &call.result {
+            Some(result) if !result.pictures.is_empty() => {
+                content_of(&result.text, &result.pictures).into()
             }
+            Some(result) => Value::from(result.text.as_str()),
+            None => Value::from(NO_RESULT),
         };
         item(
             out,

@@ -6,10 +6,10 @@
 use serde_json::{Value, json};
 use turntree::object::Time;
 
-use super::super::chat::{NO_RESULT, arguments, note};
+use super::super::chat::{NO_RESULT, arguments, note, parts};
 use super::super::dialogue::{Answer, SpokenText};
 use super::{Form, Transcript};
-use crate::model::picture::{PICTURE, Picture, PictureContent};
+use crate::model::picture::{Picture, PictureContent};
 use crate::text::json::text_at;
 
 /// Writes entries of the agent behind a new header, linked one behind the other.
@@ -18,7 +18,8 @@ pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     let mut parent = Value::Null;
     for record in records {
         let entry = match text_at(&record, "/type") {
-            Some("message") => record,
+            // What an extension tells the model is an entry of its own, and no message.
+            Some("message" | "custom_message") => record,
             // A summary of a compaction stands for what it replaced.
             _ => {
                 let text = text_at(&record, "/summary").unwrap_or_default();
@@ -140,17 +141,16 @@ impl Form for Log {
 
 /// Returns text and pictures as pi has them; it takes no pictures by their address.
 fn content_of(out: &mut Transcript<'_>, text: &str, pictures: &[Picture]) -> Vec<Value> {
-    let mut content = Vec::new();
-    if !text.trim().is_empty() && text.trim() != PICTURE {
-        content.push(json!({"type": "text", "text": text}));
-    }
     for picture in pictures {
-        match &picture.content {
-            PictureContent::Inline { media, base64 } => {
-                content.push(json!({"type": "image", "data": base64, "mimeType": media}));
-            }
-            PictureContent::Address(_) => out.leave_out("pictures"),
+        if matches!(picture.content, PictureContent::Address(_)) {
+            out.leave_out("pictures");
         }
     }
-    content
+    let as_text = |text: &str| json!({"type": "text", "text": text});
+    parts(text, pictures, as_text, |picture| match &picture.content {
+        PictureContent::Inline { media, base64 } => {
+            Some(json!({"type": "image", "data": base64, "mimeType": media}))
+        }
+        PictureContent::Address(_) => None,
+    })
 }

@@ -158,7 +158,7 @@ fn what_was_paid_for_counts_though_it_is_in_no_context() {
     let zeros = json!({"type": "message", "message": {"role": "assistant", "content": "carried on",
         "usage": {"input": 0, "output": 0, "cost": {"total": 0}}}});
     let pi = lines(&[
-        json!({"type": "session", "id": "s", "cwd": "/p"}),
+        json!({"type": "session", "id": "s", "timestamp": "t", "cwd": "/p"}),
         json!({"type": "message", "message": {"role": "user", "content": "go"}}),
         zeros,
         reply("stop", 0.5),

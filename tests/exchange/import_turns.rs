@@ -407,7 +407,8 @@ fn pi_entry(id: &str, parent: &str, role: &str) -> Value {
 
 #[test]
 fn entries_of_pi_form_a_tree_and_a_compaction_keeps_its_tail() {
-    let header = json!({"type": "session", "version": 3, "id": "x", "cwd": "/p"});
+    let header = json!({"type": "session", "version": 3, "id": "x", "timestamp": "2026-11-22T10:00:00.000Z",
+        "cwd": "/p"});
     let base = [
         header,
         json!({"type": "model_change", "id": "m", "parentId": null, "modelId": "mock"}),

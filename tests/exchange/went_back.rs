@@ -201,7 +201,7 @@ fn logs() -> Vec<(&'static str, Vec<String>, usize, String)> {
         ("codex", rollout.lines, 5),
         ("claude-code", Vec::new(), 2),
         ("copilot-cli", vec![json!({"type": "session.start", "data": {"sessionId": "s"}})], 2),
-        ("pi", vec![json!({"type": "session", "version": 3, "id": "s", "cwd": "/p"})], 2),
+        ("pi", vec![json!({"type": "session", "id": "s", "timestamp": "t", "cwd": "/p"})], 2),
         ("gemini-cli-log", vec![json!({"sessionId": "s", "projectHash": "h"})], 2),
     ];
     for turn in 1..=4 {

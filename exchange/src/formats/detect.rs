@@ -147,6 +147,7 @@ mod tests {
             r#"{"type":"thread.started","thread_id":"t"}"#,
             r#"{"type":"response.created","data":{}}"#,
             r#"{"type":"session","cwd":"/p"}"#,
+            r#"{"type":"session","version":1,"id":"1","createdAt":1790000000000,"cwd":"/p"}"#,
             r#"{"info":{"name":"x"},"messages":["a","b"]}"#,
             r#"{"trajectory":[1,2],"info":{}}"#,
             r#"{"steps":[{"n":1}],"agent":"a"}"#,
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn padding_before_a_file_is_passed_and_utf_16_is_named() {
-        let head = b"\0\0\xEF\xBB\xBF\n{\"type\":\"session\",\"id\":\"1\",\"cwd\":\"/p\"}";
+        let head = b"\0\0\xEF\xBB\xBF\n{\"type\":\"session\",\"id\":\"1\",\"timestamp\":\"t\",\"cwd\":\"/p\"}";
         assert_eq!(detect(head).unwrap().name, "pi");
         let error = detect(b"\xFF\xFE{\0\"\0").unwrap_err().to_string();
         assert!(error.starts_with("the file is UTF-16"), "{error}");

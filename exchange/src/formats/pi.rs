@@ -83,7 +83,10 @@ fn origin(entry: &Value) -> RecordOrigin {
 }
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
-    let is_header = shape.text("type") == Some("session") && shape.has("id") && shape.has("cwd");
+    // Others begin with such a header, too, whose time has another name.
+    let fields = ["id", "timestamp", "cwd"];
+    let is_header =
+        shape.text("type") == Some("session") && fields.iter().all(|name| shape.has(name));
     !shape.is_array && is_header
 }
 

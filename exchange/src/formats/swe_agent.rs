@@ -56,7 +56,9 @@ fn recognise(shape: &JsonShape<'_>) -> bool {
     let is_list_of = |name: &str, fields: &[&str]| {
         shape.member(name).is_some_and(|first| first.is_array && first.has_any(fields))
     };
-    let is_told = is_list_of("history", &["role"]) && shape.has("info");
+    // A demonstration may be a history alone, whose messages say of which kind they are.
+    let is_told = is_list_of("history", &["role"])
+        && (shape.has("info") || is_list_of("history", &["message_type"]));
     !shape.is_array && (is_list_of("trajectory", &of_step) || is_told)
 }
 
@@ -192,6 +194,15 @@ mod tests {
             "submission=diff",
         ];
         assert_eq!(outline(&events_of(&FORMAT, file)), expected);
+    }
+
+    #[test]
+    fn a_demonstration_may_be_a_history_alone() {
+        let file =
+            |kind: &str| format!(r#"{{"history": [{{"role": "user", "content": "go", {kind}}}]}}"#);
+        let recognised = |file: &str| recognise(&JsonShape::of(file).unwrap());
+        assert!(recognised(&file(r#""agent": "main", "message_type": "observation""#)));
+        assert!(!recognised(&file(r#""agent": "main""#)));
     }
 
     #[test]

@@ -145,6 +145,11 @@ impl OpenHands {
             let what = "an event that is neither an action nor an observation".to_owned();
             return events.push(Event::Unknown { what });
         }
+        let is_state = text_at(event, "/observation") == Some("agent_state_changed");
+        if is_state && view.text.is_empty() {
+            // The client tells its window in which state it is, and nobody what was said.
+            return;
+        }
         let reply = text_at(event, "/tool_call_metadata/model_response/id");
         let is_parallel = reply.is_some() && reply == self.reply.as_deref();
         let is_step = view.role == Role::Assistant;
@@ -285,6 +290,18 @@ mod tests {
             "turn",
             "t-2 User again",
         ];
+        assert_eq!(outline(&events_of(&FORMAT, file)), expected);
+    }
+
+    #[test]
+    fn a_state_of_the_client_without_words_is_no_message() {
+        let file = br#"[
+{"id": 0, "source": "environment", "message": "", "observation": "agent_state_changed", "content": "", "extras": {"agent_state": "loading"}},
+{"id": 1, "source": "user", "action": "message", "args": {"content": "go"}},
+{"id": 2, "source": "environment", "message": "Paused.", "observation": "agent_state_changed", "content": ""},
+{"id": 3, "source": "agent", "action": "message", "args": {"content": "done"}}]"#;
+        let expected =
+            ["turn", "main User go", "main Other Paused.", "turn", "main Assistant done"];
         assert_eq!(outline(&events_of(&FORMAT, file)), expected);
     }
 

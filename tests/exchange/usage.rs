@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use turntree::repo::{BranchName, Repository};
 use turntree_exchange::{
     PriceTable, TokenUsage, UsageBy, UsageGaps, UsageQuery, UsageReport, UsageScope, compare,
@@ -74,6 +74,33 @@ fn of_claude_code(text: &str) -> (u64, TokenUsage) {
         ..TokenUsage::default()
     };
     (answers.len() as u64, tokens)
+}
+
+#[test]
+fn an_answer_that_was_written_again_without_its_request_counts_once() {
+    let line = |uuid: &str, parent: Option<&str>, kind: &str, message: Value| json!({"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message});
+    let said = |id: &str| {
+        json!({"role": "assistant", "id": id, "model": "m",
+        "content": [{"type": "text", "text": "yes"}], "usage": {"input_tokens": 10, "output_tokens": 2}})
+    };
+    let asked = |mut line: Value, request: &str| {
+        line["requestId"] = request.into();
+        line
+    };
+    let prompt = |text: &str| json!({"role": "user", "content": text});
+    // As 1.0.51 does when its SDK goes on: the last answer begins the file anew, without a request.
+    let lines = [
+        line("1", None, "user", prompt("first")),
+        asked(line("2", Some("1"), "assistant", said("msg_1")), "req_1"),
+        line("3", None, "assistant", said("msg_1")),
+        line("4", Some("3"), "user", prompt("second")),
+        asked(line("5", Some("4"), "assistant", said("msg_2")), "req_2"),
+    ];
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let sandbox = Sandbox::new();
+    sandbox.import("s", text.as_bytes()).unwrap();
+    let total = report(&sandbox.repo, UsageScope::Session("s"), UsageBy::Model).total;
+    assert_eq!((total.answers, total.tokens.input, total.tokens.output), (2, 20, 4));
 }
 
 #[test]

@@ -189,6 +189,8 @@ pub(super) struct AnswerCounter {
     read: HashSet<ObjectId>,
     /// What answers of conversations said: see [`said_in`].
     said: HashSet<u64>,
+    /// The keys of answers that are told by an id and a request, by the id.
+    requests: HashMap<u64, String>,
     /// Of the line of a rollout: its sum so far, its model, and tools called since the last answer.
     sum: Option<TokenUsage>,
     model: String,
@@ -272,6 +274,7 @@ impl AnswerCounter {
         let found = found.unwrap_or_else(silent);
         let calls = view(&entry.media, &bytes).tool_calls.into_iter().map(|call| call.name);
         let key = found.answer.clone().unwrap_or_else(|| entry.blob.to_string());
+        let key = self.with_request(key);
         if entry.media == COPILOT && entry.role == Role::Assistant {
             let model = text_at(&record, "/data/model").unwrap_or(&turn.commit.author.model);
             self.runs.tell(model, key_of(&key), found.tokens);
@@ -288,6 +291,17 @@ impl AnswerCounter {
         }
         self.said.extend(said.filter(|(_, is_aside)| !is_aside).map(|(said, _)| said));
         Ok(())
+    }
+
+    /// A client may write an answer again without its request: it is the one that has the id.
+    fn with_request(&mut self, key: String) -> String {
+        match key.split_once(' ') {
+            Some((id, _)) => {
+                self.requests.insert(key_of(id), key.clone());
+                key
+            }
+            None => self.requests.get(&key_of(&key)).cloned().unwrap_or(key),
+        }
     }
 
     /// Adds what pieces of a rollout say.

@@ -25,6 +25,11 @@ drift *ARGS:
     cargo build --locked -p turntree-cli
     python3 tests/clients/play/drift.py {{ARGS}}
 
+# Public recordings of agents through import, export, resume and usage; see tests/README.md.
+world *ARGS:
+    cargo build --locked -p turntree-cli
+    python3 tests/world/main.py {{ARGS}}
+
 # The npm package, packed and installed, with the suites of the frameworks' owners.
 node *ARGS:
     bindings/node/check {{ARGS}}

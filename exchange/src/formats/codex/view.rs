@@ -63,11 +63,15 @@ fn output_text(output: Option<&Value>) -> Value {
         Some(Value::Object(fields)) if fields.contains_key("content") => {
             fields.get("content").cloned().unwrap_or_default()
         }
-        Some(Value::Array(items)) if items.iter().any(|item| item.get("text").is_none()) => {
+        Some(Value::Array(items)) if !items.iter().all(is_block) => {
             Value::from(Value::from(items.clone()).to_string())
         }
         Some(other) => other.clone(),
     }
+}
+
+fn is_block(item: &Value) -> bool {
+    item.get("text").is_some() || text_at(item, "/type") == Some("input_image")
 }
 
 fn role(item: &Value) -> Role {

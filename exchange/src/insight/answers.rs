@@ -190,7 +190,7 @@ pub(super) struct AnswerCounter {
     /// What answers of conversations said: see [`said_in`].
     said: HashSet<u64>,
     /// The keys of answers that are told by an id and a request, by the id.
-    requests: HashMap<u64, String>,
+    requests: HashMap<String, String>,
     /// Of the line of a rollout: its sum so far, its model, and tools called since the last answer.
     sum: Option<TokenUsage>,
     model: String,
@@ -297,10 +297,10 @@ impl AnswerCounter {
     fn with_request(&mut self, key: String) -> String {
         match key.split_once(' ') {
             Some((id, _)) => {
-                self.requests.insert(key_of(id), key.clone());
+                self.requests.insert(id.to_owned(), key.clone());
                 key
             }
-            None => self.requests.get(&key_of(&key)).cloned().unwrap_or(key),
+            None => self.requests.get(&key).cloned().unwrap_or(key),
         }
     }
 

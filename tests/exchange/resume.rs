@@ -301,7 +301,7 @@ fn what_an_extension_tells_the_model_stays_in_a_session_of_pi() {
     assert_eq!(sent(&sandbox, &again), sent(&sandbox, &head));
     assert_eq!(sent(&sandbox, &head).len(), 4);
     let entries = String::from_utf8(laid.bytes).unwrap();
-    assert_eq!(entries.matches(r#""type":"custom_message""#).count(), 2, "they stay what they are");
+    assert_eq!(entries.matches(r#""type":"custom_message""#).count(), 2, "both keep their type");
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn pictures_in_prompts_and_results_stay_where_they_are_in_every_agent() {
         let again = sandbox.import_as(agent.name(), agent.format(), &laid.bytes).unwrap().head;
         assert_eq!(sent(&sandbox, &again), sent(&sandbox, &head), "{}", agent.name());
         let text = String::from_utf8(laid.bytes).unwrap();
-        assert!(!text.contains("[image]"), "no words stand for a picture: {text}");
+        assert!(!text.contains("[image]"), "a picture is also text: {text}");
     }
     let laid = laid_out(&sandbox, NativeAgent::Opencode, &head);
     let document: Value = serde_json::from_slice(&laid.bytes).unwrap();

@@ -81,7 +81,9 @@ fn an_answer_that_was_written_again_without_its_request_counts_once() {
     let line = |uuid: &str, parent: Option<&str>, kind: &str, message: Value| json!({"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message});
     let said = |id: &str| {
         json!({"role": "assistant", "id": id, "model": "m",
-        "content": [{"type": "text", "text": "yes"}], "usage": {"input_tokens": 10, "output_tokens": 2}})
+        "content": [{"type": "text", "text": "yes"}],
+        "usage": {"input_tokens": 10, "output_tokens": 2, "iterations": [
+            {"type": "advisor_message", "model": "a", "input_tokens": 100, "output_tokens": 7}]}})
     };
     let asked = |mut line: Value, request: &str| {
         line["requestId"] = request.into();
@@ -100,7 +102,8 @@ fn an_answer_that_was_written_again_without_its_request_counts_once() {
     let sandbox = Sandbox::new();
     sandbox.import("s", text.as_bytes()).unwrap();
     let total = report(&sandbox.repo, UsageScope::Session("s"), UsageBy::Model).total;
-    assert_eq!((total.answers, total.tokens.input, total.tokens.output), (2, 20, 4));
+    // Each of the two has asked an advisor.
+    assert_eq!((total.answers, total.tokens.input, total.tokens.output), (4, 220, 18));
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn sub_agents_of_codex_do_not_count_the_history_that_they_repeat() {
         let [first, second] = replay("2026-05-12T08:03:00.000Z");
         rollout(id, json!({"forked_from_id": "a", "source": source}), &[first, second, own])
     };
-    // The sum of one begins anew, that of another goes on, and of a third it is all that is said.
+    // The sum starts at zero in the first, continues in the second, and is the only count in the third.
     let new = asked(LATER, "new", count(LATER, [100, 10, 20], Some([100, 10, 20])));
     let on = asked(LATER, "on", count(LATER, [1550, 155, 310], Some([50, 5, 10])));
     let sum = asked(LATER, "sum", count(LATER, [1600, 160, 320], None));
@@ -101,7 +101,7 @@ fn sub_agents_of_codex_do_not_count_the_history_that_they_repeat() {
     assert_eq!(sums(&found), [5, 1500 + 100 + 50 + 100, 150 + 10 + 5 + 10, 300 + 20 + 10 + 20]);
 }
 
-/// A line of Claude Code; an answer has an id, what a cache had, and what came out.
+/// A line of Claude Code; `answer` is the message id, the cached input and the output of an assistant message.
 fn claude(uuid: &str, parent: Option<&str>, text: &str, answer: Option<(&str, u64, u64)>) -> Value {
     let (kind, mut message) = match answer {
         None => ("user", json!({"role": "user", "content": text})),
@@ -186,8 +186,8 @@ fn a_sum_without_its_parts_counts_in_every_format() {
         ("opencode", opencode(&json!({"total": 333}), 0.0)),
     ] {
         let found = report(&[("s", bytes)]);
-        // It is not said what is read and what is written, so no price applies.
-        assert_eq!((sums(&found), found.total.is_whole()), ([1, 0, 0, 333], what == "opencode"));
+        // Input and output have different prices, so a total has none.
+        assert_eq!((sums(&found), found.total.is_whole()), ([1, 0, 0, 333], false), "{what}");
     }
 }
 

@@ -74,8 +74,9 @@ impl MaintenanceLock {
     /// The lock that this process was started with; from now on the file has the id of this process.
     pub(crate) fn inherited() -> io::Result<Self> {
         let lock = Self(io::stdin().as_fd().try_clone_to_owned()?.into());
-        lock.0.set_len(0)?;
-        lock.0.write_all_at(process::id().to_string().as_bytes(), 0)?;
+        // On a full disk there is no id in it, and the next start does not wait.
+        let _ = lock.0.set_len(0);
+        let _ = lock.0.write_all_at(process::id().to_string().as_bytes(), 0);
         Ok(lock)
     }
 

@@ -52,8 +52,8 @@ pub(super) struct Limits {
     /// True if some session has a budget: then a collection packs what is not packed, together with packs that
     /// are smaller, since a budget is about packs.
     pub(super) is_budgeted: bool,
-    /// What all files of the store may take. A step makes no pack that is large beside that, since the files
-    /// that it replaces go only when the pack is there.
+    /// The most bytes that all files of the store may take. A step limits the size of its pack by it, since
+    /// the pack and the files that it replaces are on the disk at the same time.
     pub(super) bound_bytes: Option<u64>,
     /// What a pack may take on the disk, where that is known: see [`pack_room`].
     pub(super) room_bytes: Option<u64>,
@@ -75,7 +75,7 @@ pub(super) fn choose(
         Purpose::Repack(tier) => tier,
         _ => Tier::Hot,
     };
-    // Joining packs can wait; and to take what was just packed once more would never end.
+    // Merging packs can wait, and repacking what a step has just packed would never end.
     let urgent = chosen.iter().filter_map(|number| Some((*number, files.get(*number)?)));
     let mut urgent: Vec<_> = urgent.filter(|(_, file)| !file.is_stored_as(wanted)).collect();
     if urgent.is_empty() && matches!(purpose, Purpose::Repack(_)) {
@@ -312,7 +312,7 @@ mod tests {
         let gc = |room| choose(&files, Purpose::Gc, tiny(room));
         assert_eq!(gc(u64::MAX), (vec![0, 2, 3], Tier::Compacted, false));
         assert_eq!(gc(pack_room(10, 1000)), (vec![2, 3], Tier::Compacted, true));
-        // What needs no room goes even where there is none, and one that has too little says what it needs.
+        // An empty file needs no room. A file that does not fit is chosen alone, and its error names the bytes.
         assert_eq!(gc(0), (vec![3], Tier::Compacted, true));
         assert_eq!(choose(&files[..3], Purpose::Gc, tiny(0)), (vec![2], Tier::Compacted, true));
         let repack = Purpose::Repack(Tier::Compacted);

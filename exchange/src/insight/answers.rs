@@ -164,7 +164,7 @@ struct OpenAnswer {
     cost: Option<f64>,
     /// Its usage is counted with another answer of its run.
     is_in_sum: bool,
-    /// What it said beside the conversation: see [`said_in`].
+    /// Fingerprints of its records in side conversations: see [`said_in`].
     said_aside: Vec<u64>,
 }
 
@@ -187,9 +187,9 @@ pub(super) struct AnswerCounter {
     answers: HashMap<u64, OpenAnswer>,
     /// Messages and pieces that were read.
     read: HashSet<ObjectId>,
-    /// What answers of conversations said: see [`said_in`].
+    /// Fingerprints of the answers in main conversations: see [`said_in`].
     said: HashSet<u64>,
-    /// The keys of answers that are told by an id and a request, by the id.
+    /// Keys that consist of the id of an answer and a request id, by the id of the answer.
     requests: HashMap<String, String>,
     /// Of the line of a rollout: its sum so far, its model, and tools called since the last answer.
     sum: Option<TokenUsage>,
@@ -286,14 +286,14 @@ impl AnswerCounter {
         };
         add(&key, (found, is_silent), calls.collect());
         for part in usage_beside(&record) {
-            let key = part.answer.clone().unwrap_or_else(|| format!("{} beside", entry.blob));
-            add(&key, (part, false), Vec::new());
+            let name = part.answer.as_deref().unwrap_or_default();
+            add(&format!("{key} {name}"), (part, false), Vec::new());
         }
         self.said.extend(said.filter(|(_, is_aside)| !is_aside).map(|(said, _)| said));
         Ok(())
     }
 
-    /// A client may write an answer again without its request: it is the one that has the id.
+    /// Returns the key with the request id of the answer: a client may write an answer again without it.
     fn with_request(&mut self, key: String) -> String {
         match key.split_once(' ') {
             Some((id, _)) => {
@@ -450,7 +450,7 @@ impl AnswerCounter {
                 self.uncounted = None;
                 let before = self.sum.replace(sum);
                 let grew = before.and_then(|before| sum.since(before));
-                // A sum that no longer grows begins anew, with what it has.
+                // The sum of a fork may start again below that of the copied history.
                 let tokens = grew.or(last).unwrap_or(sum);
                 if tokens == TokenUsage::default() {
                     return;
@@ -592,7 +592,7 @@ impl AnswerCounter {
             let is_known = answer.group.is_silent || answer.is_in_sum;
             answer.tokens.total() > 0 || has_cost(answer) || is_known
         };
-        // A question beside the conversation of Claude Code begins with a copy of it, under other requests.
+        // A side question of Claude Code starts with a copy of the conversation, under other request ids.
         let said = self.said;
         let is_copy = |answer: &OpenAnswer| answer.said_aside.iter().any(|it| said.contains(it));
         let mut open: Vec<(u64, OpenAnswer)> =
@@ -646,8 +646,8 @@ fn open_answer(
     }
 }
 
-/// A number for the id and the content of an answer of Claude Code, and whether the record lies beside the
-/// conversation.
+/// The fingerprint of an answer of Claude Code, made of its id and its content, and whether the record is part
+/// of a side conversation.
 fn said_in(record: &Value) -> Option<(u64, bool)> {
     let is_aside = record.get("isSidechain")?.as_bool()?;
     let (id, content) = (text_at(record, "/message/id")?, record.pointer("/message/content")?);

@@ -123,7 +123,7 @@ const OUTPUT: [&str; 6] = [
     "/candidatesTokenCount",
 ];
 
-/// Names of what went in and came out together.
+/// Names of the total of input and output tokens.
 const SUM: [&str; 4] = ["/total", "/totalTokens", QWEN_SUM, "/total_tokens"];
 
 /// Names of reasoning that the output has too.
@@ -209,7 +209,7 @@ pub struct RecordedUsage {
     pub model: Option<String>,
     /// Its tokens.
     pub tokens: TokenUsage,
-    /// True when nothing is said of what went in: what came out alone, or the sum of both as `output`.
+    /// True when the record has no input tokens: `output` is the output, or the total where that is all it has.
     pub is_output_alone: bool,
     /// Its cost in US dollars.
     pub cost: Option<f64>,
@@ -304,12 +304,14 @@ pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
         model: model_of(record, place.model),
         tokens,
         is_output_alone,
-        cost: of_counts.or(of_whole).or(beside),
+        // No price applies to a total, so a recorded zero would count as its whole cost.
+        cost: of_counts.or(of_whole).or(beside).filter(|cost| *cost > 0.0 || !is_output_alone),
         service: service_of(counts),
     })
 }
 
-/// Returns what a record says beside the sum of an answer: each part is an answer of its own.
+/// Returns the parts of an answer that its sum does not include. Each counts as an answer; its `answer` is the
+/// kind and the number of the part, unique within the record.
 pub(super) fn usage_beside(record: &Value) -> Vec<RecordedUsage> {
     let of = |place: &Place| {
         let counts = record.pointer(place.counts)?;
@@ -317,7 +319,7 @@ pub(super) fn usage_beside(record: &Value) -> Vec<RecordedUsage> {
         let beside = (0_usize..).zip(parts).take(MAX_PARTS).filter_map(|(number, part)| {
             let kind = text_at(part, "/type").filter(|kind| PARTS_BESIDE.contains(kind))?;
             let (tokens, is_output_alone) = tokens(part)?;
-            let answer = answer_of(record, place).map(|id| format!("{id} {kind} {number}"));
+            let answer = Some(format!("{kind} {number}"));
             let model = model_of(part, "/model").or_else(|| model_of(record, place.model));
             let service = service_of(part);
             Some(RecordedUsage { answer, model, tokens, is_output_alone, cost: None, service })
@@ -373,7 +375,7 @@ fn steps_of(record: &Value) -> Option<(TokenUsage, Option<f64>)> {
     sum
 }
 
-/// Returns what an event of Codex says: the tokens of the last request, where it says them, and of all so far.
+/// Returns the tokens in an event of Codex: of the last request, if the event has them, and of all so far.
 pub(super) fn running_total(record: &Value) -> Option<(Option<TokenUsage>, TokenUsage)> {
     let of = |path| Some(tokens(record.pointer(path)?)?.0);
     Some((of(LAST_OF_CODEX), of(TOTAL_OF_CODEX)?))
@@ -405,7 +407,7 @@ pub(super) fn usage_with_cache(counts: &Value) -> Option<TokenUsage> {
     })
 }
 
-/// The counts in one way, and whether nothing says what went in. A sum alone counts as output.
+/// Returns the counts of a record, and whether it has no input tokens. A total without parts counts as output.
 pub(super) fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
     let at = |path: &str| counts.pointer(path).and_then(Value::as_u64);
     let first = |paths: &[&str]| paths.iter().find_map(|path| at(path));
@@ -530,7 +532,7 @@ mod tests {
         let expected =
             |id: &str, model: &str, tokens| (Some(id.into()), Some(model.into()), tokens);
         let beside: Vec<_> = usage_beside(&record).into_iter().map(told).collect();
-        let [advisor, compaction] = ["m r advisor_message 1", "m r compaction 2"];
+        let [advisor, compaction] = ["advisor_message 1", "compaction 2"];
         assert_eq!(beside, [expected(advisor, "large", 56), expected(compaction, "small", 78)]);
     }
 

@@ -342,7 +342,7 @@ impl Inventory<'_> {
     /// Returns the bytes that are free on the disk for the objects of a new pack: see [`pack_room`].
     ///
     /// # Errors
-    /// `Io` when the disk does not say what is free, and when the parity that packs get cannot be read.
+    /// `Io` when the free bytes of the disk or the parity policy of the store cannot be read.
     pub(crate) fn room_for_pack(&self) -> Result<u64> {
         let (store, dir) = (self.store, &self.store.dir);
         let free = store.io.free_bytes(dir).map_err(failed("look at", dir))?;
@@ -475,7 +475,7 @@ impl<'s> Collection<'s> {
         if need(pack_room(entries, bytes.sum())) <= free || entries == 0 {
             return Ok(());
         }
-        // Made together, objects are often half as large, which costs a second compression to know.
+        // Objects in one pack compress to about half of that. To know the size, the pack is made twice.
         let FileReplacement { items, gone, tier, .. } = replacement;
         let need = need(inventory.pack_size(items, gone, *tier)?);
         if need <= free {

@@ -147,7 +147,7 @@ impl OpenHands {
         }
         let is_state = text_at(event, "/observation") == Some("agent_state_changed");
         if is_state && view.text.is_empty() {
-            // The client tells its window in which state it is, and nobody what was said.
+            // Such an event updates the display of the client; the model never gets it.
             return;
         }
         let reply = text_at(event, "/tool_call_metadata/model_response/id");

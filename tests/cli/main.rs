@@ -45,6 +45,7 @@ mod serve_page;
 mod serve_shared;
 mod sessions;
 mod stories;
+mod terminal_text;
 mod ui;
 mod usage;
 mod view;

@@ -177,6 +177,25 @@ impl Terminal {
     }
 }
 
+/// Runs a program on a terminal of its own, and returns all that it writes there, byte for byte.
+///
+/// # Panics
+/// When there are no pseudo-terminals, or the program does not start.
+#[must_use]
+pub fn written_to_terminal(mut command: Command) -> Vec<u8> {
+    let (mut ours, theirs) = open();
+    command.stdin(Stdio::null()).stdout(theirs.try_clone().expect("a descriptor")).stderr(theirs);
+    let mut child = command.spawn().expect("the program");
+    // The command keeps the last descriptors of the other end in this process.
+    drop(command);
+    let (mut all, mut piece) = (Vec::new(), [0; 4096]);
+    while let Ok(read @ 1..) = ours.read(&mut piece) {
+        all.extend_from_slice(&piece[..read]);
+    }
+    child.wait().expect("the program");
+    all
+}
+
 impl Drop for Terminal {
     fn drop(&mut self) {
         let _ = self.child.kill();

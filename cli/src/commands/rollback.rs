@@ -14,7 +14,7 @@ use crate::program::invocation::Invocation;
 use crate::program::live::client_session;
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::json;
-use crate::view::render::count;
+use crate::view::render::{count, harmless};
 
 /// The name of the failure in open-codesign.
 const INVALID_ARGS: &str = "invalid_args";
@@ -147,7 +147,7 @@ impl Verb for Rollback {
 /// Asks a person on the terminal; nothing for an empty line.
 fn ask(question: &str) -> Result<Option<String>> {
     let failed = |error| Error::io("ask for a lesson", error);
-    write!(io::stderr(), "{question} (Enter: -) ").map_err(failed)?;
+    write!(io::stderr(), "{} (Enter: -) ", harmless(question)).map_err(failed)?;
     let mut line = String::new();
     io::stdin().lock().take(MAX_LESSON_BYTES).read_line(&mut line).map_err(failed)?;
     let line = line.trim();

@@ -7,5 +7,6 @@ pub(crate) mod json;
 pub(crate) mod output;
 pub(crate) mod progress;
 pub(crate) mod render;
+mod terminal_text;
 pub(crate) mod units;
 pub(crate) mod usage;

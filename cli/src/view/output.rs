@@ -8,7 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use crate::view::render::{columns_of, harmless, visible};
+use crate::view::render::{columns_of, harmless};
+use crate::view::terminal_text::TerminalText;
 
 /// Colour of ids.
 pub(crate) const ID: Style = AnsiColor::Yellow.on_default();
@@ -54,6 +55,8 @@ pub(crate) struct Output {
     /// Columns of the screen.
     pub(crate) width: Width,
     pager_allowed: bool,
+    /// What a terminal may have of the bytes; nothing where stdout is a file or a pipe.
+    terminal: Option<TerminalText>,
     sink: Sink,
 }
 
@@ -73,12 +76,13 @@ impl Output {
     pub(crate) fn new(json: bool, color: Color, pager: bool) -> Self {
         set_color(color);
         let stdout = io::stdout();
-        let on = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
+        let on = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never && !json;
         Self {
             json,
-            paint: Palette { on: on && !json },
+            paint: Palette { on },
             width: Width::of_screen(&stdout),
             pager_allowed: pager && !json && stdout.is_terminal(),
+            terminal: stdout.is_terminal().then(|| TerminalText::new(on, json)),
             sink: Sink::Stdout(BufWriter::new(Heard(stdout.lock()))),
         }
     }
@@ -122,7 +126,12 @@ impl Output {
     }
 
     /// Writes what is buffered, and waits for the pager.
-    pub(crate) fn finish(self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        if let Some(mut terminal) = self.terminal.take() {
+            let mut shown = Vec::new();
+            terminal.end(&mut shown);
+            self.sink.write_all(&shown)?;
+        }
         match self.sink {
             Sink::Stdout(mut stdout) => stdout.flush(),
             Sink::Pager { mut child, stdin } => {
@@ -137,18 +146,32 @@ impl Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.sink {
-            Sink::Stdout(stdout) => stdout.write(bytes),
-            Sink::Pager { stdin, .. } => stdin.write(bytes),
-            Sink::HandedOver => Ok(bytes.len()),
+        let Some(terminal) = &mut self.terminal else { return self.sink.write(bytes) };
+        let mut shown = Vec::with_capacity(bytes.len());
+        terminal.push(bytes, &mut shown);
+        self.sink.write_all(&shown)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout(stdout) => stdout.write(bytes),
+            Self::Pager { stdin, .. } => stdin.write(bytes),
+            Self::HandedOver => Ok(bytes.len()),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.sink {
-            Sink::Stdout(stdout) => stdout.flush(),
-            Sink::Pager { stdin, .. } => stdin.flush(),
-            Sink::HandedOver => Ok(()),
+        match self {
+            Self::Stdout(stdout) => stdout.flush(),
+            Self::Pager { stdin, .. } => stdin.flush(),
+            Self::HandedOver => Ok(()),
         }
     }
 }
@@ -260,7 +283,7 @@ impl<T: fmt::Display> fmt::Display for Painted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let style = self.style;
         let text = self.text.to_string();
-        let text = visible(&text);
+        let text = harmless(&text);
         // As `f.pad` does, by columns instead of characters.
         let rest = f.width().unwrap_or(0).saturating_sub(columns_of(&text));
         let (before, after) = match f.align() {

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::view::render::harmless;
+
 /// A command that ends before this says nothing of its progress.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -28,7 +30,7 @@ pub(crate) struct Progress<R> {
 impl<R> Progress<R> {
     /// Shows the reading of `inner`, called `name`; `total` is its size, where that is known.
     pub(crate) fn new(inner: R, name: &str, total: Option<u64>) -> Self {
-        let (name, start) = (name.to_owned(), Instant::now());
+        let (name, start) = (harmless(name), Instant::now());
         Self { inner, name, total, passed: 0, start, bar: None }
     }
 
@@ -148,7 +150,7 @@ fn show(message: &Mutex<String>, ended: &Receiver<()>) {
     while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         pause = FRAME;
         let bar = bar.get_or_insert_with(ProgressBar::new_spinner);
-        bar.set_message(message.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        bar.set_message(harmless(&message.lock().unwrap_or_else(PoisonError::into_inner)));
         bar.tick();
     }
     if let Some(bar) = bar {

@@ -144,7 +144,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
 }
 
 /// The marks, embeddings, overrides and isolates of the bidirectional algorithm.
-fn turns_direction(c: char) -> bool {
+pub(crate) fn turns_direction(c: char) -> bool {
     matches!(
         c,
         '\u{61c}'

@@ -15,7 +15,7 @@ use turntree_exchange::agents::hook::EventKind;
 use super::wait;
 use super::watch::Watch;
 
-/// The time that a process waits for another one that waits for the same transcript.
+/// The longest wait for the process that works on the same transcript.
 const FOR_OTHERS: Duration = Duration::from_secs(20);
 
 /// The time between two looks.
@@ -27,8 +27,12 @@ pub(super) const fn is_end(moment: EventKind) -> bool {
     matches!(moment, EventKind::Stop | EventKind::AgentEnd | EventKind::End)
 }
 
-/// Waits until the client has written what it had to write; one process at a time of a transcript.
-pub(super) fn settle(dir: &Path, transcript: &Path) -> Option<Claim> {
+/// Waits until the client has written what it had to write, and returns the right to take it in.
+///
+/// One process works on the end of a transcript, and one more waits for its turn: that one reads whatever
+/// was written before it begins, so a third returns nothing at once.
+pub(super) fn settle(dir: &Path, transcript: &Path, event: &str) -> Option<Claim> {
+    let next = Claim::take(dir, &format!("hook-next {event} {}", transcript.display()))?;
     let name = format!("hook-end {}", transcript.display());
     let until = Instant::now() + FOR_OTHERS;
     let claim = loop {
@@ -40,6 +44,7 @@ pub(super) fn settle(dir: &Path, transcript: &Path) -> Option<Claim> {
             None => sleep(STEP),
         }
     };
+    drop(next);
     wait::to_settle(transcript);
     Some(claim)
 }
@@ -55,4 +60,22 @@ pub(super) fn check(repo: &Repository, tip: &ObjectId, watch: &Watch) -> Result<
         watch.note("the last record is no answer: 'turntree adopt' takes in what came later");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_ends_of_a_chat_one_is_worked_on_and_one_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let (dir, transcript) = (dir.path(), dir.path().join("chat.jsonl"));
+        let next = format!("hook-next Stop {}", transcript.display());
+        let waiting = Claim::take(dir, &next).unwrap();
+        assert!(settle(dir, &transcript, "Stop").is_none(), "two wait");
+        drop(waiting);
+        let working = settle(dir, &transcript, "Stop").expect("nothing else works on it");
+        assert!(Claim::take(dir, &next).is_some(), "no other process can wait for this one");
+        drop(working);
+    }
 }

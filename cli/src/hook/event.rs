@@ -279,7 +279,7 @@ fn claim(
     match event.transcript.as_deref().filter(|_| ending::is_end(event.moment)) {
         Some(transcript) => {
             watch.doing("wait for the end of the transcript");
-            Ok(ending::settle(&dir, transcript).map(Some))
+            Ok(ending::settle(&dir, transcript, event.name).map(Some))
         }
         None => Ok(Claim::take(&dir, CLAIM).map(Some)),
     }

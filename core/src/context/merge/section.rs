@@ -47,7 +47,11 @@ impl SectionMerger<'_> {
         let mut present = shapes.into_iter().flatten();
         let Some(shape) = present.next() else { return Ok(()) };
         let rule = self.rule(name);
-        let report = if present.any(|other| other != shape) {
+        let report = if rule == Rule::Ours && ours.is_none() {
+            SectionMerge::default()
+        } else if rule == Rule::Theirs && theirs.is_none() {
+            self.take_section(sink, name, None)?
+        } else if present.any(|other| other != shape) {
             match rule {
                 Rule::Ours => SectionMerge::default(),
                 Rule::Theirs => self.take_section(sink, name, theirs)?,
@@ -91,10 +95,11 @@ impl SectionMerger<'_> {
         name: &str,
         theirs: Option<Section>,
     ) -> Result<SectionMerge> {
-        let taken = match theirs {
-            Some(theirs) => theirs.len(sink)?,
-            None => 0,
+        let changed = match theirs {
+            Some(theirs) => Some(theirs),
+            None => self.ours.section(sink, name)?,
         };
+        let taken = changed.map_or(Ok(0), |section| section.len(sink))?;
         self.builder.set_section(sink, name, theirs)?;
         Ok(SectionMerge { taken, ..SectionMerge::default() })
     }
@@ -229,47 +234,49 @@ impl SectionMerger<'_> {
         Ok(report)
     }
 
-    /// A conversation that both sides continued. One that a side dropped is as the other has it.
+    /// A conversation that both sides changed. Where messages of both are wanted, one that a side dropped
+    /// is as the other has it.
     fn conversation(
         &mut self,
         sink: &mut dyn ObjectSink,
         name: &str,
         [base, ours, theirs]: [Option<Section>; 3],
     ) -> Result<SectionMerge> {
+        let policy = self.options.messages;
+        match policy {
+            MessagePolicy::Ours => return Ok(SectionMerge::default()),
+            MessagePolicy::Theirs => return self.take_section(sink, name, theirs),
+            MessagePolicy::Append | MessagePolicy::Summary(_) => {}
+        }
         let (Some(ours), Some(theirs)) = (ours, theirs) else {
-            return match (ours, theirs) {
-                (None, Some(theirs)) => self.take_section(sink, name, Some(theirs)),
-                _ => Ok(SectionMerge::default()),
+            return match ours {
+                None => self.take_section(sink, name, theirs),
+                Some(_) => Ok(SectionMerge::default()),
             };
         };
         let list = List::open(sink, &ours.id)?;
-        let (edits, taken) = match self.options.messages {
-            MessagePolicy::Ours => return Ok(SectionMerge::default()),
-            MessagePolicy::Theirs => return self.take_section(sink, name, Some(theirs)),
-            MessagePolicy::Summary(text) => {
-                let item = summary(sink, text, self.options.labels.theirs)?;
-                let reading = self.reading(sink);
-                let at = messages::end(reading, &list)?;
-                (vec![(at..at, vec![item])], 1)
-            }
-            MessagePolicy::Append => {
-                let base = match base {
-                    Some(base) => List::open(sink, &base.id)?,
-                    None => List::new(),
-                };
-                let mut also = Vec::new();
-                for context in self.options.also {
-                    let section = context.section(sink, name)?;
-                    if let Some(section) = section.filter(|section| section.shape == Shape::List) {
-                        also.push(List::open(sink, &section.id)?);
-                    }
+        let (edits, taken) = if let MessagePolicy::Summary(text) = policy {
+            let item = summary(sink, text, self.options.labels.theirs)?;
+            let reading = self.reading(sink);
+            let at = messages::end(reading, &list)?;
+            (vec![(at..at, vec![item])], 1)
+        } else {
+            let base = match base {
+                Some(base) => List::open(sink, &base.id)?,
+                None => List::new(),
+            };
+            let mut also = Vec::new();
+            for context in self.options.also {
+                let section = context.section(sink, name)?;
+                if let Some(section) = section.filter(|section| section.shape == Shape::List) {
+                    also.push(List::open(sink, &section.id)?);
                 }
-                let added = self.options.added;
-                let own = (&list, added(MergeSide::Ours, name)?);
-                let theirs = List::open(sink, &theirs.id)?;
-                let other = (&theirs, added(MergeSide::Theirs, name)?);
-                messages::append(self.reading(sink), &base, &also, own, other)?
             }
+            let added = self.options.added;
+            let own = (&list, added(MergeSide::Ours, name)?);
+            let theirs = List::open(sink, &theirs.id)?;
+            let other = (&theirs, added(MergeSide::Theirs, name)?);
+            messages::append(self.reading(sink), &base, &also, own, other)?
         };
         for (range, items) in edits {
             self.builder.splice(sink, name, range, items)?;

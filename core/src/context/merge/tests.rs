@@ -567,6 +567,41 @@ fn a_summary_comes_before_a_call_that_waits_and_ours_and_theirs_are_as_they_are(
 }
 
 #[test]
+fn a_conversation_that_one_side_dropped_is_as_the_policy_says() {
+    let mut objects = Memory::new();
+    let state = "agents/main/state";
+    let base = Talk::default().go_on("b", &[MergeStep { calls: 0, results: 0, time: 0 }]);
+    let grown = base.go_on("g", &[MergeStep { calls: 0, results: 0, time: 0 }]);
+    let [b, g] = [&base, &grown].map(|talk| talk.context(&mut objects));
+    let b = with(&mut objects, &b, &[(state, "mode", Some("plan"))]);
+    let g = with(&mut objects, &g, &[(state, "mode", Some("act")), (state, "new", Some("1"))]);
+    let dropped = changed(&mut objects, &b, |objects, builder| {
+        builder.set_section(objects, MESSAGES, None).unwrap();
+        builder.set_section(objects, state, None).unwrap();
+    });
+    let mut sections = |policy: &MessagePolicy, ours: &Context, theirs: &Context| {
+        let only = Selection::default();
+        let merge = merge(&mut objects, &b, ours, theirs, options(policy, &only)).unwrap();
+        assert!(merge.conflicts.is_empty());
+        let context = Context::open(&objects, &merge.tree).unwrap();
+        let records = talk_of(&objects, &context).len();
+        (records, context.section(&objects, state).unwrap().is_some())
+    };
+    let whole = grown.records.len();
+    let both = MessagePolicy::Append;
+    let summary = MessagePolicy::Summary("it went well".into());
+    for (policy, of_theirs, of_ours) in [
+        (&MessagePolicy::Theirs, (0, false), (whole, true)),
+        (&MessagePolicy::Ours, (whole, true), (0, false)),
+        (&both, (whole, true), (whole, false)),
+        (&summary, (whole, true), (whole, false)),
+    ] {
+        assert_eq!(sections(policy, &g, &dropped), of_theirs, "dropped by theirs: {policy:?}");
+        assert_eq!(sections(policy, &dropped, &g), of_ours, "dropped by ours: {policy:?}");
+    }
+}
+
+#[test]
 fn a_call_comes_back_with_a_result_that_the_other_side_added() {
     let mut objects = Memory::new();
     let step = |calls, results| MergeStep { calls, results, time: 0 };

@@ -394,3 +394,69 @@ fn files_in(folder: &std::path::Path) -> Vec<PathBuf> {
     }
     files
 }
+
+/// Changes one byte in the middle of a file.
+fn damage(file: &PathBuf) {
+    let mut bytes = fs::read(file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x55;
+    fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn a_check_finds_what_a_fetch_would_refuse() {
+    let office = Office::new();
+    fs::create_dir(office.path("new")).unwrap();
+    office.ok("new", &["init"]);
+    office.ok("new", &["remote", "add", "origin", "../shared"]);
+    let (head, bundles) = (office.path("shared/heads/work"), office.path("shared/bundles/work"));
+    let bundle = fs::read_dir(&bundles).unwrap().next().unwrap().unwrap().path();
+    let (head_bytes, bundle_bytes) = (fs::read(&head).unwrap(), fs::read(&bundle).unwrap());
+    office.ok("new", &["remote", "check"]);
+
+    damage(&bundle);
+    let (said, _) = office.exits(1, "new", &["remote", "check"]);
+    assert!(said.contains("damaged: bundles/work/"), "{said}");
+    let (said, _) = office.exits(1, "here", &["remote", "check", "--json"]);
+    let checked: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (&checked["damaged"].as_array().unwrap().len(), &checked["bundles"]),
+        (&1, &1.into())
+    );
+    office.ok("new", &["remote", "check", "--quick"]);
+    office.exits(4, "new", &["fetch"]);
+
+    fs::remove_file(&bundle).unwrap();
+    let (said, _) = office.exits(1, "new", &["remote", "check", "--quick"]);
+    assert!(said.contains("missing: bundles/work/"), "{said}");
+    fs::write(&bundle, &bundle_bytes).unwrap();
+
+    let tip = office.tip("here", "HEAD");
+    let text = String::from_utf8(head_bytes.clone()).unwrap();
+    let branch = format!("\"id\":\"{tip}\",\"turn\"");
+    assert!(text.contains(&branch), "{text}");
+    fs::write(&head, text.replace(&branch, &branch.replace(&tip, &"ab".repeat(tip.len() / 2))))
+        .unwrap();
+    let (said, _) = office.exits(1, "new", &["remote", "check"]);
+    assert!(said.contains("lack 1 turn"), "{said}");
+    office.exits(4, "new", &["fetch"]);
+
+    fs::remove_file(&head).unwrap();
+    let (said, _) = office.exits(1, "here", &["remote", "check"]);
+    assert!(said.contains("missing: heads/work"), "{said}");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &head,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    for words in [&["remote", "check"][..], &["fetch"]] {
+        let (_, said) = office.exits(4, "new", words);
+        assert!(said.contains("a pipe"), "{said}");
+    }
+    fs::remove_file(&head).unwrap();
+    fs::write(&head, head_bytes).unwrap();
+    office.ok("here", &["remote", "check"]);
+}

@@ -9,8 +9,8 @@ use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
 use turntree::store::{Io, IoFile, NewStore, OpenOptions};
 use turntree::transfer::remote::{
-    Bucket, Checked, CollectOptions, Collected, DeletedSession, Fetched, Followed, Hex, Line,
-    PushOptions, Pushed, Remote, RemoteId, make_remote,
+    Bucket, CheckDepth, Checked, CollectOptions, Collected, DeletedSession, Fetched, Followed, Hex,
+    Line, PushOptions, Pushed, Remote, RemoteId, make_remote,
 };
 use turntree::{Error, Result};
 use turntree_exchange::formats::tool_use;
@@ -171,8 +171,7 @@ impl<B: Bucket> Machine<B> {
     /// # Errors
     /// Those of a check.
     pub fn check(&self) -> Result<Checked> {
-        #[expect(clippy::redundant_closure_for_method_calls, reason = "of any lifetime")]
-        self.with(|remote| remote.check())
+        self.with(|remote| remote.check(CheckDepth::Contents))
     }
 
     /// Writes every head again.

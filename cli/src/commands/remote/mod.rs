@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 use turntree::local::random_bytes;
 use turntree::repo::{RemoteEntry, Signature, check_remote_name};
 use turntree::transfer::remote::{
-    Bucket, CollectOptions, Hex, RemoteId, RemoteKeys, find_remote, make_remote,
+    Bucket, CheckDepth, CollectOptions, Hex, RemoteId, RemoteKeys, find_remote, make_remote,
 };
 use turntree::{Error, ErrorKind};
 
@@ -34,7 +34,7 @@ use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::{FAINT, NAME, note};
 use crate::view::render::table::{Cell, Column, Table};
-use crate::view::render::{count, size};
+use crate::view::render::{count, harmless, size};
 
 /// List, add, set, check, collect and remove remotes
 ///
@@ -128,11 +128,16 @@ enum RemoteVerb {
         #[arg(long, conflicts_with = "dry_run")]
         aggressive: bool,
     },
-    /// Look whether everything is there
+    /// Verify that everything is there and whole
+    ///
+    /// Reads every bundle, as a clone would. Exits with 1 if something is missing or damaged.
     Check {
         /// Its name; not needed when there is one
         #[arg(value_name = "NAME")]
         name: Option<String>,
+        /// Look at names and sizes, and read no bundle
+        #[arg(long)]
+        quick: bool,
     },
     /// Answer who reached this machine by ssh; not for people
     #[command(hide = true)]
@@ -155,7 +160,10 @@ impl Verb for RemoteVerbs {
                 let (is_dry, is_aggressive) = (*dry_run, *aggressive);
                 gc::collect(run, name.as_deref(), CollectOptions { is_dry, is_aggressive })
             }
-            Some(RemoteVerb::Check { name }) => check(run, name.as_deref()),
+            Some(RemoteVerb::Check { name, quick }) => {
+                let depth = if *quick { CheckDepth::Listing } else { CheckDepth::Contents };
+                check(run, name.as_deref(), depth)
+            }
             Some(RemoteVerb::Serve(serve)) => serve.run(run),
         }
     }
@@ -323,14 +331,14 @@ fn remove(run: &mut Invocation, name: &str) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-fn check(run: &mut Invocation, name: Option<&str>) -> Result<Answer> {
+fn check(run: &mut Invocation, name: Option<&str>, depth: CheckDepth) -> Result<Answer> {
     let (repo, connection) = Connection::of_run(run, name)?;
-    #[expect(clippy::redundant_closure_for_method_calls, reason = "of any lifetime")]
-    let checked = connection.with(&repo, |remote| remote.check()).hint(
+    let checked = connection.with(&repo, |remote| remote.check(depth)).hint(
         ErrorKind::Corrupt,
         "somebody changed the remote by other means: restore it from a backup, or push to a new one",
     )?;
-    let answer = if checked.missing.is_empty() { Answer::Yes } else { Answer::No };
+    let is_whole = checked.missing.is_empty() && checked.damaged.is_empty();
+    let answer = if is_whole { Answer::Yes } else { Answer::No };
     let (_, entry) = named_remote(&repo, Some(&connection.name))?;
     if run.out.json {
         run.out.record(&json::RemoteChecked {
@@ -340,6 +348,7 @@ fn check(run: &mut Invocation, name: Option<&str>) -> Result<Answer> {
             bundles: checked.bundles,
             bytes: checked.bytes,
             missing: checked.missing,
+            damaged: checked.damaged,
             unlisted: checked.unlisted,
             unlisted_bytes: checked.unlisted_bytes,
         })?;
@@ -354,6 +363,9 @@ fn check(run: &mut Invocation, name: Option<&str>) -> Result<Answer> {
     }
     for key in &checked.missing {
         writeln!(run.out, "missing: {key}")?;
+    }
+    for what in &checked.damaged {
+        writeln!(run.out, "damaged: {}", harmless(what))?;
     }
     Ok(answer)
 }

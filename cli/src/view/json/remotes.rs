@@ -70,8 +70,10 @@ pub(crate) struct RemoteChecked {
     pub(crate) sessions: u64,
     pub(crate) bundles: u64,
     pub(crate) bytes: u64,
-    /// Keys of bundles that are listed and not there.
+    /// Keys of heads that were there, and of bundles that are listed, and are not there.
     pub(crate) missing: Vec<String>,
+    /// Keys whose contents do not verify, with what is wrong.
+    pub(crate) damaged: Vec<String>,
     /// Bundles that nothing lists, and their bytes.
     pub(crate) unlisted: u64,
     pub(crate) unlisted_bytes: u64,

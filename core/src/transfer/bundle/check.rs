@@ -336,7 +336,7 @@ impl BundleContents {
         self.kinds.keys()
     }
 
-    pub(super) fn contains(&self, id: &ObjectId) -> bool {
+    pub(in crate::transfer) fn contains(&self, id: &ObjectId) -> bool {
         self.kinds.contains_key(id)
     }
 

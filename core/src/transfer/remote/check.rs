@@ -1,14 +1,29 @@
-//! Whether everything that the heads of a remote list is there, and what lies there that none lists.
+//! Whether everything that the heads of a remote list is there and whole, and what lies there that none
+//! lists.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 use super::Remote;
 use super::bucket::Key;
+use super::fetch::expect_own;
+use super::head::{Head, PushedBundle};
 use super::known::KnownHead;
 use super::listing::{each_head, each_object};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
+use crate::object::ObjectId;
+use crate::transfer::bundle::{Bundle, BundleContents};
 
-/// What a look at a whole remote found.
+/// How much of a remote a check reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckDepth {
+    /// The heads, and the names and sizes of bundles.
+    Listing,
+    /// Every byte: what a fetch into an empty store verifies.
+    Contents,
+}
+
+/// The findings of a check of a whole remote.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Sessions on the remote.
@@ -17,8 +32,11 @@ pub struct Checked {
     pub bundles: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// Keys of bundles that a head lists and that are not there, or have another size.
+    /// Keys of heads that this store has seen, and of bundles that a head lists, that are not there; and of
+    /// bundles with another size.
     pub missing: Vec<String>,
+    /// The key of each bundle or head whose contents do not verify, with what is wrong.
+    pub damaged: Vec<String>,
     /// Bundles that no head lists: of pushes that are under way, or that ended before they were done, and
     /// those whose place a later one took.
     pub unlisted: u64,
@@ -27,13 +45,13 @@ pub struct Checked {
 }
 
 impl Remote<'_> {
-    /// Looks at every head and at what lies on the remote, without reading contents: a request for each
-    /// session, and one for a thousand objects.
+    /// Looks at every head and at what lies on the remote: a request for each session, and one for a
+    /// thousand objects. With [`CheckDepth::Contents`] it downloads and verifies each bundle, one at a time.
     ///
     /// # Errors
     /// `Corrupt` when a head is none, or cannot have come after the one that was seen before; `Io` when
     /// the remote does not answer.
-    pub fn check(&self) -> Result<Checked> {
+    pub fn check(&self, depth: CheckDepth) -> Result<Checked> {
         self.check_id()?;
         let mut there: BTreeMap<Key, u64> = BTreeMap::new();
         // Before the heads: what these list was there before them.
@@ -42,7 +60,9 @@ impl Remote<'_> {
             Ok(())
         })?;
         let (mut checked, mut listed) = (Checked::default(), BTreeMap::new());
+        let (mut heads, mut seen) = (Vec::new(), BTreeSet::new());
         each_head(self.bucket, &mut |object| {
+            seen.insert(object.key.clone());
             let Some(found) = self.read_head(&object.key)? else { return Ok(()) };
             if found.head.is_closed() && found.head.session.is_empty() {
                 return Ok(());
@@ -57,8 +77,15 @@ impl Remote<'_> {
                     bundle.stored_bytes(),
                 );
             }
+            heads.push((object.key.clone(), found.head));
             Ok(())
         })?;
+        // A listing may lag.
+        for (key, _) in self.known_keys()?.into_iter().filter(|(key, _)| !seen.contains(key)) {
+            if self.read_head(&key)?.is_none() {
+                checked.missing.push(key.to_string());
+            }
+        }
         for (key, bytes) in &listed {
             checked.bundles += 1;
             checked.bytes = checked.bytes.saturating_add(*bytes);
@@ -75,6 +102,49 @@ impl Remote<'_> {
             checked.unlisted += 1;
             checked.unlisted_bytes = checked.unlisted_bytes.saturating_add(*bytes);
         }
+        if depth == CheckDepth::Contents {
+            for (key, head) in &heads {
+                self.check_contents(key, head, &mut checked)?;
+            }
+        }
         Ok(checked)
+    }
+
+    /// Verifies the bundles of a head, and that its branches are in them.
+    fn check_contents(&self, key: &Key, head: &Head, checked: &mut Checked) -> Result<()> {
+        let mut ends: HashSet<ObjectId> = head.branches().map(|(_, id)| id).collect();
+        let mut is_whole = true;
+        for bundle in &head.bundles {
+            let key = head.bundle_key(self.bucket.names(), &bundle.name)?.to_string();
+            if checked.missing.contains(&key) {
+                is_whole = false;
+                continue;
+            }
+            match self.verify(head, bundle) {
+                Ok(contents) => ends.retain(|id| !contents.contains(id)),
+                Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+                Err(error) => {
+                    is_whole = false;
+                    checked.damaged.push(error.to_string());
+                }
+            }
+        }
+        if is_whole && !ends.is_empty() {
+            let (session, lacking) = (&head.session, ends.len());
+            let what =
+                format!("{key}: the bundles of {session} lack {lacking} turns that it names");
+            checked.damaged.push(what);
+        }
+        Ok(())
+    }
+
+    fn verify(&self, head: &Head, bundle: &PushedBundle) -> Result<BundleContents> {
+        let file = self.download(head, bundle)?;
+        let verified = Bundle::open(Arc::new(file)).and_then(|opened| {
+            expect_own(head, opened.manifest())?;
+            opened.verify(None)
+        });
+        let key = head.bundle_key(self.bucket.names(), &bundle.name)?;
+        verified.map_err(|error| error.at(key))
     }
 }

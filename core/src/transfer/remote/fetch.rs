@@ -71,12 +71,26 @@ impl Remote<'_> {
             // There is nothing that it was deleted from here.
             Some(found) if known.is_none() && found.head.is_closed() => Ok(None),
             Some(found) => self.take(&found).map(Some),
-            None if known.is_none() => Ok(None),
-            None => Ok(Some(Fetched { session: session.to_owned(), ..Fetched::default() })),
+            None => self.take_again(session, known),
         }
     }
 
-    /// Fetches every session that the remote has, those that changed: one request finds a thousand of
+    /// Takes in once more what is known of a session, whose branches went from here when it was forgotten.
+    fn take_again(&self, session: &str, known: Option<KnownHead>) -> Result<Option<Fetched>> {
+        match known {
+            None => Ok(None),
+            Some(known) if self.has_forgotten(&known.head) => self.take(&known).map(Some),
+            Some(_) => Ok(Some(Fetched { session: session.to_owned(), ..Fetched::default() })),
+        }
+    }
+
+    /// Returns whether the session of a head was forgotten here, with where its branches are on the remote.
+    fn has_forgotten(&self, head: &Head) -> bool {
+        self.repo.is_forgotten(&head.session)
+            && self.repo.remote_branches(self.name, Some(&head.session)).is_empty()
+    }
+
+    /// Fetches every session that the remote has, those that changed and were not forgotten here: one request finds a thousand of
     /// them. Tells of them in order of keys.
     ///
     /// # Errors
@@ -121,6 +135,9 @@ impl Remote<'_> {
             // There is nothing that it was deleted from here.
             None if found.head.is_closed() => return Ok(()),
             None => {}
+        }
+        if self.has_forgotten(&found.head) {
+            return Ok(());
         }
         tell(&self.take(&found)?);
         Ok(())
@@ -297,7 +314,7 @@ impl Remote<'_> {
     }
 
     /// Reads a bundle into a file, and checks that it is the one that the head lists.
-    fn download(&self, head: &Head, bundle: &PushedBundle) -> Result<Arc<dyn IoFile>> {
+    pub(super) fn download(&self, head: &Head, bundle: &PushedBundle) -> Result<Arc<dyn IoFile>> {
         let (key, file) = (head.bundle_key(self.bucket.names(), &bundle.name)?, (self.spool)()?);
         let (mut hash, mut at) = (checksum(), 0);
         while at < bundle.bytes {

@@ -298,11 +298,21 @@ impl FolderBucket {
         Ok(())
     }
 
-    /// What a listing says of an object; nothing of one that is gone since, and of what is no file.
+    /// What a listing says of an object; nothing of one that is gone since, and of a link.
+    ///
+    /// # Errors
+    /// `Corrupt` for a pipe, a socket or a device in the place of an object.
     fn look(&self, key: Key) -> Result<Option<Listed>> {
         let path = self.path(&key);
         let file = match self.io.open(&path, Access::Read) {
             Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                return Err(Error::corrupt(
+                    path.display(),
+                    "a file",
+                    "a pipe, a socket or a device",
+                ));
+            }
             Err(error) if is_no_file(&error) => return Ok(None),
             Err(error) => return Err(failed("open", &path)(error)),
         };

@@ -42,7 +42,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use bucket::{Bucket, Got, Key, Listed, MAX_KEY_BYTES, MAX_PART_BYTES, Page, Put, Version};
-pub use check::Checked;
+pub use check::{CheckDepth, Checked};
 pub use collect::{CollectOptions, Collected};
 pub use fetch::{Fetched, MovedBranch};
 pub use folder::{FolderBucket, MAX_CHANGEABLE_BYTES};

@@ -3,6 +3,7 @@
 mod adopting;
 mod clients;
 mod encryption;
+mod erasing;
 mod exploration;
 mod faults;
 mod git_hook;

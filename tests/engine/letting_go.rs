@@ -97,6 +97,51 @@ fn sessions_expire_whole_and_an_undo_brings_them_back_for_a_day() {
     assert_whole(repo, later + 2 * DAY);
 }
 
+/// Writes a cache of each kind into the store, and returns those that are left after `change`.
+fn caches_after(sandbox: &Sandbox, change: impl FnOnce()) -> Vec<String> {
+    let folder = sandbox.store().join("workspaces");
+    std::fs::create_dir_all(&folder).unwrap();
+    for name in ["adopted", "derived-search", "notes-ab", "0123"] {
+        std::fs::write(folder.join(name), "words").unwrap();
+    }
+    change();
+    let names = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn caches_go_with_what_they_may_name() {
+    let sandbox = Sandbox::new();
+    let repo = &sandbox.repo;
+    turns(repo, "cut", 1, 4);
+    turns(repo, "old", 1, 4);
+    turns(repo, "gone", 1, 4);
+    let all = ["0123", "adopted", "derived-search", "notes-ab"];
+    assert_eq!(caches_after(&sandbox, || gc(repo, 10)), all);
+
+    policy(
+        repo,
+        Scope::Session("cut"),
+        &Policy { keep_last: Some(1), strict: true, ..Policy::default() },
+    );
+    let left = caches_after(&sandbox, || gc(repo, 11));
+    assert_eq!(left, ["0123", "adopted", "notes-ab"], "turns expired");
+
+    let mut change = repo.begin();
+    let grace = Some(stamp(100).time.micros);
+    change.forget_session(repo, "gone", &stamp(20), grace).unwrap();
+    change.commit(&stamp(20), "forget").unwrap();
+    assert_eq!(caches_after(&sandbox, || gc(repo, 30)), all, "an undo can bring it back");
+    assert_eq!(caches_after(&sandbox, || gc(repo, 100)), ["adopted"], "a session was freed");
+
+    policy(repo, Scope::Session("old"), &expire(30));
+    assert_eq!(caches_after(&sandbox, || gc(repo, 40 * DAY)), all, "an undo can bring it back");
+    let later = 40 * DAY + GRACE_MICROS / 1_000_000;
+    assert_eq!(caches_after(&sandbox, || gc(repo, later)), ["adopted"], "a session expired");
+}
+
 #[test]
 fn what_expires_strictly_is_freed_at_once() {
     let sandbox = Sandbox::new();

@@ -22,6 +22,7 @@ use super::collection_plan::{
 };
 use super::expire_sessions::{ExpiredSession, expire_sessions, plan_expiring};
 use super::forget::forget_expired;
+use super::freed_sessions::frees_session;
 use super::graph::GraphCommit;
 use super::layout::arrange;
 use super::mark::Marker;
@@ -175,6 +176,10 @@ pub(super) fn run(
             collected.freed.bytes += file.garbage.bytes;
         }
         let is_partial = plan.partial;
+        if purpose.lets_go() && collected.freed.objects > 0 {
+            // Before anything goes: a collection that is killed here does it once more.
+            collection.remove_caches(survey.frees_session()?)?;
+        }
         let (Replaced { written_bytes, freed_bytes, .. }, marker) =
             survey.apply(repo, &collection)?;
         // Budgets are measured by what is packed, so a step looks again when it has packed the journal.
@@ -233,6 +238,11 @@ impl<'a> Survey<'a> {
     ) -> Result<Self> {
         let roots = Roots::find(inventory, inventory.refs(), now.micros)?;
         Self::with_roots(inventory, roots, purpose, now, known)
+    }
+
+    /// Returns whether turns of a session go that has no branch any more.
+    fn frees_session(&self) -> Result<bool> {
+        frees_session(self.inventory, &self.marker, &self.chosen)
     }
 
     /// The plan of a collection that has yet to note what may be freed: with operations up to `through`

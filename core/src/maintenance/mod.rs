@@ -69,6 +69,7 @@ mod finding;
 mod fit;
 mod forget;
 mod forget_choice;
+mod freed_sessions;
 mod fsck;
 mod full_copies;
 mod graph;

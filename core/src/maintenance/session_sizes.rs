@@ -17,7 +17,7 @@ use super::plan_turns::plan_turns;
 use super::roots::{Forgotten, Reason, Roots};
 use crate::error::Result;
 use crate::object::{ObjectId, Time};
-use crate::repo::{BranchName, ForgottenSession, Repository, forgotten_through};
+use crate::repo::{BranchName, ForgottenSession, Repository, forgotten_through, remote_branch};
 use crate::store::{Inventory, Tier};
 
 /// What sessions take.
@@ -133,7 +133,13 @@ impl<'a> Survey<'a> {
             gone.chain(numbers.keys().cloned()).map(ForgottenSession::of_all_time).collect();
         let through = forgotten_through(inventory, inventory.refs())?;
         let gone = Forgotten { sessions: gone, through };
-        let rest = Roots::find_without(inventory, inventory.refs(), now.micros, gone)?;
+        // What is known of them on remotes goes with them.
+        let mut refs = inventory.refs().clone();
+        refs.values.retain(|name, _| {
+            let of = remote_branch(name).map(|(_, branch)| branch.session().to_owned());
+            of.is_none_or(|session| !numbers.contains_key(&session))
+        });
+        let rest = Roots::find_without(inventory, &refs, now.micros, gone)?;
         let retention = plan_turns(inventory, &all, Purpose::Gc, now)?;
         let kept = retention.kept.into_iter().collect();
         let marker = Marker::new(inventory, Arc::clone(&all.holes));

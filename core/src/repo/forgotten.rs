@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::links::links;
+use super::remote_refs::remote_branch;
 use super::rollback::BEFORE;
 use super::session::SESSION_REFS;
 use super::versioned_json::decode_versioned;
@@ -269,7 +270,21 @@ impl Transaction<'_> {
         for name in &names {
             self.note_forgotten(name, &stored)?;
         }
+        if free_micros.is_none() {
+            self.drop_remote_branches(&refs, &names);
+        }
         Ok(())
+    }
+
+    /// Removes where the branches of sessions were on remotes, which would keep all of them here. What is
+    /// known of the heads stays, so that a fetch does not bring back what has not changed.
+    fn drop_remote_branches(&mut self, refs: &RefTable, sessions: &BTreeSet<String>) {
+        for name in refs.values.keys() {
+            let of = remote_branch(name).map(|(_, branch)| branch.session().to_owned());
+            if of.is_some_and(|of| sessions.contains(&of)) {
+                self.set_ref(name, Expected::Any, None);
+            }
+        }
     }
 
     /// Says of a session that was forgotten that it has come back since.
@@ -314,6 +329,7 @@ impl Repository {
             let ForgottenSession { session, time_micros, expired, through, .. } = gone;
             let stored = Stored::new(through, None, time_micros, expired);
             change.note_forgotten(&session, &stored)?;
+            change.drop_remote_branches(&self.refs(), &BTreeSet::from([session]));
             freed += 1;
         }
         if freed > 0 {

@@ -153,6 +153,12 @@ const QUARANTINE_DIR: &str = "quarantine";
 /// The folder of the stat caches of captures. Its files may go at any time.
 pub(crate) const WORKSPACES_DIR: &str = "workspaces";
 
+/// The prefix of names of databases that are derived from a store, in the folder of its caches.
+pub(crate) const DATABASE_PREFIX: &str = "derived-";
+
+/// The name of the cache of adopted files there, which holds no content.
+pub(crate) const ADOPTIONS_FILE: &str = "adopted";
+
 /// The folder of frames that were read elsewhere. Its files may go at any time.
 const DISTANT_DIR: &str = "distant";
 

@@ -35,7 +35,8 @@ use crate::view::{clock, json};
 /// its turns is refused, and so is the one that the calling agent is in.
 ///
 /// 'adopt', 'import', 'bundle unbundle' and hooks leave out what was forgotten; --again there takes
-/// it in again.
+/// it in again. A remote keeps its copy until 'push --delete' removes it: 'fetch' brings that copy back
+/// only where the session is named.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree session forget old-experiment
@@ -71,6 +72,8 @@ struct Leaving {
     time: Time,
     /// What it adds to all that stays.
     own: SessionSize,
+    /// The remotes that had it when they were last seen.
+    remotes: Vec<String>,
 }
 
 impl Forget {
@@ -87,6 +90,11 @@ impl Forget {
         let sizes = measure_sessions(&repo, &order, stamp.time)?;
         for (found, own) in leaving.iter_mut().zip(sizes.sessions) {
             found.own = own;
+        }
+        let remotes = repo.remotes()?;
+        for found in &mut leaving {
+            let has = |name: &&String| !repo.remote_branches(name, Some(&found.session)).is_empty();
+            found.remotes = remotes.keys().filter(has).cloned().collect();
         }
         let live = live_sessions(&repo, stamp.time)?;
         for Leaving { session, .. } in leaving.iter().filter(|found| live.contains(&found.session))
@@ -131,6 +139,12 @@ impl Forget {
             return Ok(Answer::Yes);
         }
         self.write(&mut run.out, &leaving, stamp.time)?;
+        for Leaving { session, remotes, .. } in &leaving {
+            for remote in remotes {
+                let delete = format!("'turntree push --remote {remote} --delete {session}'");
+                writeln!(run.out, "{remote} still has {session}: {delete} removes it there")?;
+            }
+        }
         if let Some(freed) = freed {
             writeln!(run.out, "freed {}, {}", count(freed.objects, "object"), size(freed.bytes))?;
         }
@@ -147,7 +161,8 @@ impl Forget {
             let (commit, session) = (repo.commit(&tip)?, branch.session().to_owned());
             tips.entry(session.clone()).or_default().push(tip);
             let (time, own) = (commit.time, SessionSize::default());
-            let first = Leaving { session, branches: 0, newest_turn: 0, time, own };
+            let remotes = Vec::new();
+            let first = Leaving { session, branches: 0, newest_turn: 0, time, own, remotes };
             let known: &mut Leaving = all.entry(first.session.clone()).or_insert(first);
             known.branches += 1;
             known.newest_turn = known.newest_turn.max(commit.turn);
@@ -255,6 +270,7 @@ impl Leaving {
             turns: self.own.turns,
             bytes: self.own.size.bytes,
             time: clock::rfc3339(self.time),
+            remotes: self.remotes.clone(),
         }
     }
 }

@@ -28,4 +28,6 @@ pub(crate) struct ForgottenSession {
     pub(crate) bytes: u64,
     /// When the newest turn was made.
     pub(crate) time: String,
+    /// Remotes that had it when they were last seen.
+    pub(crate) remotes: Vec<String>,
 }

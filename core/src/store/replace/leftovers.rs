@@ -17,8 +17,8 @@ use crate::store::format::segment::{NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES};
 use crate::store::io::Access;
 use crate::store::pack::{Pack, PackId};
 use crate::store::{
-    Collection, InventoryFile, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, RefTable, SUPERBLOCK_FILE,
-    WORKSPACES_DIR,
+    ADOPTIONS_FILE, Collection, DATABASE_PREFIX, InventoryFile, JOURNAL_DIR, PACKS_DIR,
+    QUARANTINE_DIR, RefTable, SUPERBLOCK_FILE, WORKSPACES_DIR,
 };
 
 const TEMPORARY: &str = ".tmp";
@@ -60,6 +60,25 @@ impl Collection<'_> {
         }
         found.sort_unstable();
         Ok(found)
+    }
+
+    /// Removes caches that may hold what is about to be freed: the databases, and with `of_sessions` all but
+    /// that of adopted files, since notes and tables hold prompts and names of whole sessions.
+    ///
+    /// # Errors
+    /// `Io`, naming the file that cannot be removed.
+    pub fn remove_caches(&self, of_sessions: bool) -> Result<()> {
+        let store = self.store;
+        let goes = |name: &&String| match of_sessions {
+            true => *name != ADOPTIONS_FILE,
+            false => name.starts_with(DATABASE_PREFIX),
+        };
+        let names = self.names(WORKSPACES_DIR)?;
+        store.check_collector(&*self.collector)?;
+        for name in names.iter().filter(goes) {
+            store.io.remove_if_exists(&self.folder(WORKSPACES_DIR).join(name))?;
+        }
+        Ok(())
     }
 
     /// Removes what killed processes have left and nobody can use any more: packs that were never

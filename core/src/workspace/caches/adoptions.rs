@@ -15,10 +15,9 @@ use super::folder::CacheFolder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ObjectId, RefValue};
 use crate::repo::BranchName;
-use crate::store::{RefTable, Store};
+use crate::store::{ADOPTIONS_FILE, RefTable, Store};
 use crate::workspace::disk::stat::{FileTime, STAT_BYTES, Stat};
 
-const NAME: &str = "adopted";
 const VERSION: u32 = 2;
 
 /// Transcripts that were adopted.
@@ -136,7 +135,7 @@ impl AdoptionCache {
         let failed = |error| Error::io("write which transcripts were adopted", error);
         let stored = StoredCache { version: VERSION, files: &self.files };
         let bytes = serde_json::to_vec(&stored).map_err(|error| failed(error.into()))?;
-        match folder.write(NAME, &[&bytes]) {
+        match folder.write(ADOPTIONS_FILE, &[&bytes]) {
             // Another process keeps what it saw, which is as good.
             Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::Conflict) => Ok(()),
             written => written.map(drop),
@@ -145,7 +144,7 @@ impl AdoptionCache {
 }
 
 fn stored(folder: &CacheFolder) -> BTreeMap<String, AdoptedFile> {
-    let stored = folder.read(NAME).and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let stored = folder.read(ADOPTIONS_FILE).and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let stored = stored.filter(|stored: &StoredCache<_>| stored.version == VERSION);
     stored.map(|stored| stored.files).unwrap_or_default()
 }

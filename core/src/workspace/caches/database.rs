@@ -7,9 +7,9 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use super::folder::{DATABASE_PREFIX, MODE, open_folder};
+use super::folder::{MODE, open_folder};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::{Store, WORKSPACES_DIR};
+use crate::store::{DATABASE_PREFIX, Store, WORKSPACES_DIR};
 use crate::workspace::disk::temp_file::TempFile;
 
 /// Makes the file of the database `name` of `store` if there is none, empty and for its owner alone, and

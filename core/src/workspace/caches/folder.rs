@@ -17,9 +17,6 @@ use crate::workspace::disk::temp_file::TempFile;
 /// The prefix of names of notes.
 pub(in crate::workspace) const NOTES_PREFIX: &str = "notes-";
 
-/// The prefix of names of databases that are derived from a store.
-pub(in crate::workspace) const DATABASE_PREFIX: &str = "derived-";
-
 /// Largest file that is read, in bytes: some ten million files.
 const MAX_BYTES: u64 = 1 << 30;
 

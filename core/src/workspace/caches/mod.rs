@@ -10,5 +10,5 @@ mod notes;
 
 pub use self::adoptions::{AdoptionCache, FileMark};
 pub use self::database::{database_path, make_database};
-pub(super) use self::folder::{CacheFolder, DATABASE_PREFIX, NOTES_PREFIX};
+pub(super) use self::folder::{CacheFolder, NOTES_PREFIX};
 pub use self::notes::{Claim, read_note, write_note};

@@ -13,8 +13,8 @@ use super::table::{Table, TableDraft};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
-use crate::store::{Store, WORKSPACES_DIR};
-use crate::workspace::caches::{CacheFolder, DATABASE_PREFIX, NOTES_PREFIX};
+use crate::store::{DATABASE_PREFIX, Store, WORKSPACES_DIR};
+use crate::workspace::caches::{CacheFolder, NOTES_PREFIX};
 use crate::workspace::disk::stat::FileTime;
 
 /// Files of directories that a store keeps; the oldest go.

@@ -48,11 +48,29 @@ pub(crate) fn free_name(
     branch: &BranchName,
     is_free: impl Fn(&BranchName) -> bool,
 ) -> Result<BranchName> {
+    free_name_from(&mut 2, branch, is_free)
+}
+
+/// The same from the number `next` on, which is behind the one that was free afterwards.
+///
+/// # Errors
+/// `InvalidInput` for a name that no branch can have.
+pub(crate) fn free_name_from(
+    next: &mut u64,
+    branch: &BranchName,
+    is_free: impl Fn(&BranchName) -> bool,
+) -> Result<BranchName> {
     let stem = match branch.branch().rsplit_once('-') {
         Some((stem, number)) if number.parse::<u64>().is_ok() => stem,
         _ => branch.branch(),
     };
-    unique_branch(branch.session(), stem, |name| name.branch() == stem || !is_free(name))
+    loop {
+        let name = BranchName::new(branch.session(), &format!("{stem}-{next}"))?;
+        *next += 1;
+        if is_free(&name) {
+            return Ok(name);
+        }
+    }
 }
 
 /// Returns the branch `stem` of a session, or the first free one of `stem-2`, `stem-3` and so on.

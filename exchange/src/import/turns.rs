@@ -1,6 +1,7 @@
 //! Events become commits: a context grows with every event, and each turn is snapshotted.
 
 mod back;
+mod side_branches;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,6 +19,7 @@ use turntree::repo::vfs::VFS_SECTION;
 use turntree::repo::{BranchName, Signature, SnapshotDraft, Transaction};
 use turntree::tree::{Item, Link, MAX_KEY_BYTES};
 
+use self::side_branches::SideBranches;
 use super::captures::Captures;
 use super::flush::flush_if_needed;
 use super::resume::LeftLine;
@@ -79,6 +81,8 @@ pub(crate) struct TurnWriter<'r> {
     pub(crate) captures: Captures,
     /// The turns of the session by their place in the file, once a conversation has gone back.
     timeline: Option<Timeline>,
+    /// Other branches of the session, once the conversation has gone back.
+    side_branches: Option<SideBranches>,
     /// Branches of what a conversation left behind.
     pub(crate) left: Vec<BranchName>,
     /// The directory that the session works in.
@@ -173,6 +177,7 @@ impl<'r> TurnWriter<'r> {
             last_time: None,
             captures,
             timeline: None,
+            side_branches: None,
             left: Vec::new(),
             directory: None,
             root: None,

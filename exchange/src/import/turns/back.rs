@@ -8,8 +8,9 @@ use turntree::repo::{BranchName, SnapshotDraft};
 use turntree::tree::{Item, List};
 
 use super::super::source::write_piece;
+use super::side_branches::SideBranches;
 use super::{FILES, META, ROOT, TurnWriter, fact};
-use crate::import::rewind::{RewindPoint, Timeline, free_name};
+use crate::import::rewind::{RewindPoint, Timeline};
 use crate::model::event::Event;
 use crate::text::piece::Piece;
 
@@ -104,15 +105,16 @@ impl TurnWriter<'_> {
         }
         let tip = self.transaction.tip(&self.branch).filter(|tip| Some(*tip) != base);
         let Some(tip) = tip else { return Ok(()) };
-        let mut others = self.transaction.branches_of(self.branch.session());
-        others.retain(|(name, _)| *name != self.branch);
-        if !others.iter().any(|(_, other)| *other == tip) {
+        let others = self
+            .side_branches
+            .get_or_insert_with(|| SideBranches::of(&self.transaction, &self.branch));
+        if !others.is_one_at(&tip) {
             // What goes on is a line that was left before: the two change places.
-            let changed = others.into_iter().find(|(_, other)| Some(*other) == base);
-            let name = match changed {
-                Some((name, _)) => name,
-                None => free_name(&self.branch, |name| self.transaction.tip(name).is_none())?,
+            let name = match base.and_then(|base| others.take_at(&base)) {
+                Some(name) => name,
+                None => others.free_name(&self.transaction, &self.branch)?,
             };
+            others.add(name.clone(), tip);
             self.transaction.move_branch(&name, Some(tip));
             if !self.left.contains(&name) {
                 self.left.push(name);

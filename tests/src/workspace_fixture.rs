@@ -114,8 +114,11 @@ impl WorkspaceFixture {
     /// The only file in which the store keeps what captures have seen.
     #[must_use]
     pub fn cache(&self) -> PathBuf {
-        let mut files = fs::read_dir(self.sandbox.store().join("workspaces")).unwrap();
-        let file = files.next().unwrap().unwrap().path();
+        let files = fs::read_dir(self.sandbox.store().join("workspaces")).unwrap();
+        let files = files.map(|entry| entry.unwrap().path());
+        // Beside it is noted which directories were captured.
+        let mut files = files.filter(|path| !path.ends_with("captured-directories"));
+        let file = files.next().unwrap();
         assert!(files.next().is_none());
         file
     }

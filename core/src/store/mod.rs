@@ -159,6 +159,9 @@ pub(crate) const DATABASE_PREFIX: &str = "derived-";
 /// The name of the cache of adopted files there, which holds no content.
 pub(crate) const ADOPTIONS_FILE: &str = "adopted";
 
+/// The name of the list of directories that were captured, by hashes of their paths.
+pub(crate) const CAPTURED_FILE: &str = "captured-directories";
+
 /// The folder of frames that were read elsewhere. Its files may go at any time.
 const DISTANT_DIR: &str = "distant";
 

@@ -34,18 +34,19 @@ mod rewind;
 
 pub use broad::expect_narrow;
 pub use caches::{
-    AdoptionCache, Claim, FileMark, database_path, make_database, read_note, write_note,
+    AdoptionCache, Claim, FileMark, database_path, make_database, read_note, was_captured_here,
+    write_note,
 };
 pub use capture::{
     CaptureOptions, CaptureProgress, CaptureReport, MAX_FILE_BYTES, SkippedFile, StatCache,
     capture, workspace_metadata,
 };
 pub use checkout::{CheckoutReport, FileAction, FilesPlan, PlannedFile, Scratch, plan_checkout};
-pub use disk::{is_reserved, save, store_above};
-pub use git::GitPlaces;
+pub use disk::{is_reserved, open_regular, read_regular, read_regular_text, save, store_above};
+pub use git::{GitPlaces, tracking_repository};
 pub use rewind::{
     AppliedFiles, ChangeKind, FileChange, FileChanges, KeptWorkspace, PreparedMerge,
     PreparedRewind, RewindChanges, RewindReport, RewindRequest, UntouchedFile, WorkspaceBackup,
-    is_undo_unfinished, lay_out_files, prepare_merge, prepare_rewind, prepare_undo,
-    prepare_undo_rest,
+    expect_own_directory, is_undo_unfinished, lay_out_files, prepare_merge, prepare_rewind,
+    prepare_undo, prepare_undo_rest,
 };

@@ -63,14 +63,14 @@ impl Collection<'_> {
     }
 
     /// Removes caches that may hold what is about to be freed: the databases, and with `of_sessions` all but
-    /// that of adopted files, since notes and tables hold prompts and names of whole sessions.
+    /// those of adopted files and captured directories, since notes and tables hold prompts and names of whole sessions.
     ///
     /// # Errors
     /// `Io`, naming the file that cannot be removed.
     pub fn remove_caches(&self, of_sessions: bool) -> Result<()> {
         let store = self.store;
         let goes = |name: &&String| match of_sessions {
-            true => *name != ADOPTIONS_FILE,
+            true => ![ADOPTIONS_FILE, CAPTURED_FILE].contains(&name.as_str()),
             false => name.starts_with(DATABASE_PREFIX),
         };
         let names = self.names(WORKSPACES_DIR)?;

@@ -4,11 +4,14 @@
 //! what it finds and treats anything odd as missing. None but a database holds content of a store.
 
 mod adoptions;
+mod captured;
 mod database;
 mod folder;
 mod notes;
 
 pub use self::adoptions::{AdoptionCache, FileMark};
+pub use self::captured::was_captured_here;
+pub(super) use self::captured::{note_capture, note_captured};
 pub use self::database::{database_path, make_database};
 pub(super) use self::folder::{CacheFolder, NOTES_PREFIX};
 pub use self::notes::{Claim, read_note, write_note};

@@ -5,7 +5,7 @@
 //! if it verifies. Two captures at once each keep what they saw, and the one that ends later stays.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use super::report::{CaptureReport, SECTION};
@@ -13,8 +13,8 @@ use super::table::{Table, TableDraft};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
-use crate::store::{DATABASE_PREFIX, Store, WORKSPACES_DIR};
-use crate::workspace::caches::{CacheFolder, NOTES_PREFIX};
+use crate::store::{CAPTURED_FILE, DATABASE_PREFIX, Store, WORKSPACES_DIR};
+use crate::workspace::caches::{CacheFolder, NOTES_PREFIX, note_captured};
 use crate::workspace::disk::stat::FileTime;
 
 /// Files of directories that a store keeps; the oldest go.
@@ -27,7 +27,11 @@ const BYTES_PER_FILE: u64 = 60;
 pub struct StatCache {
     folder: CacheFolder,
     name: String,
-    /// The path of the directory, hashed.
+    /// The directory of the store.
+    store: PathBuf,
+    /// The directory that is captured, whole.
+    path: PathBuf,
+    /// Its path, hashed.
     directory: ObjectId,
     moment: FileTime,
     table: Option<Table>,
@@ -57,10 +61,12 @@ impl StatCache {
         let bytes = path.as_os_str().as_encoded_bytes();
         let (directory, name) = (ObjectId::of(Kind::Blob, bytes), folder.file_name("", bytes));
         let table = folder.read(&name).and_then(|bytes| Table::decode(&bytes, &directory));
-        Ok(Self { folder, name, directory, moment, table })
+        let store = store.dir().to_owned();
+        Ok(Self { folder, name, store, path, directory, moment, table })
     }
 
-    /// Keeps what `captured` has seen for the next capture, which goes on from the context `tree`.
+    /// Notes that the directory was captured on this machine, and keeps what `captured` has seen for the next
+    /// capture, which goes on from the context `tree`.
     /// To be called when `tree`, which the builder wrote right after the capture, is in the store.
     /// Does nothing when the cache says so already.
     ///
@@ -73,6 +79,7 @@ impl StatCache {
         source: &dyn ObjectSource,
         tree: &ObjectId,
     ) -> Result<()> {
+        note_captured(&self.folder, &self.store, &self.path);
         let Some(draft) = &captured.draft else { return Ok(()) };
         let context = Context::open(source, tree)?;
         let Some(section) = context.section(source, SECTION)? else { return Ok(()) };
@@ -114,7 +121,7 @@ impl StatCache {
 
     /// Removes the oldest caches of directories while there are too many.
     fn bound(&self) -> io::Result<()> {
-        let others = [NOTES_PREFIX, DATABASE_PREFIX];
+        let others = [NOTES_PREFIX, DATABASE_PREFIX, CAPTURED_FILE];
         let is_one = |name: &[u8]| !others.iter().any(|it| name.starts_with(it.as_bytes()));
         self.folder.bound(MAX_FILES, &is_one)
     }

@@ -10,11 +10,13 @@ mod index;
 mod patterns;
 mod read;
 mod repository;
+mod tracked;
 
 use std::path::PathBuf;
 
 pub(in crate::workspace) use self::patterns::Patterns;
 pub(in crate::workspace) use self::repository::{GitRules, Repositories};
+pub use self::tracked::tracking_repository;
 
 /// The name of the directory or file that makes a directory a working tree.
 pub(in crate::workspace) const DOT_GIT: &str = ".git";

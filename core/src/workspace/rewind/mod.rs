@@ -15,6 +15,9 @@
 //! 3. **Apply.** Files are written and deleted. A killed process leaves each file as it was or as
 //!    it should be, and the same rewind finishes the rest.
 //!
+//! The directory is one that the caller names, or that the store captured on this machine
+//! ([`expect_own_directory`]): one that came with a snapshot of others is none.
+//!
 //! What a plan may touch is one rule ([docs/safety.md](../../../../docs/safety.md)): only a path that was
 //! captured a moment ago, by rules of the directory, of `T` and of the state that comes back. What any
 //! of them ignores stays, and is not captured on the way. Files are deleted only if the state that
@@ -25,12 +28,14 @@
 
 mod apply;
 mod changes;
+mod place;
 mod plan;
 mod readable;
 mod worktree;
 
 pub use self::apply::AppliedFiles;
 pub use self::changes::{ChangeKind, FileChange, FileChanges, UntouchedFile};
+pub use self::place::expect_own_directory;
 pub use self::plan::{
     KeptWorkspace, PreparedRewind, RewindChanges, RewindReport, RewindRequest, WorkspaceBackup,
     is_undo_unfinished, prepare_rewind, prepare_undo, prepare_undo_rest,

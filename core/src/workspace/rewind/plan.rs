@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::apply::AppliedFiles;
 use super::changes::{FileChanges, Sides, any_as_before};
+use super::place::expect_own_directory;
 use super::readable::check_readable;
 use crate::context::{
     Builder, Context, JSON_MEDIA, LESSONS, MAIN_AGENT, MessageEntry, Role, Selection, agent_section,
@@ -16,6 +17,7 @@ use crate::repo::{
     SnapshotDraft, Transaction, UndoPlan, WORKSPACE, WholeWorkspace, audit_record, workspace_files,
 };
 use crate::store::Committed;
+use crate::workspace::caches::note_capture;
 use crate::workspace::capture::{
     CaptureOptions, CaptureReport, OtherState, capture_beside, workspace_metadata,
 };
@@ -124,6 +126,10 @@ impl PreparedRewind<'_> {
     /// Those of [`Transaction::commit`]; nothing has changed then.
     pub fn apply(self, stamp: &Signature, reason: &str) -> Result<RewindReport> {
         let committed = self.change.commit(stamp, reason)?;
+        if let Some(files) = &self.plan.files {
+            // Before a file is written: an undo finds the directory even if this process ends on the way.
+            note_capture(self.repo.store(), &files.dir);
+        }
         let arranged = self.plan.files.as_ref().map(|files| files.apply(self.repo.store()));
         Ok(RewindReport { plan: self.plan, committed, arranged })
     }
@@ -233,7 +239,7 @@ fn add_audit(
 /// `workspace` is the directory if it is another one than then.
 ///
 /// # Errors
-/// `InvalidInput` when the directory is not known; else as [`prepare_rewind`].
+/// `InvalidInput` when the directory is not known, or is none of this machine; else as [`prepare_rewind`].
 pub fn prepare_undo<'r>(
     repo: &'r Repository,
     undo: &UndoPlan,
@@ -245,6 +251,9 @@ pub fn prepare_undo<'r>(
 ) -> Result<PreparedRewind<'r>> {
     let commit = repo.commit(&moved.before)?;
     let known = commit.metadata.get(WORKSPACE).map(Path::new);
+    if let Some(dir) = known.filter(|_| workspace.is_none()) {
+        expect_own_directory(repo.store(), dir, None)?;
+    }
     let dir = workspace.or(known).ok_or_else(|| {
         let short = moved.before.short(12);
         Error::invalid(format!("{short} does not say which directory its files are from"))

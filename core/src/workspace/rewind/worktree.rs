@@ -15,6 +15,7 @@ use crate::repo::{
     Transaction, WORKSPACE,
 };
 use crate::store::Committed;
+use crate::workspace::caches::note_capture;
 use crate::workspace::capture::{
     CaptureOptions, CaptureReport, OtherState, capture_beside, workspace_metadata,
 };
@@ -91,6 +92,7 @@ impl PreparedMerge<'_> {
     /// Those of [`Transaction::commit`]; nothing has changed then.
     pub fn apply(self, stamp: &Signature, reason: &str) -> Result<(Committed, AppliedFiles)> {
         let committed = self.change.commit(stamp, reason)?;
+        note_capture(self.repo.store(), &self.files.dir);
         Ok((committed, self.files.apply(self.repo.store())))
     }
 }

@@ -10,9 +10,9 @@ use turntree::maintenance::{
     DEFAULT_REPLACEMENT, MatchLocation, Pattern, Redacted, RedactionPlace, RedactionPlan,
     Rewritten, plan_redaction, redact,
 };
-use turntree::object::{Kind, ObjectSource};
+use turntree::object::{Kind, MAX_BLOB_BYTES, ObjectSource};
 use turntree::repo::{BranchName, Repository};
-use turntree::workspace::AdoptionCache;
+use turntree::workspace::{AdoptionCache, read_regular};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::mask_of;
 
@@ -209,7 +209,7 @@ fn workspace_files(
         let cwd = item.and_then(|item| repo.store().read_as(Kind::Blob, &item.link.id).ok());
         let Some(cwd) = cwd.and_then(|cwd| String::from_utf8(cwd.to_vec()).ok()) else { continue };
         let path = Path::new(&cwd).join(key);
-        if fs::read(&path).is_ok_and(|bytes| pattern.count(&bytes) > 0) {
+        if read_regular(&path, MAX_BLOB_BYTES as u64).is_ok_and(|bytes| pattern.count(&bytes) > 0) {
             found.insert(shown(pattern, &path));
         }
     }

@@ -14,7 +14,7 @@ use turntree::context::{Builder, Context, FileMode};
 use turntree::local::git_places;
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::repo::{Repository, Transaction};
-use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture};
+use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture, open_regular};
 use turntree_exchange::agents::hook::{Effect, EventKind, HookEvent, TouchedFile};
 
 use crate::porcelain::capture::Limits;
@@ -286,7 +286,7 @@ fn read_named(path: &Path) -> std::io::Result<Option<(FileMode, Bytes)>> {
         return Ok(None);
     }
     let mut bytes = Vec::new();
-    fs::File::open(path)?.take(MAX_NAMED_BYTES).read_to_end(&mut bytes)?;
+    open_regular(path)?.take(MAX_NAMED_BYTES).read_to_end(&mut bytes)?;
     let is_program = found.permissions().mode() & 0o111 != 0;
     let mode = if is_program { FileMode::Executable } else { FileMode::Regular };
     Ok(Some((mode, bytes.into())))

@@ -6,6 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use turntree::repo::{BranchName, Repository};
+use turntree::workspace::read_regular_text;
 use turntree::{Error, ErrorKind};
 
 use super::log;
@@ -14,6 +15,9 @@ use crate::porcelain::git_commits::{hooks_folder, name_turn};
 use crate::program::invocation::{Invocation, has_own_branch, stamp};
 use crate::program::live::{LiveSession, client_session, live_sessions};
 use crate::view::error::{Failure, Result};
+
+/// Largest script that is read, in bytes.
+const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 
 /// The script that git runs before a person or an agent edits the message of a commit.
 const SCRIPT: &str = "prepare-commit-msg";
@@ -45,7 +49,7 @@ impl ScriptPlan {
             return Err(Error::invalid(message).into());
         };
         let path = folder.join(SCRIPT);
-        let before = match fs::read_to_string(&path) {
+        let before = match read_regular_text(&path, MAX_SCRIPT_BYTES) {
             Ok(text) => Some(text),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => {
@@ -118,7 +122,8 @@ fn edited(before: Option<&str>, command: Option<&str>) -> Option<Option<String>>
 
 /// Returns whether the repository around `dir` has the line.
 pub(crate) fn has_script(dir: &Path) -> bool {
-    let script = hooks_folder(dir).and_then(|folder| fs::read_to_string(folder.join(SCRIPT)).ok());
+    let script = hooks_folder(dir)
+        .and_then(|folder| read_regular_text(&folder.join(SCRIPT), MAX_SCRIPT_BYTES).ok());
     script.is_some_and(|script| script.lines().any(|line| line.ends_with(MARK)))
 }
 

@@ -1,12 +1,15 @@
 //! Errors of hooks: a bounded file in the store, with times and places and never content.
 
-use std::fs;
 use std::path::Path;
 
 use turntree::store::HOOK_LOG;
+use turntree::workspace::read_regular;
 use turntree::{Error, Result};
 
 use crate::program::store_log::append;
+
+/// Most bytes that are read: it is kept shorter.
+const MAX_READ_BYTES: u64 = 16 << 20;
 
 /// One line of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +31,7 @@ pub(crate) fn note(dir: &Path, dialect: &str, event: &str, doing: &str, what: &s
 
 /// The lines of the log, oldest first.
 pub(crate) fn entries(dir: &Path) -> Result<Vec<HookError>> {
-    let text = match fs::read(dir.join(HOOK_LOG)) {
+    let text = match read_regular(&dir.join(HOOK_LOG), MAX_READ_BYTES) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(Error::io("read the log of hooks", error)),
@@ -48,6 +51,8 @@ fn entry(line: &str) -> Option<HookError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::program::store_log::MAX_LOG_BYTES;
 

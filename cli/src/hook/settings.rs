@@ -6,11 +6,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use turntree::workspace::read_regular;
 use turntree::{Error, Result};
 use turntree_exchange::agents::hook::Dialect;
 
 use super::edit::SettingsDocument;
 use super::program::{PLAIN, is_program};
+
+/// Largest settings that are read, in bytes.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// The member of the settings in which hooks are.
 const HOOKS: &str = "hooks";
@@ -248,7 +252,7 @@ fn read(path: &Path) -> Result<(PathBuf, Option<String>)> {
     if !fs::metadata(&whole).map_err(failed)?.is_file() {
         return Err(Error::invalid("expected a file"));
     }
-    let text = fs::read(&whole).map_err(failed)?;
+    let text = read_regular(&whole, MAX_BYTES).map_err(failed)?;
     let text = String::from_utf8(text).map_err(|_| Error::invalid("expected UTF-8"))?;
     Ok((whole, Some(text)))
 }

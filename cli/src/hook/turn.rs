@@ -6,7 +6,7 @@ use std::path::Path;
 use turntree::context::Context;
 use turntree::object::{ObjectId, Time};
 use turntree::repo::{BranchName, Repository, Signature};
-use turntree::workspace::{read_note, write_note};
+use turntree::workspace::{open_regular, read_note, write_note};
 use turntree::{Error, ErrorKind, Result};
 use turntree_exchange::agents::hook::HookEvent;
 use turntree_exchange::{
@@ -121,8 +121,7 @@ impl HookTurn<'_> {
 
 /// Opens a transcript that is a file; nothing for what is not there yet, or would wait.
 fn open(path: &Path) -> Option<File> {
-    let is_file = path.is_absolute() && std::fs::metadata(path).is_ok_and(|found| found.is_file());
-    is_file.then(|| File::open(path).ok()).flatten()
+    path.is_absolute().then(|| open_regular(path).ok()).flatten()
 }
 
 /// Returns the kind of an error, without its place.

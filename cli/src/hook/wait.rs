@@ -1,10 +1,11 @@
 //! Waits for what a client has not written yet: the record of a call, and the end of a transcript.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use turntree::workspace::open_regular;
 use turntree_exchange::holds_call;
 
 /// The longest time that an agent waits for the record of its call.
@@ -30,7 +31,7 @@ pub(super) fn for_call(transcript: &Path, call: &str) {
         let found = length(transcript);
         if found != looked_at {
             looked_at = found;
-            let held = File::open(transcript).map(|file| holds_call(file, call));
+            let held = open_regular(transcript).map(|file| holds_call(file, call));
             if matches!(held, Ok(Ok(true))) {
                 return;
             }

@@ -1,18 +1,39 @@
 //! The program git: how it is asked, and its worktrees.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use turntree::{Error, ErrorKind, Result};
 
 use super::broad_directory::expect_narrow;
+use crate::program::linked_worktree::read;
 
 /// The time between two looks at git at work.
 const STEP: Duration = Duration::from_millis(2);
+
+/// The longest that an answer of git is waited for.
+const MOST_TIME: Duration = Duration::from_secs(20);
+
+/// What makes a directory the top of a working tree.
+const DOT_GIT: &str = ".git";
+
+/// Files of a repository that git opens at most commands.
+const FILES: [&str; 9] = [
+    "config",
+    "config.worktree",
+    "index",
+    "packed-refs",
+    "shallow",
+    "info/exclude",
+    "info/grafts",
+    "info/attributes",
+    "objects/info/alternates",
+];
 
 /// Longest message of git that is shown, in characters.
 const SHOWN: usize = 300;
@@ -86,15 +107,24 @@ pub(super) fn line(dir: &Path, words: &[&str]) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// All that git answers; none when it fails.
+/// All that git answers; none when it fails, and when it takes longer than [`MOST_TIME`].
 pub(super) fn lines(dir: &Path, words: &[&str]) -> Option<String> {
-    let Output { status, stdout, .. } = git(dir).args(words).output().ok()?;
-    String::from_utf8(stdout).ok().filter(|_| status.success())
+    String::from_utf8(answer(dir, words, MOST_TIME)?).ok()
 }
 
 /// The paths that git answers, each with a NUL behind it; none when it fails, and when it takes longer than
 /// `time`.
 pub(super) fn paths(dir: &Path, words: &[&str], time: Duration) -> Option<Vec<PathBuf>> {
+    let bytes = answer(dir, words, time)?;
+    let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Some(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
+}
+
+/// What git answers; none when it fails, and when it takes longer than `time`.
+fn answer(dir: &Path, words: &[&str], time: Duration) -> Option<Vec<u8>> {
+    if waits(dir) {
+        return None;
+    }
     let until = Instant::now() + time;
     let mut command = git(dir);
     command.args(words).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -114,13 +144,40 @@ pub(super) fn paths(dir: &Path, words: &[&str], time: Duration) -> Option<Vec<Pa
     }
     let bytes = reader.join().ok()?.ok()?;
     let status = child.wait().ok()?;
-    let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    let paths = names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect();
-    (is_done && status.success()).then_some(paths)
+    (is_done && status.success()).then_some(bytes)
+}
+
+/// Returns whether git would wait for a pipe, or read a device, in the repository around `dir`: such a
+/// repository was made for that. Git itself opens whatever has the name of a file.
+fn waits(dir: &Path) -> bool {
+    let Ok(dir) = dir.canonicalize() else { return false };
+    let Some(top) = dir.ancestors().find(|dir| dir.join(DOT_GIT).exists()) else { return false };
+    let dot_git = top.join(DOT_GIT);
+    let is_no_file = |path: PathBuf| fs::metadata(path).is_ok_and(|found| !found.is_file());
+    let git = match fs::metadata(&dot_git) {
+        Ok(found) if found.is_dir() => dot_git,
+        _ => match read(&dot_git) {
+            None => return true,
+            Some(text) => top.join(text.trim_end().trim_start_matches("gitdir:").trim_start()),
+        },
+    };
+    if is_no_file(git.join("commondir")) || is_no_file(git.join("HEAD")) {
+        return true;
+    }
+    let common = read(&git.join("commondir")).map(|to| git.join(to.trim_end()));
+    let common = common.unwrap_or_else(|| git.clone());
+    let head = read(&git.join("HEAD")).unwrap_or_default();
+    let tip = head.trim_end().strip_prefix("ref: ").filter(|name| !name.contains(".."));
+    let files = FILES.iter().copied().chain(tip);
+    files.into_iter().any(|name| is_no_file(git.join(name)) || is_no_file(common.join(name)))
 }
 
 /// Runs git, and says what it says when it fails.
 pub(super) fn run<'a>(dir: &Path, words: impl Iterator<Item = &'a OsStr>) -> Result<()> {
+    if waits(dir) {
+        let message = format!("{}: a file of its repository is a pipe or device", dir.display());
+        return Err(Error::invalid(message));
+    }
     let output = git(dir).args(words).output().map_err(|error| Error::io("start git", error))?;
     if output.status.success() {
         return Ok(());

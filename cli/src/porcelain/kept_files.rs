@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use turntree::context::FileMode;
+use turntree::object::MAX_BLOB_BYTES;
+use turntree::workspace::read_regular;
 use turntree::{Error, Result};
 
 use super::git_program::paths;
@@ -58,7 +60,7 @@ pub(crate) fn read_kept(root: &Path, path: &Path) -> Option<(FileMode, Bytes)> {
     let whole = root.join(path);
     let is_program = fs::metadata(&whole).ok()?.permissions().mode() & 0o111 != 0;
     let mode = if is_program { FileMode::Executable } else { FileMode::Regular };
-    Some((mode, fs::read(whole).ok()?.into()))
+    Some((mode, read_regular(&whole, MAX_BLOB_BYTES as u64).ok()?.into()))
 }
 
 /// Copies such files of the project at `from` into the directory `to`, where nothing has their names. A folder
@@ -80,7 +82,8 @@ pub(crate) fn copy_kept(from: &Path, to: &Path, time: Duration) -> Result<()> {
             continue;
         }
         let Ok(found) = fs::metadata(from.join(&path)) else { continue };
-        let Ok(content) = fs::read(from.join(&path)) else { continue };
+        let content = read_regular(&from.join(&path), MAX_BLOB_BYTES as u64);
+        let Ok(content) = content else { continue };
         let mut options = fs::OpenOptions::new();
         let file = options.write(true).create_new(true).mode(found.permissions().mode() & 0o777);
         let mut file = file.open(&target).map_err(failed)?;

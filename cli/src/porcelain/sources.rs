@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::IgnoredAny;
 use turntree::maintenance::Pattern;
+use turntree::workspace::open_regular;
 use turntree::{Error, Result};
 use turntree_exchange::agents::places;
 use turntree_exchange::{HEAD_BYTES, unpacked};
@@ -82,7 +83,7 @@ pub(crate) fn shown(pattern: &Pattern, path: &Path) -> String {
 
 /// The bytes of a file, unpacked, and whether it was packed.
 fn read(path: &Path) -> std::io::Result<(Vec<u8>, bool)> {
-    let file = File::open(path)?;
+    let file = open_regular(path)?;
     let is_packed = path.extension().is_some_and(|end| end == "zst");
     let mut bytes = Vec::new();
     if is_packed {

@@ -18,7 +18,6 @@
 //! A call that may change something opens a handle of its own. So a handle that is kept never owns a
 //! segment, and never keeps a collection from one.
 
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -29,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
+use turntree::workspace::open_regular;
 use turntree_exchange::{KeptIndex, KnownSessions};
 
 use super::invocation::{Location, has_own_branch, open};
@@ -196,7 +196,7 @@ impl Kept {
 impl Superblock {
     /// The superblock of the store in `dir`, if it can be read.
     fn of(dir: &Path) -> Option<Self> {
-        let file = File::open(dir.join(SUPERBLOCK)).ok()?;
+        let file = open_regular(&dir.join(SUPERBLOCK)).ok()?;
         let found = file.metadata().ok()?;
         let mut bytes = Vec::new();
         file.take(MAX_SUPERBLOCK).read_to_end(&mut bytes).ok()?;

@@ -1,7 +1,7 @@
 //! The user's own secret keys: in a file, in those that the environment names, or in a key store of the
 //! system, whose own program prints them.
 
-use std::fs::{self, DirBuilder};
+use std::fs::DirBuilder;
 use std::io::ErrorKind as IoErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,14 @@ use age::secrecy::ExposeSecret as _;
 use age::{Identity, x25519};
 use etcetera::BaseStrategy;
 use turntree::Error;
+use turntree::workspace::read_regular_text;
 
 use super::age_keys::{identities_in, parse_identities};
 use super::private_file::write_new;
 use crate::view::error::{Failure, Result};
+
+/// Largest file of keys that is read, in bytes.
+const MAX_IDENTITY_BYTES: u64 = 1 << 20;
 
 /// Files of secret keys, separated as in PATH.
 pub(crate) const IDENTITY: &str = "TURNTREE_IDENTITY";
@@ -54,7 +58,7 @@ pub(crate) fn own_public_key() -> Result<OwnKey> {
         return existing(&text, &IDENTITY_COMMAND);
     }
     let path = own_identity()?;
-    match fs::read_to_string(&path) {
+    match read_regular_text(&path, MAX_IDENTITY_BYTES) {
         Ok(text) => existing(&text, &path.display()),
         Err(error) if error.kind() == IoErrorKind::NotFound => match new_identity(&path)? {
             Some(public) => Ok(OwnKey { public, made: Some(path) }),

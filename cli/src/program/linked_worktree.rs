@@ -1,10 +1,8 @@
 //! Worktrees of git beside their main checkout: the file `.git` at their root says where that is.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use turntree::workspace::read_regular_text;
 
 /// The name of the directory of git in the main checkout, and of the file in a worktree.
 const DOT_GIT: &str = ".git";
@@ -17,14 +15,7 @@ const WORKTREES: &str = "/worktrees/";
 
 /// Reads a small file of git as text. Nothing waits for a pipe in its place.
 pub(crate) fn read(path: &Path) -> Option<String> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut text = String::new();
-    file.take(MAX_FILE_BYTES).read_to_string(&mut text).ok()?;
-    Some(text)
+    read_regular_text(path, MAX_FILE_BYTES).ok()
 }
 
 /// Returns the first line of a file of git, after `prefix`.

@@ -17,6 +17,7 @@ use age::{Decryptor, Encryptor, Identity, x25519};
 use turntree::local::{open_encrypted, open_repository};
 use turntree::repo::Repository;
 use turntree::store::{KEYS_DIR, STORE_KEY_BYTES, StoreCipher, StoreKey, StoreKeys};
+use turntree::workspace::{read_regular, read_regular_text};
 use turntree::{Error, ErrorKind};
 
 use super::age_keys::{PASSPHRASE, ask, of_passphrase, passphrase_of_environment};
@@ -214,7 +215,7 @@ pub(crate) fn holders(dir: &Path) -> Result<Vec<Holder>> {
     wrapped.dedup_by(|(a, _), (b, _)| a == b);
     let named = wrapped.into_iter().map(|(name, _)| {
         let path = public_path(dir, &name);
-        let public = match fs::read_to_string(&path) {
+        let public = match read_regular_text(&path, MAX_BYTES) {
             Ok(text) => Some(x25519::Recipient::from_str(text.trim()).map_err(|error| {
                 Error::invalid(format!("{}: expected a public key: {error}", path.display()))
             })?),
@@ -334,7 +335,7 @@ fn wrapped(dir: &Path) -> Result<Vec<(String, Vec<u8>)>> {
             continue;
         }
         // Where one cannot be read, the other one says it.
-        let bytes = fs::read(entry.path()).unwrap_or_default();
+        let bytes = read_regular(&entry.path(), MAX_BYTES).unwrap_or_default();
         found.push((name.to_owned(), bytes));
     }
     found.sort();

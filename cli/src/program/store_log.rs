@@ -6,9 +6,13 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 use turntree::Error;
+use turntree::workspace::read_regular;
 
 use crate::view::clock;
 use crate::view::error::Result;
+
+/// Most bytes that are read of a log: it is kept shorter.
+const MOST_READ: u64 = 16 << 20;
 
 /// Bytes of a log after which its older half goes.
 pub(crate) const MAX_LOG_BYTES: usize = 64 << 10;
@@ -25,7 +29,7 @@ pub(crate) fn append(log: &Path, message: &str) -> Result<()> {
         opened.map(fs::File::from).map_err(|error| failed(error.into()))
     };
     let is_file = fs::symlink_metadata(log).is_ok_and(|found| found.is_file());
-    let known = if is_file { fs::read(log).unwrap_or_default() } else { Vec::new() };
+    let known = is_file.then(|| read_regular(log, MOST_READ).ok()).flatten().unwrap_or_default();
     if known.len() + line.len() <= MAX_LOG_BYTES {
         return Ok(open(OFlags::APPEND)?.write_all(line.as_bytes()).map_err(failed)?);
     }

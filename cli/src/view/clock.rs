@@ -1,10 +1,16 @@
 //! Times: the present, times that people write, and times for people to read.
 
+use std::path::Path;
+
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
 use turntree::object::Time;
+use turntree::workspace::read_regular;
 use turntree::{Error, Result};
+
+/// Largest description of a zone that is read, in bytes.
+const MAX_ZONE_BYTES: u64 = 1 << 20;
 
 /// Overrides the clock, for results that can be repeated.
 const NOW: &str = "TURNTREE_NOW";
@@ -44,7 +50,8 @@ pub(crate) fn now() -> Result<Time> {
 /// every zone, which takes longer than most commands do.
 fn local_zone() -> TimeZone {
     let is_chosen = std::env::var_os("TZ").is_some_and(|zone| !zone.is_empty());
-    let read = || TimeZone::tzif("local", &std::fs::read(LOCAL_ZONE).ok()?).ok();
+    let read =
+        || TimeZone::tzif("local", &read_regular(Path::new(LOCAL_ZONE), MAX_ZONE_BYTES).ok()?).ok();
     let of_machine = (!is_chosen).then(read).flatten();
     of_machine.unwrap_or_else(TimeZone::system)
 }

@@ -6,7 +6,6 @@
 //! of them are one [`Adoption`], so an undo takes them back together.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use turntree::context::MAIN_AGENT;
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::object::ObjectId;
 use turntree::repo::{Adoption, Repository, Signature};
-use turntree::workspace::{AdoptionCache, FileMark, read_note, write_note};
+use turntree::workspace::{AdoptionCache, FileMark, open_regular, read_note, write_note};
 
 use super::beside::working_directory;
 use super::find::has_own_file;
@@ -264,7 +263,7 @@ fn follow_one(
     source: &Source<'_>,
 ) -> Result<(Outcome, bool)> {
     again(repo, || {
-        let file = File::open(&found.path).map_err(|error| Error::io("open it", error))?;
+        let file = open_regular(&found.path).map_err(|error| Error::io("open it", error))?;
         let notes = read_note(repo.store(), &found.session);
         let options = FollowOptions {
             session: found.session.clone(),
@@ -328,7 +327,7 @@ fn input<'a>(
         passed(found.bytes);
         return Ok(document);
     }
-    let file = File::open(&found.path).map_err(|error| Error::io("open it", error))?;
+    let file = open_regular(&found.path).map_err(|error| Error::io("open it", error))?;
     Ok(Box::new(BufReader::with_capacity(HEAD_BYTES, Counted { inner: file, passed })))
 }
 

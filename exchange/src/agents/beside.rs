@@ -3,9 +3,10 @@
 //! Cline 3 keeps a folder for each session: `<session>.messages.json` and those of its sub-agents are
 //! transcripts, and `<session>.json` has the facts, with the working directory among them.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+
+use turntree::workspace::open_regular;
 
 use serde::Deserialize;
 
@@ -29,7 +30,7 @@ pub fn working_directory(path: &Path) -> Option<String> {
     }
     let facts = folder.join(format!("{}.json", folder.file_name()?.to_str()?));
     let mut text = Vec::new();
-    File::open(facts).ok()?.take(MAX_BYTES).read_to_end(&mut text).ok()?;
+    open_regular(&facts).ok()?.take(MAX_BYTES).read_to_end(&mut text).ok()?;
     serde_json::from_slice::<Facts>(&text).ok()?.cwd
 }
 

@@ -4,12 +4,13 @@
 //! nothing is found twice, and nothing outside it.
 
 use std::collections::HashSet;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use turntree::error::{Error, ErrorKind, Result};
+use turntree::workspace::open_regular;
 
 use super::found::{FoundSession, modified};
 use super::name::{EXTENSIONS, session_name};
@@ -252,7 +253,7 @@ fn may_be_transcript(path: &Path) -> bool {
 /// The session in the file at `path`; `InvalidInput` when it is no transcript, `Corrupt` when it is a
 /// compressed one that is damaged.
 fn session(path: &Path, is: &Metadata, agent: Option<&str>) -> Result<FoundSession> {
-    let file = File::open(path).map_err(|error| Error::io("open it", error))?;
+    let file = open_regular(path).map_err(|error| Error::io("open it", error))?;
     let head = read_head(BufReader::with_capacity(HEAD_BYTES, file));
     let head = head.map_err(|error| match error.kind() {
         // By its name it is a transcript, so this is no file of something else.

@@ -7,6 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use turntree::workspace::{read_regular, read_regular_text};
+
 use serde_json::Value;
 
 use crate::text::json;
@@ -52,8 +54,7 @@ impl ProjectFolder {
 /// Returns the directories of the registry with the names of their folders. A name that is no plain
 /// one is none.
 fn registry(path: &Path) -> Vec<(String, String)> {
-    let is_short = fs::metadata(path).is_ok_and(|found| found.len() <= MAX_REGISTRY_BYTES);
-    let bytes = is_short.then(|| fs::read(path).ok()).flatten().unwrap_or_default();
+    let bytes = read_regular(path, MAX_REGISTRY_BYTES).unwrap_or_default();
     let registry = json::value(&bytes);
     let projects = registry.as_ref().and_then(|all| all.get("projects")).and_then(Value::as_object);
     let is_plain =
@@ -65,7 +66,7 @@ fn registry(path: &Path) -> Vec<(String, String)> {
 
 /// Returns the directory that owns a folder.
 fn owner(base: &Path, name: &str) -> Option<String> {
-    let owner = fs::read_to_string(base.join(name).join(OWNER)).ok()?;
+    let owner = read_regular_text(&base.join(name).join(OWNER), MAX_REGISTRY_BYTES).ok()?;
     Some(owner.trim().to_owned())
 }
 

@@ -1,10 +1,10 @@
 //! In what order sessions can be imported: what others were forked from comes first.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::BufReader;
 
 use turntree::error::Result;
+use turntree::workspace::open_regular;
 
 use super::found::FoundSession;
 use crate::import::fork::{forked_from, is_named};
@@ -61,6 +61,6 @@ fn origin(found: &FoundSession) -> Result<Option<String>> {
     if !found.format.records().is_ok_and(|records| records.lineage.is_some()) {
         return Ok(None);
     }
-    let file = File::open(&found.path).map_err(|error| turntree::Error::io("open it", error))?;
+    let file = open_regular(&found.path).map_err(|error| turntree::Error::io("open it", error))?;
     forked_from(found.format, BufReader::with_capacity(HEAD_BYTES, file))
 }

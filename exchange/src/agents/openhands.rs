@@ -8,13 +8,14 @@
 //! The document is `{conversation, events, stats}`, with the bytes of each event as they are in its file.
 //! What grows stands in `events`; the rest is no part of the conversation.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use turntree::error::{Error, Result};
+use turntree::workspace::open_regular;
 
 use super::found::{FoundSession, modified};
 use super::name::session_name;
@@ -112,7 +113,7 @@ fn state(folder: &Path) -> Value {
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    open_regular(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         let message = format!("{} has more than {MAX_FILE_BYTES} bytes", path.display());
         return Err(io::Error::other(message));

@@ -1,10 +1,11 @@
 //! How long agents keep sessions of their own: some delete those that nobody has written to for a time.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use turntree::workspace::open_regular;
 
 use serde_json::Value;
 
@@ -55,7 +56,7 @@ pub fn swept_after(agent: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> 
 
 /// What is set in `folder`, which is nothing when there are no settings.
 fn settings(folder: &Path) -> Option<Value> {
-    let file = match File::open(folder.join("settings.json")) {
+    let file = match open_regular(&folder.join("settings.json")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Value::Null),
         file => file.ok()?,
     };

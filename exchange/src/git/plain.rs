@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use turntree::error::{Error, Result};
+use turntree::workspace::read_regular;
 
 use super::{git_error, is_no_path};
 
@@ -122,7 +123,7 @@ fn alternates(objects: &Path) -> Result<()> {
 
 fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     file(path, limit)?;
-    fs::read(path).map_err(|error| Error::io(format!("read {}", path.display()), error))
+    read_regular(path, limit).map_err(|error| Error::io(format!("read {}", path.display()), error))
 }
 
 /// That `path` is a file of at most `limit` bytes, or nothing.

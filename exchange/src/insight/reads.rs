@@ -4,7 +4,6 @@
 //! that is what the file holds. A recorded path is absolute, or relative to the workspace; one inside
 //! the recorded working directory is looked for at the same place of this workspace.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use sha2::{Digest, Sha256};
 use turntree::context::{Context, agent_section};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectSource};
+use turntree::workspace::open_regular;
 
 use crate::import::turns::{ROOT, fact};
 
@@ -140,7 +140,7 @@ fn reason_of(error: &io::Error) -> StaleReason {
 
 /// The SHA-256 of a file, in lower-case hex.
 fn digest_of(place: &Path) -> io::Result<String> {
-    let (mut file, mut hash) = (File::open(place)?, Sha256::new());
+    let (mut file, mut hash) = (open_regular(place)?, Sha256::new());
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
         match file.read(&mut chunk) {

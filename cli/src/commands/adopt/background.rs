@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use etcetera::BaseStrategy;
+use turntree::workspace::read_regular_text;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::agents::PLACE_VARIABLES;
 
@@ -205,7 +206,7 @@ impl Manager {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((path, None)),
             Err(error) => return Err(failed(error).into()),
             Ok(found) if !found.is_file() || found.len() > MAX_BYTES => None,
-            Ok(_) => fs::read_to_string(&path).ok(),
+            Ok(_) => read_regular_text(&path, MAX_BYTES).ok(),
         };
         match text.filter(|text| text.contains(MARK)) {
             Some(text) => Ok((path, Some(text))),

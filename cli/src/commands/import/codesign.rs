@@ -5,6 +5,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use turntree::Error;
+use turntree::object::MAX_BLOB_BYTES;
+use turntree::workspace::{open_regular, read_regular};
 use turntree_exchange::Format;
 use turntree_exchange::formats::FolderFile;
 use turntree_exchange::formats::codesign::is_stored;
@@ -41,8 +43,8 @@ pub(super) fn gather(path: &Path, format: Option<&Format>) -> Result<Option<Stor
     }
     let mut found = StoredTree::default();
     for (path, name) in [(path, DATABASE.to_owned()), (&log, format!("{DATABASE}{LOG}"))] {
-        let bytes =
-            fs::read(path).map_err(|error| Error::io(format!("read {}", path.display()), error))?;
+        let bytes = read_regular(path, MAX_BLOB_BYTES as u64)
+            .map_err(|error| Error::io(format!("read {}", path.display()), error))?;
         found.files.push(FolderFile { path: name, bytes: bytes.into() });
     }
     Ok(Some(found))
@@ -57,6 +59,6 @@ pub(super) fn full(path: &Path) -> Result<PathBuf> {
 /// Returns whether a file begins as a database does.
 fn is_database(path: &Path) -> bool {
     let mut head = Vec::new();
-    let read = fs::File::open(path).and_then(|file| file.take(16).read_to_end(&mut head));
+    let read = open_regular(path).and_then(|file| file.take(16).read_to_end(&mut head));
     read.is_ok() && turntree_exchange::detect(&head).is_ok_and(|format| format.name == FORMAT)
 }

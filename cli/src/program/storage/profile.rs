@@ -5,6 +5,7 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 
+use turntree::workspace::read_regular_text;
 use turntree::{Error, ErrorKind, Result};
 
 /// Most bytes of such a file that are read.
@@ -37,7 +38,7 @@ pub(super) fn load(named: Option<&str>) -> Result<Option<Profile>> {
             return Err(Error::limit(path.display(), MAX_BYTES, MAX_BYTES + 1));
         }
         // A file that is not there says nothing; one that cannot be read may not be for this user.
-        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let Ok(text) = read_regular_text(&path, MAX_BYTES) else { continue };
         if let Some(settings) = section(&text, name) {
             found.get_or_insert_with(Profile::new).extend(settings);
         }

@@ -17,7 +17,6 @@ mod database;
 mod document;
 mod storage;
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -26,6 +25,7 @@ pub(super) use self::document::Failure;
 use self::document::{DocumentReader, Parts};
 pub(super) use self::storage::{is_part_of_store, is_store, sessions as store_sessions};
 use turntree::error::Result;
+use turntree::workspace::open_regular;
 
 use super::found::FoundSession;
 use crate::formats::named;
@@ -49,7 +49,7 @@ pub(super) fn is_database_name(path: &Path) -> bool {
 /// Returns true if the file at `path` begins as a database.
 pub(super) fn is_database(path: &Path) -> bool {
     let mut head = [0; DATABASE_MAGIC.len()];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    let read = open_regular(path).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok() && head == DATABASE_MAGIC
 }
 

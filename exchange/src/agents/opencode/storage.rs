@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use std::{fs, io};
 
 use turntree::error::{Error, Result};
+use turntree::workspace::read_regular;
 
 use super::document::{Members, Parts};
 use super::{AGENT, opencode_format};
@@ -110,8 +111,8 @@ fn read(path: &Path) -> Result<Members> {
         let what = format!("bytes of {}", path.display());
         return Err(Error::limit(what, MAX_FILE_BYTES, bytes));
     }
-    let json =
-        fs::read(path).map_err(|error| Error::io(format!("read {}", path.display()), error))?;
+    let json = read_regular(path, MAX_FILE_BYTES)
+        .map_err(|error| Error::io(format!("read {}", path.display()), error))?;
     Members::read(&json, path.display())
 }
 

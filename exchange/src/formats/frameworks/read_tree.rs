@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use turntree::error::{Error, Result};
+use turntree::workspace::read_regular;
 
 /// Largest file, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
@@ -105,7 +106,7 @@ impl StoredTree {
             Ok(found) if found.len() > MAX_FILE_BYTES => {
                 self.leave_out(below, &format!("it is larger than {MAX_FILE_BYTES} bytes"));
             }
-            Ok(_) => match fs::read(path) {
+            Ok(_) => match read_regular(path, MAX_FILE_BYTES) {
                 Ok(bytes) => self.files.push(FolderFile { path: below, bytes: bytes.into() }),
                 Err(error) => self.leave_out(below, &error.to_string()),
             },

@@ -138,6 +138,12 @@ impl Index {
         };
         // Links on the way to the store are its owner's; the file itself is none.
         let path = fs::canonicalize(folder).map_err(refused)?.join(name);
+        // The library would wait for the other end of a pipe.
+        for path in [&path, &journal_of(&path)] {
+            if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+                return Err(Trouble::refused("it is no regular file"));
+            }
+        }
         let how = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         Self::of(Connection::open_with_flags(path, access | how)?)
     }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use turntree::error::{Error, ErrorKind, Result};
+use turntree::workspace::open_regular;
 
 use super::log::{HEADER_BYTES, WriteAheadLog};
 use super::source::Source;
@@ -93,9 +94,9 @@ impl Image {
     pub(crate) fn of_file(path: &Path) -> Result<Self> {
         let failed = |error| Error::io("read the database", error);
         let [log_path, journal] = ["-wal", "-journal"].map(|end| beside(path, end));
-        let database = File::open(path).map_err(failed)?;
+        let database = open_regular(path).map_err(failed)?;
         let before = FileStat::of(&database.metadata().map_err(failed)?);
-        let log = match File::open(&log_path) {
+        let log = match open_regular(&log_path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             log => Some(log.map_err(failed)?),
         };
@@ -215,7 +216,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
 /// Returns true if a journal says that the database is half changed.
 fn is_hot(journal: &Path) -> io::Result<bool> {
     let mut magic = [0; JOURNAL_MAGIC.len()];
-    match File::open(journal) {
+    match open_regular(journal) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         file => Ok(Source::File(file?).fill_at(0, &mut magic)? && magic == JOURNAL_MAGIC),
     }

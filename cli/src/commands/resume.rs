@@ -24,7 +24,7 @@ use super::fork::carry_settings;
 use crate::hook::settings::shell_word;
 use crate::porcelain::revision::resolve;
 use crate::porcelain::rewind::{
-    PlannedRewind, RestoreRequest, RewindRun, checked, end, unknown_workspace,
+    PlannedRewind, RestoreRequest, RewindRun, checked, end, own_directory, unknown_workspace,
 };
 use crate::porcelain::worktree::{MadeWorktree, MadeWorktrees, PlannedWorktree, plan_worktrees};
 use crate::program::complete::revisions;
@@ -119,7 +119,7 @@ impl Verb for Resume {
         let planned = self.plan(&repo, from, cwd)?;
         if self.files {
             // Refused before anything is written.
-            checked(&planned.cwd, self.allow_broad)?;
+            self.writable(&repo, &planned.cwd)?;
         }
         if self.dry_run {
             let branch = match revision.branch {
@@ -268,6 +268,14 @@ impl Resume {
         Ok(plan_worktrees(repo, from, vec![(unnamed, dir.clone())])?.pop())
     }
 
+    /// The directory that files are restored in: one that a session names only if it is of this machine.
+    fn writable(&self, repo: &Repository, cwd: &Path) -> Result<PathBuf> {
+        match &self.cwd {
+            Some(_) => checked(cwd, self.allow_broad),
+            None => own_directory(repo, cwd, self.allow_broad),
+        }
+    }
+
     fn files_of(
         &self,
         repo: &Repository,
@@ -277,7 +285,7 @@ impl Resume {
         let only = [FILES.to_owned()];
         let (from, dry_run) = (planned.from, self.dry_run);
         let request = RestoreRequest { branch, from, only: &only, keep_lessons: false, dry_run };
-        let directory = checked(&planned.cwd, self.allow_broad)?;
+        let directory = self.writable(repo, &planned.cwd)?;
         request.bring_back(repo, |_| Ok(Some(directory)), unknown_workspace)
     }
 

@@ -6,7 +6,7 @@ use clap::Args;
 use turntree::repo::Repository;
 
 use super::Verb;
-use crate::porcelain::rewind::{checked, end};
+use crate::porcelain::rewind::{checked, end, own_directory};
 use crate::porcelain::undoing::{UndoDirection, UndoRequest, Undone, about};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -92,8 +92,10 @@ impl Options {
             no_files: self.no_files,
         };
         let directory = |known: Option<PathBuf>| {
-            let dir = self.workspace.clone().or(known);
-            dir.as_deref().map(|dir| checked(dir, self.allow_broad)).transpose()
+            if let Some(dir) = &self.workspace {
+                return checked(dir, self.allow_broad).map(Some);
+            }
+            known.map(|dir| own_directory(&repo, &dir, self.allow_broad)).transpose()
         };
         let planned = request.look(&repo, &directory)?;
         let about = about(&repo, planned.plan(), direction);

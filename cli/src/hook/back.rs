@@ -23,7 +23,7 @@ use turntree_exchange::{Followed, RollbackIntent, asks_back, client_line, went_b
 
 use super::lessons;
 use super::turn::HookTurn;
-use crate::porcelain::rewind::{RewindRun, checked};
+use crate::porcelain::rewind::{RewindRun, own_directory_from};
 use crate::porcelain::rollback::{RollbackRequest, prompts_at, question};
 use crate::program::here::workspace_of;
 use crate::program::live::HOOK;
@@ -84,7 +84,8 @@ impl HookTurn<'_> {
         let rewind = request.rewind(repo, |branch| {
             let Some(tip) = repo.tip(branch) else { return Ok(None) };
             let dir = workspace_of(repo, branch, &tip)?;
-            dir.map(|dir| checked(&dir, false)).transpose()
+            let here = self.event.cwd.as_deref();
+            dir.map(|dir| own_directory_from(repo, &dir, here, false)).transpose()
         })?;
         let turn = repo.commit(&rewind.restore.from)?.turn;
         let planned = rewind.look(repo)?;

@@ -9,7 +9,7 @@ use turntree::repo::{BranchName, MergeReport, MergeRequest, Repository};
 use turntree::workspace::{PreparedMerge, prepare_merge};
 
 use super::merge::{MergeOutcome, RACE};
-use super::rewind::{capturing, checked, end, remember, unknown_workspace};
+use super::rewind::{capturing, checked, end, own_directory, remember, unknown_workspace};
 use crate::program::here::{place_key, workspace_of};
 use crate::program::invocation::stamp;
 use crate::view::advice::Advice;
@@ -102,13 +102,15 @@ impl MergeWithFiles<'_> {
 
     fn directory(&self, repo: &Repository) -> Result<PathBuf> {
         let into = &self.request.into;
-        let known = match (self.workspace, repo.tip(into)) {
-            (Some(dir), _) => Some(dir.to_owned()),
-            (None, Some(tip)) => workspace_of(repo, into, &tip)?,
-            (None, None) => None,
+        if let Some(dir) = self.workspace {
+            return checked(dir, self.allow_broad);
+        }
+        let known = match repo.tip(into) {
+            Some(tip) => workspace_of(repo, into, &tip)?,
+            None => None,
         };
         let Some(dir) = known else { return Err(unknown_workspace(into)) };
-        checked(&dir, self.allow_broad)
+        own_directory(repo, &dir, self.allow_broad)
     }
 }
 

@@ -10,7 +10,7 @@ use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, Signature};
 use turntree::workspace::{
     AppliedFiles, CaptureOptions, FileChanges, PreparedRewind, RewindChanges, RewindReport,
-    RewindRequest, StatCache, WorkspaceBackup, prepare_rewind,
+    RewindRequest, StatCache, WorkspaceBackup, expect_own_directory, prepare_rewind,
 };
 use turntree::{Error, ErrorKind};
 
@@ -33,8 +33,7 @@ const RESUMED: [&str; 3] = ["claude-code", "codex", "pi"];
 /// The branch and the workspace to act on.
 #[derive(Debug, Default, Args)]
 pub(crate) struct RewindPlace {
-    /// Directory to restore files in; by default the one that the newest snapshot with files was
-    /// captured from
+    /// Directory to restore files in; by default that of the newest snapshot with files, if captured here
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) workspace: Option<PathBuf>,
     /// Allow the home directory, a directory above it, or / as the workspace
@@ -60,12 +59,12 @@ impl RewindPlace {
         repo: &Repository,
         branch: &BranchName,
     ) -> Result<Option<PathBuf>> {
-        let known = match (&self.workspace, repo.tip(branch)) {
-            (Some(dir), _) => Some(dir.clone()),
-            (None, Some(tip)) => workspace_of(repo, branch, &tip)?,
-            (None, None) => None,
-        };
-        known.as_deref().map(|dir| checked(dir, self.allow_broad)).transpose()
+        if let Some(dir) = &self.workspace {
+            return checked(dir, self.allow_broad).map(Some);
+        }
+        let Some(tip) = repo.tip(branch) else { return Ok(None) };
+        let known = workspace_of(repo, branch, &tip)?;
+        known.map(|dir| own_directory(repo, &dir, self.allow_broad)).transpose()
     }
 }
 
@@ -334,6 +333,33 @@ pub(crate) fn checked(dir: &Path, allow_broad: bool) -> Result<PathBuf> {
         failure => failure,
     })?;
     dir.canonicalize().map_err(|error| Error::io(format!("find {}", dir.display()), error).into())
+}
+
+/// The whole path of a directory that a snapshot names, and that may be written to unless it is named, too:
+/// this machine captured it, or this process stands in it.
+pub(crate) fn own_directory(repo: &Repository, dir: &Path, allow_broad: bool) -> Result<PathBuf> {
+    own_directory_from(repo, dir, std::env::current_dir().ok().as_deref(), allow_broad)
+}
+
+/// The same for who stands at `here`.
+pub(crate) fn own_directory_from(
+    repo: &Repository,
+    dir: &Path,
+    here: Option<&Path>,
+    allow_broad: bool,
+) -> Result<PathBuf> {
+    let whole = checked(dir, allow_broad)?;
+    let hint = || {
+        Advice::new(
+            format!(
+                "--workspace {} writes there all the same; a snapshot may come from others",
+                whole.display()
+            ),
+            "the server has to be started in that directory",
+        )
+    };
+    expect_own_directory(repo.store(), &whole, here).hint(ErrorKind::InvalidInput, hint())?;
+    Ok(whole)
 }
 
 /// Looks at a workspace of this store, with what earlier captures of it have seen.

@@ -11,7 +11,7 @@ use super::text::{Line, Tone, lines};
 use crate::porcelain::branches::{ForkStart, fork as begin};
 use crate::porcelain::merge::{MergeOptions, MergeOutcome, expect_related, merge};
 use crate::porcelain::pins::{self, PinRequest};
-use crate::porcelain::rewind::{checked, end};
+use crate::porcelain::rewind::{end, own_directory};
 use crate::porcelain::undoing::{PlannedUndo, UndoDirection, UndoRequest, about};
 use crate::program::invocation::stamp;
 use crate::view::error::Result;
@@ -194,6 +194,6 @@ fn look(repo: &Repository, operation: Option<u64>) -> Result<PlannedUndo<'_>> {
         no_files: false,
     };
     let directory =
-        |known: Option<PathBuf>| known.as_deref().map(|dir| checked(dir, false)).transpose();
+        |known: Option<PathBuf>| known.map(|dir| own_directory(repo, &dir, false)).transpose();
     request.look(repo, &directory)
 }

@@ -18,7 +18,7 @@ use crate::porcelain::merge::{MergeOptions, MergeOutcome, MessageRule, expect_re
 use crate::porcelain::pins::{self, PinRequest};
 use crate::porcelain::plans::{FILES_TOLD, is_destructive};
 use crate::porcelain::rewind::{
-    PlannedRewind, RestoreRequest, RewindPlace, RewindRun, checked, unknown_workspace,
+    PlannedRewind, RestoreRequest, RewindPlace, RewindRun, own_directory, unknown_workspace,
 };
 use crate::porcelain::rollback::{RollbackRequest, RollbackTarget};
 use crate::porcelain::sessions::set_labels;
@@ -413,7 +413,8 @@ fn prepare_undo(repo: &Repository, operation: u64, files: bool) -> Result<Prepar
         any_actor: true,
         no_files: !files,
     };
-    let directory = |known: Option<PathBuf>| known.map(|dir| checked(&dir, false)).transpose();
+    let directory =
+        |known: Option<PathBuf>| known.map(|dir| own_directory(repo, &dir, false)).transpose();
     let planned = request.look(repo, &directory)?;
     let mut plan = Plan::new(planned.reason.clone());
     for RefChange { name, old, new } in &planned.plan().changes {

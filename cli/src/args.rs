@@ -31,7 +31,8 @@ Exit codes:
    3  lost a race: try again     70  the system refused, or an internal error
 
 The store is --store, else TURNTREE_STORE, else the nearest .turntree above the
-working directory, else the user's store in the XDG data directory.
+working directory, else the user's store in the XDG data directory. One that came
+with a folder is only read before 'turntree trust'.
 
 Environment:
   TURNTREE_STORE        the store

@@ -118,6 +118,9 @@ fn run(cli: Cli) -> Exit {
         return Failure::from(error).report(json);
     }
     let mut invocation = Invocation::new(cli.global);
+    if !verb.may_write() {
+        invocation.only_look();
+    }
     let result = verb.run(&mut invocation);
     let flushed = read_or_not(invocation.finish().map_err(Failure::from));
     match result.and_then(|answer| flushed.map(|()| answer)) {

@@ -174,5 +174,5 @@ fn a_server_uses_the_store_of_its_workspace() {
     let output = server.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(machine.run(&project, &["log"]).contains(" t1 "), "{said}");
-    assert!(!machine.path("home/.local/share/turntree").exists());
+    assert!(!machine.path("home/.local/share/turntree/store").exists());
 }

@@ -330,6 +330,8 @@ fn an_encrypted_remote_is_for_its_members_and_not_for_one_who_was_removed() {
         text.lines().find_map(|line| line.strip_prefix("# public key: ")).unwrap().to_owned()
     };
     let (bob, carol) = (key_of("bob"), key_of("carol"));
+    // Another home made the store, with its remote.
+    ok("alice", "here", &["trust"]);
     ok("alice", "here", &["remote", "rm", "origin"]);
     let add = ["remote", "add", "team", "../sealed", "--encrypt", "--member", &bob, "--json"];
     let added: Value = serde_json::from_str(&ok("alice", "here", &add)).unwrap();

@@ -151,6 +151,7 @@ const WITHOUT: &[&str] = &[
     "fetch",
     "push",
     "sync",
+    "trust",
     "offload",
     "hook",
     "mcp",

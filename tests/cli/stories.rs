@@ -170,6 +170,11 @@ fn the_page_about_secrets() {
 }
 
 #[test]
+fn trusting() {
+    play("trusting.md");
+}
+
+#[test]
 fn editing() {
     play("editing.md");
 }

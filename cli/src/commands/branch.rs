@@ -62,6 +62,10 @@ impl Verb for Branch {
         true
     }
 
+    fn may_write(&self) -> bool {
+        !self.rename.is_empty() || !self.delete.is_empty()
+    }
+
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         match (&*self.rename, &*self.delete) {

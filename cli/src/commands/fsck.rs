@@ -38,6 +38,10 @@ pub(crate) struct Fsck {
 }
 
 impl Verb for Fsck {
+    fn may_write(&self) -> bool {
+        false
+    }
+
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open_quietly()?;
         let depth = if self.quick { Thoroughness::Quick } else { Thoroughness::Full };

@@ -15,6 +15,7 @@ use crate::porcelain::encryption::{FirstHolders, encrypt};
 use crate::program::age_keys::Sealing;
 use crate::program::global::STORE_DIR;
 use crate::program::invocation::{Invocation, is_absent};
+use crate::program::trust::note_made;
 use crate::view::error::{Answer, Result};
 use crate::view::json;
 use crate::view::output::note;
@@ -79,7 +80,7 @@ impl Verb for Init {
         let first =
             (is_new && self.encrypt).then(|| FirstHolders::of(&self.sealing)).transpose()?;
         if is_new || !self.encrypt {
-            create_repository(&store)?;
+            note_made(&create_repository(&store)?);
         }
         let done = match self.encrypt {
             true => Some(encrypt(&store, &self.sealing, first, self.dry_run)?),

@@ -64,6 +64,7 @@ mod status;
 mod swarm;
 mod switch;
 mod tag;
+mod trust;
 mod ui;
 mod undo;
 mod unpin;
@@ -85,6 +86,11 @@ pub(crate) trait Verb {
     /// Returns whether this call leaves the store as it is, so that `--at-op` may go with it.
     fn reads_only(&self) -> bool {
         false
+    }
+
+    /// Returns whether this call may change the store, so that it needs one that is trusted.
+    fn may_write(&self) -> bool {
+        !self.reads_only()
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer>;
@@ -197,6 +203,7 @@ verbs! {
         Fetch(remote::Fetch),
         Push(remote::Push),
         Sync(remote::Sync),
+        Trust(trust::Trust),
     }
     "Lessons and long outputs" {
         Lesson(lesson::LessonCommand),

@@ -56,6 +56,10 @@ impl Verb for Repair {
             read_or_not(self.write(&mut run.out, &RepairPlan::default(), None, remade, false))?;
             return Ok(Answer::No);
         }
+        // A store with keys is opened once: that may ask a person.
+        if !self.dry_run && !store_keys::has_keys(&dir) {
+            run.refuse_untrusted()?;
+        }
         if remade {
             let keys = match store_keys::has_keys(&dir) {
                 true => Some(store_keys::unwrap(&dir, true)?.keys),

@@ -64,6 +64,10 @@ pub(crate) struct Search {
 }
 
 impl Verb for Search {
+    fn may_write(&self) -> bool {
+        false
+    }
+
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let text = self.words.join(" ");
         let repo = run.open()?;

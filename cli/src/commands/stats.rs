@@ -41,6 +41,10 @@ pub(crate) struct Stats {
 }
 
 impl Verb for Stats {
+    fn may_write(&self) -> bool {
+        false
+    }
+
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let (repo, now) = (run.open()?, clock::now()?);
         let session = named_session_if(&repo, self.session.as_deref())?;

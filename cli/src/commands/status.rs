@@ -7,7 +7,7 @@ use clap::Args;
 use super::Verb;
 use crate::porcelain::secrets::about_mode;
 use crate::porcelain::status::{secret_mode, status};
-use crate::program::invocation::Invocation;
+use crate::program::invocation::{Invocation, Way};
 use crate::view::error::{Answer, Result};
 use crate::view::output::{FAINT, ID, NAME, Output, REMOVED};
 use crate::view::render::{ID_DIGITS, count, harmless, one_line, size};
@@ -27,9 +27,9 @@ impl Verb for Status {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let store = run.store_dir()?;
+        let location = run.locate()?;
         if run.out.json {
-            run.out.record(&status(&repo, &store)?)?;
+            run.out.record(&status(&repo, &location)?)?;
             return Ok(Answer::Yes);
         }
         let json::Status {
@@ -41,8 +41,9 @@ impl Verb for Status {
             workspace,
             unpushed,
             maintenance,
+            untrusted,
             ..
-        } = status(&repo, &store)?;
+        } = status(&repo, &location)?;
         let head = repo.head()?;
         let commit = head.commit.map(|id| repo.commit(&id)).transpose()?;
         let paint = run.out.paint;
@@ -78,6 +79,16 @@ impl Verb for Status {
         }
         if let Some(maintenance) = maintenance {
             write_maintenance(&mut run.out, &maintenance)?;
+        }
+        if let Some(doubt) = untrusted {
+            let what = match location.way {
+                Way::Meant => "nothing is pushed by itself",
+                Way::Found | Way::Pointer(_) => "it is only read, and hooks use your own store",
+            };
+            let doubt = harmless(&doubt);
+            let said =
+                format!("the store is not trusted, since {doubt}: {what}, until 'turntree trust'");
+            writeln!(run.out, "{}", paint.paint(REMOVED, said))?;
         }
         let held = format!("{} of {}", count(branches, "branch"), count(sessions, "session"));
         writeln!(run.out, "{}", paint.paint(FAINT, format_args!("{held} in {store}")))?;

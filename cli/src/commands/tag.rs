@@ -46,6 +46,10 @@ impl Verb for Tag {
         true
     }
 
+    fn may_write(&self) -> bool {
+        self.name.is_some() || !self.delete.is_empty()
+    }
+
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         match (&self.name, &*self.delete) {

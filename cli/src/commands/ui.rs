@@ -46,11 +46,12 @@ impl Verb for Ui {
             None => None,
         };
         drop(repo);
-        let Location { dir, found } = run.locate()?;
-        let dir = std::path::absolute(&dir)
-            .map_err(|error| turntree::Error::io(format!("find {}", dir.display()), error))?;
+        let location = run.locate()?;
+        let dir = std::path::absolute(&location.dir).map_err(|error| {
+            turntree::Error::io(format!("find {}", location.dir.display()), error)
+        })?;
         let host = Host {
-            store: HeldStore::new(Location { dir, found }),
+            store: HeldStore::new(Location { dir, ..location }),
             first,
             has_colour: run.out.paint.is_on(),
             open: &|| run.open_apart(),

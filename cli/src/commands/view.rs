@@ -82,6 +82,10 @@ struct Address {
 }
 
 impl Verb for ViewSessions {
+    fn may_write(&self) -> bool {
+        self.allow_changes
+    }
+
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let location = run.locate()?;
         let repo = run.open()?;
@@ -109,7 +113,7 @@ impl Verb for ViewSessions {
         let allows_changes = self.allow_changes;
         let address = Address { port, key: new_key()?, allows_changes };
         keep(repo.store(), &address);
-        let location = Location { dir, found: location.found };
+        let location = Location { dir, ..location };
         let maintenance = if run.may_maintain() { Maintenance::On } else { Maintenance::Off };
         let allows = allows_changes.then_some(maintenance);
         let viewer = Viewer::new(location, port, address.key.clone(), allows)?;

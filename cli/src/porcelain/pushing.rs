@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use turntree::Error;
 use turntree::repo::{Repository, SearchScope};
 use turntree::transfer::bundle::BundlePlan;
@@ -14,6 +15,7 @@ use turntree_exchange::SecretFinding;
 
 use super::remotes::Connection;
 use super::secrets::{Passage, SecretGate};
+use crate::program::trust::may_reach_remotes;
 use crate::view::error::Result;
 use crate::view::render::count;
 
@@ -94,6 +96,9 @@ fn check_secrets(
 /// When the store cannot be read, or its lock not be made.
 pub(crate) fn push_by_itself(repo: &Repository, dir: &Path) -> Result<Vec<String>> {
     let mut told = Vec::new();
+    if !is_push_due(repo)? {
+        return Ok(told);
+    }
     let (mut tried, mut is_first) = (Vec::new(), true);
     loop {
         repo.store().refresh()?;
@@ -114,6 +119,14 @@ pub(crate) fn push_by_itself(repo: &Repository, dir: &Path) -> Result<Vec<String
         // Who finds it locked leaves its turn to this process, which looks once more when it is free.
         drop(lock);
     }
+}
+
+/// Returns whether something is to be pushed by itself: to remotes that are trusted.
+///
+/// # Errors
+/// When the remotes cannot be read.
+pub(crate) fn is_push_due(repo: &Repository) -> turntree::Result<bool> {
+    Ok(repo.is_push_due()? && may_reach_remotes(repo))
 }
 
 /// What remotes lack that are pushed to by themselves.
@@ -157,7 +170,9 @@ fn push_all(repo: &Repository, remote: &str) -> Vec<String> {
 /// # Errors
 /// When the store cannot be read, or its lock not be made.
 pub(crate) fn fold_by_itself(repo: &Repository, dir: &Path, remote: &str) -> Result<Vec<String>> {
-    let Some(_lock) = lock(dir)? else { return Ok(Vec::new()) };
+    let Some(_lock) = lock(dir)?.filter(|_| may_reach_remotes(repo)) else {
+        return Ok(Vec::new());
+    };
     let connection = Connection::to(repo, Some(remote))?;
     let sessions = repo.remote_sessions(remote);
     Ok(sessions.iter().filter_map(|session| fold(repo, &connection, session)).collect())
@@ -174,7 +189,10 @@ fn lock(dir: &Path) -> Result<Option<File>> {
     let path = dir.join(LOCK_FILE);
     let failed = |error| Error::io(format!("lock {}", path.display()), error);
     let mut options = File::options();
-    let file = options.write(true).create(true).truncate(false).mode(0o600);
+    // A store may come from others: a link in its place is not followed, a pipe not waited for.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let file = options.mode(0o600).custom_flags(flags);
     let file = file.open(&path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),

@@ -1,7 +1,6 @@
 //! The status: HEAD, how its workspace differs, and how much a store holds.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::Duration;
 
 use turntree::context::open_conflicts;
@@ -11,6 +10,8 @@ use turntree::object::Time;
 use turntree::repo::{Repository, SecretMode};
 
 use super::unsaved::{UnsavedChanges, known_workspace};
+use crate::program::invocation::{Location, Way};
+use crate::program::trust::{Doubt, standing};
 use crate::view::error::Result;
 use crate::view::render::size;
 use crate::view::{clock, json};
@@ -26,7 +27,7 @@ pub(crate) fn secret_mode(repo: &Repository) -> Option<SecretMode> {
 }
 
 /// Returns the record of HEAD, of the files of its workspace and of the size of the store.
-pub(crate) fn status(repo: &Repository, store: &Path) -> Result<json::Status> {
+pub(crate) fn status(repo: &Repository, location: &Location) -> Result<json::Status> {
     let (head, branches) = (repo.head()?, repo.branches());
     let sessions: BTreeSet<&str> = branches.iter().map(|(name, _)| name.session()).collect();
     let commit = head.commit.map(|id| repo.commit(&id)).transpose()?;
@@ -43,7 +44,7 @@ pub(crate) fn status(repo: &Repository, store: &Path) -> Result<json::Status> {
         None => None,
     };
     Ok(json::Status {
-        store: store.display().to_string(),
+        store: location.dir.display().to_string(),
         session: head.branch.session().to_owned(),
         branch: head.branch.branch().to_owned(),
         head: head.commit.map(|id| id.to_string()),
@@ -61,7 +62,16 @@ pub(crate) fn status(repo: &Repository, store: &Path) -> Result<json::Status> {
         }),
         unpushed: unpushed(repo),
         maintenance: maintenance(repo)?,
+        untrusted: untrusted(repo, location).map(|doubt| doubt.to_string()),
     })
+}
+
+/// Returns why a store is not trusted. One that was named is written to all the same, and only its remotes are
+/// in doubt.
+fn untrusted(repo: &Repository, location: &Location) -> Option<Doubt> {
+    let doubt = standing(repo, location.pointer()).doubt();
+    let is_named = location.way == Way::Meant;
+    doubt.filter(|doubt| !is_named || matches!(doubt, Doubt::Remote { .. }))
 }
 
 /// The last try of automatic maintenance, if there was one, and why nothing goes on now.

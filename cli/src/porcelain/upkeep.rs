@@ -11,7 +11,7 @@ use turntree::maintenance::Fullness;
 use turntree::maintenance::auto::{self, Upkeep};
 use turntree::repo::{Repository, Signature};
 
-use super::pushing::{fold_by_itself, push_by_itself};
+use super::pushing::{fold_by_itself, is_push_due, push_by_itself};
 use crate::program::invocation::stamp;
 use crate::program::maintenance::MaintenanceLock;
 use crate::view::error::Result;
@@ -108,7 +108,7 @@ fn has_more(repo: &Repository, lock: &MaintenanceLock, pushed: u64) -> Result<bo
     repo.store().refresh()?;
     let Upkeep { is_due, is_over, .. } = auto::upkeep(repo)?;
     let is_new = repo.refs().sequence > pushed;
-    let has_more = is_new && (is_due || is_over || repo.is_push_due()?);
+    let has_more = is_new && (is_due || is_over || is_push_due(repo)?);
     Ok(has_more && lock.try_again().map_err(failed)?)
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use turntree::context::{Builder, Context, diff};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, SnapshotDraft, Transaction};
-use turntree::workspace::{capture, lay_out_files, store_above};
+use turntree::workspace::{capture, expect_own_directory, lay_out_files, store_above};
 use turntree::{Error, ErrorKind};
 
 use super::broad_directory::expect_narrow;
@@ -22,7 +22,8 @@ use crate::program::here::place_key;
 use crate::program::invocation::{ELSEWHERE, stamp, store_from, whole_path};
 use crate::program::linked_worktree::is_linked_worktree;
 use crate::program::moved_project::MovedProject;
-use crate::view::error::{Failure, Result};
+use crate::program::trust::record_pointer;
+use crate::view::error::{Failure, Hint, Result};
 use crate::view::render::count;
 
 /// The longest time in which git is asked for ignored files that are kept.
@@ -210,7 +211,9 @@ fn project_of(repo: &Repository, from: &ObjectId) -> Result<Option<PathBuf>> {
     let known = [repo.workspace_of(from)?, cwd].into_iter().flatten();
     let known = known.map(|dir| moved.present(Path::new(&dir)));
     let here = std::env::current_dir().ok();
-    let dirs = known.filter(|dir| dir.is_absolute()).chain(here);
+    // Files of it are copied, and git works in it: not for what a snapshot of others names.
+    let known = known.filter(|dir| expect_own_directory(store, dir, here.as_deref()).is_ok());
+    let dirs = known.filter(|dir| dir.is_absolute()).chain(here.clone());
     Ok(dirs.filter_map(|dir| dir.canonicalize().ok()).find(|dir| dir.is_dir()))
 }
 
@@ -332,6 +335,8 @@ fn point_to_store(dir: &Path, store: &Path) -> Result<()> {
     fs::write(folder.join(".gitignore"), "*\n").map_err(failed)?;
     let mut file = fs::File::create_new(folder.join(ELSEWHERE)).map_err(failed)?;
     file.write_all(store.as_os_str().as_encoded_bytes()).map_err(failed)?;
+    // The store knows its worktrees, so one without a record is found all the same.
+    let _ = record_pointer(&folder, &store);
     Ok(())
 }
 
@@ -363,6 +368,8 @@ impl RemovableWorktree {
             return Ok(None);
         }
         expect_narrow(&workspace, false)?;
+        let hint = "remove the directory by hand";
+        expect_own_directory(repo.store(), &workspace, None).hint(ErrorKind::InvalidInput, hint)?;
         let around = GitProject::around(&workspace);
         let git = around.filter(|git| is_linked_worktree(&git.top));
         let dir = git.as_ref().map_or_else(|| workspace.clone(), |git| git.top.clone());

@@ -9,10 +9,11 @@ use turntree::store::RealIo;
 use turntree::transfer::remote::{Bucket, FolderBucket, Hex, KeysDocument, RemoteRanges};
 use turntree::{Error, ErrorKind, Result};
 
-use super::remote_keys;
 use super::ssh::Host;
 #[cfg(feature = "storage")]
 use super::storage;
+use super::{remote_keys, trust};
+use crate::view::advice::Advice;
 
 /// What a URL names.
 enum Place {
@@ -63,6 +64,19 @@ pub(crate) fn make_bucket(url: &str) -> Result<Box<dyn Bucket>> {
 /// Lets a store read what it knows and only its remotes have. Nothing is opened before it is needed.
 pub(super) fn attach(repo: &Repository) {
     if !repo.store().has_distant() {
+        return;
+    }
+    // A store that came with its folder names the host, the path and the account: nothing goes there unasked.
+    if !trust::may_reach_remotes(repo) {
+        let dir = repo.store().dir().display().to_string();
+        let refused = move |name: &str| -> Result<Arc<dyn Bucket>> {
+            let message = format!(
+                "the store {dir} is not trusted, so nothing is read from its remote {name}"
+            );
+            let advice = Advice::from("'turntree trust' lets it, if you know who made the store");
+            Err(Error::invalid(message).with_source(advice))
+        };
+        repo.store().set_range_source(Arc::new(RemoteRanges::new(refused)));
         return;
     }
     // A list that cannot be read is told by whoever uses remotes; what is asked for is missing then.

@@ -1,6 +1,6 @@
 //! One run of the program: which store, whose name, and where output goes.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
@@ -10,12 +10,12 @@ use std::process::Child;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use etcetera::BaseStrategy;
 use turntree::local::{create_repository, is_free, open_repository};
 use turntree::maintenance::auto;
 use turntree::object::MAX_BLOB_BYTES;
 use turntree::repo::{Repository, Resolver, Signature};
 use turntree::store::{Finding, FindingKind};
+use turntree::workspace::read_regular;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{SecretFilter, find_session};
 
@@ -24,6 +24,7 @@ use crate::program::global::{Global, STORE_DIR, store_of_environment};
 use crate::program::here::Here;
 use crate::program::incoming::tell;
 use crate::program::maintenance::{self, Occasion};
+use crate::program::trust::{self, Doubt};
 use crate::program::{buckets, store_keys};
 use crate::view::advice::Advice;
 use crate::view::clock;
@@ -62,6 +63,10 @@ pub(crate) struct Invocation {
     of_user: bool,
     /// The store, once a command has opened it.
     opened: OnceCell<Opened>,
+    /// Set for a command that leaves the store as it is.
+    only_looks: bool,
+    /// The store, from when it was judged to when it is opened.
+    judged: RefCell<Option<Repository>>,
     /// Set when the working directory does not count.
     is_anywhere: Cell<bool>,
     /// Looks for secrets in what comes in.
@@ -87,6 +92,79 @@ pub(crate) struct Location {
     pub(crate) dir: PathBuf,
     /// The name of the place in messages.
     pub(crate) found: &'static str,
+    pub(crate) way: Way,
+}
+
+/// The way to a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// An option or the environment named it, or it is the user's own: it is meant.
+    Meant,
+    /// It lies above the working directory.
+    Found,
+    /// The file [`ELSEWHERE`] in this directory names it.
+    Pointer(PathBuf),
+}
+
+impl Location {
+    /// The directory of the pointer that named the store.
+    pub(crate) fn pointer(&self) -> Option<&Path> {
+        match &self.way {
+            Way::Pointer(folder) => Some(folder),
+            Way::Meant | Way::Found => None,
+        }
+    }
+
+    /// Returns why the store is not to be written to, and the store, if it is there and was opened for that.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    fn judge(&self) -> Result<(Option<Doubt>, Option<Repository>)> {
+        if self.way == Way::Meant {
+            return Ok((None, None));
+        }
+        if is_absent(&self.dir)? {
+            return Ok((trust::standing_of_absent(&self.dir, self.pointer()).doubt(), None));
+        }
+        let repo = open_quietly(self)?;
+        Ok((trust::standing(&repo, self.pointer()).doubt(), Some(repo)))
+    }
+
+    /// Refuses to write to a store that came with its folder.
+    fn expect_trusted(&self, repo: &Repository) -> Result<()> {
+        match self.way {
+            Way::Meant => Ok(()),
+            Way::Found | Way::Pointer(_) => trust::expect_trusted(repo, self.pointer()),
+        }
+    }
+
+    /// Refuses to make a store where git tracks it, or where a pointer leads that nobody trusts.
+    fn expect_may_create(&self) -> Result<()> {
+        let doubt = match self.way {
+            Way::Meant => None,
+            Way::Found | Way::Pointer(_) => {
+                trust::standing_of_absent(&self.dir, self.pointer()).doubt()
+            }
+        };
+        doubt.map_or(Ok(()), |doubt| Err(trust::refusal(&self.dir, self.pointer(), &doubt)))
+    }
+
+    /// Makes the store, and records it as made here.
+    pub(crate) fn create(&self) -> turntree::Result<Repository> {
+        let repo = create_repository(&self.dir)?;
+        trust::note_made(&repo);
+        Ok(repo)
+    }
+
+    /// The same, or the user's own store in place of one that is not trusted: for what nobody waits for, as
+    /// hooks, and for servers, which are about the store of the hooks.
+    pub(crate) fn trusted_or_own(self) -> Result<Self> {
+        match self.judge() {
+            Ok((Some(_), _)) => user_location(),
+            // What is wrong with it is told when it is opened.
+            Ok((None, _)) | Err(_) => Ok(self),
+        }
+    }
 }
 
 impl Invocation {
@@ -96,13 +174,17 @@ impl Invocation {
         let out = Output::new(global.json, global.color, !global.no_pager);
         let is_anywhere = Cell::new(false);
         let (opened, secrets) = (OnceCell::new(), OnceCell::new());
-        Self { out, global, of_user: false, opened, is_anywhere, secrets }
+        let (of_user, only_looks, judged) = (false, false, RefCell::default());
+        Self { out, global, of_user, only_looks, opened, judged, is_anywhere, secrets }
     }
 
     /// Opens the store, which must be there.
     pub(crate) fn open(&self) -> Result<Arc<Repository>> {
         let location = self.locate()?;
-        let repo = open(&location)?;
+        let repo = self.open_at(&location)?;
+        if !self.only_looks {
+            location.expect_trusted(&repo)?;
+        }
         let repo = match &self.global.at_op {
             None => repo,
             Some(name) => {
@@ -114,6 +196,47 @@ impl Invocation {
             }
         };
         Ok(self.remember(act(repo, self.here(&location.dir))?, location.dir))
+    }
+
+    /// Lets a command that only looks read a store that is not trusted.
+    pub(crate) fn only_look(&mut self) {
+        self.only_looks = true;
+    }
+
+    /// Refuses a change to the files of a store that is not trusted, for commands that change these before
+    /// they open it.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it is not trusted. What is wrong with one that cannot be opened, the command says.
+    pub(crate) fn refuse_untrusted(&self) -> Result<()> {
+        let location = self.locate()?;
+        match location.judge() {
+            Ok((Some(doubt), _)) => Err(trust::refusal(&location.dir, location.pointer(), &doubt)),
+            Ok((None, _)) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Makes this run act on the user's store, if the one that it would act on is not trusted.
+    pub(crate) fn avoid_untrusted(&mut self) {
+        // What cannot be looked at is told when it is opened.
+        match self.locate().and_then(|location| location.judge()) {
+            Ok((Some(_), _)) => self.act_on_user_store(),
+            Ok((None, repo)) => self.judged = RefCell::new(repo),
+            Err(_) => {}
+        }
+    }
+
+    /// Opens the store at the place of this run, unless it is open since it was judged: then it takes notice
+    /// of what others have committed since.
+    fn open_at(&self, location: &Location) -> Result<Repository> {
+        match self.judged.take() {
+            Some(repo) => {
+                repo.store().refresh()?;
+                damage(&repo).iter().for_each(|damage| warn(damage));
+                Ok(repo)
+            }
+            None => open(location),
+        }
     }
 
     /// Opens the store, which must be there, and leaves it to the caller to say what is damaged.
@@ -132,7 +255,8 @@ impl Invocation {
         if !is_absent(&location.dir)? {
             return self.open();
         }
-        match create_repository(&location.dir) {
+        location.expect_may_create()?;
+        match location.create() {
             // Another process made it meanwhile.
             Err(error) if error.kind() == ErrorKind::InvalidInput => self.open(),
             created => {
@@ -172,7 +296,9 @@ impl Invocation {
     #[cfg(feature = "ui")]
     pub(crate) fn open_apart(&self) -> Result<Opened> {
         let location = self.locate()?;
-        let repo = act(open(&location)?, self.here(&location.dir))?;
+        let repo = open(&location)?;
+        location.expect_trusted(&repo)?;
+        let repo = act(repo, self.here(&location.dir))?;
         Ok(self.filtered(repo, location.dir))
     }
 
@@ -236,6 +362,7 @@ impl Invocation {
             return Ok(Location {
                 dir: dir.to_owned(),
                 found: "named by --store or TURNTREE_STORE",
+                way: Way::Meant,
             });
         }
         if self.of_user { user_location() } else { default_location(workspace) }
@@ -270,7 +397,7 @@ impl Opened {
         }
         let upkeep = auto::upkeep(&repo).ok();
         let is_due = upkeep.is_some_and(|upkeep| upkeep.is_due || upkeep.is_over);
-        let pushes = repo.is_push_due().unwrap_or(false);
+        let pushes = repo.is_push_due().unwrap_or(false) && trust::may_reach_remotes(&repo);
         // Closed first: what this process wrote is then for the other one to look after.
         drop(repo);
         let occasion = Occasion { is_due, pushes, fold: fold.into_inner() };
@@ -293,26 +420,37 @@ fn default_location(workspace: Option<&Path>) -> Result<Location> {
             .map_err(|error| Error::io("find the working directory", error))?,
     };
     if let Some(dir) = nearest(&here) {
-        refuse_foreign(&dir)?;
-        let Some(other) = elsewhere(&dir) else {
-            return Ok(Location { dir, found: "found above the working directory" });
-        };
-        if other.exists() {
-            refuse_foreign(&other)?;
-        }
-        let found = "named by .turntree/elsewhere above the working directory";
-        return Ok(Location { dir: other, found });
+        return found_in(dir);
     }
     let found = "no .turntree above the working directory, so the user's own";
     Ok(Location { found, ..user_location()? })
 }
 
+/// The store that is found at or above a directory, or in it if that is a store itself; none where there is
+/// no `.turntree`.
+pub(crate) fn found_from(dir: &Path) -> Result<Option<Location>> {
+    let dir = whole_path(dir)?;
+    let from = if dir.ends_with(STORE_DIR) { dir.parent().unwrap_or(&dir) } else { &dir };
+    nearest(from).map(found_in).transpose()
+}
+
+/// The store that the directory `.turntree` in `dir` is, or names.
+fn found_in(dir: PathBuf) -> Result<Location> {
+    refuse_foreign(&dir)?;
+    let Some(other) = elsewhere(&dir) else {
+        let found = "found above the working directory";
+        return Ok(Location { dir, found, way: Way::Found });
+    };
+    if other.exists() {
+        refuse_foreign(&other)?;
+    }
+    let found = "named by .turntree/elsewhere above the working directory";
+    Ok(Location { dir: other, found, way: Way::Pointer(dir) })
+}
+
 /// The user's store.
 fn user_location() -> Result<Location> {
-    let base = etcetera::choose_base_strategy()
-        .map_err(|error| Error::not_found("there is no home directory").with_source(error))?;
-    let dir = base.data_dir().join("turntree").join("store");
-    Ok(Location { dir, found: "the user's own" })
+    Ok(Location { dir: trust::user_store()?, found: "the user's own", way: Way::Meant })
 }
 
 /// Refuses a store of somebody else that merely lies above the working directory: whoever put it
@@ -479,12 +617,7 @@ pub(crate) fn store_from(from: &Path) -> Option<PathBuf> {
 
 /// The store that a directory names instead of being one: that of a worktree does.
 fn elsewhere(dir: &Path) -> Option<PathBuf> {
-    let file = fs::File::open(dir.join(ELSEWHERE)).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut path = Vec::new();
-    file.take(MAX_ELSEWHERE).read_to_end(&mut path).ok()?;
+    let path = read_regular(&dir.join(ELSEWHERE), MAX_ELSEWHERE).ok()?;
     let path = PathBuf::from(std::ffi::OsString::from_vec(path));
     path.is_absolute().then_some(path)
 }
@@ -518,8 +651,8 @@ fn damage(repo: &Repository) -> Vec<String> {
     damage.map(told).collect()
 }
 
-fn open_quietly(location: &Location) -> Result<Repository> {
-    let Location { dir, found } = location;
+pub(crate) fn open_quietly(location: &Location) -> Result<Repository> {
+    let Location { dir, found, .. } = location;
     if is_absent(dir)? {
         let missing = Error::not_found(format!("there is no store at {} ({found})", dir.display()));
         return Err(Failure::hinted(missing, no_store()));

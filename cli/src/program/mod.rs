@@ -24,3 +24,4 @@ mod storage;
 pub(crate) mod store_keys;
 pub(crate) mod store_log;
 pub(crate) mod store_watch;
+pub(crate) mod trust;

@@ -52,7 +52,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use turntree::local::create_repository;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, DEFAULT_SESSION, MAIN_BRANCH, Repository};
 use turntree::{Error, ErrorKind};
@@ -62,7 +61,7 @@ use crate::porcelain::revision::branch_of;
 use crate::program::complete::{revisions, sessions};
 use crate::program::held_store::HeldStore;
 use crate::program::here::Here;
-use crate::program::invocation::{Invocation, Location, Opened, act, is_absent, open};
+use crate::program::invocation::{Invocation, Location, Opened, Way, act, is_absent, open};
 use crate::program::live::client_session;
 use crate::view::error::{Exit, Result};
 
@@ -215,7 +214,11 @@ impl Service {
     /// A server of the store in `dir` that changes nothing.
     pub(crate) fn looking(dir: &Path) -> Self {
         Self {
-            store: HeldStore::new(Location { dir: dir.to_owned(), found: "given" }),
+            store: HeldStore::new(Location {
+                dir: dir.to_owned(),
+                found: "given",
+                way: Way::Meant,
+            }),
             maintains: false,
             branch: Mutex::default(),
             workspace: None,
@@ -230,8 +233,9 @@ impl Service {
     pub(crate) fn new(run: &Invocation, options: &Options, ids: Ids) -> Result<Self> {
         let Options { session, branch, workspace, read_only } = options;
         let workspace = workspace.as_deref().map(absolute).transpose()?;
-        let mut location = run.locate_from(workspace.as_deref())?;
-        location = Location { dir: absolute(&location.dir)?, found: "the store of this server" };
+        let mut location = run.locate_from(workspace.as_deref())?.trusted_or_own()?;
+        location.dir = absolute(&location.dir)?;
+        location.found = "the store of this server";
         let dir = workspace.clone().or_else(|| std::env::current_dir().ok());
         let here = dir.and_then(|dir| Here::new(&dir, &location.dir));
         let branch = match (session.as_deref(), branch.as_deref()) {
@@ -376,7 +380,7 @@ impl<'s> ServiceCall<'s> {
     /// Opens the store, or makes it.
     fn open_or_create(&self) -> Result<Arc<Repository>> {
         match self.would_create()? {
-            true => self.remember(create_repository(self.service.dir())?),
+            true => self.remember(self.service.store.location().create()?),
             false => self.open(),
         }
     }

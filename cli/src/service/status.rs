@@ -22,6 +22,6 @@ impl Request for StatusArguments {
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &ServiceCall<'_>) -> Result<json::Status> {
-        status(&*call.open()?, call.service.dir())
+        status(&*call.open()?, call.service.store.location())
     }
 }

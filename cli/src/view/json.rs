@@ -462,6 +462,34 @@ pub(crate) struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub(crate) maintenance: Option<Maintenance>,
+    /// Why the store is not trusted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub(crate) untrusted: Option<String>,
+}
+
+/// `trust`.
+#[derive(Serialize)]
+pub(crate) struct TrustedStore {
+    pub(crate) store: String,
+    /// The directory with the file that names the store.
+    pub(crate) pointer: Option<String>,
+    pub(crate) trusted: bool,
+    pub(crate) remotes: Vec<TrustedRemote>,
+}
+
+/// A remote of a store that is trusted.
+#[derive(Serialize)]
+pub(crate) struct TrustedRemote {
+    pub(crate) name: String,
+    pub(crate) url: String,
+    pub(crate) auto: bool,
+}
+
+/// `trust --list`.
+#[derive(Serialize)]
+pub(crate) struct TrustedStores {
+    pub(crate) stores: Vec<TrustedStore>,
 }
 
 /// The workspace of `status`.

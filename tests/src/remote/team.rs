@@ -53,16 +53,26 @@ impl Team {
             fs::remove_dir_all(&to).unwrap();
         }
         copy_folder(&self.path(from), &to);
+        if to.join(".turntree").exists() {
+            // A copy is another place, which its user says is theirs, too. A damaged one says what it is later.
+            let _ = self.command_in(&to, &["trust"]).output();
+        }
     }
 
     /// The program with these words on a machine.
     #[must_use]
     pub fn command(&self, machine: &str, words: &[&str]) -> Command {
+        let mut command = self.command_in(&self.path(machine), words);
+        command.env("TURNTREE_ACTOR", machine);
+        command
+    }
+
+    fn command_in(&self, dir: &Path, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(words).current_dir(self.path(machine)).env_clear();
+        command.args(words).current_dir(dir).env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("HOME", self.path("home"));
-        command.envs([("TURNTREE_MAINTENANCE", "off"), ("TURNTREE_ACTOR", machine)]);
+        command.env("TURNTREE_MAINTENANCE", "off");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }

@@ -131,6 +131,8 @@ impl Verb for Adopt {
             run.stand_anywhere();
         }
         if self.watch {
+            // The processes that it starts are told the store by its path.
+            run.refuse_untrusted()?;
             return watch(run, &places, &self.paths);
         }
         let FoundSessions { mut sessions, others, odd } = find(&places);

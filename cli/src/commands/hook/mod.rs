@@ -189,6 +189,10 @@ impl Verb for Hook {
             return Err(Error::invalid(message))
                 .hint(ErrorKind::InvalidInput, "put installation options after 'install'");
         }
+        if !matches!(self.action, Some(HookCommand::Install(_) | HookCommand::Uninstall(_))) {
+            // Nobody waits for an error here, so a store that came with its folder is left alone.
+            run.avoid_untrusted();
+        }
         match &self.action {
             Some(HookCommand::Install(action)) => action.run(run),
             Some(HookCommand::Uninstall(action)) => action.run(run),

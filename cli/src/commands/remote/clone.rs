@@ -21,6 +21,7 @@ use crate::program::global::STORE_DIR;
 use crate::program::here::Here;
 use crate::program::invocation::{Invocation, act, is_absent, stamp};
 use crate::program::remote_keys;
+use crate::program::trust::{Standing, note_remotes};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::render::{count, size};
@@ -100,6 +101,7 @@ impl Verb for CloneRemote {
         let mut change = repo.begin();
         change.set_remotes(&[(self.name.clone(), entry)].into())?;
         change.commit(&stamp()?, &format!("add the remote {}", self.name))?;
+        note_remotes(&repo, &Standing::Trusted);
         let connection = Connection::new(&self.name, id, bucket, self.lazy)?;
         let go_on = "what came is in the store: 'turntree sync --all' goes on";
         let fetched =

@@ -30,6 +30,7 @@ use crate::program::buckets::{absolute_url, make_bucket};
 use crate::program::identity::{OwnKey, own_public_key};
 use crate::program::invocation::{Invocation, stamp};
 use crate::program::remote_keys::{self, FoundKeys, Wanted, new_secret};
+use crate::program::trust::{Standing, note_remotes, standing};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::{FAINT, NAME, note};
@@ -145,6 +146,10 @@ enum RemoteVerb {
 }
 
 impl Verb for RemoteVerbs {
+    fn may_write(&self) -> bool {
+        !matches!(&self.verb, None | Some(RemoteVerb::Ls))
+    }
+
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.verb {
             None | Some(RemoteVerb::Ls) => list(run),
@@ -267,6 +272,7 @@ fn add(run: &mut Invocation, name: &str, url: &str, members: Option<&[String]>) 
             "'turntree remote rm' forgets it",
         ));
     }
+    let standing = standing(&repo, None);
     let bucket = make_bucket(url)?;
     let (url, stamp) = (absolute_url(url)?, stamp()?);
     let (id, is_new, found) = found_or_made(&*bucket, name, members, &stamp)?;
@@ -278,6 +284,7 @@ fn add(run: &mut Invocation, name: &str, url: &str, members: Option<&[String]>) 
     let mut change = repo.begin();
     change.set_remotes(&remotes)?;
     change.commit(&stamp, &format!("add the remote {name}"))?;
+    note_remotes(&repo, &standing);
     if run.out.json {
         let unpushed = repo.unpushed(name).len() as u64;
         let (name, id, sessions) = (name.to_owned(), id.to_string(), 0);
@@ -298,9 +305,11 @@ fn set(run: &mut Invocation, name: &str, auto: bool) -> Result<Answer> {
     if entry.auto != auto {
         let mut remotes = repo.remotes()?;
         remotes.insert(name.clone(), RemoteEntry { auto, ..entry });
+        let standing = standing(&repo, None);
         let mut change = repo.begin();
         change.set_remotes(&remotes)?;
         change.commit(&stamp()?, &format!("set how the remote {name} is used"))?;
+        note_remotes(&repo, &standing);
     }
     if run.out.json {
         run.out.record(&json::RemoteSet { name, auto })?;
@@ -320,9 +329,13 @@ fn remove(run: &mut Invocation, name: &str) -> Result<Answer> {
     if remotes.remove(name).is_none() {
         named_remote(&repo, Some(name))?;
     }
+    let standing = standing(&repo, None);
     let mut change = repo.begin();
     change.set_remotes(&remotes)?;
     change.commit(&stamp()?, &format!("forget the remote {name}"))?;
+    if standing == Standing::Trusted {
+        note_remotes(&repo, &standing);
+    }
     if run.out.json {
         run.out.record(&json::RemoteRemoved { name: name.to_owned(), removed: true })?;
         return Ok(Answer::Yes);

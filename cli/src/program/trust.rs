@@ -1,0 +1,373 @@
+//! Which stores are used that nobody named: those of this user, and not those that came with a folder.
+//!
+//! A store below a project is found, not named. It may have come with a clone of git or an archive, and then
+//! what is written to it goes where its maker wants: to its remotes, or into files that git tracks. So a
+//! record in the user's data directory says which stores are trusted: by the path, the id of the store, and
+//! what the store can do by itself, its remotes. Without a record:
+//!
+//! | store | what becomes of it |
+//! |---|---|
+//! | without remotes, and not tracked by git | nothing leaves it: the first command that writes records it |
+//! | with a remote, or tracked by git | it is read, and not written to; hooks use the user's own store |
+//!
+//! A record whose directory is gone counts for the store with that id, wherever it was moved to.
+//! A pointer to a store, [`ELSEWHERE`](super::invocation::ELSEWHERE), has a record of its own.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+use serde::{Deserialize, Serialize};
+use turntree::Error;
+use turntree::object::{Kind, ObjectId};
+use turntree::repo::{RemoteEntry, Repository};
+use turntree::workspace::{read_regular, tracking_repository};
+
+use crate::program::here::place_key;
+use crate::program::private_file::write_durably;
+use crate::view::advice::Advice;
+use crate::view::error::{Failure, Result};
+use crate::view::output::warn;
+
+/// The folders of the program below the user's data directory, and of the records there.
+const OWN: &str = "turntree";
+const RECORDS: &str = "trust";
+
+/// Largest record that is read, in bytes: that of some thousand remotes.
+const MAX_RECORD_BYTES: u64 = 4 << 20;
+
+/// What is trusted in one place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TrustRecord {
+    /// The directory `.turntree`, whole and behind all links.
+    pub(crate) path: PathBuf,
+    /// The id of the store there, as hex digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) store: Option<String>,
+    /// Its remotes, by name.
+    #[serde(default)]
+    pub(crate) remotes: BTreeMap<String, TrustedRemote>,
+    /// The store that a pointer there names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) elsewhere: Option<PathBuf>,
+}
+
+/// Where a store may send turns to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TrustedRemote {
+    pub(crate) url: String,
+    pub(crate) id: String,
+    /// Turns go there by themselves.
+    pub(crate) auto: bool,
+}
+
+/// Whether a store is used without a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is the user's own, or a record says so.
+    Trusted,
+    /// It has no record, and nothing can leave it but to remotes that were trusted before it was moved.
+    Harmless,
+    /// It is read, and nothing more.
+    Untrusted(Doubt),
+}
+
+/// Why a store is not trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// Git tracks its files, or the pointer to it, in this repository.
+    Tracked(PathBuf),
+    /// It has this remote, which no record has.
+    Remote { name: String, url: String },
+    /// A file beside the project names it.
+    Pointer(PathBuf),
+}
+
+impl std::fmt::Display for Doubt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tracked(top) => write!(f, "git tracks it in {}", top.display()),
+            Self::Remote { name, url } => write!(f, "its remote {name} at {url} is not known here"),
+            Self::Pointer(folder) => write!(f, "{} names it", folder.join("elsewhere").display()),
+        }
+    }
+}
+
+impl Standing {
+    /// Returns why the store is not trusted.
+    pub(crate) fn doubt(self) -> Option<Doubt> {
+        match self {
+            Self::Untrusted(doubt) => Some(doubt),
+            Self::Trusted | Self::Harmless => None,
+        }
+    }
+}
+
+/// Returns how a store stands that was found, or that a pointer in the directory `pointer` named.
+pub(crate) fn standing(repo: &Repository, pointer: Option<&Path>) -> Standing {
+    let dir = whole(repo.store().dir());
+    let of_store = standing_of_store(repo, &dir);
+    let Some(pointer) = pointer.map(whole) else { return of_store };
+    if matches!(of_store, Standing::Untrusted(_)) || is_recorded_pointer(&pointer, &dir) {
+        return of_store;
+    }
+    // A worktree that an earlier version made has no record: the store knows it.
+    let is_worktree =
+        pointer.parent().is_some_and(|place| repo.worktree_at(&place_key(place)).is_some());
+    match tracking_repository(&pointer) {
+        Some(top) => Standing::Untrusted(Doubt::Tracked(top)),
+        None if is_worktree => Standing::Harmless,
+        None => Standing::Untrusted(Doubt::Pointer(pointer)),
+    }
+}
+
+/// Returns how a place stands where a store would be made: `dir`, by way of a pointer or not.
+pub(crate) fn standing_of_absent(dir: &Path, pointer: Option<&Path>) -> Standing {
+    let (dir, pointer) = (whole(dir), pointer.map(whole));
+    match pointer {
+        Some(pointer) if is_recorded_pointer(&pointer, &dir) => Standing::Trusted,
+        Some(pointer) => Standing::Untrusted(Doubt::Pointer(pointer)),
+        None => match tracking_repository(&dir) {
+            Some(top) => Standing::Untrusted(Doubt::Tracked(top)),
+            None => Standing::Harmless,
+        },
+    }
+}
+
+fn standing_of_store(repo: &Repository, dir: &Path) -> Standing {
+    if is_own(dir) {
+        return Standing::Trusted;
+    }
+    let record = read(dir).filter(|record| record.store == Some(id_of(repo)));
+    // A list that cannot be read leads nowhere, and who uses remotes is told what is wrong with it.
+    let remotes = repo.remotes().unwrap_or_default();
+    let moved = match record.is_none() && !remotes.is_empty() {
+        true => record_of_moved(&id_of(repo)),
+        false => None,
+    };
+    let known = record.as_ref().or(moved.as_ref()).map(|record| &record.remotes);
+    let is_unknown = |(name, entry): &(&String, &RemoteEntry)| {
+        let known = known.and_then(|known| known.get(*name));
+        !known.is_some_and(|known| known.covers(entry))
+    };
+    if let Some((name, entry)) = remotes.iter().find(is_unknown) {
+        let (name, url) = (name.clone(), entry.url.clone());
+        return Standing::Untrusted(Doubt::Remote { name, url });
+    }
+    match record {
+        Some(_) => Standing::Trusted,
+        None => match tracking_repository(dir) {
+            Some(top) => Standing::Untrusted(Doubt::Tracked(top)),
+            None => Standing::Harmless,
+        },
+    }
+}
+
+/// The record of a store that was moved: the directory of its record is gone.
+fn record_of_moved(id: &str) -> Option<TrustRecord> {
+    let is_moved = |record: &TrustRecord| {
+        record.store.as_deref() == Some(id) && fs::symlink_metadata(&record.path).is_err()
+    };
+    records().ok()?.into_iter().find(is_moved)
+}
+
+impl TrustedRemote {
+    /// Returns whether a remote can do no more than what was trusted.
+    fn covers(&self, entry: &RemoteEntry) -> bool {
+        self.url == entry.url && self.id == entry.id && (self.auto || !entry.auto)
+    }
+}
+
+/// Returns whether remotes of a store may be used by itself: to push what is new, and to read what is there
+/// alone. That takes a record, however the store was found.
+pub(crate) fn may_reach_remotes(repo: &Repository) -> bool {
+    standing_of_store(repo, &whole(repo.store().dir())) == Standing::Trusted
+}
+
+/// Refuses to use a store that came with its folder, and records one from which nothing can leave.
+pub(crate) fn expect_trusted(repo: &Repository, pointer: Option<&Path>) -> Result<()> {
+    match standing(repo, pointer) {
+        Standing::Trusted => Ok(()),
+        Standing::Harmless => {
+            // Without a record it is as harmless the next time.
+            let _ = record(repo, pointer);
+            Ok(())
+        }
+        Standing::Untrusted(doubt) => Err(refusal(repo.store().dir(), pointer, &doubt)),
+    }
+}
+
+/// Records a store that was made just now, if it is one that is found. A record that cannot be written is
+/// not missed before the store has remotes.
+pub(crate) fn note_made(repo: &Repository) {
+    if repo.store().dir().ends_with(super::global::STORE_DIR) {
+        let _ = record(repo, None);
+    }
+}
+
+/// Records the remotes of a store after this person has changed them, unless those before were not trusted.
+pub(crate) fn note_remotes(repo: &Repository, before: &Standing) {
+    let noted = match before {
+        Standing::Trusted | Standing::Harmless => record(repo, None),
+        Standing::Untrusted(doubt) => Err(refusal(repo.store().dir(), None, doubt)),
+    };
+    if let Err(failure) = noted {
+        let advice = "nothing is pushed by itself before 'turntree trust' has recorded the store";
+        warn(&format!("{}: {advice}", failure.message()));
+    }
+}
+
+/// The failure to use a store.
+pub(crate) fn refusal(dir: &Path, pointer: Option<&Path>, doubt: &Doubt) -> Failure {
+    let message = format!("the store {} is not trusted: {doubt}", dir.display());
+    let folder = pointer.unwrap_or(dir);
+    let folder = folder.parent().filter(|_| folder.ends_with(super::global::STORE_DIR));
+    let folder = folder.unwrap_or(dir).display();
+    let hint = Advice::new(
+        format!(
+            "'turntree trust {folder}' uses it from now on, if you know who made it; --store names \
+             another one"
+        ),
+        "a person has to trust the store first",
+    );
+    Failure::hinted(Error::invalid(message), hint)
+}
+
+/// Records that a store is trusted with the remotes that it has now, and the pointer to it.
+///
+/// # Errors
+/// When there is no home directory, or it cannot be written to.
+pub(crate) fn record(repo: &Repository, pointer: Option<&Path>) -> Result<()> {
+    let path = whole(repo.store().dir());
+    if let Some(pointer) = pointer {
+        record_pointer(pointer, &path)?;
+    }
+    if is_own(&path) {
+        return Ok(());
+    }
+    let remotes = repo.remotes()?.into_iter();
+    let trusted =
+        |(name, RemoteEntry { url, id, auto, .. })| (name, TrustedRemote { url, id, auto });
+    let (remotes, id) = (remotes.map(trusted).collect(), id_of(repo));
+    let record = TrustRecord { path, store: Some(id.clone()), remotes, elsewhere: None };
+    if read(&record.path).as_ref() == Some(&record) {
+        return Ok(());
+    }
+    write(&record)?;
+    // The record of where it was before is for no other store that comes there.
+    record_of_moved(&id).map_or(Ok(()), |moved| forget(&moved.path).map(drop))
+}
+
+/// Records that the pointer in the directory `pointer` to `store` is trusted.
+///
+/// # Errors
+/// As [`record`].
+pub(crate) fn record_pointer(pointer: &Path, store: &Path) -> Result<()> {
+    let (path, elsewhere) = (whole(pointer), Some(whole(store)));
+    write(&TrustRecord { path, store: None, remotes: BTreeMap::new(), elsewhere })
+}
+
+/// Forgets the record of a directory; returns whether there was one.
+///
+/// # Errors
+/// When it cannot be removed.
+pub(crate) fn forget(dir: &Path) -> Result<bool> {
+    let path = record_path(&whole(dir))?;
+    match fs::remove_file(&path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::io(format!("remove {}", path.display()), error).into()),
+    }
+}
+
+/// Returns every record, by path. What cannot be read is no record.
+///
+/// # Errors
+/// When there is no home directory, or the folder of the records cannot be read.
+pub(crate) fn records() -> Result<Vec<TrustRecord>> {
+    let folder = folder()?;
+    let failed = |error| Error::io(format!("look into {}", folder.display()), error);
+    let mut found = Vec::new();
+    match fs::read_dir(&folder) {
+        Ok(entries) => {
+            for entry in entries {
+                let path = entry.map_err(failed)?.path();
+                let record = parse(&path);
+                // A temporary file of a process that died has the same content under another name.
+                found.extend(
+                    record.filter(|record| record_path(&record.path).is_ok_and(|own| own == path)),
+                );
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error).into()),
+    }
+    found.sort_by(|one: &TrustRecord, other| one.path.cmp(&other.path));
+    Ok(found)
+}
+
+/// The path of a directory that is there or not, behind all links as far as it is there.
+fn whole(dir: &Path) -> PathBuf {
+    let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    dir.canonicalize().unwrap_or(absolute)
+}
+
+fn id_of(repo: &Repository) -> String {
+    repo.store().id().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns whether a directory is that of the user's own store.
+fn is_own(dir: &Path) -> bool {
+    user_store().is_ok_and(|own| whole(&own) == dir)
+}
+
+fn is_recorded_pointer(pointer: &Path, store: &Path) -> bool {
+    read(pointer).is_some_and(|record| record.elsewhere.as_deref() == Some(store))
+}
+
+/// The directory of the user's own store.
+///
+/// # Errors
+/// When there is no home directory.
+pub(crate) fn user_store() -> turntree::Result<PathBuf> {
+    Ok(own_folder()?.join("store"))
+}
+
+fn own_folder() -> turntree::Result<PathBuf> {
+    let base = etcetera::choose_base_strategy()
+        .map_err(|error| Error::not_found("there is no home directory").with_source(error))?;
+    Ok(base.data_dir().join(OWN))
+}
+
+fn folder() -> turntree::Result<PathBuf> {
+    Ok(own_folder()?.join(RECORDS))
+}
+
+/// The file of the record of a directory.
+fn record_path(dir: &Path) -> turntree::Result<PathBuf> {
+    let name = ObjectId::of(Kind::Blob, dir.as_os_str().as_encoded_bytes());
+    Ok(folder()?.join(name.to_string()))
+}
+
+fn read(dir: &Path) -> Option<TrustRecord> {
+    parse(&record_path(dir).ok()?).filter(|record| record.path == dir)
+}
+
+fn parse(path: &Path) -> Option<TrustRecord> {
+    serde_json::from_slice(&read_regular(path, MAX_RECORD_BYTES).ok()?).ok()
+}
+
+/// Writes a record, in place of the one that was there. Of several processes that do so at once the last one
+/// stays, whole.
+fn write(record: &TrustRecord) -> Result<()> {
+    let path = record_path(&record.path)?;
+    let failed = |error| Error::io(format!("write {}", path.display()), error);
+    let folder = folder()?;
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.map_err(|error| Error::io(format!("make {}", folder.display()), error))?;
+    let bytes = serde_json::to_vec(record).map_err(|error| failed(error.into()))?;
+    write_durably(&path, &bytes)
+}

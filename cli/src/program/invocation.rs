@@ -138,7 +138,7 @@ impl Location {
         }
     }
 
-    /// Refuses to make a store where git tracks it, or where a pointer leads that nobody trusts.
+    /// Refuses to make a store where git tracks it, or where a pointer leads that has no record.
     fn expect_may_create(&self) -> Result<()> {
         let doubt = match self.way {
             Way::Meant => None,
@@ -156,12 +156,12 @@ impl Location {
         Ok(repo)
     }
 
-    /// The same, or the user's own store in place of one that is not trusted: for what nobody waits for, as
-    /// hooks, and for servers, which are about the store of the hooks.
+    /// The same, or the user's own store in place of one that is not trusted: for servers, which are about the
+    /// store of the hooks.
     pub(crate) fn trusted_or_own(self) -> Result<Self> {
         match self.judge() {
             Ok((Some(_), _)) => user_location(),
-            // What is wrong with it is told when it is opened.
+            // The command that opens it reports what is wrong with it.
             Ok((None, _)) | Err(_) => Ok(self),
         }
     }
@@ -218,7 +218,7 @@ impl Invocation {
 
     /// Makes this run act on the user's store, if the one that it would act on is not trusted.
     pub(crate) fn avoid_untrusted(&mut self) {
-        // What cannot be looked at is told when it is opened.
+        // The command that opens it reports what is wrong with it.
         match self.locate().and_then(|location| location.judge()) {
             Ok((Some(_), _)) => self.act_on_user_store(),
             Ok((None, repo)) => self.judged = RefCell::new(repo),

@@ -142,7 +142,7 @@ fn standing_of_store(repo: &Repository, dir: &Path) -> Standing {
         return Standing::Trusted;
     }
     let record = read(dir).filter(|record| record.store == Some(id_of(repo)));
-    // A list that cannot be read leads nowhere, and who uses remotes is told what is wrong with it.
+    // A list that cannot be read leads nowhere; commands that use remotes report it.
     let remotes = repo.remotes().unwrap_or_default();
     let moved = match record.is_none() && !remotes.is_empty() {
         true => record_of_moved(&id_of(repo)),

@@ -54,7 +54,7 @@ impl Team {
         }
         copy_folder(&self.path(from), &to);
         if to.join(".turntree").exists() {
-            // A copy is another place, which its user says is theirs, too. A damaged one says what it is later.
+            // Trust is by path, so a copy needs its own record. A damaged store reports its damage later.
             let _ = self.command_in(&to, &["trust"]).output();
         }
     }

@@ -131,7 +131,7 @@ impl Verb for Adopt {
             run.stand_anywhere();
         }
         if self.watch {
-            // The processes that it starts are told the store by its path.
+            // The processes that it starts get the store by its path, as one that is meant.
             run.refuse_untrusted()?;
             return watch(run, &places, &self.paths);
         }

@@ -125,8 +125,8 @@ pub use plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};
 pub use plan_turns::plan_policies;
 pub use policy::{Policies, Policy, Scope, Thin, remove_policy, set_policy};
 pub use redact::{
-    DEFAULT_REPLACEMENT, MatchField, MatchLocation, Pattern, PatternMatch, Redacted,
-    RedactionPlace, RedactionPlan, Rewritten, plan_redaction, redact,
+    DEFAULT_REPLACEMENT, Layer, MatchField, MatchLocation, Pattern, PatternMatch, Redacted,
+    RedactionPlace, RedactionPlan, Rewritten, each_layer, plan_redaction, redact,
 };
 pub use repair::{Loss, RefRepair, RepairPlan, Repaired, plan_repair, repair};
 pub use retention::plan_retention;

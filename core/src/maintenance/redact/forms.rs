@@ -11,7 +11,7 @@ pub(super) const MAX_NESTING: usize = 3;
 
 /// Bytes that a string needs to be searched for in base64: what is left of a shorter one between its
 /// ends would be found by chance.
-const MIN_BASE64_BYTES: usize = 6;
+pub(super) const MIN_BASE64_BYTES: usize = 6;
 
 /// Longest string whose base64 is searched for across the ends of lines, in bytes.
 const MAX_WRAPPED_BYTES: usize = 512;

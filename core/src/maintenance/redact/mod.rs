@@ -54,13 +54,17 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+mod encodings;
+mod escapes;
 mod forms;
+mod layers;
 mod pattern;
 mod places;
 mod remove;
 mod rewrite;
 mod search;
 
+pub use layers::{Layer, each_layer};
 pub use pattern::{DEFAULT_REPLACEMENT, Pattern, PatternMatch};
 pub use places::{MatchLocation, RedactionPlace};
 pub use search::MatchField;

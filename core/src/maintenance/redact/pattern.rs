@@ -2,10 +2,12 @@
 //! its place.
 
 use std::fmt;
+use std::ops::{ControlFlow, Range};
 
 use regex::bytes::{Captures, Regex, RegexBuilder};
 
-use super::forms::every_form;
+use super::forms::{MIN_BASE64_BYTES, every_form};
+use super::layers::each_layer;
 use crate::error::{Error, Result};
 
 /// The default replacement of a match.
@@ -30,6 +32,8 @@ const NOT_IN_NAMES: &str = "[]~^:?*\\/";
 #[derive(Clone)]
 pub struct Pattern {
     regex: Regex,
+    /// The strings as they are, in the same groups, for decoded texts; none for an expression.
+    plain: Option<Regex>,
     /// One, or one for each group of the expression.
     replacements: Vec<Replacement>,
 }
@@ -57,15 +61,26 @@ pub struct PatternMatch {
     pub offset: u64,
 }
 
+/// A match in a decoded text.
+struct DecodedMatch {
+    /// The bytes that it stands in.
+    place: Range<usize>,
+    /// The match itself.
+    text: Vec<u8>,
+    /// Set in UTF-16: whether the high byte of a unit comes first.
+    utf16: Option<bool>,
+}
+
 impl Pattern {
-    /// The string `text`: as it is, as JSON escapes it, also JSON inside JSON, with percent signs, and
-    /// inside of something in base64.
+    /// The string `text`: as it is, as JSON escapes it, also JSON inside JSON, with percent signs, between
+    /// the colours of a terminal, in UTF-16, and inside of something in base64, each in the other.
     ///
     /// # Errors
     /// `InvalidInput` for an empty string, for a replacement that would itself be found, or for one
     /// that would break JSON; `LimitExceeded` over `MAX_PATTERN_BYTES`.
     pub fn literal(text: &str, replacement: &str) -> Result<Self> {
-        Self::new(&every_form(text), text.len(), [replacement.to_owned()])
+        let plain = Some(regex::escape(text));
+        Self::new(&every_form(text), plain, text.len(), [replacement.to_owned()])
     }
 
     /// Several strings, each with what takes its place, in the forms of [`Pattern::literal`]. One that
@@ -88,10 +103,14 @@ impl Pattern {
             let limit = MAX_LITERAL_BYTES as u64;
             return Err(Error::limit("bytes to search for at once", limit, bytes as u64));
         }
-        let groups: Vec<String> =
-            literals.iter().map(|(text, _)| format!("({})", every_form(text))).collect();
+        let groups = |form: &dyn Fn(&str) -> String| {
+            let groups: Vec<String> =
+                literals.iter().map(|(text, _)| format!("({})", form(text))).collect();
+            groups.join("|")
+        };
+        let (forms, plain) = (groups(&every_form), groups(&regex::escape));
         let replacements = literals.into_iter().map(|(_, replacement)| replacement);
-        Self::new(&groups.join("|"), 0, replacements)
+        Self::new(&forms, Some(plain), 0, replacements)
     }
 
     /// A regular expression over bytes, in the syntax of the `regex` crate. It is searched as it is
@@ -101,11 +120,12 @@ impl Pattern {
     /// Those of [`Pattern::literal`], and `InvalidInput` for an expression that is none, or that
     /// matches the empty string.
     pub fn regex(expression: &str, replacement: &str) -> Result<Self> {
-        Self::new(expression, expression.len(), [replacement.to_owned()])
+        Self::new(expression, None, expression.len(), [replacement.to_owned()])
     }
 
     fn new(
         expression: &str,
+        plain: Option<String>,
         bytes: usize,
         replacements: impl IntoIterator<Item = String>,
     ) -> Result<Self> {
@@ -113,8 +133,10 @@ impl Pattern {
             let limit = MAX_PATTERN_BYTES as u64;
             return Err(Error::limit("bytes to search for", limit, bytes as u64));
         }
-        let regex = RegexBuilder::new(expression).size_limit(MAX_COMPILED_BYTES).build();
-        let regex = regex.map_err(|error| {
+        let compiled =
+            |expression: &str| RegexBuilder::new(expression).size_limit(MAX_COMPILED_BYTES).build();
+        let plain = plain.and_then(|plain| compiled(&plain).ok());
+        let regex = compiled(expression).map_err(|error| {
             // The error shows the whole expression; its last line says what is wrong with it.
             let text = error.to_string();
             let fault = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
@@ -136,25 +158,75 @@ impl Pattern {
             Ok(Replacement { name: text.chars().filter(allowed).collect(), text })
         });
         let replacements = replacements.collect::<Result<_>>()?;
-        Ok(Self { regex, replacements })
+        Ok(Self { regex, plain, replacements })
     }
 
     /// Returns true if `bytes` hold it.
     pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
-        self.regex.is_match(bytes)
+        self.regex.is_match(bytes) || self.each_decoded(bytes, &mut |_| ControlFlow::Break(()))
+    }
+
+    /// Visits the matches in decoded texts until a visit breaks, and returns whether one did.
+    fn each_decoded(
+        &self,
+        bytes: &[u8],
+        visit: &mut dyn FnMut(DecodedMatch) -> ControlFlow<()>,
+    ) -> bool {
+        let Some(plain) = &self.plain else { return false };
+        let flow = each_layer(bytes, &mut |layer| {
+            for found in plain.find_iter(layer.text()) {
+                if found.len() < MIN_BASE64_BYTES && layer.is_of_base64() {
+                    continue;
+                }
+                let place = layer.source(found.range());
+                let text = found.as_bytes().to_vec();
+                let utf16 = layer.utf16_order(&place, bytes);
+                visit(DecodedMatch { place, text, utf16 })?;
+            }
+            ControlFlow::Continue(())
+        });
+        flow.is_break()
+    }
+
+    /// The matches in decoded texts, in the order of their places, none over another one.
+    fn decoded(&self, bytes: &[u8]) -> Vec<DecodedMatch> {
+        let mut all = Vec::new();
+        self.each_decoded(bytes, &mut |found| {
+            all.push(found);
+            ControlFlow::Continue(())
+        });
+        all.sort_by_key(|found| (found.place.start, std::cmp::Reverse(found.place.end)));
+        let mut end = 0;
+        all.retain(|found| {
+            let is_free = found.place.start >= end;
+            end = end.max(if is_free { found.place.end } else { 0 });
+            is_free
+        });
+        all
     }
 
     /// Counts the matches in `bytes`, and returns the positions of the first, at most `most`.
     pub(super) fn find(&self, bytes: &[u8], most: usize) -> (u64, Vec<PatternMatch>) {
         let (mut count, mut spots) = (0, Vec::new());
         let (mut line, mut counted) = (1, 0);
-        for found in self.regex.find_iter(bytes) {
+        let mut places: Vec<Range<usize>> =
+            self.regex.find_iter(bytes).map(|found| found.range()).collect();
+        let known = places.len();
+        for DecodedMatch { place, .. } in self.decoded(bytes) {
+            let (written, _) = places.split_at(known);
+            let next = written.partition_point(|known| known.end <= place.start);
+            if written.get(next).is_none_or(|next| next.start >= place.end) {
+                places.push(place);
+            }
+        }
+        places.sort_by_key(|place| place.start);
+        for place in places {
             count += 1;
             if spots.len() < most {
-                let between = bytes.get(counted..found.start()).unwrap_or_default();
+                let between = bytes.get(counted..place.start).unwrap_or_default();
                 line += between.iter().filter(|byte| **byte == b'\n').count() as u64;
-                counted = found.start();
-                spots.push(PatternMatch { line, offset: found.start() as u64 });
+                counted = place.start;
+                spots.push(PatternMatch { line, offset: place.start as u64 });
             }
         }
         (count, spots)
@@ -203,8 +275,13 @@ impl Pattern {
     ) -> Result<Vec<u8>> {
         let mut bytes = bytes.to_vec();
         for _ in 0..MAX_ROUNDS {
-            if !self.is_in(&bytes) {
-                return Ok(bytes);
+            if !self.regex.is_match(&bytes) {
+                let decoded = self.decoded(&bytes);
+                if decoded.is_empty() {
+                    return Ok(bytes);
+                }
+                bytes = self.without(&bytes, decoded, &form);
+                continue;
             }
             let replaced = self.regex.replace_all(&bytes, |found: &Captures<'_>| {
                 let text = self.replacement(found).map_or("", |replacement| form(replacement));
@@ -213,6 +290,30 @@ impl Pattern {
             bytes = replaced.into_owned();
         }
         Err(Error::invalid("the replacement and what stands beside it match again and again"))
+    }
+
+    /// The bytes with replacements in the places of matches in decoded texts.
+    fn without(
+        &self,
+        bytes: &[u8],
+        decoded: Vec<DecodedMatch>,
+        form: impl Fn(&Replacement) -> &String,
+    ) -> Vec<u8> {
+        let (mut replaced, mut end) = (Vec::with_capacity(bytes.len()), 0);
+        for DecodedMatch { place, text, utf16 } in decoded {
+            replaced.extend_from_slice(bytes.get(end..place.start).unwrap_or_default());
+            let found = self.plain.as_ref().and_then(|plain| plain.captures(&text));
+            let found = found.and_then(|found| self.replacement(&found));
+            let new = found.map_or("", |replacement| form(replacement));
+            match utf16 {
+                None => replaced.extend_from_slice(new.as_bytes()),
+                Some(true) => replaced.extend(new.encode_utf16().flat_map(u16::to_be_bytes)),
+                Some(false) => replaced.extend(new.encode_utf16().flat_map(u16::to_le_bytes)),
+            }
+            end = place.end;
+        }
+        replaced.extend_from_slice(bytes.get(end..).unwrap_or_default());
+        replaced
     }
 
     /// The replacement of a match: that of its group, where there are several.

@@ -1,0 +1,246 @@
+//! Encodings: base64 and UTF-16 wherever they stand in some bytes, decoded.
+
+use std::ops::Range;
+
+use memchr::memchr_iter;
+
+use super::layers::Decoded;
+
+/// Characters of base64 in a row that are decoded: eighteen bytes.
+const MIN_CHARACTERS: usize = 24;
+
+/// Characters of base64 in a row that are decoded even if they are no text.
+const SURE_CHARACTERS: usize = 160;
+
+/// Characters that are decoded to see whether they are text.
+const SAMPLE: usize = 24;
+
+/// Units of UTF-16 in a row that are ASCII: less of them are found by chance.
+const MIN_UNITS: usize = 4;
+
+/// What stands between two texts that were decoded: no value goes over it.
+const BETWEEN: &[u8] = b"\n\0\n";
+
+/// What a byte is that is no character of base64.
+const NONE: u8 = 64;
+
+/// The values of the characters of base64, of files and of URLs.
+static SEXTETS: [u8; 256] = {
+    let mut values = [NONE; 256];
+    let mut byte = 0;
+    while byte < 128_u8 {
+        values[byte as usize] = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => NONE,
+        };
+        byte += 1;
+    }
+    values
+};
+
+fn sextet(byte: u8) -> u8 {
+    SEXTETS.get(usize::from(byte)).copied().unwrap_or(NONE)
+}
+
+/// The number of characters of base64 at the beginning of some bytes.
+fn count<'b>(bytes: impl Iterator<Item = &'b u8>) -> usize {
+    bytes.take_while(|byte| sextet(**byte) != NONE).count()
+}
+
+fn is_base64(text: &[u8], at: usize) -> bool {
+    text.get(at).is_some_and(|byte| sextet(*byte) != NONE)
+}
+
+/// Every stretch of base64 in a text, decoded; `None` when there is none.
+pub(super) fn from_base64(text: &[u8]) -> Option<Decoded> {
+    let mut plain = Decoded::default();
+    let mut probe = MIN_CHARACTERS - 1;
+    // A stretch that is long enough has a character at one of these places.
+    while probe < text.len() {
+        if !is_base64(text, probe) {
+            probe += MIN_CHARACTERS;
+            continue;
+        }
+        let back = text.get(..probe).unwrap_or_default().iter().rev();
+        let start = probe - count(back);
+        let rest = text.get(start..).unwrap_or_default();
+        let length = count(rest.iter());
+        let mut end = start + length;
+        let line = rest.get(..length).unwrap_or_default();
+        if length >= MIN_CHARACTERS {
+            for skipped in beginnings(line, text.get(..start).unwrap_or_default()) {
+                let mut stretch = Decoded::with_capacity(length);
+                end = add_lines(text, start + skipped, &mut stretch);
+                add_decoded(&stretch, &mut plain);
+            }
+        }
+        probe = end + MIN_CHARACTERS;
+    }
+    (!plain.text().is_empty()).then_some(plain)
+}
+
+/// Adds the characters of base64 from `start` on, over the ends of lines, and returns where they end.
+fn add_lines(text: &[u8], start: usize, stretch: &mut Decoded) -> usize {
+    let mut at = start;
+    loop {
+        let rest = text.get(at..).unwrap_or_default();
+        let length = count(rest.iter());
+        stretch.copy(text, at..at + length);
+        let end = at + length;
+        let next = line_end(text, end);
+        let goes_on = next > end && (0..4).all(|ahead| is_base64(text, next + ahead));
+        // Lines of base64 are long, and all but the last are whole groups.
+        if length < MIN_CHARACTERS || !goes_on {
+            return end;
+        }
+        at = next;
+    }
+}
+
+/// Where an end of a line behind `at` ends, as it is or as JSON escapes it.
+fn line_end(text: &[u8], at: usize) -> usize {
+    let mut end = at;
+    for _ in 0..2 {
+        let rest = text.get(end..).unwrap_or_default();
+        let slashes = rest.iter().take(8).take_while(|byte| **byte == b'\\').count();
+        end += match rest.get(slashes) {
+            Some(b'\n' | b'\r') if slashes == 0 => 1,
+            Some(b'n' | b'r') if slashes > 0 => slashes + 1,
+            _ => break,
+        };
+    }
+    end
+}
+
+/// Where the groups of some base64 may begin; nowhere for what is no text and too short to be anything
+/// else. Something that is no part of it may stand before it, as the letter of an escape, so the
+/// groups begin where text comes out. Where none does and what stands before is not known, any may.
+fn beginnings(line: &[u8], before: &[u8]) -> Range<usize> {
+    let middle = (line.len().saturating_sub(SAMPLE) / 2).min(2 * SAMPLE) & !3;
+    let is_text = |skipped: &usize| {
+        let from = middle + skipped;
+        let sample = line.get(from..line.len().min(from + SAMPLE)).unwrap_or_default();
+        let mut bytes = [0; SAMPLE];
+        let mut length = 0;
+        for group in sample.chunks_exact(4) {
+            let word = group.iter().fold(0, |word, byte| word << 6 | bits(*byte));
+            let [_, first, second, third] = word.to_be_bytes();
+            // Most of what is no text is known by its first group.
+            if length == 0 && [first, second, third].iter().any(|byte| !is_common(*byte)) {
+                return false;
+            }
+            for byte in [first, second, third] {
+                if let Some(place) = bytes.get_mut(length) {
+                    *place = byte;
+                    length += 1;
+                }
+            }
+        }
+        let bytes = bytes.get(..length).unwrap_or_default();
+        let is_wide = |parity: usize| bytes.iter().skip(parity).step_by(2).all(|byte| *byte == 0);
+        bytes.iter().all(|byte| *byte != 0 && is_common(*byte)) || is_wide(0) || is_wide(1)
+    };
+    match (0..4).find(is_text) {
+        Some(skipped) => skipped..skipped + 1,
+        None if line.len() < SURE_CHARACTERS => 0..0,
+        None if before.is_empty() => 0..4,
+        None if before.ends_with(b"\\") => 1..2,
+        None => 0..1,
+    }
+}
+
+/// Characters of texts, and the half of a unit of UTF-16.
+const fn is_common(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t' | 0x1b | 0)
+}
+
+fn bits(byte: u8) -> u32 {
+    u32::from(sextet(byte) & 63)
+}
+
+/// Adds what a stretch of base64 stands for.
+fn add_decoded(stretch: &Decoded, plain: &mut Decoded) {
+    let text = stretch.text();
+    let bytes = decode(text);
+    let whole = bytes.len() / 3 * 3;
+    let mut at = 0;
+    // The places of characters are not even where lines end.
+    while at < whole {
+        let first = at / 3 * 4;
+        let place = stretch.place(&(first..first + 4));
+        plain.push(place.start, (3, place.len()), bytes.get(at..at + 3).unwrap_or_default());
+        at += 3;
+    }
+    let last = whole / 3 * 4..text.len();
+    if whole < bytes.len() {
+        plain.unit(stretch.place(&last), bytes.get(whole..).unwrap_or_default());
+    }
+    let end = stretch.place(&(text.len().saturating_sub(1)..text.len())).end;
+    plain.unit(end..end, BETWEEN);
+}
+
+/// The bytes of characters of base64.
+fn decode(characters: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(characters.len() / 4 * 3 + 2);
+    for group in characters.chunks(4) {
+        let word = group.iter().fold(0, |word, byte| word << 6 | bits(*byte));
+        let word = word << (6 * (4 - group.len()));
+        let [_, decoded @ ..] = word.to_be_bytes();
+        bytes.extend_from_slice(decoded.get(..group.len() * 3 / 4).unwrap_or_default());
+    }
+    bytes
+}
+
+/// Every stretch of UTF-16 in some bytes, decoded; `None` when there is none.
+pub(super) fn from_utf16(bytes: &[u8]) -> Option<Decoded> {
+    let mut plain = Decoded::default();
+    let mut end = 0;
+    for zero in memchr_iter(0, bytes) {
+        if zero < end {
+            continue;
+        }
+        let little = zero.checked_sub(1).filter(|start| *start >= end);
+        for (start, is_big) in [(little, false), (Some(zero), true)] {
+            let Some(start) = start else { continue };
+            if (0..MIN_UNITS).all(|number| is_ascii(bytes, start + 2 * number, is_big)) {
+                end = add_units(bytes, start, is_big, &mut plain);
+                plain.unit(end..end, BETWEEN);
+                break;
+            }
+        }
+    }
+    (!plain.text().is_empty()).then_some(plain)
+}
+
+fn unit(bytes: &[u8], at: usize, is_big: bool) -> Option<u16> {
+    let pair = [*bytes.get(at)?, *bytes.get(at + 1)?];
+    Some(if is_big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) })
+}
+
+fn is_ascii(bytes: &[u8], at: usize, is_big: bool) -> bool {
+    matches!(unit(bytes, at, is_big), Some(9 | 10 | 13 | 0x1b | 0x20..=0x7e))
+}
+
+/// Adds characters from `start` on, up to one that is none, and returns where they end.
+fn add_units(bytes: &[u8], start: usize, is_big: bool, plain: &mut Decoded) -> usize {
+    let mut at = start;
+    while let Some(first @ 1..) = unit(bytes, at, is_big) {
+        let second = unit(bytes, at + 2, is_big);
+        let units = [first, second.unwrap_or(0)];
+        let taken = if (0xd800..0xdc00).contains(&first) { 2 } else { 1 };
+        let units = units.get(..taken).unwrap_or_default();
+        let Some(Ok(character)) = char::decode_utf16(units.iter().copied()).next() else { break };
+        if character.is_ascii() {
+            plain.push(at, (1, 2), &[u8::try_from(first).unwrap_or(b'?')]);
+        } else {
+            let mut utf8 = [0; 4];
+            plain.unit(at..at + 2 * taken, character.encode_utf8(&mut utf8).as_bytes());
+        }
+        at += 2 * taken;
+    }
+    at
+}

@@ -1,0 +1,287 @@
+//! Layers: the texts that some bytes stand for, decoded, and where each of their bytes stands.
+//!
+//! A record has JSON in JSON, colours of terminals, parts of URLs, base64 and UTF-16, one in the other.
+//! Each of these is taken off as long as there is something to take off, so that what is looked for is
+//! compared with what a reader of the text sees. Every byte of a layer knows the bytes that it was
+//! decoded from, so that a match can be replaced where it stands.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::{ControlFlow, Range};
+
+use super::{encodings, escapes};
+
+/// Bytes that are decoded at once: it bounds the memory of all layers together, and what is decoded
+/// around the few places of a large text that have something to decode.
+const CHUNK_BYTES: usize = 128 << 10;
+
+/// Bytes that two chunks share: a value that is not longer lies in one of them as a whole.
+const SHARED_BYTES: usize = 32 << 10;
+
+/// Layers above each other.
+const MAX_DEPTH: usize = 9;
+
+/// The bytes that are decoded for each byte of a chunk, and for a chunk of any length.
+const WORK_PER_BYTE: usize = 24;
+const LEAST_WORK: usize = 1 << 20;
+
+/// A way to write text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    /// The escapes of JSON and of strings in programs.
+    Escapes,
+    /// The sequences by which terminals colour text, taken out.
+    Terminal,
+    /// The same, with a space in the place of each.
+    TerminalSpaced,
+    /// The percent signs of URLs.
+    Percent,
+    /// Base64.
+    Base64,
+    /// UTF-16, of either byte order.
+    Utf16,
+}
+
+const CODINGS: [Coding; 6] = [
+    Coding::Escapes,
+    Coding::Terminal,
+    Coding::TerminalSpaced,
+    Coding::Percent,
+    Coding::Base64,
+    Coding::Utf16,
+];
+
+impl Coding {
+    /// How often it may be taken off of one text.
+    const fn most(self) -> usize {
+        match self {
+            Self::Escapes => 6,
+            Self::Percent => 3,
+            Self::Base64 => 2,
+            Self::Terminal | Self::TerminalSpaced | Self::Utf16 => 1,
+        }
+    }
+
+    /// The text without it; `None` where nothing is to be taken off that could hide a text.
+    fn decode(self, text: &[u8]) -> Option<Decoded> {
+        match self {
+            Self::Escapes if escapes::has_hiding_escape(text) => escapes::unescape(text),
+            Self::Escapes => None,
+            Self::Terminal => escapes::without_sequences(text, false),
+            Self::TerminalSpaced => escapes::without_sequences(text, true),
+            Self::Percent => escapes::without_percent(text),
+            Self::Base64 => encodings::from_base64(text),
+            Self::Utf16 => encodings::from_utf16(text),
+        }
+    }
+}
+
+/// A stretch of decoded bytes: each `decoded` of them stand for `encoded` bytes, from `from` on.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    at: usize,
+    from: usize,
+    decoded: usize,
+    encoded: usize,
+}
+
+/// A text that is being decoded.
+#[derive(Debug, Default)]
+pub(super) struct Decoded {
+    text: Vec<u8>,
+    runs: Vec<Run>,
+}
+
+impl Decoded {
+    pub(super) fn with_capacity(bytes: usize) -> Self {
+        Self { text: Vec::with_capacity(bytes), runs: Vec::new() }
+    }
+
+    /// Adds a part of the source as it stands.
+    pub(super) fn copy(&mut self, source: &[u8], range: Range<usize>) {
+        let bytes = source.get(range.clone()).unwrap_or_default();
+        self.push(range.start, (1, 1), bytes);
+    }
+
+    /// Adds bytes that stand for a part of the source as a whole.
+    pub(super) fn unit(&mut self, from: Range<usize>, bytes: &[u8]) {
+        let (at, decoded, encoded) = (self.text.len(), bytes.len(), from.len());
+        if decoded > 0 {
+            self.runs.push(Run { at, from: from.start, decoded, encoded });
+            self.text.extend_from_slice(bytes);
+        }
+    }
+
+    /// Adds bytes of which each `decoded` stand for `encoded` bytes of the source.
+    pub(super) fn push(&mut self, from: usize, (decoded, encoded): (usize, usize), bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let at = self.text.len();
+        let goes_on = self.runs.last().is_some_and(|run| {
+            let units = (at - run.at) / run.decoded;
+            (run.decoded, run.encoded) == (decoded, encoded)
+                && (at - run.at).is_multiple_of(decoded)
+                && run.from + units * encoded == from
+        });
+        if !goes_on {
+            self.runs.push(Run { at, from, decoded, encoded });
+        }
+        self.text.extend_from_slice(bytes);
+    }
+
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The decoded text of a part of this one, with its places in the source of this one.
+    pub(super) fn place(&self, range: &Range<usize>) -> Range<usize> {
+        place(&self.runs, range)
+    }
+}
+
+/// The bytes that a part of decoded text stands for.
+fn place(runs: &[Run], range: &Range<usize>) -> Range<usize> {
+    let unit = |at: usize| {
+        let number = runs.partition_point(|run| run.at <= at).checked_sub(1)?;
+        let run = runs.get(number)?;
+        let start = run.from + (at - run.at) / run.decoded * run.encoded;
+        Some(start..start + run.encoded)
+    };
+    let last = range.end.saturating_sub(1).max(range.start);
+    match (unit(range.start), unit(last)) {
+        (Some(first), Some(last)) => first.start..last.end.max(first.start),
+        _ => 0..0,
+    }
+}
+
+/// A text that some bytes stand for.
+#[derive(Debug)]
+pub struct Layer<'t> {
+    below: Option<&'t Layer<'t>>,
+    coding: Option<Coding>,
+    /// The place of the chunk in the bytes.
+    offset: usize,
+    text: Cow<'t, [u8]>,
+    runs: Vec<Run>,
+}
+
+impl<'t> Layer<'t> {
+    /// The bytes as they are; they stand at `offset` of something larger.
+    #[must_use]
+    pub const fn of(bytes: &'t [u8], offset: usize) -> Self {
+        Self { below: None, coding: None, offset, text: Cow::Borrowed(bytes), runs: Vec::new() }
+    }
+
+    /// The text of this one without one level of the escapes of JSON; `None` when it has none.
+    #[must_use]
+    pub fn unescaped(&self) -> Option<Layer<'_>> {
+        escapes::unescape(&self.text).map(|decoded| self.above(Coding::Escapes, decoded))
+    }
+
+    fn above(&self, coding: Coding, decoded: Decoded) -> Layer<'_> {
+        let Decoded { text, runs } = decoded;
+        Layer { below: Some(self), coding: Some(coding), offset: 0, text: Cow::Owned(text), runs }
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The bytes that a part of the text stands for, from the first to the last.
+    #[must_use]
+    pub fn source(&self, part: Range<usize>) -> Range<usize> {
+        match self.below {
+            Some(below) => below.source(place(&self.runs, &part)),
+            None => part.start + self.offset..part.end + self.offset,
+        }
+    }
+
+    /// How often a coding was taken off.
+    fn count(&self, coding: Coding) -> usize {
+        usize::from(self.coding == Some(coding)) + self.below.map_or(0, |below| below.count(coding))
+    }
+
+    fn depth(&self) -> usize {
+        self.below.map_or(0, |below| below.depth() + 1)
+    }
+
+    /// Returns whether the text came out of base64, where a few bytes are found by chance.
+    pub(super) fn is_of_base64(&self) -> bool {
+        self.count(Coding::Base64) > 0
+    }
+
+    /// Returns whether what takes the place of a part of it has to be UTF-16, and whether of the order
+    /// in which the high byte comes first.
+    pub(super) fn utf16_order(&self, source: &Range<usize>, bytes: &[u8]) -> Option<bool> {
+        match (self.below, self.coding) {
+            (Some(below), Some(Coding::Utf16)) if below.coding.is_none() => {
+                Some(bytes.get(source.start) == Some(&0))
+            }
+            (Some(below), _) => below.utf16_order(source, bytes),
+            (None, _) => None,
+        }
+    }
+}
+
+/// Visits the texts that some bytes stand for, without the bytes as they are, until a visit breaks.
+///
+/// What stands in more levels than [`Coding::most`] says is not visited, nor what would take more work
+/// than some [`WORK_PER_BYTE`] times the bytes.
+pub fn each_layer(
+    bytes: &[u8],
+    visit: &mut dyn FnMut(&Layer<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let mut start = 0;
+    loop {
+        let end = bytes.len().min(start + CHUNK_BYTES);
+        let chunk = bytes.get(start..end).unwrap_or_default();
+        let work = LEAST_WORK + chunk.len() * WORK_PER_BYTE;
+        let mut walk = Walk { work, seen: HashSet::new(), visit: &mut *visit };
+        walk.above(&Layer::of(chunk, start))?;
+        if end == bytes.len() {
+            return ControlFlow::Continue(());
+        }
+        start = end - SHARED_BYTES;
+    }
+}
+
+struct Walk<'v> {
+    /// Bytes that may still be decoded.
+    work: usize,
+    /// Hashes of texts that were visited: codings that stand side by side are taken off in any order.
+    seen: HashSet<u64>,
+    visit: &'v mut dyn FnMut(&Layer<'_>) -> ControlFlow<()>,
+}
+
+impl Walk<'_> {
+    fn above(&mut self, layer: &Layer<'_>) -> ControlFlow<()> {
+        if layer.depth() >= MAX_DEPTH {
+            return ControlFlow::Continue(());
+        }
+        for coding in CODINGS {
+            let was_stripped = matches!(coding, Coding::Terminal | Coding::TerminalSpaced)
+                && layer.count(Coding::Terminal) + layer.count(Coding::TerminalSpaced) > 0;
+            if was_stripped || layer.count(coding) >= coding.most() {
+                continue;
+            }
+            let Some(decoded) = coding.decode(&layer.text) else { continue };
+            let mut hasher = DefaultHasher::new();
+            decoded.text.hash(&mut hasher);
+            if !self.seen.insert(hasher.finish()) {
+                continue;
+            }
+            let Some(left) = self.work.checked_sub(decoded.text.len()) else {
+                return ControlFlow::Continue(());
+            };
+            self.work = left;
+            let above = layer.above(coding, decoded);
+            (self.visit)(&above)?;
+            self.above(&above)?;
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -10,14 +10,14 @@ use turntree::object::ObjectId;
 use turntree::repo::{Repository, SearchScope};
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
+use turntree_exchange::SecretFinding;
 use turntree_exchange::render::compress_page;
-use turntree_exchange::{SecretFinding, masked};
 
 use super::Verb;
 use crate::porcelain::export::{ExportRequest, SalvagedTurn, Subject};
 use crate::porcelain::lost_turns::{LostTurn, naming_turn};
 use crate::porcelain::scrubbing::{Scrubbed, tips};
-use crate::porcelain::secrets::{Passage, SecretGate, refuse};
+use crate::porcelain::secrets::{Passage, SecretGate, refuse, without_secrets};
 use crate::program::browser;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Hint, Result};
@@ -140,11 +140,7 @@ impl Export {
                 refuse(&mut run.out, &found, self.output.is_some())?;
                 return Ok(Answer::No);
             }
-            Passage::Masked(found) => {
-                let shown =
-                    masked(&text, &|secret| found.iter().any(|it| it.value == secret.value))?;
-                text = shown.unwrap_or(text);
-            }
+            Passage::Masked(_) => text = without_secrets(repo, text)?,
         }
         self.put(run, &id, &text, (&records.lost, None))?;
         let SalvagedRecords { whole, lost, .. } = &records;
@@ -257,8 +253,7 @@ impl Export {
         text.clear();
         request.write(&request.subject(copy.repo())?, &mut text)?;
         // Some formats put together what stands apart in the store.
-        let masked = masked(&text, &|secret| found.iter().any(|it| it.value == secret.value))?;
-        Ok(Outgoing::Text(masked.unwrap_or(text)))
+        Ok(Outgoing::Text(without_secrets(repo, text)?))
     }
 }
 

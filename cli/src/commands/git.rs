@@ -147,7 +147,7 @@ impl Export {
                 if let ExportSelection::Names(names) = &mut options.selection {
                     *names = whole_names(&repo, names)?;
                 }
-                Some(Scrubbed::of(&repo, &wanted, &[], &found)?)
+                Some(Scrubbed::verified(&repo, &wanted, &[], &found)?)
             }
         };
         let source = copy.as_ref().map_or(&*repo, Scrubbed::repo);

@@ -14,7 +14,7 @@ use turntree::object::{Kind, MAX_BLOB_BYTES, ObjectSource};
 use turntree::repo::{BranchName, Repository};
 use turntree::workspace::{AdoptionCache, read_regular};
 use turntree::{Error, ErrorKind};
-use turntree_exchange::mask_of;
+use turntree_exchange::{SecretFinding, mask_of};
 
 use super::Verb;
 use super::gc::LOG_FILE;
@@ -120,6 +120,7 @@ impl Verb for Redact {
         let redacted =
             redacted.hint(ErrorKind::Locked, IN_USE).hint(ErrorKind::Conflict, "run it again")?;
         forget_log(&run.store_dir()?.join(LOG_FILE))?;
+        self.verify(&repo, &pattern)?;
         if self.sources {
             redact_all(&pattern, &mut outside.sources);
         }
@@ -217,6 +218,34 @@ fn workspace_files(
 }
 
 impl Redact {
+    /// Looks again: what is reported as done was not believed, but found.
+    fn verify(&self, repo: &Repository, pattern: &Pattern) -> Result<()> {
+        let left = plan_redaction(repo, pattern)?.matches;
+        if left > 0 {
+            let message =
+                format!("{} is still in the store after the redaction", count(left, "match"));
+            return Err(Failure::hinted(Error::new(ErrorKind::Conflict, message), "run it again"));
+        }
+        if self.secret.is_empty() {
+            return Ok(());
+        }
+        let scan = scan(repo, &everything(repo))?;
+        let is_chosen = |finding: &&SecretFinding| {
+            let is_named = |name: &String| match name.as_str() {
+                "all" => !finding.is_allowed,
+                name => finding.id == *name || finding.rule == name,
+            };
+            self.secret.iter().any(is_named)
+        };
+        let left: Vec<&SecretFinding> = scan.findings.iter().filter(is_chosen).collect();
+        let Some(first) = left.first() else { return Ok(()) };
+        let (secrets, id) = (count(left.len() as u64, "secret"), &first.id);
+        let message =
+            format!("{secrets} of those that were named is still found after the redaction");
+        let hint = format!("'turntree redact --secret {id}' takes out what came to light");
+        Err(Failure::hinted(Error::new(ErrorKind::Conflict, message), hint))
+    }
+
     fn pattern(&self, repo: &Repository) -> Result<Pattern> {
         if !self.secret.is_empty() {
             let chosen = named(&scan(repo, &everything(repo))?, &self.secret)?;

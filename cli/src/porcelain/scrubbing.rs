@@ -19,6 +19,7 @@ use turntree::transfer::bundle::{Bundle, BundleRequest, UnbundleOptions, plan_bu
 use turntree_exchange::{SecretFinding, mask_of};
 
 use crate::porcelain::revision::resolve;
+use crate::porcelain::secrets::{everything, open_in_copy, scan, still_found};
 use crate::program::invocation::stamp;
 use crate::program::store_keys::new_key;
 use crate::view::error::Result;
@@ -26,6 +27,9 @@ use crate::view::progress::Working;
 
 /// The beginning of the tags that say in the copy which commit is which.
 const TAGS: &str = "refs/tags/turntree-scrub-";
+
+/// Times that a copy is made again with what was found in the last one.
+const MAX_ROUNDS: usize = 4;
 
 /// A copy of sessions without secrets.
 pub(crate) struct Scrubbed {
@@ -36,6 +40,30 @@ pub(crate) struct Scrubbed {
 }
 
 impl Scrubbed {
+    /// The copy of [`Scrubbed::of`], in which a scan finds no secret that is not allowed in `repo`.
+    ///
+    /// # Errors
+    /// Those of [`Scrubbed::of`] and of a scan, and `InvalidInput` when secrets are still found after
+    /// some rounds: such a copy may not go out.
+    pub(crate) fn verified(
+        repo: &Repository,
+        wanted: &[BundleRequest],
+        others: &[ObjectId],
+        findings: &[SecretFinding],
+    ) -> Result<Self> {
+        let mut masked = findings.to_vec();
+        let mut left = Vec::new();
+        for _ in 0..MAX_ROUNDS {
+            let copy = Self::of(repo, wanted, others, &masked)?;
+            left = open_in_copy(repo, &scan(&copy.repo, &everything(&copy.repo))?)?;
+            if left.is_empty() {
+                return Ok(copy);
+            }
+            masked.append(&mut left.clone());
+        }
+        Err(still_found(&left))
+    }
+
     /// Copies what is `wanted`, with all that came before, and takes the findings out of it. `others`
     /// are commits among them that can be asked for, too.
     ///

@@ -8,7 +8,7 @@ use clap::Args;
 use turntree::repo::{Repository, ScanPart, SearchScope, SecretMode};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{
-    RULES, SecretFinding, SecretPlace, SecretScan, find_secrets, scan_secrets,
+    FoundSecret, RULES, SecretFinding, SecretPlace, SecretScan, find_secrets, masked, scan_secrets,
 };
 
 use super::search::warn_of_gaps;
@@ -118,6 +118,56 @@ fn open_findings(repo: &Repository, bytes: &[u8]) -> Result<Vec<SecretFinding>> 
     let settings = repo.secret_settings()?;
     let findings = secrets.iter().map(|secret| SecretFinding::new(repo, &settings, secret));
     Ok(findings.filter(|finding| !finding.is_allowed).collect())
+}
+
+/// The secrets of a scrubbed copy that are not allowed in the store it was made of.
+///
+/// # Errors
+/// Those of reading the settings.
+pub(crate) fn open_in_copy(repo: &Repository, copy: &SecretScan) -> Result<Vec<SecretFinding>> {
+    let settings = repo.secret_settings()?;
+    let findings = copy.findings.iter().map(|finding| {
+        let (rule, value) = (finding.rule, finding.value.clone());
+        SecretFinding::new(repo, &settings, &FoundSecret { rule, value, offset: 0, end: 0 })
+    });
+    Ok(findings.filter(|finding| !finding.is_allowed).collect())
+}
+
+/// The error of a mask that did not take all secrets out.
+pub(crate) fn still_found(left: &[SecretFinding]) -> Failure {
+    let rules: BTreeSet<&str> = left.iter().map(|finding| finding.rule).collect();
+    let rules = rules.into_iter().collect::<Vec<_>>().join(", ");
+    let secrets = count(left.len() as u64, "secret");
+    let error = Error::invalid(format!("{secrets} would still go out after masking: {rules}"));
+    let id = left.first().map_or("", |finding| &finding.id);
+    Failure::hinted(
+        error,
+        format!("nothing was written; 'turntree redact --secret {id}' takes it out of the store"),
+    )
+}
+
+/// Text as it may go out: masks in the places of all secrets that are not allowed.
+///
+/// # Errors
+/// Those of [`masked`] and of reading the settings.
+pub(crate) fn without_secrets(repo: &Repository, text: Vec<u8>) -> Result<Vec<u8>> {
+    let settings = repo.secret_settings()?;
+    let is_open = |secret: &FoundSecret| !SecretFinding::new(repo, &settings, secret).is_allowed;
+    Ok(masked(&text, &is_open)?.unwrap_or(text))
+}
+
+/// Refuses texts that go out beside a scrubbed copy and still have a secret.
+///
+/// # Errors
+/// `InvalidInput` for such a text, and those of reading the settings.
+pub(crate) fn refuse_texts(repo: &Repository, texts: &[Vec<u8>]) -> Result<()> {
+    for text in texts {
+        let left = open_findings(repo, text)?;
+        if !left.is_empty() {
+            return Err(still_found(&left));
+        }
+    }
+    Ok(())
 }
 
 /// Scans scopes for secrets, and says what could not be read.

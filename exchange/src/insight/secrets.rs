@@ -15,7 +15,7 @@ use turntree::repo::{
 };
 
 use crate::formats::is_prompt;
-use crate::secrets::{Allowances, FoundSecret, find_secrets, unescaped};
+use crate::secrets::{Allowances, FoundSecret, find_secrets, stands_in};
 
 /// The depth to which a record is looked through for the field of a secret.
 const MAX_DEPTH: usize = 32;
@@ -173,7 +173,9 @@ fn field_of(record: &Value, value: &str, path: &str, depth: usize) -> Option<Str
         return None;
     }
     match record {
-        Value::String(text) => has(text, value).then(|| path.trim_start_matches('.').to_owned()),
+        Value::String(text) => {
+            stands_in(text, value).then(|| path.trim_start_matches('.').to_owned())
+        }
         Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
             let mut path = path.to_owned();
             let _ = write!(path, "[{index}]");
@@ -187,18 +189,4 @@ fn field_of(record: &Value, value: &str, path: &str, depth: usize) -> Option<Str
         }),
         _ => None,
     }
-}
-
-fn has(text: &str, value: &str) -> bool {
-    if text.contains(value) {
-        return true;
-    }
-    let plain = unescaped(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok());
-    plain.is_some_and(|plain| {
-        plain.contains(value) || {
-            let deeper =
-                unescaped(plain.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok());
-            deeper.is_some_and(|deeper| deeper.contains(value))
-        }
-    })
 }

@@ -1,12 +1,12 @@
 //! Masks: what stands in the place of a secret.
 
-use turntree::error::Result;
+use turntree::error::{Error, ErrorKind, Result};
 use turntree::maintenance::Pattern;
 
 use super::scanner::{FoundSecret, find_secrets};
 
 /// Times that masking is repeated: what stood beside a secret may be one without it.
-const MAX_ROUNDS: usize = 4;
+const MAX_ROUNDS: usize = 8;
 
 /// The beginning of every mask.
 pub(crate) const MASK: &str = "[secret: ";
@@ -23,10 +23,12 @@ pub fn mask_of(rule: &str) -> String {
 }
 
 /// The bytes with masks in the place of the secrets that `is_masked` chooses, in every form that is in
-/// them; `None` where there are none. The same bytes have the same masks.
+/// them; `None` where there are none. The same bytes have the same masks. No chosen secret is found in
+/// what is returned.
 ///
 /// # Errors
-/// `LimitExceeded` for a value that is too long to be searched for.
+/// `LimitExceeded` for a value that is too long to be searched for, and `InvalidInput` when masks do
+/// not take all of them out.
 pub fn masked(bytes: &[u8], is_masked: &dyn Fn(&FoundSecret) -> bool) -> Result<Option<Vec<u8>>> {
     let mut masked: Option<Vec<u8>> = None;
     for _ in 0..MAX_ROUNDS {
@@ -34,10 +36,38 @@ pub fn masked(bytes: &[u8], is_masked: &dyn Fn(&FoundSecret) -> bool) -> Result<
         let mut secrets = find_secrets(text);
         secrets.retain(|secret| is_masked(secret));
         if secrets.is_empty() {
-            break;
+            return Ok(masked);
         }
         let masks = secrets.iter().map(|secret| (secret.value.as_str(), mask_of(secret.rule)));
-        masked = Some(Pattern::literals(masks)?.replace(text)?);
+        let replaced = Pattern::literals(masks)?.replace(text)?;
+        // A value that stands in no known form is masked where it was found.
+        let replaced = if replaced == text { in_place(text, &secrets) } else { replaced };
+        masked = Some(replaced);
     }
-    Ok(masked)
+    let text = masked.as_deref().unwrap_or(bytes);
+    let left = find_secrets(text);
+    match left.iter().find(|secret| is_masked(secret)) {
+        None => Ok(masked),
+        Some(left) => {
+            let (rule, offset) = (left.rule, left.offset);
+            let message = format!(
+                "a secret is still found at byte {offset} after masking ({rule}): take it out of the source"
+            );
+            Err(Error::new(ErrorKind::InvalidInput, message))
+        }
+    }
+}
+
+/// The bytes with masks where secrets stand.
+fn in_place(bytes: &[u8], secrets: &[FoundSecret]) -> Vec<u8> {
+    let (mut masked, mut end) = (Vec::with_capacity(bytes.len()), 0);
+    for secret in secrets {
+        if secret.offset >= end {
+            masked.extend_from_slice(bytes.get(end..secret.offset).unwrap_or_default());
+            masked.extend_from_slice(mask_of(secret.rule).as_bytes());
+        }
+        end = end.max(secret.end);
+    }
+    masked.extend_from_slice(bytes.get(end..).unwrap_or_default());
+    masked
 }

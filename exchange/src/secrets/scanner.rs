@@ -1,25 +1,31 @@
 //! The scanner: one pass for the keywords of all rules, and expressions only around what it finds.
 //!
 //! Content is text in JSON more often than not, and JSON in it again. So the bytes around a keyword
-//! are looked at as they are, and with the escapes of JSON taken off once, twice and three times.
+//! are looked at as they are, and with the escapes of JSON taken off level by level. Where a keyword
+//! itself may be written otherwise, all of it is decoded first: [`each_layer`].
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder};
+use turntree::maintenance::{Layer, each_layer};
 
+use super::keywords::keywords;
 use super::rules::{ASSIGNMENT, RULES, SecretRule};
 use super::value::is_secret;
 
 /// The bytes before a keyword in which a secret begins.
-const BEFORE: usize = 192;
+pub(super) const BEFORE: usize = 192;
+
+/// The bytes of a value that goes on where the reach of its rule ends.
+const MAX_VALUE_BYTES: usize = 12_000;
 
 /// Times that JSON stands inside JSON.
-const MAX_NESTING: usize = 3;
+const MAX_NESTING: usize = 6;
 
 /// A secret in some bytes. Its value is not shown by `Debug`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,8 +34,10 @@ pub struct FoundSecret {
     pub rule: &'static str,
     /// The value, without escapes.
     pub value: String,
-    /// The offset in the bytes near which it was found first.
+    /// The offset in the bytes at which it was found first, in whatever form it stands there.
     pub offset: usize,
+    /// The offset behind it.
+    pub end: usize,
 }
 
 impl std::fmt::Debug for FoundSecret {
@@ -45,6 +53,7 @@ const SMALL_BYTES: u64 = 1 << 20;
 /// The compiled rules.
 struct Scanner {
     keywords: AhoCorasick,
+    words: Vec<Vec<u8>>,
     /// The same, for much.
     fast_keywords: OnceLock<Option<AhoCorasick>>,
     searched: AtomicU64,
@@ -64,10 +73,7 @@ pub fn find_secrets(bytes: &[u8]) -> Vec<FoundSecret> {
 }
 
 /// Finds keywords, in the order in which they are given.
-fn automaton<'k>(
-    keywords: impl Iterator<Item = &'k &'k str>,
-    kind: AhoCorasickKind,
-) -> Option<AhoCorasick> {
+fn automaton(keywords: &[Vec<u8>], kind: AhoCorasickKind) -> Option<AhoCorasick> {
     AhoCorasickBuilder::new()
         .ascii_case_insensitive(true)
         .match_kind(MatchKind::Standard)
@@ -78,17 +84,17 @@ fn automaton<'k>(
 
 impl Scanner {
     fn new() -> Option<Self> {
-        let mut rules_of: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut rules_of: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
         for (number, rule) in RULES.iter().enumerate() {
-            for keyword in rule.keywords {
+            for keyword in keywords(rule.pattern, BEFORE)? {
                 rules_of.entry(keyword).or_default().push(number);
             }
         }
-        let keywords = automaton(rules_of.keys(), AhoCorasickKind::ContiguousNFA)?;
+        let (words, rules_of): (Vec<_>, Vec<_>) = rules_of.into_iter().unzip();
+        let keywords = automaton(&words, AhoCorasickKind::ContiguousNFA)?;
         let (fast_keywords, searched) = (OnceLock::new(), AtomicU64::new(0));
         let expressions = RULES.iter().map(|_| OnceLock::new()).collect();
-        let rules_of = rules_of.into_values().collect();
-        Some(Self { keywords, fast_keywords, searched, rules_of, expressions })
+        Some(Self { keywords, words, fast_keywords, searched, rules_of, expressions })
     }
 
     /// The automaton for some more bytes.
@@ -98,16 +104,22 @@ impl Scanner {
         if before.saturating_add(length) < SMALL_BYTES {
             return &self.keywords;
         }
-        let made = || {
-            let names: BTreeSet<&str> =
-                RULES.iter().flat_map(|rule| rule.keywords).copied().collect();
-            automaton(names.iter(), AhoCorasickKind::DFA)
-        };
+        let made = || automaton(&self.words, AhoCorasickKind::DFA);
         self.fast_keywords.get_or_init(made).as_ref().unwrap_or(&self.keywords)
     }
 
     fn scan(&self, bytes: &[u8]) -> Vec<FoundSecret> {
-        let mut found: BTreeMap<(usize, String), usize> = BTreeMap::new();
+        let mut found = Found::default();
+        self.scan_layer(&Layer::of(bytes, 0), &mut found);
+        let _ = each_layer(bytes, &mut |layer| {
+            self.scan_layer(layer, &mut found);
+            ControlFlow::Continue(())
+        });
+        named(found)
+    }
+
+    fn scan_layer(&self, layer: &Layer<'_>, found: &mut Found) {
+        let bytes = layer.text();
         let mut open: Vec<Option<Range<usize>>> = vec![None; RULES.len()];
         for hit in self.keywords(bytes).find_overlapping_iter(bytes) {
             let rules = self.rules_of.get(hit.pattern().as_usize());
@@ -115,13 +127,13 @@ impl Scanner {
                 let (Some(rule), Some(window)) = (RULES.get(number), open.get_mut(number)) else {
                     continue;
                 };
-                let end = (hit.end() + rule.reach).min(bytes.len());
+                let end = hit.end() + rule.reach;
                 match window {
                     Some(window) if hit.start() <= window.end => window.end = end,
                     _ => {
                         let start = hit.start().saturating_sub(BEFORE);
                         if let Some(done) = window.replace(start..end) {
-                            self.look(number, bytes, done, &mut found);
+                            self.look(number, layer, done, found);
                         }
                     }
                 }
@@ -129,36 +141,30 @@ impl Scanner {
         }
         for (number, window) in open.into_iter().enumerate() {
             if let Some(window) = window {
-                self.look(number, bytes, window, &mut found);
+                self.look(number, layer, window, found);
             }
         }
-        named(found)
     }
 
-    /// Looks for values of one rule in a part of the bytes.
-    fn look(
-        &self,
-        number: usize,
-        bytes: &[u8],
-        window: Range<usize>,
-        found: &mut BTreeMap<(usize, String), usize>,
-    ) {
+    /// Looks for values of one rule in a part of the text of a layer.
+    fn look(&self, number: usize, layer: &Layer<'_>, window: Range<usize>, found: &mut Found) {
         let (Some(rule), Some(expression)) = (RULES.get(number), self.expression(number)) else {
             return;
         };
-        let part = bytes.get(window.clone()).unwrap_or_default();
-        let mut level: Option<Vec<u8>> = None;
-        for _ in 0..=MAX_NESTING {
-            let text = level.as_deref().unwrap_or(part);
-            for value in values(rule, expression, text) {
-                let at = memmem::find(part, value.as_bytes()).unwrap_or(BEFORE.min(part.len()));
-                found.entry((number, value.to_owned())).or_insert(window.start + at);
-            }
-            match unescaped(text) {
-                Some(next) => level = Some(next),
-                None => break,
-            }
-        }
+        let text = layer.text();
+        let rest = text.get(window.end..).unwrap_or_default();
+        let goes_on = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+/=_.~%-".contains(byte);
+        let more = rest.iter().take(MAX_VALUE_BYTES).take_while(goes_on).count();
+        // The byte behind a value says that it ends.
+        let end = text.len().min(window.end + more + 1);
+        let part = text.get(window.start..end).unwrap_or_default();
+        let mut add = |value: &str, place: Range<usize>| {
+            let (start, end) = (window.start + place.start, window.start + place.end);
+            let order = found.len();
+            let place = || (order, layer.source(start..end));
+            found.entry((number, value.to_owned())).or_insert_with(place);
+        };
+        look_at_levels((rule, expression), &Layer::of(part, 0), 0, &mut add);
     }
 
     fn expression(&self, number: usize) -> Option<&Regex> {
@@ -170,47 +176,72 @@ impl Scanner {
     }
 }
 
+/// Values by rule, with their number in the order in which they were found, and where they stand.
+type Found = BTreeMap<(usize, String), (usize, Range<usize>)>;
+
+/// Adds the values of one rule in a text, and in what is left when escapes are taken off.
+fn look_at_levels(
+    rule: (&SecretRule, &Regex),
+    level: &Layer<'_>,
+    depth: usize,
+    add: &mut dyn FnMut(&str, Range<usize>),
+) {
+    for (value, range) in values(rule, level.text()) {
+        add(value, level.source(range));
+    }
+    if depth < MAX_NESTING
+        && let Some(next) = level.unescaped()
+    {
+        look_at_levels(rule, &next, depth + 1, add);
+    }
+}
+
 /// The values of one rule in a text.
-fn values<'t>(rule: &SecretRule, expression: &Regex, text: &'t [u8]) -> Vec<&'t str> {
+fn values<'t>(
+    (rule, expression): (&SecretRule, &Regex),
+    text: &'t [u8],
+) -> Vec<(&'t str, Range<usize>)> {
     let mut values = Vec::new();
     for captures in expression.captures_iter(text) {
         let groups = captures.iter().skip(1).flatten();
-        let texts: Vec<&str> =
-            groups.filter_map(|group| std::str::from_utf8(group.as_bytes()).ok()).collect();
+        let texts: Vec<(&str, Range<usize>)> = groups
+            .filter_map(|group| Some((std::str::from_utf8(group.as_bytes()).ok()?, group.range())))
+            .collect();
         let (name, value) = match texts.as_slice() {
-            [value] => ("", *value),
-            [name, value] => (*name, *value),
+            [value] => ("", value),
+            [(name, _), value] => (*name, value),
             _ => continue,
         };
-        if is_secret(rule, name, value) {
-            values.push(value);
+        if is_secret(rule, name, value.0) {
+            values.push(value.clone());
         }
     }
     values
 }
 
 /// Every value once, under the rule that says most of it: an assignment of what another rule knows is
-/// that one's, and a part of a longer secret belongs to that.
-fn named(found: BTreeMap<(usize, String), usize>) -> Vec<FoundSecret> {
-    let mut all: Vec<FoundSecret> = found
+/// that one's, and a part of a longer secret belongs to that. So does what is the same bytes decoded.
+fn named(found: Found) -> Vec<FoundSecret> {
+    let mut all: Vec<(usize, FoundSecret)> = found
         .into_iter()
-        .filter_map(|((number, value), offset)| {
-            RULES.get(number).map(|rule| FoundSecret { rule: rule.id, value, offset })
+        .filter_map(|((number, value), (order, place))| {
+            let (offset, end) = (place.start, place.end);
+            RULES.get(number).map(|rule| (order, FoundSecret { rule: rule.id, value, offset, end }))
         })
         .collect();
     // Rules stand in the order of how much they say.
     let rank = |secret: &FoundSecret| RULES.iter().position(|rule| rule.id == secret.rule);
-    all.sort_by_cached_key(|secret| (secret.rule == ASSIGNMENT, rank(secret)));
-    let (mut kept, mut values): (Vec<FoundSecret>, BTreeSet<String>) =
-        (Vec::new(), BTreeSet::new());
-    for secret in all {
-        let is_known = values.iter().any(|known| {
-            known.contains(&secret.value)
+    all.sort_by_cached_key(|(order, secret)| (secret.rule == ASSIGNMENT, rank(secret), *order));
+    let mut kept: Vec<FoundSecret> = Vec::new();
+    for (_, secret) in all {
+        let is_known = kept.iter().any(|known| {
+            let is_inside = known.offset <= secret.offset && secret.end <= known.end;
+            is_inside
+                || known.value.contains(&secret.value)
                 || (secret.rule == ASSIGNMENT || secret.rule == "url-password")
-                    && secret.value.contains(known)
+                    && secret.value.contains(&known.value)
         });
         if !is_known {
-            values.insert(secret.value.clone());
             kept.push(secret);
         }
     }
@@ -218,46 +249,25 @@ fn named(found: BTreeMap<(usize, String), usize>) -> Vec<FoundSecret> {
     kept
 }
 
-/// The text without one level of the escapes of JSON; `None` when it has none.
-pub(crate) fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
-    memchr::memchr(b'\\', text)?;
-    let mut plain = Vec::with_capacity(text.len());
-    let mut rest = text;
-    let mut is_changed = false;
-    while let Some(at) = memchr::memchr(b'\\', rest) {
-        let (before, escape) = rest.split_at(at);
-        plain.extend_from_slice(before);
-        let (byte, length) = match escape.get(1) {
-            Some(b'n') => (Some(b'\n'), 2),
-            Some(b't') => (Some(b'\t'), 2),
-            Some(b'r') => (Some(b'\r'), 2),
-            Some(b'b') => (Some(8), 2),
-            Some(b'f') => (Some(12), 2),
-            Some(b'u') => match escape.get(2..6).and_then(character) {
-                Some(c) => {
-                    plain.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-                    (None, 6)
-                }
-                None => (Some(b'\\'), 1),
-            },
-            Some(other @ (b'"' | b'\\' | b'/')) => (Some(*other), 2),
-            _ => (Some(b'\\'), 1),
-        };
-        is_changed |= length > 1;
-        plain.extend(byte);
-        rest = escape.get(length..).unwrap_or_default();
+/// Returns whether a value stands in a text, as it is or in a form that is decoded.
+pub(crate) fn stands_in(text: &str, value: &str) -> bool {
+    fn is_in(layer: &Layer<'_>, value: &str, depth: usize) -> bool {
+        memmem::find(layer.text(), value.as_bytes()).is_some()
+            || depth < MAX_NESTING
+                && layer.unescaped().is_some_and(|next| is_in(&next, value, depth + 1))
     }
-    plain.extend_from_slice(rest);
-    is_changed.then_some(plain)
-}
-
-fn character(digits: &[u8]) -> Option<char> {
-    let digits = std::str::from_utf8(digits).ok()?;
-    char::from_u32(u32::from_str_radix(digits, 16).ok()?)
+    let find = |layer: &Layer<'_>| match memmem::find(layer.text(), value.as_bytes()) {
+        Some(_) => ControlFlow::Break(()),
+        None => ControlFlow::Continue(()),
+    };
+    is_in(&Layer::of(text.as_bytes(), 0), value, 0)
+        || each_layer(text.as_bytes(), &mut |layer| find(layer)).is_break()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -269,19 +279,17 @@ mod tests {
             assert!(ids.insert(rule.id), "{}", rule.id);
             let is_id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             assert!(rule.id.chars().all(is_id), "{}", rule.id);
-            let is_keyword = |word: &&str| !word.is_empty() && **word == word.to_ascii_lowercase();
-            assert!(rule.keywords.iter().all(is_keyword), "{}", rule.id);
         }
         assert!(RULES.len() >= 60);
     }
 
     #[test]
     fn what_is_found_in_little_and_in_much_is_the_same() {
-        let names: BTreeSet<&str> = RULES.iter().flat_map(|rule| rule.keywords).copied().collect();
-        let text = names.iter().copied().collect::<Vec<_>>().join("");
+        let names = Scanner::new().unwrap().words;
+        let text = String::from_utf8(names.concat()).unwrap();
         let text = format!("{text} {}", text.to_ascii_uppercase());
         let hits = |kind| -> Vec<_> {
-            let keywords = automaton(names.iter(), kind).unwrap();
+            let keywords = automaton(&names, kind).unwrap();
             let hits = keywords.find_overlapping_iter(text.as_bytes());
             hits.map(|hit| (hit.pattern(), hit.range())).collect()
         };

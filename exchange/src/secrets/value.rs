@@ -51,6 +51,35 @@ const OTHER_NAMES: &[&str] = &[
 /// Characters of code, templates and variables.
 const CODE: &[char] = &['$', '{', '}', '<', '>', '(', ')', '[', ']', '|', ',', ';', '`', '"', '\''];
 
+/// Longest word that a random value has by chance, and the value from which on it is likely.
+const MAX_CHANCE_BYTES: usize = 5;
+const MAX_WORDY_BYTES: usize = 64;
+
+/// The ends of names whose value may be drawn in hexadecimal and is no digest.
+const KEY_NAMES: &[&str] = &[
+    "api_key",
+    "api-key",
+    "apikey",
+    "secret",
+    "secret_key",
+    "secret-key",
+    "secretkey",
+    "signing_key",
+    "signing-key",
+    "signingkey",
+    "encryption_key",
+    "encryption-key",
+    "encryptionkey",
+    "master_key",
+    "master-key",
+    "masterkey",
+    "secret_key_base",
+    "password",
+    "passwd",
+    "pass",
+    "pwd",
+];
+
 /// Passwords that are none: those of examples and of databases on a developer's machine.
 const COMMON: &[&str] = &[
     "postgres",
@@ -85,14 +114,53 @@ const COMMON: &[&str] = &[
 /// it, where the rule is about assignments.
 pub(super) fn is_secret(rule: &SecretRule, name: &str, value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
-    if PLACEHOLDERS.iter().any(|part| lower.contains(part)) || has_run(value) {
+    if PLACEHOLDERS.iter().any(|part| has_word(&lower, part)) || has_run(value) {
         return false;
     }
     match rule.check {
         ValueCheck::Form => entropy(value) >= rule.entropy,
         ValueCheck::Password => is_password(value, &lower),
         ValueCheck::Assignment => is_assigned(&name.to_ascii_lowercase(), value, &lower),
+        ValueCheck::Drawn => is_drawn(value, &lower),
+        ValueCheck::Phrase => is_phrase(value, &lower),
     }
+}
+
+/// Returns whether a word stands in a value; in a long one a short word does by chance.
+fn has_word(lower: &str, word: &str) -> bool {
+    (word.len() > MAX_CHANCE_BYTES || lower.len() <= MAX_WORDY_BYTES) && lower.contains(word)
+}
+
+/// A value that no word stands in, as it was drawn: in hexadecimal, too.
+fn is_drawn(value: &str, lower: &str) -> bool {
+    let kinds = Kinds::of(value);
+    !NAMES.iter().any(|part| has_word(lower, part))
+        && !value.contains(CODE)
+        && kinds.digits >= 2
+        && kinds.lower + kinds.upper >= 2
+        && entropy(value) >= 3.0
+        && (is_hash(value) || !looks_named(value))
+}
+
+/// A password of several words, or with quotes in it: no sentence and no template.
+fn is_phrase(value: &str, lower: &str) -> bool {
+    let is_other = !value.contains([' ', '\'', '"', '`']);
+    let words = value.split(' ').count();
+    let in_code = ['$', '{', '}', '<', '>', '(', ')', '[', ']', '%'];
+    let kinds = Kinds::of(value);
+    !is_other
+        && value.is_ascii()
+        && words <= 5
+        && !value.starts_with(' ')
+        && !value.ends_with([' ', ':', '.', ','])
+        && !value.contains(in_code)
+        && !["://", ": ", "=", ", ", "--"].iter().any(|part| value.contains(part))
+        && !NAMES.iter().any(|part| lower.contains(part))
+        && kinds.digits > 0
+        && kinds.lower > 0
+        && kinds.upper > 0
+        && value.bytes().any(|byte| byte.is_ascii_punctuation())
+        && distinct(value) >= 8
 }
 
 /// The entropy of a text, in bits a byte.
@@ -137,16 +205,22 @@ fn is_assigned(name: &str, value: &str, lower: &str) -> bool {
         || OTHER_NAMES.contains(&last)
         || name.contains("publickey")
         || name.contains("public_key")
-        || NAMES.iter().any(|part| lower.contains(part))
+        || NAMES.iter().any(|part| has_word(lower, part))
         || COMMON.contains(&lower)
         || is_path(value)
-        || is_hash(value)
-        || looks_named(value)
     {
         return false;
     }
     let kinds = Kinds::of(value);
-    if ["passw", "passphrase", "pwd"].iter().any(|part| name.contains(part)) {
+    if is_hex(value) && value.len() >= 32 && KEY_NAMES.iter().any(|end| name.ends_with(end)) {
+        return kinds.digits >= 2 && kinds.lower + kinds.upper >= 2 && entropy(value) >= 2.8;
+    }
+    if is_hash(value) || looks_named(value) {
+        return false;
+    }
+    if ["passw", "passphrase", "pwd"].iter().any(|part| name.contains(part))
+        || name.ends_with("pass")
+    {
         let is_mixed = kinds.count() >= 3 && kinds.digits > 0
             || value.len() >= 12 && kinds.count() >= 2 && changes(value) * 5 >= value.len() * 2;
         return is_mixed && distinct(value) >= 7 && entropy(value) >= 2.8;
@@ -207,10 +281,14 @@ fn distinct(value: &str) -> usize {
 /// Ids of objects and versions: UUIDs, and digests in hexadecimal.
 fn is_hash(value: &str) -> bool {
     let hex: String = value.chars().filter(|c| *c != '-').collect();
-    let is_hex = !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_hex = is_hex(&hex);
     let is_uuid = hex.len() == 32 && value.len() == 36;
     let is_digest = value.starts_with("sha") && value.contains(['-', ':']);
     is_hex && (is_uuid || matches!(hex.len(), 40 | 56 | 64 | 96 | 128)) || is_digest
+}
+
+fn is_hex(value: &str) -> bool {
+    !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Names of models, files, packages and the like: words and numbers between separators, no part of

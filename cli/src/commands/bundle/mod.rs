@@ -25,7 +25,7 @@ use super::Verb;
 use crate::porcelain::branches::refuse_forgotten;
 use crate::porcelain::revision::resolve;
 use crate::porcelain::scrubbing::{Scrubbed, tips, wanted};
-use crate::porcelain::secrets::{Passage, SecretGate, refuse};
+use crate::porcelain::secrets::{Passage, SecretGate, refuse, refuse_texts};
 use crate::porcelain::temp_file::{Spool, save_checked};
 use crate::program::age_keys::Sealing;
 use crate::program::complete::revisions;
@@ -218,10 +218,11 @@ impl Create {
                 return Ok(Answer::No);
             }
             Passage::Masked(found) => {
-                let copy = Scrubbed::of(&repo, &wanted, &without, &found)?;
+                let copy = Scrubbed::verified(&repo, &wanted, &without, &found)?;
                 let wanted: Vec<_> = wanted.iter().map(|wanted| copy.request(wanted)).collect();
                 let without: Vec<_> = without.iter().map(|id| copy.commit(id)).collect();
                 plan = plan_bundle(copy.repo(), &wanted, &without)?;
+                refuse_texts(&repo, &plan.texts(copy.repo())?)?;
                 Some(copy)
             }
         };

@@ -1,0 +1,221 @@
+//! Keywords: literals of which one stands in all that an expression finds, read from the expression.
+//!
+//! So no expression knows a name that is never looked for. Letters are folded to lower case, as the
+//! search for keywords does not tell cases apart.
+
+use std::collections::BTreeSet;
+
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
+
+/// Literals that one place of an expression may have.
+const MAX_LITERALS: usize = 64;
+
+/// Characters of a class that are tried one by one.
+const MAX_CLASS: usize = 10;
+
+/// Shortest keyword, in bytes.
+const MIN_BYTES: usize = 2;
+
+type Literals = BTreeSet<Vec<u8>>;
+
+/// Returns the keywords of an expression: at most `before` bytes of a match stand before one. `None`
+/// where no literal is in all that it finds, or for an expression that is none.
+pub(super) fn keywords(expression: &str, before: usize) -> Option<Literals> {
+    let hir = parsed(expression)?;
+    let found = required(&hir, before).filter(is_useful)?;
+    // One that holds another one says nothing more.
+    let holds = |long: &[u8], short: &[u8]| memchr::memmem::find(long, short).is_some();
+    let is_needed =
+        |word: &&Vec<u8>| !found.iter().any(|other| other != *word && holds(word, other));
+    Some(found.iter().filter(is_needed).cloned().collect())
+}
+
+fn parsed(expression: &str) -> Option<Hir> {
+    ParserBuilder::new().unicode(false).utf8(false).build().parse(expression).ok()
+}
+
+/// JSON writes these as two characters at every level, so no keyword goes over one.
+const fn is_escaped(byte: u8) -> bool {
+    byte < b' ' || matches!(byte, b'"' | b'\\' | b'\'')
+}
+
+fn is_useful(literals: &Literals) -> bool {
+    !literals.is_empty() && literals.iter().all(|literal| literal.len() >= MIN_BYTES)
+}
+
+/// All that an expression finds, where that is little.
+fn exact(hir: &Hir) -> Option<Literals> {
+    let found = match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => [Vec::new()].into(),
+        HirKind::Literal(literal) if literal.0.iter().any(|byte| is_escaped(*byte)) => return None,
+        HirKind::Literal(literal) => [literal.0.to_ascii_lowercase()].into(),
+        HirKind::Class(class) => characters(class)?,
+        HirKind::Capture(capture) => exact(&capture.sub)?,
+        HirKind::Repetition(Repetition { min: 0, max: Some(1), sub, .. }) => {
+            let mut found = exact(sub)?;
+            found.insert(Vec::new());
+            found
+        }
+        HirKind::Repetition(Repetition { min, max, sub, .. }) => {
+            let times = usize::try_from(*min).ok().filter(|_| *max == Some(*min))?;
+            let one = exact(sub)?;
+            (0..times).try_fold([Vec::new()].into(), |all, _| joined(&all, &one))?
+        }
+        HirKind::Concat(parts) => {
+            parts.iter().try_fold([Vec::new()].into(), |all, part| joined(&all, &exact(part)?))?
+        }
+        HirKind::Alternation(parts) => {
+            let all = parts.iter().map(exact).collect::<Option<Vec<_>>>()?;
+            all.into_iter().flatten().collect()
+        }
+    };
+    (found.len() <= MAX_LITERALS).then_some(found)
+}
+
+/// The characters of a small class.
+fn characters(class: &Class) -> Option<Literals> {
+    let Class::Bytes(class) = class else { return None };
+    let all = class.iter().flat_map(|range| range.start()..=range.end());
+    let all: BTreeSet<u8> = all.map(|byte| byte.to_ascii_lowercase()).collect();
+    let is_small = all.len() <= MAX_CLASS && !all.iter().any(|byte| is_escaped(*byte));
+    is_small.then(|| all.into_iter().map(|byte| vec![byte]).collect())
+}
+
+/// Each of some literals with each of those that follow.
+fn joined(first: &Literals, second: &Literals) -> Option<Literals> {
+    let all = first.iter().flat_map(|a| second.iter().map(|b| [a.as_slice(), b].concat()));
+    (first.len() * second.len() <= MAX_LITERALS).then(|| all.collect())
+}
+
+/// Literals of which one stands in all that an expression finds, behind at most `before` bytes.
+fn required(hir: &Hir, before: usize) -> Option<Literals> {
+    if let Some(all) = exact(hir) {
+        return Some(all);
+    }
+    match hir.kind() {
+        HirKind::Literal(literal) => {
+            let pieces = literal.0.split(|byte| is_escaped(*byte));
+            let longest = pieces.max_by_key(|piece| piece.len())?;
+            Some([longest.to_ascii_lowercase()].into())
+        }
+        HirKind::Capture(capture) => required(&capture.sub, before),
+        HirKind::Repetition(repetition) if repetition.min > 0 => required(&repetition.sub, before),
+        HirKind::Alternation(parts) => {
+            let all = parts.iter().map(|part| required(part, before));
+            Some(all.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
+        }
+        HirKind::Concat(parts) => required_of(parts, before),
+        _ => None,
+    }
+}
+
+/// The best literals of parts that follow each other: the longest, then the fewest, then the first.
+fn required_of(parts: &[Hir], before: usize) -> Option<Literals> {
+    let mut candidates: Vec<Literals> = Vec::new();
+    let mut open: Option<Literals> = None;
+    let mut left = Some(before);
+    for part in parts {
+        let all = exact(part);
+        let longer = match (&open, &all) {
+            (Some(open), Some(all)) => joined(open, all),
+            _ => None,
+        };
+        if longer.is_some() {
+            open = longer;
+        } else {
+            candidates.extend(open.take());
+            // What stands too far behind the beginning is outside of what is looked at.
+            if left.is_some() {
+                match all {
+                    Some(all) => open = Some(all),
+                    None => candidates.extend(left.and_then(|left| required(part, left))),
+                }
+            }
+        }
+        let longest = part.properties().maximum_len();
+        left = left.zip(longest).and_then(|(left, longest)| left.checked_sub(longest));
+    }
+    candidates.extend(open);
+    let shortest = |literals: &Literals| literals.iter().map(Vec::len).min().unwrap_or(0);
+    candidates
+        .into_iter()
+        .filter(is_useful)
+        .rev()
+        .max_by_key(|literals| (shortest(literals), std::cmp::Reverse(literals.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use regex::bytes::RegexBuilder;
+
+    use super::super::rules::RULES;
+    use super::super::scanner::BEFORE;
+    use super::*;
+
+    fn of(expression: &str) -> Vec<String> {
+        let found = keywords(expression, BEFORE).unwrap_or_default();
+        found.into_iter().map(|word| String::from_utf8(word).unwrap()).collect()
+    }
+
+    #[test]
+    fn keywords_are_what_every_match_has() {
+        assert_eq!(of(r"\b(gh[po]_[A-Za-z0-9]{36})\b"), ["gho_", "ghp_"]);
+        assert_eq!(
+            of(r"(?i)\w{0,40}(?:api[_-]?key|secret)s?[:=](\w+)"),
+            ["api-key", "api_key", "apikey", "secret"]
+        );
+        assert_eq!(of(r#""auths?"\s*:(\w+)"#), ["auth"]);
+        assert_eq!(of(r"sk-[a-z]{20,150}T3Blbk"), ["t3blbk"]);
+        // Behind something of any length nothing would be looked at.
+        assert_eq!(of(r"(eyJ[a-z]{17,}\.eyJhello)"), ["eyj"]);
+        assert_eq!(of(r"[a-z]+"), [""; 0]);
+    }
+
+    /// A match of an expression, drawn by numbers.
+    fn drawn(hir: &Hir, next: &mut impl FnMut(usize) -> usize, text: &mut Vec<u8>) {
+        match hir.kind() {
+            HirKind::Empty | HirKind::Look(_) => {}
+            HirKind::Literal(literal) => text.extend_from_slice(&literal.0),
+            HirKind::Class(Class::Bytes(class)) => {
+                let all = class.iter().flat_map(|range| range.start()..=range.end());
+                let all: Vec<u8> = all.filter(u8::is_ascii_graphic).collect();
+                // White space and ends of lines are classes, too.
+                let chosen = if all.is_empty() { b' ' } else { all[next(all.len())] };
+                text.push(chosen);
+            }
+            HirKind::Class(Class::Unicode(_)) => unreachable!("expressions are over bytes"),
+            HirKind::Capture(capture) => drawn(&capture.sub, next, text),
+            HirKind::Repetition(Repetition { min, max, sub, .. }) => {
+                let most = max.unwrap_or(min + 40).min(min + 40);
+                let times = *min as usize + next((most - min) as usize + 1);
+                (0..times).for_each(|_| drawn(sub, next, text));
+            }
+            HirKind::Concat(parts) => parts.iter().for_each(|part| drawn(part, next, text)),
+            HirKind::Alternation(parts) => drawn(&parts[next(parts.len())], next, text),
+        }
+    }
+
+    #[test]
+    fn every_match_of_every_rule_has_a_keyword_of_it() {
+        let mut state = 7_u64;
+        let mut next = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        for rule in RULES {
+            let words = keywords(rule.pattern, BEFORE).unwrap_or_default();
+            assert!(!words.is_empty(), "{}", rule.id);
+            let hir = parsed(rule.pattern).unwrap();
+            let regex = RegexBuilder::new(rule.pattern).unicode(false).build().unwrap();
+            for _ in 0..40 {
+                let mut example = Vec::new();
+                drawn(&hir, &mut next, &mut example);
+                let Some(found) = regex.find(&example) else { continue };
+                let lower = found.as_bytes().to_ascii_lowercase();
+                let at = words.iter().filter_map(|word| memchr::memmem::find(&lower, word)).min();
+                assert!(at.is_some_and(|at| at <= BEFORE), "{}: {at:?}", rule.id);
+            }
+        }
+    }
+}

@@ -32,6 +32,7 @@ mod prompts;
 mod render;
 mod render_page;
 mod resume;
+mod secret_spellings;
 mod secrets;
 mod spiral;
 mod swarm;

@@ -5,25 +5,25 @@ use turntree_exchange::{RULES, find_secrets, masked};
 use turntree_tests::recorded_sessions;
 use turntree_tests::sim::Random;
 
-const HEX: &str = "0123456789abcdef";
-const LOWER: &str = "abcdefghijklmnopqrstuvwxyz0123456789";
+pub(crate) const HEX: &str = "0123456789abcdef";
+pub(crate) const LOWER: &str = "abcdefghijklmnopqrstuvwxyz0123456789";
 const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 const BASE32: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-const WORD: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-const DIGITS: &str = "0123456789";
+pub(crate) const WORD: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+pub(crate) const DIGITS: &str = "0123456789";
 const BECH32: &str = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L";
 
 /// Characters that are drawn.
-fn drawn(random: &mut Random, alphabet: &str, count: usize) -> String {
+pub(crate) fn drawn(random: &mut Random, alphabet: &str, count: usize) -> String {
     let alphabet = alphabet.as_bytes();
     (0..count).map(|_| char::from(alphabet[random.below(alphabet.len())])).collect()
 }
 
 /// A part of a value: a literal, and characters of an alphabet that follow it.
-type Part = (&'static str, &'static str, usize);
+pub(crate) type Part = (&'static str, &'static str, usize);
 
 /// A value for each rule.
-const FORMS: &[(&str, &[Part])] = &[
+pub(crate) const FORMS: &[(&str, &[Part])] = &[
     ("aws-access-key", &[("AKIA", BASE32, 16)]),
     ("aws-access-key", &[("ASIA", BASE32, 16)]),
     ("gcp-api-key", &[("AIza", WORD, 35)]),
@@ -122,16 +122,52 @@ const FORMS: &[(&str, &[Part])] = &[
     ("assignment", &[("api_key: \"", WORD, 32), ("\"", "", 0)]),
     ("assignment", &[("\"client_secret\": \"", LOWER, 40), ("\"", "", 0)]),
     ("assignment", &[("const sessionToken = '", WORD, 40), ("'", "", 0)]),
+    ("square-token", &[("EAAA", WORD, 60)]),
+    ("notion-token", &[("secret_", WORD, 43)]),
+    ("langfuse-key", &[("sk-lf-", HEX, 8), ("-", HEX, 4), ("-", HEX, 4), ("-", HEX, 4), ("-", HEX, 12)]),
+    ("together-key", &[("tgp_v1_", WORD, 43)]),
+    ("pinecone-key", &[("pcsk_", WORD, 6), ("_", WORD, 63)]),
+    ("firecrawl-key", &[("fc-", HEX, 32)]),
+    ("e2b-key", &[("e2b_", HEX, 40)]),
+    ("voyage-key", &[("pa-", WORD, 41), ("7k", "", 0)]),
+    ("wandb-key", &[("wandb_v1_", WORD, 77)]),
+    ("hubspot-token", &[("pat-na1-", HEX, 8), ("-", HEX, 4), ("-", HEX, 4), ("-", HEX, 4), ("-", HEX, 12)]),
+    ("airtable-token", &[("AIRTABLE_PAT=pat", WORD, 14), (".", HEX, 64)]),
+    ("azure-key", &[("", WORD, 52), ("JQQJ99", WORD, 26)]),
+    ("azure-key", &[("", WORD, 76), ("AZDO", WORD, 4)]),
+    ("azure-devops-token", &[("AZURE_DEVOPS_EXT_PAT=", "abcdefghijklmnopqrstuvwxyz234567", 52)]),
+    ("bedrock-key", &[("ABSK", WORD, 128)]),
+    ("cloudflare-global-key", &[("X-Auth-Key: ", HEX, 37)]),
+    ("discord-bot-token", &[("DISCORD_TOKEN=MTIz", WORD, 22), (".", WORD, 6), (".", WORD, 38)]),
+    ("npmrc-password", &[("//registry.npmjs.org/:_authToken=", HEX, 8), ("-", HEX, 4), ("-4", HEX, 3), ("-", HEX, 4), ("-", HEX, 12)]),
+    ("npmrc-password", &[("_auth=", WORD, 40)]),
+    ("docker-auth", &[("{\"auths\": {\"ghcr.io\": {\"auth\": \"", WORD, 44), ("\"}}}", "", 0)]),
+    ("kubernetes-client-key", &[("client-key-data: ", WORD, 200), ("=", "", 0)]),
+    ("wireguard-key", &[("PrivateKey = ", WORD, 42), ("A=", "", 0)]),
+    ("putty-key", &[("Private-Lines: 1\n", WORD, 64), ("\nPrivate-MAC: ", HEX, 40)]),
+    ("command-password", &[("curl -u deploy:", WORD, 18), (" https://ci.internal/job", "", 0)]),
+    ("command-password", &[("sshpass -p ", WORD, 14), (" ssh root@db.internal", "", 0)]),
+    ("command-password", &[("mysql -h db.internal -u app -p", WORD, 16), (" app", "", 0)]),
+    ("command-password", &[("docker login ghcr.io -u app -p ", WORD, 20), ("", "", 0)]),
+    ("netrc-password", &[("machine api.internal login app password ", WORD, 20), ("", "", 0)]),
+    ("pgpass-password", &[("db.internal:5432:app:app:", WORD, 18), ("", "", 0)]),
+    ("passphrase", &[("password = \"Ab9! ", WORD, 6), (" x#", WORD, 6), ("\"", "", 0)]),
+    ("assignment", &[("AWS_SESSION_TOKEN=", WORD, 700), ("==", "", 0)]),
+    ("assignment", &[("API_KEY=", HEX, 40)]),
+    ("assignment", &[("CLIENT_SECRET=", HEX, 64)]),
+    ("assignment", &[("DB_PASSWORD=", HEX, 32)]),
+    ("assignment", &[("DB_PASS=", WORD, 10), ("7#", WORD, 4)]),
+    ("assignment", &[("signingKey: \"", WORD, 32), ("\"", "", 0)]),
 ];
 
-fn made(random: &mut Random, parts: &[Part]) -> String {
+pub(crate) fn made(random: &mut Random, parts: &[Part]) -> String {
     parts
         .iter()
         .map(|(text, alphabet, count)| format!("{text}{}", drawn(random, alphabet, *count)))
         .collect()
 }
 
-fn private_key(random: &mut Random, kind: &str) -> String {
+pub(crate) fn private_key(random: &mut Random, kind: &str) -> String {
     let lines: Vec<String> = (0..6).map(|_| drawn(random, WORD, 64)).collect();
     let (begin, end) =
         (format!("-----{} {kind} KEY-----", "BEGIN"), format!("-----{} {kind} KEY-----", "END"));

@@ -80,7 +80,7 @@ pub static RULES: &[SecretRule] = &[
     rule(
         "azure-client-secret",
         "a client secret of Entra ID",
-        r"(?:^|[^A-Za-z0-9_~.-])([a-zA-Z0-9_~.]{3}[0-9]Q~[a-zA-Z0-9_~.-]{31,34})(?:[^A-Za-z0-9_~.-]|$)",
+        r"(?m)(?:^[+-]?|[^A-Za-z0-9_~.-])([a-zA-Z0-9_~.]{3}[0-9]Q~[a-zA-Z0-9_~.-]{31,34})(?:[^A-Za-z0-9_~.-]|$)",
     ),
     rule(
         "azure-sas",
@@ -285,7 +285,7 @@ pub static RULES: &[SecretRule] = &[
         rule(
             "npmrc-password",
             "a password or token in the settings of npm",
-            r#"(?:^|[\s:"'])_(?:auth|authToken|password)["']{0,2}\s{0,2}[:=]\s{0,2}["']?([A-Za-z0-9+/=_.-]{16,})"#,
+            r#"(?m)(?:^[+-]?|[\s:=&"'])_(?:auth|authToken|password)["']{0,2}\s{0,2}[:=]\s{0,2}["']?([A-Za-z0-9+/=_.-]{16,})"#,
         ),
         ValueCheck::Drawn,
     ),
@@ -379,7 +379,7 @@ pub static RULES: &[SecretRule] = &[
         rule(
             "putty-key",
             "a private key of PuTTY",
-            r"Private-Lines: [0-9]{1,3}\s+((?:[A-Za-z0-9+/=]{4,80}\s+)*[A-Za-z0-9+/=]{4,80})",
+            r"Private-Lines: [0-9]{1,3}\s+[+-]?((?:[A-Za-z0-9+/=]{4,80}\s+[+-]?)*[A-Za-z0-9+/=]{4,80})",
         ),
         8000,
     ),
@@ -432,7 +432,7 @@ pub static RULES: &[SecretRule] = &[
         rule(
             "pgpass-password",
             "a password in a .pgpass",
-            r#"(?m)(?:^|[\s"'>])[A-Za-z0-9_.*-]{1,100}:(?:5432|5433|6432|\*):[A-Za-z0-9_.*-]{1,63}:[A-Za-z0-9_.*-]{1,63}:([^\s:"'\\]{6,128})"#,
+            r#"(?m)(?:^[+-]?|[\s=&"'>])[A-Za-z0-9_.*-]{1,100}:(?:5432|5433|6432|\*):[A-Za-z0-9_.*-]{1,63}:[A-Za-z0-9_.*-]{1,63}:([^\s:"'\\]{6,128})"#,
         ),
         ValueCheck::Password,
     ),

@@ -176,12 +176,12 @@ pub(super) fn entropy(text: &str) -> f64 {
     -shares.map(|share| share * share.log2()).sum::<f64>()
 }
 
-/// Six equal characters in a row: nothing that was drawn has them.
+/// Six equal characters in a row: nothing that was drawn has them. Lines of a key may be framed by dashes.
 fn has_run(value: &str) -> bool {
     let mut bytes = value.bytes();
     let (mut last, mut run) = (bytes.next(), 1);
     bytes.any(|byte| {
-        run = if Some(byte) == last { run + 1 } else { 1 };
+        run = if Some(byte) == last && byte != b'-' { run + 1 } else { 1 };
         last = Some(byte);
         run >= 6
     })
@@ -225,8 +225,12 @@ fn is_assigned(name: &str, value: &str, lower: &str) -> bool {
             || value.len() >= 12 && kinds.count() >= 2 && changes(value) * 5 >= value.len() * 2;
         return is_mixed && distinct(value) >= 7 && entropy(value) >= 2.8;
     }
+    let is_of_letters = value.len() >= 24
+        && kinds.lower >= 6
+        && kinds.upper >= 6
+        && changes(value) * 5 >= value.len() * 2;
     value.len() >= 16
-        && kinds.digits >= 2
+        && (kinds.digits >= 2 || is_of_letters)
         && kinds.lower + kinds.upper >= 2
         && kinds.symbols * 4 <= value.len()
         && entropy(value) >= if value.len() >= 20 { 3.4 } else { 3.2 }

@@ -1,4 +1,4 @@
-//! Encodings: base64 and UTF-16 wherever they stand in some bytes, decoded.
+//! Encodings: base64 and UTF-16 wherever they stand in some bytes, and texts in what is binary, decoded.
 
 use std::ops::Range;
 
@@ -120,9 +120,7 @@ fn line_end(text: &[u8], at: usize) -> usize {
 /// else. Something that is no part of it may stand before it, as the letter of an escape, so the
 /// groups begin where text comes out. Where none does and what stands before is not known, any may.
 fn beginnings(line: &[u8], before: &[u8]) -> Range<usize> {
-    let middle = (line.len().saturating_sub(SAMPLE) / 2).min(2 * SAMPLE) & !3;
-    let is_text = |skipped: &usize| {
-        let from = middle + skipped;
+    let is_text = |from: usize| {
         let sample = line.get(from..line.len().min(from + SAMPLE)).unwrap_or_default();
         let mut bytes = [0; SAMPLE];
         let mut length = 0;
@@ -144,7 +142,9 @@ fn beginnings(line: &[u8], before: &[u8]) -> Range<usize> {
         let is_wide = |parity: usize| bytes.iter().skip(parity).step_by(2).all(|byte| *byte == 0);
         bytes.iter().all(|byte| *byte != 0 && is_common(*byte)) || is_wide(0) || is_wide(1)
     };
-    match (0..4).find(is_text) {
+    let last = line.len().saturating_sub(SAMPLE).min(SURE_CHARACTERS);
+    let is_any_text = |skipped: &usize| (0..=last).step_by(SAMPLE / 2).any(|at| is_text(at + skipped));
+    match (0..4).find(is_any_text) {
         Some(skipped) => skipped..skipped + 1,
         None if line.len() < SURE_CHARACTERS => 0..0,
         None if before.is_empty() => 0..4,
@@ -243,4 +243,36 @@ fn add_units(bytes: &[u8], start: usize, is_big: bool, plain: &mut Decoded) -> u
         at += 2 * taken;
     }
     at
+}
+
+/// The texts in something binary, a line each; `None` for a text.
+pub(super) fn from_binary(bytes: &[u8]) -> Option<Decoded> {
+    let is_control = |byte: u8| matches!(byte, 0..=8 | 14..=26 | 28..=31 | 127);
+    // A part of a text may begin and end within a character.
+    let cut = bytes.iter().take(3).take_while(|byte| matches!(byte, 0x80..=0xbf)).count();
+    let part = bytes.get(cut..).unwrap_or_default();
+    let is_text = match std::str::from_utf8(part) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    };
+    if is_text && !bytes.iter().any(|byte| is_control(*byte)) {
+        return None;
+    }
+    let mut plain = Decoded::with_capacity(bytes.len());
+    let mut at = 0;
+    for chunk in bytes.utf8_chunks() {
+        for text in chunk.valid().as_bytes().split_inclusive(|byte| is_control(*byte)) {
+            let end = at + text.len();
+            let last = text.last().copied().is_some_and(is_control);
+            plain.copy(bytes, at..end - usize::from(last));
+            if last {
+                plain.unit(end - 1..end, b"\n");
+            }
+            at = end;
+        }
+        let end = at + chunk.invalid().len();
+        plain.unit(at..end, if end > at { b"\n" } else { b"" });
+        at = end;
+    }
+    Some(plain)
 }

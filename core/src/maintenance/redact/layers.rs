@@ -41,15 +41,18 @@ pub(super) enum Coding {
     Base64,
     /// UTF-16, of either byte order.
     Utf16,
+    /// Something binary: the texts in it, a line each.
+    Binary,
 }
 
-const CODINGS: [Coding; 6] = [
+const CODINGS: [Coding; 7] = [
     Coding::Escapes,
     Coding::Terminal,
     Coding::TerminalSpaced,
     Coding::Percent,
     Coding::Base64,
     Coding::Utf16,
+    Coding::Binary,
 ];
 
 impl Coding {
@@ -59,7 +62,7 @@ impl Coding {
             Self::Escapes => 6,
             Self::Percent => 3,
             Self::Base64 => 2,
-            Self::Terminal | Self::TerminalSpaced | Self::Utf16 => 1,
+            Self::Terminal | Self::TerminalSpaced | Self::Utf16 | Self::Binary => 1,
         }
     }
 
@@ -73,6 +76,7 @@ impl Coding {
             Self::Percent => escapes::without_percent(text),
             Self::Base64 => encodings::from_base64(text),
             Self::Utf16 => encodings::from_utf16(text),
+            Self::Binary => encodings::from_binary(text),
         }
     }
 }

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use turntree::object::ObjectSource;
 use turntree_tests::{claude_code, github_token};
@@ -211,6 +213,89 @@ fn a_scrubbed_bundle_holds_no_form_of_a_secret_and_goes_on() {
     let said = desk.ok(&["--store", got, "bundle", "unbundle", "two.bundle"]);
     assert!(said.contains("moves on"), "{said}");
     assert!(objects_of(&desk.path("got")).iter().all(|bytes| !desk.holds(bytes)));
+}
+
+/// A record whose prompt has a token of GitHub in another spelling, behind words that keep it out of the
+/// title.
+fn spelled(token: &str) -> String {
+    let words = "a long first prompt, so that it is not in the preview of the turn. ".repeat(3);
+    let line = json!({"type": "user", "uuid": "u-1", "sessionId": "s-2",
+                      "timestamp": "2026-11-20T10:00:00.000Z",
+                      "message": {"role": "user", "content": format!("{words} the QQ ok")}});
+    line.to_string().replace("QQ", token) + "\n"
+}
+
+/// What a reader of JSON sees of an export, and what stands in it.
+fn read_back(text: &str) -> String {
+    let records = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    records.map(|record| record["message"]["content"].as_str().unwrap_or("").to_owned()).collect()
+}
+
+#[test]
+fn no_spelling_of_a_secret_goes_out_or_stays_when_it_is_redacted() {
+    let token = github_token(1);
+    let escaped = |at: usize, digits: &str| {
+        let (first, rest) = token.split_at(at);
+        format!("{first}\\u{digits}{}", &rest[1..])
+    };
+    let letter = format!("{:04X}", u32::from(token.as_bytes()[9]));
+    for spelling in [
+        escaped(3, "005F"),
+        escaped(9, &letter),
+        format!("\\u001b[32m{token}\\u001b[0m"),
+        format!("gh\\u001b[1mp_{}", &token[4..]),
+    ] {
+        let desk = Desk::new();
+        desk.ok(&["redact", "--secret", "all", "--yes"]);
+        desk.write("other.jsonl", &spelled(&spelling));
+        desk.ok(&["import", "other.jsonl", "--session", "other"]);
+        desk.refused(&["bundle", "create", "other", "-o", "other.bundle"]);
+        desk.refused(&["export", "other", "--format", "source", "-o", "other.out"]);
+        desk.ok(&["bundle", "create", "other", "-o", "other.bundle", "--scrub"]);
+        let got = desk.path("got");
+        let got = got.to_str().unwrap();
+        desk.ok(&["--store", got, "bundle", "unbundle", "other.bundle"]);
+        desk.ok(&["--store", got, "secrets", "scan", "--all"]);
+        for format in ["source", "jsonl"] {
+            let text = desk.ok(&["export", "other", "--format", format, "--scrub"]);
+            let words = read_back(&text);
+            assert!(words.contains("[secret: github-token]"), "{format}: {words}");
+        }
+        desk.ok(&["redact", "--secret", "github-token", "--yes"]);
+        desk.ok(&["secrets", "scan", "--all"]);
+    }
+}
+
+#[test]
+fn a_string_that_grep_finds_is_redacted_as_grep_finds_it() {
+    let desk = Desk::new();
+    desk.write("other.jsonl", &spelled("hunter2-\\u0053EKRIT-4711"));
+    desk.ok(&["import", "other.jsonl", "--session", "other"]);
+    let grep = ["grep", "hunter2-SEKRIT-4711", "--all"];
+    desk.ok(&grep);
+    desk.ok(&["redact", "hunter2-SEKRIT-4711", "--yes"]);
+    assert_eq!(desk.run(&grep).status.code(), Some(1));
+}
+
+#[test]
+fn a_binary_file_with_a_secret_goes_out_in_no_export() {
+    let desk = Desk::new();
+    desk.ok(&["redact", "--secret", "all", "--yes"]);
+    fs::create_dir(desk.path("work")).unwrap();
+    for noise in [3, 200] {
+        let noise = [0, 255, 254, 128].repeat(noise);
+        let bytes = [&noise, desk.token.as_bytes(), &noise].concat();
+        fs::write(desk.path("work/dump.bin"), bytes).unwrap();
+        let snapshot = ["snapshot", "-m", "x", "--session", "files", "--workspace", "work"];
+        desk.ok(&snapshot);
+        desk.refused(&["bundle", "create", "files", "-o", "files.bundle"]);
+        desk.refused(&["export", "files", "--format", "json", "-o", "files.json"]);
+        let text = desk.ok(&["export", "files", "--format", "json", "--scrub"]);
+        let document: Value = serde_json::from_str(&text).unwrap();
+        let file = document["files"]["dump.bin"]["base64"].as_str().unwrap();
+        let bytes = STANDARD.decode(file).unwrap();
+        assert!(!desk.holds(&bytes) && memchr_in(&bytes, b"[secret: github-token]"));
+    }
 }
 
 #[test]

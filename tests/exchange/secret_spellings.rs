@@ -19,12 +19,18 @@ const SPELLINGS: &[Spelling] = &[
     ("JSON, six levels", |text| json(text, 6)),
     ("a letter as an escape", |text| {
         // The last character of the beginning that its maker chose is among the first eight.
-        let each = |(at, c): (usize, char)| if at < 8 && at % 2 == 0 { unicode(c) } else { plain(c) };
-        format!("{{\"text\": \"see {}\"}}", text.chars().enumerate().map(each).collect::<String>()).into()
+        let each =
+            |(at, c): (usize, char)| if at < 8 && at % 2 == 0 { unicode(c) } else { plain(c) };
+        format!("{{\"text\": \"see {}\"}}", text.chars().enumerate().map(each).collect::<String>())
+            .into()
     }),
-    ("all as escapes", |text| text.chars().map(unicode).collect::<String>().to_uppercase().replace("\\U", "\\u").into()),
+    ("all as escapes", |text| {
+        text.chars().map(unicode).collect::<String>().to_uppercase().replace("\\U", "\\u").into()
+    }),
     ("escapes in JSON in JSON", |text| json(&text.chars().map(unicode).collect::<String>(), 2)),
-    ("escapes of programs", |text| text.chars().map(|c| format!("\\x{:02x}", u32::from(c))).collect::<String>().into()),
+    ("escapes of programs", |text| {
+        text.chars().map(|c| format!("\\x{:02x}", u32::from(c))).collect::<String>().into()
+    }),
     ("coloured", |text| format!("\u{1b}[32m{text}\u{1b}[0m").into()),
     ("coloured, in JSON", |text| json(&format!("- \u{1b}[1;31m{text}\u{1b}[m\u{1b}[K"), 1)),
     ("coloured, as a program prints it", |text| format!("\\x1b[32m{text}\\x1b[0m").into()),
@@ -32,7 +38,9 @@ const SPELLINGS: &[Spelling] = &[
         let (first, last) = text.split_at(text.len() / 2);
         format!("a {first}\u{1b}[01;31m\u{1b}[K{last} b").into()
     }),
-    ("a link of a terminal", |text| format!("\u{1b}]8;;https://a.example/\u{7}{text}\u{1b}]8;;\u{7}").into()),
+    ("a link of a terminal", |text| {
+        format!("\u{1b}]8;;https://a.example/\u{7}{text}\u{1b}]8;;\u{7}").into()
+    }),
     ("added in a diff", |text| format!("@@ -1 +1 @@\n+{}\n", text.replace('\n', "\n+")).into()),
     ("removed in a coloured diff", |text| {
         format!("\u{1b}[31m-{}\u{1b}[m\n", text.replace('\n', "\u{1b}[m\n\u{1b}[31m-")).into()
@@ -40,9 +48,12 @@ const SPELLINGS: &[Spelling] = &[
     ("URL", |text| format!("q={}&r=1", percent(text)).into()),
     ("URL in URL", |text| percent(&percent(text)).into()),
     ("base64", |text| format!("payload: {}", STANDARD.encode(format!("so {text} it is"))).into()),
-    ("base64 of URLs, in JSON", |text| json(&URL_SAFE_NO_PAD.encode(format!("{{\"a\": \"{}\"}}", text.replace('"', "\\\""))), 1)),
+    ("base64 of URLs, in JSON", |text| {
+        json(&URL_SAFE_NO_PAD.encode(format!("{{\"a\": \"{}\"}}", text.replace('"', "\\\""))), 1)
+    }),
     ("base64 in lines, in JSON", |text| {
-        let whole = STANDARD.encode(format!("a text of some length before it:\n{text}\nand one behind it"));
+        let whole =
+            STANDARD.encode(format!("a text of some length before it:\n{text}\nand one behind it"));
         let lines: Vec<&str> =
             whole.as_bytes().chunks(76).map(|line| std::str::from_utf8(line).unwrap()).collect();
         json(&format!("-\n{}\n", lines.join("\n")), 1)
@@ -58,19 +69,25 @@ const SPELLINGS: &[Spelling] = &[
         let bytes: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
         STANDARD.encode(bytes).into()
     }),
-    ("in something binary", |text| {
-        [&[0, 255, 254, 10], text.as_bytes(), &[10, 128, 129]].concat()
-    }),
+    ("in something binary", |text| [&[0, 255, 254, 10], text.as_bytes(), &[10, 128, 129]].concat()),
     ("something binary, in base64", |text| {
         let noise = [0, 255, 254, 129, 10].repeat(30);
-        format!("{{\"base64\": \"{}\"}}", STANDARD.encode([&noise, text.as_bytes(), &noise].concat())).into()
+        format!(
+            "{{\"base64\": \"{}\"}}",
+            STANDARD.encode([&noise, text.as_bytes(), &noise].concat())
+        )
+        .into()
     }),
     ("as Gson writes it", |text| {
         let escaped = text.replace('=', "\\u003d").replace('&', "\\u0026").replace('\'', "\\u0027");
         format!("{{\"a\":\"{}\"}}", escaped.replace('"', "\\\"").replace('\n', "\\n")).into()
     }),
-    ("as PHP writes it", |text| String::from_utf8(json(text, 1)).unwrap().replace('/', "\\/").into()),
-    ("assigned in Python", |text| format!("x = {}\n", String::from_utf8(json(text, 1)).unwrap()).into()),
+    ("as PHP writes it", |text| {
+        String::from_utf8(json(text, 1)).unwrap().replace('/', "\\/").into()
+    }),
+    ("assigned in Python", |text| {
+        format!("x = {}\n", String::from_utf8(json(text, 1)).unwrap()).into()
+    }),
     ("in a file of settings", |text| format!("note: |\n  {text}\nmore: 1\n").into()),
 ];
 
@@ -93,7 +110,11 @@ fn json(text: &str, levels: usize) -> Vec<u8> {
 fn percent(text: &str) -> String {
     let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     text.bytes()
-        .map(|byte| if is_kept(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .map(
+            |byte| {
+                if is_kept(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+            },
+        )
         .collect()
 }
 
@@ -107,8 +128,12 @@ fn kinds() -> Vec<(&'static str, String)> {
     }
     let block = ["-----", "BEGIN PGP PRIVATE KEY BLOCK-----\n\n"].concat();
     let lines = [drawn(&mut random, WORD, 64), drawn(&mut random, WORD, 64)].join("\n");
-    kinds.push(("private-key", format!("{block}{lines}\n=k4Qx\n-----END PGP PRIVATE KEY BLOCK-----")));
-    for name in ["privateKey", "private-key", "encryptionKey", "masterKey", "auth-key", "SecretKey"] {
+    kinds.push((
+        "private-key",
+        format!("{block}{lines}\n=k4Qx\n-----END PGP PRIVATE KEY BLOCK-----"),
+    ));
+    for name in ["privateKey", "private-key", "encryptionKey", "masterKey", "auth-key", "SecretKey"]
+    {
         kinds.push(("assignment", format!("{name}={}", drawn(&mut random, WORD, 32))));
     }
     kinds.push(("assignment", format!("encryption_key: {}", drawn(&mut random, HEX, 64))));

@@ -11,7 +11,7 @@ use turntree::maintenance::{
     Rewritten, plan_redaction, redact,
 };
 use turntree::object::{Kind, MAX_BLOB_BYTES, ObjectSource};
-use turntree::repo::{BranchName, Repository};
+use turntree::repo::{BranchName, Repository, Signature};
 use turntree::workspace::{AdoptionCache, read_regular};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{SecretFinding, mask_of};
@@ -27,12 +27,15 @@ use crate::view::json;
 use crate::view::output::{FAINT, ID, Output, STRONG};
 use crate::view::render::{ID_DIGITS, count, harmless, size};
 
+/// Times that a redaction is repeated for secrets that were hidden by what stood beside them.
+const MAX_ROUNDS: usize = 4;
+
 const IN_USE: &str = "end what has the store open, or mend it if it is damaged, and run it again";
 
 /// Remove a secret from everything, history included
 ///
-/// Every object is searched: contents, paths, messages, names, reasons; a STRING also as JSON and
-/// URLs escape it, and inside of base64. Turns that contain it and all later ones are rewritten and get new ids; the old ids
+/// Every object is searched: contents, paths, messages, names, reasons; a STRING also as JSON,
+/// programs and URLs escape it, coloured, in UTF-16, and inside of base64. Turns that contain it and all later ones are rewritten and get new ids; the old ids
 /// are reported as redacted. Then all files of the store are replaced, so that none contains it.
 /// The operation log starts again: nothing before it can be undone. The exit code is 1 when nothing
 /// matches.
@@ -120,7 +123,7 @@ impl Verb for Redact {
         let redacted =
             redacted.hint(ErrorKind::Locked, IN_USE).hint(ErrorKind::Conflict, "run it again")?;
         forget_log(&run.store_dir()?.join(LOG_FILE))?;
-        self.verify(&repo, &pattern)?;
+        self.verify(&repo, &pattern, &stamp)?;
         if self.sources {
             redact_all(&pattern, &mut outside.sources);
         }
@@ -218,40 +221,55 @@ fn workspace_files(
 }
 
 impl Redact {
-    /// Looks again: what is reported as done was not believed, but found.
-    fn verify(&self, repo: &Repository, pattern: &Pattern) -> Result<()> {
-        let left = plan_redaction(repo, pattern)?.matches;
+    /// Looks again before it is reported as done. What comes to light when something beside it is
+    /// gone is taken out, too.
+    fn verify(&self, repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result<()> {
+        let left = self.patience.again(|| plan_redaction(repo, pattern))?.matches;
         if left > 0 {
-            let message =
-                format!("{} is still in the store after the redaction", count(left, "match"));
+            let left = count(left, "match");
+            let message = format!("{left} is in the store after the redaction, by another commit");
             return Err(Failure::hinted(Error::new(ErrorKind::Conflict, message), "run it again"));
         }
-        if self.secret.is_empty() {
-            return Ok(());
+        for _ in 0..MAX_ROUNDS {
+            let left = self.still_found(repo)?;
+            if left.is_empty() {
+                return Ok(());
+            }
+            let pattern = self.masks(&left)?;
+            self.patience.again(|| redact(repo, &pattern, stamp))?;
         }
-        let scan = scan(repo, &everything(repo))?;
-        let is_chosen = |finding: &&SecretFinding| {
-            let is_named = |name: &String| match name.as_str() {
-                "all" => !finding.is_allowed,
-                name => finding.id == *name || finding.rule == name,
-            };
-            self.secret.iter().any(is_named)
-        };
-        let left: Vec<&SecretFinding> = scan.findings.iter().filter(is_chosen).collect();
+        let left = self.still_found(repo)?;
         let Some(first) = left.first() else { return Ok(()) };
         let (secrets, id) = (count(left.len() as u64, "secret"), &first.id);
-        let message =
-            format!("{secrets} of those that were named is still found after the redaction");
-        let hint = format!("'turntree redact --secret {id}' takes out what came to light");
+        let message = format!("{secrets} with the given name is found after the redaction");
+        let hint = format!("'turntree redact --secret {id}' takes one of them out");
         Err(Failure::hinted(Error::new(ErrorKind::Conflict, message), hint))
+    }
+
+    /// The findings that `--secret` names and that a scan still has.
+    fn still_found(&self, repo: &Repository) -> Result<Vec<SecretFinding>> {
+        if self.secret.is_empty() {
+            return Ok(Vec::new());
+        }
+        let is_named = |finding: &SecretFinding, name: &String| match name.as_str() {
+            "all" => !finding.is_allowed,
+            name => finding.id == name || finding.rule == name,
+        };
+        let mut found = scan(repo, &everything(repo))?.findings;
+        found.retain(|finding| self.secret.iter().any(|name| is_named(finding, name)));
+        Ok(found)
+    }
+
+    fn masks(&self, chosen: &[SecretFinding]) -> Result<Pattern> {
+        let replacement = |rule| self.replacement.clone().unwrap_or_else(|| mask_of(rule));
+        let values = chosen.iter().map(|it| (it.value.as_str(), replacement(it.rule)));
+        Ok(Pattern::literals(values)?)
     }
 
     fn pattern(&self, repo: &Repository) -> Result<Pattern> {
         if !self.secret.is_empty() {
             let chosen = named(&scan(repo, &everything(repo))?, &self.secret)?;
-            let replacement = |rule| self.replacement.clone().unwrap_or_else(|| mask_of(rule));
-            let values = chosen.iter().map(|it| (it.value.as_str(), replacement(it.rule)));
-            return Ok(Pattern::literals(values)?);
+            return self.masks(&chosen);
         }
         let replacement = self.replacement.as_deref().unwrap_or(DEFAULT_REPLACEMENT);
         let given = self.string.as_ref().or(self.regex.as_ref()).map_or("", String::as_str);

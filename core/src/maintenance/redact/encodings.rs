@@ -15,6 +15,12 @@ const SURE_CHARACTERS: usize = 160;
 /// Characters that are decoded to see whether they are text.
 const SAMPLE: usize = 24;
 
+/// Groups in a row of something binary in base64 that may be text.
+const MIN_GROUPS: usize = 3;
+
+/// Bytes in a row of something binary that are a text.
+const MIN_TEXT_BYTES: usize = 6;
+
 /// Units of UTF-16 in a row that are ASCII: less of them are found by chance.
 const MIN_UNITS: usize = 4;
 
@@ -25,6 +31,7 @@ const BETWEEN: &[u8] = b"\n\0\n";
 const NONE: u8 = 64;
 
 /// The values of the characters of base64, of files and of URLs.
+#[expect(clippy::indexing_slicing, reason = "a constant, and every byte is an index of it")]
 static SEXTETS: [u8; 256] = {
     let mut values = [NONE; 256];
     let mut byte = 0;
@@ -55,9 +62,38 @@ fn is_base64(text: &[u8], at: usize) -> bool {
     text.get(at).is_some_and(|byte| sextet(*byte) != NONE)
 }
 
+/// Returns whether there is a stretch of base64 in a text.
+pub(super) fn has_base64(text: &[u8]) -> bool {
+    let mut is_found = false;
+    each_stretch(text, &mut |start, length| {
+        let line = text.get(start..start + length).unwrap_or_default();
+        let (skips, _) = beginnings(line, text.get(..start).unwrap_or_default());
+        is_found |= !skips.is_empty();
+        // The rest of it is not of interest then.
+        if is_found { text.len() } else { start + length }
+    });
+    is_found
+}
+
 /// Every stretch of base64 in a text, decoded; `None` when there is none.
 pub(super) fn from_base64(text: &[u8]) -> Option<Decoded> {
     let mut plain = Decoded::default();
+    each_stretch(text, &mut |start, length| {
+        let line = text.get(start..start + length).unwrap_or_default();
+        let (skips, is_text) = beginnings(line, text.get(..start).unwrap_or_default());
+        let mut end = start + length;
+        for skipped in skips {
+            let mut stretch = Decoded::with_capacity(length);
+            end = add_lines(text, start + skipped, &mut stretch);
+            add_decoded(&stretch, is_text, &mut plain);
+        }
+        end
+    });
+    (!plain.text().is_empty()).then_some(plain)
+}
+
+/// Visits the beginnings and lengths of characters of base64 in a row, and goes on where a visit says.
+fn each_stretch(text: &[u8], visit: &mut dyn FnMut(usize, usize) -> usize) {
     let mut probe = MIN_CHARACTERS - 1;
     // A stretch that is long enough has a character at one of these places.
     while probe < text.len() {
@@ -69,18 +105,12 @@ pub(super) fn from_base64(text: &[u8]) -> Option<Decoded> {
         let start = probe - count(back);
         let rest = text.get(start..).unwrap_or_default();
         let length = count(rest.iter());
-        let mut end = start + length;
-        let line = rest.get(..length).unwrap_or_default();
-        if length >= MIN_CHARACTERS {
-            for skipped in beginnings(line, text.get(..start).unwrap_or_default()) {
-                let mut stretch = Decoded::with_capacity(length);
-                end = add_lines(text, start + skipped, &mut stretch);
-                add_decoded(&stretch, &mut plain);
-            }
-        }
+        let end = match length >= MIN_CHARACTERS {
+            true => visit(start, length),
+            false => start + length,
+        };
         probe = end + MIN_CHARACTERS;
     }
-    (!plain.text().is_empty()).then_some(plain)
 }
 
 /// Adds the characters of base64 from `start` on, over the ends of lines, and returns where they end.
@@ -119,7 +149,8 @@ fn line_end(text: &[u8], at: usize) -> usize {
 /// Where the groups of some base64 may begin; nowhere for what is no text and too short to be anything
 /// else. Something that is no part of it may stand before it, as the letter of an escape, so the
 /// groups begin where text comes out. Where none does and what stands before is not known, any may.
-fn beginnings(line: &[u8], before: &[u8]) -> Range<usize> {
+/// Returns whether text comes out, too.
+fn beginnings(line: &[u8], before: &[u8]) -> (Range<usize>, bool) {
     let is_text = |from: usize| {
         let sample = line.get(from..line.len().min(from + SAMPLE)).unwrap_or_default();
         let mut bytes = [0; SAMPLE];
@@ -143,13 +174,14 @@ fn beginnings(line: &[u8], before: &[u8]) -> Range<usize> {
         bytes.iter().all(|byte| *byte != 0 && is_common(*byte)) || is_wide(0) || is_wide(1)
     };
     let last = line.len().saturating_sub(SAMPLE).min(SURE_CHARACTERS);
-    let is_any_text = |skipped: &usize| (0..=last).step_by(SAMPLE / 2).any(|at| is_text(at + skipped));
+    let is_any_text =
+        |skipped: &usize| (0..=last).step_by(SAMPLE / 2).any(|at| is_text(at + skipped));
     match (0..4).find(is_any_text) {
-        Some(skipped) => skipped..skipped + 1,
-        None if line.len() < SURE_CHARACTERS => 0..0,
-        None if before.is_empty() => 0..4,
-        None if before.ends_with(b"\\") => 1..2,
-        None => 0..1,
+        Some(skipped) => (skipped..skipped + 1, true),
+        None if line.len() < SURE_CHARACTERS => (0..0, false),
+        None if before.is_empty() => (0..4, false),
+        None if before.ends_with(b"\\") => (1..2, false),
+        None => (0..1, false),
     }
 }
 
@@ -162,25 +194,43 @@ fn bits(byte: u8) -> u32 {
     u32::from(sextet(byte) & 63)
 }
 
-/// Adds what a stretch of base64 stands for.
-fn add_decoded(stretch: &Decoded, plain: &mut Decoded) {
+/// Adds what a stretch of base64 stands for: all of a text, and of something binary what may be one.
+fn add_decoded(stretch: &Decoded, is_text: bool, plain: &mut Decoded) {
     let text = stretch.text();
+    let all = stretch.place(&(0..text.len()));
+    let is_one_line = all.len() == text.len();
+    let place = |first: usize| match is_one_line {
+        true => all.start + first..all.start + text.len().min(first + 4),
+        false => stretch.place(&(first..text.len().min(first + 4))),
+    };
     let bytes = decode(text);
-    let whole = bytes.len() / 3 * 3;
+    let groups: Vec<&[u8]> = bytes.chunks(3).collect();
     let mut at = 0;
-    // The places of characters are not even where lines end.
-    while at < whole {
-        let first = at / 3 * 4;
-        let place = stretch.place(&(first..first + 4));
-        plain.push(place.start, (3, place.len()), bytes.get(at..at + 3).unwrap_or_default());
-        at += 3;
+    while at < groups.len() {
+        let rest = groups.get(at..).unwrap_or_default();
+        let is_kept = |group: &&&[u8]| is_text || group.iter().all(|byte| is_common(*byte));
+        let length = rest.iter().take_while(is_kept).count();
+        if length < MIN_GROUPS && !is_text {
+            at += length + 1;
+            continue;
+        }
+        // The groups beside it may have the first and the last bytes of it.
+        let first = if is_text { at } else { at.saturating_sub(1) };
+        for (number, group) in groups.iter().enumerate().take(at + length + 1).skip(first) {
+            let place = place(number * 4);
+            let clean = |byte: &u8| if is_text || is_common(*byte) { *byte } else { b'\n' };
+            let mut bytes = [0; 3];
+            bytes.iter_mut().zip(*group).for_each(|(to, byte)| *to = clean(byte));
+            let bytes = bytes.get(..group.len()).unwrap_or_default();
+            match group.len() {
+                3 => plain.push(place.start, (3, place.len()), bytes),
+                _ => plain.unit(place, bytes),
+            }
+        }
+        let end = place((at + length).min(groups.len() - 1) * 4).end;
+        plain.unit(end..end, BETWEEN);
+        at += length + 1;
     }
-    let last = whole / 3 * 4..text.len();
-    if whole < bytes.len() {
-        plain.unit(stretch.place(&last), bytes.get(whole..).unwrap_or_default());
-    }
-    let end = stretch.place(&(text.len().saturating_sub(1)..text.len())).end;
-    plain.unit(end..end, BETWEEN);
 }
 
 /// The bytes of characters of base64.
@@ -245,9 +295,8 @@ fn add_units(bytes: &[u8], start: usize, is_big: bool, plain: &mut Decoded) -> u
     at
 }
 
-/// The texts in something binary, a line each; `None` for a text.
-pub(super) fn from_binary(bytes: &[u8]) -> Option<Decoded> {
-    let is_control = |byte: u8| matches!(byte, 0..=8 | 14..=26 | 28..=31 | 127);
+/// Returns whether some bytes are no text.
+pub(super) fn is_binary(bytes: &[u8]) -> bool {
     // A part of a text may begin and end within a character.
     let cut = bytes.iter().take(3).take_while(|byte| matches!(byte, 0x80..=0xbf)).count();
     let part = bytes.get(cut..).unwrap_or_default();
@@ -255,24 +304,31 @@ pub(super) fn from_binary(bytes: &[u8]) -> Option<Decoded> {
         Ok(_) => true,
         Err(error) => error.error_len().is_none(),
     };
-    if is_text && !bytes.iter().any(|byte| is_control(*byte)) {
+    let is_between = |at: usize| at > 0 && bytes.get(at - 1..at + 2) == Some(BETWEEN);
+    !is_text || !memchr_iter(0, bytes).all(is_between)
+}
+
+/// The texts in something binary, a line each; `None` for a text.
+pub(super) fn from_binary(bytes: &[u8]) -> Option<Decoded> {
+    let is_control = |byte: u8| matches!(byte, 0..=8 | 14..=26 | 28..=31 | 127);
+    if !is_binary(bytes) {
         return None;
     }
-    let mut plain = Decoded::with_capacity(bytes.len());
+    let mut plain = Decoded::default();
     let mut at = 0;
     for chunk in bytes.utf8_chunks() {
         for text in chunk.valid().as_bytes().split_inclusive(|byte| is_control(*byte)) {
             let end = at + text.len();
             let last = text.last().copied().is_some_and(is_control);
-            plain.copy(bytes, at..end - usize::from(last));
-            if last {
-                plain.unit(end - 1..end, b"\n");
+            let range = at..end - usize::from(last);
+            if range.len() >= MIN_TEXT_BYTES {
+                plain.unit(at..at, b"\n");
+                plain.copy(bytes, range.clone());
+                plain.unit(range.end..end, b"\n");
             }
             at = end;
         }
-        let end = at + chunk.invalid().len();
-        plain.unit(at..end, if end > at { b"\n" } else { b"" });
-        at = end;
+        at += chunk.invalid().len();
     }
-    Some(plain)
+    (!plain.text().is_empty()).then_some(plain)
 }

@@ -13,13 +13,14 @@ const MAX_SEQUENCE_BYTES: usize = 4096;
 /// of a colour. Ends of lines and quotes do not hide a word.
 pub(super) fn has_hiding_escape(text: &[u8]) -> bool {
     memchr_iter(b'\\', text).any(|at| match text.get(at + 1..).unwrap_or_default() {
-        [b'/', ..] | [b'u', b'{', ..] => true,
-        [b'u', b'0', b'0', b'0'..=b'7', ..] => true,
-        [b'u', b'0', b'0', b'9', b'b' | b'B', ..] => true,
-        [b'U', b'0', b'0', b'0', b'0', b'0', b'0', ..] => true,
         [b'x', high, low, ..] => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
-        [b'0', b'0'..=b'7', b'0'..=b'7', ..] => true,
-        [b'e', b'[' | b']', ..] => true,
+        [b'/', ..]
+        | [b'u', b'{', ..]
+        | [b'u', b'0', b'0', b'0'..=b'7', ..]
+        | [b'u', b'0', b'0', b'9', b'b' | b'B', ..]
+        | [b'U', b'0', b'0', b'0', b'0', b'0', b'0', ..]
+        | [b'0', b'0'..=b'7', b'0'..=b'7', ..]
+        | [b'e', b'[' | b']', ..] => true,
         _ => false,
     })
 }
@@ -93,6 +94,29 @@ fn number(digits: &[u8], radix: u32) -> Option<u32> {
     u32::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| is_number)?, radix).ok()
 }
 
+/// Returns whether there may be sequences of terminals in a text.
+pub(super) fn may_have_sequence(text: &[u8]) -> bool {
+    memchr(ESC, text).is_some()
+        || memchr_iter(0x9b, text).any(|at| {
+            let before = at.checked_sub(1).and_then(|before| text.get(before));
+            before.is_none_or(|before| *before < 0x80 || *before == 0xc2)
+        })
+}
+
+/// Returns whether a sign or a letter in a text has a percent sign.
+pub(super) fn has_percent(text: &[u8]) -> bool {
+    memchr_iter(b'%', text).any(|at| hides(text, at))
+}
+
+/// The byte that a percent sign and two digits stand for.
+fn percent_byte(text: &[u8], at: usize) -> Option<u8> {
+    number(text.get(at + 1..at + 3)?, 16).and_then(|number| u8::try_from(number).ok())
+}
+
+fn hides(text: &[u8], at: usize) -> bool {
+    percent_byte(text, at).is_some_and(|byte| (0x20..0x7f).contains(&byte))
+}
+
 /// The text without the sequences of terminals, or with a space in the place of each; `None` when it
 /// has none.
 pub(super) fn without_sequences(text: &[u8], is_spaced: bool) -> Option<Decoded> {
@@ -154,16 +178,14 @@ fn sequence(text: &[u8]) -> usize {
 
 /// The text without one level of the percent signs of URLs; `None` when no sign or letter has one.
 pub(super) fn without_percent(text: &[u8]) -> Option<Decoded> {
-    let byte = |at: usize| number(text.get(at + 1..at + 3)?, 16).and_then(|n| u8::try_from(n).ok());
-    let hides = |at: usize| byte(at).is_some_and(|byte| (0x20..0x7f).contains(&byte));
-    let first = memchr_iter(b'%', text).find(|at| hides(*at))?;
+    let first = memchr_iter(b'%', text).find(|at| hides(text, *at))?;
     let mut plain = Decoded::with_capacity(text.len());
     plain.copy(text, 0..first);
     let mut at = first;
     while let Some(found) = memchr(b'%', text.get(at..).unwrap_or_default()) {
         let start = at + found;
         plain.copy(text, at..start);
-        at = match byte(start) {
+        at = match percent_byte(text, start) {
             Some(byte) => {
                 plain.unit(start..start + 3, &[byte]);
                 start + 3

@@ -190,6 +190,7 @@ mod tests {
             assert_eq!(pattern.count(form.as_bytes()), 1, "{form}");
         }
         let plain = Pattern::literal("plain-4711", DEFAULT_REPLACEMENT).unwrap();
-        assert_eq!(plain.count(b"plain%2D4711"), 0);
+        assert_eq!(plain.count(b"plain%2D4711"), 1);
+        assert_eq!(plain.count(b"plain%2C4711"), 0);
     }
 }

@@ -12,12 +12,14 @@ use std::ops::{ControlFlow, Range};
 
 use super::{encodings, escapes};
 
-/// Bytes that are decoded at once: it bounds the memory of all layers together, and what is decoded
-/// around the few places of a large text that have something to decode.
-const CHUNK_BYTES: usize = 128 << 10;
+/// Bytes that are looked at to see whether there is something to decode, and bytes beside them in which
+/// it may begin or end.
+const BLOCK_BYTES: usize = 4 << 10;
+const BESIDE_BYTES: usize = 256;
 
-/// Bytes that two chunks share: a value that is not longer lies in one of them as a whole.
-const SHARED_BYTES: usize = 32 << 10;
+/// Blocks that are decoded at once, besides the two around them: it bounds the memory of all layers. A
+/// value that is not longer than a block lies in one part as a whole.
+const MAX_BLOCKS: usize = 16;
 
 /// Layers above each other.
 const MAX_DEPTH: usize = 9;
@@ -233,24 +235,45 @@ impl<'t> Layer<'t> {
 
 /// Visits the texts that some bytes stand for, without the bytes as they are, until a visit breaks.
 ///
-/// What stands in more levels than [`Coding::most`] says is not visited, nor what would take more work
-/// than some [`WORK_PER_BYTE`] times the bytes.
+/// What stands in more levels than are taken off is not visited, nor what would take more work than
+/// some multiple of the bytes.
 pub fn each_layer(
     bytes: &[u8],
     visit: &mut dyn FnMut(&Layer<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let mut start = 0;
-    loop {
-        let end = bytes.len().min(start + CHUNK_BYTES);
-        let chunk = bytes.get(start..end).unwrap_or_default();
-        let work = LEAST_WORK + chunk.len() * WORK_PER_BYTE;
-        let mut walk = Walk { work, seen: HashSet::new(), visit: &mut *visit };
-        walk.above(&Layer::of(chunk, start))?;
-        if end == bytes.len() {
-            return ControlFlow::Continue(());
+    let blocks = bytes.len().div_ceil(BLOCK_BYTES);
+    let is_coded = |block: usize| {
+        let (start, end) = (block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES + BESIDE_BYTES);
+        let part = bytes.get(start.saturating_sub(BESIDE_BYTES)..bytes.len().min(end));
+        part.is_some_and(has_coding)
+    };
+    let mut block = 0;
+    while block < blocks {
+        if !is_coded(block) {
+            block += 1;
+            continue;
         }
-        start = end - SHARED_BYTES;
+        // The blocks on both sides of those that have something to decode, too: a value goes there.
+        let last = (block..blocks).take(MAX_BLOCKS).take_while(|block| is_coded(*block)).last();
+        let last = last.unwrap_or(block);
+        let start = block.saturating_sub(1) * BLOCK_BYTES;
+        let end = bytes.len().min((last + 2) * BLOCK_BYTES);
+        let part = bytes.get(start..end).unwrap_or_default();
+        let work = LEAST_WORK + part.len() * WORK_PER_BYTE;
+        let mut walk = Walk { work, seen: HashSet::new(), visit: &mut *visit };
+        walk.above(&Layer::of(part, start))?;
+        block = last + 1;
     }
+    ControlFlow::Continue(())
+}
+
+/// Returns whether something in a text may be decoded.
+fn has_coding(text: &[u8]) -> bool {
+    escapes::has_hiding_escape(text)
+        || escapes::may_have_sequence(text)
+        || escapes::has_percent(text)
+        || encodings::has_base64(text)
+        || encodings::is_binary(text)
 }
 
 struct Walk<'v> {
@@ -287,5 +310,67 @@ impl Walk<'_> {
             self.above(&above)?;
         }
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pattern::Pattern;
+
+    const SECRET: &str = "k+/9?>~Zurich-4711";
+
+    fn units(text: &str) -> String {
+        text.chars().map(|c| format!("\\u{:04X}", u32::from(c))).collect()
+    }
+
+    fn spelled(text: &str) -> [(&'static str, Vec<u8>); 9] {
+        let (first, last) = text.split_at(7);
+        let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        [
+            ("letters", units(text).into()),
+            ("mixed case", units(text).replace("\\u002B", "\\u002b").into()),
+            ("letters in JSON in JSON", serde_json::to_vec(&units(text)).unwrap()),
+            ("a colour within", format!("{first}\u{1b}[1m{last}").into()),
+            ("a colour within, in JSON", format!("\"{first}\\u001b[1m{last}\"").into()),
+            ("of programs", text.bytes().map(|b| format!("\\x{b:02x}")).collect::<String>().into()),
+            ("percent", text.bytes().map(|b| format!("%{b:02x}")).collect::<String>().into()),
+            ("UTF-16", wide),
+            ("a character of several units", format!("\\ud83d\\ude00{}", units(text)).into()),
+        ]
+    }
+
+    #[test]
+    fn a_string_is_found_and_replaced_in_every_spelling() {
+        let pattern = Pattern::literal(SECRET, "[gone]").unwrap();
+        for (name, form) in spelled(SECRET) {
+            for around in [&b""[..], b"\"a b\" "] {
+                // What stands beside it stays.
+                let bytes = [around, &form, around].concat();
+                assert_eq!(pattern.count(&bytes), 1, "{name}");
+                let left = pattern.replace(&bytes).unwrap();
+                assert_eq!(pattern.count(&left), 0, "{name}");
+                assert!(left.starts_with(around) && left.ends_with(around), "{name}");
+                let plain: Vec<u8> = left.iter().copied().filter(|byte| *byte != 0).collect();
+                assert!(plain.windows(6).any(|part| part == b"[gone]"), "{name}");
+            }
+        }
+        assert_eq!(pattern.count(units("k+/9?>~Zurich-4712").as_bytes()), 0);
+    }
+
+    #[test]
+    fn a_match_in_a_large_text_is_replaced_where_it_stands() {
+        let pattern = Pattern::literal(SECRET, "[gone]").unwrap();
+        let (before, after) = ("a word\n".repeat(30_000), "another\n".repeat(30_000));
+        let text = format!("{before}{}{after}", units(SECRET));
+        let left = pattern.replace(text.as_bytes()).unwrap();
+        assert_eq!(left, format!("{before}[gone]{after}").into_bytes());
+    }
+
+    #[test]
+    fn more_levels_than_are_looked_at_take_bounded_work() {
+        let pattern = Pattern::literal(SECRET, "[gone]").unwrap();
+        // Each character is a backslash, a percent sign and a colour by turns.
+        let hostile = "\\u005c\\u0025%5c%25\u{1b}[m\u{1b}]0;\\x1b[1m".repeat(4000);
+        assert_eq!(pattern.count(hostile.as_bytes()), 0);
     }
 }

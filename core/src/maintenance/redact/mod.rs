@@ -22,8 +22,8 @@
 //! Every step can be the last one before a crash. Until the refs move, nothing has happened; from
 //! then on the matches are in what nothing leads to, where the next run finds them and removes them.
 //!
-//! A redaction cannot: find other encodings than those of JSON, URLs and base64, or a string of which
-//! two records have a half each; keep the string out when it comes in other surroundings than before;
+//! A redaction cannot: find other encodings than those of JSON, programs, terminals, URLs, base64 and
+//! UTF-16, or a string of which two records have a half each; keep the string out when it comes in other surroundings than before;
 //! empty the blocks that the file system has set free, or copies of the store; keep somebody who
 //! remembers an old id from testing a guess of the whole blob against it.
 //!

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use memchr::memchr_iter;
 
-use super::layers::Decoded;
+use super::decoded::Decoded;
 
 /// Characters of base64 in a row that are decoded: eighteen bytes.
 const MIN_CHARACTERS: usize = 24;

@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memchr_iter, memchr2};
 
-use super::layers::Decoded;
+use super::decoded::Decoded;
 
 const ESC: u8 = 0x1b;
 

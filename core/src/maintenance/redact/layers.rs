@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::{ControlFlow, Range};
 
+use super::decoded::{Decoded, Run, place};
 use super::{encodings, escapes};
 
 /// Bytes that are looked at to see whether there is something to decode, and bytes beside them in which
@@ -80,85 +81,6 @@ impl Coding {
             Self::Utf16 => encodings::from_utf16(text),
             Self::Binary => encodings::from_binary(text),
         }
-    }
-}
-
-/// A stretch of decoded bytes: each `decoded` of them stand for `encoded` bytes, from `from` on.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    at: usize,
-    from: usize,
-    decoded: usize,
-    encoded: usize,
-}
-
-/// A text that is being decoded.
-#[derive(Debug, Default)]
-pub(super) struct Decoded {
-    text: Vec<u8>,
-    runs: Vec<Run>,
-}
-
-impl Decoded {
-    pub(super) fn with_capacity(bytes: usize) -> Self {
-        Self { text: Vec::with_capacity(bytes), runs: Vec::new() }
-    }
-
-    /// Adds a part of the source as it stands.
-    pub(super) fn copy(&mut self, source: &[u8], range: Range<usize>) {
-        let bytes = source.get(range.clone()).unwrap_or_default();
-        self.push(range.start, (1, 1), bytes);
-    }
-
-    /// Adds bytes that stand for a part of the source as a whole.
-    pub(super) fn unit(&mut self, from: Range<usize>, bytes: &[u8]) {
-        let (at, decoded, encoded) = (self.text.len(), bytes.len(), from.len());
-        if decoded > 0 {
-            self.runs.push(Run { at, from: from.start, decoded, encoded });
-            self.text.extend_from_slice(bytes);
-        }
-    }
-
-    /// Adds bytes of which each `decoded` stand for `encoded` bytes of the source.
-    pub(super) fn push(&mut self, from: usize, (decoded, encoded): (usize, usize), bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        let at = self.text.len();
-        let goes_on = self.runs.last().is_some_and(|run| {
-            let units = (at - run.at) / run.decoded;
-            (run.decoded, run.encoded) == (decoded, encoded)
-                && (at - run.at).is_multiple_of(decoded)
-                && run.from + units * encoded == from
-        });
-        if !goes_on {
-            self.runs.push(Run { at, from, decoded, encoded });
-        }
-        self.text.extend_from_slice(bytes);
-    }
-
-    pub(super) fn text(&self) -> &[u8] {
-        &self.text
-    }
-
-    /// The decoded text of a part of this one, with its places in the source of this one.
-    pub(super) fn place(&self, range: &Range<usize>) -> Range<usize> {
-        place(&self.runs, range)
-    }
-}
-
-/// The bytes that a part of decoded text stands for.
-fn place(runs: &[Run], range: &Range<usize>) -> Range<usize> {
-    let unit = |at: usize| {
-        let number = runs.partition_point(|run| run.at <= at).checked_sub(1)?;
-        let run = runs.get(number)?;
-        let start = run.from + (at - run.at) / run.decoded * run.encoded;
-        Some(start..start + run.encoded)
-    };
-    let last = range.end.saturating_sub(1).max(range.start);
-    match (unit(range.start), unit(last)) {
-        (Some(first), Some(last)) => first.start..last.end.max(first.start),
-        _ => 0..0,
     }
 }
 

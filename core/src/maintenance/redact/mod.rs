@@ -54,6 +54,7 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+mod decoded;
 mod encodings;
 mod escapes;
 mod forms;

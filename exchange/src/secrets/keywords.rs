@@ -162,7 +162,7 @@ mod tests {
     fn keywords_are_what_every_match_has() {
         assert_eq!(of(r"\b(gh[po]_[A-Za-z0-9]{36})\b"), ["gho_", "ghp_"]);
         assert_eq!(
-            of(r"(?i)\w{0,40}(?:api[_-]?key|secret)s?[:=](\w+)"),
+            of(r"(?i)\w{0,40}(?:api[_-]?key|secret)s?\w{0,9}[:=](\w+)"),
             ["api-key", "api_key", "apikey", "secret"]
         );
         assert_eq!(of(r#""auths?"\s*:(\w+)"#), ["auth"]);

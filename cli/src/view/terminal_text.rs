@@ -47,8 +47,9 @@ impl TerminalText {
         while !left.is_empty() {
             match self.first(left) {
                 Some(taken) => {
-                    self.show(&left[..taken], shown);
-                    left = &left[taken..];
+                    let (unit, rest) = left.split_at(taken);
+                    self.show(unit, shown);
+                    left = rest;
                 }
                 None => {
                     self.pending = left.to_vec();
@@ -72,25 +73,20 @@ impl TerminalText {
         if plain > 0 {
             return Some(plain);
         }
-        if bytes[0] == ESCAPE && self.has_styles {
+        if bytes.first() == Some(&ESCAPE) && self.has_styles {
             return style(bytes);
         }
-        let head = &bytes[..bytes.len().min(4)];
-        let (valid, error) = match from_utf8(head) {
-            Ok(text) => (text, None),
-            Err(error) => {
-                (from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(), Some(error))
-            }
-        };
-        match (valid.chars().next(), error) {
+        let head = bytes.get(..4).unwrap_or(bytes);
+        let valid = head.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        match (valid.chars().next(), from_utf8(head)) {
             (Some(first), _) => Some(first.len_utf8()),
-            (None, Some(error)) => error.error_len().or((head.len() == 4).then_some(1)),
-            (None, None) => Some(1),
+            (None, Err(error)) => error.error_len().or((head.len() == 4).then_some(1)),
+            (None, Ok(_)) => Some(1),
         }
     }
 
     fn show(&self, unit: &[u8], shown: &mut Vec<u8>) {
-        let is_style = self.has_styles && unit.len() > 1 && unit[0] == ESCAPE;
+        let is_style = self.has_styles && unit.len() > 1 && unit.first() == Some(&ESCAPE);
         let text = from_utf8(unit).unwrap_or(REPLACEMENT);
         let hides = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || turns_direction(c);
         match text.chars().next().filter(|c| hides(*c) && !is_style) {
@@ -113,7 +109,7 @@ const fn is_plain(byte: u8) -> bool {
 /// The length of the style of this program that `bytes` begin with, or 1, of an escape that is none;
 /// nothing when more bytes decide.
 fn style(bytes: &[u8]) -> Option<usize> {
-    let head = &bytes[..bytes.len().min(MAX_STYLE)];
+    let head = bytes.get(..MAX_STYLE).unwrap_or(bytes);
     for parameter in STYLES {
         let style = format!("\u{1b}[{parameter}m");
         if head.starts_with(style.as_bytes()) {

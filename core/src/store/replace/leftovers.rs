@@ -17,8 +17,8 @@ use crate::store::format::segment::{NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES};
 use crate::store::io::Access;
 use crate::store::pack::{Pack, PackId};
 use crate::store::{
-    ADOPTIONS_FILE, Collection, DATABASE_PREFIX, InventoryFile, JOURNAL_DIR, PACKS_DIR,
-    QUARANTINE_DIR, RefTable, SUPERBLOCK_FILE, WORKSPACES_DIR,
+    ADOPTIONS_FILE, CAPTURED_FILE, Collection, DATABASE_PREFIX, InventoryFile, JOURNAL_DIR,
+    PACKS_DIR, QUARANTINE_DIR, RefTable, SUPERBLOCK_FILE, WORKSPACES_DIR,
 };
 
 const TEMPORARY: &str = ".tmp";

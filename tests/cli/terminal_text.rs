@@ -77,6 +77,8 @@ const LINES: &[&str] = &[
     "vfs ls",
     "remote",
     "key ls",
+    "trust --list",
+    "trust .",
     "hook log",
     "hook check",
     "undo --dry-run",

@@ -1,7 +1,8 @@
 //! Keywords: literals of which one stands in all that an expression finds, read from the expression.
 //!
 //! So no expression knows a name that is never looked for. Letters are folded to lower case, as the
-//! search for keywords does not tell cases apart.
+//! search for keywords does not tell cases apart. To read them takes milliseconds, which every hook would
+//! pay, so a test writes them into `keyword_table.rs` and fails where that is another list.
 
 use std::collections::BTreeSet;
 
@@ -147,6 +148,9 @@ fn required_of(parts: &[Hir], before: usize) -> Option<Literals> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::fmt::Write as _;
+
     use regex::bytes::RegexBuilder;
 
     use super::super::rules::RULES;
@@ -170,6 +174,40 @@ mod tests {
         // Behind something of any length nothing would be looked at.
         assert_eq!(of(r"(eyJ[a-z]{17,}\.eyJhello)"), ["eyj"]);
         assert_eq!(of(r"[a-z]+"), [""; 0]);
+    }
+
+    /// The source of the table, from the expressions.
+    fn table() -> String {
+        let mut rules_of: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
+        for (number, rule) in RULES.iter().enumerate() {
+            for keyword in keywords(rule.pattern, BEFORE).unwrap_or_default() {
+                rules_of.entry(keyword).or_default().push(number);
+            }
+        }
+        let mut text = HEAD.to_owned();
+        for (keyword, rules) in rules_of {
+            let keyword = String::from_utf8(keyword).unwrap();
+            writeln!(text, "    ({keyword:?}, &{rules:?}),").unwrap();
+        }
+        text + "];\n"
+    }
+
+    const HEAD: &str = "\
+//! The keywords of the rules, each with the numbers of its rules; written by a test from their expressions:
+//! `UPDATE_KEYWORDS=1 cargo test --workspace --lib keyword_table`.
+
+#[rustfmt::skip]
+pub(super) const KEYWORDS: &[(&str, &[usize])] = &[
+";
+
+    #[test]
+    fn the_keyword_table_is_what_the_expressions_say() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/secrets/keyword_table.rs");
+        if std::env::var_os("UPDATE_KEYWORDS").is_some() {
+            std::fs::write(path, table()).unwrap();
+        }
+        let known = std::fs::read_to_string(path).unwrap();
+        assert!(known == table(), "rules have changed: run this with UPDATE_KEYWORDS=1");
     }
 
     /// A match of an expression, drawn by numbers.

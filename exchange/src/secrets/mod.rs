@@ -8,6 +8,8 @@
 //! Where a history has them is for `insight::secrets` to say.
 
 mod filter;
+mod keyword_table;
+#[cfg(test)]
 mod keywords;
 mod mask;
 mod rules;

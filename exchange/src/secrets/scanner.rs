@@ -14,7 +14,7 @@ use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder};
 use turntree::maintenance::{Layer, each_layer};
 
-use super::keywords::keywords;
+use super::keyword_table::KEYWORDS;
 use super::rules::{ASSIGNMENT, RULES, SecretRule};
 use super::value::is_secret;
 
@@ -53,12 +53,9 @@ const SMALL_BYTES: u64 = 1 << 20;
 /// The compiled rules.
 struct Scanner {
     keywords: AhoCorasick,
-    words: Vec<Vec<u8>>,
     /// The same, for much.
     fast_keywords: OnceLock<Option<AhoCorasick>>,
     searched: AtomicU64,
-    /// The rules of each keyword.
-    rules_of: Vec<Vec<usize>>,
     /// Compiled when their keyword is met first.
     expressions: Vec<OnceLock<Option<Regex>>>,
 }
@@ -72,29 +69,22 @@ pub fn find_secrets(bytes: &[u8]) -> Vec<FoundSecret> {
     SCANNER.as_ref().map(|scanner| scanner.scan(bytes)).unwrap_or_default()
 }
 
-/// Finds keywords, in the order in which they are given.
-fn automaton(keywords: &[Vec<u8>], kind: AhoCorasickKind) -> Option<AhoCorasick> {
+/// Finds the keywords, each by its place in the table.
+fn automaton(kind: AhoCorasickKind) -> Option<AhoCorasick> {
     AhoCorasickBuilder::new()
         .ascii_case_insensitive(true)
         .match_kind(MatchKind::Standard)
         .kind(Some(kind))
-        .build(keywords)
+        .build(KEYWORDS.iter().map(|(keyword, _)| keyword))
         .ok()
 }
 
 impl Scanner {
     fn new() -> Option<Self> {
-        let mut rules_of: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
-        for (number, rule) in RULES.iter().enumerate() {
-            for keyword in keywords(rule.pattern, BEFORE)? {
-                rules_of.entry(keyword).or_default().push(number);
-            }
-        }
-        let (words, rules_of): (Vec<_>, Vec<_>) = rules_of.into_iter().unzip();
-        let keywords = automaton(&words, AhoCorasickKind::ContiguousNFA)?;
+        let keywords = automaton(AhoCorasickKind::ContiguousNFA)?;
         let (fast_keywords, searched) = (OnceLock::new(), AtomicU64::new(0));
         let expressions = RULES.iter().map(|_| OnceLock::new()).collect();
-        Some(Self { keywords, words, fast_keywords, searched, rules_of, expressions })
+        Some(Self { keywords, fast_keywords, searched, expressions })
     }
 
     /// The automaton for some more bytes.
@@ -104,7 +94,7 @@ impl Scanner {
         if before.saturating_add(length) < SMALL_BYTES {
             return &self.keywords;
         }
-        let made = || automaton(&self.words, AhoCorasickKind::DFA);
+        let made = || automaton(AhoCorasickKind::DFA);
         self.fast_keywords.get_or_init(made).as_ref().unwrap_or(&self.keywords)
     }
 
@@ -122,8 +112,8 @@ impl Scanner {
         let bytes = layer.text();
         let mut open: Vec<Option<Range<usize>>> = vec![None; RULES.len()];
         for hit in self.keywords(bytes).find_overlapping_iter(bytes) {
-            let rules = self.rules_of.get(hit.pattern().as_usize());
-            for number in rules.into_iter().flatten().copied() {
+            let rules = KEYWORDS.get(hit.pattern().as_usize()).map_or(&[][..], |(_, rules)| rules);
+            for number in rules.iter().copied() {
                 let (Some(rule), Some(window)) = (RULES.get(number), open.get_mut(number)) else {
                     continue;
                 };
@@ -285,16 +275,15 @@ mod tests {
 
     #[test]
     fn what_is_found_in_little_and_in_much_is_the_same() {
-        let names = Scanner::new().unwrap().words;
-        let text = String::from_utf8(names.concat()).unwrap();
+        let text: String = KEYWORDS.iter().map(|(keyword, _)| *keyword).collect();
         let text = format!("{text} {}", text.to_ascii_uppercase());
         let hits = |kind| -> Vec<_> {
-            let keywords = automaton(&names, kind).unwrap();
+            let keywords = automaton(kind).unwrap();
             let hits = keywords.find_overlapping_iter(text.as_bytes());
             hits.map(|hit| (hit.pattern(), hit.range())).collect()
         };
         let small = hits(AhoCorasickKind::ContiguousNFA);
-        assert!(small.len() >= 2 * names.len());
+        assert!(small.len() >= 2 * KEYWORDS.len());
         assert_eq!(small, hits(AhoCorasickKind::DFA));
     }
 }

@@ -225,7 +225,7 @@ fn spelled(token: &str) -> String {
     line.to_string().replace("QQ", token) + "\n"
 }
 
-/// What a reader of JSON sees of an export, and what stands in it.
+/// The contents of the messages of an export, joined.
 fn read_back(text: &str) -> String {
     let records = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     records.map(|record| record["message"]["content"].as_str().unwrap_or("").to_owned()).collect()

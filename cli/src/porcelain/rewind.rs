@@ -341,7 +341,7 @@ pub(crate) fn own_directory(repo: &Repository, dir: &Path, allow_broad: bool) ->
     own_directory_from(repo, dir, std::env::current_dir().ok().as_deref(), allow_broad)
 }
 
-/// The same for who stands at `here`.
+/// The same for a client whose working directory is `here`.
 pub(crate) fn own_directory_from(
     repo: &Repository,
     dir: &Path,

@@ -226,8 +226,8 @@ impl Invocation {
         }
     }
 
-    /// Opens the store at the place of this run, unless it is open since it was judged: then it takes notice
-    /// of what others have committed since.
+    /// Opens the store of this run. One that is open since it was judged is refreshed, since others may have
+    /// committed.
     fn open_at(&self, location: &Location) -> Result<Repository> {
         match self.judged.take() {
             Some(repo) => {

@@ -181,7 +181,7 @@ impl TrustedRemote {
     }
 }
 
-/// Returns whether remotes of a store may be used by itself: to push what is new, and to read what is there
+/// Returns whether turntree may use remotes of a store by itself: to push new turns, and to read what is there
 /// alone. That takes a record, however the store was found.
 pub(crate) fn may_reach_remotes(repo: &Repository) -> bool {
     standing_of_store(repo, &whole(repo.store().dir())) == Standing::Trusted

@@ -16,7 +16,7 @@ const MAX_STYLE: usize = 5;
 
 const ESCAPE: u8 = 0x1b;
 
-/// What stands for a character that is not shown.
+/// Replaces a character that is not shown.
 const REPLACEMENT: &str = "\u{fffd}";
 
 /// Turns bytes, in pieces, into text that a terminal only shows.
@@ -59,7 +59,7 @@ impl TerminalText {
         }
     }
 
-    /// Appends to `shown` what stands for the bytes whose end never came.
+    /// Appends to `shown` replacements for the pending bytes, whose end never came.
     pub(crate) fn end(&mut self, shown: &mut Vec<u8>) {
         for byte in std::mem::take(&mut self.pending) {
             self.show(&[byte], shown);

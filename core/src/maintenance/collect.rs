@@ -178,7 +178,7 @@ pub(super) fn run(
         let is_partial = plan.partial;
         if purpose.lets_go() && collected.freed.objects > 0 {
             // Before anything goes: a collection that is killed here does it once more.
-            collection.remove_caches(survey.frees_session()?)?;
+            collection.remove_caches(survey.frees_session())?;
         }
         let (Replaced { written_bytes, freed_bytes, .. }, marker) =
             survey.apply(repo, &collection)?;
@@ -241,7 +241,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Returns whether turns of a session go that has no branch any more.
-    fn frees_session(&self) -> Result<bool> {
+    fn frees_session(&self) -> bool {
         frees_session(self.inventory, &self.marker, &self.chosen)
     }
 

@@ -126,7 +126,7 @@ fn required_of(parts: &[Hir], before: usize) -> Option<Literals> {
             open = longer;
         } else {
             candidates.extend(open.take());
-            // What stands too far behind the beginning is outside of what is looked at.
+            // The scanner looks `before` bytes back from a keyword, so later parts cannot have it.
             if left.is_some() {
                 match all {
                     Some(all) => open = Some(all),

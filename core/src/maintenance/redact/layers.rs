@@ -157,8 +157,7 @@ impl<'t> Layer<'t> {
 
 /// Visits the texts that some bytes stand for, without the bytes as they are, until a visit breaks.
 ///
-/// What stands in more levels than are taken off is not visited, nor what would take more work than
-/// some multiple of the bytes.
+/// Text in more than nine levels is not visited. Decoding stops after a multiple of the bytes.
 pub fn each_layer(
     bytes: &[u8],
     visit: &mut dyn FnMut(&Layer<'_>) -> ControlFlow<()>,

@@ -62,8 +62,9 @@ impl Collection<'_> {
         Ok(found)
     }
 
-    /// Removes caches that may hold what is about to be freed: the databases, and with `of_sessions` all but
-    /// those of adopted files and captured directories, since notes and tables hold prompts and names of whole sessions.
+    /// Removes caches that may hold content that is about to be freed: the databases, and with `of_sessions`
+    /// notes and tables too, which hold prompts and names of files. The caches of adopted files and of captured
+    /// directories hold no content and stay.
     ///
     /// # Errors
     /// `Io`, naming the file that cannot be removed.

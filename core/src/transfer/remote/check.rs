@@ -1,12 +1,12 @@
-//! Whether everything that the heads of a remote list is there and whole, and what lies there that none
-//! lists.
+//! The check of a remote: each bundle that a head lists must be there and whole, and bundles that no head
+//! lists are counted.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::Remote;
 use super::bucket::Key;
-use super::fetch::expect_own;
+use super::fetch::{MAX_LOOKS, expect_own};
 use super::head::{Head, PushedBundle};
 use super::known::KnownHead;
 use super::listing::{each_head, each_object};
@@ -110,13 +110,26 @@ impl Remote<'_> {
         Ok(checked)
     }
 
-    /// Verifies the bundles of a head, and that its branches are in them.
+    /// Verifies the bundles of a head, and of later ones where another machine changes it at the same time.
     fn check_contents(&self, key: &Key, head: &Head, checked: &mut Checked) -> Result<()> {
+        let mut head = head.clone();
+        for _ in 0..MAX_LOOKS {
+            match self.check_bundles(key, &head, checked)? {
+                Some(later) => head = later,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Verifies the bundles of a head, and that its branches are in them. Returns the later head instead
+    /// where a bundle is gone because that took its place.
+    fn check_bundles(&self, key: &Key, head: &Head, checked: &mut Checked) -> Result<Option<Head>> {
         let mut ends: HashSet<ObjectId> = head.branches().map(|(_, id)| id).collect();
         let mut is_whole = true;
         for bundle in &head.bundles {
-            let key = head.bundle_key(self.bucket.names(), &bundle.name)?.to_string();
-            if checked.missing.contains(&key) {
+            let name = head.bundle_key(self.bucket.names(), &bundle.name)?.to_string();
+            if checked.missing.contains(&name) {
                 is_whole = false;
                 continue;
             }
@@ -124,6 +137,10 @@ impl Remote<'_> {
                 Ok(contents) => ends.retain(|id| !contents.contains(id)),
                 Err(error) if error.kind() == ErrorKind::Io => return Err(error),
                 Err(error) => {
+                    let later = self.read_head(key)?.filter(|later| later.head.push != head.push);
+                    if let Some(later) = later.filter(|_| error.kind() == ErrorKind::NotFound) {
+                        return Ok(Some(later.head));
+                    }
                     is_whole = false;
                     checked.damaged.push(error.to_string());
                 }
@@ -135,7 +152,7 @@ impl Remote<'_> {
                 format!("{key}: the bundles of {session} lack {lacking} turns that it names");
             checked.damaged.push(what);
         }
-        Ok(())
+        Ok(None)
     }
 
     fn verify(&self, head: &Head, bundle: &PushedBundle) -> Result<BundleContents> {

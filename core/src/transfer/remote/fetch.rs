@@ -30,7 +30,7 @@ use crate::transfer::bundle::{Bundle, Manifest, UnbundleOptions, unbundle};
 const RANGE_BYTES: u64 = 8 << 20;
 
 /// Times that a session is looked at again because a bundle that its head listed is gone.
-const MAX_LOOKS: u32 = 4;
+pub(super) const MAX_LOOKS: u32 = 4;
 
 /// What came of fetching a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Remote<'_> {
         }
     }
 
-    /// Takes in once more what is known of a session, whose branches went from here when it was forgotten.
+    /// Takes in the known head of a session once more, if the session was forgotten here since.
     fn take_again(&self, session: &str, known: Option<KnownHead>) -> Result<Option<Fetched>> {
         match known {
             None => Ok(None),
@@ -84,14 +84,14 @@ impl Remote<'_> {
         }
     }
 
-    /// Returns whether the session of a head was forgotten here, with where its branches are on the remote.
+    /// Returns whether the session of a head was forgotten here, and not fetched by its name since.
     fn has_forgotten(&self, head: &Head) -> bool {
         self.repo.is_forgotten(&head.session)
             && self.repo.remote_branches(self.name, Some(&head.session)).is_empty()
     }
 
-    /// Fetches every session that the remote has, those that changed and were not forgotten here: one request finds a thousand of
-    /// them. Tells of them in order of keys.
+    /// Fetches every session of the remote that changed and was not forgotten here: one request finds a
+    /// thousand of them. Tells of them in order of keys.
     ///
     /// # Errors
     /// Those of [`Remote::fetch`], with what was fetched before being there.

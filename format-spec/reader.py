@@ -487,6 +487,12 @@ class Store:
     def ask_transcript(self, start: str = "HEAD", agent: str = "") -> None:
         sections = self.tree(self.walk(start))
         source = None if agent else sections.get("source")
+        if not agent and "source-copied" in sections:
+            module = import_module("copies")
+            for piece in module.copies(self.read, self.tree, sections):
+                write(piece)
+            if not source:
+                return
         messages = f"agents/{agent or 'main'}/messages"
         if source and (newer := self.newer(self.commit(start), source.id, messages)):
             note = f"{newer} newer messages are not in what was imported: transcript {start} main\n"

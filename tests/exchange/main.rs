@@ -11,6 +11,7 @@ mod codesign_database;
 mod codex_forks;
 mod compare;
 mod context_chef;
+mod copies;
 mod edit;
 mod follow;
 mod format_pages;

@@ -2,7 +2,7 @@
 //! compaction that loses nothing, which puts old large outputs away.
 
 use clap::Args;
-use turntree::context::{Builder, MAIN_AGENT, MessageEntry, agent_section};
+use turntree::context::{Builder, MAIN_AGENT, MessageEntry, Transcript, agent_section};
 use turntree::object::{Kind, ObjectId, ObjectSink, Trigger};
 use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft};
 use turntree::{Error, ErrorKind};
@@ -19,9 +19,6 @@ use crate::view::units::parse_size;
 
 /// Metadata: the snapshot that was edited.
 const EDITED_FROM: &str = "edited-from";
-
-/// Section of the pieces of the transcript, which an edited conversation is not.
-const SOURCE: &str = "source";
 
 /// Bytes of records that are about a token.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -76,7 +73,7 @@ pub(crate) fn compact(
     let recent = how.keep_recent;
     let edited = edit_conversation(repo, &from, &mut prompts, &[], &[], recent, &mut put_away)?;
     let commit = repo.commit(&from)?;
-    let is_recorded = repo.context(&from)?.section(repo.store(), SOURCE)?.is_some();
+    let is_recorded = !Transcript::open(repo.store(), &repo.context(&from)?)?.is_empty();
     let own = at.branch.filter(|branch| repo.tip(branch) == Some(from));
     let branch = match own.filter(|_| how.name.is_none() && !is_recorded) {
         Some(own) => own,
@@ -125,7 +122,7 @@ pub(crate) fn take(
     let messages = items.len();
     builder.set_list(&mut change, &agent_section(MAIN_AGENT, "messages")?, items)?;
     // An import must not take it for the transcript of the session.
-    builder.clear(&mut change, SOURCE)?;
+    builder.clear_transcript(&mut change)?;
     let tree = builder.write(&mut change)?;
     let mut draft = SnapshotDraft::new(tree, format!("{verb}: {what}"), stamp);
     draft.trigger = *trigger;

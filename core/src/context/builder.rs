@@ -195,6 +195,12 @@ impl Builder {
         self.splice(sink, section, common as u64..list.len(), items)
     }
 
+    /// Makes a section this list, whatever it was.
+    pub(super) fn set_list_root(&mut self, section: &str, list: List) {
+        self.maps.remove(section);
+        self.lists.insert(section.to_owned(), OpenList { list, changed: true });
+    }
+
     /// Drops a section, so that it can be filled anew, with another shape if need be.
     ///
     /// # Errors
@@ -302,6 +308,11 @@ impl Builder {
         }
         self.context.set_sections(sink, changed)?;
         self.context.write(sink)
+    }
+
+    /// A list section with the changes so far.
+    pub(super) fn list_so_far(&mut self, source: &dyn ObjectSource, section: &str) -> Result<List> {
+        Ok(self.open_list(source, section)?.list.clone())
     }
 
     fn open_list(&mut self, source: &dyn ObjectSource, section: &str) -> Result<&mut OpenList> {

@@ -10,13 +10,15 @@ use serde_json::Value;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::diff::{SectionDiff, diff_shaped};
-use super::{Context, ContextDiff, SectionChange, changed_sections};
+use super::{Context, ContextDiff, SectionChange, changed_sections, is_transcript_section};
 use crate::error::{ErrorKind, Result};
 use crate::object::{ID_BYTES, Kind, ObjectId, ObjectSource};
 use crate::tree::{Item, List, diff_lists};
 
-/// Sections whose bytes count: files, and the pieces of a transcript.
-const OF_BYTES: [&str; 2] = ["files", super::SOURCE];
+/// Returns whether the bytes of a section count: files, and the pieces of a transcript.
+fn is_of_bytes(section: &str) -> bool {
+    section == "files" || is_transcript_section(section)
+}
 
 /// Members of a record that name it, the one that counts first.
 const IDS: [&str; 2] = ["uuid", "id"];
@@ -44,13 +46,11 @@ pub fn diff_by_value(
     let (old, new) = (old.sections(source)?, new.sections(source)?);
     let mut changed = ContextDiff::new();
     for (name, old, new) in changed_sections(&old, &new) {
-        let mut changes = diff_shaped(source, old, new, &mut |old, new, changes| match OF_BYTES
-            .contains(&name)
-        {
+        let mut changes = diff_shaped(source, old, new, &mut |old, new, changes| match is_of_bytes(name) {
             true => super::diff::diff_lists_of(source, old, new, changes),
             false => list_changes(source, old, new, changes),
         })?;
-        if !OF_BYTES.contains(&name) {
+        if !is_of_bytes(name) {
             let mut kept = Vec::with_capacity(changes.len());
             for change in changes {
                 let same = match (&change.old, &change.new) {

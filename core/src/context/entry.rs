@@ -244,6 +244,13 @@ pub enum SourceKind {
     Damaged = 2,
 }
 
+impl SourceKind {
+    /// The kind with this code.
+    pub(super) fn from_code(code: u8) -> Option<Self> {
+        [Self::Record, Self::Glue, Self::Damaged].into_iter().find(|kind| *kind as u8 == code)
+    }
+}
+
 /// An entry of the `source` section: a piece of the transcript, and the separator after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceEntry {
@@ -275,8 +282,7 @@ impl SourceEntry {
     /// # Errors
     /// `Corrupt` when the item is not a source entry.
     pub fn from_item(item: &Item) -> Result<Self> {
-        let kinds = [SourceKind::Record, SourceKind::Glue, SourceKind::Damaged];
-        let kind = item.meta.first().and_then(|code| kinds.into_iter().find(|k| *k as u8 == *code));
+        let kind = item.meta.first().and_then(|code| SourceKind::from_code(*code));
         let kind = kind.ok_or_else(|| Error::malformed(item.link.id, "a source entry"))?;
         Ok(Self { blob: item.link.id, kind, suffix: item.meta.slice(1..) })
     }

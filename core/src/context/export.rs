@@ -4,7 +4,7 @@ use std::io::Write;
 
 use bytes::Bytes;
 
-use super::{Context, MessageEntry, Role, SOURCE, SourceEntry};
+use super::{Context, MessageEntry, Role, Transcript};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSource};
 
@@ -48,17 +48,17 @@ pub fn export_source(
     context: &Context,
     out: &mut dyn Write,
 ) -> Result<u64> {
-    let list = context.list(source, SOURCE)?;
-    if list.is_empty() {
+    let transcript = Transcript::open(source, context)?;
+    if transcript.is_empty() {
         return Err(Error::not_found(
             "this snapshot was not imported from a transcript: it has no source to export",
         ));
     }
     let mut written = 0;
-    for item in list.iter(source, 0..list.len()) {
-        let entry = SourceEntry::from_item(&item?)?;
-        let bytes = source.read_as(Kind::Blob, &entry.blob)?;
-        for part in [&bytes, &entry.suffix] {
+    for piece in transcript.pieces(source, 0..transcript.len()) {
+        let piece = piece?;
+        let bytes = piece.bytes(source)?;
+        for part in [&bytes, &piece.suffix] {
             out.write_all(part).map_err(|error| Error::io("write the transcript", error))?;
             written += part.len() as u64;
         }

@@ -13,6 +13,7 @@
 //! | `files` | map | path to content, mode and size |
 //! | `vfs` | map | URI to offloaded payload |
 //! | `source` | list | the pieces of an imported transcript, in file order |
+//! | `source-copied`, `source-base-0`, ... | list | what comes before them: copies of pieces of other transcripts |
 //! | `meta` | map | facts about the session |
 //!
 //! Any other name is a section too: what a framework knows and turntree does not is kept and carried
@@ -45,6 +46,7 @@ mod merge;
 mod path;
 mod salvage;
 mod selection;
+mod transcript;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -67,6 +69,9 @@ pub(crate) use merge::{Labels, MergeOptions, ReadToolUse, merge, write as write_
 pub use path::{MAX_PATH_BYTES, agent_section, split};
 pub use salvage::{SalvagedRecords, salvage_messages, salvage_source};
 pub use selection::Selection;
+pub use transcript::{
+    COPIED, CopyWriter, Transcript, TranscriptPiece, is_transcript_section, without_values,
+};
 
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};

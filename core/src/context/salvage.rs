@@ -6,7 +6,7 @@ use std::io::Write;
 use bytes::Bytes;
 
 use super::export::one_line;
-use super::{Context, MessageEntry, Role, SOURCE, SourceEntry};
+use super::{Context, MessageEntry, Role, SOURCE, SourceEntry, Transcript};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::tree::Salvaged;
@@ -47,7 +47,30 @@ pub fn salvage_source(
         *line += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         out.write_all(bytes).map_err(|error| Error::io("write the transcript", error))
     };
-    for found in context.list(source, SOURCE)?.salvage(source) {
+    let transcript = match Transcript::open(source, context) {
+        // How many copies there were is not known any more.
+        Err(error) if error.is_loss() => {
+            done.lose(line);
+            write(b"\n", &mut line)?;
+            Transcript::of(context.list(source, SOURCE)?)
+        }
+        transcript => transcript?,
+    };
+    for piece in transcript.pieces(source, 0..transcript.copied()) {
+        let found = piece.and_then(|piece| Ok((piece.bytes(source)?, piece.suffix)));
+        let (bytes, suffix) = match found {
+            Err(error) if error.is_loss() => {
+                done.lose(line);
+                write(b"\n", &mut line)?;
+                continue;
+            }
+            found => found?,
+        };
+        done.whole += 1;
+        write(&bytes, &mut line)?;
+        write(&suffix, &mut line)?;
+    }
+    for found in transcript.own().salvage(source) {
         let item = match found? {
             Salvaged::Item(item) => item,
             Salvaged::Lost(records) => {

@@ -3,16 +3,21 @@
 use std::collections::BTreeSet;
 
 use super::diff::diff_section;
-use super::{Builder, Context, Section, Shape, text_key};
+use super::{Builder, Context, SOURCE, Section, Shape, is_transcript_section, text_key};
 use crate::error::{Error, Result};
 use crate::object::{ObjectSink, ObjectSource};
 use crate::tree::Map;
 
 /// The name of the conversations in [`Selection::parse`], and the sections it stands for.
 const CONVERSATION: &str = "conversation";
-const OF_CONVERSATION: [&str; 2] = ["agents", "source"];
+const OF_CONVERSATION: [&str; 2] = ["agents", SOURCE];
 
 const FILES: &str = "files";
+
+/// The section by whose name another one is selected: a transcript is selected as one.
+fn selected_as(section: &str) -> &str {
+    if is_transcript_section(section) { SOURCE } else { section }
+}
 
 /// Some sections and entries, by the paths that they are below; everything by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,6 +55,7 @@ impl Selection {
     /// Returns true if anything in the section may be in it.
     #[must_use]
     pub fn reaches(&self, section: &str) -> bool {
+        let section = selected_as(section);
         let related = |path: &String| is_under(section, path) || is_under(path, section);
         self.is_all() || self.paths.iter().any(related)
     }
@@ -57,6 +63,7 @@ impl Selection {
     /// Returns true if the section is in it as a whole.
     #[must_use]
     pub fn has_all_of(&self, section: &str) -> bool {
+        let section = selected_as(section);
         self.is_all() || self.paths.iter().any(|path| is_under(section, path))
     }
 

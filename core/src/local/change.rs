@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::Repo;
 use super::turn::{FILES, check_file};
 use crate::context::{
-    Builder, Context, FileMode, MessageEntry, Role, SOURCE, agent_section, split,
+    Builder, Context, FileMode, MessageEntry, Role, is_transcript_section, agent_section, split,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, Trigger};
@@ -400,7 +400,9 @@ fn check_section(section: &str) -> Result<()> {
         return Err(Error::invalid(message));
     }
     match section {
-        SOURCE => Err(Error::invalid("source holds an imported transcript: import writes it")),
+        _ if is_transcript_section(section) => {
+            Err(Error::invalid(format!("{section} holds an imported transcript: import writes it")))
+        }
         _ => Ok(()),
     }
 }

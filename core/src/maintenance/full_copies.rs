@@ -6,9 +6,7 @@
 use std::collections::HashMap;
 
 use super::mark::Bits;
-
-/// The section that holds again what conversations hold.
-const SOURCE: &[u8] = b"source";
+use crate::context::is_transcript_section;
 
 /// The end of the names of sections that hold conversations.
 const MESSAGES: &[u8] = b"/messages";
@@ -123,7 +121,9 @@ impl Summand {
 
     /// A section of a context, of which only messages count as items.
     pub(super) fn section(position: u32, name: &[u8]) -> Self {
-        Self { position, bytes: name != SOURCE, items: name.ends_with(MESSAGES) }
+        // A transcript holds again what conversations hold.
+        let bytes = !std::str::from_utf8(name).is_ok_and(is_transcript_section);
+        Self { position, bytes, items: name.ends_with(MESSAGES) }
     }
 }
 

@@ -31,6 +31,7 @@ mod lanes;
 mod memory;
 mod operation;
 mod tag;
+mod varint;
 
 use std::fmt;
 
@@ -45,6 +46,7 @@ pub use memory::Memory;
 pub(crate) use operation::MAX_PARENTS;
 pub use operation::{Operation, RefChange, RefValue};
 pub use tag::Tag;
+pub(crate) use varint::{push_varint, take_varint, unzigzag, zigzag};
 
 use crate::error::{Error, Result};
 

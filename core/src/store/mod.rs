@@ -93,7 +93,6 @@ pub use distant::{BundleEnds, BundleIndex, DISTANT_REFS, RangeSource};
 pub use encryption::{STORE_KEY_BYTES, StoreCipher, StoreKey, StoreKeys, enciphered};
 pub(crate) use encryption::{decipher, encipher};
 pub use format::superblock::FORMAT_VERSION;
-pub(crate) use format::varint::{push_varint, take_varint, unzigzag, zigzag};
 pub use io::{Access, Identity, Io, IoFile, Mapping, ReadAt, RealIo};
 pub(crate) use pack::quietly;
 pub use pack::{

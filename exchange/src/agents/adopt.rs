@@ -22,7 +22,8 @@ use super::found::FoundSession;
 use super::lineage;
 use super::opencode::{self, Databases, Failure};
 use super::openhands::folder_document;
-use crate::formats::any::{follow, import_from};
+use crate::formats::any::{follow_beside, import_beside};
+use crate::import::fork::Origins;
 use crate::import::follow::{FollowOptions, followed_bytes};
 use crate::model::format::FormatReader;
 use crate::{HEAD_BYTES, ImportOptions, ImportReport};
@@ -97,7 +98,7 @@ pub fn adopt(
         .sort_by_key(|group| std::cmp::Reverse(group.iter().map(|found| found.bytes).sum::<u64>()));
 
     let databases = Databases::default();
-    let source = Source { options, seen, databases: &databases };
+    let source = Source { options, seen, databases: &databases, origins: Arc::default() };
     let newest = match repo.tip(&repo.shared_head()?) {
         // The session that changed last moves HEAD.
         None => groups.iter().flatten().max_by_key(|found| found.modified).cloned(),
@@ -123,6 +124,7 @@ pub fn adopt(
             Err(_) => all(),
         });
     }
+    source.origins.save(repo);
     for (Adopted { found, outcome }, mark) in &mut adopted {
         if let (Outcome::Imported(report), Some(mark)) = (outcome, mark.take()) {
             let at = (&report.branch, &report.head);
@@ -175,6 +177,7 @@ struct Source<'a> {
     options: &'a AdoptOptions<'a>,
     seen: &'a AdoptionCache,
     databases: &'a Databases,
+    origins: Arc<Origins>,
 }
 
 fn adopt_group(
@@ -232,7 +235,7 @@ fn adopt_one(
     again(repo, || {
         let failure = Failure::default();
         let input = input(found, source, &failure)?;
-        let imported = import_from(repo, input, &import_options, directory.as_deref());
+        let imported = import_beside(repo, input, &import_options, directory.as_deref(), &source.origins);
         imported.map_err(|error| failure.take().unwrap_or(error))
     })
 }
@@ -277,7 +280,7 @@ fn follow_one(
             before: Vec::new(),
         };
         let tips: HashMap<_, _> = repo.branches().into_iter().collect();
-        let Some(followed) = follow(repo, file, notes.as_deref(), options)? else {
+        let Some(followed) = follow_beside(repo, file, notes.as_deref(), options, &source.origins)? else {
             return Ok((Outcome::Unchanged, false));
         };
         if let Some(new) = followed.notes.as_deref().filter(|new| Some(*new) != notes.as_deref()) {

@@ -7,27 +7,29 @@ use turntree::error::Result;
 use turntree::workspace::open_regular;
 
 use super::found::FoundSession;
-use crate::import::fork::{forked_from, is_named};
+use crate::import::fork::{Beginning, beginning, is_named};
 use crate::text::unpack::HEAD_BYTES;
 
-/// Files of one session.
+/// Files that are imported one after the other.
 type Group = Vec<FoundSession>;
 
 /// `groups` in generations: what one is forked from is in an earlier one, if it is there. Only files
 /// that are `new` are looked into. The order within a generation is that of `groups`.
+///
+/// Files that begin with one record and do not say what they are forked from become one group, the oldest
+/// first: one of them has it, and the others are forks of that.
 pub(super) fn generations(
     groups: Vec<Group>,
     is_new: impl Fn(&FoundSession) -> bool,
 ) -> Vec<Vec<Group>> {
-    let origins: Vec<Option<String>> = groups
+    let (groups, origins) = families(groups, is_new);
+    let names: Vec<Vec<String>> = groups
         .iter()
-        .map(|group| group.iter().filter(|found| is_new(found)).find_map(|it| origin(it).ok()?))
+        .map(|group| group.iter().map(|found| found.session.clone()).collect())
         .collect();
-    let names: Vec<String> = groups
-        .iter()
-        .map(|group| group.first().map(|it| it.session.clone()).unwrap_or_default())
-        .collect();
-    let base = |origin: &String| names.iter().position(|name| is_named(name, origin));
+    let base = |origin: &String| {
+        names.iter().position(|names| names.iter().any(|name| is_named(name, origin)))
+    };
     let bases: HashMap<usize, usize> = (0..)
         .zip(&origins)
         .filter_map(|(at, origin)| Some((at, origin.as_ref().and_then(base)?)))
@@ -46,6 +48,42 @@ pub(super) fn generations(
     generations
 }
 
+/// The groups, those that begin alike joined, and the session that each says it was forked from.
+fn families(
+    groups: Vec<Group>,
+    is_new: impl Fn(&FoundSession) -> bool,
+) -> (Vec<Group>, Vec<Option<String>>) {
+    let (mut joined, mut origins): (Vec<Group>, Vec<Option<String>>) = (Vec::new(), Vec::new());
+    let mut by_identity = HashMap::new();
+    for group in groups {
+        let new = group.iter().filter(|found| is_new(found));
+        let Beginning { origin, identity } =
+            new.filter_map(|found| look_into(found).ok()).next().unwrap_or_default();
+        let family = identity.filter(|_| origin.is_none());
+        let known = family.and_then(|key| by_identity.get(&key).copied());
+        match known.and_then(|at: usize| joined.get_mut(at)) {
+            Some(family) => family.extend(group),
+            None => {
+                by_identity.extend(family.map(|key| (key, joined.len())));
+                joined.push(group);
+                origins.push(origin);
+            }
+        }
+    }
+    // Files of one session keep their order.
+    joined.iter_mut().for_each(|group| {
+        let mut oldest: HashMap<String, _> = HashMap::new();
+        for found in group.iter() {
+            let at = oldest.entry(found.session.clone()).or_insert(found.modified);
+            *at = found.modified.min(*at);
+        }
+        group.sort_by_key(|found| {
+            (oldest.get(&found.session).copied(), found.session.clone())
+        });
+    });
+    (joined, origins)
+}
+
 /// Returns the number of forks that lead to a group. Groups that are forked from each other end
 /// somewhere.
 fn depth(bases: &HashMap<usize, usize>, at: usize) -> usize {
@@ -56,11 +94,11 @@ fn depth(bases: &HashMap<usize, usize>, at: usize) -> usize {
     depth
 }
 
-/// The session that a file says it was forked from.
-fn origin(found: &FoundSession) -> Result<Option<String>> {
+/// What the first records of a file say of other files.
+fn look_into(found: &FoundSession) -> Result<Beginning> {
     if !found.format.records().is_ok_and(|records| records.lineage.is_some()) {
-        return Ok(None);
+        return Ok(Beginning::default());
     }
     let file = open_regular(&found.path).map_err(|error| turntree::Error::io("open it", error))?;
-    forked_from(found.format, BufReader::with_capacity(HEAD_BYTES, file))
+    beginning(found.format, BufReader::with_capacity(HEAD_BYTES, file))
 }

@@ -164,6 +164,7 @@ impl ResumedSession<'_> {
             items.push(write_piece(change, records.side_paths, &piece?)?.to_item()?);
         }
         let pieces = items.len();
+        builder.clear_transcript(change)?;
         builder.set_list(change, SOURCE, items)?;
         for (key, value) in
             [("format", agent.format()), ("session_id", facts.session), ("cwd", facts.cwd)]

@@ -1,6 +1,7 @@
 //! Imports or follows a file of whichever format it is.
 
 use std::io::{BufRead, Cursor, Read, Seek};
+use std::sync::Arc;
 
 use turntree::error::{Error, Result};
 use turntree::repo::Repository;
@@ -8,6 +9,7 @@ use turntree::repo::Repository;
 use super::detect::detect;
 use crate::import::document_import::{import_document, read_all};
 use crate::import::follow::{self, FollowOptions, Followed};
+use crate::import::fork::Origins;
 use crate::import::transcript::import_transcript;
 use crate::model::format::{FormatReader, ImportOptions, RecordFormat};
 use crate::model::report::ImportReport;
@@ -40,6 +42,23 @@ pub fn import_from(
     options: &ImportOptions,
     directory: Option<&str>,
 ) -> Result<ImportReport> {
+    let origins = Arc::default();
+    let report = import_beside(repo, input, options, directory, &origins)?;
+    origins.save(repo);
+    Ok(report)
+}
+
+/// Imports as [`import_from`] does, beside others with the same `origins`.
+///
+/// # Errors
+/// Those of [`import`].
+pub(crate) fn import_beside(
+    repo: &Repository,
+    input: impl BufRead,
+    options: &ImportOptions,
+    directory: Option<&str>,
+    origins: &Arc<Origins>,
+) -> Result<ImportReport> {
     let (head, input) = unpacked(Box::new(input))?;
     if head.is_empty() {
         return Err(Error::invalid("the file is empty: expected a transcript"));
@@ -53,7 +72,8 @@ pub fn import_from(
         FormatReader::Archive(import) => import(repo, read_all(input)?, options),
         FormatReader::Document(_) => import_document(repo, format, input, options),
         FormatReader::Records(_) => {
-            import_transcript(repo, RecordFormat::of(format)?, input, options, directory)
+            let format = RecordFormat::of(format)?;
+            import_transcript(repo, format, input, options, directory, origins)
         }
     }
 }
@@ -72,5 +92,22 @@ pub fn follow(
     notes: Option<&[u8]>,
     options: FollowOptions<'_>,
 ) -> Result<Option<Followed>> {
-    follow::follow(repo, input, notes, options, detect)
+    let origins = Arc::default();
+    let followed = follow_beside(repo, input, notes, options, &origins)?;
+    origins.save(repo);
+    Ok(followed)
+}
+
+/// Takes in what is new as [`follow`] does, beside others with the same `origins`.
+///
+/// # Errors
+/// Those of [`follow`].
+pub(crate) fn follow_beside(
+    repo: &Repository,
+    input: impl Read + Seek,
+    notes: Option<&[u8]>,
+    options: FollowOptions<'_>,
+    origins: &Arc<Origins>,
+) -> Result<Option<Followed>> {
+    follow::follow(repo, input, notes, options, detect, origins)
 }

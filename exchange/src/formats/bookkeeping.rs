@@ -1,6 +1,6 @@
 //! Sections that repeat, in a form for machines, what conversations show.
 
-use turntree::context::SOURCE;
+use turntree::context::is_transcript_section;
 
 /// What the adapters of frameworks keep for themselves beside a conversation; others of a name follow it
 /// with a colon.
@@ -24,7 +24,7 @@ const OF_ADAPTERS: [&str; 11] = [
 #[must_use]
 pub fn is_bookkeeping(section: &str) -> bool {
     let name = section.split_once(':').map_or(section, |(name, _)| name);
-    section == SOURCE || OF_ADAPTERS.contains(&name)
+    is_transcript_section(section) || OF_ADAPTERS.contains(&name)
 }
 
 #[cfg(test)]

@@ -46,7 +46,13 @@ pub(super) const FORMAT: Format = Format {
     recognise,
     view,
     reader: FormatReader::Records(Records {
-        lineage: Some(Lineage { id: |_| None, origin }),
+        lineage: Some(Lineage {
+            id: None,
+            origin,
+            identity: Some(identity),
+            is_summary: |line| text_at(line, "/type") == Some("compacted"),
+            volatile: &["timestamp", ORDINAL],
+        }),
         kinds: KINDS,
         ..Records::new(lines::split, || Box::<Codex>::default())
     }),
@@ -66,9 +72,21 @@ fn recognise(shape: &JsonShape<'_>) -> bool {
     !shape.is_array && is_known && shape.has("payload")
 }
 
+/// An id in a line that the model's service or the client has made for it.
+fn identity(line: &Value) -> Option<&str> {
+    ["/payload/call_id", "/payload/id", "/payload/encrypted_content"]
+        .into_iter()
+        .filter(|_| text_at(line, "/type") == Some("response_item"))
+        .find_map(|path| text_at(line, path))
+}
+
 /// Returns the origin of a rollout: a fork names the other one, and where the part of it ends that
-/// comes before.
+/// comes before, or has copies of its lines.
 fn origin(line: &Value) -> RecordOrigin {
+    if text_at(line, "/type") != Some("session_meta") {
+        let is_said = matches!(text_at(line, "/type"), Some("response_item" | "compacted"));
+        return if is_said { RecordOrigin::Here } else { RecordOrigin::Unknown };
+    }
     let base = line.pointer("/payload/history_base").unwrap_or(&Value::Null);
     let number = |name| base.get(name).and_then(Value::as_u64);
     let bytes = number("end_byte_offset");
@@ -78,7 +96,10 @@ fn origin(line: &Value) -> RecordOrigin {
             session: thread.to_owned(),
             pieces: Some(PiecesBefore { bytes, ordinal }),
         },
-        _ => RecordOrigin::Here,
+        _ => match text_at(line, "/payload/forked_from_id") {
+            Some(thread) => RecordOrigin::From { session: thread.to_owned(), pieces: None },
+            None => RecordOrigin::Unknown,
+        },
     }
 }
 

@@ -42,7 +42,8 @@ pub(super) const FORMAT: Format = Format {
     recognise,
     view,
     reader: FormatReader::Records(Records {
-        lineage: Some(Lineage { id: entry_id, origin }),
+        // An id has eight digits: copies are looked for where a file names its origin.
+        lineage: Some(Lineage { identity: None, ..Lineage::by_id(entry_id, origin) }),
         kinds: KINDS,
         ..Records::new(lines::split, || Box::<Pi>::default())
     }),

@@ -32,7 +32,7 @@ pub(super) const FORMAT: Format = Format {
     recognise,
     view,
     reader: FormatReader::Records(Records {
-        lineage: Some(Lineage { id: |line| text_at(line, "/uuid"), origin }),
+        lineage: Some(Lineage::by_id(|line| text_at(line, "/uuid"), origin)),
         ..Records::new(lines::split, || Box::<QwenCode>::default())
     }),
 };

@@ -6,7 +6,7 @@ use gix::objs::Kind as GitKind;
 use gix::objs::tree::EntryKind;
 use turntree::context::{
     Context, FileEntry, FileMode, MessageEntry, Section, SectionChange, Shape, changed_sections,
-    diff_section,
+    diff_section, is_transcript_section,
 };
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSource};
@@ -21,9 +21,6 @@ use crate::render::message_markdown;
 
 /// The section of the workspace.
 const FILES: &str = "files";
-
-/// The section of the imported transcript, which says again what the messages say.
-const SOURCE: &str = "source";
 
 /// Writes contexts as git trees, one after the other.
 pub(super) struct TreeWriter<'a> {
@@ -57,7 +54,7 @@ impl TreeWriter<'_> {
         new: &BTreeMap<String, Section>,
     ) -> Result<()> {
         for (name, old, new) in changed_sections(old, new) {
-            if name == SOURCE && !self.with_source {
+            if is_transcript_section(name) && !self.with_source {
                 continue;
             }
             match (old, new) {

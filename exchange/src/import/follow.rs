@@ -19,20 +19,21 @@ mod notes;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::de::IgnoredAny;
-use turntree::context::{Builder, Context, SOURCE, SourceEntry};
+use turntree::context::{Builder, Context, SourceEntry, Transcript};
 use turntree::error::{Error, Result};
-use turntree::object::{Kind, ObjectId, ObjectSource, Time, Trigger};
+use turntree::object::{ObjectId, ObjectSource, Time, Trigger};
 use turntree::repo::{BranchName, Repository, Signature, Transaction};
 
 use super::captures::Captures;
 use super::finish::imported_tip;
+use super::fork::Origins;
 use super::redacted::redacted;
 use super::resume::{KnownFile, Line, Relation, ResumePoint, describe, find_resume_point};
 use super::rewind::begins;
-use super::source::entries;
 use super::transcript::{TranscriptImport, is_beginning};
 use super::turns::{OpenTurn, ROOT, TurnWriter, fact};
 use crate::import::source::write_piece;
@@ -125,6 +126,7 @@ pub(crate) fn follow(
     notes: Option<&[u8]>,
     options: FollowOptions<'_>,
     detect: fn(&[u8]) -> Result<&'static Format>,
+    origins: &Arc<Origins>,
 ) -> Result<Option<Followed>> {
     let (end, head) = whole_records(&mut input)?;
     if end == 0 {
@@ -138,7 +140,8 @@ pub(crate) fn follow(
     if is_unended_line(format, &mut input, end)? {
         return Ok(None);
     }
-    let mut follower = Follower { repo, format, input, end, options, earlier: None };
+    let origins = Arc::clone(origins);
+    let mut follower = Follower { repo, format, input, end, options, earlier: None, origins };
     if let Some(notes) = notes.and_then(Notes::decode)
         && let Some(resumed) = follower.resume(notes)?
     {
@@ -216,6 +219,7 @@ struct Follower<'r, 'a, R> {
     options: FollowOptions<'a>,
     /// The root of the context with the files of an interrupted call.
     earlier: Option<ObjectId>,
+    origins: Arc<Origins>,
 }
 
 /// The progress before the last turn is committed.
@@ -283,18 +287,18 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
     /// Returns true if the file has at `offset`, and before, what the source ends with.
     fn has_tail(&mut self, context: &Context, offset: u64) -> Result<bool> {
         let store = self.repo.store();
-        let list = context.list(store, SOURCE)?;
-        let (mut stored, mut whole, mut from) = (Vec::new(), Vec::new(), list.len());
+        let transcript = Transcript::open(store, context)?;
+        let (mut stored, mut whole, mut from) = (Vec::new(), Vec::new(), transcript.len());
         let mut bytes = 0;
         while from > 0 && bytes < TAIL_BYTES {
             from -= 1;
-            for entry in entries(store, &list, from..from + 1) {
-                let entry = entry?;
-                let mut piece = store.read_as(Kind::Blob, &entry.blob)?.to_vec();
-                piece.extend_from_slice(&entry.suffix);
+            for found in transcript.pieces(store, from..from + 1) {
+                let found = found?;
+                let mut piece = found.bytes(store)?.to_vec();
+                piece.extend_from_slice(&found.suffix);
                 bytes += piece.len() as u64;
                 whole.push(piece);
-                stored.push(entry);
+                stored.push(found.entry());
             }
         }
         whole.reverse();
@@ -406,8 +410,8 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let base = point.base;
         let is_new = point.stored.is_empty() && is_beginning(repo, point.base.as_ref())?;
         let remade = if may_remake { reopen(repo, format, &mut point, tip)? } else { None };
-        let mut run =
-            TranscriptImport::begin(repo, staging, format, &point, self.options.stamp.clone())?;
+        let (stamp, origins) = (self.options.stamp.clone(), Arc::clone(&self.origins));
+        let mut run = TranscriptImport::begin(repo, staging, format, &point, stamp, origins)?;
         if let Some(Remade { time, metadata, .. }) = &remade {
             run.writer.remake(*time, metadata.clone());
         }
@@ -437,6 +441,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             return Ok(None);
         }
         run.end()?;
+        run.note_anchors();
         // A branch may have more than the file.
         let offset = (!is_known || run.known_bytes == self.end).then_some(self.end);
         let was_quick = false;
@@ -539,7 +544,7 @@ fn keep_aside(
 
 /// A branch that has all of a file, as the place where it goes on.
 fn whole_source(repo: &Repository, branch: BranchName, head: ObjectId) -> Result<ResumePoint> {
-    let stored = repo.context(&head)?.list(repo.store(), SOURCE)?;
+    let stored = Transcript::open(repo.store(), &repo.context(&head)?)?;
     let pieces = stored.len();
     Ok(ResumePoint {
         branch,
@@ -594,7 +599,7 @@ fn reopen(
             if repo.store().tombstone(&before.tree).is_some() {
                 return Ok(None);
             }
-            let pieces = repo.context(&parent)?.count(repo.store(), SOURCE)?;
+            let pieces = Transcript::open(repo.store(), &repo.context(&parent)?)?.len();
             (own.unwrap_or(pieces), (pieces > 0).then_some(before.time))
         }
     };

@@ -6,14 +6,12 @@
 use std::cell::OnceCell;
 use std::iter::Peekable;
 
-use turntree::context::{SOURCE, SourceEntry, SourceKind};
+use turntree::context::{SourceEntry, SourceKind, Transcript};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, LogEntry, Repository};
-use turntree::tree::List;
 
 use super::rewind::{begins, free_name};
-use super::source::entries;
 use super::taken_back::{client_branch, is_line_of, taken_back};
 use crate::import::source::source_kind;
 use crate::model::format::RecordFormat;
@@ -46,7 +44,7 @@ pub(crate) struct ResumePoint {
     /// Pieces in that commit's source.
     pub(crate) base_pieces: u64,
     /// The stored source whose beginning is known: at least the base's.
-    pub(crate) stored: List,
+    pub(crate) stored: Transcript,
     /// Pieces of it up to the last common record.
     pub(crate) common: u64,
     /// Pieces of it that the file has exactly so.
@@ -144,7 +142,7 @@ struct Candidate<'r> {
     /// The branch of which this was taken back.
     beside: Option<BranchName>,
     tip: ObjectId,
-    list: List,
+    list: Transcript,
     entries: Peekable<Box<dyn Iterator<Item = Result<SourceEntry>> + 'r>>,
     position: u64,
     common: u64,
@@ -360,12 +358,12 @@ fn candidates<'r>(
             continue;
         }
         for tip in taken_back(repo, format, &tip)? {
-            let list = repo.context(&tip)?.list(repo.store(), SOURCE)?;
+            let list = Transcript::open(repo.store(), &repo.context(&tip)?)?;
             let name = client_branch(repo, &branch)?;
             taken.push(candidate(repo, name, Some(branch.clone()), tip, list));
         }
         // A branch may have gone back to before the first record.
-        let list = repo.context(&tip)?.list(repo.store(), SOURCE)?;
+        let list = Transcript::open(repo.store(), &repo.context(&tip)?)?;
         if !list.is_empty() && !is_document_below(repo, format, &tip)? {
             candidates.push(candidate(repo, branch, None, tip, list));
         }
@@ -382,10 +380,10 @@ fn candidate(
     branch: BranchName,
     beside: Option<BranchName>,
     tip: ObjectId,
-    list: List,
+    list: Transcript,
 ) -> Candidate<'_> {
     let stored: Box<dyn Iterator<Item = Result<SourceEntry>>> =
-        Box::new(entries(repo.store(), &list, 0..list.len()));
+        Box::new(list.pieces(repo.store(), 0..list.len()).map(|piece| Ok(piece?.entry())));
     let entries = stored.peekable();
     let (position, common, keep, exact) = (0, 0, 0, true);
     Candidate { branch, beside, tip, list, entries, position, common, keep, exact }
@@ -398,7 +396,7 @@ fn on_top(repo: &Repository, branch: BranchName, lookahead: Vec<Piece>) -> Resum
         branch,
         beside: None,
         base_pieces: 0,
-        stored: List::new(),
+        stored: Transcript::default(),
         common: 0,
         keep: 0,
         replacement: Vec::new(),
@@ -418,7 +416,7 @@ fn fresh(repo: &Repository, branch: BranchName, format: RecordFormat) -> Result<
         branch,
         beside: None,
         base_pieces: 0,
-        stored: List::new(),
+        stored: Transcript::default(),
         common: 0,
         keep: 0,
         replacement: Vec::new(),
@@ -452,7 +450,7 @@ fn last_common_turn(
             Some((_, session)) if session != commit.session => return Ok(None),
             _ => {}
         }
-        let pieces = repo.context(&id)?.count(repo.store(), SOURCE)?;
+        let pieces = Transcript::open(repo.store(), &repo.context(&id)?)?.len();
         // What the document below has is no part of the file.
         if pieces > 0 && is_document_below(repo, format, &id)? {
             return Ok(Some((id, 0, false)));

@@ -7,13 +7,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
-use turntree::context::{Context, MAIN_AGENT, SOURCE};
+use turntree::context::{Context, MAIN_AGENT, Transcript};
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{Commit, ObjectId, ObjectSource, Trigger};
 use turntree::repo::{BranchName, Transaction};
-use turntree::tree::List;
-
-use super::source::entries;
 
 use crate::text::unique_name::unique_name;
 
@@ -111,25 +108,52 @@ impl Timeline {
         change: &Transaction<'_>,
         session: &str,
         first: &BranchName,
-        source: &List,
+        source: &Transcript,
     ) -> Result<Self> {
         let mut timeline = Self { turns: BTreeMap::new() };
         let mut seen = HashSet::new();
         let mut branches = change.branches_of(session);
         branches.sort_by_key(|(name, _)| name != first);
         for (_, tip) in branches {
-            let mut next = Some(tip);
-            while let Some(id) = next.filter(|id| seen.insert(*id)) {
-                let commit = change.read_commit(&id)?;
-                next = commit.parents.first().copied().filter(|_| commit.session == session);
-                let Some(context) = context_of(change, &commit)? else { continue };
-                let own = context.list(change, SOURCE)?;
-                if commit.session == session && is_beginning(change, &own, source)? {
-                    timeline.turns.entry(own.len()).or_insert(id);
-                }
-            }
+            timeline.add_line(change, (&tip, session), source, &mut seen)?;
         }
         Ok(timeline)
+    }
+
+    /// The turns on the line of `tip` that are of its session, as of [`Timeline::of`].
+    ///
+    /// # Errors
+    /// As for reading commits and contexts.
+    pub(crate) fn below(
+        change: &Transaction<'_>,
+        tip: &ObjectId,
+        source: &Transcript,
+    ) -> Result<Self> {
+        let session = change.read_commit(tip)?.session;
+        let first = BranchName::main(&session)?;
+        let mut timeline = Self::of(change, &session, &first, source)?;
+        timeline.add_line(change, (tip, &session), source, &mut HashSet::new())?;
+        Ok(timeline)
+    }
+
+    fn add_line(
+        &mut self,
+        change: &Transaction<'_>,
+        (tip, session): (&ObjectId, &str),
+        source: &Transcript,
+        seen: &mut HashSet<ObjectId>,
+    ) -> Result<()> {
+        let mut next = Some(*tip);
+        while let Some(id) = next.filter(|id| seen.insert(*id)) {
+            let commit = change.read_commit(&id)?;
+            next = commit.parents.first().copied().filter(|_| commit.session == session);
+            let Some(context) = context_of(change, &commit)? else { continue };
+            let own = Transcript::open(change, &context)?;
+            if commit.session == session && is_beginning(change, &own, source)? {
+                self.turns.entry(own.len()).or_insert(id);
+            }
+        }
+        Ok(())
     }
 
     /// Notes a turn whose source has `pieces`.
@@ -166,7 +190,7 @@ impl Timeline {
         let known = below.messages(change, MAIN_AGENT)?.len();
         let begins = match begins(&commit) {
             Some(begins) => begins,
-            None => below.count(change, SOURCE)?,
+            None => Transcript::open(change, &below)?.len(),
         };
         let Some(messages) = said_until(change, &context, to, begins..*end, known)? else {
             return Ok(Some(whole));
@@ -186,11 +210,11 @@ fn said_until(
     pieces: Range<u64>,
     known: u64,
 ) -> Result<Option<u64>> {
-    let source = context.list(change, SOURCE)?;
+    let source = Transcript::open(change, context)?;
     let behind = to.saturating_add(1);
     let blobs = |range: Range<u64>| {
-        let blobs = entries(change, &source, range);
-        blobs.map(|entry| entry.map(|entry| entry.blob)).collect::<Result<HashSet<ObjectId>>>()
+        let pieces = source.pieces(change, range);
+        pieces.map(|piece| Ok(piece?.entry().blob)).collect::<Result<HashSet<ObjectId>>>()
     };
     let mut after = blobs(behind..pieces.end)?;
     for blob in blobs(pieces.start.min(behind)..behind)? {
@@ -218,8 +242,15 @@ fn context_of(change: &Transaction<'_>, commit: &Commit) -> Result<Option<Contex
 
 /// Returns true if `source` begins with `part`, which has something: records name themselves, so the
 /// last one tells.
-pub(super) fn is_beginning(objects: &dyn ObjectSource, part: &List, source: &List) -> Result<bool> {
+pub(super) fn is_beginning(
+    objects: &dyn ObjectSource,
+    part: &Transcript,
+    source: &Transcript,
+) -> Result<bool> {
     let Some(last) = part.len().checked_sub(1) else { return Ok(false) };
-    let (here, there) = (part.get(objects, last)?, source.get(objects, last)?);
-    Ok(here.map(|item| item.link.id) == there.map(|item| item.link.id))
+    let blob = |transcript: &Transcript| {
+        let piece = transcript.pieces(objects, last..last + 1).next().transpose()?;
+        Ok::<_, turntree::Error>(piece.map(|piece| piece.entry().blob))
+    };
+    Ok(blob(part)? == blob(source)?)
 }

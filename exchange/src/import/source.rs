@@ -5,39 +5,31 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 use bytes::{Buf, Bytes};
-use turntree::context::{Builder, MAX_SUFFIX_BYTES, SOURCE, SourceEntry, SourceKind};
+use turntree::context::{
+    Builder, MAX_SUFFIX_BYTES, SOURCE, SourceEntry, SourceKind, Transcript, TranscriptPiece,
+};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::repo::{LogEntry, Repository};
-use turntree::tree::List;
 
 use crate::text::piece::{Piece, PieceKind};
 
 /// Longest trivia piece, in bytes.
 const MAX_PIECE_BYTES: usize = 1 << 20;
 
-/// The pieces of a source from `range`, in file order.
-pub(crate) fn entries<'a>(
-    source: &'a dyn ObjectSource,
-    list: &List,
-    range: Range<u64>,
-) -> impl Iterator<Item = Result<SourceEntry>> + 'a {
-    list.iter(source, range).map(|item| SourceEntry::from_item(&item?))
-}
-
 /// Reads the first pieces of a stored source as if they were a file.
 pub(crate) struct SourceReader<'a> {
     source: &'a dyn ObjectSource,
-    entries: Box<dyn Iterator<Item = Result<SourceEntry>> + 'a>,
+    pieces: Box<dyn Iterator<Item = Result<TranscriptPiece>> + 'a>,
     current: Bytes,
     suffix: Bytes,
 }
 
 impl<'a> SourceReader<'a> {
-    /// Reads the first `pieces` of `list`.
-    pub(crate) fn new(source: &'a dyn ObjectSource, list: &List, pieces: u64) -> Self {
-        let entries = Box::new(entries(source, list, 0..pieces));
-        Self { source, entries, current: Bytes::new(), suffix: Bytes::new() }
+    /// Reads the first `pieces` of `transcript`.
+    pub(crate) fn new(source: &'a dyn ObjectSource, transcript: &Transcript, pieces: u64) -> Self {
+        let pieces = Box::new(transcript.pieces(source, 0..pieces));
+        Self { source, pieces, current: Bytes::new(), suffix: Bytes::new() }
     }
 }
 
@@ -48,11 +40,10 @@ impl Read for SourceReader<'_> {
             if !self.current.is_empty() {
                 break;
             }
-            let Some(entry) = self.entries.next() else { return Ok(0) };
-            let entry = entry.map_err(io::Error::other)?;
-            self.current =
-                self.source.read_as(Kind::Blob, &entry.blob).map_err(io::Error::other)?;
-            self.suffix = entry.suffix;
+            let Some(piece) = self.pieces.next() else { return Ok(0) };
+            let piece = piece.map_err(io::Error::other)?;
+            self.current = piece.bytes(self.source).map_err(io::Error::other)?;
+            self.suffix = piece.suffix;
         }
         let len = buffer.len().min(self.current.len());
         let (target, _) = buffer.split_at_mut(len);
@@ -94,6 +85,7 @@ pub(crate) fn write_source(
         let blob = sink.write(Kind::Blob, document.slice(range))?;
         items.push(SourceEntry { blob, kind, suffix: Bytes::new() }.to_item()?);
     }
+    builder.clear_copies(sink)?;
     builder.set_list(sink, SOURCE, items)
 }
 

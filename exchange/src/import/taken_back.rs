@@ -11,7 +11,7 @@
 //! is added to it. On the branch that went back they are not played again. A name says whose line a
 //! branch may be; that it begins with what was taken back proves it.
 
-use turntree::context::SOURCE;
+use turntree::context::Transcript;
 use turntree::error::Result;
 use turntree::object::{Commit, ObjectId, Trigger};
 use turntree::repo::{BranchName, RESTORED_FROM, ROLLED_BACK_TO, Repository};
@@ -125,7 +125,7 @@ fn taken_back_of(
     tip: &ObjectId,
     is_its: impl Fn(&str) -> bool,
 ) -> Result<Vec<ObjectId>> {
-    let source = |id: &ObjectId| repo.context(id)?.list(repo.store(), SOURCE);
+    let source = |id: &ObjectId| Transcript::open(repo.store(), &repo.context(id)?);
     let mut taken = Vec::new();
     for entry in repo.history(&[*tip], &[])?.first_parent() {
         let commit = entry?.commit;

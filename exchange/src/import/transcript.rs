@@ -16,7 +16,8 @@
 //! To go on in the middle, the parser first reads the stored beginning again, from the store, so it
 //! knows what it would have known. Everything becomes visible in one operation at the end.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use turntree::context::Builder;
@@ -26,7 +27,7 @@ use turntree::repo::{BranchName, Repository, Signature, Transaction};
 
 use super::captures::Captures;
 use super::finish::{finish_import, imported_tip};
-use super::fork::{ForkStep, Forking};
+use super::fork::{CopiedPiece, ForkStep, Forking, Origins, RecordKey, record_key};
 use super::gap_limit::GapLimit;
 use super::redacted::redacted;
 use super::resume::{KnownFile, Line, Relation, ResumePoint, find_resume_point};
@@ -57,6 +58,7 @@ pub(crate) fn import_transcript(
     input: Box<dyn BufRead + '_>,
     options: &ImportOptions,
     directory: Option<&str>,
+    origins: &Arc<Origins>,
 ) -> Result<ImportReport> {
     let mut input_bytes = 0;
     let mut gap = GapLimit::default();
@@ -83,7 +85,8 @@ pub(crate) fn import_transcript(
         }
     };
     let branch = point.branch.clone();
-    let mut run = TranscriptImport::begin(repo, staging, format, &point, options.stamp.clone())?;
+    let (stamp, origins) = (options.stamp.clone(), Arc::clone(origins));
+    let mut run = TranscriptImport::begin(repo, staging, format, &point, stamp, origins)?;
     if let Some(directory) = directory {
         run.parser.worked_in(directory);
     }
@@ -156,7 +159,10 @@ pub(crate) struct TranscriptImport<'r> {
     /// The file is new to the session.
     is_first: bool,
     /// The fork that the file may be, until that is known.
-    forking: Option<Forking>,
+    forking: Option<Forking<'r>>,
+    /// The records by which forks of the file find it.
+    anchors: Vec<RecordKey>,
+    origins: Arc<Origins>,
 }
 
 impl<'r> TranscriptImport<'r> {
@@ -167,6 +173,7 @@ impl<'r> TranscriptImport<'r> {
         format: RecordFormat,
         point: &ResumePoint,
         stamp: Signature,
+        origins: Arc<Origins>,
     ) -> Result<Self> {
         let mut builder = match &point.base {
             Some(base) => Builder::from(repo.context(base)?),
@@ -194,16 +201,23 @@ impl<'r> TranscriptImport<'r> {
             writer.leaves(left);
         }
         let is_new = point.stored.is_empty() && is_beginning(repo, point.base.as_ref())?;
-        let forking = if is_new { Forking::new(format) } else { None };
+        let session = point.branch.session();
+        let forking = match is_new {
+            true => Forking::new(repo, format, session, Arc::clone(&origins)),
+            false => None,
+        };
         let (notes, unread) = (Vec::new(), UnreadRecords::default());
         let is_first = point.stored.is_empty();
-        Ok(Self { parser, writer, known_bytes: 0, notes, unread, is_first, forking })
+        let anchors = Vec::new();
+        Ok(Self { parser, writer, known_bytes: 0, notes, unread, is_first, forking, anchors, origins })
     }
 
     /// An import that goes on where another one stopped, whose parser had come to `parser`.
     pub(crate) fn resume(parser: Box<dyn Parser + Send>, writer: TurnWriter<'r>) -> Self {
         let (notes, unread) = (Vec::new(), UnreadRecords::default());
-        Self { parser, writer, known_bytes: 0, notes, unread, is_first: false, forking: None }
+        let (anchors, origins) = (Vec::new(), Arc::default());
+        let (known_bytes, is_first, forking) = (0, false, None);
+        Self { parser, writer, known_bytes, notes, unread, is_first, forking, anchors, origins }
     }
 
     /// Brings parser and context to the last common record, and returns the pieces read beyond it.
@@ -262,14 +276,17 @@ impl<'r> TranscriptImport<'r> {
     fn step(&mut self, step: ForkStep) -> Result<()> {
         match step {
             ForkStep::Hold => Ok(()),
-            ForkStep::Copied(pieces) => pieces.iter().try_for_each(|piece| {
+            ForkStep::Copied(pieces) => pieces.iter().try_for_each(|CopiedPiece { piece, base }| {
                 let events = self.parse(piece);
-                self.writer.copy(piece, events)
+                self.writer.copy(piece, base.as_ref().map(|(list, at)| (list, *at)), events)
             }),
             ForkStep::Begins { place, pieces, missing } => {
-                self.forking = None;
-                if let Some(place) = place {
-                    self.writer.begin_fork(&place)?;
+                if let Some(mut forking) = self.forking.take() {
+                    self.anchors.append(&mut forking.anchors());
+                }
+                match place {
+                    Some(place) => self.writer.begin_fork(&place)?,
+                    None => self.own_copies()?,
                 }
                 if let Some((piece, session)) = pieces.first().zip(missing) {
                     let name = BranchName::main(&session).map(|_| session).unwrap_or_default();
@@ -279,6 +296,25 @@ impl<'r> TranscriptImport<'r> {
                 pieces.iter().try_for_each(|piece| self.piece(piece))
             }
         }
+    }
+
+    /// Takes what seemed to be copies for the file's own, since the other session has no turn to go on from.
+    fn own_copies(&mut self) -> Result<()> {
+        let copies = self.writer.take_copies()?;
+        if copies.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        SourceReader::new(&self.writer.transaction, &copies, copies.len())
+            .read_to_end(&mut bytes)
+            .map_err(|error| Error::io("read the copies of another session", error))?;
+        self.parser = (self.writer.format().parser)();
+        for piece in (self.writer.format().split)(Box::new(bytes.as_slice())) {
+            let piece = piece?;
+            let events = self.parse(&piece);
+            self.apply(&piece, events)?;
+        }
+        Ok(())
     }
 
     fn parse(&mut self, piece: &Piece) -> Vec<Event> {
@@ -296,6 +332,9 @@ impl<'r> TranscriptImport<'r> {
             match event {
                 Event::Unknown { what } => self.note(piece, what.clone()),
                 Event::Unread { kind } => self.unread.add(kind),
+                Event::Compact { .. } | Event::Rearrange { .. } => {
+                    self.anchors.extend(record_key(self.writer.format(), piece));
+                }
                 _ => {}
             }
         }
@@ -322,7 +361,7 @@ impl<'r> TranscriptImport<'r> {
         if self.is_first {
             refuse_silent(&self.writer)?;
         }
-        let Self { mut writer, notes, unread, .. } = self;
+        let Self { mut writer, notes, unread, anchors, origins, .. } = self;
         writer.captures.save(&mut writer.transaction)?;
         let head = imported_tip(&writer.transaction, &branch)?;
         let others = writer.left().into_iter();
@@ -338,6 +377,16 @@ impl<'r> TranscriptImport<'r> {
             ..ImportReport::unchanged(branch, head, writer.format().name)
         };
         let reason = format!("import {}", options.session);
-        finish_import(repo, writer.transaction, options, &reason, true, report)
+        let format = writer.format();
+        let report = finish_import(repo, writer.transaction, options, &reason, true, report)?;
+        origins.add(format, &options.session, &anchors);
+        Ok(report)
+    }
+
+    /// Notes the records by which forks find a file that is not at its end.
+    pub(crate) fn note_anchors(&mut self) {
+        let anchors = std::mem::take(&mut self.anchors);
+        let (format, session) = (self.writer.format(), self.writer.branch().session());
+        self.origins.add(format, session, &anchors);
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use turntree::context::{
-    Builder, Context, FileMode, JSON_MEDIA, MAIN_AGENT, MessageEntry, SOURCE, SourceEntry,
+    Builder, Context, CopyWriter, FileMode, JSON_MEDIA, MAIN_AGENT, MessageEntry, SOURCE, SourceEntry,
     agent_section,
 };
 use turntree::error::Result;
@@ -89,6 +89,8 @@ pub(crate) struct TurnWriter<'r> {
     directory: Option<String>,
     /// The directory above it that paths of files begin in.
     root: Option<String>,
+    /// The pieces so far of a fork that are copies of what another session has.
+    copies: CopyWriter,
 }
 
 /// The content so far of the turn in the making.
@@ -181,6 +183,7 @@ impl<'r> TurnWriter<'r> {
             left: Vec::new(),
             directory: None,
             root: None,
+            copies: CopyWriter::default(),
         }
     }
 
@@ -241,7 +244,13 @@ impl<'r> TurnWriter<'r> {
     /// Replaces what `source` has from `from` on.
     pub(crate) fn replace_source(&mut self, from: u64, entries: &[SourceEntry]) -> Result<()> {
         let items = entries.iter().map(SourceEntry::to_item).collect::<Result<Vec<Item>>>()?;
-        let len = self.builder.list_len(&self.transaction, SOURCE)?;
+        let mut copied = self.builder.copied_pieces(&self.transaction)?;
+        if from < copied {
+            self.builder.expand_copies(&mut self.transaction)?;
+            copied = 0;
+        }
+        let (from, len) =
+            (from - copied, self.builder.list_len(&self.transaction, SOURCE)?);
         if from < len || !items.is_empty() {
             self.pending.pieces += 1;
             self.builder.splice(&mut self.transaction, SOURCE, from.min(len)..len, items)?;
@@ -562,7 +571,8 @@ impl<'r> TurnWriter<'r> {
         };
         let turn = self.transaction.snapshot(&self.branch, snapshot)?;
         if let Some(timeline) = &mut self.timeline {
-            timeline.add(self.builder.list_len(&self.transaction, SOURCE)?, turn);
+            let own = self.builder.list_len(&self.transaction, SOURCE)?;
+            timeline.add(self.builder.copied_pieces(&self.transaction)? + own, turn);
         }
         self.last_time = Some(time);
         self.turns += 1;

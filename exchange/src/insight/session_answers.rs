@@ -13,7 +13,7 @@
 use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
-use turntree::context::{SOURCE, SourceEntry};
+use turntree::context::Transcript;
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::object::{Kind, ObjectId};
 use turntree::repo::{BranchName, LogEntry, Repository, RollbackTarget};
@@ -239,11 +239,11 @@ fn end_of_source(
         Err(error) if error.kind() == ErrorKind::Expired => return Ok(None),
         context => context?,
     };
-    let list = context.list(repo.store(), SOURCE)?;
-    let pieces = pieces.unwrap_or_else(|| list.len());
+    let transcript = Transcript::open(repo.store(), &context)?;
+    let pieces = pieces.unwrap_or_else(|| transcript.len());
     let Some(last) = pieces.checked_sub(1) else { return Ok(None) };
-    let Some(item) = list.get(repo.store(), last)? else { return Ok(None) };
-    Ok(Some((pieces, SourceEntry::from_item(&item)?.blob)))
+    let piece = transcript.pieces(repo.store(), last..pieces).next().transpose()?;
+    Ok(piece.map(|piece| (pieces, piece.entry().blob)))
 }
 
 fn read_known(repo: &Repository) -> HashMap<String, Answers> {

@@ -135,10 +135,29 @@ impl Deref for RecordFormat {
 /// The way in which records of a format name the session that they come from.
 #[derive(Debug, Clone, Copy)]
 pub struct Lineage {
-    /// The id of a record, which a copy of it in another file has too.
-    pub id: fn(&Value) -> Option<&str>,
+    /// The id of a record, which a copy of it in another file has too. Without one a copy is recognised by
+    /// all of it but its volatile values.
+    pub id: Option<fn(&Value) -> Option<&str>>,
     /// The session of a record.
     pub origin: fn(&Value) -> RecordOrigin,
+    /// An id in a record that no record of another session has but a copy; nothing for a format in which
+    /// ids are short or counted.
+    pub identity: Option<fn(&Value) -> Option<&str>>,
+    /// Returns whether a record is a summary of a conversation, which another session has as a copy alone.
+    pub is_summary: fn(&Value) -> bool,
+    /// Members at the top of a record, before the first object or array, that a copy may have otherwise.
+    pub volatile: &'static [&'static str],
+}
+
+impl Lineage {
+    /// The lineage of a format whose copies keep the ids of records.
+    #[must_use]
+    pub const fn by_id(
+        id: fn(&Value) -> Option<&str>,
+        origin: fn(&Value) -> RecordOrigin,
+    ) -> Self {
+        Self { id: Some(id), origin, identity: Some(id), is_summary: |_| false, volatile: &[] }
+    }
 }
 
 /// The part of a file that another one goes on from.

@@ -9,7 +9,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use turntree::context::{Context, FileEntry, FileMode, MessageEntry, SOURCE, Section, Shape};
+use turntree::context::{
+    Context, FileEntry, FileMode, MessageEntry, Section, Shape, Transcript, is_transcript_section,
+};
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
 use turntree::tree::{Item, List, Map as TreeMap};
@@ -166,13 +168,13 @@ impl Writing<'_> {
         let sections = context.sections(self.source)?;
         let others = sections
             .iter()
-            .filter(|(name, _)| *name != FILES && *name != SOURCE && !name.starts_with("agents/"));
+            .filter(|(name, _)| *name != FILES && !is_transcript_section(name) && !name.starts_with("agents/"));
         for (number, (name, section)) in others.enumerate() {
             self.separate(number)?;
             self.section(name, section)?;
         }
         self.text("}")?;
-        let pieces = context.count(self.source, SOURCE)?;
+        let pieces = Transcript::open(self.source, context)?.len();
         match pieces {
             0 => Ok(()),
             _ => self.text(&format!(",\n\"source\":{{\"pieces\":{pieces}}}")),

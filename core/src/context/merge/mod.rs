@@ -45,9 +45,11 @@ pub(crate) use units::ReadToolUse;
 pub use units::ToolUse;
 
 use self::section::SectionMerger;
-use super::{Builder, Context, Section, Selection, diff, section_of, text_key};
+use super::{
+    Builder, Context, SOURCE, Section, Selection, diff, is_transcript_section, section_of, text_key,
+};
 use crate::error::Result;
-use crate::object::{ObjectId, ObjectSink, Time};
+use crate::object::{ObjectId, ObjectSink, ObjectSource, Time};
 use crate::tree::{Item, merge_maps};
 
 /// The names of the two sides in markers, and of theirs in the origin of messages.
@@ -191,6 +193,12 @@ pub(crate) fn merge(
             parts.push((name, versions));
         }
     }
+    // A transcript is of one side: its copies are nothing without its bases.
+    if let Some(sections) = transcript_of_one_side(sink, [base, ours, theirs], &options)? {
+        whole.retain(|(name, _)| !is_transcript_section(name));
+        parts.retain(|(name, _)| name == SOURCE || !is_transcript_section(name));
+        whole.extend(sections);
+    }
     let mut merged = ours.clone();
     merged.set_sections(sink, whole)?;
     let mut merger = SectionMerger {
@@ -213,4 +221,28 @@ pub(crate) fn merge(
     conflicts.sort_by(|a, b| a.path.cmp(&b.path));
     let tree = conflicts::write(sink, &mut builder)?;
     Ok(ContextMerge { tree, sections, conflicts })
+}
+
+/// The sections of the transcript that the merge has, where both sides have changed it: those of ours that
+/// are to be set, or to go, for those of theirs. `None` where one side alone has changed it.
+fn transcript_of_one_side(
+    source: &dyn ObjectSource,
+    [base, ours, theirs]: [&Context; 3],
+    options: &MergeOptions<'_>,
+) -> Result<Option<BTreeMap<String, Option<Section>>>> {
+    let sections = |context: &Context| -> Result<BTreeMap<String, Section>> {
+        let mut sections = context.sections(source)?;
+        sections.retain(|name, _| is_transcript_section(name));
+        Ok(sections)
+    };
+    let (base, ours, theirs) = (sections(base)?, sections(ours)?, sections(theirs)?);
+    if base == ours || base == theirs || !options.only.has_all_of(SOURCE) {
+        return Ok(None);
+    }
+    if !matches!(options.messages, MessagePolicy::Theirs) {
+        return Ok(Some(BTreeMap::new()));
+    }
+    let gone = ours.into_keys().map(|name| (name, None));
+    let taken = theirs.into_iter().map(|(name, section)| (name, Some(section)));
+    Ok(Some(gone.chain(taken).collect()))
 }

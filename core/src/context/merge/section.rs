@@ -9,7 +9,7 @@ use super::messages::{self, ReadMessages};
 use super::value::{self, MergedValue, Versions};
 use super::{Conflict, MergeOptions, MessagePolicy, SectionMerge, files, list};
 use crate::context::entry::{MessageEntry, Role, blob_item};
-use crate::context::{Builder, Context, FILES, Section, Shape, text_key};
+use crate::context::{Builder, Context, FILES, Section, Shape, is_transcript_section, text_key};
 use crate::error::Result;
 use crate::object::{Kind, ObjectSink, ObjectSource};
 use crate::tree::{Item, List, Map, MapConflict, merge_maps};
@@ -84,7 +84,8 @@ impl SectionMerger<'_> {
         let part = name.strip_prefix("agents/").and_then(|rest| rest.split('/').nth(1));
         match (name, part) {
             ("meta", _) => Rule::Ours,
-            ("source", _) | (_, Some("state" | "reads" | "system-prompt")) => with_messages,
+            (_, Some("state" | "reads" | "system-prompt")) => with_messages,
+            _ if is_transcript_section(name) => with_messages,
             _ => Rule::Merge,
         }
     }

@@ -11,7 +11,9 @@ use bytes::Bytes;
 
 use super::pattern::{Pattern, into_text};
 use super::search::{Search, renamed, text_of_meta};
-use crate::context::FileEntry;
+use crate::context::{
+    Builder, COPIED, Context, FileEntry, SOURCE, Transcript, is_transcript_section,
+};
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use crate::repo::{
@@ -51,7 +53,14 @@ pub(super) fn rewrite(
     pattern: &Pattern,
     stamp: &Signature,
 ) -> Result<()> {
-    let mut rewriter = Rewriter { change: repo.begin(), search, pattern, new: HashMap::new() };
+    let mut rewriter = Rewriter {
+        change: repo.begin(),
+        search,
+        pattern,
+        new: HashMap::new(),
+        expanded: HashMap::new(),
+        copies: BTreeMap::new(),
+    };
     rewriter.change.pass_filter();
     for id in &search.commits {
         if search.is_reached(id) {
@@ -73,6 +82,10 @@ struct Rewriter<'r, 's> {
     pattern: &'s Pattern,
     /// The objects written in place of others; for trees it depends on their role.
     new: HashMap<(ObjectId, Tree), ObjectId>,
+    /// The pieces of copied beginnings, by their lists of chunks.
+    expanded: HashMap<ObjectId, Vec<Item>>,
+    /// What was written in place of copies, which are no objects.
+    copies: BTreeMap<ObjectId, ObjectId>,
 }
 
 impl Rewriter<'_, '_> {
@@ -179,10 +192,70 @@ impl Rewriter<'_, '_> {
     }
 
     fn tree(&mut self, root: &ObjectId, tree: Tree) -> Result<ObjectId> {
+        if tree == Tree::Context
+            && let Some(expanded) = self.without_copies(root)?
+        {
+            return self.map(Map::open(&self.change, &expanded)?, tree);
+        }
         match List::open(&self.change, root) {
             Ok(list) => self.list(list, tree),
             Err(_) => self.map(Map::open(&self.change, root)?, tree),
         }
+    }
+
+    /// The context `root` with a transcript of own pieces, where copies or what they are copies of match: an
+    /// edit of a piece that was rewritten would fit no more.
+    fn without_copies(&mut self, root: &ObjectId) -> Result<Option<ObjectId>> {
+        let Ok(context) = Context::open(&self.change, root) else { return Ok(None) };
+        let Ok(sections) = context.sections(&self.change) else { return Ok(None) };
+        let is_hit = sections.iter().any(|(name, section)| {
+            is_transcript_section(name) && name != SOURCE && self.search.is_tainted(&section.id)
+        });
+        let Some(copied) = sections.get(COPIED).filter(|_| is_hit).map(|section| section.id) else {
+            return Ok(None);
+        };
+        let transcript = Transcript::open(&self.change, &context)?;
+        let mut items = match self.expanded.get(&copied) {
+            Some(items) => items.clone(),
+            None => self.own_pieces(&transcript)?,
+        };
+        self.expanded.entry(copied).or_insert_with(|| items.clone());
+        let own = transcript.own();
+        let own = own.iter(&self.change, 0..own.len()).collect::<Result<Vec<Item>>>()?;
+        for item in own {
+            items.push(self.item(&[], item, Tree::Section)?);
+        }
+        let mut builder = Builder::from(context);
+        builder.clear_transcript(&mut self.change)?;
+        builder.set_list(&mut self.change, SOURCE, items)?;
+        builder.write(&mut self.change).map(Some)
+    }
+
+    /// The copies of a transcript as pieces, without the matches.
+    fn own_pieces(&mut self, transcript: &Transcript) -> Result<Vec<Item>> {
+        let mut items = Vec::new();
+        for at in 0..transcript.copied() {
+            let Some(piece) = transcript.pieces(&self.change, at..at + 1).next().transpose()? else {
+                break;
+            };
+            let bytes = piece.bytes(&self.change)?;
+            let mut entry = piece.entry();
+            let known = self.search.redactions.get(&entry.blob);
+            let new = match known {
+                Some(known) => known,
+                None if self.pattern.is_in(&bytes) => {
+                    let replaced = self.pattern.replace(&bytes)?;
+                    self.change.write(Kind::Blob, replaced.into())?
+                }
+                None => self.change.write(Kind::Blob, bytes)?,
+            };
+            if new != entry.blob {
+                self.copies.insert(entry.blob, new);
+            }
+            entry.blob = new;
+            items.push(self.item(&[], entry.to_item()?, Tree::Section)?);
+        }
+        Ok(items)
     }
 
     /// Replaces everything from the first entry that changes to the last one.
@@ -290,6 +363,9 @@ impl Rewriter<'_, '_> {
         for id in self.search.blobs() {
             let new = self.object(&id)?;
             redactions.add(id, new);
+        }
+        for (id, new) in &self.copies {
+            redactions.add(*id, *new);
         }
         if redactions != self.search.redactions {
             let blob = self.change.write(Kind::Blob, redactions.encode().into())?;

@@ -21,10 +21,6 @@ pub type Count<'a> = &'a (dyn Fn(&[u8]) -> u64 + Sync);
 /// Is told, from any thread, how many of how many blobs are searched.
 pub type GrepProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
-/// The section with the pieces of the imported transcript. The messages are made of the same
-/// records, so it is left out of searches unless it is asked for.
-pub(super) const SOURCE_SECTION: &str = "source";
-
 /// A turn whose context is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadableTurn {

@@ -12,8 +12,8 @@ use bytes::Bytes;
 
 use super::turn_changes::{SectionMove, TurnChanges};
 use crate::context::{SectionChange, Shape};
-use crate::object::{ID_BYTES, Kind, ObjectId};
-use crate::store::{DerivedFile, PackHandle, push_varint, take_varint, unzigzag, zigzag};
+use crate::object::{ID_BYTES, Kind, ObjectId, push_varint, take_varint, unzigzag, zigzag};
+use crate::store::{DerivedFile, PackHandle};
 use crate::tree::{Item, Link, MultisetChange, MultisetChanges};
 
 /// A part of records ends when it has so many bytes.

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::changes::{Baseline, Lineage, ReadableTurn, SOURCE_SECTION, TextKind, is_conversation};
+use super::changes::{Baseline, Lineage, ReadableTurn, TextKind, is_conversation};
 use super::history_index::HistoryIndex;
 use super::turn_changes::{SectionMove, TurnChanges};
 use crate::context::{
-    Context, Role, Section, SectionChange, Selection, Shape, changed_sections, text_key,
+    Context, Role, Section, SectionChange, Selection, Shape, changed_sections, is_transcript_section,
+    text_key,
 };
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Time};
@@ -478,7 +479,7 @@ impl<'a> SectionComparison<'a> {
 
     fn wants(&self, section: &str) -> bool {
         let SearchFilter { paths, roles } = self.wanted;
-        let implied = paths.is_all() && section == SOURCE_SECTION && !self.with_source;
+        let implied = paths.is_all() && is_transcript_section(section) && !self.with_source;
         paths.reaches(section) && !implied && (roles.is_empty() || is_conversation(section))
     }
 

@@ -6,12 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 
 use super::changes::{
-    Count, Lineage, ReadMessage, ReadableTurn, SOURCE_SECTION, TextKind, blob, sections, text_of,
+    Count, Lineage, ReadMessage, ReadableTurn, TextKind, blob, sections, text_of,
 };
 use super::gaps::Gaps;
 use super::history_index::HistoryIndex;
 use super::turn_changes::{SectionMove, TurnChanges};
-use crate::context::{Section, SectionChange, Selection, Shape, changed_sections, diff_section};
+use crate::context::{
+    Section, SectionChange, Selection, Shape, changed_sections, diff_section, is_transcript_section,
+};
 use crate::error::Result;
 use crate::object::{Kind, Object, ObjectId};
 use crate::repo::{LogEntry, Repository};
@@ -225,7 +227,7 @@ impl Pickaxe<'_> {
     }
 
     fn wants(&self, section: &str) -> bool {
-        let implied = self.what.paths.is_all() && section == SOURCE_SECTION;
+        let implied = self.what.paths.is_all() && is_transcript_section(section);
         self.what.paths.reaches(section) && !implied
     }
 

@@ -12,7 +12,7 @@ use super::changes::GrepProgress;
 use super::gaps::Gaps;
 use super::grep::place;
 use super::occurrences::{Collector, EntryKey, Occurrences, SearchScope};
-use crate::context::Role;
+use crate::context::{Role, is_transcript_section};
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId};
 use crate::repo::{BranchName, History, Repository};
@@ -248,11 +248,11 @@ fn entry_places<F: Clone>(
     // A piece of a transcript that a message is made of is told as that message.
     let told: BTreeSet<ObjectId> = places
         .iter()
-        .filter(|(_, place)| place.section != crate::context::SOURCE)
+        .filter(|(_, place)| !is_transcript_section(&place.section))
         .filter_map(|(_, place)| place.blob)
         .collect();
     places.retain(|(_, place)| {
-        place.section != crate::context::SOURCE
+        !is_transcript_section(&place.section)
             || place.blob.is_none_or(|blob| !told.contains(&blob))
     });
     places.sort_by(|(a, left), (b, right)| {

@@ -7,4 +7,3 @@ pub(super) mod id;
 pub(super) mod manifest;
 pub(super) mod segment;
 pub(super) mod superblock;
-pub(super) mod varint;

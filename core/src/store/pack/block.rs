@@ -12,8 +12,7 @@
 use bytes::Bytes;
 
 use super::layout::{BlockInfo, BlockKind};
-use crate::object::Kind;
-use crate::store::format::varint::{push_varint, take_varint};
+use crate::object::{Kind, push_varint, take_varint};
 
 /// The form of an entry. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,9 +17,8 @@ use super::layout::{
 };
 use super::tests::{SALT, STORE, Sample, noise, open, sample};
 use super::*;
-use crate::object::verify;
+use crate::object::{push_varint, verify};
 use crate::store::format::codec::{Effort, compress_block};
-use crate::store::format::varint::push_varint;
 use crate::store::io::{Identity, Mapping};
 
 /// A file in memory.

@@ -11,8 +11,7 @@
 //! An ordinal is written as its distance from the link before, plus one: objects that are named
 //! together lie together.
 
-use crate::object::{ID_BYTES, ObjectId};
-use crate::store::format::varint::{push_varint, take_varint, unzigzag, zigzag};
+use crate::object::{ID_BYTES, ObjectId, push_varint, take_varint, unzigzag, zigzag};
 
 /// The body of a structured object; `None` when it names nothing that has an ordinal.
 pub(super) fn encode(

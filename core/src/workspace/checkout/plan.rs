@@ -13,7 +13,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use crate::context::{Context, FileEntry, FileMode, Section, Selection, Shape, text_key};
+use crate::context::{
+    Context, FileEntry, FileMode, SOURCE, Section, Selection, Shape, is_transcript_section, text_key,
+};
 use crate::error::{Error, Result};
 use crate::object::ObjectSource;
 use crate::tree::{List, Map};
@@ -113,8 +115,9 @@ fn add_section(
         return add(wanted, path, FileMode::Regular, content);
     }
     match section.shape {
-        _ if name == "source" => {
-            add(wanted, PathBuf::from(name), FileMode::Regular, Content::Transcript)
+        _ if is_transcript_section(name) => {
+            wanted.insert(PathBuf::from(SOURCE), (FileMode::Regular, Content::Transcript));
+            Ok(())
         }
         Shape::Blob => {
             add(wanted, section_path(name)?, FileMode::Regular, Content::Blob(section.id))

@@ -61,7 +61,7 @@ pub(super) const FORMAT: Format = Format {
     recognise,
     view,
     reader: FormatReader::Records(Records {
-        lineage: Some(Lineage { id: |line| text_at(line, "/uuid"), origin }),
+        lineage: Some(Lineage::by_id(|line| text_at(line, "/uuid"), origin)),
         kinds: KINDS,
         ..Records::new(lines::split, || Box::<ClaudeCode>::default())
     }),

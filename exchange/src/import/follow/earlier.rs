@@ -8,14 +8,13 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use turntree::context::{Builder, Context, FileEntry, FileMode, SOURCE};
+use turntree::context::{Builder, Context, FileEntry, FileMode, Transcript};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Trigger};
 use turntree::repo::SnapshotDraft;
 
 use super::{FollowOptions, keep_aside};
 use crate::import::captures::names_call;
-use crate::import::source::entries;
 use crate::import::turns::TurnWriter;
 
 /// The section that files are in.
@@ -66,16 +65,18 @@ pub(super) fn take_earlier_files(
 fn has_call_in_turn(writer: &TurnWriter<'_>, tip: ObjectId, call: &str) -> Result<bool> {
     let change = &writer.transaction;
     let commit = change.read_commit(&tip)?;
-    let source = Context::open(change, &commit.tree)?.list(change, SOURCE)?;
+    let source = Transcript::open(change, &Context::open(change, &commit.tree)?)?;
     let known = match commit.parents.first() {
         Some(parent) => {
             let tree = change.read_commit(parent)?.tree;
-            Context::open(change, &tree).and_then(|it| it.count(change, SOURCE)).unwrap_or(0)
+            Context::open(change, &tree)
+                .and_then(|it| Transcript::open(change, &it))
+                .map_or(0, |it| it.len())
         }
         None => 0,
     };
-    for entry in entries(change, &source, known.min(source.len())..source.len()) {
-        if names_call(&change.read_as(Kind::Blob, &entry?.blob)?, call) {
+    for piece in source.pieces(change, known.min(source.len())..source.len()) {
+        if names_call(&piece?.bytes(change)?, call) {
             return Ok(true);
         }
     }

@@ -1,22 +1,22 @@
 //! A turn that does not go on from the turn before it: after a rewind, and at the beginning of a fork.
 
 use bytes::Bytes;
-use turntree::context::{Builder, Context, MAIN_AGENT, SOURCE, agent_section};
+use turntree::context::{Builder, Context, MAIN_AGENT, Transcript, agent_section};
 use turntree::error::Result;
 use turntree::object::{Commit, ObjectId};
 use turntree::repo::{BranchName, SnapshotDraft};
-use turntree::tree::{Item, List};
+use turntree::tree::List;
 
-use super::super::source::write_piece;
+use super::super::source::source_kind;
 use super::side_branches::SideBranches;
 use super::{FILES, META, ROOT, TurnWriter, fact};
 use crate::import::rewind::{RewindPoint, Timeline};
 use crate::model::event::Event;
 use crate::text::piece::Piece;
 
-/// Sections that stay as they are when a conversation goes back: what the file holds, what is known of
-/// its session, and the workspace.
-const STAYING: [&str; 3] = [SOURCE, META, FILES];
+/// Sections that stay as they are when a conversation goes back, as the transcript does: what is known of its
+/// session, and the workspace.
+const STAYING: [&str; 2] = [META, FILES];
 
 impl TurnWriter<'_> {
     /// The context in the making.
@@ -32,7 +32,7 @@ impl TurnWriter<'_> {
         let timeline = match self.timeline.take() {
             Some(timeline) => timeline,
             None => {
-                let source = now.list(&self.transaction, SOURCE)?;
+                let source = Transcript::open(&self.transaction, &now)?;
                 Timeline::of(&self.transaction, self.branch.session(), &self.branch, &source)?
             }
         };
@@ -43,21 +43,42 @@ impl TurnWriter<'_> {
         self.begin_at(&place, &now, &STAYING, at)
     }
 
-    /// Keeps a piece that is a copy of what another session has: only facts are taken from it.
-    pub(crate) fn copy(&mut self, piece: &Piece, events: Vec<Event>) -> Result<()> {
-        let entry = write_piece(&mut self.transaction, self.format.side_paths, piece)?;
-        self.builder.push(&mut self.transaction, SOURCE, entry.to_item()?)?;
+    /// Keeps a piece of the beginning of a fork, which is a copy of a piece of `base` or comes between copies:
+    /// only facts are taken from it.
+    pub(crate) fn copy(
+        &mut self,
+        piece: &Piece,
+        base: Option<(&List, u64)>,
+        events: Vec<Event>,
+    ) -> Result<()> {
+        let parts = (source_kind(self.format.side_paths, piece), &piece.suffix, &piece.bytes);
+        match base {
+            Some(base) => self.copies.copy(&mut self.transaction, base, parts)?,
+            None => self.copies.whole(&mut self.transaction, parts)?,
+        }
         self.note_facts(piece, events)
+    }
+
+    /// The pieces that were taken for copies, which begin nothing: the other session has no turn where they
+    /// end.
+    pub(crate) fn take_copies(&mut self) -> Result<Transcript> {
+        let mut builder = Builder::new();
+        std::mem::take(&mut self.copies).finish(&mut self.transaction, &mut builder)?;
+        let tree = builder.write(&mut self.transaction)?;
+        Transcript::open(&self.transaction, &Context::open(&self.transaction, &tree)?)
     }
 
     /// Begins at a place of another session, with the source and facts so far. The files that a hook has
     /// seen before the first record go on top of that place.
     pub(crate) fn begin_fork(&mut self, place: &RewindPoint) -> Result<()> {
+        std::mem::take(&mut self.copies).finish(&mut self.transaction, &mut self.builder)?;
         let now = self.context()?;
-        let at = now.count(&self.transaction, SOURCE)?;
+        let at = Transcript::open(&self.transaction, &now)?.len();
+        // A file that is a copy and nothing else has a snapshot of its own, too.
+        self.pending.pieces += at;
         let seen = self.transaction.tip(&self.branch);
         self.transaction.move_branch(&self.branch, place.base);
-        self.begin_at(place, &now, &[SOURCE, META], at)?;
+        self.begin_at(place, &now, &[META], at)?;
         let Some(base) = place.base else { return Ok(()) };
         // Paths of files begin where those of the other session do.
         let below = self.transaction.read_commit(&base)?.tree;
@@ -124,7 +145,7 @@ impl TurnWriter<'_> {
         Ok(())
     }
 
-    /// Makes the context what it is at `place`, but for the sections `staying`, which are those of `now`;
+    /// Makes the context what it is at `place`, but for the transcript and the sections `staying`, which are those of `now`;
     /// the next turn begins with the piece `at`.
     fn begin_at(
         &mut self,
@@ -140,6 +161,7 @@ impl TurnWriter<'_> {
             None => Context::default(),
         };
         self.builder = Builder::from(below);
+        self.builder.set_transcript_as_in(&mut self.transaction, now)?;
         for section in staying {
             self.builder.set_as_in(&mut self.transaction, section, now)?;
         }
@@ -155,11 +177,10 @@ impl TurnWriter<'_> {
 
     /// Makes `source` the first `pieces` of `stored`: what the commit below has belongs to another
     /// file, or to less of this one.
-    pub(crate) fn begin_source(&mut self, stored: &List, pieces: u64) -> Result<()> {
-        let items = stored.iter(&self.transaction, 0..pieces).collect::<Result<Vec<Item>>>()?;
+    pub(crate) fn begin_source(&mut self, stored: &Transcript, pieces: u64) -> Result<()> {
         self.pending.begins = Some(pieces);
         self.builder.clear(&mut self.transaction, META)?;
-        self.builder.set_list(&mut self.transaction, SOURCE, items)
+        self.builder.set_transcript(&mut self.transaction, stored, pieces)
     }
 
     /// Notes facts, and nothing else of what a piece means.

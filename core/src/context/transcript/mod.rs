@@ -1,0 +1,431 @@
+//! The transcript under a context: its own pieces, and in front of them what it has of others.
+//!
+//! A client that forks a session copies the records of the other one, often with a new time or session
+//! name in each. Such a beginning is not stored again: it is told as edits to pieces of *bases*, which are
+//! the pieces that other transcripts have.
+//!
+//! ```text
+//! source-base-0    list of pieces      of the session that was forked
+//! source-copied    list of chunks      "piece 5 of base 0 with this time, piece 6 of base 0 with ..."
+//! source           list of pieces      what the transcript has behind its copies
+//! ```
+//!
+//! [`Transcript`] reads all of them as one sequence of pieces, [`CopyWriter`] makes the first two.
+
+mod edits;
+mod members;
+mod timestamp;
+mod writer;
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use self::edits::{Step, edited};
+pub use self::members::without_values;
+pub use self::writer::CopyWriter;
+use super::entry::blob_item;
+use super::{Builder, Context, SOURCE, SourceEntry, SourceKind};
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};
+use crate::tree::{Item, List};
+
+/// The section of the steps of a copied beginning.
+pub const COPIED: &str = "source-copied";
+
+/// What the names of sections of bases begin with; a number follows.
+const BASE: &str = "source-base-";
+
+/// Most bases of a transcript.
+const MAX_BASES: usize = 64;
+
+/// Returns whether a section holds a transcript, or a part of one.
+#[must_use]
+pub fn is_transcript_section(name: &str) -> bool {
+    name == SOURCE || name == COPIED || name.starts_with(BASE)
+}
+
+/// The section of a base.
+fn base_section(number: usize) -> String {
+    format!("{BASE}{number}")
+}
+
+/// A transcript: pieces in the order of its file.
+#[derive(Debug, Clone, Default)]
+pub struct Transcript {
+    copied: Vec<Chunk>,
+    bases: Vec<List>,
+    own: List,
+}
+
+/// Steps that are stored together.
+#[derive(Debug, Clone)]
+struct Chunk {
+    blob: ObjectId,
+    /// The pieces that its steps make.
+    pieces: Range<u64>,
+}
+
+impl Chunk {
+    fn item(&self) -> Item {
+        let pieces = self.pieces.end - self.pieces.start;
+        chunk_item(self.blob, u16::try_from(pieces).unwrap_or(u16::MAX))
+    }
+}
+
+/// A piece of a transcript.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TranscriptPiece {
+    /// Its kind.
+    pub kind: SourceKind,
+    /// The separator after it.
+    pub suffix: Bytes,
+    content: PieceContent,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum PieceContent {
+    Stored(ObjectId),
+    Made(Bytes),
+}
+
+impl TranscriptPiece {
+    /// Its bytes, without the separator.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt` when they are lost.
+    pub fn bytes(&self, source: &dyn ObjectSource) -> Result<Bytes> {
+        match &self.content {
+            PieceContent::Stored(blob) => source.read_as(Kind::Blob, blob),
+            PieceContent::Made(bytes) => Ok(bytes.clone()),
+        }
+    }
+
+    /// The entry of its own that it has in `source`, or would have there. A copy is no object.
+    #[must_use]
+    pub fn entry(&self) -> SourceEntry {
+        let blob = match &self.content {
+            PieceContent::Stored(blob) => *blob,
+            PieceContent::Made(bytes) => ObjectId::of(Kind::Blob, bytes),
+        };
+        SourceEntry { blob, kind: self.kind, suffix: self.suffix.clone() }
+    }
+
+    fn stored(entry: SourceEntry) -> Self {
+        let SourceEntry { blob, kind, suffix } = entry;
+        Self { kind, suffix, content: PieceContent::Stored(blob) }
+    }
+}
+
+impl Transcript {
+    /// The transcript under `context`; an empty one where there is none. Reads a root for each section
+    /// and the list of chunks, one for 4,096 copies.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt` when they are lost, `InvalidInput` when a section has another shape.
+    pub fn open(source: &dyn ObjectSource, context: &Context) -> Result<Self> {
+        let own = context.list(source, SOURCE)?;
+        let list = context.list(source, COPIED)?;
+        let (mut copied, mut at) = (Vec::new(), 0_u64);
+        for item in list.iter(source, 0..list.len()) {
+            let item = item?;
+            let pieces = pieces_of(&item).and_then(|pieces| at.checked_add(pieces));
+            let end = pieces.ok_or_else(|| Error::malformed(item.link.id, "a chunk of copies"))?;
+            copied.push(Chunk { blob: item.link.id, pieces: at..end });
+            at = end;
+        }
+        let mut bases = Vec::new();
+        while !copied.is_empty() && bases.len() < MAX_BASES {
+            let name = base_section(bases.len());
+            if context.section(source, &name)?.is_none() {
+                break;
+            }
+            bases.push(context.list(source, &name)?);
+        }
+        Ok(Self { copied, bases, own })
+    }
+
+    /// A transcript with pieces of its own alone.
+    #[must_use]
+    pub fn of(own: List) -> Self {
+        Self { own, ..Self::default() }
+    }
+
+    /// Number of pieces.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.copied() + self.own.len()
+    }
+
+    /// Returns true if there is no piece.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of pieces in front that are told as copies.
+    #[must_use]
+    pub fn copied(&self) -> u64 {
+        self.copied.last().map_or(0, |chunk| chunk.pieces.end)
+    }
+
+    /// The pieces behind the copies, as they are in the section `source`.
+    #[must_use]
+    pub fn own(&self) -> &List {
+        &self.own
+    }
+
+    /// The base that the piece `at` is a copy from, and the number of the piece there; `None` for a piece
+    /// that is no copy. Reads a chunk.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt` when the chunk is lost.
+    pub fn base_of(&self, source: &dyn ObjectSource, at: u64) -> Result<Option<(&List, u64)>> {
+        let Some(chunk) = self.copied.iter().find(|chunk| chunk.pieces.contains(&at)) else {
+            return Ok(None);
+        };
+        let step = usize::try_from(at - chunk.pieces.start).ok();
+        match step.and_then(|step| steps(source, chunk).map(|it| it.into_iter().nth(step)).transpose()) {
+            None => Ok(None),
+            Some(Err(error)) => Err(error),
+            Some(Ok(Step::Whole { .. })) => Ok(None),
+            Some(Ok(Step::Take { base, at, .. })) => Ok(self.bases.get(base).map(|list| (list, at))),
+        }
+    }
+
+    /// The bases and what each piece is a copy of: the number of the base and of the piece there.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt` when a chunk is lost.
+    pub fn places(&self, source: &dyn ObjectSource) -> Result<Vec<Option<(usize, u64)>>> {
+        let mut places = Vec::new();
+        for chunk in &self.copied {
+            places.extend(steps(source, chunk)?.into_iter().map(|step| match step {
+                Step::Take { base, at, .. } => Some((base, at)),
+                Step::Whole { .. } => None,
+            }));
+        }
+        Ok(places)
+    }
+
+    /// The lists that copies are from, by number.
+    #[must_use]
+    pub fn bases(&self) -> &[List] {
+        &self.bases
+    }
+
+    /// The pieces of `range`, as far as there are any. Reads pieces of bases as it comes to their copies.
+    pub fn pieces<'a>(
+        &self,
+        source: &'a dyn ObjectSource,
+        range: Range<u64>,
+    ) -> impl Iterator<Item = Result<TranscriptPiece>> + use<'a> {
+        let copied = self.copied();
+        let own = self.own.iter(
+            source,
+            range.start.saturating_sub(copied)..range.end.saturating_sub(copied),
+        );
+        let own = own.map(|item| SourceEntry::from_item(&item?).map(TranscriptPiece::stored));
+        let (all, bases) = (range.clone(), self.bases.clone());
+        let chunks: Vec<Chunk> = self
+            .copied
+            .iter()
+            .filter(|chunk| chunk.pieces.start < all.end && chunk.pieces.end > all.start)
+            .cloned()
+            .collect();
+        let mut floors = vec![0; bases.len()];
+        let copies = chunks.into_iter().flat_map(move |chunk| {
+            made_of(source, &chunk, &bases, &range, &mut floors)
+        });
+        copies.chain(own)
+    }
+}
+
+/// The pieces of `range` that a chunk makes. `floors` has the first piece of each base that may still
+/// come: a base is read once from its beginning to its end, so a transcript is no larger than what it
+/// is made of.
+fn made_of(
+    source: &dyn ObjectSource,
+    chunk: &Chunk,
+    bases: &[List],
+    range: &Range<u64>,
+    floors: &mut [u64],
+) -> Vec<Result<TranscriptPiece>> {
+    let steps = match steps(source, chunk) {
+        Ok(steps) => steps,
+        // Each of them is lost, so that what follows is at its place.
+        Err(error) => {
+            let lost = chunk.pieces.start.max(range.start)..chunk.pieces.end.min(range.end);
+            let message = error.to_string();
+            let again = move |_| Err(Error::new(error.kind(), message.clone()));
+            return lost.map(again).collect();
+        }
+    };
+    let wanted = (chunk.pieces.clone()).zip(steps).filter(|(at, _)| range.contains(at));
+    wanted.map(|(_, step)| made(source, chunk, step, bases, floors)).collect()
+}
+
+fn made(
+    source: &dyn ObjectSource,
+    chunk: &Chunk,
+    step: Step,
+    bases: &[List],
+    floors: &mut [u64],
+) -> Result<TranscriptPiece> {
+    let malformed = || Error::malformed(chunk.blob, "copies of pieces that are there");
+    let (base, at, edits) = match step {
+        Step::Whole { kind, suffix, bytes } => {
+            return Ok(TranscriptPiece { kind, suffix, content: PieceContent::Made(bytes) });
+        }
+        Step::Take { base, at, edits } => (base, at, edits),
+    };
+    let floor = floors.get_mut(base).filter(|floor| **floor <= at).ok_or_else(malformed)?;
+    *floor = at.saturating_add(1);
+    let list = bases.get(base).ok_or_else(malformed)?;
+    let item = list.get(source, at)?.ok_or_else(malformed)?;
+    let SourceEntry { blob, kind, suffix } = SourceEntry::from_item(&item)?;
+    let content = match edits.is_empty() {
+        true => PieceContent::Stored(blob),
+        false => {
+            let bytes = source.read_as(Kind::Blob, &blob)?;
+            PieceContent::Made(edited(&bytes, &edits).ok_or_else(malformed)?.into())
+        }
+    };
+    Ok(TranscriptPiece { kind, suffix, content })
+}
+
+/// The steps of a chunk.
+fn steps(source: &dyn ObjectSource, chunk: &Chunk) -> Result<Vec<Step>> {
+    let bytes = source.read_as(Kind::Blob, &chunk.blob)?;
+    let steps = edits::read(&bytes).filter(|steps| {
+        let pieces = chunk.pieces.end - chunk.pieces.start;
+        steps.len() as u64 == pieces
+    });
+    steps.ok_or_else(|| Error::malformed(chunk.blob, "a chunk of copies"))
+}
+
+/// The item of a chunk.
+fn chunk_item(blob: ObjectId, pieces: u16) -> Item {
+    blob_item(blob, pieces.to_le_bytes().to_vec())
+}
+
+/// The pieces that a chunk makes, as its item says.
+fn pieces_of(item: &Item) -> Option<u64> {
+    let bytes: [u8; 2] = item.meta.as_ref().try_into().ok()?;
+    Some(u64::from(u16::from_le_bytes(bytes)))
+}
+
+impl Builder {
+    /// Makes the transcript what it is in `other`.
+    ///
+    /// # Errors
+    /// Those of reading `other` and the sink.
+    pub fn set_transcript_as_in(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        other: &Context,
+    ) -> Result<()> {
+        let mut names = self.sections_of_copies(sink)?;
+        names.extend(other.sections(sink)?.into_keys().filter(|name| is_transcript_section(name)));
+        names.push(SOURCE.to_owned());
+        names.iter().try_for_each(|name| self.set_as_in(sink, name, other))
+    }
+
+    /// Makes the transcript the first `pieces` of another one. Copies stay copies, unless some of them are
+    /// cut off: then those that stay become pieces of its own.
+    ///
+    /// # Errors
+    /// Those of reading `transcript` and of the sink.
+    pub fn set_transcript(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        transcript: &Transcript,
+        pieces: u64,
+    ) -> Result<()> {
+        self.clear_transcript(sink)?;
+        let Some(own) = pieces.checked_sub(transcript.copied()) else {
+            return self.set_own_pieces(sink, transcript, pieces);
+        };
+        let mut list = transcript.own.clone();
+        list.splice(sink, own.min(list.len())..list.len(), Vec::new())?;
+        self.set_list_root(SOURCE, list);
+        if transcript.copied.is_empty() {
+            return Ok(());
+        }
+        for (number, base) in transcript.bases.iter().enumerate() {
+            self.set_list_root(&base_section(number), base.clone());
+        }
+        self.set_list(sink, COPIED, transcript.copied.iter().map(Chunk::item).collect())
+    }
+
+    /// Makes the first `pieces` of a transcript pieces of its own.
+    fn set_own_pieces(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        transcript: &Transcript,
+        pieces: u64,
+    ) -> Result<()> {
+        for at in 0..pieces {
+            let piece = transcript.pieces(sink, at..at + 1).next().transpose()?;
+            let Some(piece) = piece else { break };
+            if let PieceContent::Made(bytes) = &piece.content {
+                sink.write(Kind::Blob, bytes.clone())?;
+            }
+            self.push(sink, SOURCE, piece.entry().to_item()?)?;
+        }
+        Ok(())
+    }
+
+    /// Makes copies pieces of their own, so that any piece of the transcript can be replaced.
+    ///
+    /// # Errors
+    /// Those of reading the copies and of the sink.
+    pub fn expand_copies(&mut self, sink: &mut dyn ObjectSink) -> Result<()> {
+        let tree = self.write(sink)?;
+        let transcript = Transcript::open(sink, &Context::open(sink, &tree)?)?;
+        if transcript.copied.is_empty() {
+            return Ok(());
+        }
+        self.clear_transcript(sink)?;
+        self.set_own_pieces(sink, &transcript, transcript.len())
+    }
+
+    /// Number of pieces of the transcript that are told as copies, with the changes so far.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt` when their list is lost.
+    pub fn copied_pieces(&mut self, source: &dyn ObjectSource) -> Result<u64> {
+        let list = self.list_so_far(source, COPIED)?;
+        let mut pieces = 0;
+        for item in list.iter(source, 0..list.len()) {
+            pieces += pieces_of(&item?).unwrap_or(0);
+        }
+        Ok(pieces)
+    }
+
+    /// Drops the transcript.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn clear_transcript(&mut self, sink: &mut dyn ObjectSink) -> Result<()> {
+        self.clear_copies(sink)?;
+        self.clear(sink, SOURCE)
+    }
+
+    /// Drops what the transcript has of others, and leaves its own pieces.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn clear_copies(&mut self, sink: &mut dyn ObjectSink) -> Result<()> {
+        let names = self.sections_of_copies(sink)?;
+        names.iter().try_for_each(|name| self.clear(sink, name))
+    }
+
+    fn sections_of_copies(&self, source: &dyn ObjectSource) -> Result<Vec<String>> {
+        let names = self.context.sections(source)?.into_keys();
+        Ok(names.filter(|name| name != SOURCE && is_transcript_section(name)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

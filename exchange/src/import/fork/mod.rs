@@ -1,0 +1,360 @@
+//! A file that goes on from another session: a fork that a client made.
+//!
+//! Some clients copy the records of the other file, and some only name it. Either way the first turn
+//! of the fork goes on from the turn of the other session that it was forked from, if that is in the
+//! store. What was copied becomes the copied beginning of the transcript, so that the file comes back, and
+//! nothing else.
+//!
+//! The other session is the one that the records name. Where they name none, it is the one that has the
+//! first record with an id of its own kind, as `origins.rs` knows it.
+
+mod origin;
+mod origins;
+
+use std::io::{BufRead, Cursor, Read};
+use std::sync::Arc;
+
+use turntree::context::{SourceKind, Transcript};
+use turntree::error::Result;
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Repository, Transaction};
+use turntree::tree::List;
+
+use self::origin::Origin;
+pub(crate) use self::origin::{RecordKey, context_at};
+pub(crate) use self::origins::Origins;
+use super::rewind::{RewindPoint, Timeline};
+use crate::model::format::{
+    Format, FormatReader, Lineage, PiecesBefore, RecordFormat, RecordOrigin, Records,
+};
+use crate::text::json;
+use crate::text::piece::{Piece, PieceKind};
+use crate::text::unpack::unpacked;
+
+/// Most pieces, and most bytes of them, that are looked at for what a file goes on from.
+const MAX_HELD: usize = 512;
+const MAX_HELD_BYTES: usize = 8 << 20;
+
+/// The first pieces of a file, until it is known what they go on from.
+pub(crate) struct Forking<'r> {
+    repo: &'r Repository,
+    lineage: Lineage,
+    format: RecordFormat,
+    session: String,
+    origins: Arc<Origins>,
+    held: Vec<Piece>,
+    bytes: usize,
+    /// One of the held records has an identity.
+    has_identity: bool,
+    /// A record names the session that the file is forked from.
+    is_named: bool,
+    origin: Option<Origin>,
+    /// The keys of this file's own records by which others find it.
+    anchors: Vec<RecordKey>,
+}
+
+/// A piece in the beginning of a fork.
+pub(crate) struct CopiedPiece {
+    pub(crate) piece: Piece,
+    /// The list and the piece there that it is a copy of.
+    pub(crate) base: Option<(List, u64)>,
+}
+
+/// The decision on a piece.
+pub(crate) enum ForkStep {
+    /// Nothing yet.
+    Hold,
+    /// These are copies.
+    Copied(Vec<CopiedPiece>),
+    /// The file goes on by itself with these, from a place of another session or from nothing.
+    Begins {
+        place: Option<RewindPoint>,
+        pieces: Vec<Piece>,
+        /// The session that it should go on from, which is not there.
+        missing: Option<String>,
+    },
+}
+
+impl<'r> Forking<'r> {
+    /// For a file of a session that has nothing yet; nothing for a format without forks.
+    pub(crate) fn new(
+        repo: &'r Repository,
+        format: RecordFormat,
+        session: &str,
+        origins: Arc<Origins>,
+    ) -> Option<Self> {
+        let lineage = format.lineage?;
+        Some(Self {
+            repo,
+            lineage,
+            format,
+            session: session.to_owned(),
+            origins,
+            held: Vec::new(),
+            bytes: 0,
+            has_identity: false,
+            is_named: false,
+            origin: None,
+            anchors: Vec::new(),
+        })
+    }
+
+    /// Returns true if copies were seen, and nothing else yet.
+    pub(crate) fn is_copying(&self) -> bool {
+        let Some(origin) = &self.origin else { return false };
+        // Where records have no ids, one that is no copy is the fork's own.
+        self.lineage.id.is_some() || (origin.has_copies() && self.held.is_empty())
+    }
+
+    /// Looks at the next piece.
+    ///
+    /// # Errors
+    /// As for reading the other session.
+    pub(crate) fn piece(&mut self, change: &Transaction<'_>, piece: &Piece) -> Result<ForkStep> {
+        self.bytes += piece.bytes.len();
+        self.held.push(piece.clone());
+        if !matches!(piece.kind, PieceKind::Record { .. }) {
+            return self.hold_or_begin(change);
+        }
+        let is_by_content = self.lineage.id.is_none();
+        if is_by_content && self.is_copy(piece, None) {
+            return Ok(ForkStep::Copied(self.copied()));
+        }
+        let record = json::value(&piece.bytes);
+        if !is_by_content && self.is_copy(piece, record.as_ref()) {
+            return Ok(ForkStep::Copied(self.copied()));
+        }
+        let identity = record.as_ref().and_then(|record| self.lineage.identity(piece, record));
+        self.has_identity |= identity.is_some();
+        let origin = record.as_ref().map_or(RecordOrigin::Unknown, self.lineage.origin);
+        let is_here = origin == RecordOrigin::Here;
+        match origin {
+            RecordOrigin::From { session, pieces: None } => {
+                if self.origin.as_ref().is_some_and(|origin| origin.is_of(&session)) {
+                    return self.begin(change, None);
+                }
+                if let Some(found) = Origin::named(change, &session, self.lineage)? {
+                    self.is_named = true;
+                    return Ok(self.go_on_from(found));
+                }
+            }
+            RecordOrigin::From { session, pieces: Some(pieces) } => {
+                let place = place_behind(change, &session, pieces)?;
+                let missing = place.is_none().then_some(session);
+                return Ok(ForkStep::Begins { place, pieces: self.take(), missing });
+            }
+            RecordOrigin::Behind { session, record } => {
+                self.origin = Origin::named(change, &session, self.lineage)?;
+                let is_there = self.origin.as_mut().is_some_and(|origin| origin.move_to(&record));
+                return self.begin(change, (!is_there).then_some(session));
+            }
+            RecordOrigin::Unknown | RecordOrigin::Here => {}
+        }
+        if let Some(identity) = identity {
+            let Self { repo, format, lineage, .. } = *self;
+            let named = self.origins.find((repo, change), format, lineage, &identity)?;
+            let named = named.filter(|named| {
+                *named != self.session
+                    && self.origin.as_ref().is_none_or(|origin| !origin.is_of(named))
+            });
+            let found = named.map(|named| Origin::named(change, &named, self.lineage));
+            if let Some(found) = found.transpose()?.flatten() {
+                return Ok(self.go_on_from(found));
+            }
+            self.anchors.push(identity);
+        }
+        // Before a record with an identity it is not known what may have been copied.
+        let is_known =
+            self.is_named || self.has_identity || self.lineage.identity.is_none();
+        if is_here && is_known { self.begin(change, None) } else { self.hold_or_begin(change) }
+    }
+
+    /// There is no further piece, or no further one is a copy.
+    ///
+    /// # Errors
+    /// As for reading the other session.
+    pub(crate) fn begin(
+        &mut self,
+        change: &Transaction<'_>,
+        missing: Option<String>,
+    ) -> Result<ForkStep> {
+        let place = self.origin.as_ref().map(|origin| origin.place(change)).transpose()?;
+        Ok(ForkStep::Begins { place: place.flatten(), pieces: self.take(), missing })
+    }
+
+    /// The records by which forks of this file find it.
+    pub(crate) fn anchors(&mut self) -> Vec<RecordKey> {
+        std::mem::take(&mut self.anchors)
+    }
+
+    /// Holds what is held while more may show what it is.
+    fn hold_or_begin(&mut self, change: &Transaction<'_>) -> Result<ForkStep> {
+        match self.held.len() < MAX_HELD && self.bytes < MAX_HELD_BYTES {
+            true => Ok(ForkStep::Hold),
+            false => self.begin(change, None),
+        }
+    }
+
+    /// Returns true if the origin has the piece where the copies go on.
+    fn is_copy(&mut self, piece: &Piece, record: Option<&serde_json::Value>) -> bool {
+        let Some(origin) = &mut self.origin else { return false };
+        let Some(key) = self.lineage.key(piece, record) else { return false };
+        origin.take(key)
+    }
+
+    /// Takes the held pieces that `origin` has for copies of its own.
+    fn go_on_from(&mut self, mut origin: Origin) -> ForkStep {
+        let mut last = 0;
+        let mut places = Vec::new();
+        for (number, piece) in (1..).zip(&self.held) {
+            let is_record = matches!(piece.kind, PieceKind::Record { .. });
+            let key = is_record.then(|| self.lineage.key(piece, None)).flatten();
+            if key.is_some_and(|key| origin.take(key)) {
+                places.resize(number - 1, None);
+                places.push(origin.base());
+                last = number;
+            }
+        }
+        let rest = self.held.split_off(last);
+        let copied = std::mem::replace(&mut self.held, rest);
+        self.bytes = self.held.iter().map(|piece| piece.bytes.len()).sum();
+        self.has_identity = false;
+        self.anchors.clear();
+        self.origin = Some(origin);
+        let copied = copied.into_iter().zip(places);
+        ForkStep::Copied(copied.map(|(piece, base)| CopiedPiece { piece, base }).collect())
+    }
+
+    /// The held pieces, of which the last one is a copy.
+    fn copied(&mut self) -> Vec<CopiedPiece> {
+        let mut base = self.origin.as_ref().and_then(Origin::base);
+        let held = self.take().into_iter().rev();
+        let mut copied: Vec<CopiedPiece> =
+            held.map(|piece| CopiedPiece { piece, base: base.take() }).collect();
+        copied.reverse();
+        copied
+    }
+
+    fn take(&mut self) -> Vec<Piece> {
+        (self.bytes, self.has_identity) = (0, false);
+        std::mem::take(&mut self.held)
+    }
+}
+
+/// What a record and its copies have in common, for a format that has forks.
+pub(crate) fn record_key(format: RecordFormat, piece: &Piece) -> Option<RecordKey> {
+    format.lineage?.key(piece, None)
+}
+
+/// The place of a session behind a part of its file; nothing where the session, that part or the turn
+/// there is missing. Of a line that was left the file has no more, but the fork may go on from there.
+fn place_behind(
+    change: &Transaction<'_>,
+    named: &str,
+    part: PiecesBefore,
+) -> Result<Option<RewindPoint>> {
+    let Some((main, _)) = find_session(change, named) else { return Ok(None) };
+    let mut branches = change.branches_of(main.session());
+    branches.sort_by_key(|(name, _)| *name != main);
+    let mut found = None;
+    for (branch, tip) in branches {
+        let Ok(context) = context_at(change, &tip) else { continue };
+        let source = Transcript::open(change, &context)?;
+        match last_piece(change, &source, part)? {
+            Some((at, true)) => {
+                found = Some((branch, source, at));
+                break;
+            }
+            Some((at, false)) if found.is_none() => found = Some((branch, source, at)),
+            _ => {}
+        }
+    }
+    let Some((branch, source, at)) = found else { return Ok(None) };
+    Timeline::of(change, branch.session(), &branch, &source)?.place(change, Some(at))
+}
+
+/// The last piece of a part of a file, and whether a piece ends with the bytes of the part: what is
+/// masked or redacted in the store has other lengths, and then the numbers of the records decide.
+fn last_piece(
+    change: &Transaction<'_>,
+    source: &Transcript,
+    part: PiecesBefore,
+) -> Result<Option<(u64, bool)>> {
+    let (mut bytes, mut next, mut last) = (0, 0, None);
+    for (at, entry) in (0..).zip(source.pieces(change, 0..source.len())) {
+        let entry = entry?;
+        let piece = entry.bytes(change)?;
+        bytes += (piece.len() + entry.suffix.len()) as u64;
+        if part.bytes == Some(bytes) {
+            return Ok(Some((at, true)));
+        }
+        if let Some((field, end)) = part.ordinal
+            && entry.kind == SourceKind::Record
+        {
+            let number = json::value(&piece).and_then(|it| it.get(field)?.as_u64());
+            next = number.unwrap_or(next).saturating_add(1);
+            if next == end {
+                last = Some((at, part.bytes.is_none()));
+            }
+        }
+    }
+    Ok(last)
+}
+
+/// The main branch of the session whose name is `named`, or ends with it.
+fn find_session(change: &Transaction<'_>, named: &str) -> Option<(BranchName, ObjectId)> {
+    let main = BranchName::main(named).ok();
+    let exact = main.and_then(|main| change.tip(&main).map(|tip| (main, tip)));
+    exact.or_else(|| {
+        let all = change.main_branches().into_iter();
+        all.filter(|(name, _)| is_named(name.session(), named)).max_by_key(|(name, _)| name.clone())
+    })
+}
+
+/// Returns true if a session is called `named`, which clients put a date or the like before.
+pub(crate) fn is_named(session: &str, named: &str) -> bool {
+    let Some(before) = session.strip_suffix(named) else { return false };
+    !named.is_empty() && (before.is_empty() || before.ends_with(['-', '_', '.']))
+}
+
+/// What the first records of a file say of other files.
+#[derive(Debug, Default)]
+pub(crate) struct Beginning {
+    /// The session that it goes on from.
+    pub(crate) origin: Option<String>,
+    /// The first record with an identity, which copies of it have too.
+    pub(crate) identity: Option<RecordKey>,
+}
+
+/// Reads the first records of a file.
+///
+/// # Errors
+/// As of [`import`](super::transcript) for what cannot be read.
+pub(crate) fn beginning(format: &Format, input: impl BufRead) -> Result<Beginning> {
+    let mut beginning = Beginning::default();
+    let FormatReader::Records(Records { split, lineage: Some(lineage), .. }) = &format.reader
+    else {
+        return Ok(beginning);
+    };
+    let (head, input) = unpacked(Box::new(input))?;
+    let mut bytes = 0;
+    for piece in split(Box::new(Cursor::new(head).chain(input))).take(MAX_HELD) {
+        let piece = piece?;
+        bytes += piece.bytes.len();
+        let is_record = matches!(piece.kind, PieceKind::Record { .. });
+        let record = if is_record { json::value(&piece.bytes) } else { None };
+        let Some(record) = record else { continue };
+        let identity = lineage.identity(&piece, &record);
+        beginning.identity = beginning.identity.take().or(identity);
+        match (lineage.origin)(&record) {
+            RecordOrigin::From { session, .. } | RecordOrigin::Behind { session, .. } => {
+                beginning.origin = Some(session);
+                break;
+            }
+            RecordOrigin::Here if beginning.identity.is_some() => break,
+            RecordOrigin::Unknown | RecordOrigin::Here if bytes < MAX_HELD_BYTES => {}
+            RecordOrigin::Unknown | RecordOrigin::Here => break,
+        }
+    }
+    Ok(beginning)
+}

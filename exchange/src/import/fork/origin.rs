@@ -1,0 +1,227 @@
+//! The session that records were copied from, and how a copy is recognised.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use turntree::context::{Context, SourceKind, Transcript, without_values};
+use turntree::error::{ErrorKind, Result};
+use turntree::object::{ID_BYTES, Kind, ObjectId};
+use turntree::repo::{BranchName, Transaction};
+use turntree::tree::List;
+
+use super::{find_session, is_named};
+use crate::import::rewind::{RewindPoint, Timeline};
+use crate::model::format::Lineage;
+use crate::text::json;
+use crate::text::piece::Piece;
+
+/// Least bytes of an id that no two sessions have by chance, and least different bytes in it.
+const MIN_IDENTITY: usize = 16;
+const MIN_DIFFERENT: usize = 6;
+
+/// A digest of what a record and its copies have in common.
+pub(crate) type RecordKey = [u8; ID_BYTES];
+
+impl Lineage {
+    /// What a record and its copies have in common: the id, else all of it but volatile values.
+    pub(super) fn key(&self, piece: &Piece, record: Option<&Value>) -> Option<RecordKey> {
+        let Some(id) = self.id else { return content_key(&piece.bytes, self.volatile) };
+        let parsed = if record.is_none() { json::value(&piece.bytes) } else { None };
+        id(record.or(parsed.as_ref())?).map(|id| digest(id.as_bytes()))
+    }
+
+    /// The key of a record which no session has but one and its copies: by a long random id in it, or
+    /// since it is a summary of a whole conversation.
+    pub(super) fn identity(&self, piece: &Piece, record: &Value) -> Option<RecordKey> {
+        let id = self.identity.and_then(|identity| identity(record));
+        let is_unique = id.is_some_and(|id| is_random(id.as_bytes()));
+        if is_unique || (self.is_summary)(record) { self.key(piece, Some(record)) } else { None }
+    }
+}
+
+/// Returns whether an id is long and mixed enough to be of one record alone.
+fn is_random(id: &[u8]) -> bool {
+    let mut seen = [false; 256];
+    for byte in id {
+        if let Some(seen) = seen.get_mut(usize::from(*byte)) {
+            *seen = true;
+        }
+    }
+    id.len() >= MIN_IDENTITY && seen.iter().filter(|seen| **seen).count() >= MIN_DIFFERENT
+}
+
+fn content_key(record: &[u8], volatile: &[&str]) -> Option<RecordKey> {
+    without_values(record, volatile).map(|rest| digest(&rest))
+}
+
+fn digest(bytes: &[u8]) -> RecordKey {
+    *ObjectId::of(Kind::Blob, bytes).as_bytes()
+}
+
+/// The context of a commit.
+pub(crate) fn context_at(change: &Transaction<'_>, commit: &ObjectId) -> Result<Context> {
+    Context::open(change, &change.read_commit(commit)?.tree)
+}
+
+/// The session that records were copied from.
+pub(super) struct Origin {
+    branch: BranchName,
+    tip: ObjectId,
+    transcript: Transcript,
+    /// The base of each copied piece of its own.
+    places: Vec<Option<(usize, u64)>>,
+    /// The first piece with each key.
+    numbers: HashMap<RecordKey, u64>,
+    /// The keys of pieces, for records that are recognised by content; they come in one order.
+    keys: Vec<Option<RecordKey>>,
+    /// The place of the newest copy.
+    to: Option<u64>,
+}
+
+impl Origin {
+    /// The session that is called `named`, if it has a transcript that can be read.
+    ///
+    /// Cost: reads all of its transcript.
+    pub(super) fn named(
+        change: &Transaction<'_>,
+        named: &str,
+        lineage: Lineage,
+    ) -> Result<Option<Self>> {
+        let Some((branch, tip)) = find_session(change, named) else { return Ok(None) };
+        let context = match context_at(change, &tip) {
+            Err(error) if error.kind() == ErrorKind::Expired => return Ok(None),
+            context => context?,
+        };
+        let transcript = Transcript::open(change, &context)?;
+        let (mut numbers, mut keys) = (HashMap::new(), Vec::new());
+        for (at, piece) in (0..).zip(transcript.pieces(change, 0..transcript.len())) {
+            let piece = piece?;
+            let mut key = None;
+            if piece.kind == SourceKind::Record {
+                let bytes = piece.bytes(change)?;
+                key = match lineage.id {
+                    Some(id) => {
+                        json::value(&bytes).as_ref().and_then(id).map(|id| digest(id.as_bytes()))
+                    }
+                    None => content_key(&bytes, lineage.volatile),
+                };
+            }
+            if let Some(key) = key {
+                numbers.entry(key).or_insert(at);
+            }
+            if lineage.id.is_none() {
+                keys.push(key);
+            }
+        }
+        let places = transcript.places(change)?;
+        Ok(Some(Self { branch, tip, transcript, places, numbers, keys, to: None }))
+    }
+
+    pub(super) fn is_of(&self, named: &str) -> bool {
+        is_named(self.branch.session(), named)
+    }
+
+    /// Takes a record with this key for the next copy, if it is one: any record that has the id, or by
+    /// content the one behind the last copy.
+    pub(super) fn take(&mut self, key: RecordKey) -> bool {
+        let found = match self.to {
+            Some(to) if !self.keys.is_empty() => self.next_record(to).filter(|(_, it)| *it == key),
+            _ => self.numbers.get(&key).map(|at| (*at, key)),
+        };
+        self.to = found.map(|(at, _)| at).or(self.to);
+        found.is_some()
+    }
+
+    /// Returns true if a copy was seen.
+    pub(super) fn has_copies(&self) -> bool {
+        self.to.is_some()
+    }
+
+    /// The newest copy is that of the record with this id; false where there is none.
+    pub(super) fn move_to(&mut self, id: &str) -> bool {
+        self.to = self.numbers.get(&digest(id.as_bytes())).copied();
+        self.to.is_some()
+    }
+
+    fn next_record(&self, to: u64) -> Option<(u64, RecordKey)> {
+        let from = usize::try_from(to).ok()? + 1;
+        let rest = self.keys.get(from..)?;
+        (to + 1..).zip(rest).find_map(|(at, key)| Some((at, (*key)?)))
+    }
+
+    /// The list and the piece there that the newest copy is a copy of.
+    pub(super) fn base(&self) -> Option<(List, u64)> {
+        let to = self.to?;
+        let Some(own) = to.checked_sub(self.transcript.copied()) else {
+            let (base, at) = self.places.get(usize::try_from(to).ok()?).copied().flatten()?;
+            return Some((self.transcript.bases().get(base)?.clone(), at));
+        };
+        Some((self.transcript.own().clone(), own))
+    }
+
+    /// The place of the newest copy: a turn of this session, or of one that it was forked from.
+    pub(super) fn place(&self, change: &Transaction<'_>) -> Result<Option<RewindPoint>> {
+        let Some(to) = self.to else { return Ok(None) };
+        let (session, first) = (self.branch.session(), &self.branch);
+        if to >= self.transcript.copied() {
+            let timeline = Timeline::of(change, session, first, &self.transcript)?;
+            return timeline.place(change, Some(to));
+        }
+        let end = usize::try_from(to).unwrap_or(usize::MAX).saturating_add(1);
+        let copied = self.places.iter().take(end).rev().find_map(|place| *place);
+        let Some((base, at)) = copied else { return Ok(None) };
+        let Some(base) = self.transcript.bases().get(base) else { return Ok(None) };
+        place_below(change, &self.tip, base, at)
+    }
+}
+
+/// The place of the piece `at` of `base` on the line of `tip`: below it are the turns of the sessions that
+/// it was forked from.
+fn place_below(
+    change: &Transaction<'_>,
+    tip: &ObjectId,
+    base: &List,
+    at: u64,
+) -> Result<Option<RewindPoint>> {
+    let wanted = base.get(change, at)?;
+    let mut session = change.read_commit(tip)?.session;
+    let mut next = Some(*tip);
+    while let Some(id) = next {
+        let commit = change.read_commit(&id)?;
+        next = commit.parents.first().copied();
+        if commit.session == session {
+            continue;
+        }
+        session.clone_from(&commit.session);
+        let Ok(context) = Context::open(change, &commit.tree) else { continue };
+        let there = Transcript::open(change, &context)?;
+        if wanted.is_some() && there.own().get(change, at)? == wanted {
+            let timeline = Timeline::below(change, &id, &there)?;
+            return timeline.place(change, Some(there.copied() + at));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_long_and_mixed() {
+        for id in ["019f0001-0000-7000-8000-000000000001", "call_Zk29dJq0aPx7", "msg_01AbCdEfGhIj"] {
+            assert!(is_random(id.as_bytes()), "{id}");
+        }
+        for id in ["", "call_1", "c0_0", "aaaaaaaaaaaaaaaaaaaaaaaa", "00000000-0000-0000-0000"] {
+            assert!(!is_random(id.as_bytes()), "{id}");
+        }
+    }
+
+    #[test]
+    fn what_a_copy_has_otherwise_is_not_in_its_key() {
+        let record = |time: &str, text: &str| format!(r#"{{"timestamp":"{time}","payload":{{"text":"{text}"}}}}"#);
+        let key = |record: &str| content_key(record.as_bytes(), &["timestamp"]).unwrap();
+        assert_eq!(key(&record("1", "a")), key(&record("2", "a")));
+        assert_ne!(key(&record("1", "a")), key(&record("1", "b")));
+    }
+}

@@ -9,7 +9,7 @@ use turntree::maintenance::{
 };
 use turntree::object::{ObjectId, ObjectSource, Time};
 use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft};
-use turntree::store::Thoroughness;
+use turntree::store::{Thoroughness, Tier};
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, commit_note, open_store, stamp};
 
@@ -339,4 +339,40 @@ fn every_program_that_looks_after_a_store_keeps_its_budget() {
         repo.undo(&repo.plan_undo(undone).unwrap(), &stamp(3 * DAY + 1), "undo").unwrap();
         assert!(repo.tip(&branch("oldest")).is_some(), "an undo brings it back");
     }
+}
+
+#[test]
+fn a_damaged_commit_among_garbage_stops_no_collection() {
+    let sandbox = with_sessions(&["a"]);
+    let repo = open_store(&sandbox.store(), 2);
+    let tip = repo.tip(&branch("a")).unwrap();
+    let gone: Vec<ObjectId> = (1..=10).map(|turn| repo.find_turn(&tip, turn).unwrap()).collect();
+    drop(repo);
+    let repo = open_store(&sandbox.store(), 3);
+    collect(&repo, Purpose::Repack(Tier::Compacted), &stamp(200), &mut |_| ()).unwrap();
+    drop(repo);
+    let writer = open_store(&sandbox.store(), 4);
+    turn(&writer, &branch("b"), 300);
+    forget(&writer, "a", 301, 0);
+    drop(writer);
+    let packs = std::fs::read_dir(sandbox.store().join("packs")).unwrap();
+    let mut packs = packs.map(|entry| entry.unwrap().path());
+    let pack = packs.find(|path| path.extension().is_some_and(|it| it == "pack")).unwrap();
+    let whole = std::fs::read(&pack).unwrap();
+    let mut damage = (96..whole.len()).step_by(211).filter(|at| {
+        let mut damaged = whole.clone();
+        damaged[*at] ^= 0x20;
+        std::fs::write(&pack, damaged).unwrap();
+        let repo = open_store(&sandbox.store(), 5);
+        let is_damaged = gone.iter().any(|id| repo.store().read(id).is_err());
+        is_damaged && repo.operations().all(|entry| entry.is_ok())
+    });
+    damage.next().expect("a place where commits of the session lie, and nothing that stays");
+    let repo = open_store(&sandbox.store(), 6);
+    collect(&repo, Purpose::Gc, &stamp(302), &mut |_| ()).unwrap();
+    drop(repo);
+    let repo = open_store(&sandbox.store(), 7);
+    assert!(gone.iter().all(|id| !repo.store().contains(id).unwrap_or(true)));
+    let report = fsck(repo.store(), Thoroughness::Full, stamp(303).time, &mut |_, _| {}).unwrap();
+    assert!(report.is_ok(), "{:#?}", report.findings);
 }

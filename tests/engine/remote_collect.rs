@@ -574,3 +574,36 @@ fn whoever_dies_in_any_call_stands_in_nobodys_way() {
         }
     }
 }
+
+#[test]
+fn a_check_beside_a_fold_reads_the_later_head_and_names_no_damage() {
+    let bucket = MemoryBucket::new(1);
+    let [folding, checking] = machines(&bucket);
+    for _ in 0..4 {
+        folding.large_turn(&branch("main"));
+        folding.push("s").unwrap();
+    }
+    assert!(bundles(&bucket).1.len() > 1);
+    let mut folding = Some(folding);
+    checking.bucket.before_each(move |call| {
+        if call.verb == Verb::Get && call.key.starts_with("bundles/") {
+            let folded = folding.take().map(|folding| folding.fold("s").unwrap());
+            assert_ne!(folded, Some(false), "bundles are made one");
+        }
+    });
+    let checked = checking.check().unwrap();
+    checking.bucket.unhook();
+    assert_eq!(bundles(&bucket).0.len(), 1);
+    assert_eq!((checked.damaged, checked.missing), (Vec::new(), Vec::new()));
+    // What is damaged in fact is named as ever.
+    let (key, mut bytes) = bucket
+        .objects()
+        .into_iter()
+        .find(|(key, _)| key.as_str().starts_with("bundles/s/"))
+        .map(|(key, bytes)| (key, bytes.to_vec()))
+        .unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    bucket.tamper(&key, bytes.into());
+    assert_eq!(checking.check().unwrap().damaged.len(), 1);
+}

@@ -58,12 +58,17 @@ impl Machine {
         ]);
         machine.ok(&["session", "rename", "victim", "plughtitle"]);
         machine.ok(&["push", "--all"]);
+        machine.look();
+        machine
+    }
+
+    /// Runs what keeps something of sessions beside them.
+    fn look(&self) {
         for words in
             [&["search", "hello"][..], &["sessions"], &["log", "--all"], &["usage", "--all"]]
         {
-            machine.ok(words);
+            self.ok(words);
         }
-        machine
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -165,6 +170,47 @@ fn turns_that_expired_are_in_no_index() {
         machine.found().into_iter().filter(in_index).collect::<Vec<_>>(),
         Vec::<String>::new()
     );
+}
+
+#[test]
+fn a_session_that_expired_by_the_clock_is_in_no_file() {
+    let machine = Machine::new(&[]);
+    machine.ok(&["push", "--delete", "victim"]);
+    machine.ok(&["retention", "set", "--expire-session", "1s", "--strict", "victim"]);
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    machine.ok(&["gc"]);
+    for words in [&["search", "hello"][..], &["sessions"], &["fetch"]] {
+        machine.ok(words);
+    }
+    assert_eq!(machine.found(), Vec::<String>::new());
+}
+
+#[test]
+fn a_key_rotation_leaves_nothing_in_the_clear_and_brings_nothing_back() {
+    let machine = Machine::new(&["--encrypt"]);
+    assert_eq!(machine.found(), Vec::<String>::new());
+    machine.ok(&["key", "rotate"]);
+    machine.look();
+    assert_eq!(machine.found(), Vec::<String>::new());
+    machine.ok(&["session", "forget", "victim", "--yes"]);
+    machine.ok(&["key", "rotate"]);
+    machine.look();
+    // What lies there shows when it is deciphered.
+    machine.ok(&["key", "decrypt"]);
+    assert_eq!(machine.found(), Vec::<String>::new());
+
+    let machine = Machine::new(&["--encrypt"]);
+    machine.ok(&["key", "rotate"]);
+    machine.ok(&["key", "decrypt"]);
+    machine.look();
+    let found = machine.found();
+    for word in WORDS {
+        assert!(found.iter().any(|found| found.starts_with(word)), "{word} is nowhere: {found:?}");
+    }
+    // The words were in the clear, and are enciphered with all that lies beside the store.
+    machine.ok(&["init", "--encrypt"]);
+    machine.look();
+    assert_eq!(machine.found(), Vec::<String>::new());
 }
 
 /// Files of a store that the test below finds; a new one is to be judged by what it may hold.

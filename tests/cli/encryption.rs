@@ -342,3 +342,48 @@ fn a_server_asks_for_the_key_once_until_it_is_another_one() {
     assert_eq!(asked(), 2, "another key is wrapped now");
     assert_eq!(server.end(), (Some(0), String::new()));
 }
+
+#[test]
+fn commands_beside_a_key_rotation_work_or_ask_to_be_run_again() {
+    let desk = Desk::new();
+    desk.ran(0, &["init", "--encrypt"]);
+    desk.ran(0, &["import", "session.jsonl", "--session", "nightly"]);
+    desk.ran(0, &["repack"]);
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for words in [
+            &["fsck"][..],
+            &["log", "nightly", "-n", "1"],
+            &["snapshot", "-m", "x", "--session", "s", "--append-message", "user=x"],
+        ] {
+            let (desk, is_done) = (&desk, &is_done);
+            scope.spawn(move || {
+                while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let mut command = Command::new(PROGRAM);
+                    command.args(words).current_dir(desk.root.path()).env_clear();
+                    command.env("HOME", desk.path("home")).env("TURNTREE_MAINTENANCE", "off");
+                    let output = command.stdin(Stdio::null()).output().unwrap();
+                    let said = String::from_utf8_lossy(&output.stderr);
+                    let code = output.status.code();
+                    assert!(matches!(code, Some(0 | 3)), "{words:?}: {code:?}, {said}");
+                    assert!(!said.contains("damage"), "{words:?}: {said}");
+                }
+            });
+        }
+        for _ in 0..12 {
+            // A writer may keep the lock for a moment.
+            let mut command = Command::new(PROGRAM);
+            command.args(["key", "rotate"]).current_dir(desk.root.path()).env_clear();
+            command.env("HOME", desk.path("home")).env("TURNTREE_MAINTENANCE", "off");
+            let output = command.stdin(Stdio::null()).output().unwrap();
+            let code = output.status.code();
+            if !matches!(code, Some(0 | 3)) {
+                is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+                panic!("{code:?}: {}", String::from_utf8_lossy(&output.stderr));
+            }
+        }
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    desk.ran(0, &["fsck"]);
+    desk.expect_session("home", &[]);
+}

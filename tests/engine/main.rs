@@ -26,6 +26,7 @@ mod hostile_bytes;
 mod hostile_files;
 mod independent_reader;
 mod independent_transcript;
+mod key_rotation;
 mod known_losses;
 mod letting_go;
 mod local;

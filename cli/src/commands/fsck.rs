@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use clap::Args;
+use turntree::ErrorKind;
 use turntree::maintenance::{
     FsckFinding, FsckKind, FsckReport, MendedByParity, SessionDamage, fsck,
 };
@@ -19,6 +20,9 @@ use crate::view::progress::Meter;
 use crate::view::render::collection::write_parity_policy;
 use crate::view::render::{count, harmless, size};
 use crate::view::{clock, json};
+
+/// Times that a store is examined whose key changes at the same time.
+const MAX_ATTEMPTS: u32 = 4;
 
 /// Verify every file and object of the store
 ///
@@ -43,12 +47,20 @@ impl Verb for Fsck {
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let repo = run.open_quietly()?;
         let depth = if self.quick { Thoroughness::Quick } else { Thoroughness::Full };
-        let mut meter = Meter::new("checking");
-        let mut progress = |done, all| meter.show(done, all);
-        let report = fsck(repo.store(), depth, clock::now()?, &mut progress)?;
-        drop(meter);
+        let mut attempt = 1;
+        let report = loop {
+            let repo = run.open_quietly()?;
+            let mut meter = Meter::new("checking");
+            let mut progress = |done, all| meter.show(done, all);
+            match fsck(repo.store(), depth, clock::now()?, &mut progress) {
+                // Its key was changed, so it is opened with the new one.
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < MAX_ATTEMPTS => {
+                    attempt += 1;
+                }
+                examined => break examined?,
+            }
+        };
         warn_of_others(&run.store_dir()?);
         let answer = if report.is_ok() { Answer::Yes } else { Answer::No };
         read_or_not(self.write(&mut run.out, &report))?;

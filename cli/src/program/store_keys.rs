@@ -34,6 +34,9 @@ const COPY: &str = ".copy";
 /// Most bytes of a file with a wrapped key.
 const MAX_BYTES: u64 = 64 << 10;
 
+/// Times that a store is opened whose key changes at the same time.
+const MAX_ATTEMPTS: u32 = 4;
+
 /// The keys that this process has unwrapped with a passphrase or what a command printed. A server opens
 /// its store again and again: its user is asked once, and a passphrase takes its second once. What is
 /// wrapped anew has other bytes, so it is unwrapped anew.
@@ -104,9 +107,19 @@ pub(crate) fn open(dir: &Path, may_ask: bool) -> Result<Repository> {
 }
 
 /// Opens an encrypted store.
+///
+/// While another command changes its key, what was unwrapped may be of before: then it is unwrapped again.
 pub(crate) fn unlock(dir: &Path, may_ask: bool) -> Result<Unlocked> {
-    let Unwrapped { keys, holder, passphrase } = unwrap(dir, may_ask)?;
-    let repo = open_encrypted(dir, keys)?;
+    let mut attempt = 1;
+    let (repo, Unwrapped { keys, holder, passphrase }) = loop {
+        let unwrapped = unwrap(dir, may_ask)?;
+        match open_encrypted(dir, unwrapped.keys) {
+            Err(error) if error.kind() == ErrorKind::Encrypted && attempt < MAX_ATTEMPTS => {
+                attempt += 1;
+            }
+            opened => break (opened?, unwrapped),
+        }
+    };
     // A rotation that did not come to its end has wrapped more than the store has: others may know that.
     let keys = repo.store().keys().copied().unwrap_or(keys);
     Ok(Unlocked { repo, keys, holder, passphrase })

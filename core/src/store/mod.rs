@@ -140,6 +140,9 @@ use crate::object::{IdPrefix, Kind, Object, ObjectId, ObjectSource};
 /// looked at again the system would bring the file around it back into memory.
 const COPIED_BYTES: usize = 4 << 10;
 
+/// Times that a store is opened whose keys change at the same time.
+const MAX_OPENINGS: usize = 16;
+
 /// The file that makes a directory a store.
 const SUPERBLOCK_FILE: &str = "superblock";
 
@@ -362,10 +365,29 @@ impl Store {
     /// `Corrupt` when its superblock does not verify, `Encrypted` when its keys are not those of the
     /// options, `Io` when it cannot be read.
     pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
-        let superblock = Superblock::open(&*io, dir)?;
         let disk = io;
-        let (io, keys) = encryption::below(&disk, &superblock, dir, &options)?;
-        let (view, journal) = load::open(&io, dir, &superblock, Opened::Used)?;
+        for _ in 0..MAX_OPENINGS {
+            let superblock = Superblock::open(&*disk, dir)?;
+            let (io, keys) = encryption::below(&disk, &superblock, dir, &options)?;
+            let loaded = load::open(&io, dir, &superblock, Opened::Used);
+            // A change of keys replaces the superblock before any other file: what was read with the keys
+            // of before may be noise, which looks like damage, or like a journal without batches.
+            let is_replaced = superblock.check_name(&*disk);
+            if !is_replaced.is_err_and(|error| error.kind() == ErrorKind::Conflict) {
+                return Self::opened((io, disk, keys), dir, superblock, options, loaded?);
+            }
+        }
+        Err(load::too_many_retries(dir))
+    }
+
+    /// The handle of a store whose files were read.
+    fn opened(
+        (io, disk, keys): (Arc<dyn Io>, Arc<dyn Io>, Option<StoreKeys>),
+        dir: &Path,
+        superblock: Superblock,
+        options: OpenOptions,
+        (view, journal): (RwLock<View>, Journal),
+    ) -> Result<Self> {
         Ok(Self {
             io,
             disk,

@@ -251,15 +251,21 @@ impl IoFile for EncryptedFile {
     }
 }
 
-/// Returns true if a file of an encrypted store that says no cipher has no content: the write that was to
-/// make it left pieces of heads at most. Only so many bytes are looked at: a file that has more is another.
+/// Returns true if a file of an encrypted store that says no cipher has no content behind its first bytes:
+/// the write that was to make it left pieces of heads at most, or its key was another one and nothing
+/// followed. At most `most` bytes are looked at: a file that has more is another.
 ///
 /// # Errors
 /// When it cannot be read.
-pub(in crate::store) fn is_torn_creation(file: &dyn IoFile, most: usize) -> io::Result<bool> {
+pub(in crate::store) fn is_unused(
+    file: &dyn IoFile,
+    first: usize,
+    most: usize,
+) -> io::Result<bool> {
     let mut bytes = vec![0; most + 1];
     let read = file.read_at(&mut bytes, 0)?;
-    Ok(read <= most && heads::has_no_content(bytes.get(..read).unwrap_or_default()))
+    let bytes = bytes.get(..read).unwrap_or_default();
+    Ok(read <= most && heads::has_no_content_behind(bytes, first))
 }
 
 impl fmt::Debug for EncryptedFile {

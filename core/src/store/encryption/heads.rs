@@ -79,11 +79,11 @@ pub(super) fn places(file: u64) -> impl Iterator<Item = u64> {
 }
 
 /// Returns true if there is nothing but zeros outside of the heads of a file, whole or not, which begins with
-/// these bytes: no content was ever written to it.
-pub(super) fn has_no_content(file: &[u8]) -> bool {
+/// these bytes: no content was ever written to it but for `first` bytes at its beginning, at most 4 KiB.
+pub(super) fn has_no_content_behind(file: &[u8], first: usize) -> bool {
     let far = (1..=file.len() as u64 / STRIDE).map(|number| number * STRIDE);
-    let heads = [0, SECOND].into_iter().chain(far).chain([u64::MAX]);
-    let mut from = 0;
+    let heads = [SECOND].into_iter().chain(far).chain([u64::MAX]);
+    let mut from = HEAD_BYTES + first;
     heads.map(|head| usize::try_from(head).unwrap_or(usize::MAX).min(file.len())).all(|head| {
         let content = file.get(from..head).unwrap_or_default();
         from = head + HEAD_BYTES;
@@ -114,19 +114,21 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_heads_are_no_content() {
+    fn pieces_of_heads_and_what_a_file_begins_with_are_no_content() {
         let file = |bytes: usize, marks: &[usize]| {
             let mut file = vec![0; bytes];
             marks.iter().for_each(|at| file[*at] = 1);
             file
         };
         for (bytes, marks) in [(0, &[] as &[usize]), (30, &[2]), (5000, &[63, 4096, 4159])] {
-            assert!(has_no_content(&file(bytes, marks)), "{bytes} {marks:?}");
+            assert!(has_no_content_behind(&file(bytes, marks), 0), "{bytes} {marks:?}");
         }
-        assert!(has_no_content(&file(65_565, &[65_536, 65_564])));
+        assert!(has_no_content_behind(&file(65_565, &[65_536, 65_564]), 0));
         for (bytes, mark) in [(70, 64), (5000, 4095), (5000, 4160), (65_700, 65_600)] {
-            assert!(!has_no_content(&file(bytes, &[mark])), "{bytes} {mark}");
+            assert!(!has_no_content_behind(&file(bytes, &[mark]), 0), "{bytes} {mark}");
         }
+        assert!(has_no_content_behind(&file(5000, &[64, 143]), 80));
+        assert!(!has_no_content_behind(&file(5000, &[144]), 80));
     }
 
     #[test]

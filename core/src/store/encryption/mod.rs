@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::cipher::StoreCipher;
 use self::cipher::{FileCipher, Nonce};
-pub(in crate::store) use self::file::{EncryptedFile, is_torn_creation};
+pub(in crate::store) use self::file::{EncryptedFile, is_unused};
 use self::heads::HEAD_BYTES;
 use super::format::superblock::{KeyNames, Superblock};
 use super::io::{Access, Identity, Io, IoFile};

@@ -136,7 +136,10 @@ impl Store {
         self.superblock.check_name(&*self.io)?;
         for _ in 0..MAX_ATTEMPTS {
             let known = known();
-            let loaded = load(&self.io, &self.dir, &self.superblock, &known, Opened::Refreshed)?;
+            let loaded = load(&self.io, &self.dir, &self.superblock, &known, Opened::Refreshed);
+            // With the keys of before, files of a store whose keys have changed would be damage.
+            self.superblock.check_name(&*self.io)?;
+            let loaded = loaded?;
             let mut journal = lock(&self.journal);
             let present = journal.present(&*self.io)?;
             // Otherwise more may be missing than the manifest knows of.

@@ -10,11 +10,11 @@ use std::sync::{Arc, PoisonError};
 
 use rayon::prelude::*;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ObjectId, Operation};
 use crate::store::derived::pack_of;
 use crate::store::derived_ids;
-use crate::store::encryption::is_torn_creation;
+use crate::store::encryption::is_unused;
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::{self, Manifest};
 use crate::store::format::segment::{
@@ -117,14 +117,17 @@ impl Store {
     /// after each file.
     ///
     /// # Errors
-    /// Those of [`Store::open`]: what is wrong with anything but the superblock is a finding.
+    /// Those of [`Store::open`]: what is wrong with anything but the superblock is a finding. `Conflict` when
+    /// the keys of the store have changed: it has to be opened again.
     pub fn examine(
         &self,
         thoroughness: Thoroughness,
         progress: &mut Progress<'_>,
     ) -> Result<Examination<'_>> {
         let superblock = Superblock::open(&*self.io, &self.dir)?;
-        let (view, journal) = load::open(&self.io, &self.dir, &superblock, Opened::Examined)?;
+        let opened = load::open(&self.io, &self.dir, &superblock, Opened::Examined);
+        self.check_keys()?;
+        let (view, journal) = opened?;
         let view = view.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut segments = Vec::new();
         let mut bytes = 0;
@@ -160,6 +163,7 @@ impl Store {
             examiner.pack(pack)?;
         }
         examiner.other_files(&journal.segments)?;
+        self.check_keys()?;
         let Examiner { mut findings, bad, mut damaged, listed: manifest, .. } = examiner;
         let sealed_replaceable = vec![false; files.sealed.len()];
         let listed = InventoryFiles {
@@ -188,6 +192,21 @@ impl Store {
             epoch,
             damaged,
         })
+    }
+}
+
+impl Store {
+    /// Fails when files may be enciphered with keys that this handle does not have.
+    fn check_keys(&self) -> Result<()> {
+        let superblock = Superblock::open(&*self.io, &self.dir)?;
+        if superblock.keys == self.keys.map(|keys| keys.names()) {
+            return Ok(());
+        }
+        let message = format!(
+            "the keys of the store in {} have changed: open it again and try again",
+            self.dir.display()
+        );
+        Err(Error::new(ErrorKind::Conflict, message))
     }
 }
 
@@ -274,9 +293,10 @@ impl Examiner<'_, '_> {
         if header.get(..read) == Some(&*encode_segment_header(file.id, self.superblock.store)) {
             return Ok(());
         }
-        // Of an enciphered file a crash may keep a piece of a head, and nothing that was to follow.
+        // Of an enciphered file a crash may keep a piece of a head, and nothing that was to follow. One that a
+        // process made with the key of before, and then saw that keys had changed, has no batch.
         let is_unfinished = || -> Result<bool> {
-            let torn = is_torn_creation(&*file.file, 2 * NEW_SEGMENT_BYTES);
+            let torn = is_unused(&*file.file, SEGMENT_HEADER_BYTES, 2 * NEW_SEGMENT_BYTES);
             Ok(self.store.keys().is_some()
                 && torn.map_err(|e| Error::io(format!("read {}", file.place(0)), e))?)
         };

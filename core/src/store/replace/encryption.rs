@@ -159,11 +159,18 @@ impl<'a> Converter<'a> {
         let target = self.target.map(|key| EncryptedIo::new(self.io, key.into(), seed));
         let to = target.as_ref().map_or(self.io, |io| io as &dyn Io);
         let mut change = EncryptionChange::default();
-        for path in self.files()? {
-            let Some(file) = self.other(&path)? else { continue };
-            change.files += 1;
-            change.bytes += file.size().map_err(failed("read", &path))?;
-            self.convert(&*file, to, &path)?;
+        loop {
+            let before = change.files;
+            for path in self.files()? {
+                let Some(file) = self.other(&path)? else { continue };
+                change.files += 1;
+                change.bytes += file.size().map_err(failed("read", &path))?;
+                self.convert(&*file, to, &path)?;
+            }
+            // Who had the store open may have made a segment until it saw that the superblock was replaced.
+            if change.files == before {
+                break;
+            }
         }
         for folder in ["", JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR] {
             match self.io.sync_dir(&self.dir.join(folder)) {

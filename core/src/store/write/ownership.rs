@@ -274,6 +274,9 @@ impl Store {
             }
             // A handle of its own to read: the lock ends with the owner, not with the last reader.
             let opened = self.prepare(&dir, id, &*file).and_then(|()| {
+                // A change of keys passes over a file that is empty, and this one would stay behind with the
+                // key of before.
+                self.superblock.check_name(&*self.io)?;
                 let file = self.io.open_named(&path, Access::Read)?;
                 Ok(Arc::new(SegmentFile { id, file }))
             });

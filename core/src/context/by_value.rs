@@ -43,9 +43,27 @@ pub fn diff_by_value(
     old: &Context,
     new: &Context,
 ) -> Result<ContextDiff> {
+    diff_by_value_but(source, old, new, &|_| false)
+}
+
+/// The same, but that sections for which `skips` says so have no changes listed where they differ: what is
+/// not asked for costs nothing.
+///
+/// # Errors
+/// Those of reading.
+pub fn diff_by_value_but(
+    source: &dyn ObjectSource,
+    old: &Context,
+    new: &Context,
+    skips: &dyn Fn(&str) -> bool,
+) -> Result<ContextDiff> {
     let (old, new) = (old.sections(source)?, new.sections(source)?);
     let mut changed = ContextDiff::new();
     for (name, old, new) in changed_sections(&old, &new) {
+        if skips(name) {
+            changed.insert(name.to_owned(), SectionDiff::default());
+            continue;
+        }
         let mut changes = diff_shaped(source, old, new, &mut |old, new, changes| match is_of_bytes(name) {
             true => super::diff::diff_lists_of(source, old, new, changes),
             false => list_changes(source, old, new, changes),
@@ -274,6 +292,8 @@ fn aligned<K: Eq + std::hash::Hash>(old: &[Option<K>], new: &[Option<K>]) -> Vec
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::context::{Builder, MessageEntry, Role};
     use crate::object::{Memory, ObjectSink};
@@ -375,5 +395,36 @@ mod tests {
         assert_eq!(changed.keys().collect::<Vec<_>>(), ["files"]);
         let same = diff_by_value(&objects, &old, &old).unwrap();
         assert!(same.is_empty());
+    }
+
+    #[test]
+    fn a_section_that_is_skipped_is_told_as_changed_and_not_read() {
+        let mut objects = Memory::new();
+        let texts: Vec<String> = (0..2_000).map(|number| format!("{{\"a\":{number}}}")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let (old, new) =
+            (context(&mut objects, &texts[..1], "x"), context(&mut objects, &texts, "x"));
+        let reads = |skips: &dyn Fn(&str) -> bool| {
+            let counting = Counting(&objects, AtomicUsize::new(0));
+            let changed = diff_by_value_but(&counting, &old, &new, skips).unwrap();
+            (changed["agents/main/messages"].changes.len(), counting.1.load(Ordering::Relaxed))
+        };
+        let (all, skipped) = (reads(&|_| false), reads(&|name| name == "agents/main/messages"));
+        assert_eq!((all.0, skipped.0), (1_999, 0));
+        assert!(skipped.1 <= 2 && all.1 > 10, "{skipped:?} of {all:?}");
+    }
+
+    /// Objects, and how often one was read.
+    struct Counting<'m>(&'m Memory, AtomicUsize);
+
+    impl ObjectSource for Counting<'_> {
+        fn read(&self, id: &ObjectId) -> Result<Option<crate::object::Object>> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.read(id)
+        }
+
+        fn contains(&self, id: &ObjectId) -> Result<bool> {
+            self.0.contains(id)
+        }
     }
 }

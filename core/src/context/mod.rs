@@ -54,7 +54,7 @@ use std::fmt;
 use bytes::Bytes;
 
 pub use builder::Builder;
-pub use by_value::diff_by_value;
+pub use by_value::{diff_by_value, diff_by_value_but};
 pub(crate) use by_value::{same_by_value, says_the_same};
 pub use diff::{ContextDiff, SectionChange, SectionDiff, changed_sections, diff, diff_section};
 pub use entry::{

@@ -84,6 +84,21 @@ impl World {
         names.map(|it| it["session"].as_str().unwrap().to_owned()).collect()
     }
 
+    /// The files below a directory, but for those of git.
+    fn files(&self, dir: &str) -> Vec<PathBuf> {
+        let (mut found, mut left) = (Vec::new(), vec![self.path(dir)]);
+        while let Some(dir) = left.pop() {
+            for path in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() && !path.ends_with(".git") {
+                    left.push(path.clone());
+                }
+                found.push(path);
+            }
+        }
+        found.sort();
+        found
+    }
+
     /// The store of the user.
     fn own(&self) -> String {
         self.path("user/.local/share/turntree/store").display().to_string()
@@ -100,13 +115,27 @@ fn expect_untrusted(world: &World, dir: &str, why: &str) {
     let status = world.ok("user", dir, &["status"]);
     assert!(status.contains("not trusted") && status.contains(why), "{status}");
     let turn = ["snapshot", "-m", "x", "--append-message", "user=PRIVATE"];
-    for words in
-        [&turn[..], &["push"], &["fetch"], &["sync"], &["remote", "check"], &["gc", "--now"]]
-    {
+    let files = || world.files(dir);
+    let were = files();
+    world.ok("user", dir, &["search", "theirs"]);
+    world.ok("user", dir, &["sessions"]);
+    for words in [
+        &turn[..],
+        &["push"],
+        &["fetch"],
+        &["sync"],
+        &["remote", "check"],
+        &["gc", "--now"],
+        &["gc", "--auto", "--push"],
+        &["repair"],
+        &["init", "--encrypt"],
+        &["key", "rotate"],
+    ] {
         let said = world.exits(2, "user", dir, words);
         let advice = format!("turntree trust {}", world.path(dir).display());
         assert!(said.contains(&advice) && said.contains(why), "{words:?}: {said}");
     }
+    assert_eq!(files(), were, "nothing is left beside it");
     let heads = || fs::read_dir(world.path("drop/bucket")).map_or(0, Iterator::count);
     let before = heads();
     world.hook(dir);
@@ -273,6 +302,37 @@ fn a_pointer_that_came_with_a_folder_leads_nowhere_and_that_of_a_worktree_does()
     // As an earlier version left it.
     fs::remove_dir_all(world.path("user/.local/share/turntree/trust")).unwrap();
     world.ok("user", "user/w", &turn);
+}
+
+#[test]
+fn a_folder_for_keys_opens_no_store_that_came_to_a_repair() {
+    let world = World::new();
+    world.make_project(BY_HAND);
+    world.shell("mkdir made/.turntree/keys; cp -r made user/p");
+    let said = world.exits(2, "user", "user/p", &["repair"]);
+    assert!(said.contains("remote origin"), "{said}");
+}
+
+#[test]
+fn a_link_that_leads_out_of_its_project_is_followed_to_read_until_it_is_trusted() {
+    let world = World::new();
+    for name in ["user/p", "user/public"] {
+        fs::create_dir(world.path(name)).unwrap();
+    }
+    symlink(world.path("user/public"), world.path("user/p/.turntree")).unwrap();
+    expect_refused(&world, "link");
+    world.hook("user/p");
+    assert_eq!(world.sessions("user", &[]), ["s-1"]);
+    assert_eq!(fs::read_dir(world.path("user/public")).unwrap().count(), 0);
+    // To a store that somebody made there.
+    world.shell("rmdir user/public");
+    let store = world.path("user/public").display().to_string();
+    let turn = ["--store", &store, "snapshot", "-m", "theirs", "--append-message", "user=theirs"];
+    world.ok("maker", ".", &turn);
+    assert!(world.ok("user", "user/p", &["log", "default/main"]).contains("theirs"));
+    expect_refused(&world, "link");
+    world.ok("user", "user/p", &["trust"]);
+    world.ok("user", "user/p", &["snapshot", "-m", "x", "--append-message", "user=x"]);
 }
 
 #[test]

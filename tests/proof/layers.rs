@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use turntree_tests::proof::site::Site;
 use turntree_tests::proof::{
     Effort, Figures, Programs, external_interference, full_disk, going_back, kill_stress,
-    paused_process, recovery, syscalls, walk,
+    paused_process, recovery, strangers, syscalls, walk,
 };
 
 /// Runs a layer and prints its figures.
@@ -60,6 +60,11 @@ fn a_repository_is_what_a_naive_model_says_wherever_a_walk_leads() {
 #[test]
 fn going_back_touches_no_more_than_the_rule_allows() {
     prove(going_back::run);
+}
+
+#[test]
+fn what_came_from_others_gets_and_sends_nothing_before_it_is_trusted() {
+    prove(strangers::run);
 }
 
 #[test]

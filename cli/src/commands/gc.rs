@@ -102,6 +102,8 @@ impl Gc {
 
     /// Looks after the store. Nobody waits for an answer, so what goes wrong is written down in the store.
     fn run_quietly(&self, run: &mut Invocation) -> Result<Answer> {
+        // Not in its log, which is theirs, too.
+        run.refuse_untrusted()?;
         let dir = run.store_dir()?;
         let lock = match self.started {
             true => MaintenanceLock::inherited().ok(),

@@ -14,7 +14,7 @@ use crate::porcelain::broad_directory::expect_narrow;
 use crate::porcelain::encryption::{FirstHolders, encrypt};
 use crate::program::age_keys::Sealing;
 use crate::program::global::STORE_DIR;
-use crate::program::invocation::{Invocation, is_absent};
+use crate::program::invocation::{Invocation, found_from, is_absent};
 use crate::program::trust::note_made;
 use crate::view::error::{Answer, Result};
 use crate::view::json;
@@ -79,6 +79,14 @@ impl Verb for Init {
         // What is missing for keys is told before anything is there.
         let first =
             (is_new && self.encrypt).then(|| FirstHolders::of(&self.sealing)).transpose()?;
+        if !is_new
+            && self.encrypt
+            && !self.dry_run
+            && (self.dir.is_some() || run.named_store().is_none())
+        {
+            let dir = self.dir.as_deref().unwrap_or(Path::new("."));
+            found_from(dir)?.map_or(Ok(()), |location| location.refuse_untrusted())?;
+        }
         if is_new || !self.encrypt {
             note_made(&create_repository(&store)?);
         }

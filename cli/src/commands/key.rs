@@ -84,8 +84,21 @@ enum KeyVerb {
 }
 
 impl Verb for KeyVerbs {
+    fn may_write(&self) -> bool {
+        match self.verb.as_ref().unwrap_or(&KeyVerb::Ls) {
+            KeyVerb::Ls => false,
+            KeyVerb::Add { .. } => true,
+            KeyVerb::Rm { dry_run, .. }
+            | KeyVerb::Rotate { dry_run, .. }
+            | KeyVerb::Decrypt { dry_run } => !dry_run,
+        }
+    }
+
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let dir = run.store_dir()?;
+        if self.may_write() {
+            run.refuse_untrusted()?;
+        }
         match self.verb.as_ref().unwrap_or(&KeyVerb::Ls) {
             KeyVerb::Ls => list(run)?,
             KeyVerb::Add { name, sealing } => {

@@ -56,8 +56,7 @@ impl Verb for Repair {
             read_or_not(self.write(&mut run.out, &RepairPlan::default(), None, remade, false))?;
             return Ok(Answer::No);
         }
-        // A store with keys is opened once: that may ask a person.
-        if !self.dry_run && !store_keys::has_keys(&dir) {
+        if !self.dry_run {
             run.refuse_untrusted()?;
         }
         if remade {

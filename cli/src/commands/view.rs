@@ -95,7 +95,7 @@ impl Verb for ViewSessions {
         };
         let dir = std::path::absolute(&location.dir)
             .map_err(|error| Error::io(format!("find {}", location.dir.display()), error))?;
-        let claim = Claim::take(&dir, CLAIM);
+        let claim = (!repo.store().keeps_no_caches()).then(|| Claim::take(&dir, CLAIM)).flatten();
         let last = last_address(repo.store());
         if claim.is_none()
             && let Some(address) = last.as_ref().filter(|address| answers(address))

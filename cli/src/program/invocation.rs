@@ -130,6 +130,17 @@ impl Location {
         Ok((trust::standing(&repo, self.pointer()).doubt(), Some(repo)))
     }
 
+    /// Refuses a change to the files of a store that is not trusted, before it is opened.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it is not trusted. What is wrong with one that cannot be opened, the command says.
+    pub(crate) fn refuse_untrusted(&self) -> Result<()> {
+        match self.judge() {
+            Ok((Some(doubt), _)) => Err(trust::refusal(&self.dir, self.pointer(), &doubt)),
+            Ok((None, _)) | Err(_) => Ok(()),
+        }
+    }
+
     /// Refuses to write to a store that came with its folder.
     fn expect_trusted(&self, repo: &Repository) -> Result<()> {
         match self.way {
@@ -209,11 +220,7 @@ impl Invocation {
     /// # Errors
     /// `InvalidInput` when it is not trusted. What is wrong with one that cannot be opened, the command says.
     pub(crate) fn refuse_untrusted(&self) -> Result<()> {
-        let location = self.locate()?;
-        match location.judge() {
-            Ok((Some(doubt), _)) => Err(trust::refusal(&location.dir, location.pointer(), &doubt)),
-            Ok((None, _)) | Err(_) => Ok(()),
-        }
+        self.locate()?.refuse_untrusted()
     }
 
     /// Makes this run act on the user's store, if the one that it would act on is not trusted.
@@ -664,6 +671,10 @@ pub(crate) fn open_quietly(location: &Location) -> Result<Repository> {
         }
     };
     buckets::attach(&repo);
+    // Of others it is only read, and nothing of that is left beside it.
+    if location.way != Way::Meant && trust::standing(&repo, location.pointer()).doubt().is_some() {
+        repo.store().keep_no_caches();
+    }
     Ok(repo)
 }
 

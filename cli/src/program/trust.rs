@@ -8,7 +8,7 @@
 //! | store | what becomes of it |
 //! |---|---|
 //! | without remotes, and not tracked by git | nothing leaves it: the first command that writes records it |
-//! | with a remote, or tracked by git | it is read, and not written to; hooks use the user's own store |
+//! | with a remote, tracked by git, or behind a link that leads out of its project | it is read, and not written to; hooks use the user's own store |
 //!
 //! A record whose directory is gone counts for the store with that id, wherever it was moved to.
 //! A pointer to a store, [`ELSEWHERE`](super::invocation::ELSEWHERE), has a record of its own.
@@ -84,6 +84,8 @@ pub(crate) enum Doubt {
     Remote { name: String, url: String },
     /// A file beside the project names it.
     Pointer(PathBuf),
+    /// The `.turntree` of the project is a link, which leads to it out of this directory.
+    Link(PathBuf),
 }
 
 impl std::fmt::Display for Doubt {
@@ -92,6 +94,7 @@ impl std::fmt::Display for Doubt {
             Self::Tracked(top) => write!(f, "git tracks it in {}", top.display()),
             Self::Remote { name, url } => write!(f, "its remote {name} at {url} is not known here"),
             Self::Pointer(folder) => write!(f, "{} names it", folder.join("elsewhere").display()),
+            Self::Link(folder) => write!(f, "a link in {} leads to it", folder.display()),
         }
     }
 }
@@ -126,14 +129,11 @@ pub(crate) fn standing(repo: &Repository, pointer: Option<&Path>) -> Standing {
 
 /// Returns how a place stands where a store would be made: `dir`, by way of a pointer or not.
 pub(crate) fn standing_of_absent(dir: &Path, pointer: Option<&Path>) -> Standing {
-    let (dir, pointer) = (whole(dir), pointer.map(whole));
+    let (named, dir, pointer) = (dir, whole(dir), pointer.map(whole));
     match pointer {
         Some(pointer) if is_recorded_pointer(&pointer, &dir) => Standing::Trusted,
         Some(pointer) => Standing::Untrusted(Doubt::Pointer(pointer)),
-        None => match tracking_repository(&dir) {
-            Some(top) => Standing::Untrusted(Doubt::Tracked(top)),
-            None => Standing::Harmless,
-        },
+        None => standing_of_unrecorded(named, &dir),
     }
 }
 
@@ -159,10 +159,20 @@ fn standing_of_store(repo: &Repository, dir: &Path) -> Standing {
     }
     match record {
         Some(_) => Standing::Trusted,
-        None => match tracking_repository(dir) {
-            Some(top) => Standing::Untrusted(Doubt::Tracked(top)),
-            None => Standing::Harmless,
-        },
+        None => standing_of_unrecorded(repo.store().dir(), dir),
+    }
+}
+
+/// Returns how a store stands whose remotes are known: `named` is the path by which it was found, and `dir` is
+/// where that leads.
+fn standing_of_unrecorded(named: &Path, dir: &Path) -> Standing {
+    let folder = named.parent().map(whole).unwrap_or_default();
+    let is_link = fs::symlink_metadata(named).is_ok_and(|found| found.is_symlink());
+    match tracking_repository(dir) {
+        Some(top) => Standing::Untrusted(Doubt::Tracked(top)),
+        // Its files would come to be where who made the link wants them.
+        None if is_link && !dir.starts_with(&folder) => Standing::Untrusted(Doubt::Link(folder)),
+        None => Standing::Harmless,
     }
 }
 

@@ -190,6 +190,8 @@ pub struct Store {
     lock_timeout: Duration,
     /// Called when a collection of somebody else is waited for; nothing is waited for without it.
     waiting: OnceLock<fn()>,
+    /// Set when nothing is to be kept beside the store.
+    no_caches: OnceLock<()>,
     /// The parity of packs, if it was chosen.
     pack_parity: OnceLock<Option<ParityShare>>,
     /// Set when archives leave out ids.
@@ -397,6 +399,7 @@ impl Store {
             durability: options.durability,
             lock_timeout: options.lock_timeout,
             waiting: OnceLock::new(),
+            no_caches: OnceLock::new(),
             pack_parity: OnceLock::new(),
             without_ids: OnceLock::new(),
             cache: Cache::new(options.cache_bytes),
@@ -416,6 +419,17 @@ impl Store {
     #[must_use]
     pub fn keys(&self) -> Option<&StoreKeys> {
         self.keys.as_ref()
+    }
+
+    /// Lets this handle keep no caches beside the store: it is of somebody else, and is only read.
+    pub fn keep_no_caches(&self) {
+        let _ = self.no_caches.set(());
+    }
+
+    /// Returns whether [`Store::keep_no_caches`] was called.
+    #[must_use]
+    pub fn keeps_no_caches(&self) -> bool {
+        self.no_caches.get().is_some()
     }
 
     /// Its directory, as it was named when it was opened.

@@ -28,6 +28,7 @@ pub mod recovery;
 pub mod schedules;
 pub mod site;
 mod stopping;
+pub mod strangers;
 pub mod syscalls;
 pub mod walk;
 pub mod worker;
@@ -152,6 +153,11 @@ pub const LAYERS: &[Layer] = &[
         name: "going-back",
         about: "a person edits files and rules; snapshots, restores, rollbacks, merges, undo and redo",
         run: going_back::run,
+    },
+    Layer {
+        name: "strangers",
+        about: "stores, bundles and remotes of others, and runs of the program in them",
+        run: strangers::run,
     },
     Layer {
         name: "walk",

@@ -5,9 +5,10 @@
 //! in the folder before it returns.
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::PathBuf;
 
-use super::folder::{MODE, open_folder};
+use super::folder::{MODE, NO_CACHES, open_folder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::{DATABASE_PREFIX, Store, WORKSPACES_DIR};
 use crate::workspace::disk::temp_file::TempFile;
@@ -23,6 +24,9 @@ pub fn make_database(store: &Store, name: &str) -> Result<PathBuf> {
         return Err(Error::new(ErrorKind::Encrypted, message));
     }
     let failed = |error| Error::io("make a file beside the store", error);
+    if store.keeps_no_caches() {
+        return Err(failed(io::Error::new(io::ErrorKind::PermissionDenied, NO_CACHES)));
+    }
     let folder = open_folder(store.dir()).map_err(failed)?;
     let file = file_name(name);
     let file = OsStr::new(&file);

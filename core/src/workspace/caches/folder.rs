@@ -20,6 +20,9 @@ pub(in crate::workspace) const NOTES_PREFIX: &str = "notes-";
 /// Largest file that is read, in bytes: some ten million files.
 const MAX_BYTES: u64 = 1 << 30;
 
+/// The error of a store beside which nothing is kept.
+pub(super) const NO_CACHES: &str = "nothing is kept beside this store";
+
 /// Hex digits of a name.
 pub(super) const DIGITS: usize = 32;
 
@@ -48,8 +51,11 @@ pub(in crate::workspace) struct CacheFolder {
 }
 
 impl CacheFolder {
-    /// The caches of `store`; their folder is made if need be.
+    /// The caches of `store`, to be written to; their folder is made if need be.
     pub(in crate::workspace) fn open(store: &Store) -> io::Result<Self> {
+        if store.keeps_no_caches() {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, NO_CACHES));
+        }
         Ok(Self { folder: open_folder(store.dir())?, keys: store.keys().copied() })
     }
 

@@ -19,7 +19,7 @@ const MAX_FILES: usize = 64;
 /// Returns the note `name` of `store`; `None` when there is none or it is not whole.
 #[must_use]
 pub fn read_note(store: &Store, name: &str) -> Option<Bytes> {
-    let folder = CacheFolder::open(store).ok()?;
+    let folder = CacheFolder::peek(store).ok()?;
     let bytes = folder.read(&folder.file_name(NOTES_PREFIX, name.as_bytes()))?;
     let (sum, rest) = bytes.split_first_chunk::<ID_BYTES>()?;
     (ObjectId::of(Kind::Blob, rest).as_bytes() == sum).then(|| bytes.slice(ID_BYTES..))

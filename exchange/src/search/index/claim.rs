@@ -24,6 +24,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Returns the claim to fill the index of a store, once no other search has it. `progress` is told 0 of 0
 /// turns when one has. That one may take any time, as long as it goes on.
 pub(in crate::search) fn claim(store: &Store, progress: FillProgress<'_>) -> Attempt<Claim> {
+    if store.keeps_no_caches() {
+        return Err(Trouble::refused("nothing is kept beside this store"));
+    }
     let path = database_path(store, NAME);
     let (mut seen, mut idle) = (None, Duration::ZERO);
     loop {

@@ -94,7 +94,8 @@ impl Index {
     /// Opens the index beside the store; nothing when none was made.
     pub(super) fn open(store: &Store) -> Attempt<Option<Self>> {
         let path = database_path(store, NAME);
-        if !path.exists() {
+        // One in a store of somebody else is theirs, too.
+        if store.keeps_no_caches() || !path.exists() {
             return Ok(None);
         }
         let index = Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -110,6 +111,9 @@ impl Index {
 
     /// Opens the index beside the store to read it as it is.
     pub(super) fn open_to_read(store: &Store) -> Attempt<Self> {
+        if store.keeps_no_caches() {
+            return Err(Trouble::refused("nothing is kept beside this store"));
+        }
         let path = database_path(store, NAME);
         Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?.checked(store)
     }
@@ -123,6 +127,9 @@ impl Index {
     /// Removes the index beside the store: the next one is made from the objects. Whoever has it open
     /// goes on with what it was.
     pub(super) fn remove(store: &Store) {
+        if store.keeps_no_caches() {
+            return;
+        }
         let path = database_path(store, NAME);
         // The journal last: a database that lost it may be damaged without a sign.
         for path in [&path, &journal_of(&path)] {

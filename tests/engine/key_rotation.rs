@@ -132,7 +132,9 @@ fn store(key: Option<StoreKey>) -> Sandbox {
     let sandbox = Sandbox::new();
     let note =
         |text: &str, second| commit_note(&sandbox.repo, &branch(), ("n", text), &stamp(second));
-    (0..20).for_each(|turn| drop(note(&format!("note {turn}"), turn)));
+    for turn in 0..20 {
+        note(&format!("note {turn}"), turn);
+    }
     collect(&sandbox.repo, Purpose::Repack(Tier::Compacted), &stamp(50), &mut |_| {}).unwrap();
     note("behind the pack", 60);
     if key.is_some() {

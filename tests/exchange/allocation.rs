@@ -8,13 +8,14 @@ use std::process::Command;
 use std::sync::Arc;
 
 use peakmem_alloc::{INSTRUMENTED_SYSTEM, PeakMemAlloc, PeakMemAllocTrait};
+use serde_json::{Value, json};
 use turntree::context::export_source;
 use turntree::maintenance::{Loss, fsck, repair};
 use turntree::object::ObjectSource;
 use turntree::store::Thoroughness;
 use turntree::workspace::AdoptionCache;
 use turntree_exchange::agents::{AdoptOptions, Outcome, SessionPlace, adopt, find};
-use turntree_exchange::{ImportOptions, formats, import};
+use turntree_exchange::{ImportOptions, PriceTable, formats, import, turn_facts};
 use turntree_tests::checksums::{mend_manifest, mend_segment, mend_superblock, replace_pack};
 use turntree_tests::sample::{Sample, try_open, used};
 use turntree_tests::sim::SimDisk;
@@ -187,5 +188,46 @@ fn adopting_more_sessions_takes_memory_for_their_index_only() {
         println!("8 sessions {}, 48 sessions {} bytes of memory", peaks[0], peaks[1]);
         // What is known of the journal is all that grows: some 300 bytes an object. Batches bound that.
         assert!(peaks[1] < peaks[0] + 32 * MEGABYTE, "{peaks:?}");
+    });
+}
+
+#[test]
+fn a_turn_that_begins_a_branch_takes_no_memory_for_what_its_file_had_before() {
+    alone("a_turn_that_begins_a_branch_takes_no_memory_for_what_its_file_had_before", || {
+        let record = |number: u32| {
+            let (parent, kind) = match number {
+                0 => (Value::Null, "user"),
+                _ => ("0".into(), "assistant"),
+            };
+            let line = json!({"uuid": number.to_string(), "parentUuid": parent, "sessionId": "s",
+                "version": "1.0.0", "cwd": "/w", "isSidechain": false, "type": kind,
+                "timestamp": "2026-01-01T00:00:00.000Z",
+                "message": {"role": kind, "content": format!("m{number}")}});
+            format!("{line}\n")
+        };
+        let transcript: String = (0..4_000).map(record).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let repo = new_store(&folder.path().join("store"));
+        let options = ImportOptions {
+            format: None,
+            session: "s".to_owned(),
+            stamp: stamp(1),
+            switch: false,
+            adoption: None,
+            branch: None,
+        };
+        import(&repo, transcript.as_bytes(), &options).unwrap();
+        let prices = PriceTable::built_in().unwrap();
+        let branches = repo.branches();
+        assert!(branches.len() > 3_900, "{}", branches.len());
+        let mut most = 0;
+        for (_, tip) in branches.iter().step_by(100) {
+            let entry = repo.history(&[*tip], &[]).unwrap().next().unwrap().unwrap();
+            let (facts, memory) = peak(|| turn_facts(&repo, &entry, &prices).unwrap());
+            assert!(facts.is_some());
+            most = most.max(memory);
+        }
+        println!("{most} bytes of memory for a turn");
+        assert!(most < MEGABYTE / 4, "{most} bytes of memory for a turn");
     });
 }

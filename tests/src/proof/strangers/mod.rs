@@ -377,7 +377,11 @@ impl Walk {
             return;
         }
         let words = match !may_write && self.random.below(3) == 0 {
-            true => self.any(&SEALINGS),
+            true => {
+                // 'init' makes a store in the folder below.
+                self.is_below = false;
+                self.any(&SEALINGS)
+            }
             false => self.any(&WRITES),
         };
         let allowed = self.allowed();

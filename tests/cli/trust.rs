@@ -332,7 +332,8 @@ fn a_link_that_leads_out_of_its_project_is_followed_to_read_until_it_is_trusted(
     assert!(world.ok("user", "user/p", &["log", "default/main"]).contains("theirs"));
     expect_refused(&world, "link");
     world.ok("user", "user/p", &["trust"]);
-    world.ok("user", "user/p", &["snapshot", "-m", "x", "--append-message", "user=x"]);
+    let turn = ["snapshot", "-m", "x", "--session", "s", "--append-message", "user=x"];
+    world.ok("user", "user/p", &turn);
 }
 
 #[test]

@@ -24,8 +24,13 @@ const MESSAGES: usize = 1_200;
 fn adopt_all(store: &TempStore, place: &SessionPlace) -> u64 {
     let repo = store.open(Durability::Full).expect("the store opens");
     let found = find(std::slice::from_ref(place));
-    let options =
-        AdoptOptions { stamp: stamp(0), adoption: Arc::default(), is_live: false, passed: &|_| {} };
+    let options = AdoptOptions {
+        stamp: stamp(0),
+        adoption: Arc::default(),
+        is_live: false,
+        head: None,
+        passed: &|_| {},
+    };
     let mut seen = AdoptionCache::open(repo.store());
     let adopted = adopt(&repo, found.sessions, &options, &mut seen).expect("an adoption");
     seen.save().expect("what was seen is kept");

@@ -126,8 +126,13 @@ fn expect_designed(error: &turntree::Error) {
 }
 
 fn adopt_all(repo: &Repository, found: &FoundSessions) -> Vec<Adopted> {
-    let options =
-        AdoptOptions { stamp: stamp(1), adoption: Arc::default(), is_live: false, passed: &|_| {} };
+    let options = AdoptOptions {
+        stamp: stamp(1),
+        adoption: Arc::default(),
+        is_live: false,
+        head: None,
+        passed: &|_| {},
+    };
     adopt(repo, found.sessions.clone(), &options, &mut AdoptionCache::peek(repo.store())).unwrap()
 }
 

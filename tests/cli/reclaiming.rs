@@ -40,11 +40,28 @@ impl Machine {
     }
 
     fn output(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(PROGRAM);
-        command.args(words).current_dir(self.path("")).stdin(Stdio::null()).env_clear();
+        self.set_up(Command::new(PROGRAM).args(words)).output().unwrap()
+    }
+
+    fn set_up<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.current_dir(self.path("")).stdin(Stdio::null()).env_clear();
         command.env("HOME", self.path("")).env("TURNTREE_ACTOR", "somebody");
-        command.env("TURNTREE_MAINTENANCE", "off").env("CLAUDE_CODE_SESSION_ID", "live");
-        command.output().unwrap()
+        command.env("TURNTREE_MAINTENANCE", "off").env("CLAUDE_CODE_SESSION_ID", "live")
+    }
+
+    /// Returns whether the transcript of a session is there as it was, also under the name that it has
+    /// while it is removed, or comes back from the store.
+    fn has(&self, session: &str, text: &str) -> bool {
+        let listed = fs::read_dir(self.path(".claude/projects/-p")).unwrap();
+        let mut paths = listed.map(|entry| entry.unwrap().path()).filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.starts_with(".turntree-reclaim-") || *path == self.transcript(session)
+        });
+        let is_there = paths.any(|path| fs::read_to_string(path).unwrap() == text);
+        is_there || {
+            let export = self.output(&["export", session, "--format", "source"]);
+            export.status.success() && export.stdout == text.as_bytes()
+        }
     }
 
     fn run(&self, words: &[&str]) -> String {
@@ -115,10 +132,121 @@ fn what_would_be_a_mistake_is_refused() {
         &["adopt", "--reclaim", "--older-than", "59m", "--yes"][..],
         &["adopt", "--reclaim", "--yes", "--dry-run"],
         &["adopt", "--reclaim", "--watch"],
+        &["adopt", "--reclaim=each", "--again", "--yes"],
+        &["adopt", "--reclaim=each", "--older-than", "59m", "--yes"],
+        &["adopt", "--reclaim=each", "--yes", "--dry-run"],
         &["adopt", "--yes"],
         &["adopt", "--older-than", "9d"],
     ] {
         assert_eq!(machine.output(words).status.code(), Some(2), "{words:?}");
     }
     assert!(machine.transcript("done").exists());
+}
+
+#[test]
+fn originals_go_as_they_are_imported() {
+    let machine = Machine::new();
+    let text = claude_code(9);
+    for session in ["done", "gone", "live", "fresh"] {
+        machine.write(session, &text, if session == "fresh" { 6 } else { 8 });
+    }
+    let plan = machine.run(&["adopt", "--reclaim=each"]);
+    for said in [
+        "would remove the originals of 2 sessions, 15.4 KiB: each once the store gave back every byte of it\n",
+        "1 session stays: an agent is in the session\n",
+        "1 session stays: written to within the last 7d\n",
+        "nothing was done; --yes imports the sessions and removes these files, and no undo",
+    ] {
+        assert!(plan.contains(said), "{plan}");
+    }
+    assert!(!machine.path(".local/share/turntree/store").exists());
+    let planned = machine.run(&["adopt", "--reclaim=each", "--json"]);
+    let planned: Value = serde_json::from_str(&planned).unwrap();
+    assert_eq!(planned["dry_run"], true);
+    assert_eq!(planned["reclaimed"]["originals"][1]["session"], "gone");
+    assert_eq!(planned["reclaimed"]["originals"][1]["branch"], Value::Null);
+
+    let done = machine.run(&["adopt", "--reclaim=each", "--yes"]);
+    for said in [
+        "removed the originals of 2 sessions, 15.4 KiB; 'turntree resume SESSION'",
+        "1 session stays: an agent is in the session\n",
+        "1 session stays: written to within the last 7d\n",
+        "the store has the only copy of them, and an undo of the import takes it away; it takes",
+    ] {
+        assert!(done.contains(said), "{done}");
+    }
+    assert!(!done.contains("takes all of it back"), "{done}");
+    for session in ["done", "gone", "live", "fresh"] {
+        let stays = matches!(session, "live" | "fresh");
+        assert_eq!(machine.transcript(session).exists(), stays, "{session}");
+        assert_eq!(machine.run(&["export", session, "--format", "source"]), text);
+    }
+    // What was adopted before goes, too, and nothing else is said of what is gone.
+    let again = machine.run(&["adopt", "--reclaim=each", "--yes", "--older-than", "2h", "--json"]);
+    let again: Value = serde_json::from_str(&again).unwrap();
+    assert_eq!(again["reclaimed"]["originals"][0]["session"], "fresh");
+    assert_eq!(again["reclaimed"]["originals"][0]["branch"], "main");
+    assert_eq!(again["reclaimed"]["kept"].as_array().unwrap().len(), 1);
+    machine.run(&["fsck"]);
+}
+
+/// Kills the program in each call that changes something, as `strace` counts them, and looks after each
+/// whether something is lost.
+#[test]
+fn one_that_is_killed_anywhere_while_originals_go_loses_none() {
+    let has_strace = Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_ok();
+    let calls: &[&str] = match has_strace {
+        true => &["renameat2", "unlinkat", "fsync", "fdatasync", "linkat", "pwrite64"],
+        false => &["a moment"],
+    };
+    let (mut killed, mut halfway) = (0, 0);
+    for call in calls {
+        for number in 1..200_u64 {
+            let machine = Machine::new();
+            let text = |session: &str| claude_code(4).replace("parser", session);
+            let sessions = ["a", "b", "c"];
+            sessions.iter().for_each(|session| machine.write(session, &text(session), 8));
+            let words = ["adopt", "--reclaim=each", "--yes"];
+            let mut command = Command::new(if has_strace { "strace" } else { PROGRAM });
+            if has_strace {
+                let inject = format!("inject={call}:signal=SIGKILL:when={number}");
+                let trace = format!("trace={call}");
+                command.args([
+                    "-f",
+                    "-qq",
+                    "-o",
+                    "/dev/null",
+                    "-e",
+                    &trace,
+                    "-e",
+                    &inject,
+                    PROGRAM,
+                ]);
+            }
+            let mut child =
+                machine.set_up(command.args(words)).stdout(Stdio::null()).spawn().unwrap();
+            if !has_strace {
+                std::thread::sleep(Duration::from_millis(number));
+                let _ = child.kill();
+            }
+            let is_done = child.wait().unwrap().success();
+            let left = sessions.iter().filter(|session| machine.transcript(session).exists());
+            let left = left.count();
+            for session in sessions {
+                assert!(machine.has(session, &text(session)), "{call} {number}: {session} is lost");
+            }
+            killed += u64::from(!is_done);
+            halfway += u64::from(matches!(left, 1 | 2));
+            // The next run goes on.
+            machine.run(&words);
+            for session in sessions {
+                assert!(machine.has(session, &text(session)), "{call} {number}: {session} is lost");
+            }
+            if is_done {
+                break;
+            }
+        }
+    }
+    assert!(killed > 20 || !has_strace, "{killed} were killed");
+    assert!(halfway > 2 || !has_strace, "{halfway} were killed between two files");
 }

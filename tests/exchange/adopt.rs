@@ -13,7 +13,7 @@ use turntree::repo::{BranchName, Repository};
 use turntree::store::Thoroughness;
 use turntree::workspace::AdoptionCache;
 use turntree_exchange::agents::{
-    AdoptOptions, Adopted, Outcome, SessionPlace, adopt, find, places,
+    AdoptOptions, Adopted, Outcome, SessionPlace, adopt, batches, find, places,
 };
 use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
 
@@ -54,6 +54,7 @@ impl Home {
             stamp: stamp(1),
             adoption: Arc::default(),
             is_live: false,
+            head: None,
             passed: &count,
         };
         let mut seen = AdoptionCache::open(repo.store());
@@ -133,6 +134,7 @@ fn a_file_that_did_not_change_is_not_read_again_unless_its_branch_is_gone() {
             stamp: stamp(1),
             adoption: Arc::default(),
             is_live: false,
+            head: None,
             passed: &|_| {},
         };
         let mut seen = AdoptionCache::open(sandbox.repo.store());
@@ -400,12 +402,20 @@ fn what_others_were_forked_from_comes_before_them() {
         ids.iter().zip(kinds).map(|(id, kind)| format!("{}\n", line(id, session, kind))).collect()
     };
     let home = Home::new();
-    // The fork is the longer one, and its name comes first.
+    home.write(&format!("{PROJECT}/base.jsonl"), text("base", &["1", "2", "3", "4"]).as_bytes());
+    // The fork is the longer and the newer one, and its name comes first.
     home.write(
         &format!("{PROJECT}/a.jsonl"),
         text("a", &["1", "2", "5", "6", "7", "8"]).as_bytes(),
     );
-    home.write(&format!("{PROJECT}/base.jsonl"), text("base", &["1", "2", "3", "4"]).as_bytes());
+    let found = || find(&[SessionPlace { agent: String::new(), path: home.path.join(PROJECT) }]);
+    // Also in parts that hold one session each, though the fork is newer.
+    let parts = batches(found().sessions, 1, |_| false);
+    let parts: Vec<_> = parts.iter().map(|part| part[0].session.as_str()).collect();
+    assert_eq!(parts, ["base", "a"]);
+    assert_eq!(batches(found().sessions, 1, |_| true).len(), 1, "what is known takes nothing");
+    assert_eq!(batches(found().sessions, 1 << 20, |_| false).len(), 1);
+
     home.adopt();
     let commit = |revision| home.sandbox.repo.resolve(revision).unwrap().commit;
     assert_eq!(commit("a~4"), commit("base~2"));

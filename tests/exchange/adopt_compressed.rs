@@ -70,6 +70,7 @@ impl Home {
             stamp: stamp(1),
             adoption: Arc::default(),
             is_live: false,
+            head: None,
             passed: &|_| {},
         };
         let mut seen = AdoptionCache::open(self.sandbox.repo.store());

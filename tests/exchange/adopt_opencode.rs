@@ -116,6 +116,7 @@ impl Home {
             stamp: stamp(1),
             adoption: Arc::default(),
             is_live: false,
+            head: None,
             passed: &|_| {},
         };
         let mut seen = AdoptionCache::open(repo.store());

@@ -175,6 +175,7 @@ fn adopting_more_sessions_takes_memory_for_their_index_only() {
                 stamp: stamp(1),
                 adoption: Arc::default(),
                 is_live: false,
+                head: None,
                 passed: &|_| {},
             };
             let place = SessionPlace { agent: String::new(), path: home.clone() };

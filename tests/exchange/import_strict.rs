@@ -248,6 +248,7 @@ fn a_conversation_of_openhands_is_found_grows_and_says_what_it_cost() {
             stamp: stamp(1),
             adoption: Arc::default(),
             is_live: false,
+            head: None,
             passed: &|_| {},
         };
         let mut seen = AdoptionCache::open(sandbox.repo.store());

@@ -68,6 +68,7 @@ pub const STEPS: &[Step] = &[
     step("turntree adopt session.jsonl"),
     step("turntree adopt . --json"),
     step("turntree adopt session.jsonl --reclaim --older-than 1h"),
+    step("turntree adopt session.jsonl --reclaim=each --older-than 1h"),
     step("turntree adopt install --dry-run"),
     step("turntree adopt uninstall --json"),
     step("turntree hook install claude-code --dry-run"),

@@ -42,8 +42,8 @@ use turntree::repo::BranchName;
 use turntree_exchange::UnreadRecords;
 
 pub(crate) use self::adoption::{
-    AdoptedAgent, Adoption, AdoptionFailure, KeptOriginal, Reclaimed, ReclaimedOriginal, Sweep,
-    WatchService,
+    AdoptedAgent, Adoption, AdoptionFailure, KeptOriginal, Reclaimed, ReclaimedOriginal,
+    SurveyedProject, Sweep, WatchService,
 };
 pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
 pub(crate) use self::branches::{

@@ -221,19 +221,20 @@ fn work(
     Ok(collected)
 }
 
-/// Does one step of a collection if there is enough for it, and says what it did; `None` when there is not,
-/// when there is nothing to do, or while another collection goes on. The budget of the store is not looked
-/// at: this is for the middle of work that belongs together, such as an adoption.
+/// Does one step of a collection if at least `bytes` of the journal, or 8192 objects in it, are idle, and
+/// says what it did; `None` when there is less, when there is nothing to do, or while another collection goes
+/// on. The budget of the store is not looked at: this is for the middle of work that belongs together, such
+/// as an adoption.
 ///
 /// Segments that others write to are left for later. Takes the time of writing one pack, and holds
 /// no lock that a commit waits for while it does.
 ///
 /// # Errors
 /// Those of [`collect`](super::collect); then the store is as it was.
-pub fn pack(repo: &Repository, stamp: &Signature) -> Result<Option<Collected>> {
+pub fn pack(repo: &Repository, stamp: &Signature, bytes: u64) -> Result<Option<Collected>> {
     let Some(lock) = repo.store().try_lock_collector()? else { return Ok(None) };
     repo.store().refresh()?;
-    if !is_enough(repo.store().idle_journal()?, DUE_BYTES, None) {
+    if !is_enough(repo.store().idle_journal()?, bytes, None) {
         return Ok(None);
     }
     let collected = run(repo, &lock, Purpose::Step, stamp, &mut |_| ())?;

@@ -35,8 +35,14 @@ const ATTEMPTS: usize = 5;
 /// disk is what they wait for.
 const MAX_THREADS: usize = 8;
 
-/// Most bytes of sessions in a batch, unless one session has more.
-const BATCH_BYTES: u64 = 256 << 20;
+/// A batch is one part in so many of what is to be adopted. What it takes in the journal, and the pack that
+/// is made of that, are what an adoption needs on the disk beside what it leaves.
+const BATCH_PARTS: u64 = 20;
+
+/// The least and the most bytes of a batch: each opens the store and packs once, and the journal of one is
+/// in memory.
+const MIN_BATCH_BYTES: u64 = 8 << 20;
+const MAX_BATCH_BYTES: u64 = 256 << 20;
 
 /// The settings of an adoption, and a callback for its progress.
 pub struct AdoptOptions<'a> {
@@ -47,6 +53,9 @@ pub struct AdoptOptions<'a> {
     /// Set when agents may be at work on what was found: a turn that is not whole yet grows the next
     /// time, and a line that has not ended is left for then. What can only be imported whole is.
     pub is_live: bool,
+    /// The session that HEAD moves to when it is on a branch without a snapshot; `None` for the one that
+    /// changed last. In the other batches of that adoption HEAD stays where it is.
+    pub head: Option<&'a str>,
     /// Is told how many bytes were read since the last time, from any thread.
     pub passed: &'a (dyn Fn(u64) + Sync),
 }
@@ -101,10 +110,9 @@ pub fn adopt(
     let source = Source { options, seen, databases: &databases, origins: Arc::default() };
     let newest = match repo.tip(&repo.shared_head()?) {
         // The session that changed last moves HEAD.
-        None => groups.iter().flatten().max_by_key(|found| found.modified).cloned(),
+        None => options.head.or_else(|| newest(groups.iter().flatten())).map(str::to_owned),
         Some(_) => None,
     };
-    let newest = newest.map(|found| found.session);
     let threads = rayon::current_num_threads().min(MAX_THREADS);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let mut adopted = Vec::new();
@@ -142,29 +150,50 @@ pub fn adopt(
     Ok(adopted)
 }
 
-/// Parts of `sessions` of at most 256 MiB each, newest first, for memory that does not grow with all of
-/// them. Sessions of one name stay together.
+/// Returns the name of the session that changed last.
+pub fn newest<'f>(sessions: impl IntoIterator<Item = &'f FoundSession>) -> Option<&'f str> {
+    let newest = sessions.into_iter().max_by_key(|found| found.modified);
+    newest.map(|found| found.session.as_str())
+}
+
+/// Returns the bytes of a [batch](batches) where so many bytes are to be adopted: one part in twenty, 8 MiB
+/// at least and 256 MiB at most.
 #[must_use]
-pub fn batches(sessions: Vec<FoundSession>) -> Vec<Vec<FoundSession>> {
+pub fn batch_bytes(all: u64) -> u64 {
+    (all / BATCH_PARTS).clamp(MIN_BATCH_BYTES, MAX_BATCH_BYTES)
+}
+
+/// Parts of `sessions` of at most `bytes` each, unless one session has more, for memory and disk space that
+/// do not grow with all of them. What is known already counts for nothing. A session comes before those that
+/// say they were forked from it; else newer ones come first. Sessions of one name stay together.
+///
+/// Reads the beginning of each file that is new, of formats whose files say that.
+#[must_use]
+pub fn batches(
+    sessions: Vec<FoundSession>,
+    bytes: u64,
+    is_known: impl Fn(&FoundSession) -> bool,
+) -> Vec<Vec<FoundSession>> {
     let mut named: BTreeMap<String, Vec<FoundSession>> = BTreeMap::new();
     for found in sessions {
         named.entry(found.session.clone()).or_default().push(found);
     }
     let mut named: Vec<_> = named.into_values().collect();
-    let newest = |group: &Vec<FoundSession>| group.iter().map(|found| found.modified).max();
-    named.sort_by_key(|group| std::cmp::Reverse(newest(group)));
+    let changed = |group: &Vec<FoundSession>| group.iter().map(|found| found.modified).max();
+    named.sort_by_key(|group| std::cmp::Reverse(changed(group)));
     let mut batches: Vec<Vec<FoundSession>> = Vec::new();
-    let mut bytes = 0;
-    for group in named {
-        let more: u64 = group.iter().map(|found| found.bytes).sum();
-        match batches.last_mut().filter(|_| bytes + more <= BATCH_BYTES) {
+    let mut taken = 0;
+    for group in lineage::generations(named, |found| !is_known(found)).into_iter().flatten() {
+        let new = group.iter().filter(|found| !is_known(found));
+        let more: u64 = new.map(|found| found.bytes).sum();
+        match batches.last_mut().filter(|_| taken + more <= bytes) {
             Some(batch) => batch.extend(group),
             None => {
-                bytes = 0;
+                taken = 0;
                 batches.push(group);
             }
         }
-        bytes += more;
+        taken += more;
     }
     batches
 }

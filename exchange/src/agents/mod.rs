@@ -22,6 +22,7 @@
 
 mod adopt;
 mod beside;
+mod copies;
 mod find;
 mod found;
 mod gemini_project;
@@ -34,8 +35,9 @@ mod places;
 mod resume;
 mod sweep;
 
-pub use adopt::{AdoptOptions, Adopted, Outcome, adopt, batches};
+pub use adopt::{AdoptOptions, Adopted, Outcome, adopt, batch_bytes, batches, newest};
 pub use beside::working_directory;
+pub use copies::{Copies, SessionCopies};
 pub use find::{FoundSessions, Odd, find, has_own_file};
 pub use found::FoundSession;
 pub use name::session_name;

@@ -1,43 +1,42 @@
 //! `adopt`: the sessions of all agents on this machine go in.
 
 mod background;
+mod importing;
 mod originals;
 mod reclaim;
+mod survey;
 mod sweeping;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use clap::{Args, Subcommand};
+use clap::builder::ArgPredicate;
+use clap::{Args, Subcommand, ValueEnum};
 use turntree::Error;
-use turntree::maintenance::auto;
-use turntree::workspace::AdoptionCache;
 use turntree_exchange::UnreadRecords;
 use turntree_exchange::agents::{
-    AdoptOptions, Adopted, FoundSession, FoundSessions, Odd, Outcome, SessionPlace, adopt, batches,
-    find, places,
+    Adopted, FoundSession, FoundSessions, Odd, Outcome, SessionPlace, find, places,
 };
 
 use self::background::{Install, Uninstall};
-use self::reclaim::{Reclaim, USUAL_AGE};
+use self::importing::{Importing, Known};
+use self::reclaim::{Files, Reclaim, USUAL_AGE};
+use self::survey::Survey;
 use self::sweeping::Sweep;
 use self::watch::watch;
 use super::Verb;
 use crate::hook::settings::shell_word;
 use crate::porcelain::branches::left_out;
 use crate::porcelain::import_report::{warn_of_notes, warn_of_unread};
-use crate::program::invocation::{Invocation, stamp, user_or_nearest, whole_path};
+use crate::program::invocation::{Invocation, user_or_nearest, whole_path};
 use crate::program::live::live_sessions;
 use crate::view::clock;
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::json;
 use crate::view::output::{NAME, Output, STRONG, warn};
-use crate::view::progress::Meter;
 use crate::view::render::table::{Cell, Table};
 use crate::view::render::{count, size};
 use crate::view::units::parse_duration;
@@ -64,7 +63,8 @@ const MAX_SHOWN: usize = 10;
   turntree adopt --watch
   turntree adopt install --start
   turntree adopt --reclaim --older-than 30d
-  turntree adopt --json | jq '.agents[] | {agent, sessions, bytes_there, bytes_here}'")]
+  turntree adopt --reclaim=each --yes
+  turntree adopt --json | jq '.agents[] | {agent, sessions, input_bytes, new_bytes}'")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Adopt {
     #[command(subcommand)]
@@ -72,7 +72,11 @@ pub(crate) struct Adopt {
     /// Directories or files instead of the places of all agents
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
-    /// Only list the sessions that are found
+    /// Only measure what agents keep: by project, how much of it is copies, and about what the store
+    /// would take
+    ///
+    /// Reads all files once. A copy is a record that an earlier file has, but for times and ids of
+    /// sessions.
     #[arg(long)]
     dry_run: bool,
     /// Import sessions again that 'turntree session forget' has removed
@@ -82,11 +86,16 @@ pub(crate) struct Adopt {
     #[arg(long, conflicts_with_all = ["dry_run", "again"])]
     watch: bool,
     /// Print which transcripts the store has byte for byte; with --yes these files are removed
-    #[arg(long, conflicts_with_all = ["again", "watch"])]
-    reclaim: bool,
+    ///
+    /// With 'each' the sessions are imported by the same run, a few at a time: each file is read back
+    /// from the store and compared, and goes before the next ones are imported. So a disk that is full
+    /// needs room for a few sessions only.
+    #[arg(long, value_name = "WHEN", value_enum, num_args = 0..=1, require_equals = true,
+        default_missing_value = "stored", conflicts_with_all = ["again", "watch"])]
+    reclaim: Option<ReclaimWhen>,
     /// With --reclaim: only files that nobody has written to for this time; 7d by default
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "reclaim",
-        default_value_if("reclaim", "true", USUAL_AGE))]
+        default_value_if("reclaim", ArgPredicate::IsPresent, USUAL_AGE))]
     older_than: Option<i64>,
     /// With --reclaim: do it
     #[arg(long, requires = "reclaim", conflicts_with = "dry_run")]
@@ -94,6 +103,15 @@ pub(crate) struct Adopt {
     /// Agents may be at work on what is found; the watch asks for it
     #[arg(long, hide = true)]
     live: bool,
+}
+
+/// When transcripts are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ReclaimWhen {
+    /// Those that the store has already
+    Stored,
+    /// Each as soon as it is imported
+    Each,
 }
 
 #[derive(Debug, Subcommand)]
@@ -136,13 +154,17 @@ impl Verb for Adopt {
             return watch(run, &places, &self.paths);
         }
         let FoundSessions { mut sessions, others, odd } = find(&places);
-        if let Some(age) = self.older_than {
-            let store = run.locate()?.dir.display().to_string();
-            let program = self.program(&store);
+        let store = run.locate()?.dir.display().to_string();
+        let program = self.program(&store);
+        let reclaim = match self.older_than {
+            Some(age) => Some(Reclaim::new(age, self.yes, &program)?),
+            None => None,
+        };
+        if let (Some(reclaim), Some(ReclaimWhen::Stored)) = (&reclaim, self.reclaim) {
             for (path, error) in odd.into_iter().map(failure_of_odd) {
                 warn(&format!("{path}: {error}"));
             }
-            return Reclaim { age, does_it: self.yes, program: &program }.run(run, sessions);
+            return reclaim.run(run, sessions);
         }
         let forgotten = self.leave_forgotten(run, &mut sessions)?;
         if self.live && !run.would_create()? {
@@ -158,21 +180,29 @@ impl Verb for Adopt {
                 ..AgentRow::default()
             });
         }
-        if self.dry_run || sessions.is_empty() {
-            let repo = if run.would_create()? { None } else { Some(run.open()?) };
-            let known = repo.map(|repo| (AdoptionCache::peek(repo.store()), repo.refs()));
+        let mut files = reclaim.as_ref().map(|_| Files::default());
+        let mut survey = None;
+        if self.is_dry() || sessions.is_empty() {
+            let known = Known::of(run)?;
             for found in &sessions {
                 let row = rows.entry(found.agent.clone()).or_default();
                 row.sessions += 1;
                 row.bytes_there += found.bytes;
-                let is_known = known.as_ref().is_some_and(|(seen, refs)| {
-                    seen.unchanged(refs, &found.path, found.entry.as_deref()).is_some()
-                });
+                let is_known = known.has(found);
                 row.unchanged += u64::from(is_known);
                 row.look_at_age(found, is_known);
             }
+            if self.is_dry() {
+                let measured = survey.insert(Survey::of(&sessions, |found| known.has(found))?);
+                failures.append(&mut measured.failures);
+            }
+            if let Some((reclaim, files)) = reclaim.as_ref().zip(files.as_mut()) {
+                *files = reclaim.plan(run, sessions)?;
+            }
         } else {
-            for Adopted { found, outcome } in adopt_all(run, sessions, self.live)? {
+            let each = reclaim.as_ref().zip(files.as_mut());
+            let importing = Importing { is_live: self.live, each };
+            for Adopted { found, outcome } in importing.run(run, sessions)? {
                 let row = rows.entry(found.agent.clone()).or_default();
                 row.add(&found, &outcome);
                 let shown = shown(&found);
@@ -194,12 +224,15 @@ impl Verb for Adopt {
         if let Some(more) = failures.len().checked_sub(MAX_SHOWN).filter(|more| *more > 0) {
             warn(&format!("{} more could not be read", count(more as u64, "file")));
         }
-        let store = run.locate()?.dir.display().to_string();
-        let answer = if failures.is_empty() { Answer::Yes } else { Answer::No };
+        let mut answer = if failures.is_empty() { Answer::Yes } else { Answer::No };
+        if files.as_ref().is_some_and(Files::warn_of_failures) {
+            answer = Answer::No;
+        }
         if run.out.json {
             let agents = rows.into_iter().map(|(agent, row)| row.record(agent)).collect();
             let failures = failures.into_iter().map(json::AdoptionFailure::from).collect();
-            let dry_run = self.dry_run;
+            let dry_run = self.is_dry();
+            let reclaimed = reclaim.as_ref().zip(files.as_ref());
             run.out.record(&json::Adoption {
                 dry_run,
                 store,
@@ -207,13 +240,18 @@ impl Verb for Adopt {
                 unrecognized: others,
                 forgotten,
                 failures,
+                projects: survey.as_ref().map(Survey::record),
+                reclaimed: reclaimed.map(|(reclaim, files)| reclaim.record(files)),
             })?;
         } else {
             if forgotten > 0 {
                 writeln!(run.out, "{}", left_out(forgotten))?;
             }
             if forgotten == 0 || !rows.is_empty() {
-                self.print(&mut run.out, &store, &rows, others, &places)?;
+                self.print(&mut run.out, &store, &rows, survey.as_ref(), others, &places)?;
+            }
+            if let Some((reclaim, files)) = reclaim.as_ref().zip(files.as_ref()) {
+                reclaim.tell(run, files)?;
             }
         }
         Ok(answer)
@@ -221,6 +259,11 @@ impl Verb for Adopt {
 }
 
 impl Adopt {
+    /// Returns whether nothing is to be done: what removes files does nothing without --yes.
+    fn is_dry(&self) -> bool {
+        self.dry_run || (self.reclaim.is_some() && !self.yes)
+    }
+
     /// Returns the places to look at. A path that is named must exist.
     fn places(&self) -> Result<Vec<SessionPlace>> {
         if self.paths.is_empty() {
@@ -270,6 +313,7 @@ impl Adopt {
         out: &mut Output,
         store: &str,
         rows: &BTreeMap<String, AgentRow>,
+        survey: Option<&Survey>,
         others: u64,
         places: &[SessionPlace],
     ) -> Result<()> {
@@ -278,27 +322,12 @@ impl Adopt {
             writeln!(out, "found no session of an agent (searched {places})")?;
             return Ok(());
         }
-        let mut table = match self.dry_run {
-            true => Table::new(&["agent", "sessions", "adopted", "there"]),
-            false => Table::new(&[
-                "agent",
-                "sessions",
-                "unchanged",
-                "new turns",
-                "messages",
-                "there",
-                "written here",
-            ]),
-        };
         let mut total = AgentRow::default();
-        for (agent, row) in rows {
-            table.row(row.cells(Cell::styled(NAME, agent), self.dry_run));
-            total.join(row);
+        rows.values().for_each(|row| total.join(row));
+        match survey {
+            Some(survey) => survey.print(out)?,
+            None => print_imported(out, rows, &total)?,
         }
-        if rows.len() > 1 {
-            table.row(total.cells(Cell::styled(STRONG, "all"), self.dry_run));
-        }
-        table.write(out)?;
         if others > 0 {
             writeln!(out, "{} no session: left alone", hold(others))?;
         }
@@ -307,10 +336,18 @@ impl Adopt {
                 sweep.print(out, agent)?;
             }
         }
-        match self.dry_run {
+        if let Some(survey) = survey {
+            survey.tell(out)?;
+        }
+        match self.is_dry() {
+            // Said with what would be removed.
+            true if self.reclaim.is_some() => {}
             true => {
                 let would = "nothing was done; without --dry-run the new turns go";
                 writeln!(out, "{would} into {store}")?;
+            }
+            false if total.bytes_here > 0 && self.reclaim.is_some() => {
+                writeln!(out, "imported into {store}")?;
             }
             false if total.bytes_here > 0 => {
                 let undo = format!("'{} undo'", self.program(store));
@@ -322,45 +359,34 @@ impl Adopt {
     }
 }
 
+/// Writes what was imported of each agent.
+fn print_imported(
+    out: &mut Output,
+    rows: &BTreeMap<String, AgentRow>,
+    total: &AgentRow,
+) -> Result<()> {
+    let mut table = Table::new(&[
+        "agent",
+        "sessions",
+        "unchanged",
+        "new turns",
+        "messages",
+        "there",
+        "written here",
+    ]);
+    for (agent, row) in rows {
+        table.row(row.cells(Cell::styled(NAME, agent)));
+    }
+    if rows.len() > 1 {
+        table.row(total.cells(Cell::styled(STRONG, "all")));
+    }
+    table.write(out)?;
+    Ok(())
+}
+
 fn hold(files: u64) -> String {
     let verb = if files == 1 { "holds" } else { "hold" };
     format!("{} {verb}", count(files, "other file"))
-}
-
-/// Adopts with a bar, and keeps what was seen.
-///
-/// The journal of an open store takes memory. So after each batch the journal is packed,
-/// and the store is opened again.
-fn adopt_all(run: &Invocation, sessions: Vec<FoundSession>, is_live: bool) -> Result<Vec<Adopted>> {
-    let all = sessions.iter().map(|found| found.bytes).sum();
-    let (meter, done) = (Mutex::new(Meter::new("adopt")), AtomicU64::new(0));
-    let passed = |bytes: u64| {
-        let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        // Who shows it now shows enough.
-        if let Ok(mut meter) = meter.try_lock() {
-            meter.show(done.min(all), all);
-        }
-    };
-    let (stamp, adoption) = (stamp()?, Arc::default());
-    let options = AdoptOptions { stamp, adoption, is_live, passed: &passed };
-    let mut adopted = Vec::new();
-    let mut batches = batches(sessions).into_iter().peekable();
-    while let Some(batch) = batches.next() {
-        let repo = run.open_or_create()?;
-        let mut seen = AdoptionCache::open(repo.store());
-        let outcomes = adopt(&repo, batch, &options, &mut seen);
-        if let Err(error) = seen.save() {
-            warn(&format!("the next time reads all files again: {error}"));
-        }
-        adopted.extend(outcomes?);
-        drop(repo);
-        if batches.peek().is_some() && run.may_maintain() {
-            let repo = run.open()?;
-            while auto::pack(&repo, &options.stamp)?.is_some() {}
-        }
-    }
-    drop(meter.into_inner().unwrap_or_else(PoisonError::into_inner));
-    Ok(adopted)
 }
 
 /// The place of a session.
@@ -409,17 +435,16 @@ impl AgentRow {
         self.bytes_here += other.bytes_here;
     }
 
-    fn cells(&self, agent: Cell, dry_run: bool) -> Vec<Cell> {
-        let mut cells =
-            vec![agent, self.sessions.to_string().into(), self.unchanged.to_string().into()];
-        if !dry_run {
-            cells.extend([self.turns.to_string().into(), self.messages.to_string().into()]);
-        }
-        cells.push(size(self.bytes_there).into());
-        if !dry_run {
-            cells.push(size(self.bytes_here).into());
-        }
-        cells
+    fn cells(&self, agent: Cell) -> Vec<Cell> {
+        vec![
+            agent,
+            self.sessions.to_string().into(),
+            self.unchanged.to_string().into(),
+            self.turns.to_string().into(),
+            self.messages.to_string().into(),
+            size(self.bytes_there).into(),
+            size(self.bytes_here).into(),
+        ]
     }
 
     fn record(self, agent: String) -> json::AdoptedAgent {

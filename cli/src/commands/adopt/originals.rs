@@ -147,14 +147,7 @@ impl<'r> Stored<'r> {
 
     /// Looks whether the store has all of a session's file. Reads both.
     pub(super) fn original(&self, found: &FoundSession) -> Result<Original, Obstacle> {
-        if !has_own_file(found) {
-            return Err(Obstacle::Shared);
-        }
-        if found.path.extension().is_some_and(|end| end == "zst") {
-            return Err(Obstacle::Packed);
-        }
-        let (_, file) = open(&found.path)?;
-        let state = FileState::of(&checked(&file)?);
+        let state = FileState::of(&candidate(found)?);
         let known = self.seen.unchanged(&self.refs, &found.path, None);
         let mut tips = self.branches.get(&found.session).cloned().unwrap_or_default();
         // The most likely one comes first.
@@ -176,6 +169,34 @@ impl<'r> Stored<'r> {
         }
         Err(Obstacle::Different)
     }
+
+    /// The same for a session that was imported a moment ago, by what the import says: reads nothing, as
+    /// all of it is compared before the file goes. One that was written to since it was found is too young.
+    pub(super) fn adopted(&self, found: &FoundSession) -> Result<Original, Obstacle> {
+        let is = candidate(found)?;
+        if is.modified()? != found.modified {
+            return Err(Obstacle::Changed);
+        }
+        let known = self.seen.unchanged(&self.refs, &found.path, None);
+        match known.and_then(|branch| self.repo.tip(&branch).map(|tip| (branch, tip))) {
+            Some((branch, tip)) => {
+                Ok(Original { found: found.clone(), branch, tip, state: FileState::of(&is) })
+            }
+            None => self.original(found),
+        }
+    }
+}
+
+/// What the system says of the file of a session, if it is one that may go.
+pub(super) fn candidate(found: &FoundSession) -> Result<Metadata, Obstacle> {
+    if !has_own_file(found) {
+        return Err(Obstacle::Shared);
+    }
+    if found.path.extension().is_some_and(|end| end == "zst") {
+        return Err(Obstacle::Packed);
+    }
+    let (_, file) = open(&found.path)?;
+    checked(&file)
 }
 
 impl Original {
@@ -339,7 +360,8 @@ mod tests {
             let found = find(&[place]).sessions.remove(0);
             let adoption = Arc::default();
             let stamp = stamp().unwrap();
-            let options = AdoptOptions { stamp, adoption, is_live: false, passed: &|_| {} };
+            let options =
+                AdoptOptions { stamp, adoption, is_live: false, head: None, passed: &|_| {} };
             let mut seen = AdoptionCache::open(repo.store());
             adopt(&repo, vec![found.clone()], &options, &mut seen).unwrap();
             Self { folder, repo, found }

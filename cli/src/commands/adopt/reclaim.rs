@@ -5,11 +5,11 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use turntree::Error;
-use turntree::maintenance::store_budget;
-use turntree::repo::Repository;
+use turntree::maintenance::{Fullness, store_budget};
+use turntree::repo::{BranchName, Repository};
 use turntree_exchange::agents::FoundSession;
 
-use super::originals::{Obstacle, Original, Stored};
+use super::originals::{Obstacle, Original, Stored, candidate};
 use crate::porcelain::sources::all_open_for_writing;
 use crate::program::invocation::Invocation;
 use crate::program::live::{LiveSession, client_session, live_sessions};
@@ -30,84 +30,198 @@ const LEAST_AGE: i64 = 60 * 60 * 1_000_000;
 /// What of the found sessions goes, and how.
 pub(super) struct Reclaim<'a> {
     /// The age of the files that may go, in microseconds.
-    pub(super) age: i64,
+    age: i64,
     /// Set to do it.
-    pub(super) does_it: bool,
+    does_it: bool,
     /// The program with the store, as a person writes it.
-    pub(super) program: &'a str,
+    program: &'a str,
 }
 
 /// The files that go, and those that stay with the reason.
 #[derive(Default)]
-struct Files {
-    leaving: Vec<Original>,
+pub(super) struct Files {
+    leaving: Vec<Leaving>,
     staying: Vec<(FoundSession, Obstacle)>,
 }
 
-impl Reclaim<'_> {
-    pub(super) fn run(self, run: &mut Invocation, sessions: Vec<FoundSession>) -> Result<Answer> {
-        if self.age < LEAST_AGE {
+/// A file that goes, and the branch that has it, once it is imported.
+struct Leaving {
+    found: FoundSession,
+    branch: Option<BranchName>,
+}
+
+/// Sessions that an agent is in, and the present.
+struct Live {
+    sessions: HashSet<String>,
+    now: SystemTime,
+}
+
+impl Files {
+    /// Warns of files that the system refused to remove; returns whether there are any.
+    pub(super) fn warn_of_failures(&self) -> bool {
+        let failed = self.staying.iter().filter(|(_, why)| matches!(why, Obstacle::Failed(_)));
+        let mut is_any = false;
+        for (found, obstacle) in failed {
+            warn(&format!("{}: {}", found.path.display(), obstacle.reason()));
+            is_any = true;
+        }
+        is_any
+    }
+}
+
+impl Live {
+    fn in_store(repo: &Repository) -> Result<Self> {
+        let mut sessions: HashSet<String> = live_sessions(repo, clock::now()?)?;
+        if let Some(LiveSession::Known(name)) =
+            client_session().map(|it| LiveSession::find(repo, &it))
+        {
+            sessions.insert(name);
+        }
+        Ok(Self { sessions, now: SystemTime::now() })
+    }
+
+    /// Where there is no store no hook has said anything, and a session is called as its client calls it.
+    fn without_store() -> Self {
+        Self { sessions: client_session().into_iter().collect(), now: SystemTime::now() }
+    }
+
+    /// Returns why a session may not go, whatever the store has of it.
+    fn obstacle(&self, found: &FoundSession, age: i64) -> Option<Obstacle> {
+        let age = Duration::from_micros(age.unsigned_abs());
+        // A time to come is that of a clock that was wrong.
+        let is_old = self.now.duration_since(found.modified).is_ok_and(|past| past >= age);
+        match (self.sessions.contains(&found.session), is_old) {
+            (true, _) => Some(Obstacle::Live),
+            (false, false) => Some(Obstacle::Recent),
+            (false, true) => None,
+        }
+    }
+}
+
+impl<'a> Reclaim<'a> {
+    /// Removes what is as old as `age`, in microseconds, if `does_it`; `program` is the program with the
+    /// store, as a person writes it.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an age of less than an hour.
+    pub(super) fn new(age: i64, does_it: bool, program: &'a str) -> Result<Self> {
+        if age < LEAST_AGE {
             let least = duration(LEAST_AGE);
             let text = format!("--older-than is less than {least}: agents may still write there");
             return Err(Error::invalid(text).into());
         }
+        Ok(Self { age, does_it, program })
+    }
+
+    /// Looks at what the store has, and removes that.
+    pub(super) fn run(&self, run: &mut Invocation, sessions: Vec<FoundSession>) -> Result<Answer> {
         let repo = run.open()?;
-        let mut files = self.look(&repo, sessions)?;
-        if self.does_it {
-            let (planned, written) = (std::mem::take(&mut files.leaving), all_open_for_writing());
-            for original in planned {
-                match original.remove(&repo, &written) {
-                    Ok(()) => files.leaving.push(original),
-                    Err(obstacle) => files.staying.push((original.found, obstacle)),
-                }
-            }
+        let mut files = Files::default();
+        let originals = self.look(&repo, sessions, false, &mut files)?;
+        match self.does_it {
+            true => remove(&repo, originals, &mut files),
+            false => files.leaving = originals.into_iter().map(Leaving::from).collect(),
         }
-        let failed = files.staying.iter().filter(|(_, why)| matches!(why, Obstacle::Failed(_)));
-        let mut answer = Answer::Yes;
-        for (found, obstacle) in failed {
-            warn(&format!("{}: {}", found.path.display(), obstacle.reason()));
-            answer = Answer::No;
-        }
+        let answer = if files.warn_of_failures() { Answer::No } else { Answer::Yes };
         if run.out.json {
             run.out.record(&self.record(&files))?;
             return Ok(answer);
         }
         let budget = store_budget(repo.store(), &repo.refs())?;
-        self.print(&mut run.out, &files, budget)?;
+        self.print(&mut run.out, &files, "the store has each byte")?;
+        if !self.does_it && !files.leaving.is_empty() {
+            let back = self.back();
+            let undone = "nothing was done; --yes does it, and no undo brings them back";
+            writeln!(run.out, "{undone}: {back}")?;
+        }
+        print_budget(&mut run.out, &files, budget)?;
         Ok(answer)
     }
 
-    fn look(&self, repo: &Repository, sessions: Vec<FoundSession>) -> Result<Files> {
-        let mut live: HashSet<String> = live_sessions(repo, clock::now()?)?;
-        if let Some(LiveSession::Known(name)) =
-            client_session().map(|it| LiveSession::find(repo, &it))
-        {
-            live.insert(name);
-        }
-        let (now, stored) = (SystemTime::now(), Stored::new(repo));
-        let age = Duration::from_micros(self.age.unsigned_abs());
+    /// Removes the files of sessions that were just imported, each once all of it was read back from the
+    /// store. `repo` was opened since the import.
+    pub(super) fn take(
+        &self,
+        repo: &Repository,
+        sessions: Vec<FoundSession>,
+        files: &mut Files,
+    ) -> Result<()> {
+        let originals = self.look(repo, sessions, true, files)?;
+        remove(repo, originals, files);
+        Ok(())
+    }
+
+    /// The files that would go if all of them were imported now.
+    pub(super) fn plan(&self, run: &Invocation, sessions: Vec<FoundSession>) -> Result<Files> {
+        let live = match run.would_create()? {
+            true => Live::without_store(),
+            false => Live::in_store(&*run.open()?)?,
+        };
         let mut files = Files::default();
         for found in sessions {
-            // A time to come is that of a clock that was wrong.
-            let is_old = now.duration_since(found.modified).is_ok_and(|past| past >= age);
-            let looked = match (live.contains(&found.session), is_old) {
-                (true, _) => Err(Obstacle::Live),
-                (false, false) => Err(Obstacle::Recent),
-                (false, true) => stored.original(&found),
-            };
-            match looked {
-                Ok(original) => files.leaving.push(original),
-                Err(obstacle) => files.staying.push((found, obstacle)),
+            let obstacle = live.obstacle(&found, self.age).or_else(|| candidate(&found).err());
+            match obstacle {
+                None => files.leaving.push(Leaving { found, branch: None }),
+                Some(obstacle) => files.staying.push((found, obstacle)),
             }
         }
         Ok(files)
     }
 
-    fn print(&self, out: &mut Output, files: &Files, budget: Option<u64>) -> Result<()> {
+    /// Says what became of the files, and what the store takes.
+    pub(super) fn tell(&self, run: &mut Invocation, files: &Files) -> Result<()> {
+        if files.leaving.is_empty() && files.staying.is_empty() {
+            return Ok(());
+        }
+        self.print(&mut run.out, files, "each once the store gave back every byte of it")?;
+        if !self.does_it {
+            let back = self.back();
+            let undone = "nothing was done; --yes imports the sessions and removes these files, and no undo brings them back";
+            writeln!(run.out, "{undone}: {back}")?;
+            return Ok(());
+        }
+        let repo = run.open()?;
+        if !files.leaving.is_empty() {
+            let takes = size(Fullness::of(&repo)?.file_bytes);
+            let only =
+                "the store has the only copy of them, and an undo of the import takes it away";
+            writeln!(run.out, "{only}; it takes {takes}")?;
+        }
+        let budget = store_budget(repo.store(), &repo.refs())?;
+        print_budget(&mut run.out, files, budget)
+    }
+
+    /// What of the sessions may go, by their age and by what the store has of them, or by what it should
+    /// have of those that were just `imported`; the others go to `files`.
+    fn look(
+        &self,
+        repo: &Repository,
+        sessions: Vec<FoundSession>,
+        imported: bool,
+        files: &mut Files,
+    ) -> Result<Vec<Original>> {
+        let (live, stored) = (Live::in_store(repo)?, Stored::new(repo));
+        let mut leaving = Vec::new();
+        for found in sessions {
+            let looked = match live.obstacle(&found, self.age) {
+                Some(obstacle) => Err(obstacle),
+                None if imported => stored.adopted(&found),
+                None => stored.original(&found),
+            };
+            match looked {
+                Ok(original) => leaving.push(original),
+                Err(obstacle) => files.staying.push((found, obstacle)),
+            }
+        }
+        Ok(leaving)
+    }
+
+    /// Says what goes, `because`, and what stays.
+    fn print(&self, out: &mut Output, files: &Files, because: &str) -> Result<()> {
         let mut table = Table::new(&["agent", "sessions", "there"]);
         let mut agents: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         let mut all = (0, 0);
-        for Original { found, .. } in &files.leaving {
+        for Leaving { found, .. } in &files.leaving {
             let of_agent = agents.entry(&found.agent).or_default();
             for sum in [of_agent, &mut all] {
                 *sum = (sum.0 + 1, sum.1 + found.bytes);
@@ -138,43 +252,36 @@ impl Reclaim<'_> {
             writeln!(out, "{} {stay}: {reason}", count(sessions, "session"))?;
         }
         let (sessions, bytes) = (count(all.0, "session"), size(all.1));
-        let back = format!(
-            "'{program} resume SESSION' goes on with one in its agent, '{program} export SESSION --format source' gives its file back",
-            program = self.program
-        );
         match (self.does_it, all.0) {
             (_, 0) => writeln!(out, "no original can go")?,
             (true, _) => {
+                let back = self.back();
                 writeln!(out, "removed the originals of {sessions}, {bytes}; {back}")?;
             }
             (false, _) => {
-                writeln!(
-                    out,
-                    "would remove the originals of {sessions}, {bytes}: the store has each byte"
-                )?;
-                writeln!(
-                    out,
-                    "nothing was done; --yes does it, and no undo brings them back: {back}"
-                )?;
+                writeln!(out, "would remove the originals of {sessions}, {bytes}: {because}")?;
             }
-        }
-        if let Some(budget) = budget.filter(|_| all.0 > 0) {
-            let budget = size(budget);
-            writeln!(
-                out,
-                "the store has a budget of {budget} and forgets its oldest sessions beyond it: 'pin' and 'tag' keep one"
-            )?;
         }
         Ok(())
     }
 
-    fn record(&self, files: &Files) -> json::Reclaimed {
-        let leaving = files.leaving.iter().map(|original| json::ReclaimedOriginal {
-            agent: original.found.agent.clone(),
-            session: original.branch.session().to_owned(),
-            branch: original.branch.branch().to_owned(),
-            path: original.found.path.display().to_string(),
-            bytes: original.found.bytes,
+    fn back(&self) -> String {
+        let program = self.program;
+        format!(
+            "'{program} resume SESSION' goes on with one in its agent, '{program} export SESSION --format source' gives its file back"
+        )
+    }
+
+    pub(super) fn record(&self, files: &Files) -> json::Reclaimed {
+        let leaving = files.leaving.iter().map(|Leaving { found, branch }| {
+            let session = branch.as_ref().map_or(found.session.as_str(), BranchName::session);
+            json::ReclaimedOriginal {
+                agent: found.agent.clone(),
+                session: session.to_owned(),
+                branch: branch.as_ref().map(|branch| branch.branch().to_owned()),
+                path: found.path.display().to_string(),
+                bytes: found.bytes,
+            }
         });
         let staying = files.staying.iter().map(|(found, obstacle)| json::KeptOriginal {
             agent: found.agent.clone(),
@@ -187,7 +294,39 @@ impl Reclaim<'_> {
             dry_run: !self.does_it,
             originals: leaving.collect(),
             kept: staying.collect(),
-            bytes: files.leaving.iter().map(|original| original.found.bytes).sum(),
+            bytes: files.leaving.iter().map(|leaving| leaving.found.bytes).sum(),
+        }
+    }
+}
+
+impl From<Original> for Leaving {
+    fn from(Original { found, branch, .. }: Original) -> Self {
+        Self { found, branch: Some(branch) }
+    }
+}
+
+/// Says that a budget of the store lets sessions go whose files go.
+fn print_budget(out: &mut Output, files: &Files, budget: Option<u64>) -> Result<()> {
+    if let Some(budget) = budget.filter(|_| !files.leaving.is_empty()) {
+        let budget = size(budget);
+        writeln!(
+            out,
+            "the store has a budget of {budget} and forgets its oldest sessions beyond it: 'pin' and 'tag' keep one"
+        )?;
+    }
+    Ok(())
+}
+
+/// Removes the files that still are what they were when they were looked at.
+fn remove(repo: &Repository, originals: Vec<Original>, files: &mut Files) {
+    if originals.is_empty() {
+        return;
+    }
+    let written = all_open_for_writing();
+    for original in originals {
+        match original.remove(repo, &written) {
+            Ok(()) => files.leaving.push(original.into()),
+            Err(obstacle) => files.staying.push((original.found, obstacle)),
         }
     }
 }

@@ -17,6 +17,27 @@ pub(crate) struct Adoption {
     /// Sessions that were forgotten and are left out.
     pub(crate) forgotten: u64,
     pub(crate) failures: Vec<AdoptionFailure>,
+    /// With `--dry-run`: what was measured, by agent and project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) projects: Option<Vec<SurveyedProject>>,
+    /// With `--reclaim=each`: what became of the files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reclaimed: Option<Reclaimed>,
+}
+
+/// The sessions of an agent in a project.
+#[derive(Serialize)]
+pub(crate) struct SurveyedProject {
+    pub(crate) agent: String,
+    /// The directory that they worked in, else the one of their files.
+    pub(crate) project: String,
+    pub(crate) sessions: u64,
+    pub(crate) unchanged: u64,
+    pub(crate) input_bytes: u64,
+    /// Bytes of records that another file has, but for times and ids of sessions.
+    pub(crate) copied_bytes: u64,
+    /// About what a packed store takes for them.
+    pub(crate) estimated_bytes: u64,
 }
 
 /// The sessions of an agent.
@@ -99,8 +120,8 @@ pub(crate) struct Reclaimed {
 pub(crate) struct ReclaimedOriginal {
     pub(crate) agent: String,
     pub(crate) session: String,
-    /// The branch of that session with its bytes.
-    pub(crate) branch: String,
+    /// The branch of that session with its bytes; nothing before it is imported.
+    pub(crate) branch: Option<String>,
     pub(crate) path: String,
     pub(crate) bytes: u64,
 }

@@ -24,6 +24,10 @@ const LEFT_BYTES: u64 = 1 << 20;
 /// The most bytes of a batch whose files go behind it: the disk may have no room for more.
 const MAX_EACH_BYTES: u64 = 64 << 20;
 
+/// Of the free space a batch whose files go behind it takes one part in so many: its journal may be larger
+/// than it is, and is there until its pack is written.
+const FREE_PARTS: u64 = 8;
+
 /// An import of the sessions that were found.
 pub(super) struct Importing<'a> {
     /// Set when agents may be at work on what was found.
@@ -63,9 +67,10 @@ impl Importing<'_> {
         let all = bytes(&mut sessions.iter());
         let known = Known::of(run)?;
         let batch_bytes = batch_bytes(bytes(&mut sessions.iter().filter(|it| !known.has(it))));
-        let of_each = if self.each.is_some() { MAX_EACH_BYTES } else { u64::MAX };
+        // Where files go behind a batch, how large one may be shows when it is its turn.
+        let parts = if self.each.is_some() { 1 } else { batch_bytes };
         let head = newest(&sessions).map(str::to_owned);
-        let batches = batches(sessions, batch_bytes.min(of_each), |found| known.has(found));
+        let batches = batches(sessions, parts, |found| known.has(found));
         drop(known);
 
         let (meter, done) = (Mutex::new(Meter::new("adopt")), AtomicU64::new(0));
@@ -85,7 +90,20 @@ impl Importing<'_> {
         };
         let mut adopted = Vec::new();
         let mut batches = batches.into_iter().peekable();
-        while let Some(batch) = batches.next() {
+        while let Some(mut batch) = batches.next() {
+            let mut journal_bytes = batch_bytes / 2;
+            if self.each.is_some() {
+                let room = room(run)?;
+                journal_bytes = journal_bytes.min(room);
+                let most = batch_bytes.min(MAX_EACH_BYTES).min(room);
+                let mut taken = bytes(&mut batch.iter());
+                while let Some(more) = batches.next_if(|more| {
+                    taken += bytes(&mut more.iter());
+                    taken <= most
+                }) {
+                    batch.extend(more);
+                }
+            }
             let repo = run.open_or_create()?;
             let mut seen = AdoptionCache::open(repo.store());
             let outcomes = adopt(&repo, batch, &options, &mut seen);
@@ -95,18 +113,29 @@ impl Importing<'_> {
             drop(repo);
             let outcomes = outcomes?;
             let is_new = |it: &Adopted| matches!(it.outcome, Outcome::Imported(_));
-            if run.may_maintain() && outcomes.iter().any(is_new) {
-                match batches.peek() {
-                    Some(_) => pack(run, &options.stamp, batch_bytes / 2),
-                    // The watch imports a little at a time, and its store is packed beside it.
-                    None if self.is_live => {}
-                    None => pack(run, &options.stamp, LEFT_BYTES),
-                }
+            let packs = run.may_maintain() && outcomes.iter().any(is_new);
+            let left = match batches.peek() {
+                Some(_) => Some(journal_bytes),
+                // The watch imports a little at a time, and its store is packed beside it.
+                None if self.is_live => None,
+                None => Some(LEFT_BYTES),
+            };
+            let mut packed = Ok(());
+            if let Some(left) = left.filter(|_| packs) {
+                packed = pack(run, &options.stamp, left);
             }
             if let Some((reclaim, files)) = &mut self.each {
                 // A handle of its own: what is compared was read from the disk.
                 let sessions = outcomes.iter().map(|it| it.found.clone()).collect();
                 reclaim.take(&*run.open()?, sessions, files)?;
+                if packed.is_err() {
+                    // There is more room now.
+                    packed = pack(run, &options.stamp, 1);
+                }
+            }
+            // What is not packed is durable all the same.
+            if let Err(error) = packed {
+                warn(&format!("not packed: {}", error.message()));
             }
             adopted.extend(outcomes);
         }
@@ -115,14 +144,18 @@ impl Importing<'_> {
     }
 }
 
-/// Packs the journal if it has that many bytes. What is in it is durable, so a disk without room for a pack
-/// is no reason to stop.
-fn pack(run: &Invocation, stamp: &Signature, bytes: u64) {
-    let packed = run.open().and_then(|repo| {
-        while auto::pack(&repo, stamp, bytes)?.is_some() {}
-        Ok(())
-    });
-    if let Err(error) = packed {
-        warn(&format!("not packed: {}", error.message()));
-    }
+/// Packs the journal if it has that many bytes.
+fn pack(run: &Invocation, stamp: &Signature, bytes: u64) -> Result<()> {
+    let repo = run.open()?;
+    while auto::pack(&repo, stamp, bytes)?.is_some() {}
+    Ok(())
+}
+
+/// The bytes that a part may have whose files go behind it, by the free space of the disk with the store.
+fn room(run: &Invocation) -> Result<u64> {
+    let dir = run.locate()?.dir;
+    let dir = std::path::absolute(&dir).unwrap_or(dir);
+    let is = dir.ancestors().find_map(|dir| rustix::fs::statvfs(dir).ok());
+    let free = is.map_or(u64::MAX, |is| is.f_bavail.saturating_mul(is.f_frsize));
+    Ok(free / FREE_PARTS)
 }

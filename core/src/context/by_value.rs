@@ -64,10 +64,11 @@ pub fn diff_by_value_but(
             changed.insert(name.to_owned(), SectionDiff::default());
             continue;
         }
-        let mut changes = diff_shaped(source, old, new, &mut |old, new, changes| match is_of_bytes(name) {
-            true => super::diff::diff_lists_of(source, old, new, changes),
-            false => list_changes(source, old, new, changes),
-        })?;
+        let mut changes =
+            diff_shaped(source, old, new, &mut |old, new, changes| match is_of_bytes(name) {
+                true => super::diff::diff_lists_of(source, old, new, changes),
+                false => list_changes(source, old, new, changes),
+            })?;
         if !is_of_bytes(name) {
             let mut kept = Vec::with_capacity(changes.len());
             for change in changes {

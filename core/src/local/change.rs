@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::Repo;
 use super::turn::{FILES, check_file};
 use crate::context::{
-    Builder, Context, FileMode, MessageEntry, Role, is_transcript_section, agent_section, split,
+    Builder, Context, FileMode, MessageEntry, Role, agent_section, is_transcript_section, split,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, Trigger};

@@ -23,8 +23,8 @@ use super::lineage;
 use super::opencode::{self, Databases, Failure};
 use super::openhands::folder_document;
 use crate::formats::any::{follow_beside, import_beside};
-use crate::import::fork::Origins;
 use crate::import::follow::{FollowOptions, followed_bytes};
+use crate::import::fork::Origins;
 use crate::model::format::FormatReader;
 use crate::{HEAD_BYTES, ImportOptions, ImportReport};
 
@@ -118,14 +118,14 @@ pub fn adopt(
     let mut adopted = Vec::new();
     for mut groups in lineage::generations(groups, |found| !is_known(repo, found, seen)) {
         let is_newest = |group: &Vec<FoundSession>| {
-            group.first().is_some_and(|found| Some(&found.session) == newest.as_ref())
+            group.iter().any(|found| Some(&found.session) == newest.as_ref())
         };
         if let Some(at) = groups.iter().position(is_newest) {
-            adopted.extend(adopt_group(repo, groups.remove(at), true, &source));
+            adopted.extend(adopt_group(repo, groups.remove(at), newest.as_deref(), &source));
         }
         let all = || -> Vec<_> {
             let each = groups.into_par_iter().with_max_len(1);
-            each.flat_map_iter(|group| adopt_group(repo, group, false, &source)).collect()
+            each.flat_map_iter(|group| adopt_group(repo, group, None, &source)).collect()
         };
         adopted.extend(match &pool {
             Ok(pool) => pool.install(all),
@@ -183,7 +183,12 @@ pub fn batches(
     named.sort_by_key(|group| std::cmp::Reverse(changed(group)));
     let mut batches: Vec<Vec<FoundSession>> = Vec::new();
     let mut taken = 0;
-    for group in lineage::generations(named, |found| !is_known(found)).into_iter().flatten() {
+    let families = lineage::generations(named, |found| !is_known(found)).into_iter().flatten();
+    let of_one_session = |family: Vec<FoundSession>| {
+        let sessions = family.chunk_by(|a, b| a.session == b.session);
+        sessions.map(<[FoundSession]>::to_vec).collect::<Vec<_>>()
+    };
+    for group in families.flat_map(of_one_session) {
         let new = group.iter().filter(|found| !is_known(found));
         let more: u64 = new.map(|found| found.bytes).sum();
         match batches.last_mut().filter(|_| taken + more <= bytes) {
@@ -209,10 +214,11 @@ struct Source<'a> {
     origins: Arc<Origins>,
 }
 
+/// Imports files one after the other; HEAD moves to the session `head`.
 fn adopt_group(
     repo: &Repository,
     group: Vec<FoundSession>,
-    switch: bool,
+    head: Option<&str>,
     source: &Source<'_>,
 ) -> Vec<Marked> {
     group
@@ -232,7 +238,7 @@ fn adopt_group(
                     Err(error) => (Adopted { found, outcome: Outcome::Failed(error) }, None),
                 };
             }
-            let outcome = match adopt_one(repo, &found, switch, source) {
+            let outcome = match adopt_one(repo, &found, head == Some(&*found.session), source) {
                 Ok(report) => Outcome::Imported(Box::new(report)),
                 Err(error) => Outcome::Failed(error),
             };
@@ -264,7 +270,8 @@ fn adopt_one(
     again(repo, || {
         let failure = Failure::default();
         let input = input(found, source, &failure)?;
-        let imported = import_beside(repo, input, &import_options, directory.as_deref(), &source.origins);
+        let imported =
+            import_beside(repo, input, &import_options, directory.as_deref(), &source.origins);
         imported.map_err(|error| failure.take().unwrap_or(error))
     })
 }
@@ -309,7 +316,8 @@ fn follow_one(
             before: Vec::new(),
         };
         let tips: HashMap<_, _> = repo.branches().into_iter().collect();
-        let Some(followed) = follow_beside(repo, file, notes.as_deref(), options, &source.origins)? else {
+        let Some(followed) = follow_beside(repo, file, notes.as_deref(), options, &source.origins)?
+        else {
             return Ok((Outcome::Unchanged, false));
         };
         if let Some(new) = followed.notes.as_deref().filter(|new| Some(*new) != notes.as_deref()) {

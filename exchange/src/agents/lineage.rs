@@ -77,9 +77,7 @@ fn families(
             let at = oldest.entry(found.session.clone()).or_insert(found.modified);
             *at = found.modified.min(*at);
         }
-        group.sort_by_key(|found| {
-            (oldest.get(&found.session).copied(), found.session.clone())
-        });
+        group.sort_by_key(|found| (oldest.get(&found.session).copied(), found.session.clone()));
     });
     (joined, origins)
 }

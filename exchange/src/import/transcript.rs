@@ -209,7 +209,17 @@ impl<'r> TranscriptImport<'r> {
         let (notes, unread) = (Vec::new(), UnreadRecords::default());
         let is_first = point.stored.is_empty();
         let anchors = Vec::new();
-        Ok(Self { parser, writer, known_bytes: 0, notes, unread, is_first, forking, anchors, origins })
+        Ok(Self {
+            parser,
+            writer,
+            known_bytes: 0,
+            notes,
+            unread,
+            is_first,
+            forking,
+            anchors,
+            origins,
+        })
     }
 
     /// An import that goes on where another one stopped, whose parser had come to `parser`.
@@ -276,10 +286,12 @@ impl<'r> TranscriptImport<'r> {
     fn step(&mut self, step: ForkStep) -> Result<()> {
         match step {
             ForkStep::Hold => Ok(()),
-            ForkStep::Copied(pieces) => pieces.iter().try_for_each(|CopiedPiece { piece, base }| {
-                let events = self.parse(piece);
-                self.writer.copy(piece, base.as_ref().map(|(list, at)| (list, *at)), events)
-            }),
+            ForkStep::Copied(pieces) => {
+                pieces.iter().try_for_each(|CopiedPiece { piece, base }| {
+                    let events = self.parse(piece);
+                    self.writer.copy(piece, base.as_ref().map(|(list, at)| (list, *at)), events)
+                })
+            }
             ForkStep::Begins { place, pieces, missing } => {
                 if let Some(mut forking) = self.forking.take() {
                     self.anchors.append(&mut forking.anchors());

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use turntree::context::{
-    Builder, Context, CopyWriter, FileMode, JSON_MEDIA, MAIN_AGENT, MessageEntry, SOURCE, SourceEntry,
-    agent_section,
+    Builder, Context, CopyWriter, FileMode, JSON_MEDIA, MAIN_AGENT, MessageEntry, SOURCE,
+    SourceEntry, agent_section,
 };
 use turntree::error::Result;
 use turntree::object::{Author, Kind, ObjectId, ObjectSink, ObjectSource, Time, Trigger};
@@ -112,6 +112,9 @@ pub(crate) struct Pending {
     /// The line that its file had before it was cut back.
     #[serde(default)]
     leaves: Option<String>,
+    /// The session that its file begins with copies of.
+    #[serde(default)]
+    copy_of: Option<String>,
 }
 
 /// A turn that was committed as far as it went, and may go on.
@@ -249,8 +252,7 @@ impl<'r> TurnWriter<'r> {
             self.builder.expand_copies(&mut self.transaction)?;
             copied = 0;
         }
-        let (from, len) =
-            (from - copied, self.builder.list_len(&self.transaction, SOURCE)?);
+        let (from, len) = (from - copied, self.builder.list_len(&self.transaction, SOURCE)?);
         if from < len || !items.is_empty() {
             self.pending.pieces += 1;
             self.builder.splice(&mut self.transaction, SOURCE, from.min(len)..len, items)?;
@@ -565,6 +567,9 @@ impl<'r> TurnWriter<'r> {
             trigger,
             message: match pending.pieces + pending.messages {
                 0 if trigger == Trigger::Turn => FILES.to_owned(),
+                _ if pending.messages == 0 && pending.copy_of.is_some() => {
+                    format!("copy of {}", pending.copy_of.unwrap_or_default())
+                }
                 _ => said.line(trigger, self.directory.as_deref()),
             },
             metadata: pending.metadata,

@@ -6,6 +6,7 @@
 //! again are one. Codex tells its counts beside the conversation, as a sum that grows: what it grew by
 //! is what an answer took.
 
+mod copies;
 mod runs;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,7 +16,8 @@ use memchr::memmem::find;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use turntree::context::{
-    Context, ContextDiff, MAIN_AGENT, MessageEntry, Role, SOURCE, SourceEntry, SourceKind, Transcript,
+    Context, ContextDiff, MAIN_AGENT, MessageEntry, Role, SOURCE, SourceEntry, SourceKind,
+    Transcript,
 };
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{Commit, ID_BYTES, Kind, ObjectId, ObjectSource};
@@ -36,11 +38,6 @@ const META: &str = "meta";
 const FORMAT: &[u8] = b"format";
 const SESSION_ID: &[u8] = b"session_id";
 const FORKED_FROM: &[u8] = b"forked_from";
-
-/// Most pieces at the end of a copied beginning that are read for the sum that it came to, and how many
-/// at once.
-const MAX_COPIES_READ: u64 = 8192;
-const COPIES_READ_AT_ONCE: u64 = 256;
 const FAMILY_KEY: &[u8] = FAMILY.as_bytes();
 
 /// The format that tells its counts beside the conversation.
@@ -417,40 +414,6 @@ impl AnswerCounter {
                 }
             }
         }
-        Ok(())
-    }
-
-    /// Takes the sum and the model of a rollout from the end of what it has copied.
-    fn go_on_from_copies(
-        &mut self,
-        source: &dyn ObjectSource,
-        transcript: &Transcript,
-    ) -> Result<()> {
-        let (mut model, mut end) = (None, transcript.copied());
-        let first = end.saturating_sub(MAX_COPIES_READ);
-        while end > first && (self.sum.is_none() || model.is_none()) {
-            let start = end.saturating_sub(COPIES_READ_AT_ONCE);
-            let pieces = transcript.pieces(source, start..end).collect::<Result<Vec<_>>>()?;
-            for piece in pieces.iter().rev() {
-                let bytes = piece.bytes(source)?;
-                if !TELLING.iter().any(|word| find(&bytes, word).is_some()) {
-                    continue;
-                }
-                let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { continue };
-                let kind = (text_at(&record, "/type"), text_at(&record, "/payload/type"));
-                match kind {
-                    (Some("event_msg"), Some("token_count")) if self.sum.is_none() => {
-                        self.sum = running_total(&record).map(|(_, sum)| sum);
-                    }
-                    (Some("turn_context"), _) if model.is_none() => {
-                        model = text_at(&record, "/payload/model").map(str::to_owned);
-                    }
-                    _ => {}
-                }
-            }
-            end = start;
-        }
-        self.model = model.unwrap_or_else(|| std::mem::take(&mut self.model));
         Ok(())
     }
 

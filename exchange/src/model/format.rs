@@ -152,10 +152,7 @@ pub struct Lineage {
 impl Lineage {
     /// The lineage of a format whose copies keep the ids of records.
     #[must_use]
-    pub const fn by_id(
-        id: fn(&Value) -> Option<&str>,
-        origin: fn(&Value) -> RecordOrigin,
-    ) -> Self {
+    pub const fn by_id(id: fn(&Value) -> Option<&str>, origin: fn(&Value) -> RecordOrigin) -> Self {
         Self { id: Some(id), origin, identity: Some(id), is_summary: |_| false, volatile: &[] }
     }
 }

@@ -166,9 +166,9 @@ impl Writing<'_> {
         }
         self.text("},\n\"sections\":{")?;
         let sections = context.sections(self.source)?;
-        let others = sections
-            .iter()
-            .filter(|(name, _)| *name != FILES && !is_transcript_section(name) && !name.starts_with("agents/"));
+        let others = sections.iter().filter(|(name, _)| {
+            *name != FILES && !is_transcript_section(name) && !name.starts_with("agents/")
+        });
         for (number, (name, section)) in others.enumerate() {
             self.separate(number)?;
             self.section(name, section)?;

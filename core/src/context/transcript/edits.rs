@@ -177,13 +177,15 @@ impl ChunkWriter {
 /// The steps of a chunk; `None` for bytes that are none.
 pub(super) fn read(chunk: &Bytes) -> Option<Vec<Step>> {
     let (&VERSION, mut rest) = chunk.split_first()? else { return None };
-    let steps = usize::try_from(take_varint(&mut rest)?).ok().filter(|steps| *steps <= MAX_STEPS)?;
+    let steps =
+        usize::try_from(take_varint(&mut rest)?).ok().filter(|steps| *steps <= MAX_STEPS)?;
     let mut columns = [&[][..]; COLUMNS];
     for column in &mut columns {
         let len = usize::try_from(take_varint(&mut rest)?).ok()?;
         (*column, rest) = rest.split_at_checked(len)?;
     }
-    let count = usize::try_from(take_varint(&mut rest)?).ok().filter(|count| *count <= rest.len())?;
+    let count =
+        usize::try_from(take_varint(&mut rest)?).ok().filter(|count| *count <= rest.len())?;
     let mut lens = Vec::with_capacity(count);
     for _ in 0..count {
         lens.push(usize::try_from(take_varint(&mut rest)?).ok()?);

@@ -59,12 +59,16 @@ fn changed_members(base: &[u8], piece: &Bytes) -> Option<Vec<Edit>> {
                 (i, j) = (i + 1, j + 1);
             }
             // A new member, with what separates it from the one before.
-            (_, Some(after)) if new_end > 0 && !(i..old.len()).any(|at| old_key(at) == new_key(j)) => {
+            (_, Some(after))
+                if new_end > 0 && !(i..old.len()).any(|at| old_key(at) == new_key(j)) =>
+            {
                 let text = piece.slice(new_end..after.value.end);
                 edits.push(Edit { at: old_end, removed: 0, text });
                 (new_end, j) = (after.value.end, j + 1);
             }
-            (Some(before), _) if old_end > 0 && !(j..new.len()).any(|at| new_key(at) == old_key(i)) => {
+            (Some(before), _)
+                if old_end > 0 && !(j..new.len()).any(|at| new_key(at) == old_key(i)) =>
+            {
                 let removed = before.value.end - old_end;
                 edits.push(Edit { at: old_end, removed, text: Bytes::new() });
                 (old_end, i) = (before.value.end, i + 1);
@@ -240,7 +244,10 @@ mod tests {
     fn values_of_some_members_are_left_out() {
         let names = ["timestamp", "id"];
         for (record, expected) in [
-            (r#"{"timestamp":"1","type":"a","p":{"id":1}}"#, r#"{"timestamp":,"type":"a","p":{"id":1}}"#),
+            (
+                r#"{"timestamp":"1","type":"a","p":{"id":1}}"#,
+                r#"{"timestamp":,"type":"a","p":{"id":1}}"#,
+            ),
             (r#"{ "id" : 17 , "a":1}"#, r#"{ "id" :  , "a":1}"#),
             (r#"{"p":[],"id":17}"#, r#"{"p":[],"id":17}"#),
             ("{}", "{}"),

@@ -185,11 +185,15 @@ impl Transcript {
             return Ok(None);
         };
         let step = usize::try_from(at - chunk.pieces.start).ok();
-        match step.and_then(|step| steps(source, chunk).map(|it| it.into_iter().nth(step)).transpose()) {
+        match step
+            .and_then(|step| steps(source, chunk).map(|it| it.into_iter().nth(step)).transpose())
+        {
             None => Ok(None),
             Some(Err(error)) => Err(error),
             Some(Ok(Step::Whole { .. })) => Ok(None),
-            Some(Ok(Step::Take { base, at, .. })) => Ok(self.bases.get(base).map(|list| (list, at))),
+            Some(Ok(Step::Take { base, at, .. })) => {
+                Ok(self.bases.get(base).map(|list| (list, at)))
+            }
         }
     }
 
@@ -221,10 +225,9 @@ impl Transcript {
         range: Range<u64>,
     ) -> impl Iterator<Item = Result<TranscriptPiece>> + use<'a> {
         let copied = self.copied();
-        let own = self.own.iter(
-            source,
-            range.start.saturating_sub(copied)..range.end.saturating_sub(copied),
-        );
+        let own = self
+            .own
+            .iter(source, range.start.saturating_sub(copied)..range.end.saturating_sub(copied));
         let own = own.map(|item| SourceEntry::from_item(&item?).map(TranscriptPiece::stored));
         let (all, bases) = (range.clone(), self.bases.clone());
         let chunks: Vec<Chunk> = self
@@ -234,9 +237,9 @@ impl Transcript {
             .cloned()
             .collect();
         let mut floors = vec![0; bases.len()];
-        let copies = chunks.into_iter().flat_map(move |chunk| {
-            made_of(source, &chunk, &bases, &range, &mut floors)
-        });
+        let copies = chunks
+            .into_iter()
+            .flat_map(move |chunk| made_of(source, &chunk, &bases, &range, &mut floors));
         copies.chain(own)
     }
 }

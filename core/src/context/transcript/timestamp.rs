@@ -40,14 +40,16 @@ pub(super) fn written(time: i64, digits: usize) -> Option<Bytes> {
         0 => String::new(),
         _ => format!(".{fraction:0digits$}"),
     };
-    let text = format!(
-        "\"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z\""
-    );
+    let text =
+        format!("\"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z\"");
     Some(text.into())
 }
 
 fn unit(digits: usize) -> Option<i64> {
-    u32::try_from(digits).ok().filter(|_| digits <= MAX_DIGITS).and_then(|it| 10_i64.checked_pow(it))
+    u32::try_from(digits)
+        .ok()
+        .filter(|_| digits <= MAX_DIGITS)
+        .and_then(|it| 10_i64.checked_pow(it))
 }
 
 fn decimal(digits: &[u8]) -> Option<i64> {

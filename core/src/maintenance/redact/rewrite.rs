@@ -235,7 +235,8 @@ impl Rewriter<'_, '_> {
     fn own_pieces(&mut self, transcript: &Transcript) -> Result<Vec<Item>> {
         let mut items = Vec::new();
         for at in 0..transcript.copied() {
-            let Some(piece) = transcript.pieces(&self.change, at..at + 1).next().transpose()? else {
+            let Some(piece) = transcript.pieces(&self.change, at..at + 1).next().transpose()?
+            else {
                 break;
             };
             let bytes = piece.bytes(&self.change)?;

@@ -15,8 +15,8 @@ use super::changes::{Baseline, Lineage, ReadableTurn, TextKind, is_conversation}
 use super::history_index::HistoryIndex;
 use super::turn_changes::{SectionMove, TurnChanges};
 use crate::context::{
-    Context, Role, Section, SectionChange, Selection, Shape, changed_sections, is_transcript_section,
-    text_key,
+    Context, Role, Section, SectionChange, Selection, Shape, changed_sections,
+    is_transcript_section, text_key,
 };
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Time};

@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use crate::context::{
-    Context, FileEntry, FileMode, SOURCE, Section, Selection, Shape, is_transcript_section, text_key,
+    Context, FileEntry, FileMode, SOURCE, Section, Selection, Shape, is_transcript_section,
+    text_key,
 };
 use crate::error::{Error, Result};
 use crate::object::ObjectSource;

@@ -133,7 +133,9 @@ impl<'r> Forking<'r> {
                 if self.origin.as_ref().is_some_and(|origin| origin.is_of(&session)) {
                     return self.begin(change, None);
                 }
-                if let Some(found) = Origin::named(change, &session, self.lineage)? {
+                if let Some(found) =
+                    Origin::named(change, &session, self.lineage, &self.origins.histories)?
+                {
                     self.is_named = true;
                     return Ok(self.go_on_from(found));
                 }
@@ -144,7 +146,8 @@ impl<'r> Forking<'r> {
                 return Ok(ForkStep::Begins { place, pieces: self.take(), missing });
             }
             RecordOrigin::Behind { session, record } => {
-                self.origin = Origin::named(change, &session, self.lineage)?;
+                self.origin =
+                    Origin::named(change, &session, self.lineage, &self.origins.histories)?;
                 let is_there = self.origin.as_mut().is_some_and(|origin| origin.move_to(&record));
                 return self.begin(change, (!is_there).then_some(session));
             }
@@ -157,15 +160,15 @@ impl<'r> Forking<'r> {
                 *named != self.session
                     && self.origin.as_ref().is_none_or(|origin| !origin.is_of(named))
             });
-            let found = named.map(|named| Origin::named(change, &named, self.lineage));
+            let found = named
+                .map(|named| Origin::named(change, &named, self.lineage, &self.origins.histories));
             if let Some(found) = found.transpose()?.flatten() {
                 return Ok(self.go_on_from(found));
             }
             self.anchors.push(identity);
         }
         // Before a record with an identity it is not known what may have been copied.
-        let is_known =
-            self.is_named || self.has_identity || self.lineage.identity.is_none();
+        let is_known = self.is_named || self.has_identity || self.lineage.identity.is_none();
         if is_here && is_known { self.begin(change, None) } else { self.hold_or_begin(change) }
     }
 

@@ -1,6 +1,7 @@
 //! The session that records were copied from, and how a copy is recognised.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 use turntree::context::{Context, SourceKind, Transcript, without_values};
@@ -63,8 +64,15 @@ pub(crate) fn context_at(change: &Transaction<'_>, commit: &ObjectId) -> Result<
     Context::open(change, &change.read_commit(commit)?.tree)
 }
 
-/// The session that records were copied from.
+/// The session that records were copied from, and the place of the newest copy.
 pub(super) struct Origin {
+    history: Arc<History>,
+    to: Option<u64>,
+}
+
+/// The records of a session. Memory: some 100 bytes for each.
+#[derive(Debug)]
+pub(super) struct History {
     branch: BranchName,
     tip: ObjectId,
     transcript: Transcript,
@@ -74,20 +82,47 @@ pub(super) struct Origin {
     numbers: HashMap<RecordKey, u64>,
     /// The keys of pieces, for records that are recognised by content; they come in one order.
     keys: Vec<Option<RecordKey>>,
-    /// The place of the newest copy.
-    to: Option<u64>,
 }
 
-impl Origin {
-    /// The session that is called `named`, if it has a transcript that can be read.
+/// Most histories that are kept.
+const MAX_HISTORIES: usize = 4;
+
+/// The histories that were read last, by the commits that have them.
+#[derive(Debug, Default)]
+pub(super) struct Histories(Mutex<Vec<(ObjectId, Arc<History>)>>);
+
+impl Histories {
+    /// The history at a commit, which `read` reads if it is none of the last.
     ///
-    /// Cost: reads all of its transcript.
-    pub(super) fn named(
+    /// # Errors
+    /// Those of `read`.
+    fn get(
+        &self,
+        tip: &ObjectId,
+        read: impl FnOnce() -> Result<Option<History>>,
+    ) -> Result<Option<Arc<History>>> {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().iter().find(|(id, _)| id == tip).map(|(_, known)| Arc::clone(known));
+        if known.is_some() {
+            return Ok(known);
+        }
+        let Some(history) = read()?.map(Arc::new) else { return Ok(None) };
+        let mut histories = lock();
+        if histories.len() >= MAX_HISTORIES {
+            histories.remove(0);
+        }
+        histories.push((*tip, Arc::clone(&history)));
+        Ok(Some(history))
+    }
+}
+
+impl History {
+    /// Reads the transcript of a branch; nothing where it can be read no more.
+    fn read(
         change: &Transaction<'_>,
-        named: &str,
+        (branch, tip): (BranchName, ObjectId),
         lineage: Lineage,
     ) -> Result<Option<Self>> {
-        let Some((branch, tip)) = find_session(change, named) else { return Ok(None) };
         let context = match context_at(change, &tip) {
             Err(error) if error.kind() == ErrorKind::Expired => return Ok(None),
             context => context?,
@@ -114,19 +149,37 @@ impl Origin {
             }
         }
         let places = transcript.places(change)?;
-        Ok(Some(Self { branch, tip, transcript, places, numbers, keys, to: None }))
+        Ok(Some(Self { branch, tip, transcript, places, numbers, keys }))
+    }
+}
+
+impl Origin {
+    /// The session that is called `named`, if it has a transcript that can be read.
+    ///
+    /// Cost: reads all of its transcript, unless `histories` has it.
+    pub(super) fn named(
+        change: &Transaction<'_>,
+        named: &str,
+        lineage: Lineage,
+        histories: &Histories,
+    ) -> Result<Option<Self>> {
+        let Some((branch, tip)) = find_session(change, named) else { return Ok(None) };
+        let read = || History::read(change, (branch, tip), lineage);
+        Ok(histories.get(&tip, read)?.map(|history| Self { history, to: None }))
     }
 
     pub(super) fn is_of(&self, named: &str) -> bool {
-        is_named(self.branch.session(), named)
+        is_named(self.history.branch.session(), named)
     }
 
     /// Takes a record with this key for the next copy, if it is one: any record that has the id, or by
     /// content the one behind the last copy.
     pub(super) fn take(&mut self, key: RecordKey) -> bool {
         let found = match self.to {
-            Some(to) if !self.keys.is_empty() => self.next_record(to).filter(|(_, it)| *it == key),
-            _ => self.numbers.get(&key).map(|at| (*at, key)),
+            Some(to) if !self.history.keys.is_empty() => {
+                self.next_record(to).filter(|(_, it)| *it == key)
+            }
+            _ => self.history.numbers.get(&key).map(|at| (*at, key)),
         };
         self.to = found.map(|(at, _)| at).or(self.to);
         found.is_some()
@@ -139,39 +192,40 @@ impl Origin {
 
     /// The newest copy is that of the record with this id; false where there is none.
     pub(super) fn move_to(&mut self, id: &str) -> bool {
-        self.to = self.numbers.get(&digest(id.as_bytes())).copied();
+        self.to = self.history.numbers.get(&digest(id.as_bytes())).copied();
         self.to.is_some()
     }
 
     fn next_record(&self, to: u64) -> Option<(u64, RecordKey)> {
         let from = usize::try_from(to).ok()? + 1;
-        let rest = self.keys.get(from..)?;
+        let rest = self.history.keys.get(from..)?;
         (to + 1..).zip(rest).find_map(|(at, key)| Some((at, (*key)?)))
     }
 
     /// The list and the piece there that the newest copy is a copy of.
     pub(super) fn base(&self) -> Option<(List, u64)> {
         let to = self.to?;
-        let Some(own) = to.checked_sub(self.transcript.copied()) else {
-            let (base, at) = self.places.get(usize::try_from(to).ok()?).copied().flatten()?;
-            return Some((self.transcript.bases().get(base)?.clone(), at));
+        let Some(own) = to.checked_sub(self.history.transcript.copied()) else {
+            let (base, at) =
+                self.history.places.get(usize::try_from(to).ok()?).copied().flatten()?;
+            return Some((self.history.transcript.bases().get(base)?.clone(), at));
         };
-        Some((self.transcript.own().clone(), own))
+        Some((self.history.transcript.own().clone(), own))
     }
 
     /// The place of the newest copy: a turn of this session, or of one that it was forked from.
     pub(super) fn place(&self, change: &Transaction<'_>) -> Result<Option<RewindPoint>> {
         let Some(to) = self.to else { return Ok(None) };
-        let (session, first) = (self.branch.session(), &self.branch);
-        if to >= self.transcript.copied() {
-            let timeline = Timeline::of(change, session, first, &self.transcript)?;
+        let (session, first) = (self.history.branch.session(), &self.history.branch);
+        if to >= self.history.transcript.copied() {
+            let timeline = Timeline::of(change, session, first, &self.history.transcript)?;
             return timeline.place(change, Some(to));
         }
         let end = usize::try_from(to).unwrap_or(usize::MAX).saturating_add(1);
-        let copied = self.places.iter().take(end).rev().find_map(|place| *place);
+        let copied = self.history.places.iter().take(end).rev().find_map(|place| *place);
         let Some((base, at)) = copied else { return Ok(None) };
-        let Some(base) = self.transcript.bases().get(base) else { return Ok(None) };
-        place_below(change, &self.tip, base, at)
+        let Some(base) = self.history.transcript.bases().get(base) else { return Ok(None) };
+        place_below(change, &self.history.tip, base, at)
     }
 }
 
@@ -209,7 +263,8 @@ mod tests {
 
     #[test]
     fn an_identity_is_long_and_mixed() {
-        for id in ["019f0001-0000-7000-8000-000000000001", "call_Zk29dJq0aPx7", "msg_01AbCdEfGhIj"] {
+        for id in ["019f0001-0000-7000-8000-000000000001", "call_Zk29dJq0aPx7", "msg_01AbCdEfGhIj"]
+        {
             assert!(is_random(id.as_bytes()), "{id}");
         }
         for id in ["", "call_1", "c0_0", "aaaaaaaaaaaaaaaaaaaaaaaa", "00000000-0000-0000-0000"] {
@@ -219,7 +274,9 @@ mod tests {
 
     #[test]
     fn what_a_copy_has_otherwise_is_not_in_its_key() {
-        let record = |time: &str, text: &str| format!(r#"{{"timestamp":"{time}","payload":{{"text":"{text}"}}}}"#);
+        let record = |time: &str, text: &str| {
+            format!(r#"{{"timestamp":"{time}","payload":{{"text":"{text}"}}}}"#)
+        };
         let key = |record: &str| content_key(record.as_bytes(), &["timestamp"]).unwrap();
         assert_eq!(key(&record("1", "a")), key(&record("2", "a")));
         assert_ne!(key(&record("1", "a")), key(&record("1", "b")));

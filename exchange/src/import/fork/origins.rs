@@ -13,6 +13,7 @@ use turntree::object::ObjectId;
 use turntree::repo::{Repository, Transaction};
 use turntree::workspace::{read_note, write_note};
 
+use super::origin::Histories;
 use super::{MAX_HELD, RecordKey, context_at};
 use crate::import::turns::fact;
 use crate::model::format::{Lineage, RecordFormat};
@@ -32,6 +33,8 @@ const MAX_LOOKED_AT: usize = 1000;
 #[derive(Debug, Default)]
 pub(crate) struct Origins {
     formats: Mutex<HashMap<&'static str, Known>>,
+    /// Siblings have one origin.
+    pub(super) histories: Histories,
 }
 
 /// The sessions of a format.

@@ -80,6 +80,9 @@ impl TurnWriter<'_> {
         self.transaction.move_branch(&self.branch, place.base);
         self.begin_at(place, &now, &[META], at)?;
         let Some(base) = place.base else { return Ok(()) };
+        if at > 0 {
+            self.pending.copy_of = Some(self.transaction.read_commit(&base)?.session);
+        }
         // Paths of files begin where those of the other session do.
         let below = self.transaction.read_commit(&base)?.tree;
         let below = Context::open(&self.transaction, &below)?;

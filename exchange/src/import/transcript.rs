@@ -312,10 +312,10 @@ impl<'r> TranscriptImport<'r> {
 
     /// Takes what seemed to be copies for the file's own, since the other session has no turn to go on from.
     fn own_copies(&mut self) -> Result<()> {
-        let copies = self.writer.take_copies()?;
-        if copies.is_empty() {
+        if !self.writer.has_copies() {
             return Ok(());
         }
+        let copies = self.writer.take_copies()?;
         let mut bytes = Vec::new();
         SourceReader::new(&self.writer.transaction, &copies, copies.len())
             .read_to_end(&mut bytes)

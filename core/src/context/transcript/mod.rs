@@ -175,28 +175,6 @@ impl Transcript {
         &self.own
     }
 
-    /// The base that the piece `at` is a copy from, and the number of the piece there; `None` for a piece
-    /// that is no copy. Reads a chunk.
-    ///
-    /// # Errors
-    /// `NotFound` or `Corrupt` when the chunk is lost.
-    pub fn base_of(&self, source: &dyn ObjectSource, at: u64) -> Result<Option<(&List, u64)>> {
-        let Some(chunk) = self.copied.iter().find(|chunk| chunk.pieces.contains(&at)) else {
-            return Ok(None);
-        };
-        let step = usize::try_from(at - chunk.pieces.start).ok();
-        match step
-            .and_then(|step| steps(source, chunk).map(|it| it.into_iter().nth(step)).transpose())
-        {
-            None => Ok(None),
-            Some(Err(error)) => Err(error),
-            Some(Ok(Step::Whole { .. })) => Ok(None),
-            Some(Ok(Step::Take { base, at, .. })) => {
-                Ok(self.bases.get(base).map(|list| (list, at)))
-            }
-        }
-    }
-
     /// The bases and what each piece is a copy of: the number of the base and of the piece there.
     ///
     /// # Errors

@@ -59,6 +59,11 @@ impl TurnWriter<'_> {
         self.note_facts(piece, events)
     }
 
+    /// Returns true if pieces were taken for copies, and nothing has begun yet.
+    pub(crate) fn has_copies(&self) -> bool {
+        self.copies.pieces() > 0
+    }
+
     /// The pieces that were taken for copies, which begin nothing: the other session has no turn where they
     /// end.
     pub(crate) fn take_copies(&mut self) -> Result<Transcript> {

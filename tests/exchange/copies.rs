@@ -223,6 +223,31 @@ fn the_same_prompts_twice_are_no_fork() {
 }
 
 #[test]
+fn what_is_said_again_later_is_no_beginning_of_a_copy() {
+    let mut first = Rollout::new(NAMED, &json!({}));
+    for turn in 0..4 {
+        let call = call(turn);
+        first.say(&Said { prompt: "go on ", call: Some(&call), answer: "done " });
+    }
+    let sandbox = Sandbox::new();
+    let head = import(&sandbox, &first);
+    // A part of it from the third prompt on, which is word for word the first one.
+    let from = 1 + 2 * 5;
+    let mut part = Rollout::fork("part", &json!({}), &first, from, first.lines.len(), 90_000);
+    own(&mut part, 0);
+    let second = import(&sandbox, &part);
+    assert_eq!(copied(&sandbox, &second).0, 0, "its first call does not begin the other session");
+    // The same beginning, which goes on from the first call otherwise.
+    let mut fork = Rollout::fork("fork", &json!({}), &first, 1, 1 + 5, 90_000);
+    own(&mut fork, 0);
+    let third = import(&sandbox, &fork);
+    assert_eq!(copied(&sandbox, &third).0, 6);
+    let shared =
+        line(&sandbox, &third).iter().filter(|id| line(&sandbox, &head).contains(id)).count();
+    assert_eq!(shared, 3);
+}
+
+#[test]
 fn a_fork_that_grows_or_is_cut_back_stays_a_file_that_comes_back() {
     let parent = parent(NAMED, 4);
     let meta = json!({"forked_from_id": NAMED});

@@ -137,7 +137,7 @@ impl<'r> Forking<'r> {
                     Origin::named(change, &session, self.lineage, &self.origins.histories)?
                 {
                     self.is_named = true;
-                    return Ok(self.go_on_from(found));
+                    return Ok(self.go_on_from(found, 0));
                 }
             }
             RecordOrigin::From { session, pieces: Some(pieces) } => {
@@ -162,8 +162,9 @@ impl<'r> Forking<'r> {
             });
             let found = named
                 .map(|named| Origin::named(change, &named, self.lineage, &self.origins.histories));
-            if let Some(found) = found.transpose()?.flatten() {
-                return Ok(self.go_on_from(found));
+            let found = found.transpose()?.flatten();
+            if let Some(step) = found.and_then(|found| self.align(found)) {
+                return Ok(step);
             }
             self.anchors.push(identity);
         }
@@ -205,14 +206,28 @@ impl<'r> Forking<'r> {
         origin.take(key)
     }
 
-    /// Takes the held pieces that `origin` has for copies of its own.
-    fn go_on_from(&mut self, mut origin: Origin) -> ForkStep {
-        let mut last = 0;
+    /// Goes on from `origin`, which the last held record was found in: `None` where it is not there.
+    fn align(&mut self, mut origin: Origin) -> Option<ForkStep> {
+        let keys: Vec<RecordKey> =
+            self.held.iter().filter_map(|piece| self.held_key(piece)).collect();
+        let copies = origin.align(&keys)?;
+        Some(self.go_on_from(origin, keys.len() - copies))
+    }
+
+    fn held_key(&self, piece: &Piece) -> Option<RecordKey> {
+        let is_record = matches!(piece.kind, PieceKind::Record { .. });
+        is_record.then(|| self.lineage.key(piece, None)).flatten()
+    }
+
+    /// Takes the held pieces that `origin` has for copies, those with a key but for the first `skipped`.
+    fn go_on_from(&mut self, mut origin: Origin, skipped: usize) -> ForkStep {
+        let (mut last, mut left) = (0, skipped);
         let mut places = Vec::new();
         for (number, piece) in (1..).zip(&self.held) {
-            let is_record = matches!(piece.kind, PieceKind::Record { .. });
-            let key = is_record.then(|| self.lineage.key(piece, None)).flatten();
-            if key.is_some_and(|key| origin.take(key)) {
+            let Some(key) = self.held_key(piece) else { continue };
+            if left > 0 {
+                left -= 1;
+            } else if origin.take(key) {
                 places.resize(number - 1, None);
                 places.push(origin.base());
                 last = number;

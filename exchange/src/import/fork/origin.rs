@@ -67,6 +67,8 @@ pub(crate) fn context_at(change: &Transaction<'_>, commit: &ObjectId) -> Result<
 /// The session that records were copied from, and the place of the newest copy.
 pub(super) struct Origin {
     history: Arc<History>,
+    /// The record that the copies begin with, where that is known before the first of them.
+    first: Option<u64>,
     to: Option<u64>,
 }
 
@@ -165,7 +167,7 @@ impl Origin {
     ) -> Result<Option<Self>> {
         let Some((branch, tip)) = find_session(change, named) else { return Ok(None) };
         let read = || History::read(change, (branch, tip), lineage);
-        Ok(histories.get(&tip, read)?.map(|history| Self { history, to: None }))
+        Ok(histories.get(&tip, read)?.map(|history| Self { history, first: None, to: None }))
     }
 
     pub(super) fn is_of(&self, named: &str) -> bool {
@@ -175,6 +177,10 @@ impl Origin {
     /// Takes a record with this key for the next copy, if it is one: any record that has the id, or by
     /// content the one behind the last copy.
     pub(super) fn take(&mut self, key: RecordKey) -> bool {
+        if let Some(first) = self.first.take() {
+            self.to = Some(first).filter(|first| self.key_of(*first) == Some(key));
+            return self.to.is_some();
+        }
         let found = match self.to {
             Some(to) if !self.history.keys.is_empty() => {
                 self.next_record(to).filter(|(_, it)| *it == key)
@@ -183,6 +189,32 @@ impl Origin {
         };
         self.to = found.map(|(at, _)| at).or(self.to);
         found.is_some()
+    }
+
+    /// Takes records whose last one is the only one of its kind for copies: those are copies that come right
+    /// before it here, too. Returns how many are; nothing where this session does not have the last one.
+    pub(super) fn align(&mut self, keys: &[RecordKey]) -> Option<usize> {
+        let (last, before) = keys.split_last()?;
+        let mut at = *self.history.numbers.get(last)?;
+        if self.history.keys.is_empty() {
+            // Records have ids, which say by themselves what is a copy.
+            return Some(keys.len());
+        }
+        let mut copies = 1;
+        for key in before.iter().rev() {
+            let Some(previous) = (0..at).rev().find(|at| self.key_of(*at).is_some()) else { break };
+            if self.key_of(previous) != Some(*key) {
+                break;
+            }
+            (at, copies) = (previous, copies + 1);
+        }
+        self.first = Some(at);
+        Some(copies)
+    }
+
+    /// The key of a record, for records that are recognised by content.
+    fn key_of(&self, at: u64) -> Option<RecordKey> {
+        self.history.keys.get(usize::try_from(at).ok()?).copied().flatten()
     }
 
     /// Returns true if a copy was seen.

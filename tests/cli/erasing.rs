@@ -195,7 +195,7 @@ fn a_key_rotation_leaves_nothing_in_the_clear_and_brings_nothing_back() {
     machine.ok(&["session", "forget", "victim", "--yes"]);
     machine.ok(&["key", "rotate"]);
     machine.look();
-    // What lies there shows when it is deciphered.
+    // The files of an encrypted store are searched deciphered.
     machine.ok(&["key", "decrypt"]);
     assert_eq!(machine.found(), Vec::<String>::new());
 

@@ -181,7 +181,7 @@ fn originals_go_as_they_are_imported() {
         assert_eq!(machine.transcript(session).exists(), stays, "{session}");
         assert_eq!(machine.run(&["export", session, "--format", "source"]), text);
     }
-    // What was adopted before goes, too, and nothing else is said of what is gone.
+    // Originals adopted by an earlier run are removed, too; removed files are not mentioned again.
     let again = machine.run(&["adopt", "--reclaim=each", "--yes", "--older-than", "2h", "--json"]);
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again["reclaimed"]["originals"][0]["session"], "fresh");

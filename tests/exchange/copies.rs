@@ -4,11 +4,15 @@ use std::collections::HashSet;
 use std::io::Cursor;
 
 use serde_json::{Value, json};
-use turntree::context::Transcript;
-use turntree::maintenance::{Pattern, redact};
+use turntree::context::{MessagePolicy, Selection, Transcript};
+use turntree::maintenance::{Pattern, Policy, Purpose, Scope, collect, fsck, redact, set_policy};
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, LogEntry};
+use turntree::repo::{BranchName, LogEntry, MergeRequest};
+use turntree::store::{Thoroughness, Tier};
+use turntree::workspace::write_note;
+use turntree_exchange::formats::tool_use;
 use turntree_exchange::{FollowOptions, follow};
+use turntree_tests::independent_reader::{read, reader_runs};
 use turntree_tests::{Sandbox, stamp};
 
 /// Lines of a rollout, with a clock of its own.
@@ -346,6 +350,83 @@ fn what_is_redacted_is_gone_from_forks_and_stays_gone() {
     }
     check(&sandbox);
     assert_eq!(all_turns(&sandbox), turns);
+}
+
+#[test]
+fn a_fork_of_turns_that_retention_dropped_has_all_it_says_itself() {
+    let parent = parent(NAMED, 6);
+    let meta = json!({"forked_from_id": NAMED});
+    let mut fork = Rollout::fork("b", &meta, &parent, 1, 1 + 3 * 5, 90_000);
+    own(&mut fork, 0);
+    let (alone, sandbox) = (Sandbox::new(), Sandbox::new());
+    let expected = import(&alone, &fork);
+    import(&sandbox, &parent);
+    let policy = Policy { keep_last: Some(2), strict: true, ..Policy::default() };
+    let mut change = sandbox.repo.begin();
+    set_policy(&mut change, Scope::Session(NAMED), &policy).unwrap();
+    change.commit(&stamp(2), "retention").unwrap();
+    collect(&sandbox.repo, Purpose::Gc, &stamp(3), &mut |_| {}).unwrap();
+    let head = import(&sandbox, &fork);
+    assert_eq!(sandbox.messages(&head), alone.messages(&expected));
+    assert_eq!(copied(&sandbox, &head).0, 0, "there is no turn to go on from");
+}
+
+#[test]
+fn a_merge_has_the_transcript_of_one_side() {
+    for (into, messages) in [
+        (NAMED, MessagePolicy::Append),
+        (NAMED, MessagePolicy::Theirs),
+        ("b", MessagePolicy::Append),
+        ("b", MessagePolicy::Theirs),
+    ] {
+        let mut parent = parent(NAMED, 4);
+        let meta = json!({"forked_from_id": NAMED});
+        let mut fork = Rollout::fork("b", &meta, &parent, 1, parent.lines.len(), 90_000);
+        own(&mut fork, 0);
+        let sandbox = Sandbox::new();
+        import(&sandbox, &parent);
+        let of_fork = import(&sandbox, &fork);
+        own(&mut parent, 1);
+        let of_parent = import(&sandbox, &parent);
+        let is_theirs = messages == MessagePolicy::Theirs;
+        let mut change = sandbox.repo.begin();
+        let request = MergeRequest {
+            into: BranchName::main(into).unwrap(),
+            theirs: if into == "b" { of_parent } else { of_fork },
+            label: "theirs".to_owned(),
+            messages,
+            only: Selection::default(),
+            tools: &tool_use,
+            message: None,
+        };
+        let merged = change.merge(&request, &stamp(3)).unwrap().commit;
+        change.commit(&stamp(3), "merge").unwrap();
+        let side = if (into == "b") != is_theirs { &fork } else { &parent };
+        assert!(sandbox.source(&merged) == side.bytes(), "{into}, theirs: {is_theirs}");
+    }
+}
+
+#[test]
+fn an_origin_is_found_without_the_note_and_a_fork_is_whole_without_its_origin() {
+    let parent = parent(NAMED, 4);
+    let mut fork = Rollout::fork("b", &json!({}), &parent, 1, parent.lines.len(), 90_000);
+    own(&mut fork, 0);
+    let sandbox = Sandbox::new();
+    let first = import(&sandbox, &parent);
+    write_note(sandbox.repo.store(), "origins of codex", b"").unwrap();
+    let second = import(&sandbox, &fork);
+    assert!(line(&sandbox, &second).contains(&first));
+    if reader_runs() {
+        let read = read(&sandbox.store(), &["transcript", "refs/heads/b/main"]);
+        assert!(read == fork.bytes(), "the independent reader reads copies");
+    }
+    let mut change = sandbox.repo.begin();
+    change.delete_branch(&BranchName::main(NAMED).unwrap());
+    change.commit(&stamp(2), "delete").unwrap();
+    collect(&sandbox.repo, Purpose::Repack(Tier::Archive), &stamp(3), &mut |_| {}).unwrap();
+    assert!(sandbox.source(&second) == fork.bytes());
+    let report = fsck(sandbox.repo.store(), Thoroughness::Full, stamp(3).time, &mut |_, _| {});
+    assert!(report.unwrap().findings.is_empty());
 }
 
 #[test]

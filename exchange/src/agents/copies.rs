@@ -124,7 +124,7 @@ impl Copies {
         reading.end(self, is_records)?;
         let Sums { copied, new, compressed } = reading.sums;
         let packed = self.packed.take().map_err(failed)?;
-        // What was not compressed is like what was.
+        // The rest is estimated to compress as well as the sample.
         let packed = u128::from(packed) * u128::from(new) / u128::from(compressed.max(1));
         let stored = u64::try_from(packed * u128::from(STORED_PERCENT) / 100).unwrap_or(u64::MAX);
         let stored_bytes = stored.saturating_add(copied / COPY_PARTS);
@@ -349,7 +349,7 @@ mod tests {
             let other = record("2026-01-01", r#""a\"},b""#, "hello \\\" [");
             assert_ne!(hash(&first, 1000), hash(&other, part), "{part}");
         }
-        // Such a key counts in what was said.
+        // A volatile key below the top of a record is not left out.
         assert_ne!(
             hash(&first, 1000),
             hash(&first.replace(r#""timestamp":"a""#, r#""timestamp":"b""#), 9)

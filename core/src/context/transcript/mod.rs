@@ -36,6 +36,9 @@ pub const COPIED: &str = "source-copied";
 /// What the names of sections of bases begin with; a number follows.
 const BASE: &str = "source-base-";
 
+/// Pieces that are read at once before something is written.
+const PIECES_AT_ONCE: usize = 64;
+
 /// Most bases of a transcript.
 const MAX_BASES: usize = 64;
 
@@ -196,6 +199,13 @@ impl Transcript {
         &self.bases
     }
 
+    /// The first `pieces` in parts that are read at once where each is followed by a write. A part decodes
+    /// its chunk again, and its copies are in memory.
+    pub(crate) fn parts(pieces: u64) -> impl Iterator<Item = Range<u64>> {
+        let starts = (0..pieces).step_by(PIECES_AT_ONCE);
+        starts.map(move |start| start..pieces.min(start + PIECES_AT_ONCE as u64))
+    }
+
     /// The pieces of `range`, as far as there are any. Reads pieces of bases as it comes to their copies.
     pub fn pieces<'a>(
         &self,
@@ -223,8 +233,7 @@ impl Transcript {
 }
 
 /// The pieces of `range` that a chunk makes. `floors` has the first piece of each base that may still
-/// come: a base is read once from its beginning to its end, so a transcript is no larger than what it
-/// is made of.
+/// come: a base is read once from its beginning to its end, so no edit multiplies it.
 fn made_of(
     source: &dyn ObjectSource,
     chunk: &Chunk,
@@ -346,13 +355,14 @@ impl Builder {
         transcript: &Transcript,
         pieces: u64,
     ) -> Result<()> {
-        for at in 0..pieces {
-            let piece = transcript.pieces(sink, at..at + 1).next().transpose()?;
-            let Some(piece) = piece else { break };
-            if let PieceContent::Made(bytes) = &piece.content {
-                sink.write(Kind::Blob, bytes.clone())?;
+        for range in Transcript::parts(pieces) {
+            let part = transcript.pieces(sink, range).collect::<Result<Vec<_>>>()?;
+            for piece in part {
+                if let PieceContent::Made(bytes) = &piece.content {
+                    sink.write(Kind::Blob, bytes.clone())?;
+                }
+                self.push(sink, SOURCE, piece.entry().to_item()?)?;
             }
-            self.push(sink, SOURCE, piece.entry().to_item()?)?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::pattern::{Pattern, into_text};
 use super::search::{Search, renamed, text_of_meta};
 use crate::context::{
-    Builder, COPIED, Context, FileEntry, SOURCE, Transcript, is_transcript_section,
+    Builder, COPIED, Context, FileEntry, SOURCE, Transcript, TranscriptPiece, is_transcript_section,
 };
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
@@ -234,29 +234,31 @@ impl Rewriter<'_, '_> {
     /// The copies of a transcript as pieces, without the matches.
     fn own_pieces(&mut self, transcript: &Transcript) -> Result<Vec<Item>> {
         let mut items = Vec::new();
-        for at in 0..transcript.copied() {
-            let Some(piece) = transcript.pieces(&self.change, at..at + 1).next().transpose()?
-            else {
-                break;
-            };
-            let bytes = piece.bytes(&self.change)?;
-            let mut entry = piece.entry();
-            let known = self.search.redactions.get(&entry.blob);
-            let new = match known {
-                Some(known) => known,
-                None if self.pattern.is_in(&bytes) => {
-                    let replaced = self.pattern.replace(&bytes)?;
-                    self.change.write(Kind::Blob, replaced.into())?
-                }
-                None => self.change.write(Kind::Blob, bytes)?,
-            };
-            if new != entry.blob {
-                self.copies.insert(entry.blob, new);
+        for range in Transcript::parts(transcript.copied()) {
+            let part = transcript.pieces(&self.change, range).collect::<Result<Vec<_>>>()?;
+            for piece in part {
+                items.push(self.own_piece(&piece)?);
             }
-            entry.blob = new;
-            items.push(self.item(&[], entry.to_item()?, Tree::Section)?);
         }
         Ok(items)
+    }
+
+    fn own_piece(&mut self, piece: &TranscriptPiece) -> Result<Item> {
+        let bytes = piece.bytes(&self.change)?;
+        let mut entry = piece.entry();
+        let new = match self.search.redactions.get(&entry.blob) {
+            Some(known) => known,
+            None if self.pattern.is_in(&bytes) => {
+                let replaced = self.pattern.replace(&bytes)?;
+                self.change.write(Kind::Blob, replaced.into())?
+            }
+            None => self.change.write(Kind::Blob, bytes)?,
+        };
+        if new != entry.blob {
+            self.copies.insert(entry.blob, new);
+        }
+        entry.blob = new;
+        self.item(&[], entry.to_item()?, Tree::Section)
     }
 
     /// Replaces everything from the first entry that changes to the last one.

@@ -70,7 +70,7 @@ pub(crate) enum ForkStep {
     Begins {
         place: Option<RewindPoint>,
         pieces: Vec<Piece>,
-        /// The session that it should go on from, which is not there.
+        /// The session that the file names as its origin, if the store does not have it.
         missing: Option<String>,
     },
 }
@@ -191,7 +191,7 @@ impl<'r> Forking<'r> {
         std::mem::take(&mut self.anchors)
     }
 
-    /// Holds what is held while more may show what it is.
+    /// Waits for the next piece, unless too many wait already.
     fn hold_or_begin(&mut self, change: &Transaction<'_>) -> Result<ForkStep> {
         match self.held.len() < MAX_HELD && self.bytes < MAX_HELD_BYTES {
             true => Ok(ForkStep::Hold),

@@ -23,7 +23,7 @@ use crate::text::piece::{Piece, PieceKind};
 /// The name of the note, before that of the format.
 const NOTE: &str = "origins of ";
 
-/// What stands in the note for a session without such a record.
+/// Takes the place of the digest of a session that has no such record.
 const NONE: &str = "-";
 
 /// Most sessions that are looked at in one import since the note lacks them.

@@ -536,7 +536,7 @@ impl Walk {
         run.expect(if self.records.forget(&found) { 0 } else { 1 });
     }
 
-    /// A store that is named is meant, whoever made it.
+    /// A store named by `--store` is trusted.
     fn name_the_store(&mut self) {
         let Some(found) = self.found().filter(|found| found.store.is_some()) else { return };
         let ((session, said), mut allowed) = (self.words(), self.allowed());

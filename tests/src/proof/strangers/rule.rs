@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Remotes by name: the address, the id of what is there, and whether turns go there by themselves.
 pub(super) type Remotes = BTreeMap<String, (String, String, bool)>;
 
-/// What lies in a directory.
+/// The `.turntree` of a directory.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     /// The store, whole and behind all links.

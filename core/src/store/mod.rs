@@ -1,4 +1,4 @@
-//! Bytes on disk: objects and refs, written in one step and verified on every read.
+//! Stores objects and refs on disk. Writes them in one step and verifies them on every read.
 //!
 //! ```text
 //! superblock            what the store is; its lock orders changes of refs
@@ -15,19 +15,20 @@
 //!                └── sealed segments and packs: an index in the file, mapped
 //! ```
 //!
-//! Rules that everything here keeps, each of which some store broke at a cost:
-//! - A file has one writer, known by a lock that dies with it. Nobody truncates, and nobody writes
-//!   to a file that another process owns.
+//! Rules of this module, each of which some store broke at a cost:
+//! - A file has one writer, known by a lock that dies with it. No process truncates a file, or
+//!   writes to a file that another process owns.
 //! - Opening writes nothing. A batch whose trailer does not verify was never acknowledged and is
-//!   ignored; if a good batch follows it, it is damage and becomes a [`Finding`], and everything
+//!   ignored. If a good batch follows it, it is damage: it becomes a [`Finding`], and every batch
 //!   that verifies stays readable.
-//! - Nothing is acknowledged before it, and all it builds on, is durable. What failed to become
-//!   durable is stored again elsewhere, not synced again.
-//! - Readers take no lock and wait for nobody.
+//! - A batch is acknowledged only after it, and all that it builds on, is durable. If a sync fails,
+//!   the batch is written again elsewhere, not synced again.
+//! - Readers take no lock and wait for no other process.
 //!
 //! Refs are the sum of the operations, which form a chain in the order of the lock. A [`Store`] is
-//! one process's view of it: its own commits at once, those of others after [`Store::refresh`] or
-//! its own next commit. Specified in `format-spec/store.md`, `journal.md` and `manifest.md`.
+//! the view of one process. It includes the process's own commits immediately, and commits of other
+//! processes after [`Store::refresh`] or its own next commit. Specified in `format-spec/store.md`,
+//! `journal.md` and `manifest.md`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -136,75 +137,76 @@ use self::write::untracked;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, Object, ObjectId, ObjectSource};
 
-/// An object of no more bytes is copied before it is kept: it may be a part of a map, and whenever it is
-/// looked at again the system would bring the file around it back into memory.
+/// Objects up to this size are copied before they are cached. They may be part of a mapping, and
+/// each later access would page the file around them back in.
 const COPIED_BYTES: usize = 4 << 10;
 
-/// Times that a store is opened whose keys change at the same time.
+/// Attempts to open a store whose keys change concurrently.
 const MAX_OPENINGS: usize = 16;
 
 /// The file that makes a directory a store.
 const SUPERBLOCK_FILE: &str = "superblock";
 
 const JOURNAL_DIR: &str = "journal";
-/// The folder of derived files, which may go at any time.
+/// The folder of derived files. They may be deleted at any time.
 const DERIVED_DIR: &str = "derived";
 const PACKS_DIR: &str = "packs";
 const QUARANTINE_DIR: &str = "quarantine";
 
-/// The folder of the stat caches of captures. Its files may go at any time.
+/// The folder of the stat caches of captures. Its files may be deleted at any time.
 pub(crate) const WORKSPACES_DIR: &str = "workspaces";
 
 /// The prefix of names of databases that are derived from a store, in the folder of its caches.
 pub(crate) const DATABASE_PREFIX: &str = "derived-";
 
-/// The name of the cache of adopted files there, which holds no content.
+/// The name of the cache of adopted files in that folder. It holds no content.
 pub(crate) const ADOPTIONS_FILE: &str = "adopted";
 
-/// The name of the list of directories that were captured, by hashes of their paths.
+/// The name of the list of captured directories, by hashes of their paths.
 pub(crate) const CAPTURED_FILE: &str = "captured-directories";
 
-/// The folder of frames that were read elsewhere. Its files may go at any time.
+/// The cache folder of frames read from a remote. Its files may be deleted at any time.
 const DISTANT_DIR: &str = "distant";
 
-/// The folder of the key of an encrypted store, wrapped for those who may open it: whoever opens the
-/// store for people reads and writes it, and nothing here does.
+/// The folder of the key of an encrypted store, wrapped for each authorized user. The caller that
+/// opens the store for a user reads and writes it; this module does not.
 pub const KEYS_DIR: &str = "keys";
 
-/// The file whose lock a process holds that looks after the store by itself, for as long as it does.
+/// The file whose lock a process holds while it runs automatic maintenance of the store.
 pub const MAINTENANCE_LOCK: &str = "maintenance.lock";
 
-/// The log of failed hooks, a file that may go at any time. It holds no content.
+/// The log of failed hooks. May be deleted at any time. Holds no content.
 pub const HOOK_LOG: &str = "hook.log";
 
 /// A store on disk, open to read and write. Shared between threads by reference or `Arc`.
 pub struct Store {
     io: Arc<dyn Io>,
-    /// What is below `io`, which enciphers files if the store is encrypted.
+    /// The [`Io`] below `io`. If the store is encrypted, `io` enciphers files on top of it.
     disk: Arc<dyn Io>,
-    /// The keys of its files then.
+    /// The keys of the store's files, if it is encrypted.
     keys: Option<StoreKeys>,
     dir: PathBuf,
     superblock: Superblock,
     durability: Durability,
     lock_timeout: Duration,
-    /// Called when a collection of somebody else is waited for; nothing is waited for without it.
+    /// Called before waiting for a collection of another process. Without it, the handle does not
+    /// wait.
     waiting: OnceLock<fn()>,
-    /// Set when nothing is to be kept beside the store.
+    /// Set if the handle keeps no caches next to the store.
     no_caches: OnceLock<()>,
-    /// The parity of packs, if it was chosen.
+    /// The parity of new packs, if the caller chose one.
     pack_parity: OnceLock<Option<ParityShare>>,
-    /// Set when archives leave out ids.
+    /// Set if archives leave out ids.
     without_ids: OnceLock<()>,
     cache: Cache,
-    /// What searches have read.
+    /// Contents that searches have read.
     contents: KeptContents,
     blocks: BlockCache,
     pages: PageCounter,
-    /// What was looked at whether it leads everywhere.
+    /// Files whose commits and nodes were all found intact.
     whole: Mutex<Arc<WholeFiles>>,
     distant: Distant,
-    // Taken in this order, and the ref lock of the superblock between the first and the second.
+    // Locked in this order; the ref lock of the superblock comes between the first and the second.
     writer: Mutex<BatchWriter>,
     read_guards: Mutex<ReadGuards>,
     journal: Mutex<Journal>,
@@ -221,23 +223,24 @@ pub struct NewStore {
 /// The settings of an open store.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenOptions {
-    /// Random bytes, different for every handle: new segments are named by them, and a name must
-    /// not be guessed by whoever supplies payloads.
+    /// Random bytes, different for every handle. They determine the names of new segments, and a
+    /// client that supplies payloads must not be able to guess a name.
     pub writer_seed: [u8; 16],
-    /// Most bytes of verified objects that are kept in memory.
+    /// Most bytes of verified objects to cache in memory.
     pub cache_bytes: usize,
-    /// Most bytes of unpacked blocks that are kept in memory.
+    /// Most bytes of unpacked blocks to cache in memory.
     pub block_cache_bytes: usize,
     /// When a commit is acknowledged.
     pub durability: Durability,
-    /// The time that a commit waits for the ref lock, which others hold for microseconds.
+    /// The timeout of a commit for the ref lock, which other processes hold for microseconds.
     pub lock_timeout: Duration,
-    /// The keys of the store, if it is encrypted; of no meaning for one that is not.
+    /// The keys of the store, if it is encrypted; ignored otherwise.
     pub keys: Option<StoreKeys>,
 }
 
 impl OpenOptions {
-    /// Full durability, caches of 24 and 16 MiB, and ten seconds of patience with a ref lock.
+    /// Returns options with full durability, caches of 24 and 16 MiB, and ten seconds for the ref
+    /// lock.
     #[must_use]
     pub fn new(writer_seed: [u8; 16]) -> Self {
         Self {
@@ -254,26 +257,26 @@ impl OpenOptions {
 /// When a commit is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// When it survives a power cut.
+    /// After it survives a power cut.
     Full,
-    /// When it is written. A crash of the machine may lose or damage the store: for stores that
-    /// can be made again.
+    /// After it is written. A crash of the machine may lose or damage the store: for stores that
+    /// can be rebuilt.
     None,
 }
 
 /// The size of a batch that was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BatchReport {
-    /// Objects that were not there before, the operation of a commit included.
+    /// New objects, including the operation of a commit.
     pub objects: usize,
-    /// Bytes on disk, everything included.
+    /// Bytes on disk, including headers.
     pub stored_bytes: u64,
 }
 
 /// The outcome of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed {
-    /// The operation it is recorded as.
+    /// The id of the operation that records it.
     pub operation: ObjectId,
     /// The number of that operation in the store.
     pub sequence: u64,
@@ -281,7 +284,7 @@ pub struct Committed {
     pub written: BatchReport,
 }
 
-/// Something that is wrong with the files of a store, and did not keep it from being opened.
+/// A problem in the files of a store that did not prevent opening it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// Its severity.
@@ -295,11 +298,11 @@ pub struct Finding {
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FindingKind {
-    /// A batch that is not whole and was never acknowledged: a process died while it wrote.
+    /// An incomplete batch that was never acknowledged: a process died while it wrote it.
     TornTail,
-    /// Bytes that were acknowledged have changed or are missing.
+    /// Acknowledged bytes have changed or are missing.
     Damage,
-    /// A file that belongs to nobody: a process died before it could remove it.
+    /// A file that belongs to no process: its process died before it could remove it.
     Leftover,
 }
 
@@ -311,7 +314,7 @@ pub struct StoreSummary {
     pub id: [u8; 16],
     /// The version of its format.
     pub format_version: u32,
-    /// Objects; one that lies in two files counts twice.
+    /// Objects. An object in two files counts twice.
     pub objects: usize,
     /// Segments that may still grow.
     pub active_segments: usize,
@@ -319,7 +322,7 @@ pub struct StoreSummary {
     pub sealed_segments: usize,
     /// Packs.
     pub packs: usize,
-    /// Objects in segments; one that lies in two counts twice.
+    /// Objects in segments. An object in two segments counts twice.
     pub journal_objects: usize,
     /// Bytes of records in segments, headers included.
     pub journal_bytes: u64,
@@ -327,20 +330,20 @@ pub struct StoreSummary {
     pub used_bytes: u64,
     /// Bytes of the parity of packs.
     pub parity_bytes: u64,
-    /// Bytes of what was derived from packs, such as history indexes.
+    /// Bytes of files derived from packs, such as history indexes and ids.
     pub derived_bytes: u64,
-    /// Bytes of the ids of packs that list none, which are part of these.
+    /// Bytes of the ids of packs that list none, included in `derived_bytes`.
     pub ids_bytes: u64,
-    /// Bytes of all these files; what is not used is zeros for the next commits.
+    /// Bytes of all these files. Unused bytes are zeros for the next commits.
     pub file_bytes: u64,
 }
 
 impl Store {
-    /// Makes a new store in `dir`, which is made too. After a crash there is a whole store or none.
+    /// Creates a new store in `dir`, and `dir` too. After a crash there is a whole store or none.
     ///
     /// # Errors
-    /// `InvalidInput` when there is a store in `dir` already, `Corrupt` when there was one that lost its
-    /// superblock, `Io` when the disk refuses.
+    /// `InvalidInput` when `dir` already contains a store, `Corrupt` when it contains one that lost
+    /// its superblock, `Io` when the disk refuses.
     pub fn create(io: &dyn Io, dir: &Path, new: &NewStore) -> Result<()> {
         remains::check_not_lost(io, dir)?;
         for dir in [dir, &dir.join(JOURNAL_DIR), &dir.join(PACKS_DIR)] {
@@ -357,23 +360,25 @@ impl Store {
         superblock::create(io, dir, &content)
     }
 
-    /// Opens the store in `dir`. Writes nothing; what is damaged is in [`Store::findings`].
+    /// Opens the store in `dir`. Writes nothing. Reports damage in [`Store::findings`].
     ///
-    /// The cost grows with the active segments, at most some 8 MiB each, of which directories are
-    /// read; sealed ones and packs are only mapped, and their indexes are verified when they are needed.
+    /// The cost grows with the active segments, of at most some 8 MiB each: their directories are
+    /// read. Sealed segments and packs are only mapped, and their indexes are verified on first
+    /// use.
     ///
     /// # Errors
-    /// `NotFound` when there is no store in `dir`, `Unsupported` when it has a newer format,
-    /// `Corrupt` when its superblock does not verify, `Encrypted` when its keys are not those of the
-    /// options, `Io` when it cannot be read.
+    /// `NotFound` when `dir` contains no store, `Unsupported` when it has a newer format, `Corrupt`
+    /// when its superblock does not verify, `Encrypted` when its keys differ from those in
+    /// `options`, `Io` when it cannot be read.
     pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
         let disk = io;
         for _ in 0..MAX_OPENINGS {
             let superblock = Superblock::open(&*disk, dir)?;
             let (io, keys) = encryption::below(&disk, &superblock, dir, &options)?;
             let loaded = load::open(&io, dir, &superblock, Opened::Used);
-            // A change of keys replaces the superblock before any other file: what was read with the keys
-            // of before may be noise, which looks like damage, or like a journal without batches.
+            // A change of keys replaces the superblock before any other file. Files read with the
+            // old keys may decrypt to noise, which looks like damage, or like a journal without
+            // batches.
             let is_replaced = superblock.check_name(&*disk);
             if !is_replaced.is_err_and(|error| error.kind() == ErrorKind::Conflict) {
                 return Self::opened((io, disk, keys), dir, superblock, options, loaded?);
@@ -382,7 +387,7 @@ impl Store {
         Err(load::too_many_retries(dir))
     }
 
-    /// The handle of a store whose files were read.
+    /// Builds the handle of a store from its loaded files.
     fn opened(
         (io, disk, keys): (Arc<dyn Io>, Arc<dyn Io>, Option<StoreKeys>),
         dir: &Path,
@@ -415,42 +420,44 @@ impl Store {
         })
     }
 
-    /// The keys of its files, if it is encrypted.
+    /// Returns the keys of the store's files, if it is encrypted.
     #[must_use]
     pub fn keys(&self) -> Option<&StoreKeys> {
         self.keys.as_ref()
     }
 
-    /// Lets this handle keep no caches beside the store: it is of somebody else, and is only read.
+    /// Makes this handle keep no caches next to the store: for another user's store that is only
+    /// read.
     pub fn keep_no_caches(&self) {
         let _ = self.no_caches.set(());
     }
 
-    /// Returns whether [`Store::keep_no_caches`] was called.
+    /// Returns true if [`Store::keep_no_caches`] was called.
     #[must_use]
     pub fn keeps_no_caches(&self) -> bool {
         self.no_caches.get().is_some()
     }
 
-    /// Its directory, as it was named when it was opened.
+    /// Returns the directory of the store, as it was passed to `open`.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The refs, as of the last commit or refresh. Does not change under the caller.
+    /// Returns the refs as of the last commit or refresh. The returned table never changes.
     #[must_use]
     pub fn refs(&self) -> Arc<RefTable> {
         Arc::clone(&read(&self.view).refs)
     }
 
-    /// Up to `limit` objects whose ids start with `prefix`, in order of their ids.
+    /// Returns up to `limit` objects whose ids start with `prefix`, in order of their ids.
     #[must_use]
     pub fn find(&self, prefix: &IdPrefix, limit: usize) -> Vec<(ObjectId, Kind)> {
         read(&self.view).find(prefix, limit)
     }
 
-    /// Why an object is not in the store any more, if it was there and went on purpose.
+    /// Returns the reason why an object was removed on purpose; `None` if it exists or never
+    /// existed.
     #[must_use]
     pub fn tombstone(&self, id: &ObjectId) -> Option<Tombstone> {
         let view = read(&self.view);
@@ -460,7 +467,8 @@ impl Store {
         view.files.tombstone(id).filter(|_| !view.contains(id))
     }
 
-    /// The ids of all that was there and went on purpose, rising. Costs a look at each of them.
+    /// Returns the sorted ids of all objects that were removed on purpose. Costs a look-up of each
+    /// id.
     pub(crate) fn gone(&self) -> Vec<ObjectId> {
         let view = read(&self.view);
         let gone = view.files.packs.iter().flat_map(|pack| pack.tombstones());
@@ -470,14 +478,14 @@ impl Store {
         gone
     }
 
-    /// Returns true if an object of this kind has gone, as far as tombstones tell.
+    /// Returns true if a tombstone records a removed object of this kind.
     pub(crate) fn has_gone(&self, kind: Kind) -> bool {
         let view = read(&self.view);
         let mut gone = view.files.packs.iter().flat_map(|pack| pack.tombstones());
         gone.any(|(id, of, _)| of == kind && !view.contains(&id))
     }
 
-    /// The object `id` from its files, from another copy when the one that is read first is damaged.
+    /// Reads an object from its files. If the first copy is damaged, tries the other copies.
     fn read_stored(&self, id: &ObjectId) -> Result<Option<Object>> {
         let Some(place) = read(&self.view).place(id) else { return Ok(None) };
         self.note_pages(STRETCHES_OF_ONE);
@@ -490,23 +498,23 @@ impl Store {
         whole.map(Some).ok_or(damage)
     }
 
-    /// Returns true if an object is found here or elsewhere, without making sure that one that is not
-    /// found is nowhere: a damaged index may hide it. Enough to know what is new, where to take something
-    /// for new once more does no harm.
+    /// Returns true if an object is found here or in the remote store. Does not check whether a
+    /// damaged index hides an object that is not found. This suffices to decide which objects are
+    /// new, where treating an existing object as new is harmless.
     ///
     /// # Errors
-    /// Those of looking elsewhere.
+    /// The errors of looking in the remote store.
     pub(crate) fn finds(&self, id: &ObjectId) -> Result<bool> {
         let is_here = read(&self.view).finds(id);
         Ok(is_here || (self.is_distant(id)? && self.tombstone(id).is_none()))
     }
 
-    /// Notes what is read of maps, and now and then gives it back.
+    /// Counts read pages of mappings, and returns them to the system from time to time.
     fn note_pages(&self, stretches: usize) {
         self.pages.note(stretches, || Arc::clone(&read(&self.view).files));
     }
 
-    /// The object `id`, if it lies in this store.
+    /// Reads an object from the local files of this store.
     fn read_here(&self, id: &ObjectId) -> Result<Option<Object>> {
         if let Some(object) = self.cache.find(id) {
             return Ok(Some(object));
@@ -538,7 +546,7 @@ impl Store {
         findings
     }
 
-    /// The id of the store, which it was made with.
+    /// Returns the id that the store was created with.
     #[must_use]
     pub fn id(&self) -> [u8; 16] {
         self.superblock.store.0
@@ -585,7 +593,7 @@ impl Store {
         Ok(summary)
     }
 
-    /// Bytes of the file with the parity of a pack, 0 when there is none.
+    /// Returns the size of the parity file of a pack; 0 if it has none.
     fn parity_bytes(&self, id: PackId) -> Result<u64> {
         let path = self.dir.join(PACKS_DIR).join(id.parity_name());
         let file = self.io.open_if_exists(&path, Access::Read)?;
@@ -616,7 +624,7 @@ impl ObjectSource for Store {
     }
 
     fn missing(&self, kind: Kind, id: &ObjectId) -> Error {
-        // It may have been in what cannot be read: that it never was there is more than we know.
+        // With unreadable files, report damage: the object may have been in one of them.
         let findings = self.findings();
         match findings.iter().find(|finding| finding.kind == FindingKind::Damage) {
             Some(damage) => Error::corrupt(&damage.place, format_args!("{kind} {id}"), "damage"),
@@ -641,7 +649,7 @@ impl fmt::Debug for Store {
     }
 }
 
-// A panic while one of these is held leaves nothing half-changed that is not read again from disk.
+// A panic under one of these locks leaves no half-changed state that is not reread from disk.
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,7 +1,8 @@
-//! The active segments of a store, and catching up with what others append to them.
+//! The active segments of a store, and reading records that other writers append to them.
 //!
-//! Operations arrive in no order, since each process writes to its own segment. They form a chain:
-//! one is applied to the refs when its parent is the newest applied one, and waits until then.
+//! Operations are read in no particular order, since each process writes to its own segment. They
+//! form a chain: an operation is applied to the refs when its parent is the newest applied one, and
+//! waits until then.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,10 +19,10 @@ use crate::store::io::{Access, Io};
 use crate::store::pack::BlockCache;
 use crate::store::{Finding, FindingKind, write};
 
-/// Unpacked blocks that are kept while missing operations are looked for.
+/// Most bytes of unpacked blocks that are cached while missing operations are looked for.
 const CACHE_BYTES: usize = 8 << 20;
 
-/// The active segments, and how far each has been read.
+/// The active segments, and how far each was read.
 #[derive(Debug)]
 pub(in crate::store) struct Journal {
     dir: PathBuf,
@@ -30,7 +31,7 @@ pub(in crate::store) struct Journal {
     skipped: HashSet<SegmentId>,
     /// Operations whose parent has not been seen.
     waiting: Vec<FoundOperation>,
-    /// Objects that came since a collection looked, while one goes on.
+    /// Objects that arrived since a running collection last asked; `None` while none runs.
     arrivals: Option<Vec<ObjectId>>,
 }
 
@@ -41,24 +42,24 @@ pub(in crate::store) struct Segment {
     pub(in crate::store) tail: Tail,
     /// The sequence of the last record known to be durable.
     pub(in crate::store) synced: u64,
-    /// Written to by this handle, which therefore knows what is in it.
+    /// True if this handle writes to the segment, and therefore knows its content.
     pub(in crate::store) owned: bool,
     /// Must never be written to again, see [`End::Torn`] and [`Journal::resolve_orphans`].
     pub(in crate::store) closed: bool,
-    /// A sync failed: the last record may be gone after a crash, even if a later sync succeeds.
+    /// True if a sync failed: a crash may lose the last record, even if a later sync succeeds.
     pub(in crate::store) failed: bool,
 }
 
 impl Segment {
-    /// The last record read, or the place of the first one.
+    /// Returns the last record that was read, or the place of the first one.
     pub(in crate::store) fn last_record(&self) -> UnsyncedRecord {
         let Tail { last: offset, sequence, .. } = self.tail;
         UnsyncedRecord { segment: Arc::clone(&self.file), offset, sequence }
     }
 }
 
-/// The last record of a segment, as long as it is not known to be durable. Every earlier one is:
-/// nobody writes a record before the one ahead of it is.
+/// The last record of a segment that is not known to be durable. Every earlier record is durable: a
+/// writer appends only after the previous record is.
 #[derive(Debug)]
 pub(in crate::store) struct UnsyncedRecord {
     pub(in crate::store) segment: Arc<SegmentFile>,
@@ -67,7 +68,7 @@ pub(in crate::store) struct UnsyncedRecord {
 }
 
 impl Journal {
-    /// The journal in `dir`; nothing is read yet.
+    /// Returns the journal in `dir` without reading it.
     pub(in crate::store) fn new(dir: PathBuf, skipped: HashSet<SegmentId>) -> Self {
         Self { dir, segments: Vec::new(), skipped, waiting: Vec::new(), arrivals: None }
     }
@@ -80,8 +81,8 @@ impl Journal {
         self.dir.join(segment.file_name())
     }
 
-    /// Reads everything there is, as a store is opened: afterwards damage is known, and so is what
-    /// was never acknowledged.
+    /// Reads the whole journal of a store that is opened. Afterwards damage and unacknowledged
+    /// batches are known.
     pub(in crate::store) fn open(
         &mut self,
         io: &dyn Io,
@@ -92,21 +93,21 @@ impl Journal {
         if self.waiting.is_empty() {
             return Ok(());
         }
-        // A parent may have been written after its segment was read, and its child before that of the
-        // child was. Only while nobody writes is a parent that is not found nowhere.
+        // A parent may have been written after its segment was read, but before the segment of its
+        // child was. A missing parent is certain to be missing only while no process writes.
         match superblock.lock(io, LOCK_TIMEOUT) {
             Ok(_ref_lock) => {
                 self.catch_up(io, view, Depth::Next)?;
                 self.resolve_orphans(view);
                 Ok(())
             }
-            // Whoever has it for so long is stopped; the next to commit decides.
+            // A process that holds the lock for so long is stopped; the next commit decides.
             Err(error) if error.kind() == ErrorKind::Locked => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Reads what others have written since the last time.
+    /// Reads the records that other writers have written since the last call.
     pub(in crate::store) fn catch_up(
         &mut self,
         io: &dyn Io,
@@ -122,12 +123,12 @@ impl Journal {
                 scanned = scan(&segment.file, &mut segment.tail, depth, &mut found);
             }
         }
-        // Also after an error: the tails are behind what was found, so nobody reads it again.
+        // Also after an error: the tails have passed these records, so they are not read again.
         self.apply(view, found);
         scanned
     }
 
-    /// Makes what a scan found visible.
+    /// Makes the result of a scan visible.
     pub(in crate::store) fn apply(&mut self, view: &RwLock<View>, found: ScanFindings) {
         let ScanFindings { objects, operations, findings } = found;
         self.waiting.extend(operations);
@@ -143,12 +144,12 @@ impl Journal {
         self.attach(&mut view);
     }
 
-    /// Begins to note which objects arrive.
+    /// Starts recording arriving objects.
     pub(in crate::store) fn begin_arrivals(&mut self) {
         self.arrivals = Some(Vec::new());
     }
 
-    /// Notes objects that arrived, while a collection goes on.
+    /// Records arrived objects, while a collection runs.
     pub(in crate::store) fn note_arrivals<I: IntoIterator<Item = ObjectId>>(
         &mut self,
         ids: impl FnOnce() -> I,
@@ -163,13 +164,13 @@ impl Journal {
         self.arrivals.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Notes arrivals no longer.
+    /// Stops recording arrivals.
     pub(in crate::store) fn end_arrivals(&mut self) {
         self.arrivals = None;
     }
 
-    /// Closes segments that end in an operation whose parent is not there, so that it stays the
-    /// last, also one that this handle has taken over.
+    /// Closes segments that end in an operation whose parent is missing, so that it stays the last
+    /// record. This includes segments that this handle has taken over.
     fn close_segments_of_orphans(&mut self) {
         for orphan in &self.waiting {
             for segment in &mut self.segments {
@@ -180,13 +181,13 @@ impl Journal {
         }
     }
 
-    /// Forgets a segment whose index is known now.
+    /// Drops a segment whose index is known from the active ones.
     pub(in crate::store) fn seal(&mut self, segment: &Arc<SegmentFile>) {
         self.segments.retain(|known| !Arc::ptr_eq(&known.file, segment));
         self.skipped.insert(segment.id);
     }
 
-    /// Forgets every segment that needs no reading any more.
+    /// Drops every segment that needs no reading from the active ones.
     pub(in crate::store) fn skip_segments(&mut self, skipped: HashSet<SegmentId>) {
         self.segments.retain(|segment| !skipped.contains(&segment.file.id));
         self.skipped = skipped;
@@ -201,7 +202,7 @@ impl Journal {
         self.segments.iter_mut().find(|segment| Arc::ptr_eq(&segment.file, file))
     }
 
-    /// Returns true if more may be written to a segment of this handle.
+    /// Returns true if this handle may append to one of its segments.
     pub(in crate::store) fn is_usable(&mut self, file: &Arc<SegmentFile>) -> bool {
         self.segment(file)
             .is_some_and(|segment| segment.owned && !segment.failed && !segment.closed)
@@ -227,7 +228,7 @@ impl Journal {
         unsynced.map(Segment::last_record).collect()
     }
 
-    /// Notes that a record is durable, where it lies or somewhere else.
+    /// Marks a record as durable, in its segment or as a copy in another one.
     pub(in crate::store) fn mark_durable(&mut self, record: &UnsyncedRecord) {
         if let Some(segment) = self.segment(&record.segment) {
             segment.synced = segment.synced.max(record.sequence);
@@ -235,14 +236,14 @@ impl Journal {
         }
     }
 
-    /// Adds a segment that has just been created. Another thread may have found its file already,
-    /// while there was nothing in it.
+    /// Adds a segment that has just been created. Another thread may already have found its file
+    /// while it was empty.
     pub(in crate::store) fn add(&mut self, segment: Segment) {
         self.segments.retain(|known| known.file.id != segment.file.id);
         self.segments.push(segment);
     }
 
-    /// The segments that have a file.
+    /// Returns the segments whose files exist.
     pub(in crate::store) fn present(&self, io: &dyn Io) -> Result<HashSet<SegmentId>> {
         let names = io.list_or_empty(&self.dir)?;
         Ok(names.iter().filter_map(|name| SegmentId::from_file_name(name)).collect())
@@ -257,7 +258,7 @@ impl Journal {
                 continue;
             }
             let path = self.path(id);
-            // One that is missing was collected since the directory was read.
+            // A missing file was collected since the directory was listed.
             let Some(file) = io.open_if_exists(&path, Access::Read)? else { continue };
             self.segments.push(Segment {
                 file: Arc::new(SegmentFile { id, file }),
@@ -271,7 +272,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Applies the operations whose turn it is.
+    /// Applies all waiting operations whose parent is applied.
     fn attach(&mut self, view: &mut View) {
         // A child has a higher sequence than its parent, so one pass finds the whole chain.
         self.waiting.sort_by_key(|found| found.operation.sequence);
@@ -282,22 +283,24 @@ impl Journal {
             }
             !next
         });
-        // What is as old as the refs is in them, or was never acknowledged.
+        // An operation as old as the refs is in them, or was never acknowledged.
         let sequence = view.refs.sequence;
         self.waiting.retain(|found| found.operation.sequence > sequence);
     }
 
     /// Decides about operations whose parent is missing.
     ///
-    /// The parent may lie in a file that the manifest lists, whose operations nobody reads because the
-    /// refs of the manifest have them. Where they do not, that is damage, and they are applied.
-    /// Else a process writes nothing after an operation before that one is acknowledged, and
-    /// acknowledges none before all its ancestors are durable. So if anything follows, the missing
-    /// ancestor was lost later: damage, and the refs still move on to the newest values known. If
-    /// nothing follows, the operation was never acknowledged: it is ignored.
+    /// The parent may be in a file that the manifest lists. The operations of such files are not
+    /// read, because the refs of the manifest include them. If they do not, that is damage, and the
+    /// operations are applied.
     ///
-    /// Only right while the ref lock is held and everything is read, by a view of the newest epoch:
-    /// otherwise the parent may be what was not read.
+    /// Otherwise: a process writes nothing after an operation until that operation is acknowledged,
+    /// and acknowledges none before all its ancestors are durable. So if a record follows, the
+    /// missing ancestor was lost later. That is damage, and the refs still advance to the newest
+    /// values known. If no record follows, the operation was never acknowledged and is ignored.
+    ///
+    /// The caller must hold the ref lock and have read everything with a view of the newest epoch.
+    /// Otherwise the parent may be in a record that was not read.
     pub(in crate::store) fn resolve_orphans(&mut self, view: &RwLock<View>) {
         if self.waiting.is_empty() {
             return;
@@ -305,12 +308,12 @@ impl Journal {
         let mut view = write(view);
         loop {
             self.attach(&mut view);
-            // Files of the manifest first: an operation there was acknowledged, and passing over it
-            // would take refs back to values of before.
+            // Files of the manifest first: an operation there was acknowledged, and skipping it
+            // would roll refs back to old values.
             if self.apply_listed(&mut view) {
                 continue;
             }
-            // Only a record behind it proves that an operation was acknowledged. Applying one without
+            // Only a later record proves that an operation was acknowledged. Applying one without
             // that proof would show a commit that its writer reported as failed.
             let acknowledged = self.waiting.iter().enumerate().filter(|(_, found)| {
                 self.segments.iter().any(|segment| {
@@ -318,7 +321,7 @@ impl Journal {
                         && segment.tail.sequence > found.batch
                 })
             });
-            // The oldest first: the ones behind it may follow it, and are no damage then.
+            // The oldest first: the later ones may be its descendants, and are no damage then.
             let first = acknowledged.min_by_key(|(_, found)| found.operation.sequence);
             let Some((at, _)) = first else { break };
             let found = self.waiting.swap_remove(at);
@@ -331,11 +334,12 @@ impl Journal {
             view.apply(found.id, &found.operation);
         }
         drop(view);
-        // A record behind one of the others would make it look acknowledged to the next reader.
+        // A record after one of the others would make it look acknowledged to the next reader.
         self.close_segments_of_orphans();
     }
 
-    /// Applies operations in files of the manifest, if they lead from its refs to one that waits.
+    /// Applies operations in files of the manifest, if they connect its refs to a waiting
+    /// operation.
     fn apply_listed(&self, view: &mut View) -> bool {
         let Some(missing) = self.waiting.iter().find_map(|found| listed_before(view, found)) else {
             return false;
@@ -355,8 +359,8 @@ impl Journal {
     }
 }
 
-/// The operations between the refs and one that waits, newest first, if all of them are in files that
-/// the manifest lists.
+/// Returns the operations between the refs and a waiting one, newest first, if all of them are in
+/// files that the manifest lists.
 fn listed_before(view: &View, found: &FoundOperation) -> Option<Vec<(ObjectId, Operation)>> {
     let blocks = BlockCache::new(CACHE_BYTES);
     let mut missing: Vec<(ObjectId, Operation)> = Vec::new();

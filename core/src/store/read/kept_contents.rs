@@ -1,9 +1,11 @@
-//! Contents that searches have read and verified, kept in memory for the next search of the same handle.
+//! Keeps contents that searches have read and verified in memory, for the next search of the same
+//! handle.
 //!
-//! A server is asked again and again about the same store, and most of a search is to read, unpack and verify
-//! contents. Here lie the verified bytes themselves, so nothing on disk is believed a second time. A search
-//! goes through everything in the same order, so what came last would always push out what is wanted next:
-//! when there is no more room, the first ones stay. They go with the files that they were in.
+//! A server searches the same store again and again, and most of a search is reading, unpacking and
+//! verifying contents. This cache holds the verified bytes themselves, so unverified bytes on disk
+//! are never trusted. A search reads everything in the same order, so evicting the oldest entries
+//! would always evict the next ones needed: when the cache is full, the first entries stay. A
+//! reload of the files clears the cache.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,13 +15,13 @@ use bytes::Bytes;
 
 use crate::object::{Kind, Object, ObjectId};
 
-/// The overhead of a content beside its bytes: id, handle, and its share of the table.
+/// The overhead of a content in addition to its bytes: id, handle, and its share of the table.
 const ENTRY_BYTES: usize = 96;
 
 /// Verified contents by id, bounded in bytes.
 #[derive(Debug, Default)]
 pub(in crate::store) struct KeptContents {
-    /// None by default.
+    /// Zero by default.
     max_bytes: AtomicUsize,
     kept: RwLock<Kept>,
 }
@@ -31,12 +33,12 @@ struct Kept {
 }
 
 impl KeptContents {
-    /// Sets how many bytes may be kept.
+    /// Sets the most bytes to keep.
     pub(in crate::store) fn set_room(&self, bytes: usize) {
         self.max_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// The blob with an id, if it is kept.
+    /// Returns the blob with an id, if it is kept.
     pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<Object> {
         if self.room() == 0 {
             return None;
@@ -62,7 +64,7 @@ impl KeptContents {
         }
     }
 
-    /// Forgets all of them.
+    /// Drops all contents.
     pub(in crate::store) fn clear(&self) {
         *self.kept.write().unwrap_or_else(PoisonError::into_inner) = Kept::default();
     }

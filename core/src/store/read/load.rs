@@ -1,8 +1,8 @@
-//! Opening: the files that the newest manifest lists, the journal behind them; and both once more
-//! when a collection has replaced files.
+//! Opens a store: the files that the newest manifest lists, and the journal. Reopens both when a
+//! collection has replaced files.
 //!
-//! A file that is listed may be taken away before it is opened. Then there is a newer manifest, and
-//! everything begins again. What has been opened stays readable, whoever takes its name away.
+//! A listed file may be removed before it is opened. Then there is a newer manifest, and opening
+//! starts again. An open file stays readable after its name is removed.
 
 use std::collections::HashSet;
 use std::error::Error as _;
@@ -24,35 +24,35 @@ use crate::store::io::{Access, Io, IoFile, is_passing};
 use crate::store::pack::{BlockCache, Pack, PackId};
 use crate::store::{Finding, FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read, write};
 
-/// Times that opening begins again because files were replaced meanwhile.
+/// Attempts to open a store. An attempt fails if files were replaced concurrently.
 const MAX_ATTEMPTS: usize = 16;
 
-/// Unpacked blocks that are kept while a pack is looked through.
+/// Most bytes of unpacked blocks that are cached while a pack is read.
 const CACHE_BYTES: usize = 8 << 20;
 
 /// The newest manifest, with its files open.
 struct Loaded {
     manifest: Manifest,
     files: OpenFiles,
-    /// The epoch before any of it was looked at.
+    /// The epoch before any of these files was read.
     epoch: u64,
     findings: Vec<Finding>,
-    /// Packs that are there and not listed, as of before the journal was read.
+    /// Packs that exist and are not listed, as of before the journal was read.
     unlisted: Vec<PackId>,
 }
 
-/// What becomes of files that are opened.
+/// The purpose for which files are opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Opened {
-    /// They are used: who needs ids that have to be computed keeps them for the next time.
+    /// The files are used. Ids that have to be computed are saved for the next time.
     Used,
-    /// They show what others have changed.
+    /// A refresh shows the changes of other processes.
     Refreshed,
-    /// They are examined: each index is verified, and nothing is kept.
+    /// The files are examined. Each index is verified, and nothing is saved.
     Examined,
 }
 
-/// The view and the journal of a store, read from disk. Writes nothing.
+/// Reads the view and the journal of a store from disk. Writes nothing.
 pub(in crate::store) fn open(
     io: &Arc<dyn Io>,
     dir: &Path,
@@ -71,7 +71,7 @@ pub(in crate::store) fn open(
         journal.open(&**io, &view, superblock)?;
         let is_incomplete = {
             let view = read(&view);
-            // Beside a manifest an unlisted pack may be one that was replaced.
+            // If there is a manifest, an unlisted pack may be one that was replaced.
             let is_known = |sequence: u64, id: &ObjectId| match generation {
                 0 => view.contains(id),
                 _ => sequence <= view.refs.sequence,
@@ -82,7 +82,7 @@ pub(in crate::store) fn open(
         if is_incomplete {
             write(&view).incomplete = true;
         }
-        // Otherwise a segment may have gone before it was read.
+        // Otherwise a segment may have been removed before it was read.
         if superblock.epoch()? == epoch {
             return Ok((view, journal));
         }
@@ -91,19 +91,19 @@ pub(in crate::store) fn open(
 }
 
 impl Store {
-    /// Sees what others have committed since. Costs a directory listing and one read for each
-    /// active segment; after a collection, opening the files it made.
+    /// Reads commits of other processes since the last call. Costs a directory listing and one read
+    /// for each active segment. After a collection, also opens the files that it made.
     ///
     /// # Errors
     /// `Io` when the journal cannot be read, `Locked` when collections follow one another too fast,
-    /// `Conflict` when the keys of the store have changed: it has to be opened again.
+    /// `Conflict` when the keys of the store have changed: the store has to be opened again.
     pub fn refresh(&self) -> Result<()> {
         for _ in 0..MAX_ATTEMPTS {
             if self.superblock.epoch()? != read(&self.view).epoch {
                 self.reload()?;
             }
             lock(&self.journal).catch_up(&*self.io, &self.view, Depth::Next)?;
-            // Otherwise a segment may have gone before it was seen, and with it what was committed.
+            // Otherwise a segment may have been removed, with its commits, before it was read.
             if self.superblock.epoch()? == read(&self.view).epoch {
                 return Ok(());
             }
@@ -111,19 +111,19 @@ impl Store {
         Err(too_many_retries(&self.dir))
     }
 
-    /// A number that changes when this handle sees that a collection has taken files away: what was
-    /// in the store before need not be there after.
+    /// Returns a number that changes when this handle notices that a collection has removed files.
+    /// Objects that existed before may be missing after that.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         read(&self.view).epoch
     }
 
-    /// Replaces what this handle sees of the files by what the newest manifest lists.
+    /// Replaces this handle's view of the files by the files of the newest manifest.
     pub(in crate::store) fn reload(&self) -> Result<()> {
         self.see_newest(&|| Arc::clone(&read(&self.view).files))
     }
 
-    /// Opens every file that the newest manifest lists anew: one may have been restored under its
+    /// Reopens every file that the newest manifest lists: a file may have been restored under its
     /// name.
     pub(in crate::store) fn reopen(&self) -> Result<()> {
         self.see_newest(&Arc::default)?;
@@ -131,18 +131,18 @@ impl Store {
         Ok(())
     }
 
-    /// Sees what the newest manifest lists, and opens what is not `known`.
+    /// Loads the newest manifest, and opens its files that are not `known`.
     fn see_newest(&self, known: &dyn Fn() -> Arc<OpenFiles>) -> Result<()> {
         self.superblock.check_name(&*self.io)?;
         for _ in 0..MAX_ATTEMPTS {
             let known = known();
             let loaded = load(&self.io, &self.dir, &self.superblock, &known, Opened::Refreshed);
-            // With the keys of before, files of a store whose keys have changed would be damage.
+            // Files of a store whose keys have changed look damaged with the old keys.
             self.superblock.check_name(&*self.io)?;
             let loaded = loaded?;
             let mut journal = lock(&self.journal);
             let present = journal.present(&*self.io)?;
-            // Otherwise more may be missing than the manifest knows of.
+            // Otherwise files may be missing that this manifest still lists.
             if self.superblock.epoch()? == loaded.epoch {
                 self.see(loaded, &mut journal, &present);
                 return Ok(());
@@ -156,7 +156,7 @@ impl Store {
         let incomplete = loaded.is_incomplete();
         let Loaded { manifest, mut files, epoch, findings, .. } = loaded;
         let mut view = write(&self.view);
-        // Nobody reads these as segments any more, so this is when their objects arrive.
+        // These are no longer read as segments, so their objects count as arrivals now.
         let is_new = |sealed: &&Arc<Sealed>| {
             let id = sealed.segment().id;
             !view.files.sealed.iter().any(|known| known.segment().id == id)
@@ -171,13 +171,13 @@ impl Store {
                 files.sealed.push(Arc::clone(sealed));
             }
         }
-        // Replaced so long ago that the manifest says nothing of it any more.
+        // Segments replaced long ago: the manifest does not list them as retired.
         settled
             .extend(journal.segments.iter().map(|s| s.file.id).filter(|id| !present.contains(id)));
         journal.skip_segments(settled);
         let replaced = view.release(|id| journal.is_skipped(id));
         self.keep_replaced(replaced);
-        // What has gone must not be answered from memory.
+        // Removed objects must not be answered from memory.
         self.cache.clear();
         self.contents.clear();
         view.files = Arc::new(files);
@@ -193,8 +193,8 @@ impl Store {
 }
 
 impl Store {
-    /// Refuses to write to a store of which the newest state is not known: what is built on an older
-    /// one would contradict it.
+    /// Fails if the newest state of the store is not known: a commit on an older state would
+    /// contradict the newest one.
     pub(in crate::store) fn check_complete(&self) -> Result<()> {
         if !read(&self.view).incomplete {
             return Ok(());
@@ -209,19 +209,20 @@ impl Store {
 }
 
 impl Loaded {
-    /// Returns true if packs are there that only a damaged manifest can have listed.
+    /// Returns true if packs exist that only a damaged manifest can have listed.
     fn is_incomplete(&self) -> bool {
         !self.findings.is_empty() && !self.unlisted.is_empty()
     }
 
-    /// Segments that need no reading: their index is open, or packs have replaced them.
+    /// Returns the segments that need no reading: their index is open, or packs have replaced them.
     fn skipped_segments(&self) -> HashSet<SegmentId> {
         let sealed = self.files.sealed.iter().map(|sealed| sealed.segment().id);
         sealed.chain(self.manifest.retired.iter().copied()).collect()
     }
 }
 
-/// Reads the newest manifest and opens what it lists, as far as `known` has not opened it already.
+/// Reads the newest manifest and opens the files that it lists, except those already open in
+/// `known`.
 fn load(
     io: &Arc<dyn Io>,
     dir: &Path,
@@ -232,7 +233,8 @@ fn load(
     let mut last = None;
     for _ in 0..MAX_ATTEMPTS {
         let mut epoch = superblock.epoch()?;
-        // In the middle of a change, or whoever made it has died there: with the lock, it is over.
+        // A change is running, or its process has died during it. Once the lock is held, it is
+        // over.
         let lock = match epoch.is_multiple_of(2) {
             true => None,
             false => Some(superblock.lock(&**io, LOCK_TIMEOUT)?),
@@ -246,7 +248,7 @@ fn load(
         }
         drop(lock);
         let unlisted = unlisted_packs(&**io, dir, &manifest)?;
-        // The same manifest twice: what is missing was not replaced but lost.
+        // The same manifest twice: the missing file was lost, not replaced.
         let settled = last == Some(manifest.generation);
         last = Some(manifest.generation);
         let opening = Opening { io, dir, superblock, known, opened };
@@ -257,8 +259,8 @@ fn load(
     Err(too_many_retries(dir))
 }
 
-/// Packs that a manifest does not list: a collection is at work or was killed, or they hold what
-/// only a manifest knew that is damaged or gone.
+/// Returns the packs that a manifest does not list. Either a collection is running or was killed,
+/// or their manifest is damaged or missing.
 pub(in crate::store) fn unlisted_packs(
     io: &dyn Io,
     dir: &Path,
@@ -302,8 +304,8 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// The files of a manifest, or `None` when one is missing and may have been replaced. What
-    /// cannot be opened is a finding.
+    /// Opens the files of a manifest. Returns `None` if one is missing and may have been replaced.
+    /// A file that cannot be opened becomes a finding.
     fn files(
         &self,
         manifest: &Manifest,

@@ -1,4 +1,4 @@
-//! Opening and reading: files become a view, and a view answers where every object lies.
+//! Opens and reads stores: files become a view, which returns the place of every object.
 //!
 //! ```text
 //! manifest ── sealed segments and packs ──┐

@@ -1,33 +1,33 @@
-//! Pages of mapped files: what was read of them is given back now and then, so that who walks through a
-//! large store holds a part of it in memory, not all.
+//! Releases pages of mapped files from time to time, so that a process that reads all of a large
+//! store keeps only a part of it in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::view::OpenFiles;
 
-/// The bytes that the system brings into memory around each one that is read.
+/// The bytes that the system reads into memory around each access.
 const STRETCH_BYTES: usize = 64 << 10;
 
-/// Stretches that are read before what is in memory is given back.
+/// Stretches to read before the memory is released.
 const STRETCHES_IN_MEMORY: usize = 1 << 10;
 
-/// Files of no more bytes altogether may stay in memory.
+/// Files up to this total size may stay in memory.
 const FEW_BYTES: u64 = (STRETCHES_IN_MEMORY * STRETCH_BYTES) as u64;
 
-/// Stretches of an object that is read alone: where it lies, and two of the index that says so.
+/// Stretches that reading a single object touches: its own, and two of the index.
 pub(in crate::store) const STRETCHES_OF_ONE: usize = 3;
 
 /// Stretches of a unit of reading, which is a part of a segment of 128 KiB or a block.
 const STRETCHES_OF_UNIT: usize = 2;
 
-/// Counts what is read of maps.
+/// Counts the stretches read of mappings.
 #[derive(Debug, Default)]
 pub(in crate::store) struct PageCounter(AtomicUsize);
 
 impl PageCounter {
-    /// Notes that so many stretches of these files were read, and now and then gives back what is in
-    /// memory of them. Costs a system call for each file that was read then.
+    /// Counts `stretches` that were read of these files, and from time to time releases their
+    /// memory. A release costs a system call for each file that was read.
     pub(in crate::store) fn note(&self, stretches: usize, files: impl FnOnce() -> Arc<OpenFiles>) {
         let before = self.0.fetch_add(stretches, Ordering::Relaxed);
         let after = before.wrapping_add(stretches);
@@ -38,13 +38,14 @@ impl PageCounter {
 }
 
 impl OpenFiles {
-    /// Gives back the memory of what was read of the files. Costs a system call for each that was read.
+    /// Releases the memory of all pages that were read. Costs a system call for each file that was
+    /// read.
     pub(in crate::store) fn let_pages_go(&self) {
         self.sealed.iter().for_each(|sealed| sealed.let_touched_pages_go());
         self.packs.iter().for_each(|pack| pack.let_pages_go());
     }
 
-    /// The same, if all files have too many bytes to stay.
+    /// Releases the memory if the files are too large to stay.
     fn let_pages_go_if_many(&self) {
         let sealed = self.sealed.iter().map(|sealed| sealed.file_bytes());
         let packs = self.packs.iter().map(|pack| pack.file_bytes());
@@ -54,13 +55,14 @@ impl OpenFiles {
     }
 }
 
-/// The stretches of so many objects whose places are known, which lie in so many units of reading.
+/// Returns the stretches that `objects` objects with known places in `units` units of reading
+/// touch.
 pub(in crate::store) fn stretches_in(objects: usize, units: usize) -> usize {
     objects.min(units * STRETCHES_OF_UNIT)
 }
 
-/// The stretches of so many objects that lie together and of what was read for them: each object may lie
-/// in one of its own, as far as there are so many, and so may its place in the index.
+/// Returns the stretches of objects that are stored together, and of the `bytes` read for them.
+/// Each object may touch a stretch of its own, up to a bound, and so may its index entry.
 pub(in crate::store) fn stretches_of(objects: usize, bytes: usize) -> usize {
     bytes / STRETCH_BYTES + STRETCHES_OF_ONE.min(objects + 1)
 }

@@ -1,10 +1,10 @@
-//! Leases: what an open transaction relies on is not collected under it.
+//! Read guards: keep the objects that an open transaction relies on from being collected.
 //!
-//! A transaction relies on two kinds of objects to which no ref may lead. Those it has appended
-//! itself: the segments they are in stay locked as long as it lasts, and a locked segment is never
-//! replaced. And those of others that it found in the store and did not write again: the files they
-//! are in stay open, so that they can be read, and written again, if a collection takes the names
-//! away before the transaction is finished.
+//! A transaction relies on two kinds of objects that no ref may reference yet. The first are those
+//! that it has appended itself: their segments stay locked as long as it lasts, and a locked
+//! segment is never replaced. The second are other writers' objects that it found in the store and
+//! did not write again. The files with these stay open. So they can be read, and written again, if
+//! a collection unlinks the files before the transaction is finished.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use crate::store::{Store, lock, read};
 #[derive(Debug, Default)]
 pub(in crate::store) struct ReadGuards {
     open: usize,
-    /// Sealed segments that stay locked while there is any.
+    /// Sealed segments that stay locked while a transaction is open.
     locked: Vec<Owned>,
-    /// Former locations of objects in segments that were replaced while there was any.
+    /// Former locations of objects in segments that were replaced while a transaction was open.
     replaced: HashMap<ObjectId, Location>,
 }
 
-/// Keeps what a transaction relies on, from its beginning to its end.
+/// Keeps the objects that a transaction relies on, from its beginning to its end.
 #[derive(Debug)]
 pub(crate) struct ReadGuard<'s> {
     store: &'s Store,
@@ -34,14 +34,14 @@ pub(crate) struct ReadGuard<'s> {
 }
 
 impl Store {
-    /// Begins to keep what is in the store now.
+    /// Starts keeping the present content of the store.
     #[must_use]
     pub(crate) fn read_guard(&self) -> ReadGuard<'_> {
         lock(&self.read_guards).open += 1;
         ReadGuard { store: self, files: Arc::clone(&read(&self.view).files) }
     }
 
-    /// Keeps where objects lay in segments that are no longer read, while a transaction is open.
+    /// Keeps the locations of objects in dropped segments, while a transaction is open.
     pub(in crate::store) fn keep_replaced(&self, objects: Vec<(ObjectId, Location)>) {
         let mut read_guards = lock(&self.read_guards);
         if read_guards.open > 0 {
@@ -64,7 +64,7 @@ impl Store {
 }
 
 impl ReadGuard<'_> {
-    /// The object `id` as it was in the store when the lease began, verified.
+    /// Reads and verifies the object `id` as it was in the store when the guard was created.
     ///
     /// # Errors
     /// `Corrupt` when its bytes do not verify.

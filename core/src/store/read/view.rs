@@ -24,27 +24,28 @@ use crate::store::pack::{BlockCache, Pack, PackId, PackLookup, Tombstone};
 pub(in crate::store) enum ObjectPlace {
     /// A file that is still written to: read with a system call.
     Active(Location),
-    /// A segment in memory.
+    /// A segment mapped into memory.
     Sealed(Arc<Sealed>, StoredRecord),
-    /// A pack in memory: kind and ordinal.
+    /// A pack mapped into memory: kind and ordinal.
     Packed(Arc<Pack>, Kind, u32),
 }
 
-/// Files that never change and have an index of their own, oldest first.
+/// Immutable files with their own index, oldest first.
 #[derive(Debug, Default, Clone)]
 pub(in crate::store) struct OpenFiles {
     pub(in crate::store) sealed: Vec<Arc<Sealed>>,
     pub(in crate::store) packs: Vec<Arc<Pack>>,
-    /// The number of the sealed segment in which something was found last.
+    /// The number of the sealed segment that was last found to have an object.
     found_in: Arc<AtomicUsize>,
 }
 
-/// Everything visible to readers. Cheap to look at, changed only for moments.
+/// Everything visible to readers. Locked for reading at any time, and for writing only briefly.
 #[derive(Debug, Default)]
 pub(in crate::store) struct View {
     /// Objects in active segments.
     pub(in crate::store) active: HashMap<ObjectId, Location>,
-    /// Further copies of these: two writers may store the same before they see each other.
+    /// Further copies of these objects: two writers may store the same object before they see each
+    /// other.
     pub(in crate::store) copies: Vec<(ObjectId, Location)>,
     /// Searched after the active segments.
     pub(in crate::store) files: Arc<OpenFiles>,
@@ -57,8 +58,8 @@ pub(in crate::store) struct View {
 }
 
 impl OpenFiles {
-    /// Returns the place of an object. A tombstone in a pack outdoes older packs that have the
-    /// object still.
+    /// Returns the place of the newest copy of an object. A tombstone in a pack overrides copies of
+    /// the object in older packs.
     pub(in crate::store) fn place(&self, id: &ObjectId) -> Option<ObjectPlace> {
         let newest = || {
             let sealed = self.sealed.iter().rev().find_map(|sealed| {
@@ -69,13 +70,13 @@ impl OpenFiles {
         self.surely(newest)
     }
 
-    /// Looks for something, and again when that it is nowhere was the answer of a damaged index.
+    /// Runs a look-up, and repeats it if it found nothing and an index turns out to be damaged.
     fn surely<T>(&self, look: impl Fn() -> Option<T>) -> Option<T> {
         look().or_else(|| if self.verify_indexes() { look() } else { None })
     }
 
-    /// Verifies every index that was not verified before. Returns true if one of them is damaged: what was
-    /// looked for in it may be there.
+    /// Verifies every index that was not verified before. Returns true if one of them is damaged:
+    /// it may have hidden an existing object.
     pub(in crate::store) fn verify_indexes(&self) -> bool {
         let sealed = self.sealed.iter().filter(|sealed| !sealed.is_verified());
         let packs = self.packs.iter().filter(|pack| !pack.is_verified());
@@ -83,9 +84,9 @@ impl OpenFiles {
         sealed + packs.filter(|pack| pack.problem().is_some()).count() > 0
     }
 
-    /// The place of some copy of an object: whoever reads it tries the others when it is damaged. What is
-    /// read in a row mostly lies in one segment, so it costs one look where [`Self::place`] costs one for
-    /// each newer segment.
+    /// Returns the place of some copy of an object. The reader tries the other copies if it is
+    /// damaged. Consecutive reads mostly hit one segment, so this costs one look-up where
+    /// [`Self::place`] costs one for each newer segment.
     fn some_place(&self, id: &ObjectId) -> Option<ObjectPlace> {
         self.surely(|| {
             let sealed = self.sealed_with(id);
@@ -94,7 +95,7 @@ impl OpenFiles {
         })
     }
 
-    /// A sealed segment that has an object.
+    /// Returns a sealed segment that has an object.
     fn sealed_with(&self, id: &ObjectId) -> Option<(&Arc<Sealed>, StoredRecord)> {
         let found = |at: usize| {
             let sealed = self.sealed.get(at)?;
@@ -118,7 +119,7 @@ impl OpenFiles {
         }
     }
 
-    /// Every copy of an object, whatever packs say of it.
+    /// Returns every copy of an object, regardless of tombstones.
     pub(in crate::store) fn places(&self, id: &ObjectId) -> impl Iterator<Item = ObjectPlace> {
         self.verify_indexes();
         let sealed = self.sealed.iter().rev().filter_map(|sealed| {
@@ -136,13 +137,13 @@ impl OpenFiles {
         self.surely(|| self.finds(id).then_some(())).is_some()
     }
 
-    /// Returns true if an object is found, without verifying any index to be sure that it is not there.
+    /// Returns true if an object is found. Does not verify indexes if it is not.
     fn finds(&self, id: &ObjectId) -> bool {
         self.sealed_with(id).is_some()
             || matches!(self.packed(id), Some((_, PackLookup::Object { .. })))
     }
 
-    /// Why an object that lies nowhere is not there any more, if that is known.
+    /// Returns the reason why an object was removed, if it has no copy and the reason is known.
     pub(in crate::store) fn tombstone(&self, id: &ObjectId) -> Option<Tombstone> {
         self.surely(|| match self.packed(id)? {
             (_, PackLookup::Tombstone(why, _)) => Some(why),
@@ -150,16 +151,17 @@ impl OpenFiles {
         })
     }
 
-    /// The newest pack that knows an id, and what it knows. Where that a newer one knows it to be gone hides in
-    /// damaged ids, an older copy is read until the damage is noticed, as where that pack does not open: one
-    /// that was dropped, since of what was redacted there is no copy.
+    /// Returns the newest pack that knows an id, and its entry. A newer pack with damaged ids may
+    /// hide a tombstone; then an older copy is read until the damage is noticed, as when that pack
+    /// does not open. Such a copy is of an elided object: a redacted object has no other copy.
     fn packed(&self, id: &ObjectId) -> Option<(&Arc<Pack>, PackLookup)> {
         self.packs.iter().rev().find_map(|pack| Some((pack, pack.find(id)?)))
     }
 }
 
 impl View {
-    /// The place of some copy of an object: whoever reads it tries the others when it is damaged.
+    /// Returns the place of some copy of an object. The reader tries the other copies if it is
+    /// damaged.
     pub(in crate::store) fn place(&self, id: &ObjectId) -> Option<ObjectPlace> {
         match self.active.get(id) {
             Some(location) => Some(ObjectPlace::Active(location.clone())),
@@ -167,7 +169,7 @@ impl View {
         }
     }
 
-    /// Every copy of an object that is there, the newest first.
+    /// Returns every existing copy of an object, the newest first.
     pub(in crate::store) fn places(&self, id: &ObjectId) -> Vec<ObjectPlace> {
         let copies = self.copies.iter().filter(|(copy, _)| copy == id).map(|(_, at)| at);
         let active = self.active.get(id).into_iter().chain(copies);
@@ -178,13 +180,13 @@ impl View {
         self.active.contains_key(id) || self.files.contains(id)
     }
 
-    /// Returns true if an object is found. It may be there and not be found, where an index is damaged:
-    /// enough to know what need not be stored again.
+    /// Returns true if an object is found. A damaged index may hide one that exists. This suffices
+    /// to decide which objects need not be stored again.
     pub(in crate::store) fn finds(&self, id: &ObjectId) -> bool {
         self.active.contains_key(id) || self.files.finds(id)
     }
 
-    /// Up to `limit` objects whose ids start with `prefix`, in order.
+    /// Returns up to `limit` objects whose ids start with `prefix`, in order.
     pub(in crate::store) fn find(&self, prefix: &IdPrefix, limit: usize) -> Vec<(ObjectId, Kind)> {
         let mut found = BTreeMap::new();
         for sealed in &self.files.sealed {
@@ -201,7 +203,7 @@ impl View {
         found.into_iter().take(limit).collect()
     }
 
-    /// Adds what was found in active segments.
+    /// Adds objects found in active segments.
     pub(in crate::store) fn add_active(&mut self, objects: Vec<(ObjectId, Location)>) {
         self.active.reserve(objects.len());
         for (id, location) in objects {
@@ -213,8 +215,9 @@ impl View {
         }
     }
 
-    /// Takes out what lies in segments that are no longer read as active ones. What has a copy in
-    /// another one is read from there: whoever takes a segment away relies on that.
+    /// Removes and returns the objects in segments that are not read as active ones from now on. An
+    /// object with a copy in another active segment is read from there. Removing a segment relies
+    /// on that.
     pub(in crate::store) fn release(
         &mut self,
         is_released: impl Fn(SegmentId) -> bool,
@@ -233,7 +236,7 @@ impl View {
         released
     }
 
-    /// Notes what is wrong, once: files are looked at again and again.
+    /// Adds a finding, unless it is known: files are checked repeatedly.
     pub(in crate::store) fn add_finding(&mut self, finding: Finding) {
         if !self.findings.contains(&finding) {
             self.findings.push(finding);
@@ -246,12 +249,12 @@ impl View {
 }
 
 impl ObjectPlace {
-    /// The object `id`, which lies here, verified.
+    /// Reads and verifies the object `id` at this place.
     pub(in crate::store) fn read(&self, id: &ObjectId, blocks: &BlockCache) -> Result<Object> {
         self.read_from(&ReadAhead::default(), id, blocks)
     }
 
-    /// The same, perhaps from what was read before.
+    /// Reads and verifies the object `id` at this place, from `ahead` if it was read ahead.
     pub(in crate::store) fn read_from(
         &self,
         ahead: &ReadAhead,
@@ -261,7 +264,8 @@ impl ObjectPlace {
         self.verified(self.unverified(ahead, id, blocks)?, id)
     }
 
-    /// What lies here for `id`, perhaps from what was read before: who takes it compares the two.
+    /// Reads the object at this place without verifying it, from `ahead` if it was read ahead. The
+    /// caller compares it with `id`.
     pub(in crate::store) fn unverified(
         &self,
         ahead: &ReadAhead,
@@ -289,14 +293,14 @@ impl ObjectPlace {
         Ok(Object { kind, bytes })
     }
 
-    /// The object that was read here, if its bytes are those of `id`.
+    /// Returns the object that was read at this place, if its bytes match `id`.
     pub(in crate::store) fn verified(&self, object: Object, id: &ObjectId) -> Result<Object> {
         let Object { kind, bytes } = object;
         verify(kind, &bytes, id).map_err(|error| error.at(self.name()))?;
         Ok(Object { kind, bytes })
     }
 
-    /// Where it lies in a segment.
+    /// Returns the stored record, if this place is in a segment.
     fn stored(&self) -> Option<&StoredRecord> {
         match self {
             Self::Active(Location { stored, .. }) | Self::Sealed(_, stored) => Some(stored),
@@ -304,7 +308,7 @@ impl ObjectPlace {
         }
     }
 
-    /// File and offset, for errors.
+    /// Returns the file and offset, for errors.
     fn name(&self) -> String {
         match self {
             Self::Active(location) => location.segment.place(location.stored.offset),
@@ -313,7 +317,8 @@ impl ObjectPlace {
         }
     }
 
-    /// The file and the place in it: what is read in this order is read from front to back.
+    /// Returns the file and the position in it. Reading in this order reads files from front to
+    /// back.
     pub(in crate::store) fn position(&self) -> (FileId, u64) {
         match self {
             Self::Active(location) => {
@@ -324,7 +329,7 @@ impl ObjectPlace {
         }
     }
 
-    /// The file and the part of it that is best read by one thread: a block is unpacked once.
+    /// Returns the file and the part of it that one thread should read: a block is unpacked once.
     pub(in crate::store) fn unit(&self) -> (FileId, u64) {
         let (file, at) = self.position();
         match self {
@@ -336,16 +341,16 @@ impl ObjectPlace {
     }
 }
 
-/// Parts of a segment that were read before anything in them was asked for.
+/// Parts of a segment that were read ahead.
 #[derive(Debug, Default)]
 pub(in crate::store) struct ReadAhead {
-    /// The offset of each part and its bytes, in rising order.
+    /// The offset of each part and its bytes, in ascending order.
     parts: Vec<(u64, Bytes)>,
 }
 
 impl ReadAhead {
-    /// Reads `places`, which are sorted and of one file: those that lie close together at once. What
-    /// cannot be read is missing; its place alone says why.
+    /// Reads `places`, which must be sorted and of one file. Reads places that are close together
+    /// in one call. Skips unreadable places; reading such a place alone returns its error.
     pub(in crate::store) fn of<'p>(places: impl Iterator<Item = &'p ObjectPlace>) -> Self {
         let mut ahead = Self::default();
         let mut run: Option<(&ObjectPlace, Range<u64>)> = None;
@@ -376,7 +381,7 @@ impl ReadAhead {
         self.parts.extend(bytes.ok().flatten().map(|bytes| (range.start, bytes)));
     }
 
-    /// Bytes that were read.
+    /// Returns the number of bytes that were read.
     pub(in crate::store) fn len(&self) -> usize {
         self.parts.iter().map(|(_, bytes)| bytes.len()).sum()
     }
@@ -390,17 +395,17 @@ impl ReadAhead {
     }
 }
 
-/// A file that objects lie in.
+/// A file that contains objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::store) enum FileId {
     Segment(SegmentId),
     Pack(PackId),
 }
 
-/// Bytes of a segment that are one unit of reading.
+/// Bytes of a segment in one unit of reading.
 const UNIT_BYTES: u64 = 128 << 10;
 
-/// So many bytes in between are read too: that takes no longer than one more call.
+/// Gaps up to this size are read too: that takes no longer than one more call.
 const GAP_BYTES: u64 = 2 << 10;
 
 fn unpack(
@@ -415,7 +420,7 @@ fn unpack(
     })
 }
 
-/// The stored bytes of an object: those in `ahead`, or else what `read` finds.
+/// Returns the stored bytes of an object, from `ahead` or else from `read`.
 fn stored_bytes(
     ahead: &ReadAhead,
     segment: &SegmentFile,
@@ -430,8 +435,8 @@ fn stored_bytes(
     bytes.ok_or_else(|| Error::corrupt(place(), "an object", "the end"))
 }
 
-/// The `len` bytes from `offset` on in a segment that may still grow; nothing when it ends before. The
-/// size is not taken on trust: the batch with what lies there was wholly inside the file.
+/// Reads `len` bytes from `offset` in a segment that may still grow; returns `None` if it ends
+/// before. The allocation is bounded: the batch with these bytes was found whole inside the file.
 fn segment_bytes(segment: &SegmentFile, offset: u64, len: usize) -> io::Result<Option<Bytes>> {
     let mut bytes = vec![0; len];
     let read = segment.file.read_at(&mut bytes, offset)?;

@@ -1,4 +1,4 @@
-//! Replacing files by packs while others read and write.
+//! Replaces files by packs while other processes read and write.
 //!
 //! ```text
 //! lock what is idle ── inventory ── (mark, plan) ── write and verify the pack
@@ -6,16 +6,16 @@
 //!         └──────── under the ref lock ─────────┘
 //! ```
 //!
-//! Only files that nobody appends to are replaced: packs, sealed segments, and idle segments, whose
-//! locks are held meanwhile. Objects in other segments are there to stay, and so is what they refer
-//! to. What was committed since the inventory may refer to something that is about to be dropped; so
-//! the caller is asked about it, the last time under the ref lock, which is held for as long as it
-//! takes to look at the few newest batches, and never over an fsync. After that, nobody can commit
-//! anything that relies on the files of before: the announcement in the superblock makes every
-//! writer look again.
+//! Only files without a writer are replaced: packs, sealed segments, and idle segments, whose locks
+//! the collection holds. Objects in other segments stay, and so does everything reachable from
+//! them. A commit since the inventory may reference an object that is about to be dropped. So the
+//! collection asks its caller about each such commit. The last check is under the ref lock. That
+//! lock is held only while the few newest batches are checked, never over an fsync. After that, no
+//! writer can commit anything that relies on the replaced files: the announcement in the superblock
+//! makes every writer reload.
 //!
-//! A crash at any moment leaves the files of before or those of after, and perhaps some that no
-//! manifest lists, which the next collection removes. Readers keep what they have opened.
+//! A crash at any moment leaves either the old files or the new ones, and perhaps some that no
+//! manifest lists. The next collection removes those. Readers keep the files that they have open.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -40,41 +40,43 @@ use crate::store::write::ownership::Owned;
 use crate::store::write::publish::{ManifestEdit, Published};
 use crate::store::{FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read};
 
-/// The file whose lock keeps two collections apart.
+/// The file whose lock excludes a second collection.
 pub(in crate::store) const COLLECTOR_FILE: &str = "collector";
 
-/// Times that publishing begins again because something arrived that needs what was to be dropped,
-/// or others published a manifest.
+/// Attempts to publish. An attempt fails if a new commit needs an object that would be dropped, or
+/// if another process published a manifest first.
 const MAX_ATTEMPTS: usize = 32;
 
-/// Objects that may be looked at while others wait for the ref lock: what a few turns bring.
+/// Most new objects that are checked under the ref lock: about as many as a few turns add.
 const FEW_ARRIVALS: usize = 64;
 
-/// The time of one attempt to get the lock of a collection that is waited for.
+/// The timeout of one attempt at the collector's lock while waiting for another collection.
 const WAITING_STEP: Duration = Duration::from_secs(1);
 
-/// Bytes of what a collection writes beside its pack, and those of each ref in its manifest, at most.
+/// Most bytes that a collection writes in addition to its pack; and most bytes of one ref in its
+/// manifest.
 const SPARE_BYTES: u64 = 16 << 10;
 const REF_BYTES: u64 = 128;
 
-/// What an object takes in the index of a pack, at most.
+/// Most bytes that an object takes in the index of a pack.
 const ENTRY_BYTES: u64 = 64;
 
-/// Returns the bytes of disk that a pack with so many objects of `stored_bytes` takes at most, without parity.
+/// Returns the most bytes of disk that a pack of `objects` objects and `stored_bytes` takes,
+/// without parity.
 pub(crate) const fn pack_room(objects: u64, stored_bytes: u64) -> u64 {
     stored_bytes.saturating_add(objects.saturating_mul(ENTRY_BYTES))
 }
 
-/// The right to replace files of a store: one holder at a time, among all processes.
+/// The right to replace files of a store. Only one holder exists at a time, among all processes.
 #[derive(Debug)]
 pub struct CollectorLock(pub(in crate::store) Arc<dyn IoFile>);
 
-/// The right to replace files, and what there is to replace.
+/// The right to replace files, with the inventory of the replaceable ones.
 #[derive(Debug)]
 pub struct Collection<'s> {
     pub(in crate::store) store: &'s Store,
     inventory: Inventory<'s>,
-    /// Idle and sealed segments, locked so that nobody takes them over.
+    /// Idle and sealed segments, locked so that no writer takes them over.
     _segments: Vec<Arc<dyn IoFile>>,
     pub(in crate::store) collector: Arc<dyn IoFile>,
 }
@@ -84,9 +86,9 @@ pub struct Collection<'s> {
 pub struct FileReplacement {
     /// Numbers of the files, in [`Inventory::files`]; each must be replaceable.
     pub files: Vec<usize>,
-    /// The objects that stay, in the order in which they are stored.
+    /// The objects to keep, in the order in which they are stored.
     pub items: Vec<PackItem>,
-    /// Ids to answer for that have no content any more.
+    /// Tombstones: ids of objects that the pack records without content.
     pub gone: Vec<(ObjectId, Kind, Tombstone)>,
     /// The tier of the new pack.
     pub tier: Tier,
@@ -98,44 +100,44 @@ pub struct FileReplacement {
 pub struct Replaced {
     /// Bytes of new packs.
     pub written_bytes: u64,
-    /// Bytes of the files that went.
+    /// Bytes of the files that were removed.
     pub freed_bytes: u64,
     /// Objects in the new packs.
     pub objects: u64,
 }
 
-/// Asked about objects that were committed since the inventory: which of what would be dropped do
-/// they need after all?
+/// Called with objects that were committed since the inventory. Returns the items that they need
+/// among those that would be dropped.
 pub(crate) type Arrived<'a> = dyn FnMut(&[ObjectId]) -> Result<Vec<PackItem>> + 'a;
 
 impl Store {
-    /// Begins a collection: at most one in a store at a time.
+    /// Begins a collection. A store has at most one at a time.
     ///
     /// # Errors
-    /// `Locked` while another one goes on, unless the handle
-    /// [waits](Store::wait_for_collections), `Corrupt` when damage is known, and for a pack of which
-    /// the manifest should know, `Io` when the store cannot be written to.
+    /// `Locked` while another collection runs, unless the handle
+    /// [waits](Store::wait_for_collections). `Corrupt` when damage is known, or a pack holds
+    /// operations that the manifest lacks. `Io` when the store cannot be written to.
     pub fn collect(&self) -> Result<Collection<'_>> {
         self.collect_under(&self.lock_collector()?)
     }
 
-    /// Begins a collection under a lock that the caller has and keeps.
+    /// Begins a collection under a lock that the caller holds.
     ///
     /// # Errors
-    /// Those of [`Store::collect`].
+    /// The errors of [`Store::collect`].
     pub fn collect_under(&self, right: &CollectorLock) -> Result<Collection<'_>> {
         let collector = Arc::clone(&right.0);
         self.refresh()?;
         for folder in [PACKS_DIR, JOURNAL_DIR] {
             self.io.create_dir_if_missing(&self.dir.join(folder))?;
         }
-        // The next manifest no longer says of a segment that is gone that it was replaced: none may
-        // come back then.
+        // The next manifest drops missing segments from its retired list. Sync the names first, so
+        // that a crash cannot bring a removed segment back.
         self.io.sync_names(&self.dir.join(JOURNAL_DIR))?;
         self.check_trusted()?;
         let idle = self.lock_idle_segments()?;
         if self.complete_refs()?.is_none() {
-            // Only who holds the collector's lock takes files away.
+            // Only the holder of the collector's lock removes files.
             self.check_collector(&*collector)?;
             return Err(too_many_retries(&self.dir));
         }
@@ -159,7 +161,8 @@ impl Store {
                 active.push((id, bytes, idle.iter().any(|owned| owned.segment.id == id)));
             }
             let (files, refs) = (Arc::clone(&view.files), Arc::clone(&view.refs));
-            // Sealed meanwhile by another thread: not locked, so not replaceable.
+            // Another thread may have sealed segments since: these are not locked, so not
+            // replaceable.
             sealed_replaceable.resize(files.sealed.len(), false);
             let (active, segments) = (view.active.clone(), active);
             InventoryFiles { files, refs, active, segments, sealed_replaceable }
@@ -171,8 +174,8 @@ impl Store {
         Ok(collection)
     }
 
-    /// Takes an inventory to read: holds no lock that lasts, writes nothing, and works while a
-    /// collection goes on. What may be replaced is what nobody held at this moment.
+    /// Returns an inventory for reading. Keeps no lock, writes nothing, and works during a
+    /// collection. Segments count as replaceable if no process held them at this moment.
     ///
     /// # Errors
     /// `Io` when the journal cannot be read.
@@ -199,12 +202,12 @@ impl Store {
         Ok(InventoryFiles { files, refs, active, segments, sealed_replaceable })
     }
 
-    /// Returns true if nobody holds a segment: its lock is taken and given back.
+    /// Returns true if no process holds a segment. Tries its lock and releases it.
     pub(super) fn is_idle(&self, id: SegmentId) -> Result<bool> {
         Ok(self.lock_sealed(id)?.is_some())
     }
 
-    /// Takes the collector's lock; what was published under it before is durable then.
+    /// Takes the collector's lock. Everything published under it before is durable afterwards.
     ///
     /// # Errors
     /// `Locked` while another process has it, unless the handle
@@ -221,8 +224,8 @@ impl Store {
         };
         if self.lock_or_wait(&*file).map_err(failed("lock", &path))? {
             self.check_collector(&*file)?;
-            // Whoever had it before may have died just after a manifest got its name. What that one
-            // replaced must not go before the name is durable.
+            // The previous holder may have died just after its manifest got its name. The files
+            // that it replaced must not be removed before that name is durable.
             self.io.sync_names(&self.dir)?;
             return Ok(CollectorLock(file));
         }
@@ -230,22 +233,21 @@ impl Store {
         Err(Error::new(ErrorKind::Locked, message))
     }
 
-    /// Lets whatever replaces files through this handle wait for as long as another collection
-    /// goes on, instead of failing with `Locked`; `notice` is called each time that it has to. The
-    /// first one that is given stays.
+    /// Makes collections through this handle wait for another collection instead of failing with
+    /// `Locked`. Calls `notice` before each wait. The first `notice` that is set stays.
     pub fn wait_for_collections(&self, notice: fn()) {
         let _ = self.waiting.set(notice);
     }
 
-    /// Gives the packs that this handle writes a parity of this share, or none, instead of what
-    /// they get by themselves: as much as those they replace have, at least what the
-    /// [policy](Store::parity_policy) of the store says, and an archive at least the usual share. The
-    /// first choice stays.
+    /// Sets the parity share of packs that this handle writes; `None` means no parity. Without this
+    /// call, a pack gets as much parity as the packs that it replaces, at least the share of the
+    /// store's [policy](Store::parity_policy), and an archive at least the default share. The first
+    /// choice stays.
     pub fn choose_pack_parity(&self, share: Option<ParityShare>) {
         let _ = self.pack_parity.set(share);
     }
 
-    /// Takes a lock, waiting for others where the handle waits; false when somebody else has it.
+    /// Takes a lock, and waits for it if the handle waits. Returns false if another process has it.
     fn lock_or_wait(&self, file: &dyn IoFile) -> std::io::Result<bool> {
         if file.lock(Duration::ZERO)? {
             return Ok(true);
@@ -256,8 +258,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Fails unless the lock of a collection still excludes others: whoever deletes its file lets
-    /// them in, and to them its pack is a leftover.
+    /// Fails unless the lock of a collection still excludes other processes. If its file was
+    /// deleted, another collection can start, and treats the pack of this one as a leftover.
     pub(in crate::store) fn check_collector(&self, file: &dyn IoFile) -> Result<()> {
         let path = self.dir.join(COLLECTOR_FILE);
         let locked = file.identity().map_err(failed("look at", &path))?;
@@ -268,8 +270,8 @@ impl Store {
         Err(Error::new(ErrorKind::Locked, message))
     }
 
-    /// Refuses when what the store seems to hold may be less than what it does: whatever is not
-    /// seen would be thrown away.
+    /// Fails if part of the store may be unreadable: a collection would drop objects that it does
+    /// not see.
     fn check_trusted(&self) -> Result<()> {
         let refuse = |place: &str, found: &str| {
             let message = format!(
@@ -277,7 +279,8 @@ impl Store {
             );
             Err(Error::new(ErrorKind::Corrupt, message))
         };
-        // What cannot be identified is not found, and would pass for what never was.
+        // An object in an unidentified pack is not found, and would look as if it had never
+        // existed.
         let files = Arc::clone(&read(&self.view).files);
         for pack in &files.packs {
             pack.check_identified()?;
@@ -298,8 +301,8 @@ impl Store {
         Ok(())
     }
 
-    /// Locks every segment that nobody writes to, this handle's own included unless a transaction
-    /// is open on it.
+    /// Locks every segment without a writer. This includes the handle's own segment unless a
+    /// transaction is open on it.
     fn lock_idle_segments(&self) -> Result<Vec<Owned>> {
         let mut writer = lock(&self.writer);
         let mut idle = Vec::new();
@@ -321,7 +324,7 @@ impl Store {
                 continue;
             }
             if let Some((owned, _)) = self.lock_idle(&file)? {
-                // What is damaged is for `repair`: nothing of it is thrown away.
+                // A damaged segment is left to `repair`: a collection drops none of it.
                 let mut journal = lock(&self.journal);
                 if journal.segment(&file).is_some_and(|segment| !segment.tail.damaged) {
                     idle.push(owned);
@@ -339,7 +342,7 @@ impl Store {
 }
 
 impl Inventory<'_> {
-    /// Returns the bytes that are free on the disk for the objects of a new pack: see [`pack_room`].
+    /// Returns the bytes of disk that are free for the objects of a new pack. See [`pack_room`].
     ///
     /// # Errors
     /// `Io` when the free bytes of the disk or the parity policy of the store cannot be read.
@@ -351,7 +354,7 @@ impl Inventory<'_> {
         Ok(free.saturating_sub(self.spare_room()) / (100 + percent) * 100)
     }
 
-    /// Returns the bytes that a collection writes beside its pack, at most.
+    /// Returns the most bytes that a collection writes in addition to its pack.
     fn spare_room(&self) -> u64 {
         SPARE_BYTES + self.refs().values.len() as u64 * REF_BYTES
     }
@@ -364,15 +367,16 @@ impl<'s> Collection<'s> {
         &self.inventory
     }
 
-    /// Writes a pack with the items, verifies it, and lets it take the place of the files.
+    /// Writes a pack of the items, verifies it, and replaces the files by it.
     ///
-    /// Everything in the files that is not among the items is dropped, unless `arrived` wants it.
-    /// Needs as much disk as the pack; one more for what `arrived` wants. The inventory is that of
-    /// before: for the next replacement, begin a new collection.
+    /// Drops every object in the files that is not among the items, unless `arrived` returns it.
+    /// Needs disk space for the pack, and for one more pack with the objects that `arrived`
+    /// returns. The inventory does not change; begin a new collection for the next replacement.
     ///
     /// # Errors
     /// `InvalidInput` for a file that may not be replaced, `Corrupt` when an item does not verify,
-    /// `Io` when the disk refuses or has no room for the pack. In all cases the store is as it was.
+    /// `Io` when the disk refuses or has no room for the pack. After any error the store is
+    /// unchanged.
     pub fn replace(
         &self,
         replacement: &FileReplacement,
@@ -393,7 +397,7 @@ impl<'s> Collection<'s> {
             }
         }
         let parity = store.pack_parity(replacement.tier, parity)?;
-        // Before the new pack is written: from then on an unlisted pack may be the own one.
+        // Before the new pack is written: later, an unlisted pack may be this collection's own.
         self.remove_unlisted()?;
         self.check_room(replacement, parity)?;
         let mut packs = Vec::new();
@@ -401,8 +405,8 @@ impl<'s> Collection<'s> {
             packs.push(self.write(replacement, &replacement.items, parity, &mut replaced)?);
         }
         for _ in 0..MAX_ATTEMPTS {
-            // A commit since the inventory may rely on objects that are about to be dropped: they go
-            // into a further pack. The last look is under the ref lock, see `may_hold`.
+            // A commit since the inventory may rely on objects that are about to be dropped. Those
+            // are written to a further pack. The last check is under the ref lock, see `may_hold`.
             let needed = arrived(&store.arrivals()?)?;
             if !needed.is_empty() {
                 packs.push(self.write(replacement, &needed, parity, &mut replaced)?);
@@ -415,7 +419,8 @@ impl<'s> Collection<'s> {
                 needed: Vec::new(),
             };
             match store.publish(&mut change)? {
-                // The name of the manifest is durable: only now may the files that it does not list go.
+                // The name of the manifest is durable: only now may files that it does not list be
+                // deleted.
                 Published::Done | Published::Unchanged => {
                     self.remove_replaced(replacement)?;
                     return Ok(replaced);
@@ -425,7 +430,7 @@ impl<'s> Collection<'s> {
                     packs.push(self.write(replacement, &needed, parity, &mut replaced)?);
                 }
                 Published::Stale => {
-                    // Announced, and then others were faster.
+                    // Another process published after the announcement of this one.
                     store.check_collector(&*self.collector)?;
                     store.reload()?;
                 }
@@ -435,10 +440,10 @@ impl<'s> Collection<'s> {
         Err(Error::new(ErrorKind::Locked, message))
     }
 
-    /// Gives each pack the parity that it would get if it were written now. Returns how many got
-    /// another one, or lost theirs.
+    /// Gives each pack the parity that it would get if it were written now. Returns the number of
+    /// packs whose parity was replaced or removed.
     ///
-    /// Costs two readings of each pack that gets one.
+    /// Reads each pack that gets parity twice.
     ///
     /// # Errors
     /// `Io` when the disk refuses.
@@ -475,7 +480,8 @@ impl<'s> Collection<'s> {
         if need(pack_room(entries, bytes.sum())) <= free || entries == 0 {
             return Ok(());
         }
-        // Objects in one pack compress to about half of that. To know the size, the pack is made twice.
+        // Objects in one pack compress to about half of that. To know the size, build the pack
+        // twice.
         let FileReplacement { items, gone, tier, .. } = replacement;
         let need = need(inventory.pack_size(items, gone, *tier)?);
         if need <= free {
@@ -487,7 +493,7 @@ impl<'s> Collection<'s> {
         Err(Error::new(ErrorKind::Io, message))
     }
 
-    /// Writes a pack with some items; the first one also answers for what is gone.
+    /// Writes a pack of some items. The first pack also holds the tombstones.
     fn write(
         &self,
         replacement: &FileReplacement,
@@ -516,14 +522,14 @@ impl<'s> Collection<'s> {
         Ok(written.id)
     }
 
-    /// The parity of a file, if it is a pack and has some.
+    /// Returns the parity of a file, if it is a pack with parity.
     fn parity_of(&self, file: &InventoryFile) -> Result<Option<Parity>> {
         let name = file.name.strip_prefix(PACKS_DIR).and_then(|name| name.strip_prefix('/'));
         let Some(id) = name.and_then(PackId::from_file_name) else { return Ok(None) };
         ParityFile::find(&*self.store.io, &self.store.dir.join(PACKS_DIR), id)
     }
 
-    /// Takes the replaced files out of a manifest and puts the packs in.
+    /// Removes the replaced files from a manifest and adds the packs.
     fn change(
         &self,
         manifest: &mut Manifest,
@@ -553,7 +559,7 @@ impl<'s> Collection<'s> {
         Ok(())
     }
 
-    /// Sees the new pack, and takes the names of the replaced files away.
+    /// Reloads the store with the new pack, and unlinks the replaced files.
     fn remove_replaced(&self, replacement: &FileReplacement) -> Result<()> {
         let store = self.store;
         store.reload()?;
@@ -574,18 +580,18 @@ impl<'s> Collection<'s> {
     }
 }
 
-/// Files that leave the list for packs.
+/// A manifest edit that replaces files by packs.
 struct Replacing<'c, 'a, 'f> {
     collection: &'c Collection<'a>,
     replacement: &'c FileReplacement,
     packs: &'c [PackId],
     arrived: &'c mut Arrived<'f>,
-    /// Items that would be dropped, and that arrivals need.
+    /// Items that would be dropped and that new commits need.
     needed: Vec<PackItem>,
 }
 
 impl Replacing<'_, '_, '_> {
-    /// Looks at what was committed since the last time, and says how much that was.
+    /// Checks the objects that were committed since the last check. Returns their number.
     fn look(&mut self) -> Result<usize> {
         let ids = self.collection.store.arrivals()?;
         self.needed = (self.arrived)(&ids)?;
@@ -599,7 +605,8 @@ impl ManifestEdit for Replacing<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Most of what came while the pack was written is looked at before anybody has to wait.
+    /// Checks most objects that were committed while the pack was written, before any writer has to
+    /// wait.
     fn look_ahead(&mut self) -> Result<bool> {
         for _ in 0..MAX_ATTEMPTS {
             let arrived = self.look()?;
@@ -611,7 +618,7 @@ impl ManifestEdit for Replacing<'_, '_, '_> {
     }
 
     fn may_hold(&mut self) -> Result<bool> {
-        // Nobody commits now. What came since the last look is the last that can need something.
+        // No process can commit now, so only commits since the last check can still need something.
         self.look()?;
         Ok(self.needed.is_empty())
     }
@@ -621,8 +628,8 @@ impl ManifestEdit for Replacing<'_, '_, '_> {
     }
 }
 
-/// Refuses when operations were committed that the refs do not follow: what they hold would pass for
-/// garbage.
+/// Fails if committed operations are not ancestors of the refs' operation: objects reachable only
+/// from them would look like garbage.
 fn check_attached(inventory: &Inventory<'_>) -> Result<()> {
     let operations = Operations::read(inventory, inventory.operations());
     let detached = operations.detached(inventory.refs().operation);
@@ -647,22 +654,22 @@ impl Drop for Collection<'_> {
 }
 
 impl Store {
-    /// Writes a pack and its parity; both are durable under their names then. After an error nothing
-    /// of them is left.
+    /// Writes a pack and its parity, and makes both durable under their names. After an error
+    /// neither remains.
     pub(in crate::store) fn write_pack(
         &self,
         draft: &PackDraft<'_>,
         parity: Option<ParityShare>,
     ) -> Result<PackWritten> {
         let packs = self.dir.join(PACKS_DIR);
-        // What was read to plan is not read again, and a pack needs memory of its own.
+        // Blocks read for the plan are not read again, and building a pack needs memory.
         self.blocks.clear();
         let mut written = draft.write(&*self.io, &packs)?;
         if let Some(share) = parity {
             match ParityFile::write(&*self.io, &packs, written.id, share) {
                 Ok(bytes) => written.bytes += bytes,
                 Err(error) => {
-                    // No manifest lists it yet, so the next collection removes what stays now.
+                    // No manifest lists the pack yet, so the next collection removes any rest.
                     let _ = self.io.remove(&packs.join(written.id.file_name()));
                     return Err(error);
                 }
@@ -671,7 +678,7 @@ impl Store {
         Ok(written)
     }
 
-    /// Ids of objects that were committed since the last time, or since the inventory.
+    /// Returns the ids of objects that were committed since the last call, or since the inventory.
     fn arrivals(&self) -> Result<Vec<ObjectId>> {
         let mut journal = lock(&self.journal);
         journal.catch_up(&*self.io, &self.view, Depth::Next)?;
@@ -679,7 +686,8 @@ impl Store {
     }
 }
 
-/// Objects as of the inventory, without a copy of each in the store's cache; and later ones.
+/// Objects as of the inventory, read without a copy in the store's cache; later objects from the
+/// store.
 struct Newest<'a> {
     inventory: &'a Inventory<'a>,
     store: &'a Store,

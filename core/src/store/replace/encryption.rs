@@ -1,8 +1,8 @@
-//! Encryption of a whole store: turned on, changed to another key, or turned off.
+//! Encrypts a whole store, changes its key, or decrypts it.
 //!
-//! The content of no file changes, so each is copied and takes the place of the one before, in any
-//! order. What a file says of itself tells how it is read, so after a crash at any moment everything is
-//! read by the keys that the superblock names, and doing it again goes on where it ended.
+//! The content of no file changes, so each file is copied and replaced in any order. The header of
+//! a file records how to read it. So after a crash at any moment the keys in the superblock read
+//! every file, and the next attempt continues where this one stopped.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -21,20 +21,20 @@ use crate::store::{
     DISTANT_DIR, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, Store, StoreKey, StoreKeys, WORKSPACES_DIR,
 };
 
-/// Bytes that are copied at once.
+/// Bytes per read of a copy.
 const COPY_BYTES: usize = 1 << 20;
 
-/// What a change of encryption has to do.
+/// The work of a change of encryption.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EncryptionChange {
-    /// Files to be written anew.
+    /// Files to rewrite.
     pub files: u64,
-    /// Their bytes, which lie on the disk twice for the largest of them.
+    /// Bytes of these files. The largest file exists on the disk twice while it is copied.
     pub bytes: u64,
 }
 
 impl Store {
-    /// Returns what [`Store::change_encryption`] would do.
+    /// Returns the work that [`Store::change_encryption`] would do.
     ///
     /// # Errors
     /// `Io` when the files cannot be looked at.
@@ -50,22 +50,21 @@ impl Store {
         Ok(change)
     }
 
-    /// Enciphers every file of the store with `target`, or deciphers every file without one; each is
-    /// read back and compared before it takes the place of the one before. `seed` are random bytes
-    /// that no other call was given.
+    /// Enciphers every file of the store with `target`, or deciphers every file if that is `None`.
+    /// Each copy is read back and compared before it replaces the original. `seed` must be random
+    /// bytes that no other call was given.
     ///
-    /// Nobody commits meanwhile, and who has the store open has to open it again to commit, with the
-    /// target alone: this handle too. Caches and logs in the store go. The bytes of before stay on
-    /// the disk until it needs the room.
+    /// No process can commit during the change. Afterwards every handle, this one included, must be
+    /// opened again with only the target to commit. Caches and logs in the store are deleted. The
+    /// old bytes stay on the disk until the file system reuses the space.
     ///
-    /// When this fails in the middle, or the process dies, the store is opened with both keys, the
-    /// target as the newest, and this is done again. A target that was given before must be the one
-    /// that a change which did not come to its end had.
+    /// After an error or a crash, open the store with both keys, the target as the newest, and call
+    /// this again. The target of an unfinished change must be passed again before another key.
     ///
     /// # Errors
-    /// `Locked` while others replace files or commit, `InvalidInput` when an earlier change to another
-    /// key did not come to its end, `Corrupt` when a copy does not read back, `Io` when the disk
-    /// refuses.
+    /// `Locked` while other processes replace files or commit, `InvalidInput` when an earlier
+    /// change to another key is unfinished, `Corrupt` when a copy does not read back, `Io` when the
+    /// disk refuses.
     pub fn change_encryption(
         &self,
         target: Option<StoreKey>,
@@ -78,8 +77,8 @@ impl Store {
         self.check_collector(&*collector)?;
         let keys = meanwhile.map(|keys| keys.names());
         let content = SuperblockContent { keys, ..self.superblock.content() };
-        // From here on nobody else commits: their superblock has lost its name, and the lock of this
-        // one is held.
+        // From here on no other process commits: the superblock that it has open lost its name, and
+        // the lock of this one is held.
         let _held = superblock::replace(&*self.disk, &self.dir, &content, false)?;
         let converter = Converter { io: &*self.disk, dir: &self.dir, keys: meanwhile, target };
         let change = converter.convert_all(seed)?;
@@ -90,7 +89,7 @@ impl Store {
         Ok(change)
     }
 
-    /// The keys that everything is read with while files are changed to `target`.
+    /// Returns the keys that read every file during a change to `target`.
     fn keys_meanwhile(&self, target: Option<StoreKey>) -> Result<Option<StoreKeys>> {
         let Some(present) = self.keys else { return Ok(target.map(StoreKeys::from)) };
         match target {
@@ -107,11 +106,11 @@ impl Store {
     }
 }
 
-/// Files of a store, and how they are to lie.
+/// The files of a store, and the encryption to convert them to.
 struct Converter<'a> {
     io: &'a dyn Io,
     dir: &'a Path,
-    /// Those that files may be enciphered with now, if any is.
+    /// Keys that files may be enciphered with now, if any.
     keys: Option<StoreKeys>,
     target: Option<StoreKey>,
 }
@@ -122,7 +121,7 @@ impl<'a> Converter<'a> {
         Self { io: &*store.disk, dir: &store.dir, keys, target }
     }
 
-    /// The files that hold something.
+    /// Returns the paths of all files with content.
     fn files(&self) -> Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         let own = |name: &str| manifest::generation(name).is_some();
@@ -140,7 +139,8 @@ impl<'a> Converter<'a> {
         Ok(files.into_iter().map(|file| self.dir.join(file)).collect())
     }
 
-    /// A file that does not lie as it is to; nothing when it does, or is gone.
+    /// Opens a file that is not yet in the target encryption. Returns `None` if it is, or is
+    /// missing.
     fn other(&self, path: &Path) -> Result<Option<Arc<dyn IoFile>>> {
         let Some(file) = self.io.open_if_exists(path, Access::Read)? else { return Ok(None) };
         let Some(keys) = self.keys else { return Ok(None) };
@@ -167,7 +167,8 @@ impl<'a> Converter<'a> {
                 change.bytes += file.size().map_err(failed("read", &path))?;
                 self.convert(&*file, to, &path)?;
             }
-            // Who had the store open may have made a segment until it saw that the superblock was replaced.
+            // A handle opened before may create a segment until it notices that the superblock was
+            // replaced.
             if change.files == before {
                 break;
             }
@@ -182,7 +183,7 @@ impl<'a> Converter<'a> {
         Ok(change)
     }
 
-    /// Writes the content of a file anew, and puts it in its place when it reads back.
+    /// Writes a copy of a file, and replaces the original if the copy reads back.
     fn convert(&self, from: &dyn IoFile, to: &dyn Io, path: &Path) -> Result<()> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(TEMPORARY);
@@ -207,14 +208,14 @@ impl<'a> Converter<'a> {
         })
     }
 
-    /// Removes what lies as it was before: files without a name, caches, logs.
+    /// Removes files in the old encryption: temporary files, caches, logs.
     fn remove_plain(&self) -> Result<()> {
         let caches = [WORKSPACES_DIR, DISTANT_DIR, DERIVED_DIR];
         let folders = ["", JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR].into_iter().chain(caches);
         for folder in folders {
             let folder_path = self.dir.join(folder);
             for name in self.io.list_or_empty(&folder_path)? {
-                // The last step says why it failed, as the log does.
+                // The last maintenance step records an error message, as the log does.
                 let is_log =
                     folder.is_empty() && (name.ends_with(".log") || name == LAST_STEP_FILE);
                 let is_cache = caches.contains(&folder);
@@ -227,14 +228,14 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// The end of the name of a file that is not in its place yet.
+/// The suffix of a file that was not renamed to its final name yet.
 const TEMPORARY: &str = ".tmp";
 
 fn is_temporary(name: &str) -> bool {
     name.ends_with(TEMPORARY)
 }
 
-/// Gives a file piece by piece; returns the digest of all of it.
+/// Reads a file piece by piece and returns the digest of its content.
 fn for_each_piece(
     file: &dyn IoFile,
     path: &Path,

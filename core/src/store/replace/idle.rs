@@ -1,4 +1,4 @@
-//! What maintenance asks before it begins: whether a collection goes on, and what one could take.
+//! Answers what maintenance checks first: whether a collection runs, and how much one could pack.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use crate::store::dir::failed;
 use crate::store::io::Access;
 use crate::store::{Store, lock, read};
 
-/// The time for another process to give back the lock that it only tried.
+/// The time that another process has to release a lock that it only tried.
 const LOOK: Duration = Duration::from_millis(3);
 
-/// The file of the last try of automatic maintenance.
+/// The file with the result of the last run of automatic maintenance.
 pub(in crate::store) const LAST_STEP_FILE: &str = "maintenance.last";
 
-/// Most bytes of it.
+/// Most bytes of that file.
 const MAX_LAST_STEP_BYTES: u64 = 4 << 10;
 
 /// A part of the journal.
@@ -28,7 +28,7 @@ pub(crate) struct JournalSize {
 }
 
 impl Store {
-    /// Returns true while a collection of any process goes on: its lock is tried and given back.
+    /// Returns true while any process runs a collection. Tries the lock and releases it.
     ///
     /// # Errors
     /// `Io` when the lock cannot be tried.
@@ -38,7 +38,7 @@ impl Store {
         Ok(!file.lock(LOOK).map_err(failed("lock", &path))?)
     }
 
-    /// Takes the collector's lock unless another process has it, and waits for none.
+    /// Takes the collector's lock unless another process has it. Never waits.
     ///
     /// # Errors
     /// `Io` when the store cannot be written to.
@@ -52,9 +52,9 @@ impl Store {
         }
     }
 
-    /// Counts what lies in segments that no process writes to, as far as this handle has read them.
+    /// Counts the content of segments without a writer, as far as this handle has read them.
     ///
-    /// Costs a lock that is tried for each segment.
+    /// Tries one lock per segment.
     ///
     /// # Errors
     /// `Io` when a lock cannot be tried.
@@ -81,7 +81,7 @@ impl Store {
         Ok(size)
     }
 
-    /// Reads what the last try of automatic maintenance has left; nothing when there is none.
+    /// Reads the result of the last run of automatic maintenance; `None` if there is none.
     pub(crate) fn last_step(&self) -> Option<Vec<u8>> {
         let path = self.dir.join(LAST_STEP_FILE);
         let file = self.disk.open_if_exists(&path, Access::Read).ok()??;
@@ -92,7 +92,8 @@ impl Store {
         Some(content)
     }
 
-    /// Leaves that for the next try, in one step; it is not synced, and plain in an encrypted store.
+    /// Replaces that result in one step. The file is not synced, and is plain even in an encrypted
+    /// store.
     ///
     /// # Errors
     /// `Io` when the disk refuses; the files stay as they are.

@@ -1,9 +1,10 @@
-//! Leftovers: files in a store that nothing refers to any more, and may still hold what was removed.
+//! Removes leftovers: files in a store that nothing references, and that may hold removed content.
 //!
-//! A collection that was killed leaves packs that were never published and segments that packs have
-//! replaced; any publication leaves the manifest of before; and what was set aside as damaged lies in
-//! a folder of its own. None of this is read, and all of it may go while the collector's lock is held.
-//! So may what captures of directories keep, which names files: without it the next one reads them.
+//! A killed collection leaves packs that were never published, and segments that packs have
+//! replaced. Every publication leaves the previous manifest. Damaged files that were set aside are
+//! in a quarantine folder. No reader reads any of these, and they may be deleted while the
+//! collector's lock is held. The caches of directory captures may be deleted too: they contain file
+//! names, and the next capture rebuilds them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -24,8 +25,8 @@ use crate::store::{
 const TEMPORARY: &str = ".tmp";
 
 impl Collection<'_> {
-    /// The leftovers, by their paths in the store, sorted. Manifests of before are among them when
-    /// `matters` says so of their refs.
+    /// Returns the leftovers, as sorted paths in the store. Includes an old manifest if `matters`
+    /// returns true for its refs.
     ///
     /// # Errors
     /// `Io` when a folder or a manifest cannot be read.
@@ -62,9 +63,9 @@ impl Collection<'_> {
         Ok(found)
     }
 
-    /// Removes caches that may hold content that is about to be freed: the databases, and with `of_sessions`
-    /// notes and tables too, which hold prompts and names of files. The caches of adopted files and of captured
-    /// directories hold no content and stay.
+    /// Removes caches that may hold content that is about to be freed: the databases, and with
+    /// `of_sessions` also notes and tables, which hold prompts and file names. The caches of
+    /// adopted files and of captured directories hold no content and stay.
     ///
     /// # Errors
     /// `Io`, naming the file that cannot be removed.
@@ -82,8 +83,8 @@ impl Collection<'_> {
         Ok(())
     }
 
-    /// Removes what killed processes have left and nobody can use any more: packs that were never
-    /// published, segments that were replaced or never written, and files that never got their names.
+    /// Removes the useless files of killed processes: packs that were never published, segments
+    /// that were replaced or never written, and temporary files that were never renamed.
     ///
     /// # Errors
     /// `Io`, naming the file that cannot be removed.
@@ -92,13 +93,14 @@ impl Collection<'_> {
         let (newest, _) = Manifest::load(&*store.io, &store.dir, store.superblock.store)?;
         let listed: HashSet<String> = newest.packs.iter().map(|id| id.file_name()).collect();
         let (packs, others) = (self.names(PACKS_DIR)?, self.names("")?);
-        // Only the holder of the collector's lock makes packs: if it still excludes others, what was
-        // there just now is not a pack that somebody else is about to publish.
+        // Only the holder of the collector's lock creates packs. If the lock still excludes other
+        // processes, none of the packs listed above is about to be published by one.
         store.check_collector(&*self.collector)?;
         let folder = self.folder(PACKS_DIR);
         for name in packs.iter().filter(|name| !listed.contains(*name)) {
             let is_own = match PackId::from_parity_name(name).map(PackId::file_name) {
-                // The parity of a pack that is there goes with that, or it is restored from it.
+                // The parity of an existing pack is removed with that pack, or the pack is restored
+                // from it.
                 Some(pack) => !packs.contains(&pack) && !listed.contains(&pack),
                 None => name.ends_with(TEMPORARY) || self.is_own_pack(&folder.join(name), name)?,
             };
@@ -116,7 +118,8 @@ impl Collection<'_> {
         for name in others {
             let Some(stem) = name.strip_suffix(TEMPORARY) else { continue };
             let generation = stem.split('.').next().and_then(manifest::generation);
-            // Others publish manifests too; one of a later generation may be about to get its name.
+            // Other processes publish manifests too; one of a later generation may be about to be
+            // renamed.
             let is_late = generation.is_some_and(|at| at <= newest.generation);
             if is_late || stem.starts_with(SUPERBLOCK_FILE) {
                 store.io.remove_if_exists(&store.dir.join(&name))?;
@@ -125,7 +128,7 @@ impl Collection<'_> {
         Ok(())
     }
 
-    /// Removes the segments without a byte that nobody holds: who made them died before they were written.
+    /// Removes empty segments without a lock: their creators died before they wrote to them.
     fn remove_empty_segments(&self) -> Result<()> {
         let store = self.store;
         for name in self.names(JOURNAL_DIR)? {
@@ -135,7 +138,8 @@ impl Collection<'_> {
             }
             let Some(file) = store.io.open_if_exists(&path, Access::Write)? else { continue };
             let is_empty = || Ok::<_, Error>(file.size().map_err(failed("look at", &path))? == 0);
-            // Whoever has made it just now waits for the lock, and sees then that it has lost its name.
+            // A writer that has just created it waits for the lock, and then notices that its name
+            // is missing.
             if is_empty()?
                 && file.lock(Duration::ZERO).map_err(failed("lock", &path))?
                 && is_empty()?
@@ -147,7 +151,7 @@ impl Collection<'_> {
         Ok(())
     }
 
-    /// Removes the leftovers and every manifest of before, and says how many files went.
+    /// Removes the leftovers and all old manifests, and returns the number of files removed.
     ///
     /// # Errors
     /// `Io`, naming the file that cannot be removed.
@@ -164,8 +168,7 @@ impl Collection<'_> {
         Ok(leftovers.len())
     }
 
-    /// Returns true if a segment holds nothing: whoever made it died, or has not written to it
-    /// yet.
+    /// Returns true if a segment holds nothing: its creator died, or has not written to it yet.
     ///
     /// # Errors
     /// `Io` when it cannot be read.
@@ -181,7 +184,7 @@ impl Collection<'_> {
         Ok(behind_header.iter().all(|byte| *byte == 0))
     }
 
-    /// The refs in a manifest of before; nothing when it is gone or no valid one.
+    /// Reads the refs in an old manifest. Returns `None` if it is missing or not valid.
     fn refs_of(&self, generation: u64) -> Result<Option<RefTable>> {
         let store = self.store;
         let path = store.dir.join(manifest::file_name(generation));
@@ -190,8 +193,7 @@ impl Collection<'_> {
         Ok(bytes.and_then(decode).map(|manifest| manifest.refs))
     }
 
-    /// Returns true if a file is a whole pack of this store. What somebody else has put there is
-    /// not.
+    /// Returns true if a file is a whole pack of this store, and not a file from elsewhere.
     fn is_own_pack(&self, path: &Path, name: &str) -> Result<bool> {
         let Some(id) = PackId::from_file_name(name) else { return Ok(false) };
         let file = self.store.io.open_named(path, Access::Read)?;

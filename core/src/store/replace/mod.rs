@@ -1,4 +1,4 @@
-//! Replacing: files give way to packs that hold what is kept of them, while others read and write.
+//! Replaces files by packs of the objects to keep, while other processes read and write.
 
 pub(super) mod collect;
 pub(super) mod encryption;

@@ -1,6 +1,6 @@
-//! An inventory as it would be after one more commit, for plans that tell what that commit leads to.
+//! Builds the inventory that one more commit would produce, for dry runs.
 //!
-//! What would be committed lies in a segment in memory; nothing is written.
+//! The objects of that commit are in a segment in memory. Nothing is written.
 
 use std::sync::Arc;
 
@@ -14,15 +14,16 @@ use crate::store::memory_file::MemoryFile;
 use crate::store::read::inventory::Inventory;
 use crate::store::read::refs::OperationDraft;
 
-/// The name of the segment in memory, which none on a disk has: those are random.
+/// The name of the segment in memory. Segments on disk have random names.
 const PLANNED: SegmentId = SegmentId([0; 16]);
 
 impl Store {
-    /// Takes an inventory as it would be if these objects and the operation of the draft had been
-    /// committed. Writes nothing.
+    /// Returns the inventory as if these objects and the operation of the draft had been committed.
+    /// Writes nothing.
     ///
     /// # Errors
-    /// `Io` when the journal cannot be read, and what a commit of the draft would be refused with.
+    /// `Io` when the journal cannot be read, and the errors that a commit of the draft would
+    /// return.
     pub(crate) fn planned_inventory(
         &self,
         objects: Vec<(ObjectId, Object)>,

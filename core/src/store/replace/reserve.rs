@@ -1,8 +1,9 @@
-//! The reserve: room on the disk that a store keeps, so that it can be made smaller on a full one.
+//! The reserve: disk space that a store keeps, so that it can be shrunk on a full disk.
 //!
-//! Forgetting needs a record in the journal, and freeing needs a pack of what stays, before anything
-//! goes. On a disk without room the reserve goes first, and comes back when there is room again. Its
-//! bytes mean nothing, and it is as good as none when it is missing, short or something else.
+//! Forgetting a session writes a record to the journal, and freeing writes a pack of the kept
+//! objects, both before any file is deleted. On a full disk the reserve is deleted first, and
+//! created again when there is space. Its content has no meaning. A reserve that is missing, short
+//! or another file is harmless.
 
 use crate::error::Result;
 use crate::store::Store;
@@ -15,46 +16,47 @@ pub(in crate::store) const RESERVE_FILE: &str = "reserve";
 /// Bytes of the reserve: some commits, a new segment and a small pack.
 const RESERVE_BYTES: u64 = 256 << 10;
 
-/// The reserve of a store with a budget takes no more than one part in so many of that.
+/// The reserve of a store with a budget takes at most this fraction of the budget.
 const BUDGET_PARTS: u64 = 32;
 
-/// Its bytes come in words of so many.
+/// The reserve is written in words of this size.
 const WORD_BYTES: u64 = 8;
 
-/// Free bytes from which the reserve is made: it is not to fill the disk by itself.
+/// Free bytes that creating the reserve requires, so that the reserve does not fill the disk.
 const ROOM_BYTES: u64 = 8 * RESERVE_BYTES;
 
 /// Free bytes below which the reserve is needed.
 const FULL_BYTES: u64 = 4 * RESERVE_BYTES;
 
 impl Store {
-    /// Does work that makes the store smaller: on a disk that is nearly full in place of the reserve, which
-    /// is made again afterwards. `budget_bytes` is what all of its files may take, where that has a bound.
+    /// Runs work that makes the store smaller. On a nearly full disk, deletes the reserve first and
+    /// creates it again afterwards. `budget_bytes` is the bound of all files of the store, if there
+    /// is one.
     pub fn with_reserve<T>(&self, budget_bytes: Option<u64>, work: impl FnOnce() -> T) -> T {
-        // The work says what the disk refuses; this only makes it likelier to end well.
+        // The work reports the errors of the disk itself; the reserve only makes success likelier.
         let is_released = self.release_reserve().unwrap_or(false);
         let done = work();
         let _ = self.keep_reserve_beside(budget_bytes, if is_released { 0 } else { ROOM_BYTES });
         done
     }
 
-    /// Makes the reserve if it is missing and the disk has room for it, and makes one smaller that is too large
-    /// for `budget_bytes`.
+    /// Creates the reserve if it is missing and the disk has room for it. Makes a reserve smaller
+    /// that is too large for `budget_bytes`.
     ///
     /// # Errors
-    /// `Io` when the disk refuses; then there is none.
+    /// `Io` when the disk refuses; then there is no reserve.
     pub fn keep_reserve(&self, budget_bytes: Option<u64>) -> Result<()> {
         self.keep_reserve_beside(budget_bytes, ROOM_BYTES)
     }
 
-    /// Returns the bytes of the reserve as it is now.
+    /// Returns the current size of the reserve.
     #[must_use]
     pub fn reserve_bytes(&self) -> u64 {
         let file = self.disk.open_if_exists(&self.dir.join(RESERVE_FILE), Access::Read);
         file.ok().flatten().and_then(|file| file.size().ok()).unwrap_or(0)
     }
 
-    /// Lets the reserve go if the disk is nearly full; returns true if it went.
+    /// Deletes the reserve if the disk is nearly full. Returns true if it was deleted.
     fn release_reserve(&self) -> Result<bool> {
         let path = self.dir.join(RESERVE_FILE);
         let free = self.disk.free_bytes(&self.dir).map_err(failed("look at", &self.dir))?;
@@ -65,7 +67,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Makes the reserve where so many bytes are free.
+    /// Creates the reserve if at least `least_free` bytes are free.
     fn keep_reserve_beside(&self, budget_bytes: Option<u64>, least_free: u64) -> Result<()> {
         let budget = budget_bytes.unwrap_or(u64::MAX);
         let wanted = (budget / BUDGET_PARTS).min(RESERVE_BYTES) / WORD_BYTES * WORD_BYTES;
@@ -74,7 +76,7 @@ impl Store {
             if file.size().map_err(failed("look at", &path))? == wanted {
                 return Ok(());
             }
-            // The process that made it has died, the disk was full, or the budget is another one.
+            // The process that created it has died, the disk was full, or the budget has changed.
             self.disk.remove_if_exists(&path)?;
         }
         let free = self.disk.free_bytes(&self.dir).map_err(failed("look at", &self.dir))?;
@@ -89,7 +91,7 @@ impl Store {
     }
 }
 
-/// Bytes that take their room on a file system that compresses, too.
+/// Returns bytes that a compressing file system cannot shrink.
 fn content(bytes: u64) -> Vec<u8> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let words = (0..bytes / WORD_BYTES).flat_map(|_| {

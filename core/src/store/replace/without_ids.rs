@@ -1,22 +1,22 @@
 //! Archives without ids: whether a store may have them, and whether a handle writes them.
 //!
-//! Programs from before such archives take one for damaged. So a store says in its superblock that it
-//! may have them, before the first is written: then those programs say that they are too old. The
-//! superblock is never written to, so another one takes its place, and who has the store open opens it
-//! again, as when keys change.
+//! Older programs report such an archive as damage. So the superblock allows them before the first
+//! one is written: older programs then report that they are too old. The superblock is never
+//! modified in place, so a new one replaces it. Open handles must be opened again, as after a
+//! change of keys.
 
 use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::store::format::superblock::{self, SuperblockContent};
 
 impl Store {
-    /// Lets the store have archives without ids; programs from before these do not open it from then
-    /// on. Returns true if its superblock was replaced for that: then this handle commits nothing any
-    /// more, and neither does any other that was opened before.
+    /// Allows archives without ids in the store. Older programs cannot open it from then on.
+    /// Returns true if the superblock was replaced. Then this handle, and every other one opened
+    /// before, can commit nothing until it is opened again.
     ///
     /// # Errors
-    /// `Locked` while others replace files or commit, `Unsupported` when a newer program has to write to
-    /// the store, `Io` when the disk refuses.
+    /// `Locked` while other processes replace files or commit, `Unsupported` when writing to the
+    /// store needs a newer program, `Io` when the disk refuses.
     pub fn allow_archives_without_ids(&self) -> Result<bool> {
         if self.superblock.allows_without_ids {
             return Ok(false);
@@ -30,21 +30,22 @@ impl Store {
         Ok(true)
     }
 
-    /// Lets the archives that this handle writes leave out the ids of their objects, which follow from
-    /// their bytes. That takes a third less disk; but who needs one of the objects first reads all of
-    /// an archive, and a block that is lost beyond its parity costs what names something in it, too.
+    /// Makes this handle write archives without the ids of their objects, which can be computed
+    /// from their content. That takes a third less disk. But the first read of an object reads the
+    /// whole archive, and when a block is lost beyond its parity, objects that reference its
+    /// content are lost as well.
     ///
-    /// None is written before the store [allows](Self::allow_archives_without_ids) it.
+    /// The store must [allow](Self::allow_archives_without_ids) such archives first.
     pub fn leave_ids_out(&self) {
         let _ = self.without_ids.set(());
     }
 
-    /// Returns true if archives that this handle writes leave out ids.
+    /// Returns true if this handle writes archives without ids.
     pub(in crate::store) fn leaves_ids_out(&self) -> bool {
         self.without_ids.get().is_some()
     }
 
-    /// Fails if an archive without ids would be one that the superblock says nothing of.
+    /// Fails if the superblock does not allow archives without ids.
     pub(in crate::store) fn check_allows_without_ids(&self) -> Result<()> {
         if self.superblock.allows_without_ids {
             return Ok(());

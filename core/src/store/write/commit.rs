@@ -4,12 +4,12 @@
 //! encode ── lock refs ── catch up ── compare ── write batch ── unlock ── fsync ── acknowledge
 //! ```
 //!
-//! A batch is visible to everybody as soon as it is written, and durable after the fsync. Whoever
-//! builds on a batch of somebody else therefore makes that one durable too before acknowledging.
-//! A collection may take away what a batch was going to rely on. It announces that under the same
-//! lock, so a batch is written only if nothing was announced since the store was looked at.
-//! A record that failed to become durable is not synced again in place: a file system may drop
-//! the bytes and still report success the next time: the next commit stores it once more.
+//! A batch is visible to every process as soon as it is written, and durable after the fsync. So a
+//! writer that builds on another writer's batch syncs that batch too before it acknowledges its
+//! own. A collection may remove objects that a batch is about to rely on. It announces that under
+//! the same lock, so a batch is written only if nothing was announced since the writer checked the
+//! store. A record whose sync failed is not synced again in place: a file system may drop the bytes
+//! and still report success the next time. The next commit stores the record again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,28 +26,28 @@ use crate::store::read::refs::OperationDraft;
 use crate::store::read::scan::{Depth, End, FoundOperation, ScanFindings, Tail, read_batch};
 use crate::store::{BatchReport, Committed, Store, lock, read};
 
-/// Most bytes of objects in one commit or append; a larger import comes in pieces.
+/// Most bytes of objects in one commit or append. A larger import is split.
 pub(crate) const MAX_COMMIT_BYTES: u64 = 3 << 30;
 
-/// Called before a commit compares its objects with the store, and again when a collection has taken
-/// files away since. It fails when something that is relied on is not there, or gives it back to be
-/// stored too.
+/// Called before a commit compares its objects with the store, and again after a collection has
+/// removed files. Fails if an object that the commit relies on is missing, or returns that object
+/// to be stored with the commit.
 pub(crate) type CommitCheck<'a> = dyn FnMut() -> Result<Vec<(ObjectId, Object)>> + 'a;
 
 /// The size of the batch, and the operation with its sequence.
 type Outcome = (BatchReport, Option<(ObjectId, u64)>);
 
-/// Times that a commit begins again because a collection came in between.
+/// Attempts to commit. An attempt fails if a collection ran since it began.
 const MAX_ATTEMPTS: usize = 64;
 
-/// Zeros written ahead are one part in so many of a segment: more would double the size of a store with a
-/// small budget, and each extension of a segment costs its commit some milliseconds.
+/// The zeros written ahead are at most this fraction of a segment. More would double the size of a
+/// store with a small budget, and each extension of a segment costs its commit some milliseconds.
 const AHEAD_PARTS: u64 = 4;
 
 /// Zeros are written ahead up to a multiple of this, the block size of most file systems.
 const BLOCK_BYTES: u64 = 4096;
 
-/// The state that a handle writes with.
+/// The writing state of a handle.
 pub(in crate::store) struct BatchWriter {
     encoder: Encoder,
     ids: SegmentIds,
@@ -60,7 +60,7 @@ impl BatchWriter {
         Ok(Self { encoder, ids, owned: None })
     }
 
-    /// Bytes that nobody can guess.
+    /// Returns bytes that no other process can guess.
     pub(in crate::store) fn new_salt(&mut self) -> [u8; 16] {
         self.ids.next().0
     }
@@ -72,13 +72,13 @@ struct Placed {
     operation: Option<(ObjectId, u64)>,
     batch: UnsyncedRecord,
     end: u64,
-    /// Batches of others, which this one may build on.
+    /// Batches of other writers, which this one may build on.
     others: Vec<UnsyncedRecord>,
 }
 
 impl Store {
-    /// Makes objects durable without changing a ref, for imports that come in pieces. Objects that
-    /// are there already are not written again, but are durable afterwards too.
+    /// Makes objects durable without changing a ref, for imports in several parts. Objects that the
+    /// store already has are not written again, but are durable afterwards too.
     ///
     /// # Errors
     /// `LimitExceeded` for an object over the limit of its kind or too many at once,
@@ -90,7 +90,7 @@ impl Store {
     /// [`Store::append`], with a `CommitCheck`.
     ///
     /// # Errors
-    /// Those of [`Store::append`] and of the check.
+    /// The errors of [`Store::append`] and of the check.
     pub fn append_checked(
         &self,
         objects: Vec<(ObjectId, Object)>,
@@ -99,16 +99,16 @@ impl Store {
         self.write(objects, None, check).map(|(written, _)| written)
     }
 
-    /// Makes objects durable and changes refs, as one operation: all of it happens or nothing.
+    /// Makes objects durable and changes refs, as one atomic operation.
     ///
-    /// The ids must be those of the objects, which the caller has hashed already. The cost is one
-    /// fsync; on the way in, about 3 ms for a megabyte of text.
+    /// The caller passes the ids of the objects, which it has already computed. The cost is one
+    /// fsync, and about 3 ms for a megabyte of text before it.
     ///
     /// # Errors
     /// `Conflict` when a ref is not at its expected value, `Locked` when another process keeps the
-    /// ref lock, `Unsupported` when the store has features this build may not write, and what
-    /// [`Store::append`] fails with; in all these cases nothing has changed. After `Io` the
-    /// operation may have happened: the refs tell. The next commit works on a new segment.
+    /// ref lock, `Unsupported` when the store has features this build may not write, and the errors
+    /// of [`Store::append`]. After all of these nothing has changed. After `Io` the operation may
+    /// have been committed: reread the refs to find out. The next commit writes to a new segment.
     pub fn commit(
         &self,
         objects: Vec<(ObjectId, Object)>,
@@ -120,7 +120,7 @@ impl Store {
     /// [`Store::commit`], with a `CommitCheck`.
     ///
     /// # Errors
-    /// Those of [`Store::commit`] and of the check.
+    /// The errors of [`Store::commit`] and of the check.
     pub fn commit_checked(
         &self,
         objects: Vec<(ObjectId, Object)>,
@@ -134,7 +134,7 @@ impl Store {
         Ok(Committed { operation, sequence, written })
     }
 
-    /// Writes what is missing, as often as a collection comes in between.
+    /// Writes the missing objects, and repeats that if a collection ran concurrently.
     fn write(
         &self,
         mut objects: Vec<(ObjectId, Object)>,
@@ -153,7 +153,7 @@ impl Store {
                 return Ok(outcome);
             }
             self.reload()?;
-            // Nobody reads what is in a segment that was replaced.
+            // No process reads a segment that was replaced.
             let journal = lock(&self.journal);
             writer.owned.take_if(|owned| journal.is_skipped(owned.segment.id));
         }
@@ -161,8 +161,8 @@ impl Store {
         Err(Error::new(ErrorKind::Locked, message))
     }
 
-    /// One batch with these objects; what fails to become durable is stored a second time. `None`
-    /// when files were taken away since `epoch`.
+    /// Writes one batch with these objects. Stores a batch whose sync failed a second time. Returns
+    /// `None` if files were removed since `epoch`.
     fn write_fresh(
         &self,
         fresh: Vec<(ObjectId, Object)>,
@@ -172,13 +172,13 @@ impl Store {
     ) -> Result<Option<Outcome>> {
         let outcome = self.write_batch(&fresh, draft, epoch, writer);
         if outcome.is_err() && !lock(&self.journal).lost().is_empty() {
-            // Others see what could not be made durable, and may build on it: store it again at
-            // once. If that fails too, the next commit tries.
+            // Other processes see the batch that could not be made durable, and may build on it:
+            // store it again immediately. If that fails too, the next commit tries.
             let _ = self.write_batch(&[], None, epoch, writer);
         }
         let Some(outcome) = outcome? else { return Ok(None) };
-        // The next commit reads the nodes and the commit of this one. Its blobs are seldom read soon,
-        // and would push out what is.
+        // The next commit reads the nodes and the commit of this one. Blobs are seldom read soon,
+        // and would evict objects that are.
         for (id, Object { kind, bytes }) in fresh {
             if kind != Kind::Blob {
                 // A copy, since the caller's bytes may be a slice that keeps a whole file alive.
@@ -189,7 +189,7 @@ impl Store {
         Ok(Some(outcome))
     }
 
-    /// One batch: written, durable, and its segment sealed if it is full now.
+    /// Writes one batch, makes it durable, and seals its segment if it is full.
     fn write_batch(
         &self,
         fresh: &[(ObjectId, Object)],
@@ -207,7 +207,7 @@ impl Store {
             self.sync_others(&others)?;
             return Ok(Some((BatchReport::default(), None)));
         }
-        // Another thread may have failed to make the segment durable.
+        // Another thread's sync of the segment may have failed.
         let usable = |owned: &Owned| lock(&self.journal).is_usable(&owned.segment);
         let owned = match writer.owned.take().filter(usable) {
             Some(owned) => owned,
@@ -227,15 +227,15 @@ impl Store {
         }
         self.sync_others(&placed.others)?;
         if let Some(owned) = writer.owned.take_if(|_| placed.end >= SEAL_BYTES) {
-            // Sealing only saves others some reading: the commit is durable, and whoever looks
-            // for a segment next tries again.
+            // Sealing only saves readers some work: the commit is durable, and the next writer that
+            // looks for a segment tries again.
             let _ = self.seal(owned);
         }
         Ok(Some((placed.written, placed.operation)))
     }
 
-    /// Returns the `objects` that the store lacks, each once. The others are relied on from now
-    /// on, so it must be readable: where it is damaged, the good bytes are stored beside it.
+    /// Returns the `objects` that the store lacks, each once. The commit relies on the others, so
+    /// they must be readable. A damaged copy is stored again.
     fn fresh(&self, objects: &[(ObjectId, Object)]) -> Result<Vec<(ObjectId, Object)>> {
         let mut seen = HashSet::with_capacity(objects.len());
         let mut fresh = Vec::with_capacity(objects.len());
@@ -253,13 +253,13 @@ impl Store {
     }
 
     fn has_whole(&self, id: &ObjectId) -> bool {
-        // The cache may know what a collection has taken away.
+        // The cache may hold an object that a collection has removed.
         let is_there = read(&self.view).finds(id);
         is_there && (self.cache.find(id).is_some() || matches!(self.read_stored(id), Ok(Some(_))))
     }
 
-    /// Writes the batch under the ref lock, with the operation that fits the refs as they are;
-    /// `None` when files were taken away since `epoch`.
+    /// Writes the batch under the ref lock, with the operation that fits the current refs. Returns
+    /// `None` if files were removed since `epoch`.
     fn place(
         &self,
         mut batch: RecordBuilder,
@@ -269,16 +269,17 @@ impl Store {
         owned: Owned,
     ) -> Result<Option<Placed>> {
         let owned = writer.owned.insert(owned);
-        // Until the batch is written nobody else compares refs or appends an operation: two writers
-        // that compare with the same refs would both win.
+        // Until the batch is written no other process compares refs or appends an operation: two
+        // writers that compare with the same refs would both win.
         let _ref_lock = self.superblock.lock(&*self.io, self.lock_timeout)?;
-        // The batch leaves out what the store had at this epoch. A collection since then may have
-        // dropped it, and a ref would lead to nothing.
+        // The batch leaves out objects that the store had at this epoch. A collection since then
+        // may have dropped them, and a ref would have missing objects.
         if self.superblock.epoch()? != epoch {
             return Ok(None);
         }
         let mut journal = lock(&self.journal);
-        // Nobody reads a segment without a name: the commit would end with this process.
+        // No process reads a segment without a name, so the commit would be lost when this process
+        // ends.
         self.check_named(&journal, owned)?;
         // The operation must follow the newest one: two children of one parent split the history.
         journal.catch_up(&*self.io, &self.view, Depth::Next)?;
@@ -287,14 +288,15 @@ impl Store {
         if let Some((id, _, bytes)) = &operation {
             batch.push(*id, Kind::Operation, bytes, &mut writer.encoder);
         }
-        // This batch may build on any of these. They are noted here, where nothing can be added, and
-        // synced behind the lock, before this batch is acknowledged.
+        // This batch may build on any of these. They are listed under the lock, where none can be
+        // added, and synced after it is released, before this batch is acknowledged.
         let others = journal.unsynced_of_others();
         let Some(segment) = journal.segment(&owned.segment) else {
             return Err(Error::not_found(owned.segment.place(0)));
         };
         if segment.closed {
-            // It ends in an operation that never took effect, and that must stay the last.
+            // It ends in an operation that never took effect. That operation must stay the last
+            // record.
             writer.owned = None;
             return Ok(None);
         }
@@ -304,8 +306,9 @@ impl Store {
         let end = offset + bytes.len() as u64;
         let written = BatchReport { objects: entries.len(), stored_bytes: bytes.len() as u64 };
         if let Err(error) = append(owned, bytes, offset) {
-            // The tail may be torn. This handle never writes here again: a good batch behind a torn
-            // one would turn a write that was never acknowledged into damage. The next owner decides.
+            // The tail may be torn. This handle never writes to the segment again: a good batch
+            // after a torn one would turn an unacknowledged write into damage. The next owner
+            // checks the tail.
             segment.owned = false;
             writer.owned = None;
             return Err(error);
@@ -332,7 +335,8 @@ impl Store {
         Ok(Some(Placed { written, operation: change, batch, end, others }))
     }
 
-    /// The operation of a draft on the newest refs: its id, itself and its bytes.
+    /// Builds the operation of a draft on the newest refs. Returns its id, the operation and its
+    /// bytes.
     fn operation(&self, draft: &OperationDraft) -> Result<(ObjectId, Operation, Vec<u8>)> {
         let mut joined = 0;
         for id in &draft.joins {
@@ -345,14 +349,14 @@ impl Store {
         Ok((ObjectId::of(Kind::Operation, &bytes), operation, bytes))
     }
 
-    /// Makes durable what others have written and perhaps not synced yet.
+    /// Makes records durable that other writers have written and perhaps not synced yet.
     fn sync_others(&self, others: &[UnsyncedRecord]) -> Result<()> {
         others.iter().try_for_each(|record| self.sync(record, &*record.segment.file))
     }
 }
 
-/// Writes a record, and zeros behind it when the ones written ahead are used up: fewer of them where the
-/// disk has no room for more.
+/// Writes a record. When the zeros written ahead are used up, writes new ones after it: fewer of
+/// them if the disk has no room for more.
 fn append(owned: &mut Owned, mut bytes: Vec<u8>, offset: u64) -> Result<()> {
     let end = offset + bytes.len() as u64;
     let failed = |source| Error::io(format!("write {}", owned.segment.place(offset)), source);
@@ -374,7 +378,7 @@ fn append(owned: &mut Owned, mut bytes: Vec<u8>, offset: u64) -> Result<()> {
     Ok(())
 }
 
-/// A batch that begins with what could not be made durable before, where it lies now.
+/// Starts a batch with the records whose sync failed, read from their segments.
 fn start_batch(
     fresh: &[(ObjectId, Object)],
     lost: &[UnsyncedRecord],

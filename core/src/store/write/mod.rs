@@ -1,7 +1,8 @@
-//! Writing: a commit appends one batch to a segment; a full segment is sealed and published.
+//! Writes to a store: a commit appends one batch to a segment; a full segment is sealed and
+//! published.
 //!
-//! [`publish`] is the one place in which a manifest gets its name: sealing, collections and repairs
-//! hand it their change.
+//! Only [`publish`] links a manifest to its name: sealing, collections and repairs pass their
+//! change to it.
 
 pub(super) mod commit;
 pub(super) mod ownership;

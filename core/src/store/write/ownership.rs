@@ -1,8 +1,8 @@
-//! Ownership of segments: a writer takes over an idle one, or makes a new one.
+//! Ownership of segments: a writer takes over an idle segment, or creates one.
 //!
-//! A segment is owned by whoever holds the lock of its file, and the lock dies with the process.
-//! Only a segment that ends cleanly is taken over: behind a torn batch nothing is ever written, so
-//! that a reader can tell a torn batch, which has nothing behind it, from damage.
+//! The holder of the lock of a segment's file owns the segment, and the lock dies with the process.
+//! Only a segment that ends cleanly is taken over. A torn batch never has anything written after
+//! it, so a reader can tell a torn batch from damage.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,14 +25,15 @@ use crate::store::{Durability, Store, lock};
 pub(in crate::store) const RESERVE_MIN_BYTES: u64 = NEW_SEGMENT_BYTES as u64;
 pub(in crate::store) const RESERVE_MAX_BYTES: u64 = 4 << 20;
 
-/// A segment with more than this is sealed: opening a store reads the directories of what is not.
+/// A larger segment is sealed: opening a store reads the directories of segments that are not
+/// sealed.
 pub(in crate::store) const SEAL_BYTES: u64 = 8 << 20;
 
-/// Idle segments that are left for others to take over; the rest is sealed. As many as writers that
-/// commonly work at once, so that their coming and going makes no new files.
+/// Idle segments that are left for other writers to take over; the rest are sealed. This is the
+/// usual number of concurrent writers, so that short-lived writers create no new files.
 const MAX_IDLE_SEGMENTS: usize = 8;
 
-/// Segment ids that are tried; a taken one means that the caller's seed is not random.
+/// Segment ids to try. An id in use means that the caller's seed is not random.
 const MAX_ATTEMPTS: u64 = 64;
 
 /// The bytes behind the last record of a segment whose sync failed.
@@ -50,7 +51,7 @@ pub(in crate::store) struct Owned {
     pub(in crate::store) reserved: u64,
 }
 
-/// Segment ids that nobody can guess who does not know the seed.
+/// Segment ids that cannot be guessed without the seed.
 #[derive(Debug)]
 pub(in crate::store) struct SegmentIds {
     seed: [u8; 16],
@@ -71,7 +72,7 @@ impl SegmentIds {
 }
 
 impl Store {
-    /// A segment to write to. Seals what has become too large or too many on the way.
+    /// Returns a segment to write to. Seals segments that are too large or too many.
     pub(in crate::store) fn acquire(&self, ids: &mut SegmentIds) -> Result<Owned> {
         let candidates: Vec<Arc<SegmentFile>> = {
             let mut journal = lock(&self.journal);
@@ -81,14 +82,14 @@ impl Store {
         };
         let mut taken = None;
         let mut left = candidates.len();
-        // One lock at a time: whoever else looks for a segment meanwhile finds the others idle.
+        // One lock at a time, so that another writer finds the other segments idle.
         for file in &candidates {
             if taken.is_some() && left <= MAX_IDLE_SEGMENTS {
                 break;
             }
             left -= 1;
             let Some((owned, true)) = self.lock_idle(file)? else { continue };
-            // One from before the key of the store changed is packed some day.
+            // A segment with an old key of the store stays until a collection packs it.
             let failed = |error| Error::io(format!("take over {}", owned.segment.place(0)), error);
             if !owned.file.may_append().map_err(failed)? {
                 continue;
@@ -96,7 +97,7 @@ impl Store {
             if taken.is_none() && !self.is_full(&owned) {
                 taken = Some(self.take_over(owned)?);
             } else {
-                // Sealing only saves others some reading; whoever comes next tries again.
+                // Sealing only saves readers some work; the next writer tries again.
                 let _ = self.take_over(owned).and_then(|owned| self.seal(owned));
             }
         }
@@ -112,7 +113,7 @@ impl Store {
         tail.is_none_or(|tail| tail.offset >= SEAL_BYTES || tail.end == End::Index)
     }
 
-    /// Makes a record durable where it lies, in `file`; notes the success or the failure.
+    /// Makes a record in `file` durable, and notes success or failure.
     pub(in crate::store) fn sync(&self, record: &UnsyncedRecord, file: &dyn IoFile) -> Result<()> {
         let synced = match self.durability {
             Durability::Full => file.sync_data(),
@@ -131,26 +132,26 @@ impl Store {
         }
     }
 
-    /// Says behind the last record of a segment that it is durable, so that nobody syncs it again: not
-    /// the next owner, nor who builds on it.
+    /// Writes a mark after the last record of a segment that it is durable. Then the next owner,
+    /// and writers that build on the record, need not sync it again.
     ///
-    /// The mark itself is not synced, and none is as good as a lost one. It may only be written when
-    /// the sync has returned: who finds it after a kill takes its word.
+    /// The mark itself is not synced. A lost mark only costs another sync. It may be written only
+    /// after the sync has returned: a process that finds the mark after a crash trusts it.
     pub(in crate::store) fn leave_mark(&self, owned: &Owned) {
-        // Until the mark is written nobody else may close the segment.
+        // Until the mark is written no other thread may close the segment.
         let mut journal = lock(&self.journal);
         let is_usable = journal.is_usable(&owned.segment);
         let Some(segment) = journal.segment(&owned.segment) else { return };
         let Tail { offset, sequence, .. } = segment.tail;
         let is_durable = self.durability == Durability::Full && segment.synced >= sequence;
-        // A longer file would make the next sync one of the file system's journal too.
+        // Extending the file would make the next sync write the file system's journal too.
         let fits = offset + SYNCED_MARK.len() as u64 <= owned.reserved;
         if is_usable && is_durable && sequence > 0 && fits {
             let _ = owned.file.write_at(&SYNCED_MARK, offset);
         }
     }
 
-    /// Keeps everybody from writing behind a record that a failed sync may have lost.
+    /// Closes a segment, so that no writer appends after a record that a failed sync may have lost.
     fn give_up(&self, journal: &mut Journal, file: &Arc<SegmentFile>) {
         let path = journal.path(file.id);
         let Some(segment) = journal.segment(file) else { return };
@@ -160,21 +161,21 @@ impl Store {
         let idle = opened
             .ok()
             .filter(|file| segment.owned || file.lock(Duration::ZERO).is_ok_and(|locked| locked));
-        // Others may have taken it over since it was read, and what they wrote stays.
+        // Another writer may have taken it over since it was read, and its records stay.
         let mut tail = segment.tail;
         let scanned = scan(&segment.file, &mut tail, Depth::Next, &mut ScanFindings::default());
         let is_last = scanned.is_ok() && tail.sequence == segment.tail.sequence;
         if let Some(file) = idle.filter(|_| segment.owned || is_last) {
-            // Any rubbish closes a segment for good. If it cannot be written, the next writer
-            // finds a clean end, and at worst damage is reported where a lost record lay.
+            // Any invalid bytes close a segment permanently. If they cannot be written, the next
+            // writer finds a clean end, and at worst a lost record is reported as damage.
             let _ = file.write_at(&FAILED_MARK, segment.tail.offset);
             segment.closed = true;
         }
         segment.owned = false;
     }
 
-    /// The segment, locked and read to its end, unless somebody owns it; and whether anything may be
-    /// appended to it: not to one that is damaged or ends in rubbish.
+    /// Locks a segment and reads it to its end, unless another process owns it. Also returns
+    /// whether records may be appended: not to a segment that is damaged or ends in invalid bytes.
     pub(in crate::store) fn lock_idle(
         &self,
         file: &Arc<SegmentFile>,
@@ -191,12 +192,12 @@ impl Store {
         let ended = matches!(segment.tail.end, End::Clean | End::Index);
         let usable = ended && !segment.tail.damaged;
         segment.closed |= !usable && scanned.is_ok();
-        // Also after an error: the tail is behind what was found, so nobody reads it again.
+        // Also after an error: the tail has passed these records, so they are not read again.
         journal.apply(&self.view, found);
         scanned.map(|()| Some((owned, usable)))
     }
 
-    /// The segment, locked, unless somebody owns it or it is no longer in the journal.
+    /// Locks a segment, unless another process owns it or it is missing.
     fn try_lock(&self, journal: &Journal, segment: &Arc<SegmentFile>) -> Result<Option<Owned>> {
         let path = journal.path(segment.id);
         let failed = failed("take over", &path);
@@ -208,7 +209,7 @@ impl Store {
         if !self.is_named(&path, &*file)? {
             return Ok(None);
         }
-        // Without a whole header and all its zeros its creation was never completed, or it is damaged.
+        // Without a whole header and all its zeros, its creation never completed, or it is damaged.
         let expected = encode_segment_header(segment.id, self.superblock.store);
         let mut header = [0; SEGMENT_HEADER_BYTES];
         let read = file.read_at(&mut header, 0).map_err(&failed)?;
@@ -219,8 +220,8 @@ impl Store {
         Ok(Some(Owned { segment: Arc::clone(segment), file, reserved }))
     }
 
-    /// Fails when a segment has lost its name: nobody else would find what is written to it, and it
-    /// would end with this process.
+    /// Fails if a segment has lost its name: no other process would find the records written to it,
+    /// and they would be lost when this process ends.
     pub(in crate::store) fn check_named(&self, journal: &Journal, owned: &Owned) -> Result<()> {
         let path = journal.path(owned.segment.id);
         if self.is_named(&path, &*owned.file)? {
@@ -236,8 +237,8 @@ impl Store {
         Ok(self.io.identity_if_exists(path)? == Some(identity))
     }
 
-    /// Makes what the last owner wrote durable before anything follows it, unless its mark says that
-    /// it is: then a segment never holds more than one record that a crash can take.
+    /// Syncs the last owner's records before appending to them, unless a mark records that they are
+    /// durable. So a segment never holds more than one record that a crash can lose.
     fn take_over(&self, owned: Owned) -> Result<Owned> {
         let (last, marked, dir) = {
             let mut journal = lock(&self.journal);
@@ -252,13 +253,13 @@ impl Store {
             self.sync(&last, &*owned.file)?;
         }
         if last.sequence == 0 {
-            // Whoever made it may have died before its name was durable.
+            // The process that created it may have died before its name was durable.
             self.sync_names(&dir)?;
         }
         Ok(owned)
     }
 
-    /// Makes a new segment, durable with its name.
+    /// Creates a new segment. The file and its name are durable afterwards.
     fn create_segment(&self, ids: &mut SegmentIds) -> Result<Owned> {
         let dir = lock(&self.journal).dir().to_owned();
         self.io.create_dir_if_missing(&dir)?;
@@ -266,16 +267,16 @@ impl Store {
             let id = ids.next();
             let path = dir.join(id.file_name());
             let Some(file) = self.io.create_if_free(&path)? else { continue };
-            // Somebody may look at the new file, and lock it for a moment. A collection that found it empty,
-            // and held by nobody, has removed it then.
+            // Another process may open the new file and lock it for a moment. A collection that
+            // found it empty and unlocked has removed it.
             let is_locked = file.lock(self.lock_timeout).map_err(failed("lock", &path))?;
             if !is_locked || !self.is_named(&path, &*file)? {
                 continue;
             }
-            // A handle of its own to read: the lock ends with the owner, not with the last reader.
+            // Open a separate handle for reading: the lock ends with the owner, not with the last
+            // reader.
             let opened = self.prepare(&dir, id, &*file).and_then(|()| {
-                // A change of keys passes over a file that is empty, and this one would stay behind with the
-                // key of before.
+                // A change of keys skips an empty file, so this segment would keep the old key.
                 self.superblock.check_name(&*self.io)?;
                 let file = self.io.open_named(&path, Access::Read)?;
                 Ok(Arc::new(SegmentFile { id, file }))
@@ -305,8 +306,9 @@ impl Store {
         let mut bytes = encode_segment_header(id, self.superblock.store);
         bytes.resize(NEW_SEGMENT_BYTES, 0);
         let path = dir.join(id.file_name());
-        // Whoever made or replaced the superblock may have died just before its name was durable. After a
-        // crash, what is enciphered must not lie beside one that does not know the key.
+        // The process that created or replaced the superblock may have died just before its name
+        // was durable. After a crash, no enciphered file may exist next to a superblock that does
+        // not name its key.
         self.sync_names(&self.dir)?;
         file.write_at(&bytes, 0).map_err(failed("create", &path))?;
         match self.durability {

@@ -1,4 +1,4 @@
-//! Publishing: the one place where a generation of the manifest gets its name.
+//! Publishes manifests: the only code that links a generation of the manifest to its name.
 //!
 //! ```text
 //! look at the refs ── make them durable ── newest manifest + change ── write it, sync it
@@ -7,24 +7,24 @@
 //!         └──────────────── ref lock ─────────────┘
 //! ```
 //!
-//! Nobody reads the operations in a file that a manifest lists: a pack and a sealed segment are only
-//! looked into by their index, and a retired segment not at all. So this must hold of every
-//! generation, and what is acknowledged is lost where it does not:
+//! No process reads the operations in a file that a manifest lists: a pack and a sealed segment are
+//! only searched through their index, and a retired segment is not read. So every generation must
+//! keep this invariant, or acknowledged operations are lost:
 //!
-//! > Every operation that lies in a file it lists, sealed, packed or retired, is in its refs, and all
-//! > that its refs include is durable.
+//! > Every operation in a file that a generation lists, sealed, packed or retired, is in its refs,
+//! and > everything that its refs include is durable.
 //!
-//! It holds by induction. A generation is the newest one before it with one change, and its refs never
-//! go back. What the change adds, its owner has locked and read to the end before the refs are looked
-//! at. And these refs include all that was committed, because they are those of a complete view:
+//! It holds by induction. A generation is its predecessor with one change, and its refs never move
+//! back. The owner of each added file has locked it and read it to the end before the refs are
+//! read. And these refs include every committed operation, because they come from a complete view:
 //!
-//! - the ref lock is held, so nobody commits meanwhile;
-//! - the epoch of the store is that of the view, so no segment went away with operations that this
-//!   handle has not read;
-//! - every segment that is there, and that the view's manifest does not list, has been read.
+//! - the ref lock is held, so no process commits concurrently;
+//! - the epoch of the store is that of the view, so no segment was removed with operations that
+//!   this handle has not read;
+//! - every existing segment that the view's manifest does not list has been read.
 //!
-//! A view of an older epoch misses what lay in the segments that were taken away. Operations behind
-//! that wait for parents that it will never see, and its refs end before them. It publishes nothing.
+//! A view of an older epoch misses the operations in the removed segments. Later operations wait
+//! for parents that it never sees, so its refs end before them. Such a view publishes nothing.
 
 use std::sync::Arc;
 
@@ -35,33 +35,34 @@ use crate::store::read::refs::RefTable;
 use crate::store::read::scan::Depth;
 use crate::store::{Store, lock, read};
 
-/// Times that a change is made again on top of what others have published.
+/// Attempts to publish. An attempt fails if another process published first.
 const MAX_ATTEMPTS: usize = 64;
 
-/// A change of what the newest manifest lists.
+/// A change to the newest manifest.
 pub(in crate::store) trait ManifestEdit {
-    /// Makes it in the next generation. `refs` are those of a complete view and durable; the
-    /// generation gets them, unless it has newer ones. `false` when there is nothing to change.
+    /// Applies the change to the next generation. `refs` are durable and those of a complete view;
+    /// the generation gets them, unless it has newer ones. Returns `false` if there is nothing to
+    /// change.
     fn edit(&mut self, manifest: &mut Manifest, refs: &RefTable) -> Result<bool>;
 
-    /// Asked when the generation is written, before anybody waits for the ref lock: whether it still
-    /// may hold, as far as that can be told now.
+    /// Returns whether the change still seems valid. Called after the generation is written, before
+    /// the ref lock delays any writer.
     fn look_ahead(&mut self) -> Result<bool> {
         Ok(true)
     }
 
-    /// Asked under the ref lock, when nothing can change any more: whether it may hold.
+    /// Returns whether the change is valid. Called under the ref lock, when nothing can change.
     fn may_hold(&mut self) -> Result<bool> {
         Ok(true)
     }
 
-    /// The lock of the collector, held by whoever takes files away: then the change is announced.
+    /// Returns the collector's lock, if the change removes files. Such a change is announced.
     fn collector(&self) -> Option<&dyn IoFile> {
         None
     }
 
-    /// Returns true if it may follow on manifests that do not verify: only a repair knows what
-    /// they had.
+    /// Returns true if the change may follow manifests that do not verify. Only a repair knows
+    /// their content.
     fn replaces_damaged(&self) -> bool {
         false
     }
@@ -70,13 +71,13 @@ pub(in crate::store) trait ManifestEdit {
 /// The outcome of an attempt to publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Published {
-    /// It holds.
+    /// The change was published.
     Done,
     /// There was nothing to change.
     Unchanged,
-    /// The change itself did not want it any more. Nothing was published.
+    /// The change rejected itself. Nothing was published.
     Withheld,
-    /// A collection has taken files away since this handle looked: it must reload, and look again.
+    /// A collection has removed files since this handle read the store: reload and try again.
     Stale,
 }
 
@@ -84,8 +85,9 @@ impl Store {
     /// Publishes the newest manifest with a change.
     ///
     /// # Errors
-    /// `Locked` when others publish all the time, `Corrupt` when a newer manifest is damaged, `Io` when
-    /// the disk refuses. Nothing was published then, as far as the disk can tell.
+    /// `Locked` when other processes keep publishing, `Corrupt` when a newer manifest is damaged,
+    /// `Io` when the disk refuses. After an error nothing was published, as far as the disk
+    /// reports.
     pub(in crate::store) fn publish(&self, change: &mut dyn ManifestEdit) -> Result<Published> {
         for _ in 0..MAX_ATTEMPTS {
             let Some(refs) = self.complete_refs()? else { return Ok(Published::Stale) };
@@ -97,8 +99,8 @@ impl Store {
         Err(Error::new(ErrorKind::Locked, message))
     }
 
-    /// The refs after every operation that was committed, all of them durable; `None` from a view that
-    /// is not of the newest epoch.
+    /// Returns the refs after every committed operation, all of them durable; `None` if the view is
+    /// not of the newest epoch.
     ///
     /// # Errors
     /// `Io` when a segment cannot be read or made durable.
@@ -112,22 +114,22 @@ impl Store {
             journal.catch_up(&*self.io, &self.view, Depth::Next)?;
             journal.resolve_orphans(&self.view);
             if let Some(lost) = journal.lost().first() {
-                // The refs include it, and a crash would take it: the next commit stores it again.
+                // The refs include it, and a crash would lose it: the next commit stores it again.
                 let place = lost.segment.place(lost.offset);
                 let message = format!("{place}: a sync failed: commit again, which stores it anew");
                 return Err(Error::new(ErrorKind::Io, message));
             }
             (Arc::clone(&read(&self.view).refs), journal.all_unsynced())
         };
-        // A manifest outlives the segments it retires: an operation in its refs that a crash takes
-        // from its segment would be in the refs and nowhere else.
+        // A manifest outlives the segments it retires. If a crash took an operation from its
+        // segment, it would be in the refs of the manifest and nowhere else.
         for other in others {
             self.sync(&other, &*other.segment.file)?;
         }
         Ok(Some(refs))
     }
 
-    /// One attempt; `None` when others were faster to publish something else.
+    /// Makes one attempt; returns `None` if another process published first.
     fn try_publish(
         &self,
         change: &mut dyn ManifestEdit,
@@ -167,8 +169,8 @@ impl Store {
         }
     }
 
-    /// Gives a generation its name under the ref lock, where nobody commits, publishes, or takes files
-    /// away, if what it was made from is still the newest.
+    /// Links a generation to its name, if its predecessor is still the newest. Holds the ref lock,
+    /// so no process commits, publishes, or removes files.
     fn link_last(
         &self,
         change: &mut dyn ManifestEdit,
@@ -178,11 +180,11 @@ impl Store {
         let io = &*self.io;
         let _ref_lock = self.superblock.lock(io, self.lock_timeout)?;
         if let Some(collector) = change.collector() {
-            // Without the lock another collection may have taken the new pack for a leftover.
+            // Without the lock another collection may have deleted the new pack as a leftover.
             self.check_collector(collector)?;
         }
-        // Since the refs were looked at, a collection may have taken away segments whose operations
-        // this view has not read: its refs would end before them.
+        // Since the refs were read, a collection may have removed segments whose operations this
+        // view has not read: its refs would end before them.
         if self.superblock.epoch()? != read(&self.view).epoch {
             return Ok(Verdict::Refused(Published::Stale));
         }
@@ -199,8 +201,8 @@ impl Store {
         Ok(if linked { Verdict::Linked } else { Verdict::Overtaken })
     }
 
-    /// [`Prepared::link`] for a generation that takes files away: everybody who has the store open
-    /// will look again. Only under the ref lock.
+    /// [`Prepared::link`] for a generation that removes files: announces the change, so that every
+    /// process with the store open reloads. Only under the ref lock.
     fn link_announced(&self, prepared: &Prepared) -> Result<bool> {
         let io = &*self.io;
         self.superblock.begin_change(io)?;
@@ -213,7 +215,7 @@ impl Store {
 /// The outcome of linking a generation.
 enum Verdict {
     Linked,
-    /// Others have published since it was made.
+    /// Another process has published since it was prepared.
     Overtaken,
     Refused(Published),
 }

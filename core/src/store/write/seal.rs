@@ -1,8 +1,8 @@
-//! Sealing: a segment that is full, or one idle segment too many, gets an index and is mapped.
+//! Seals segments: a full segment, or an idle segment too many, gets an index and is mapped.
 //!
-//! Everything happens in an order that a crash may end anywhere: the index is a record like any
-//! other; the manifest that names it is a new file; and a segment with an index that no manifest
-//! names is read like any other, until somebody seals it again.
+//! A crash is safe after every step: the index is a record like any other; the manifest that lists
+//! the segment is a new file; and a segment whose index no manifest lists is read like any other,
+//! until a writer seals it again.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::store::read::sealed::Sealed;
 use crate::store::{Store, lock, write};
 
 impl Store {
-    /// Seals a segment this handle owns, and gives it up, also when it cannot be sealed.
+    /// Seals a segment that this handle owns, and gives up ownership even if sealing fails.
     ///
-    /// It stays as it is when this handle does not know the newest state, and when it ends in an
-    /// operation that never took effect. Its lock ends here, unless a transaction is open that may have
-    /// put objects into it to which no ref leads yet.
+    /// Leaves the segment unchanged if this handle does not know the newest state, or the segment
+    /// ends in an operation that never took effect. Releases its lock, unless a transaction is
+    /// open: that one may have put objects into the segment that no ref references yet.
     pub(in crate::store) fn seal(&self, owned: Owned) -> Result<()> {
         let sealing = self.try_seal(&owned);
         if let Some(segment) = lock(&self.journal).segment(&owned.segment) {
@@ -46,10 +46,10 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the index and publishes it; `None` when the segment is not sealed afterwards.
+    /// Writes the index and publishes it. Returns `None` if the segment is not sealed afterwards.
     fn try_seal(&self, owned: &Owned) -> Result<Option<u64>> {
-        // Nothing may follow an operation that did not take effect, not even an index. Only a complete
-        // view knows that.
+        // No record may follow an operation that did not take effect, not even an index. Only a
+        // complete view knows whether one did.
         if self.complete_refs()?.is_none() || !lock(&self.journal).is_usable(&owned.segment) {
             return Ok(None);
         }
@@ -60,7 +60,7 @@ impl Store {
         Ok((is_listed && !sealing.is_retired).then_some(index))
     }
 
-    /// Appends the index, unless it is there, and returns its offset.
+    /// Appends the index, unless the segment has one, and returns its offset.
     fn write_index(&self, owned: &Owned) -> Result<u64> {
         let mut found = ScanFindings::default();
         let mut tail = Tail::default();
@@ -84,7 +84,7 @@ impl Store {
     }
 }
 
-/// A segment that goes on the list, with the offset of its index.
+/// A segment to list in the manifest, with the offset of its index.
 struct Sealing {
     segment: SegmentId,
     index: u64,

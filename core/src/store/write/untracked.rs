@@ -1,5 +1,5 @@
-//! The file that keeps a store out of the git repository around it: sessions hold whatever an agent
-//! has seen, and `git add -A` must not publish them.
+//! Creates the file that keeps a store out of the git repository around it: sessions hold
+//! everything that an agent has read, and `git add -A` must not publish them.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use crate::store::io::{Access, Io};
 /// The name of the file.
 pub(in crate::store) const FILE_NAME: &str = ".gitignore";
 
-/// Every name in the directory, its own too.
+/// Ignores every name in the directory, including itself.
 const EVERYTHING: &[u8] = b"*\n";
 
-/// Makes the file in a new store, durable but for its name. One that says something else is left as
-/// it is; an empty one is that of a process that ended before it was done.
+/// Creates the file in a new store. Its content is durable, its name is not yet. A file with other
+/// content is left unchanged. An empty one was left by a process that died before writing it.
 ///
 /// # Errors
 /// `Io`, naming it.
@@ -28,7 +28,7 @@ pub(in crate::store) fn create(io: &dyn Io, dir: &Path) -> Result<()> {
     let mut begin = [0; EVERYTHING.len()];
     let read = file.read_at(&mut begin, 0).map_err(&failed)?;
     let found = begin.iter().take(read).zip(EVERYTHING);
-    // A crash may leave a file as long as it was and empty.
+    // After a crash, a file may have its length but contain zeros.
     let is_own = |(found, own): (&u8, &u8)| found == own || *found == 0;
     if found.into_iter().all(is_own) {
         file.write_at(EVERYTHING, 0).map_err(&failed)?;

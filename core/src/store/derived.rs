@@ -1,4 +1,4 @@
-//! Derived files: what can be made again from a pack, kept beside it so that questions cost less.
+//! Derived files: data computed from a pack and stored next to it, to answer queries faster.
 //!
 //! ```text
 //! packs/<name>.pack          the objects
@@ -6,10 +6,10 @@
 //! derived/<name>.ids         their ids, if the pack lists none: see `derived_ids.rs`
 //! ```
 //!
-//! A file is made after a manifest lists its pack, and goes after the pack has gone; both only under the
-//! collector's lock. Nothing needs it: one that is missing, torn, damaged, or of another pack is as good as
-//! none. So it is never synced, and whoever cannot write it goes on. What the parts mean is for the
-//! layer above. Specified in `format-spec/changes.md`.
+//! A file is created after a manifest lists its pack, and removed after the pack was removed; both
+//! only under the collector's lock. The files are optional: one that is missing, torn, damaged, or
+//! of another pack is ignored. So they are never synced, and a failure to write one is not an
+//! error. The layer above defines the content of the parts. Specified in `format-spec/changes.md`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,23 +37,24 @@ const CONTEXT: &str = "turntree v1 derived file";
 
 /// Magic, version, number of parts.
 const HEADER_BYTES: usize = 16;
-/// Stored and raw bytes of a part, in front of all parts.
+/// Stored and raw bytes of a part. These entries precede all parts.
 const PART_ENTRY_BYTES: usize = 8;
 
 /// Most raw bytes of a part.
 const MAX_PART_BYTES: u32 = 16 << 20;
 
-/// Such a file may have as many bytes as its pack, and these: a bound of what is read into memory.
+/// A derived file may be larger than its pack by this much. Bounds the bytes read into memory.
 const SPARE_BYTES: u64 = 64 << 10;
 
-/// Small and made in passing: a higher level gains little on parts that are mostly small numbers.
+/// Files are small and written during collections: a higher level gains little on parts that are
+/// mostly small numbers.
 const EFFORT: Effort = Effort { level: 9, long_distance: false, table_log: None };
 
-/// A pack, for whoever derives something from it.
+/// A pack, for code that derives data from it.
 #[derive(Debug, Clone)]
 pub(crate) struct PackHandle(Arc<Pack>);
 
-/// A derived file whose checksum is right.
+/// A derived file with a valid checksum.
 #[derive(Debug)]
 pub(crate) struct DerivedFile {
     bytes: Bytes,
@@ -69,7 +70,7 @@ struct DerivedPart {
 }
 
 impl PackHandle {
-    /// The ordinal of an object that the pack has.
+    /// Returns the ordinal of an object in the pack.
     pub(crate) fn ordinal(&self, id: &ObjectId) -> Option<u32> {
         match self.0.find(id)? {
             PackLookup::Object { ordinal, .. } => Some(ordinal),
@@ -77,29 +78,29 @@ impl PackHandle {
         }
     }
 
-    /// The id of the object with an ordinal.
+    /// Returns the id of the object with an ordinal.
     pub(crate) fn id_at(&self, ordinal: u32) -> Option<ObjectId> {
         self.0.id_at(ordinal)
     }
 
-    /// The objects of a kind, in the order in which they lie.
+    /// Returns the objects of a kind, in storage order.
     pub(crate) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = ObjectId> {
         self.0.of_kind(kind).map(|(_, id)| id)
     }
 
-    /// The number of objects of a kind. Costs a look at each block.
+    /// Returns the number of objects of a kind. Visits each block.
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.0.ordinals_of(kind).map(|block| block.len()).sum()
     }
 
-    /// Its derived file, by its path in the store.
+    /// Returns the path of its derived file in the store.
     pub(crate) fn derived_name(&self) -> String {
         format!("{DERIVED_DIR}/{}", file_name(self.0.id()))
     }
 }
 
 impl DerivedFile {
-    /// The parts of a file, if it is the whole one of that pack.
+    /// Decodes a file, if it is complete and belongs to this pack.
     fn decode(bytes: Bytes, store: StoreId, pack: PackId) -> Option<Self> {
         let end = bytes.len().checked_sub(CHECKSUM_BYTES)?;
         let (content, found) = bytes.split_at_checked(end)?;
@@ -119,10 +120,10 @@ impl DerivedFile {
         (start == end).then_some(Self { bytes, parts })
     }
 
-    /// The bytes of such a file.
+    /// Encodes parts as a derived file.
     ///
     /// # Errors
-    /// `LimitExceeded` for a part that is too large, `Io` when it cannot be compressed.
+    /// `LimitExceeded` for a part that is too large, `Io` when compression fails.
     fn encode(parts: &[Vec<u8>], store: StoreId, pack: PackId) -> Result<Vec<u8>> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -147,12 +148,12 @@ impl DerivedFile {
         Ok(bytes)
     }
 
-    /// The number of parts.
+    /// Returns the number of parts.
     pub(crate) fn len(&self) -> usize {
         self.parts.len()
     }
 
-    /// The raw bytes of a part; nothing when it is none. Costs its decompression.
+    /// Decompresses a part; returns `None` if it does not exist or is damaged.
     pub(crate) fn part(&self, number: usize) -> Option<Bytes> {
         let DerivedPart { start, stored_bytes, raw_bytes } = *self.parts.get(number)?;
         let stored = self.bytes.get(start..start.checked_add(stored_bytes as usize)?)?;
@@ -162,7 +163,7 @@ impl DerivedFile {
     }
 }
 
-/// The checksum of the content of a file: good for this pack of this store alone.
+/// Returns the checksum of the content of a file. It covers the pack and the store.
 fn checksum(content: &[u8], store: StoreId, pack: PackId) -> Digest {
     Checksum::new(CONTEXT).update(&store.0).update(&pack.0).update(content).finish()
 }
@@ -171,19 +172,19 @@ fn file_name(pack: PackId) -> String {
     format!("{}{EXTENSION}", hex(&pack.0))
 }
 
-/// The pack in the name of a derived file.
+/// Returns the pack in the name of a derived file.
 pub(in crate::store) fn pack_of(name: &str) -> Option<PackId> {
     let stem = name.strip_suffix(EXTENSION)?;
     PackId::from_file_name(&format!("{stem}.pack"))
 }
 
 impl Store {
-    /// The packs of this view, oldest first.
+    /// Returns the packs of this view, oldest first.
     pub(crate) fn packs(&self) -> Vec<PackHandle> {
         read(&self.view).files.packs.iter().map(|pack| PackHandle(Arc::clone(pack))).collect()
     }
 
-    /// What was derived from a pack, if that is there and whole. Reads and hashes the file.
+    /// Reads and verifies the derived file of a pack. Returns `None` if it is missing or damaged.
     pub(crate) fn derived(&self, pack: &PackHandle) -> Option<DerivedFile> {
         let path = self.derived_folder().join(file_name(pack.0.id()));
         let file = self.io.open_if_exists(&path, Access::Read).ok()??;
@@ -195,7 +196,7 @@ impl Store {
         DerivedFile::decode(content.into(), self.superblock.store, pack.0.id())
     }
 
-    /// Bytes of all derived files, and those of ids among them.
+    /// Returns the bytes of all derived files, and those of the ids among them.
     ///
     /// # Errors
     /// `Io` when the disk refuses.
@@ -219,11 +220,12 @@ impl Store {
 }
 
 impl Collection<'_> {
-    /// Gives every pack for which `wants` says so its derived file: those that are not `is_current` any
-    /// more are made anew by `make`, which may have nothing to tell of a pack, and others are removed.
+    /// Completes the derived files of packs for which `wants` returns true. A file that is not
+    /// `is_current` is rebuilt by `make`, unless that returns no parts. Derived files of other
+    /// packs are removed.
     ///
     /// # Errors
-    /// `Io` when the disk refuses: then some are missing, which harms nothing.
+    /// `Io` when the disk refuses: then some files are missing, which is harmless.
     pub(crate) fn complete_derived(
         &self,
         wants: &dyn Fn(&PackHandle) -> bool,
@@ -269,7 +271,7 @@ impl Collection<'_> {
         let store = self.store;
         let bytes = DerivedFile::encode(parts, store.superblock.store, pack.0.id())?;
         if bytes.len() as u64 > pack.0.file_bytes().saturating_add(SPARE_BYTES) {
-            // No reader takes it, and it would save nobody anything.
+            // Readers reject such a file, and it would save no time.
             return Ok(());
         }
         let folder = store.derived_folder();
@@ -288,7 +290,7 @@ impl Collection<'_> {
         })
     }
 
-    /// Removes everything that was derived: it may name what is about to be taken out.
+    /// Removes all derived files: they may name content that is about to be removed.
     ///
     /// # Errors
     /// `Io`, naming the file that cannot be removed.

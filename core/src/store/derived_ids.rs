@@ -1,13 +1,14 @@
-//! The ids of a pack that lists none, kept beside it: who opens it next need not hash all of it.
+//! Stores the ids of a pack that lists none next to it, so that the next process need not hash the
+//! pack.
 //!
 //! ```text
 //! derived/<name>.ids     | magic 8 | version 4 | zero 4 | ids | notes on gone ones | checksum 32 |
 //! ```
 //!
-//! Who had to compute the ids of a pack keeps them, if the disk lets it. One that is missing, torn, or of
-//! another pack is as good as none, so it is never synced, and two that write at once leave one file or
-//! none that counts. Where it says something else than the pack, objects do not verify, and `fsck`
-//! names it. Specified in `format-spec/pack.md`.
+//! A process that has computed the ids of a pack stores them, if the disk allows it. A file that is
+//! missing, torn, or of another pack is ignored. So it is never synced, and two concurrent writers
+//! leave one valid file or none. If it differs from the pack, objects do not verify, and `fsck`
+//! reports it. Specified in `format-spec/pack.md`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 16;
 const CONTEXT: &str = "turntree v1 derived ids";
 
-/// The place of the ids of one pack.
+/// The place where the ids of one pack are stored.
 #[derive(Debug)]
 struct IdsBeside {
     io: Arc<dyn Io>,
@@ -48,9 +49,10 @@ impl KeptIds for IdsBeside {
 
     fn keep(&self, ids: &[u8]) {
         if self.may_write {
-            // Nothing depends on it: a disk that is full or may not be written to has none.
+            // The file is optional: a full or read-only disk has none.
             let _ = write(&*self.io, &self.path, &encode(ids, self.of));
-            // A redaction may have taken the pack away since it was opened, and looked here before.
+            // A redaction may have removed the pack after it was opened, and cleaned up before this
+            // write.
             if !matches!(self.io.identity_if_exists(&self.pack), Ok(Some(_))) {
                 let _ = self.io.remove_if_exists(&self.path);
             }
@@ -58,11 +60,11 @@ impl KeptIds for IdsBeside {
     }
 }
 
-/// Opens a pack of the store in `dir`. If it lists no ids, those that are kept beside it count; where they
-/// have to be computed, they are kept for the next time if it `may_write`.
+/// Opens a pack of the store in `dir`. If it lists no ids, reads the ids stored next to it. If
+/// these have to be computed, stores them for the next time if `may_write` is true.
 ///
 /// # Errors
-/// Those of [`Pack::open_beside`].
+/// The errors of [`Pack::open_beside`].
 pub(in crate::store) fn open(
     io: &Arc<dyn Io>,
     dir: &Path,
@@ -76,19 +78,19 @@ pub(in crate::store) fn open(
     Pack::open_beside(file, id, store, Box::new(beside))
 }
 
-/// Returns true if a name is that of the ids of this pack.
+/// Returns true if `name` is the file name of the ids of this pack.
 pub(in crate::store) fn is_of(name: &str, pack: PackId) -> bool {
     name == file_name(pack)
 }
 
-/// The pack in the name of such a file.
+/// Returns the pack in the name of such a file.
 pub(in crate::store) fn pack_of(name: &str) -> Option<PackId> {
     let stem = name.strip_suffix(EXTENSION)?;
     PackId::from_file_name(&format!("{stem}.pack"))
 }
 
-/// Returns true if the ids that are kept beside a pack are not those that follow from its objects, where all
-/// of these were read.
+/// Returns true if the ids stored next to a pack differ from those computed from its objects.
+/// Returns false if they were not computed.
 pub(in crate::store) fn are_wrong(io: &dyn Io, dir: &Path, pack: &Pack, store: StoreId) -> bool {
     let Some(ids) = pack.computed_ids() else { return false };
     let path = path(dir, pack.id());
@@ -100,17 +102,17 @@ fn path(dir: &Path, pack: PackId) -> PathBuf {
     dir.join(DERIVED_DIR).join(file_name(pack))
 }
 
-/// The name of the ids of a pack.
+/// Returns the name of the file with the ids of a pack.
 pub(in crate::store) fn file_name(pack: PackId) -> String {
     format!("{}{EXTENSION}", hex(&pack.0))
 }
 
-/// The `bytes` bytes of ids and notes in a file, if it is whole and of that pack of that store.
+/// Reads `bytes` bytes of ids and notes from a file, if it is complete and of this pack and store.
 fn read(io: &dyn Io, path: &Path, of: (StoreId, PackId), bytes: usize) -> Option<Bytes> {
     let file = io.open_if_exists(path, Access::Read).ok()??;
     let end = HEADER_BYTES.checked_add(bytes)?;
     let all = end.checked_add(CHECKSUM_BYTES)?;
-    // Before any memory is taken.
+    // Before any memory is allocated.
     file.size().ok().filter(|size| *size == all as u64)?;
     let mut content = vec![0; all];
     file.read_at(&mut content, 0).ok().filter(|read| *read == all)?;

@@ -1,7 +1,7 @@
-//! Names in the directories of a store: calls of [`Io`] whose errors say what failed on which path.
+//! Calls of [`Io`] on the files of a store, with errors that name the action and the path.
 //!
-//! Other processes make, replace and remove files at any time. So a name that is missing, or made
-//! already, is an answer here and not an error.
+//! Other processes create, replace and remove files at any time. So a missing name, or one that
+//! already exists, is a result here and not an error.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::io::{Access, Identity, Io, IoFile};
 use crate::error::{Error, Result};
 
-/// Explains a failed call of the system: what was tried, on which path.
+/// Converts the error of a failed system call, with the action and the path.
 pub(super) fn failed(action: &str, path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::io(format!("{action} {}", path.display()), source)
 }
@@ -21,20 +21,20 @@ impl dyn Io + '_ {
         self.list(dir).map_err(failed("list", dir))
     }
 
-    /// Lists the names in a directory; none when it is missing: a copy of a store may have lost an
-    /// empty folder.
+    /// Lists the names in a directory. Returns none if it is missing: a copy of a store may have
+    /// lost an empty folder.
     pub(super) fn list_or_empty(&self, dir: &Path) -> Result<Vec<String>> {
         Ok(unless(ErrorKind::NotFound, self.list(dir))
             .map_err(failed("list", dir))?
             .unwrap_or_default())
     }
 
-    /// Opens a file that must be there.
+    /// Opens a file that must exist.
     pub(super) fn open_named(&self, path: &Path, access: Access) -> Result<Arc<dyn IoFile>> {
         self.open(path, access).map_err(failed("open", path))
     }
 
-    /// Opens a file, if there is one of this name.
+    /// Opens a file, if it exists.
     pub(super) fn open_if_exists(
         &self,
         path: &Path,
@@ -48,19 +48,19 @@ impl dyn Io + '_ {
         unless(ErrorKind::AlreadyExists, self.create(path)).map_err(failed("create", path))
     }
 
-    /// Creates a directory, unless it is there.
+    /// Creates a directory, unless it exists.
     pub(super) fn create_dir_if_missing(&self, dir: &Path) -> Result<()> {
         unless(ErrorKind::AlreadyExists, self.create_dir(dir)).map_err(failed("create", dir))?;
         Ok(())
     }
 
-    /// Removes a name, if it is there.
+    /// Removes a name, if it exists.
     pub(super) fn remove_if_exists(&self, path: &Path) -> Result<()> {
         unless(ErrorKind::NotFound, self.remove(path)).map_err(failed("remove", path))?;
         Ok(())
     }
 
-    /// Returns which file has a name, if one has it.
+    /// Returns the identity of the file with a name, if it exists.
     pub(super) fn identity_if_exists(&self, path: &Path) -> Result<Option<Identity>> {
         unless(ErrorKind::NotFound, self.identity(path)).map_err(failed("look at", path))
     }
@@ -71,7 +71,7 @@ impl dyn Io + '_ {
     }
 }
 
-/// Turns one kind of error into the absence of an answer.
+/// Converts one kind of error to `None`.
 fn unless<T>(absent: ErrorKind, answer: io::Result<T>) -> io::Result<Option<T>> {
     match answer {
         Err(source) if source.kind() == absent => Ok(None),

@@ -1,8 +1,9 @@
-//! The small interface all disk access goes through, and its real implementation.
+//! The interface of all disk access, and its real implementation.
 //!
 //! Three implementations exist: [`RealIo`] here, and in the test kit one that produces crash images
-//! and one that fails at the n-th call. The store uses nothing else, so what the tests see is what
-//! happens. Files are created for their owner alone: a session holds whatever the agent has seen.
+//! and one that fails at the n-th call. The store accesses the disk only through this interface, so
+//! tests see every access. Files are readable only by their owner: a session holds everything that
+//! the agent has read.
 
 use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -19,61 +20,62 @@ use rustix::io::Errno;
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// First and longest pause between two attempts to get a lock; locks are held for microseconds.
+/// First and longest pause between two attempts at a lock; locks are held for microseconds.
 const LOCK_PAUSE_MIN: Duration = Duration::from_micros(20);
 const LOCK_PAUSE_MAX: Duration = Duration::from_millis(2);
 
-/// A file system, as far as a store needs one.
+/// The file system operations that a store needs.
 pub trait Io: Debug + Send + Sync {
-    /// Opens an existing regular file to read, or to read and write. Links are not followed, and
-    /// nothing is waited for.
+    /// Opens an existing regular file to read, or to read and write. Does not follow symbolic
+    /// links, and does not block.
     ///
     /// # Errors
-    /// `NotFound` when there is none.
+    /// `NotFound` when the file does not exist.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn IoFile>>;
 
-    /// Makes a new empty file, open to read and write.
+    /// Creates a new empty file, open to read and write.
     ///
     /// # Errors
     /// `AlreadyExists` when the name is taken.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn IoFile>>;
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
     /// `AlreadyExists` when the name is taken.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// The names in a directory, in no order; names that are not UTF-8 are not the store's.
+    /// Returns the names in a directory, in no order. Skips names that are not UTF-8: a store has
+    /// none.
     ///
     /// # Errors
     /// `NotFound` when there is no such directory.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
-    /// Gives the file `from` the name `to`, never replacing what has that name.
+    /// Renames the file `from` to `to`. Never replaces an existing file.
     ///
     /// # Errors
-    /// `AlreadyExists` when the name is taken; then `from` is untouched. `NotFound` when there is no
-    /// file `from`.
+    /// `AlreadyExists` when the name is taken; then `from` is unchanged. `NotFound` when `from`
+    /// does not exist.
     fn publish(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Gives the file `from` a second name `to`, never replacing what has that name.
+    /// Gives the file `from` a second name `to`. Never replaces an existing file.
     ///
     /// # Errors
-    /// `AlreadyExists` when the name is taken, `NotFound` when there is no file `from`.
+    /// `AlreadyExists` when the name is taken, `NotFound` when `from` does not exist.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Gives the file `from` the name `to`, in one step, and takes it from what has it. Whoever has
-    /// that file open or mapped keeps it.
+    /// Renames the file `from` to `to` in one step, and replaces an existing file. Processes that
+    /// have the replaced file open or mapped keep it.
     ///
     /// # Errors
-    /// `NotFound` when there is no file `from`.
+    /// `NotFound` when `from` does not exist.
     fn replace(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Removes a name. Whoever has the file open or mapped keeps it.
+    /// Removes a name. Processes that have the file open or mapped keep it.
     ///
     /// # Errors
-    /// `NotFound` when there is none.
+    /// `NotFound` when the file does not exist.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// Makes the names in a directory durable.
@@ -82,43 +84,43 @@ pub trait Io: Debug + Send + Sync {
     /// When the disk refuses.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Bytes that may still be written to the file system of `dir`.
+    /// Returns the free bytes of the file system of `dir`.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// When the system call fails.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
 
     /// Returns the identity of the file with this name.
     ///
     /// # Errors
-    /// `NotFound` when there is none.
+    /// `NotFound` when the file does not exist.
     fn identity(&self, path: &Path) -> io::Result<Identity>;
 }
 
-/// A whole file as memory: mapped, or bytes that were read.
+/// A whole file in memory: mapped, or read.
 #[derive(Debug, Clone)]
 pub struct Mapping {
     bytes: Bytes,
-    /// The map, if it is one.
+    /// The mapping, if the file is mapped.
     map: Option<Arc<memmap2::Mmap>>,
 }
 
 impl Mapping {
-    /// The bytes of the file.
+    /// Returns the bytes of the file.
     #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Gives the memory of what was read of a map back to the system, which reads it again when it is asked
-    /// for. So who looks at all of a large store does not hold all of it. Costs a system call, and a fault
-    /// for each stretch that is read again.
+    /// Returns the memory of mapped pages to the system, which rereads them on the next access. So
+    /// a scan of a large store does not keep all of it in memory. Costs a system call, and a page
+    /// fault for each stretch that is accessed again.
     #[expect(unsafe_code, reason = "giving pages back is unsafe in Rust; see SAFETY")]
     pub fn let_pages_go(&self) {
         if let Some(map) = &self.map {
-            // SAFETY: the map is of a file, is private and was never written to, and the file does not
-            // change, as it was mapped on that condition: what is read anew are the same bytes. The advice
-            // changes nothing else, so its failure costs memory alone.
+            // SAFETY: the mapping is private and was never written to, and its file does not
+            // change, which is the condition of mapping it: rereading returns the same bytes. The
+            // advice changes nothing else, so its failure only costs memory.
             let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
         }
     }
@@ -130,7 +132,7 @@ impl From<Bytes> for Mapping {
     }
 }
 
-/// A map that its bytes keep.
+/// A mapping that is kept alive by its bytes.
 struct OwnedMap(Arc<memmap2::Mmap>);
 
 impl AsRef<[u8]> for OwnedMap {
@@ -141,39 +143,40 @@ impl AsRef<[u8]> for OwnedMap {
 
 /// An open file. Dropping it releases its lock.
 pub trait IoFile: Debug + Send + Sync {
-    /// Reads from `offset` until `buffer` is full or the file ends; returns how many bytes.
+    /// Reads from `offset` until `buffer` is full or the file ends. Returns the number of bytes
+    /// read.
     ///
     /// # Errors
     /// When the disk refuses.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes all of `bytes` at `offset`, and extends the file when they reach beyond its end.
+    /// Writes all of `bytes` at `offset`, and extends the file if they end after its end.
     ///
     /// # Errors
-    /// When the disk refuses; any part of the bytes may have been written then.
+    /// When the disk refuses; any part of the bytes may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
     /// Makes the bytes of the file durable, and the length needed to read them.
     ///
     /// # Errors
-    /// When the disk refuses; what was written since the last success may be lost even if a later
-    /// call succeeds.
+    /// When the disk refuses. Bytes written since the last success may be lost even if a later call
+    /// succeeds.
     fn sync_data(&self) -> io::Result<()>;
 
-    /// The length in bytes.
+    /// Returns the length in bytes.
     ///
     /// # Errors
     /// When the disk refuses.
     fn size(&self) -> io::Result<u64>;
 
-    /// Takes the exclusive lock within `timeout`; `false` when somebody else kept it. The lock ends
-    /// with the process, however that ends.
+    /// Takes the exclusive lock within `timeout`. Returns `false` if another process kept it. The
+    /// lock ends with the process, even after a crash.
     ///
     /// # Errors
     /// When the file system has no locks.
     fn lock(&self, timeout: Duration) -> io::Result<bool>;
 
-    /// Gives the lock back.
+    /// Releases the lock.
     ///
     /// # Errors
     /// When the file system has no locks.
@@ -185,14 +188,13 @@ pub trait IoFile: Debug + Send + Sync {
     /// When the disk refuses.
     fn identity(&self) -> io::Result<Identity>;
 
-    /// The whole file as memory. Only for files that nobody writes to or truncates any more.
+    /// Returns the whole file in memory. Only for files that no process writes to or truncates.
     ///
     /// # Errors
     /// When the system refuses.
     fn map(&self) -> io::Result<Mapping>;
 
-    /// Returns whether something may be written behind what is there: not to a file that lies as it did
-    /// before the key of its store changed.
+    /// Returns whether the file may be appended to. A file with an old key of its store may not.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -200,25 +202,26 @@ pub trait IoFile: Debug + Send + Sync {
         Ok(true)
     }
 
-    /// Returns whether a map costs no reading. Of a file whose bytes are made on reading, what is
-    /// needed is better read.
+    /// Returns whether mapping the file reads nothing. For a file that is decrypted on reading, it
+    /// is cheaper to read only the needed bytes.
     fn is_mappable(&self) -> bool {
         true
     }
 }
 
-/// Bytes that can be read at any place: a file, or what a decryption makes of one.
+/// Bytes that can be read at any offset: a file, or the decrypted content of one.
 pub trait ReadAt: Debug + Send + Sync {
-    /// Reads from `offset` until `buffer` is full or the bytes end; returns how many.
+    /// Reads from `offset` until `buffer` is full or the bytes end. Returns the number of bytes
+    /// read.
     ///
     /// # Errors
-    /// When they cannot be read; `InvalidData` when they are not those that were written.
+    /// When the bytes cannot be read; `InvalidData` when they differ from those written.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Their number.
+    /// Returns the number of bytes.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     fn size(&self) -> io::Result<u64>;
 }
 
@@ -241,12 +244,12 @@ pub enum Access {
     Write,
 }
 
-/// A file, whatever its name: device and inode.
+/// The identity of a file, independent of its name: device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// The device the file is on.
     pub device: u64,
-    /// Its number there.
+    /// The inode number on that device.
     pub inode: u64,
 }
 
@@ -256,7 +259,7 @@ pub struct RealIo;
 
 impl Io for RealIo {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn IoFile>> {
-        // Not waiting for whoever has the other end of a pipe, nor led out of the store by a link.
+        // Do not block on a pipe, and do not follow a symbolic link out of the store.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed();
         let mut options = OpenOptions::new();
         options.read(true).write(access == Access::Write).custom_flags(flags);
@@ -286,7 +289,7 @@ impl Io for RealIo {
         // A link refuses a taken name on every Unix; `rename` would replace it.
         fs::hard_link(from, to)?;
         match fs::remove_file(from) {
-            // Somebody has swept it away since: it has its name.
+            // Another process has removed it since; `to` exists.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             removed => removed,
         }
@@ -323,10 +326,9 @@ struct RealFile(File);
 
 impl Drop for RealFile {
     fn drop(&mut self) {
-        // Closing gives a lock back only when nobody else has the open file, and a process that
-        // another thread starts has it until it becomes another program: for that moment, whoever
-        // came next would find the file locked. A lock that cannot be given back goes with this
-        // process.
+        // Closing releases a lock only if no other process has the same open file. A process that
+        // another thread starts has it between `fork` and `exec`, and the next process would find
+        // the file locked in that time. If unlocking fails, the lock ends with this process.
         let _ = self.0.unlock();
     }
 }
@@ -395,16 +397,16 @@ impl IoFile for RealFile {
 
     #[expect(unsafe_code, reason = "mapping a file is unsafe in Rust; see SAFETY")]
     fn map(&self) -> io::Result<Mapping> {
-        // SAFETY: the caller maps sealed files only. A store never writes to, truncates or reuses
-        // one; it unlinks it, which leaves mappings intact. Someone who damages it from outside
-        // changes bytes that are verified against their id on every read.
+        // SAFETY: callers map only sealed files. A store never writes to, truncates or reuses such
+        // a file; it unlinks it, which leaves mappings intact. If another process modifies it, each
+        // read still verifies the bytes against their id.
         let map = Arc::new(unsafe { memmap2::Mmap::map(&self.0)? });
         Ok(Mapping { bytes: Bytes::from_owner(OwnedMap(Arc::clone(&map))), map: Some(map) })
     }
 }
 
-/// Tells an error of the moment from one of the file: too many open files, no memory, no
-/// permission. What cannot be read for such a reason is not damaged.
+/// Returns true for a temporary error, which does not indicate damage: too many open files, no
+/// memory, no permission.
 pub(super) fn is_passing(error: &crate::Error) -> bool {
     let passing = [
         Errno::MFILE,
@@ -434,7 +436,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let file = File::create_new(&path).unwrap();
-        // What a process has between `fork` and `exec`.
+        // The handle that a child process has between `fork` and `exec`.
         let inherited = file.try_clone().unwrap();
         let locked = RealFile(file);
         assert!(locked.lock(Duration::ZERO).unwrap());

@@ -1,5 +1,5 @@
-//! The bytes of a file that nobody writes to any more: mapped where the disk has them as they are,
-//! and read where they are made on reading.
+//! The bytes of an immutable file: mapped if the disk has them unencrypted, otherwise read and
+//! decrypted piece by piece.
 
 use std::fmt;
 use std::io;
@@ -9,21 +9,21 @@ use bytes::Bytes;
 
 use super::io::{IoFile, Mapping, ReadAt};
 
-/// Bytes to be had at any place.
+/// Bytes at any offset of a file.
 pub(in crate::store) enum Medium {
-    /// In memory, as a map is: nothing is copied.
+    /// In memory, such as a mapping: nothing is copied.
     Memory(Mapping),
-    /// To be read, piece by piece, and how many bytes there are.
+    /// Read piece by piece; with the number of bytes.
     File(Arc<dyn ReadAt>, u64),
 }
 
 impl Medium {
-    /// The bytes of a file: mapped, if that costs no reading.
+    /// Opens the bytes of a file: mapped, if mapping reads nothing.
     ///
     /// # Errors
-    /// When it cannot be mapped, or its size not be had.
+    /// When it cannot be mapped, or its size cannot be read.
     pub(in crate::store) fn of(file: &Arc<dyn IoFile>) -> io::Result<Self> {
-        // A file of no bytes cannot be mapped.
+        // An empty file cannot be mapped.
         Ok(match file.size()? {
             0 => Self::Memory(Bytes::new().into()),
             _ if file.is_mappable() => Self::Memory(file.map()?),
@@ -31,7 +31,7 @@ impl Medium {
         })
     }
 
-    /// The `len` bytes from `offset` on; nothing when there are fewer.
+    /// Returns `len` bytes from `offset`, or `None` if the file ends before.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -44,7 +44,7 @@ impl Medium {
                 Ok(range.filter(|range| range.end <= map.len()).map(|range| map.slice(range)))
             }
             Self::File(file, size) => {
-                // Before any memory is taken on the word of a file.
+                // Check the length before allocating: it may come from a damaged file.
                 if offset.checked_add(len as u64).is_none_or(|end| end > *size) {
                     return Ok(None);
                 }
@@ -55,19 +55,19 @@ impl Medium {
         }
     }
 
-    /// Returns true if all of it is there without reading, as it is of a map.
+    /// Returns true if all bytes are available without reading, as in a mapping.
     pub(in crate::store) const fn is_in_memory(&self) -> bool {
         matches!(self, Self::Memory(_))
     }
 
-    /// Gives back the memory of what was read of a map; see [`Mapping::let_pages_go`].
+    /// Releases the memory of mapped pages; see [`Mapping::let_pages_go`].
     pub(in crate::store) fn let_pages_go(&self) {
         if let Self::Memory(map) = self {
             map.let_pages_go();
         }
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub(in crate::store) fn size(&self) -> u64 {
         match self {
             Self::Memory(map) => map.bytes().len() as u64,

@@ -1,4 +1,4 @@
-//! A file in memory alone, for what is made to be looked at and not to be kept.
+//! A file in memory, for temporary content that is never stored.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,17 +8,17 @@ use bytes::Bytes;
 
 use super::io::{Identity, IoFile, Mapping};
 
-/// A file that is nowhere.
+/// A file without a path.
 #[derive(Debug, Default)]
 pub(in crate::store) struct MemoryFile(Mutex<Vec<u8>>);
 
 impl MemoryFile {
-    /// A file with these bytes.
+    /// Returns a file with these bytes.
     pub(in crate::store) fn of(bytes: Vec<u8>) -> Self {
         Self(Mutex::new(bytes))
     }
 
-    /// What was written to it.
+    /// Returns the content of the file.
     pub(in crate::store) fn into_bytes(self) -> Vec<u8> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,28 +1,30 @@
-//! Writes a large file a piece at a time, each durable before the next, so that no commit waits for all of it.
+//! Writes a large file in pieces and syncs each before the next, so that no commit waits for all of
+//! it.
 //!
-//! The disk does what it is asked in turns, and a file system makes durable what belongs together: a commit that syncs
-//! its few kilobytes while a pack of a hundred megabytes is on its way waits for much of that. In pieces it waits for one.
+//! A disk processes requests in order, and a file system syncs related data together. A commit that
+//! syncs a few kilobytes while a pack of a hundred megabytes is being written waits for much of the
+//! pack. With pieces it waits for one.
 
 use std::io;
 
 use super::io::IoFile;
 
-/// Bytes that are on their way at once: the disk takes some milliseconds for them. Smaller pieces brought nothing beside
-/// commits, and cost more syncs.
+/// Bytes written between two syncs: the disk takes some milliseconds for them. Smaller pieces did
+/// not speed up concurrent commits, and cost more syncs.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// How far a file that is written is durable.
+/// The progress of syncing a file while it is written.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Pace {
-    /// Bytes that were written since the last sync.
+    /// Bytes written since the last sync.
     waiting: usize,
 }
 
 impl Pace {
-    /// Writes bytes, and syncs the file after each piece; what is written last is not synced yet.
+    /// Writes bytes, and syncs the file after each piece. The last piece is not synced yet.
     ///
     /// # Errors
-    /// Those of the file; then none of it is to be relied on.
+    /// The errors of the file. After one, no part of the file is reliable.
     pub(in crate::store) fn write_at(
         &mut self,
         file: &dyn IoFile,
@@ -50,7 +52,7 @@ mod tests {
     use super::super::io::{Identity, Mapping};
     use super::*;
 
-    /// What was written, and the most bytes that were on their way at once.
+    /// The bytes written, those not synced yet, and the most bytes that were ever not synced.
     #[derive(Debug, Default)]
     struct Memory(Mutex<(Vec<u8>, usize, usize)>);
 

@@ -1,4 +1,4 @@
-//! Ciphers: which there are, and the keystream of one file.
+//! The supported ciphers, and the keystream of one file.
 
 use std::io::{self, ErrorKind};
 
@@ -20,13 +20,13 @@ const MARK_BYTES: usize = 8;
 /// Bytes of the keystream of XChaCha20, whose counter has 32 bits for blocks of 64 bytes.
 const MAX_XCHACHA20_BYTES: u64 = 1 << 38;
 
-/// Random bytes of a file, which no other file has.
+/// Random bytes of a file, different for every file.
 pub(super) type Nonce = [u8; NONCE_BYTES];
 
-/// What combines a keystream with the files of a store; each key is for one of these.
+/// The cipher that enciphers the files of a store. Each key is for one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StoreCipher {
-    /// Fast on every processor, and what stores had at first.
+    /// Fast on every processor. The first cipher that stores used.
     XChaCha20,
     /// Several times faster where the processor has instructions for it, and slower elsewhere.
     Aes256Ctr,
@@ -36,7 +36,7 @@ impl StoreCipher {
     /// Every cipher.
     pub const ALL: [Self; 2] = [Self::XChaCha20, Self::Aes256Ctr];
 
-    /// The name, as the text of keys has it.
+    /// Returns the name of the cipher in the text of keys.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,10 +45,10 @@ impl StoreCipher {
         }
     }
 
-    /// The one that costs least on this processor, for a new key.
+    /// Returns the fastest cipher on this processor, for a new key.
     #[must_use]
     pub fn fastest() -> Self {
-        // On others than these the library computes AES without instructions for it.
+        // On other architectures the library does not use AES instructions.
         #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
         if std::arch::is_x86_feature_detected!("aes") {
             return Self::Aes256Ctr;
@@ -64,13 +64,13 @@ pub(super) struct FileCipher {
     head: [u8; HEAD_BYTES],
 }
 
-/// What makes the keystream of one file.
+/// The keystream of one file.
 enum Keystream {
     XChaCha20 {
         secret: [u8; 32],
         nonce: Nonce,
     },
-    /// With a key that is the file's own, so that its counter begins at 0.
+    /// With a key for this file only, so that its counter starts at 0.
     Aes256Ctr(Box<Aes256Enc>),
 }
 
@@ -93,7 +93,7 @@ impl FileCipher {
         Self { key: *key, keystream, head }
     }
 
-    /// The cipher of a file with this head, if it is one of these keys.
+    /// Returns the cipher of a file with this head, if the head matches one of these keys.
     pub(super) fn of_head(keys: &StoreKeys, head: &[u8]) -> Option<Self> {
         head.chunks_exact(NONCE_BYTES + MARK_BYTES).find_map(|copy| {
             let (nonce, found) = copy.split_first_chunk::<NONCE_BYTES>()?;
@@ -106,19 +106,19 @@ impl FileCipher {
         &self.head
     }
 
-    /// Returns true if the file is one of this key.
+    /// Returns true if the file is enciphered with this key.
     pub(super) fn is_of(&self, key: &StoreKey) -> bool {
         self.key == *key
     }
 
-    /// Combines `bytes` with the keystream from `offset` on: enciphers, or deciphers.
+    /// Combines `bytes` with the keystream from `offset`, which enciphers or deciphers them.
     ///
     /// # Errors
-    /// When the file would have more than the keystream, which is 256 GiB of XChaCha20.
+    /// When the file would be longer than the keystream, which is 256 GiB for XChaCha20.
     pub(super) fn apply(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         match &self.keystream {
             Keystream::XChaCha20 { secret, nonce } => {
-                // The library begins the keystream again behind its end when both lie in one piece.
+                // The library restarts the keystream at its end if one piece crosses it.
                 let end = offset.checked_add(bytes.len() as u64);
                 if end.is_none_or(|end| end > MAX_XCHACHA20_BYTES) {
                     return Err(too_long());
@@ -132,7 +132,7 @@ impl FileCipher {
     }
 }
 
-/// The keystream of a counter that begins with `first`.
+/// Returns the keystream of a counter that starts at `first`.
 fn counted(
     cipher: Aes256Enc,
     first: [u8; 16],
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn aes_is_that_of_its_specification() {
-        // A counter of NIST SP 800-38A, F.5.5, made from the block cipher alone.
+        // A counter block of NIST SP 800-38A, F.5.5, computed with the block cipher.
         let key: [u8; 32] = std::array::from_fn(|at| {
             const KEY: &[u8] = b"603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4";
             u8::from_str_radix(std::str::from_utf8(&KEY[at * 2..at * 2 + 2]).unwrap(), 16).unwrap()

@@ -1,4 +1,4 @@
-//! One enciphered file: what is read and written at its places.
+//! One enciphered file: reads and writes its content at any offset.
 
 use std::fmt;
 use std::io;
@@ -14,22 +14,24 @@ use super::{Nonces, StoreKey, StoreKeys};
 use crate::store::io::{Identity, IoFile, Mapping};
 use crate::store::parity::is_refusal;
 
-/// Zeros of so many bytes in the file are zeros; only whole ones are looked at, at multiples of it.
+/// Aligned words of zeros in the file are read as zeros. This is the size of a word.
 const WORD_BYTES: usize = 8;
-/// The same, as a distance in a file.
+/// The size of a word, as a distance in a file.
 const WORD: u64 = WORD_BYTES as u64;
 
-/// So many bytes are deciphered where they are wanted: one more call for each end costs less than a copy.
+/// Reads of at least this size decipher in the caller's buffer: a further call for each end costs
+/// less than a copy.
 const IN_PLACE_BYTES: usize = 32 << 10;
 
-/// A file, enciphered; or plain, when no head in it is whole, as in a store that was encrypted a
-/// moment ago.
+/// A file that is enciphered; or plain, if it has no intact head, as in a store that was only just
+/// encrypted.
 pub(in crate::store) struct EncryptedFile {
     file: Arc<dyn IoFile>,
     path: PathBuf,
     keys: StoreKeys,
     nonces: Arc<Nonces>,
-    /// Known as soon as there is a head, or something else in its place; nothing is a plain file.
+    /// Set once the file has a head, or other bytes instead of one. `None` inside means a plain
+    /// file.
     cipher: OnceLock<Option<FileCipher>>,
 }
 
@@ -43,12 +45,12 @@ impl EncryptedFile {
         Self { file, path: path.to_owned(), keys, nonces, cipher: OnceLock::new() }
     }
 
-    /// A file that is only read.
+    /// Opens a file for reading only.
     pub(in crate::store) fn of(file: Arc<dyn IoFile>, keys: StoreKeys) -> Self {
         Self::new(file, Path::new(""), keys, Arc::default())
     }
 
-    /// Returns true if the file says no cipher of its keys.
+    /// Returns true if the file has no head of one of its keys.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -67,7 +69,7 @@ impl EncryptedFile {
         })
     }
 
-    /// The cipher that the file says; nothing while it says none.
+    /// Returns the cipher of the file's heads, or `None` if it has none.
     fn cipher(&self) -> io::Result<Option<&FileCipher>> {
         if let Some(cipher) = self.cipher.get() {
             return Ok(cipher.as_ref());
@@ -76,7 +78,7 @@ impl EncryptedFile {
         for place in heads::places(self.file.size()?) {
             let mut head = [0; HEAD_BYTES];
             match self.file.read_at(&mut head, place) {
-                // Any whole head is enough.
+                // Any other intact head suffices.
                 Err(error) if is_refusal(&error) => continue,
                 read => read?,
             };
@@ -85,15 +87,15 @@ impl EncryptedFile {
             }
             is_written |= head != [0; HEAD_BYTES];
         }
-        // Without any byte another process may be about to write the head.
+        // If all bytes are zeros, another process may be about to write the head.
         Ok(if is_written { self.cipher.get_or_init(|| None).as_ref() } else { None })
     }
 
-    /// The cipher to write with: an empty file gets one.
+    /// Returns the cipher to write with. An empty file gets a new one.
     ///
     /// # Errors
-    /// When the file is plain or has another key: nothing is added to what lies as it did before keys
-    /// changed.
+    /// When the file is plain or has another key: a file from before a change of keys is not
+    /// extended.
     fn cipher_to_write(&self) -> io::Result<&FileCipher> {
         if self.file.size()? == 0 {
             let new = || Some(FileCipher::new(&self.keys.newest, self.nonces.next(&self.path)));
@@ -108,7 +110,7 @@ impl EncryptedFile {
         }
     }
 
-    /// Reads the content from `offset` on as it lies in the file; returns how many bytes.
+    /// Reads the enciphered content from `offset`. Returns the number of bytes read.
     fn read_enciphered(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -126,7 +128,7 @@ impl EncryptedFile {
         Ok(filled)
     }
 
-    /// Reads whole words around what is asked for, and copies that.
+    /// Reads the whole words around the requested bytes, and copies the bytes.
     fn read_words(&self, cipher: &FileCipher, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let start = offset - offset % WORD;
         let Some(end) = offset.checked_add(buffer.len() as u64 + WORD) else { return Ok(0) };
@@ -145,7 +147,7 @@ impl EncryptedFile {
         Ok(read)
     }
 
-    /// Reads words where they are wanted, and copies only a part of a word at each end.
+    /// Reads words directly into the buffer, and copies only a partial word at each end.
     fn read_in_place(
         &self,
         cipher: &FileCipher,
@@ -185,7 +187,7 @@ impl IoFile for EncryptedFile {
         let cipher = self.cipher_to_write()?;
         let mut content = bytes.to_vec();
         encipher(cipher, &mut content, offset)?;
-        // In one piece, heads included: what a disk does with a write, it does with this one.
+        // Heads and content in one write, so that a disk treats them like one write of the store.
         let first = Stretch::at(offset);
         let begins = |at: u64, stretch: &Stretch| at == stretch.start;
         let place = first.place(offset) - if begins(offset, &first) { HEAD } else { 0 };
@@ -251,9 +253,9 @@ impl IoFile for EncryptedFile {
     }
 }
 
-/// Returns true if a file of an encrypted store that says no cipher has no content behind its first bytes:
-/// the write that was to make it left pieces of heads at most, or its key was another one and nothing
-/// followed. At most `most` bytes are looked at: a file that has more is another.
+/// Returns true if a file of an encrypted store without a valid head has no content after its first
+/// bytes: its first write left partial heads at most, or it has another key and no further content.
+/// Reads at most `most` bytes; a longer file has content.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -274,7 +276,7 @@ impl fmt::Debug for EncryptedFile {
     }
 }
 
-/// Deciphers what lies at `offset`, a multiple of [`WORD`], but for words of zeros.
+/// Deciphers the bytes at `offset`, a multiple of [`WORD`]. Words of zeros stay zeros.
 fn decipher(cipher: &FileCipher, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     if !has_zeros(bytes) {
         return cipher.apply(bytes, offset);
@@ -294,11 +296,11 @@ fn decipher(cipher: &FileCipher, bytes: &mut [u8], offset: u64) -> io::Result<()
     Ok(())
 }
 
-/// Enciphers what is to lie at `offset`. Whole words of zeros at its end stay zeros: they are written
-/// ahead of use, and something else will be written there.
+/// Enciphers the bytes to write at `offset`. Whole words of zeros at the end stay zeros: they are
+/// written ahead of use, and will be overwritten.
 ///
 /// # Errors
-/// When a word in it would become zeros, which happens once in 2^64: then it has to lie elsewhere.
+/// When a word would encipher to zeros, which happens once in 2^64: write it at another offset.
 fn encipher(cipher: &FileCipher, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     let end = offset + bytes.len() as u64;
     let used = match end % WORD {
@@ -316,7 +318,7 @@ fn encipher(cipher: &FileCipher, bytes: &mut [u8], offset: u64) -> io::Result<()
     }
 }
 
-/// Words that are looked at without asking after each: the processor compares several at once then.
+/// Words compared in one branch-free loop, so that the processor compares several at a time.
 const WORDS_AT_ONCE: usize = 64;
 
 /// Returns true if a whole word is zeros.
@@ -338,7 +340,7 @@ mod tests {
 
     const KEY: StoreKey = StoreKey::of(StoreCipher::Aes256Ctr, [7; 32]);
 
-    /// A new file, as the disk has it and deciphered.
+    /// Creates a file; returns it as on the disk, and deciphered.
     fn new_file(folder: &Path) -> (Arc<dyn IoFile>, EncryptedFile) {
         let path = folder.join("file");
         let file = RealIo.create(&path).unwrap();

@@ -1,24 +1,24 @@
-//! Where the content of an enciphered file lies, and the heads between it.
+//! The layout of an enciphered file: stretches of content, with heads between them.
 //!
 //! ```text
 //!  0     64          4096  4160           65536 65600            131072
 //!  | head | content   | head | content     | head | content       | head | ...
 //! ```
 //!
-//! All heads of a file are the same, and each is twice the nonce with a mark: eight bytes that follow
-//! from the key and the nonce. One that is whole is enough, so no sector of a file decides about the
-//! others, but in a file of less than 4 KiB.
+//! All heads of a file are equal, and each is twice the nonce with a mark: eight bytes derived from
+//! the key and the nonce. One intact head suffices, so no single sector of a file can make the
+//! others unreadable, except in a file of less than 4 KiB.
 
 /// Bytes of a head.
 pub(super) const HEAD_BYTES: usize = 64;
-/// The same, as a distance in a file.
+/// The bytes of a head, as a distance in a file.
 pub(super) const HEAD: u64 = HEAD_BYTES as u64;
 
-/// The place of the second head; the third and all behind it are at multiples of [`STRIDE`].
+/// The place of the second head; the third and all later ones are at multiples of [`STRIDE`].
 const SECOND: u64 = 4096;
 const STRIDE: u64 = 65_536;
 
-/// Bytes of content behind the first head, and behind the first two.
+/// Bytes of content after the first head, and after the first two.
 const FIRST_ROOM: u64 = SECOND - HEAD;
 const FRONT_ROOM: u64 = FIRST_ROOM + STRIDE - SECOND - HEAD;
 const ROOM: u64 = STRIDE - HEAD;
@@ -26,7 +26,7 @@ const ROOM: u64 = STRIDE - HEAD;
 /// A stretch of content between two heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stretch {
-    /// Where its head lies in the file.
+    /// The offset of its head in the file.
     pub(super) head: u64,
     /// The offset of its content.
     pub(super) start: u64,
@@ -35,7 +35,7 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// The stretch that holds the content at `offset`.
+    /// Returns the stretch that holds the content at `offset`.
     pub(super) fn at(offset: u64) -> Self {
         if offset < FIRST_ROOM {
             return Self { head: 0, start: 0, room: FIRST_ROOM };
@@ -48,18 +48,18 @@ impl Stretch {
         Self { head, start: FRONT_ROOM + number * ROOM, room: ROOM }
     }
 
-    /// The place in the file of the content at `offset`, which lies in it.
+    /// Returns the offset in the file of the content at `offset`, which must be in this stretch.
     pub(super) fn place(&self, offset: u64) -> u64 {
         (offset - self.start).saturating_add(self.head).saturating_add(HEAD)
     }
 
-    /// Where it ends, in the content.
+    /// Returns the end of the stretch, as an offset in the content.
     pub(super) fn end(&self) -> u64 {
         self.start + self.room
     }
 }
 
-/// Bytes of content in a file of so many bytes.
+/// Returns the bytes of content in a file of `file` bytes.
 pub(super) fn content_bytes(file: u64) -> u64 {
     let (head, start) = if file < SECOND {
         (0, 0)
@@ -72,14 +72,15 @@ pub(super) fn content_bytes(file: u64) -> u64 {
     start + (file - head).saturating_sub(HEAD)
 }
 
-/// The places of heads in a file of so many bytes, the first ones first.
+/// Returns the offsets of the heads in a file of `file` bytes, in ascending order.
 pub(super) fn places(file: u64) -> impl Iterator<Item = u64> {
     let far = (1..=file / STRIDE).map(|number| number * STRIDE);
     [0, SECOND].into_iter().chain(far).take_while(move |place| place + HEAD <= file)
 }
 
-/// Returns true if there is nothing but zeros outside of the heads of a file, whole or not, which begins with
-/// these bytes: no content was ever written to it but for `first` bytes at its beginning, at most 4 KiB.
+/// Returns true if a file that begins with these bytes has only zeros outside of its heads, after
+/// `first` bytes of content (at most 4 KiB): no other content was ever written to it. Its heads may
+/// be damaged.
 pub(super) fn has_no_content_behind(file: &[u8], first: usize) -> bool {
     let far = (1..=file.len() as u64 / STRIDE).map(|number| number * STRIDE);
     let heads = [SECOND].into_iter().chain(far).chain([u64::MAX]);

@@ -1,4 +1,4 @@
-//! Encryption at rest: the files of a store, enciphered below everything that knows what they hold.
+//! Encryption at rest: enciphers the files of a store in a layer below all formats.
 //!
 //! ```text
 //! store ── Io ── EncryptedIo ── Io ── disk
@@ -6,19 +6,20 @@
 //!        content at an offset ^ keystream of the file at that offset
 //! ```
 //!
-//! An [`EncryptedIo`] stands between the store and its disk. Whatever the store writes lies in a file
-//! byte by byte as it would otherwise, combined with a keystream (AES-256-CTR or XChaCha20, as its key says) that is the file's own:
-//! by the key of the store, and by a random nonce that stands in the file. So every rule of the
-//! formats holds as before, about torn writes, parity and what is read by itself; names of files tell
-//! nothing, since they are random or digests with a random salt in them; and ids, which would tell who
-//! has the same content, are never in the clear.
+//! An [`EncryptedIo`] is a layer between the store and its disk. It combines each byte that the
+//! store writes with a keystream (AES-256-CTR or XChaCha20, depending on the key) of the file. The
+//! keystream depends on the key of the store, and on a random nonce stored in the file. Offsets do
+//! not change, so every rule of the formats about torn writes, parity and partial reads still
+//! holds. File names reveal nothing, since they are random, or digests of content with a random
+//! salt. Ids would reveal equal content, and are never in the clear.
 //!
-//! What a stream cipher asks for is that no place of a file is ever written twice with different
-//! content. The store never does that, but for zeros that it writes ahead of use: these stay zeros in
-//! the file, and eight zeros in the file are read as zeros.
+//! A stream cipher requires that no place of a file is ever written twice with different content.
+//! The store never does that, except for zeros that it writes ahead of use: these stay zeros in the
+//! file, and eight zeros in the file are read as zeros.
 //!
-//! It hides, and does not sign: who may write to the disk and knows what was there can change it. The
-//! superblock, locks and the wrapped keys are plain. Specified in `format-spec/encryption.md`.
+//! This gives secrecy, not authenticity: a process that can write to the disk and knows the content
+//! can change it. The superblock, locks and the wrapped keys are plain. Specified in
+//! `format-spec/encryption.md`.
 
 mod cipher;
 mod file;
@@ -46,11 +47,11 @@ use crate::object::{Checksum, ID_BYTES, ObjectId};
 /// Bytes of a key.
 pub const STORE_KEY_BYTES: usize = 32;
 
-/// The first line of keys as they are wrapped: those of the first cipher alone, and others.
+/// The first line of the text of keys: if all are for the first cipher, and otherwise.
 const TITLE: &str = "turntree store key, version 1";
 const TITLE_WITH_CIPHERS: &str = "turntree store key, version 2";
 
-/// The key of a store. Whoever has it reads everything; without it nobody does.
+/// The key of a store. It deciphers everything; without it nothing can be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct StoreKey {
     bytes: [u8; STORE_KEY_BYTES],
@@ -58,19 +59,19 @@ pub struct StoreKey {
 }
 
 impl StoreKey {
-    /// The key with these bytes, which must come from a source that nobody can guess, for a cipher.
+    /// Returns a key for a cipher. The bytes must come from an unpredictable source.
     #[must_use]
     pub const fn of(cipher: StoreCipher, bytes: [u8; STORE_KEY_BYTES]) -> Self {
         Self { bytes, cipher }
     }
 
-    /// Returns the cipher that it is for.
+    /// Returns the cipher of the key.
     #[must_use]
     pub const fn cipher(&self) -> StoreCipher {
         self.cipher
     }
 
-    /// Returns sixteen hex digits that tell keys apart and nothing else about them.
+    /// Returns sixteen hex digits that identify the key and reveal nothing else about it.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{:016x}", self.number())
@@ -78,11 +79,12 @@ impl StoreKey {
 
     fn number(&self) -> u64 {
         let digest = Checksum::new("turntree v1 key name").update(&self.secret()).finish();
-        // Zero is for no key.
+        // Zero means no key.
         u64::from_be_bytes(digest.first_chunk().copied().unwrap_or_default()).max(1)
     }
 
-    /// What everything is derived from: the same bytes under another cipher would be another key.
+    /// Returns the secret that all keys are derived from. The same bytes give another secret for
+    /// another cipher.
     fn secret(&self) -> [u8; STORE_KEY_BYTES] {
         match self.cipher {
             StoreCipher::XChaCha20 => self.bytes,
@@ -99,17 +101,17 @@ impl fmt::Debug for StoreKey {
     }
 }
 
-/// The keys that a store is opened with: files are written with the first and read with either.
+/// The keys that a store is opened with. Files are written with `newest` and read with either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreKeys {
-    /// The key of what is written.
+    /// The key of new files.
     pub newest: StoreKey,
-    /// The key of files from before a rotation that did not come to its end.
+    /// The key of files from before an unfinished rotation.
     pub previous: Option<StoreKey>,
 }
 
 impl StoreKeys {
-    /// The text of the keys, as it is wrapped for each who may have them: to be shown to nobody else.
+    /// Returns the text of the keys, which is wrapped for each authorized user. It is secret.
     #[must_use]
     pub fn to_text(&self) -> String {
         let is_first = self.iter().all(|key| key.cipher == StoreCipher::XChaCha20);
@@ -125,7 +127,7 @@ impl StoreKeys {
         format!("{title}\n{}{previous}", line("newest", &self.newest))
     }
 
-    /// The keys in such a text; `None` when it is no text of keys.
+    /// Parses the text of keys; returns `None` if it is not one.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         let mut lines = text.lines();
@@ -147,31 +149,31 @@ impl StoreKeys {
         newest.map(|newest| Self { newest, previous })
     }
 
-    /// The keys in what was unwrapped and handed over by somebody.
+    /// Parses unwrapped keys from outside of the store.
     ///
     /// # Errors
-    /// `InvalidInput` when it is no text of keys. What it is instead is not told.
+    /// `InvalidInput` when the bytes are no text of keys. The error does not contain the bytes.
     pub fn parse(unwrapped: &[u8]) -> Result<Self> {
         let keys = std::str::from_utf8(unwrapped).ok().and_then(Self::from_text);
         let wrong = "the key is none of a store: expected what was unwrapped of keys/NAME.age";
         keys.ok_or_else(|| Error::invalid(wrong))
     }
 
-    /// Each of the keys that a store may have: a rotation that did not come to its end has wrapped both
-    /// already, or still.
+    /// Returns the key sets that a store may have. A rotation that is unfinished wraps both keys,
+    /// before the store has both and after it.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = Self> {
         let single = [Some(self.newest), self.previous].into_iter().flatten().map(Self::from);
         std::iter::once(*self).chain(single)
     }
 
-    /// The names of the keys, as a superblock has them.
+    /// Returns the names of the keys, as in a superblock.
     pub(in crate::store) fn names(&self) -> KeyNames {
         let previous = self.previous.map(|key| key.number());
         let has_aes = self.iter().any(|key| key.cipher == StoreCipher::Aes256Ctr);
         KeyNames { newest: self.newest.number(), previous, has_aes }
     }
 
-    /// A digest that tells nothing to who has no key.
+    /// Returns a keyed digest. It reveals nothing without the key.
     pub(crate) fn keyed(&self, digest: &[u8; ID_BYTES]) -> ObjectId {
         let context = Checksum::new("turntree v1 hidden name")
             .update(&self.newest.secret())
@@ -191,7 +193,7 @@ impl From<StoreKey> for StoreKeys {
     }
 }
 
-/// A disk whose files are enciphered, but for those that only say what a store is.
+/// A disk whose files are enciphered, except those that only describe the store.
 #[derive(Debug)]
 pub(in crate::store) struct EncryptedIo<D> {
     disk: D,
@@ -199,7 +201,7 @@ pub(in crate::store) struct EncryptedIo<D> {
     nonces: Arc<Nonces>,
 }
 
-/// A source of nonces, each of which is given once: the seed is random, and names of files are.
+/// A source of unique nonces: the seed is random, and so are file names.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Nonces {
     seed: [u8; 16],
@@ -218,10 +220,11 @@ impl Nonces {
     }
 }
 
-/// Returns the disk as a store uses it, and its keys: enciphered when the superblock says so.
+/// Returns the disk for the store to use, and its keys. The disk enciphers if the superblock names
+/// keys.
 ///
 /// # Errors
-/// `Encrypted` when the options have no key then, or another one.
+/// `Encrypted` if the superblock names keys and the options have none or others.
 pub(in crate::store) fn below(
     disk: &Arc<dyn Io>,
     superblock: &Superblock,
@@ -249,7 +252,8 @@ pub(in crate::store) fn below(
 }
 
 impl<D> EncryptedIo<D> {
-    /// The files of `disk`, with these keys. `seed` are random bytes, different for every handle.
+    /// Returns the files of `disk` with these keys. `seed` must be random bytes, different for
+    /// every handle.
     pub(in crate::store) fn new(disk: D, keys: StoreKeys, seed: [u8; 16]) -> Self {
         let nonces = Arc::new(Nonces { seed, given: AtomicU64::new(0) });
         Self { disk, keys, nonces }
@@ -266,7 +270,7 @@ impl<D> EncryptedIo<D> {
     }
 }
 
-/// Returns true of the files that say what a store is, or nothing at all.
+/// Returns true for files that describe the store or hold no content.
 pub(in crate::store) fn is_plain(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.starts_with(SUPERBLOCK_FILE) || name == COLLECTOR_FILE || name == untracked::FILE_NAME
@@ -321,16 +325,16 @@ where
     }
 }
 
-/// A new file whose content is enciphered with a key: for what a store that is encrypted writes elsewhere
-/// for a moment. `seed` are random bytes that no other call was given.
+/// Wraps a new file whose content is enciphered with a key: for temporary files of an encrypted
+/// store outside of it. `seed` must be random bytes that no other call was given.
 #[must_use]
 pub fn enciphered(file: Arc<dyn IoFile>, key: StoreKey, seed: [u8; 16]) -> Arc<dyn IoFile> {
     let nonces = Arc::new(Nonces { seed, given: AtomicU64::new(0) });
     Arc::new(EncryptedFile::new(file, Path::new(""), key.into(), nonces))
 }
 
-/// Enciphers content that lies in a file in one piece, as that of a cache does. Its nonce follows from
-/// key and content, so it is no other content's.
+/// Enciphers content that is written to a file in one piece, such as a cache. The nonce is derived
+/// from key and content, so different contents never share one.
 pub(crate) fn encipher(keys: &StoreKeys, content: &[u8]) -> io::Result<Vec<u8>> {
     let key = &keys.newest;
     let nonce =
@@ -341,7 +345,7 @@ pub(crate) fn encipher(keys: &StoreKeys, content: &[u8]) -> io::Result<Vec<u8>> 
     Ok([&cipher.head()[..], &enciphered[..]].concat())
 }
 
-/// Deciphers what [`encipher`] made; nothing when it is anything else.
+/// Deciphers the output of [`encipher`]; returns `None` for other bytes.
 pub(crate) fn decipher(keys: &StoreKeys, bytes: &[u8]) -> Option<Vec<u8>> {
     let (head, content) = bytes.split_first_chunk::<HEAD_BYTES>()?;
     let mut content = content.to_vec();

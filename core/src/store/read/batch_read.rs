@@ -1,7 +1,7 @@
-//! Reading many objects at once: front to back, on all processors.
+//! Reads many objects: front to back, on all processors.
 //!
 //! A context is thousands of small objects, and most of the work is to decompress and verify them.
-//! They are read in the order in which they lie, so that the disk is read in one direction.
+//! They are read in storage order, so that the disk is read in one direction.
 
 use std::borrow::Borrow;
 
@@ -18,14 +18,15 @@ use crate::store::{Store, read, tombstone_error};
 /// Fewer objects than this are not worth waking another thread for.
 const OBJECTS_FOR_THREADS: usize = 64;
 
-/// Bytes of objects that are read before they are verified, together, and given.
+/// Bytes of objects to read before verifying them together and passing them on.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// An object to read: its position among those asked for, its id, and where it lies.
+/// An object to read: its position in the request, its id, and its place.
 pub(super) type Missing = (usize, ObjectId, ObjectPlace);
 
 impl Store {
-    /// The bytes of the objects `ids`, which must be there and be of `kind`, in the order of `ids`.
+    /// Returns the bytes of the objects `ids`, in the order of `ids`. Each must exist and be of
+    /// `kind`.
     pub(in crate::store) fn read_many(&self, kind: Kind, ids: &[ObjectId]) -> Result<Vec<Bytes>> {
         let mut all = vec![Bytes::new(); ids.len()];
         let mut missing: Vec<Missing> = Vec::new();
@@ -46,7 +47,7 @@ impl Store {
         }
         missing.sort_unstable_by_key(|(_, _, place)| place.position());
         let units = missing.chunk_by(|(_, _, a), (_, _, b)| a.unit() == b.unit());
-        // Where something is damaged there may be other copies.
+        // If something is damaged there may be other copies.
         let read =
             |unit: &[Missing]| self.read_unit(kind, unit).or_else(|_| self.read_each(kind, unit));
         let found: Vec<Vec<(usize, Bytes)>> = if missing.len() <= OBJECTS_FOR_THREADS {
@@ -63,7 +64,7 @@ impl Store {
         Ok(all)
     }
 
-    /// Objects that do not lie here, from wherever they do: each with its position.
+    /// Reads objects without a local copy from the remote; returns each with its position.
     fn read_absent(
         &self,
         kind: Kind,
@@ -94,9 +95,9 @@ impl Store {
         }
     }
 
-    /// Reads the objects `ids` and gives each to `visit` with its position in `ids`, or why it cannot be
-    /// read: in the order in which they lie, on all processors, from whichever thread reads it. What
-    /// is read is not kept, so memory holds what the threads are at.
+    /// Reads the objects `ids` and passes each to `visit` with its position in `ids`, or with the
+    /// error of reading it. Runs in storage order on all processors; any thread may call `visit`.
+    /// Objects are not cached, so memory holds only the units that the threads work on.
     pub fn visit(&self, ids: &[ObjectId], visit: &(dyn Fn(usize, Result<Object>) + Sync)) {
         let mut found: Vec<Missing> = Vec::with_capacity(ids.len());
         for (at, id) in ids.iter().enumerate() {
@@ -116,7 +117,7 @@ impl Store {
         units.into_par_iter().for_each(|unit| self.visit_unit(unit, visit));
     }
 
-    /// Objects that lie together, each as well as it can be read.
+    /// Reads objects of one unit, and passes each or its error to `visit`.
     pub(super) fn visit_unit(
         &self,
         unit: &[Missing],
@@ -149,8 +150,8 @@ impl Store {
         }
     }
 
-    /// Objects that lie together. Those of a block, or of a part of a segment, share one piece of memory:
-    /// the block itself, if they are most of it.
+    /// Reads objects of one unit. Objects of a block, or of a part of a segment, share one
+    /// allocation: the block itself, if they are most of it.
     fn read_unit(&self, kind: Kind, unit: &[Missing]) -> Result<Vec<(usize, Bytes)>> {
         let open = OpenUnit::of(unit, &self.blocks);
         let found = unit.iter().map(|missing| Ok((missing, open.read(missing, &self.blocks)?)));
@@ -175,10 +176,10 @@ impl Store {
     }
 }
 
-/// What objects that lie together are read from.
+/// The opened block or segment part from which objects of one unit are read.
 struct OpenUnit<'u> {
-    /// Held while its objects are read, so that no other thread takes its room in the cache. Of one that is
-    /// damaged each object says so.
+    /// Held while its objects are read, so that no other thread evicts it from the cache. `None`
+    /// for a damaged block; then reading each object returns the error.
     block: Option<OpenBlock<'u>>,
     ahead: ReadAhead,
 }
@@ -194,12 +195,12 @@ impl<'u> OpenUnit<'u> {
         Self { block, ahead: ReadAhead::of(unit.iter().map(|(_, _, place)| place)) }
     }
 
-    /// Bytes that were read.
+    /// Returns the number of bytes that were read.
     fn raw_bytes(&self) -> usize {
         self.block.as_ref().map_or(self.ahead.len(), OpenBlock::raw_bytes)
     }
 
-    /// One of the objects, which is not verified.
+    /// Reads one of the objects without verifying it.
     fn read(&self, (_, id, place): &Missing, blocks: &BlockCache) -> Result<Object> {
         match (&self.block, place) {
             (Some(block), ObjectPlace::Packed(_, kind, ordinal)) => {
@@ -210,7 +211,7 @@ impl<'u> OpenUnit<'u> {
     }
 }
 
-/// Objects that were read, each if its bytes are those of its id.
+/// Verifies objects that were read: returns each, or an error if its bytes do not match its id.
 pub(super) fn verified<M: Borrow<Missing>>(read: Vec<(M, Object)>) -> Vec<(M, Result<Object>)> {
     let objects: Vec<_> =
         read.iter().map(|(missing, object)| (&missing.borrow().1, object)).collect();
@@ -223,8 +224,8 @@ pub(super) fn verified<M: Borrow<Missing>>(read: Vec<(M, Object)>) -> Vec<(M, Re
     read.into_iter().zip(are_right).map(verify).collect()
 }
 
-/// Gives objects of `len` bytes altogether a piece of memory of their own, so that they do not keep
-/// a block alive of which they are little.
+/// Copies objects of `len` bytes in total to an allocation of their own, so that they do not keep a
+/// mostly unused block alive.
 fn move_together(objects: &mut [(usize, ObjectId, Bytes)], len: usize) {
     let mut together = Vec::with_capacity(len);
     for (_, _, bytes) in &*objects {
@@ -275,7 +276,7 @@ mod tests {
                 assert_eq!(store.read_as(Kind::Blob, id).unwrap(), bytes, "cached: {cached}");
             }
         }
-        // Of all of them stretches are read at once, and of few each alone.
+        // All objects are read in runs, a few objects one by one.
         for step in [1, 90] {
             let asked: Vec<ObjectId> = ids.iter().step_by(step).copied().collect();
             let visited = Mutex::new(BTreeMap::new());

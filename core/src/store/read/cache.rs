@@ -1,15 +1,15 @@
 //! A cache of verified objects, bounded in bytes.
 //!
-//! Two generations: what is used moves to the young one; when that has filled half of the budget
-//! it becomes the old one, and what nobody asked for since is dropped. It costs a hash lookup and
-//! no links between entries.
+//! Two generations: a used entry moves to the young one. When the young one has filled half of the
+//! budget it becomes the old one, and entries of the previous old one are dropped. A look-up costs
+//! one hash look-up, and entries have no links between them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::object::{Object, ObjectId};
 
-/// The overhead of an entry beside its bytes: id, kind, handle, and its share of the table.
+/// The overhead of an entry in addition to its bytes: id, kind, handle, and its share of the table.
 const ENTRY_BYTES: usize = 128;
 
 /// Verified objects by id.
@@ -27,7 +27,7 @@ struct Generations {
 }
 
 impl Cache {
-    /// A cache of at most `bytes`, its own tables included.
+    /// Returns a cache of at most `bytes`, including its own tables.
     pub(in crate::store) fn new(bytes: usize) -> Self {
         Self { generation_bytes: bytes / 2, generations: Mutex::default() }
     }
@@ -42,14 +42,14 @@ impl Cache {
         Some(object)
     }
 
-    /// Keeps a verified object; one that would fill a generation alone is not kept.
+    /// Caches a verified object, unless it would fill a generation alone.
     pub(in crate::store) fn insert(&self, id: ObjectId, object: Object) {
         if object.bytes.len() + ENTRY_BYTES <= self.generation_bytes {
             self.lock().insert(id, object, self.generation_bytes);
         }
     }
 
-    /// Forgets everything.
+    /// Drops all entries.
     pub(in crate::store) fn clear(&self) {
         *self.lock() = Generations::default();
     }

@@ -1,4 +1,4 @@
-//! The index at the end of a sealed segment: its bytes, and how ids are searched in it.
+//! The index at the end of a sealed segment: its encoding, and the search for ids.
 //!
 //! ```text
 //! payload of the index record
@@ -26,10 +26,10 @@ const FAN_OUT: usize = 256;
 const FAN_OUT_BYTES: usize = 4 * FAN_OUT;
 const PLACE_BYTES: usize = 24;
 
-/// Most ids with the same first byte that are looked through: more are found sooner in a verified index.
+/// Most ids with the same first byte to scan. With more, searching a verified index is faster.
 const MAX_ALIKE: usize = 512;
 
-/// The index of a segment, verified or made anew.
+/// The index of a segment, verified or rebuilt.
 #[derive(Debug)]
 pub(super) struct Index {
     fan_out: Bytes,
@@ -39,7 +39,8 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// The index whose record is at `offset`, if it verifies. Reads all of it.
+    /// Reads and verifies the index whose record is at `offset`. Reads all of it; returns `None` if
+    /// it does not verify.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -52,7 +53,7 @@ impl Index {
         Ok(payload.and_then(|(objects, payload)| Self::over(objects, &payload)))
     }
 
-    /// The index of these objects.
+    /// Builds the index of these objects.
     pub(super) fn of(objects: Vec<(ObjectId, Location)>) -> Self {
         let (objects, payload) = payload_of(objects);
         let filled = Self::over(objects, &payload.into());
@@ -73,7 +74,7 @@ impl Index {
         })
     }
 
-    /// Number of objects.
+    /// Returns the number of objects.
     pub(super) fn len(&self) -> usize {
         self.ids.len() / ID_BYTES
     }
@@ -87,18 +88,18 @@ impl Index {
         if self.id(at)? == *id { self.stored(at) } else { None }
     }
 
-    /// The id of the object with a number, in the order of ids.
+    /// Returns the id of the object with a number, in the order of ids.
     pub(super) fn id(&self, at: usize) -> Option<ObjectId> {
         let start = at.checked_mul(ID_BYTES)?;
         self.ids.get(start..start.checked_add(ID_BYTES)?).and_then(ObjectId::from_slice)
     }
 
-    /// Where the object with a number lies.
+    /// Returns the location of the object with a number.
     pub(super) fn stored(&self, at: usize) -> Option<StoredRecord> {
         stored_in(self.places.get(at * PLACE_BYTES..(at + 1) * PLACE_BYTES)?)
     }
 
-    /// The position of the first id that is not below `id`.
+    /// Returns the position of the first id that is not below `id`.
     pub(super) fn first_not_below(&self, id: &ObjectId) -> usize {
         let first = usize::from(id.as_bytes()[0]);
         let mut low = first.checked_sub(1).map_or(0, |before| fan_out(&self.fan_out, before));
@@ -115,7 +116,7 @@ impl Index {
     }
 }
 
-/// The beginning of an index, of which only the header is verified: enough to look for a few ids.
+/// The beginning of an index with only its header verified: enough to look up a few ids.
 #[derive(Debug)]
 pub(super) struct IndexHead {
     offset: u64,
@@ -123,19 +124,20 @@ pub(super) struct IndexHead {
     fan_out: Vec<u8>,
 }
 
-/// The answer of an index that is not verified.
+/// The result of a look-up in an unverified index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Looked {
-    /// It names the id, and this place: whoever reads it verifies what lies there.
+    /// The index has the id at this location. The reader verifies the object.
     Found(StoredRecord),
-    /// It does not name the id.
+    /// The index does not have the id.
     Absent,
-    /// It is not as it should be, or there is too much to look through.
+    /// The index is malformed, or has too many candidates to scan.
     Unsure,
 }
 
 impl IndexHead {
-    /// The beginning of the index at `offset`, if its header verifies and the file has room for it.
+    /// Reads the beginning of the index at `offset`, if its header verifies and the index fits in
+    /// the file.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -167,12 +169,12 @@ impl IndexHead {
         self.offset
     }
 
-    /// The number of objects that it says it has.
+    /// Returns the number of objects that its header declares.
     pub(super) fn len(&self) -> usize {
         self.objects
     }
 
-    /// Looks for an id. Costs a read of the ids that begin alike, and of the place of what is found.
+    /// Looks up an id. Reads the ids with the same first byte, and the location of a match.
     pub(super) fn look(&self, segment: &SegmentFile, id: &ObjectId) -> Looked {
         self.try_look(segment, id).unwrap_or(Looked::Unsure)
     }
@@ -202,13 +204,13 @@ impl IndexHead {
     }
 }
 
-/// The count of ids whose first byte is at most this.
+/// Returns the number of ids whose first byte is at most `byte`.
 fn fan_out(fan_out: &[u8], byte: usize) -> usize {
     let count = fan_out.get(4 * byte..).and_then(|rest| FieldReader(rest).u32());
     count.map_or(0, |count| count as usize)
 }
 
-/// Where an object lies, by its part of the column of places, if that can be.
+/// Decodes the location of an object, if it is plausible.
 fn stored_in(place: &[u8]) -> Option<StoredRecord> {
     let mut fields = FieldReader(place);
     let (offset, raw_bytes, stored_bytes) = (fields.u64()?, fields.u32()?, fields.u32()?);
@@ -223,37 +225,37 @@ fn stored_in(place: &[u8]) -> Option<StoredRecord> {
     })
 }
 
-/// Bytes of the payload of an index of so many objects.
+/// Returns the payload size of an index of `objects` objects.
 fn payload_bytes(objects: usize) -> Option<usize> {
     FAN_OUT_BYTES.checked_add(objects.checked_mul(ID_BYTES + PLACE_BYTES)?)
 }
 
-/// Bits of the beginnings of ids, one for each that is there. A commit asks every sealed segment for
-/// each new object, and nearly every answer is no: this one costs one look at memory, where a search
-/// costs several at pages of the file.
+/// A bitmap of the prefixes of ids. A commit looks up each new object in every sealed segment, and
+/// almost never finds it. The filter answers with one memory access, where a search accesses
+/// several pages of the file.
 #[derive(Debug)]
 pub(in crate::store) struct Filter {
     words: Vec<u64>,
 }
 
-/// Bits for each object: about one question in so many is let through in vain.
+/// Bits for each object: about one look-up in this many is a false positive.
 const FILTER_BITS: usize = 16;
 
 impl Filter {
-    /// The filter of ids that lie back to back.
+    /// Builds the filter of concatenated ids.
     pub(in crate::store) fn new(ids: &[u8]) -> Self {
         let mut filter = Self::empty(ids.len() / ID_BYTES);
         filter.add(ids);
         filter
     }
 
-    /// The filter of no ids yet, with room for so many.
+    /// Returns an empty filter for `ids` ids.
     pub(in crate::store) fn empty(ids: usize) -> Self {
         let words = (ids * FILTER_BITS).div_ceil(64).next_power_of_two();
         Self { words: vec![0; words] }
     }
 
-    /// Adds ids that lie back to back.
+    /// Adds concatenated ids.
     pub(in crate::store) fn add(&mut self, ids: &[u8]) {
         let (ids, _) = ids.as_chunks::<ID_BYTES>();
         for id in ids {
@@ -264,13 +266,13 @@ impl Filter {
         }
     }
 
-    /// Returns true if the id may be there; `false` is certain.
+    /// Returns true if the id may exist; `false` is certain.
     pub(in crate::store) fn may_hold(&self, id: &ObjectId) -> bool {
         let (word, bit) = self.position(id.as_bytes());
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
-    /// The word and the bit for an id, which is evenly spread already.
+    /// Returns the word and the bit of an id. Ids are already uniformly distributed.
     fn position(&self, id: &[u8; ID_BYTES]) -> (usize, u64) {
         let [a, b, c, d, e, ..] = *id;
         let word = u32::from_le_bytes([a, b, c, d]) as usize & (self.words.len() - 1);
@@ -278,15 +280,16 @@ impl Filter {
     }
 }
 
-/// The index record of a segment with these objects.
+/// Builds the index record of a segment with these objects.
 pub(in crate::store) fn build(objects: Vec<(ObjectId, Location)>) -> RecordBuilder {
     let (objects, payload) = payload_of(objects);
     RecordBuilder::index(objects, &payload)
 }
 
-/// The number of these objects, each counted once, and the payload of their index.
+/// Returns the number of distinct objects, and the payload of their index.
 fn payload_of(mut objects: Vec<(ObjectId, Location)>) -> (usize, Vec<u8>) {
-    // What is there twice was stored again because the first copy is damaged: the last one counts.
+    // An object occurs twice if its first copy was damaged and it was stored again: the last one
+    // counts.
     objects.sort_unstable_by_key(|(id, at)| (*id, Reverse(at.stored.offset)));
     objects.dedup_by_key(|(id, _)| *id);
     let mut payload = Vec::new();
@@ -309,7 +312,7 @@ fn payload_of(mut objects: Vec<(ObjectId, Location)>) -> (usize, Vec<u8>) {
     (objects.len(), payload)
 }
 
-/// The number of objects and the payload of the index record at `offset`, if it verifies.
+/// Reads and verifies the index record at `offset`; returns the number of objects and the payload.
 fn index_payload(
     medium: &Medium,
     segment: &SegmentFile,

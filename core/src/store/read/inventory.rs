@@ -1,8 +1,8 @@
 //! An inventory: every object of a store at one moment, numbered, for maintenance.
 //!
-//! A position is a number from 0 to [`Inventory::positions`], so what is known about objects fits
-//! into bit maps. An object that lies in several files has several positions; [`Inventory::find`]
-//! gives the one that is read.
+//! A position is a number from 0 to [`Inventory::positions`], so facts about objects fit into bit
+//! maps. An object in several files has several positions; [`Inventory::find`] returns the one that
+//! reads use.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -24,7 +24,7 @@ use crate::store::parity::ParityShare;
 use crate::store::repair::known_losses;
 use crate::store::{JOURNAL_DIR, PACKS_DIR, Store, tombstone_error};
 
-/// Every object of a store at one moment; does not change under the caller.
+/// Every object of a store at one moment. Never changes.
 #[derive(Debug)]
 pub struct Inventory<'s> {
     pub(in crate::store) store: &'s Store,
@@ -33,7 +33,7 @@ pub struct Inventory<'s> {
     active: Vec<(ObjectId, Location)>,
     active_positions: Positions,
     stored: Vec<InventoryFile>,
-    /// Where the objects of sealed segments are, once it was asked.
+    /// Positions of the objects of sealed segments, built on first use.
     positions: OnceLock<Positions>,
     recent: RecentPositions,
 }
@@ -41,13 +41,14 @@ pub struct Inventory<'s> {
 /// A file of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InventoryFile {
-    /// Its path in the store.
+    /// The path of the file in the store.
     pub name: String,
-    /// Its tier; `None` for a segment of the journal.
+    /// The tier of the pack; `None` for a segment of the journal.
     pub tier: Option<Tier>,
     /// Bytes on disk.
     pub bytes: u64,
-    /// True if it may be replaced: nobody appends to it, and no open transaction relies on it.
+    /// True if the file may be replaced: no writer appends to it, and no open transaction relies on
+    /// it.
     pub replaceable: bool,
     /// The position of its first object.
     pub first: usize,
@@ -58,32 +59,32 @@ pub struct InventoryFile {
 /// The facts that an inventory has about an object without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InventoryEntry {
-    /// Its id.
+    /// The id of the object.
     pub id: ObjectId,
-    /// Its kind.
+    /// The kind of the object.
     pub kind: Kind,
-    /// Its bytes in the file; in a pack, its share of the block.
+    /// The bytes of the object in its file; in a pack, its share of the block.
     pub stored_bytes: u64,
     /// The number of its file in [`Inventory::files`].
     pub file: usize,
 }
 
-/// The files of an inventory in the making.
+/// The parts from which an inventory is built.
 pub(in crate::store) struct InventoryFiles {
     pub(in crate::store) files: Arc<OpenFiles>,
     pub(in crate::store) refs: Arc<RefTable>,
     /// Objects in segments that are not sealed.
     pub(in crate::store) active: HashMap<ObjectId, Location>,
-    /// Those segments: their name, their bytes, and whether they may be replaced.
+    /// The segments that are not sealed: name, bytes, and whether they may be replaced.
     pub(in crate::store) segments: Vec<(SegmentId, u64, bool)>,
-    /// For each sealed segment, in order, its replaceability.
+    /// For each sealed segment, in order, whether it may be replaced.
     pub(in crate::store) sealed_replaceable: Vec<bool>,
 }
 
 impl<'s> Inventory<'s> {
     pub(in crate::store) fn new(store: &'s Store, found: InventoryFiles) -> Self {
         let InventoryFiles { files, refs, active, segments, sealed_replaceable } = found;
-        // Positions are those of the objects that there are, whatever an index says.
+        // Positions must match the actual objects, so no index may be damaged.
         files.verify_indexes();
         let ranks: HashMap<SegmentId, usize> =
             (0..).zip(&segments).map(|(at, (id, ..))| (*id, at)).collect();
@@ -117,25 +118,25 @@ impl<'s> Inventory<'s> {
         Self { store, refs, files, active, active_positions, stored, positions, recent }
     }
 
-    /// One more than the highest position.
+    /// Returns one more than the highest position.
     #[must_use]
     pub fn positions(&self) -> usize {
         self.stored.last().map_or(0, |file| file.first + file.objects)
     }
 
-    /// The files, in order of their positions.
+    /// Returns the files, in order of their positions.
     #[must_use]
     pub fn files(&self) -> &[InventoryFile] {
         &self.stored
     }
 
-    /// The refs at that moment.
+    /// Returns the refs at the moment of the inventory.
     #[must_use]
     pub fn refs(&self) -> &RefTable {
         &self.refs
     }
 
-    /// The position of an object, where it is read from.
+    /// Returns the position that an object is read from.
     #[must_use]
     pub fn find(&self, id: &ObjectId) -> Option<usize> {
         self.recent.find(id, || self.search(id))
@@ -159,20 +160,20 @@ impl<'s> Inventory<'s> {
         })
     }
 
-    /// Gives back the memory of what was read of the files. Reading objects does it now and then: else all
-    /// of a store is in memory when all of it was walked through. Who looks at all positions does it too.
-    /// Costs a system call for each file.
+    /// Releases the memory of pages that were read. Reading objects does this from time to time,
+    /// since otherwise a full walk would load all of a store into memory. A scan of all positions
+    /// should call it too. Costs a system call for each file.
     pub fn let_pages_go(&self) {
         self.files.let_pages_go();
     }
 
-    /// The position of an object in a segment that is not sealed.
+    /// Returns the position of an object in a segment that is not sealed.
     fn active_position(&self, id: &ObjectId) -> Option<usize> {
         let is_it = |at: usize| self.active.get(at).is_some_and(|(found, _)| found == id);
         self.active_positions.find(id, is_it)
     }
 
-    /// The positions of all objects in sealed segments. Costs a look at every id.
+    /// Computes the positions of all objects in sealed segments. Reads every id.
     fn sealed_positions(&self) -> Positions {
         let files = self.stored.get(self.segments()..).unwrap_or_default();
         Positions::new(self.files.sealed.iter().zip(files).flat_map(|(sealed, file)| {
@@ -185,7 +186,7 @@ impl<'s> Inventory<'s> {
         }))
     }
 
-    /// The id of the object at a position.
+    /// Returns the id of the object at a position.
     #[must_use]
     pub fn id_at(&self, position: usize) -> Option<ObjectId> {
         let (number, at) = self.located(position)?;
@@ -196,7 +197,7 @@ impl<'s> Inventory<'s> {
         }
     }
 
-    /// Where the object at a position lies.
+    /// Returns the place of the object at a position.
     fn place_at(&self, position: usize) -> Option<ObjectPlace> {
         let (number, at) = self.located(position)?;
         Some(match self.file(number)? {
@@ -209,11 +210,13 @@ impl<'s> Inventory<'s> {
         })
     }
 
-    /// Reads the objects at positions and verifies them together, which takes less for many small ones than
-    /// one by one; gives their ids too, in the order of the positions. Costs no search.
+    /// Reads the objects at positions and verifies them together, which is faster for many small
+    /// ones than one by one. Returns their ids too, in the order of the positions. Needs no look-up
+    /// of ids.
     ///
     /// # Errors
-    /// Of each: `NotFound` when there is no such position, `Corrupt` when the object does not verify.
+    /// For each position: `NotFound` when it does not exist, `Corrupt` when the object does not
+    /// verify.
     pub fn read_each_at(
         &self,
         positions: impl Iterator<Item = usize>,
@@ -238,7 +241,7 @@ impl<'s> Inventory<'s> {
         all.into_iter().map(|(_, object)| object).collect()
     }
 
-    /// What lies at a position, with the id that it is to have.
+    /// Reads the object at a position without verifying it, and returns its expected id.
     fn unverified_at(&self, position: usize) -> Result<(ObjectId, ObjectPlace, Object)> {
         let absent = || Error::not_found(format!("position {position}"));
         let id = self.id_at(position).ok_or_else(absent)?;
@@ -247,7 +250,7 @@ impl<'s> Inventory<'s> {
         Ok((id, place, object))
     }
 
-    /// The number of the file that has a position, and the number of the object in it.
+    /// Returns the number of the file that has a position, and the number of the object in it.
     fn located(&self, position: usize) -> Option<(usize, usize)> {
         let number = self.file_of(position)?;
         Some((number, position - self.stored.get(number)?.first))
@@ -261,7 +264,7 @@ impl<'s> Inventory<'s> {
         self.files.packs.get(at).map(File::Pack)
     }
 
-    /// The number of the file that has a position.
+    /// Returns the number of the file that has a position.
     #[must_use]
     pub fn file_of(&self, position: usize) -> Option<usize> {
         let number = self.stored.partition_point(|file| file.first + file.objects <= position);
@@ -290,8 +293,9 @@ impl<'s> Inventory<'s> {
         Some(InventoryEntry { id, kind, stored_bytes, file: number })
     }
 
-    /// The bytes of the object at a position, and those it takes on disk with its place in a directory
-    /// or index. In a pack it costs decoding its block, once for objects that are asked about in order.
+    /// Returns the raw bytes of the object at a position, and its bytes on disk, including its
+    /// entry in a directory or index. In a pack this decodes the block, once for positions in
+    /// ascending order.
     ///
     /// # Errors
     /// `Corrupt` when the block does not verify.
@@ -310,12 +314,12 @@ impl<'s> Inventory<'s> {
         Ok(stored.map(|stored| (stored.raw_bytes, with_entry(stored))))
     }
 
-    /// The bytes of a pack with these items and gone ids in this tier, without parity. Makes it in memory:
-    /// takes the time of compressing the items, and their place.
+    /// Returns the size of a pack with these items and gone ids in this tier, without parity.
+    /// Builds the pack in memory: takes the time to compress the items, and memory for them.
     ///
     /// # Errors
-    /// `InvalidInput` when there is nothing to measure or an id is there twice, `Corrupt` when an item
-    /// does not verify.
+    /// `InvalidInput` when there are no items or an id is repeated, `Corrupt` when an item does not
+    /// verify.
     pub fn pack_size(
         &self,
         items: &[PackItem],
@@ -325,10 +329,10 @@ impl<'s> Inventory<'s> {
         self.draft(items, gone, tier).measure()
     }
 
-    /// The same, with the part of each item.
+    /// Returns the size of a pack as [`Inventory::pack_size`] does, with the share of each item.
     ///
     /// # Errors
-    /// Those of [`Inventory::pack_size`].
+    /// The errors of [`Inventory::pack_size`].
     pub fn pack_item_sizes(&self, items: &[PackItem], tier: Tier) -> Result<PackSize> {
         self.draft(items, &[], tier).measure_items()
     }
@@ -343,8 +347,8 @@ impl<'s> Inventory<'s> {
         PackDraft { store, salt: [0; 16], tier, lists_ids: true, items, gone, source: self }
     }
 
-    /// Returns true if an archive would be written in another form now: with the ids of its objects, or
-    /// without.
+    /// Returns true if an archive lists the ids of its objects and a new one would not, or the
+    /// reverse.
     #[must_use]
     pub fn is_of_another_form(&self, file: &InventoryFile) -> bool {
         let packs = self.stored.iter().skip(self.segments() + self.files.sealed.len());
@@ -353,10 +357,10 @@ impl<'s> Inventory<'s> {
         archive.is_some_and(|(_, pack)| pack.lists_ids() == self.store.leaves_ids_out())
     }
 
-    /// The parity of a new pack that takes the place of all packs, if it has any.
+    /// Returns the parity share of a new pack that replaces all packs, if any.
     ///
     /// # Errors
-    /// `Io` when a file of parity cannot be read, and those of
+    /// `Io` when a parity file cannot be read, and the errors of
     /// [`parity_policy`](crate::store::Store::parity_policy).
     pub fn parity_share(&self, tier: Tier) -> Result<Option<ParityShare>> {
         let (io, packs) = (&*self.store.io, self.store.dir.join(PACKS_DIR));
@@ -368,17 +372,17 @@ impl<'s> Inventory<'s> {
         self.store.pack_parity(tier, share)
     }
 
-    /// The ids that a file answers for without having the object, and why: what a pack carries on.
+    /// Returns the tombstones of a file. A pack that replaces it must keep them.
     pub fn tombstones_in(&self, file: usize) -> impl Iterator<Item = (ObjectId, Kind, Tombstone)> {
         let pack = file.checked_sub(self.segments() + self.files.sealed.len());
         let pack = pack.and_then(|at| self.files.packs.get(at));
         pack.into_iter().flat_map(|pack| pack.tombstones())
     }
 
-    /// The object `id` from any copy that verifies, `None` when there is none at all.
+    /// Reads the object `id` from any copy that verifies; returns `None` if it has no copy.
     ///
     /// # Errors
-    /// The damage of the copy that is read first, when no other verifies.
+    /// The damage of the copy that was read first, if no other copy verifies.
     pub fn read_any(&self, id: &ObjectId) -> Result<Option<Object>> {
         let active = self.active_position(id).and_then(|at| self.active.get(at));
         let active = active.map(|(_, location)| ObjectPlace::Active(location.clone()));
@@ -392,24 +396,25 @@ impl<'s> Inventory<'s> {
         failed.map_or(Ok(None), Err)
     }
 
-    /// Why an object that lies nowhere is not there any more, if that is known.
+    /// Returns the reason why an object was removed, if it has no copy and the reason is known.
     #[must_use]
     pub fn tombstone(&self, id: &ObjectId) -> Option<Tombstone> {
         self.files.tombstone(id)
     }
 
-    /// The index of a sealed segment.
+    /// Returns a sealed segment by its id.
     pub(in crate::store) fn sealed(&self, id: SegmentId) -> Option<Arc<Sealed>> {
         self.files.sealed.iter().find(|sealed| sealed.segment().id == id).cloned()
     }
 
-    /// Every operation in every file, those that never took effect included; one in two files twice.
+    /// Returns every operation in every file, including those that never took effect. An operation
+    /// in two files is returned twice.
     pub fn operations(&self) -> impl Iterator<Item = ObjectId> {
         let active = self.active.iter().filter(|(_, at)| at.stored.kind == Kind::Operation);
         active.map(|(id, _)| *id).chain(self.listed_operations())
     }
 
-    /// Those in files that the manifest lists.
+    /// Returns the operations in files that the manifest lists.
     pub(in crate::store) fn listed_operations(&self) -> impl Iterator<Item = ObjectId> {
         let sealed = self.files.sealed.iter().flat_map(|sealed| {
             let operations = sealed.entries().filter(|(_, stored)| stored.kind == Kind::Operation);
@@ -421,15 +426,15 @@ impl<'s> Inventory<'s> {
         sealed.chain(packed.map(|(_, id)| id))
     }
 
-    /// Number of segments that are not sealed.
+    /// Returns the number of segments that are not sealed.
     fn segments(&self) -> usize {
         self.stored.len() - self.files.sealed.len() - self.files.packs.len()
     }
 }
 
-/// A file of an inventory, open.
+/// An open file of an inventory.
 enum File<'f> {
-    /// A segment that is not sealed: its objects lie in memory, by their positions.
+    /// A segment that is not sealed: the index of its objects is in memory, by position.
     Active,
     Sealed(&'f Arc<Sealed>),
     Pack(&'f Arc<Pack>),
@@ -438,7 +443,7 @@ enum File<'f> {
 impl ObjectSource for Inventory<'_> {
     fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
         self.store.pages.note(STRETCHES_OF_ONE, || Arc::clone(&self.files));
-        // An index that is damaged names a place that cannot be; there may be another copy.
+        // A damaged index may name an impossible place; there may be another copy.
         let place = self.find(id).and_then(|at| self.place_at(at));
         match place.or_else(|| self.files.place(id)) {
             Some(place) => place.read(id, &self.store.blocks).map(Some),

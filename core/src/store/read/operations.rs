@@ -1,23 +1,24 @@
-//! Operations as a graph: the line that leads to the refs, and acknowledged ones that lie beside it.
+//! Operations as a graph: the line that ends in the refs, and acknowledged operations outside of
+//! it.
 //!
-//! A commit appends its operation under the ref lock, on top of the newest one. So the operations of
-//! a store are one line. An operation whose parents lead to this line, and which is not on it, was
-//! committed as well: the store has lost sight of it, and it is called detached. That is damage, and
-//! `repair` joins it to the line again by an operation with several parents.
+//! A commit appends its operation under the ref lock, on top of the newest one. So the operations
+//! of a store are one line. An operation outside this line with an ancestor on it was committed as
+//! well. The store has lost track of it, and it is called detached. That is damage, and `repair`
+//! joins it to the line again by an operation with several parents.
 //!
-//! An operation whose parent is nowhere is no proof of anything: it may never have been
-//! acknowledged, or its parents may have been dropped by a collection.
+//! An operation without a known parent proves nothing: it may never have been acknowledged, or a
+//! collection may have dropped its parents.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::object::{Kind, ObjectId, ObjectSource, Operation};
 
-/// The operations that can be read, by their ids.
+/// The readable operations, by their ids.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Operations(HashMap<ObjectId, Operation>);
 
 impl Operations {
-    /// The operations `ids`, as far as `source` can read them.
+    /// Reads the operations `ids`. Skips those that `source` cannot read.
     pub(in crate::store) fn read(
         source: &dyn ObjectSource,
         ids: impl IntoIterator<Item = ObjectId>,
@@ -29,7 +30,7 @@ impl Operations {
         operations
     }
 
-    /// Adds the operation `id`, if `source` can read it; says whether it is known now.
+    /// Adds the operation `id`, if `source` can read it. Returns true if it is known afterwards.
     pub(in crate::store) fn add(&mut self, source: &dyn ObjectSource, id: ObjectId) -> bool {
         if self.0.contains_key(&id) {
             return true;
@@ -40,17 +41,17 @@ impl Operations {
         true
     }
 
-    /// The operation `id`.
+    /// Returns the operation `id`.
     pub(in crate::store) fn get(&self, id: &ObjectId) -> Option<&Operation> {
         self.0.get(id)
     }
 
-    /// Every operation.
+    /// Returns every operation.
     pub(in crate::store) fn iter(&self) -> impl Iterator<Item = (&ObjectId, &Operation)> {
         self.0.iter()
     }
 
-    /// The newest operation on the line that goes on from `tip` by first parents.
+    /// Returns the newest descendant of `tip` by first parents, or `tip` itself.
     pub(in crate::store) fn newest_after(&self, tip: ObjectId) -> ObjectId {
         let mut children: HashMap<&ObjectId, Vec<&ObjectId>> = HashMap::new();
         for (id, operation) in &self.0 {
@@ -68,10 +69,11 @@ impl Operations {
         newest
     }
 
-    /// The operations that lead to `tip` and are newer than the sequence `after`, oldest first.
+    /// Returns the ancestors of `tip`, itself included, that are newer than the sequence `after`,
+    /// oldest first.
     ///
-    /// If one is missing, the newest one before it is taken for the end of the line: the
-    /// operations in between are not known, and those before it still are.
+    /// If an ancestor is missing, continues with the newest older operation: the operations in
+    /// between are unknown, but those before are still known.
     pub(in crate::store) fn line(&self, tip: ObjectId, after: u64) -> Vec<(ObjectId, &Operation)> {
         let mut line: Vec<(ObjectId, &Operation)> = Vec::new();
         let mut next = Some(tip);
@@ -89,7 +91,7 @@ impl Operations {
         line
     }
 
-    /// An operation and all that it follows, through every parent.
+    /// Returns an operation and all of its ancestors, through every parent.
     pub(in crate::store) fn followed_by(&self, newest: Option<ObjectId>) -> HashSet<ObjectId> {
         let mut followed = HashSet::new();
         let mut open: Vec<ObjectId> = newest.into_iter().collect();
@@ -103,7 +105,7 @@ impl Operations {
         followed
     }
 
-    /// Operations that were committed and that `newest` does not follow, oldest first.
+    /// Returns the committed operations that are no ancestors of `newest`, oldest first.
     pub(in crate::store) fn detached(&self, newest: Option<ObjectId>) -> Vec<ObjectId> {
         let mut included = self.followed_by(newest);
         let mut others: Vec<_> = self.0.iter().filter(|(id, _)| !included.contains(id)).collect();
@@ -119,7 +121,7 @@ impl Operations {
         detached
     }
 
-    /// Those of `ids` that no other one of them follows.
+    /// Returns the operations among `ids` that are no parent of another one.
     pub(in crate::store) fn heads(&self, ids: &[ObjectId]) -> Vec<ObjectId> {
         let followed: HashSet<&ObjectId> =
             ids.iter().filter_map(|id| self.0.get(id)).flat_map(|op| &op.parents).collect();
@@ -140,7 +142,7 @@ impl Operations {
 mod tests {
     use super::*;
 
-    /// Operations by number, each with its parents and its sequence.
+    /// Builds operations by number, each with its parents and its sequence.
     fn operations(lines: &[(u8, &[u8], u64)]) -> Operations {
         let made = lines.iter().map(|(number, parents, sequence)| {
             let operation = Operation {

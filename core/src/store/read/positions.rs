@@ -1,31 +1,32 @@
-//! Positions of many objects by their ids: one look, however many segments there are.
+//! Finds positions of many objects by id, in one look-up for all segments.
 //!
-//! A walk through everything asks where each link leads, tens of millions of times in a store of a hundred
-//! thousand turns, and each segment has an index of its own. Here the beginnings of all ids lie together,
-//! eight bytes an object; what is found is compared with the whole id, so the beginnings decide nothing.
+//! A walk of a whole store looks up every link, tens of millions of times in a store of a hundred
+//! thousand turns, and each segment has an index of its own. This table holds the prefixes of all
+//! ids, eight bytes an object. A match is compared with the whole id, so equal prefixes are
+//! harmless.
 
 use std::sync::Mutex;
 
 use crate::object::ObjectId;
 
-/// Positions by the first four bytes of ids, rising, in buckets by the first two.
+/// Positions by the first four bytes of ids, ascending, in buckets by the first two.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
-    /// The beginning of an id, and the position.
+    /// The first four bytes of an id, and the position.
     entries: Vec<(u32, u32)>,
-    /// Where the entries of each bucket end; of few entries there are no buckets.
+    /// The end of each bucket in the entries; empty if there are few entries.
     ends: Vec<u32>,
 }
 
-/// Entries from which on there are buckets.
+/// The number of entries from which buckets are used.
 const MANY: usize = 1 << 12;
 
-/// Buckets: one for each value of the first two bytes.
+/// The number of buckets: one for each value of the first two bytes.
 const BUCKETS: usize = 1 << 16;
 
 impl Positions {
-    /// The positions of ids. What lies beyond the reach of a number of four bytes is left out, which no store
-    /// has: a walk refuses more objects.
+    /// Builds the table of these ids. Leaves out positions above `u32::MAX`, which no store has: a
+    /// walk refuses so many objects.
     pub(super) fn new(ids: impl Iterator<Item = (ObjectId, usize)>) -> Self {
         let entry = |(id, at): (ObjectId, usize)| Some((beginning(&id), u32::try_from(at).ok()?));
         let mut entries: Vec<(u32, u32)> = ids.filter_map(entry).collect();
@@ -40,7 +41,7 @@ impl Positions {
                 *slot = end;
             }
         }
-        // A bucket without entries ends where the one before it does.
+        // A bucket without entries ends at the end of the previous one.
         let mut last = 0;
         for end in &mut ends {
             last = last.max(*end);
@@ -49,7 +50,7 @@ impl Positions {
         Self { entries, ends }
     }
 
-    /// The highest position of an id, of which `is_it` says whether a position has it.
+    /// Returns the highest position of an id. `is_it` must return whether a position has the id.
     pub(super) fn find(&self, id: &ObjectId, is_it: impl Fn(usize) -> bool) -> Option<usize> {
         let wanted = beginning(id);
         let number = bucket(wanted);
@@ -62,31 +63,32 @@ impl Positions {
     }
 }
 
-/// Positions that were asked for last. Versions of a node link to nearly the same objects, so of a walk's
-/// questions nearly all were asked a moment ago, and the answer costs neither a search nor a page of a file.
+/// Recently found positions. Versions of a node link to nearly the same objects, so almost every
+/// look-up of a walk repeats a recent one, and is answered without a search or a page of a file.
 #[derive(Debug)]
 pub(super) struct RecentPositions {
-    /// Each answer in the one slot that its id may be in. A slot that another thread has counts as empty.
+    /// Each position is in the only slot that its id may use. A slot locked by another thread
+    /// counts as empty.
     slots: Vec<Mutex<Option<(ObjectId, u32)>>>,
 }
 
-/// Most answers that are kept, some 44 bytes each.
+/// Most slots, some 44 bytes each.
 const MAX_RECENT: usize = 1 << 15;
 
 impl RecentPositions {
-    /// No answers yet, and room for as many as may be needed among so many objects.
+    /// Creates an empty table for a store of `objects` objects.
     pub(super) fn new(objects: usize) -> Self {
         let slots = objects.next_power_of_two().min(MAX_RECENT);
         Self { slots: std::iter::repeat_with(Mutex::default).take(slots).collect() }
     }
 
-    /// The position of an id, from here or from `search`.
+    /// Returns the position of an id, from the table or from `search`.
     pub(super) fn find(
         &self,
         id: &ObjectId,
         search: impl FnOnce() -> Option<usize>,
     ) -> Option<usize> {
-        // One look at the slot for both, as it lies far from what was looked at before.
+        // Access the slot only once, since it is rarely in the processor's cache.
         let mut slot = self.slot(id).and_then(|slot| slot.try_lock().ok());
         if let Some((known, at)) = slot.as_deref().and_then(Option::as_ref)
             && known == id
@@ -122,7 +124,7 @@ fn bucket(beginning: u32) -> usize {
 mod tests {
     use super::*;
 
-    /// An id that begins and ends with these bytes.
+    /// Returns an id that begins and ends with these bytes.
     fn id(beginning: [u8; 4], last: u8) -> ObjectId {
         let mut bytes = [7; 32];
         bytes[..4].copy_from_slice(&beginning);
@@ -132,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_last_copy_is_found_and_what_only_begins_alike_is_not() {
-        // Few and many, as those that have buckets.
+        // Few ids, and enough for buckets.
         for more in [0, MANY] {
             let mut ids = vec![
                 id([0, 0, 0, 0], 1),
@@ -161,7 +163,7 @@ mod tests {
         let (one, other) = (id([1; 4], 4), id([2; 4], 6));
         assert_eq!(recent.find(&one, || Some(7)), Some(7));
         assert_eq!(recent.find(&one, || None), Some(7));
-        // Both belong into one slot.
+        // Both ids use the same slot.
         assert_eq!(recent.find(&other, || None), None);
         assert_eq!(recent.find(&other, || Some(8)), Some(8));
         assert_eq!(recent.find(&one, || Some(9)), Some(9));

@@ -1,4 +1,4 @@
-//! The refs as they stand after an operation, and the compare-and-swap that changes them.
+//! The refs after an operation, and the compare-and-swap that changes them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,13 +9,13 @@ use crate::object::{MAX_PARENTS, ObjectId, Operation, Reader, RefChange, RefValu
 /// Most refs in a store, and most that one operation changes.
 pub(crate) const MAX_REFS: usize = 1 << 16;
 
-/// Most operations that one joins; it has the newest one as a parent too.
+/// Most operations that one operation joins; the newest operation is a parent too.
 pub(crate) const MAX_JOINED: usize = MAX_PARENTS - 1;
 
 /// Most bytes in the name of a ref.
 pub(crate) const MAX_REF_NAME_BYTES: usize = 1024;
 
-/// Every ref, and the operation that made it so.
+/// Every ref, and the operation after which they have these values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefTable {
     /// The values of refs by full name.
@@ -26,12 +26,12 @@ pub struct RefTable {
     pub sequence: u64,
 }
 
-/// A change of one ref, to be made if it still holds what the caller saw.
+/// A change of one ref, conditional on its current value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefUpdate {
     /// The full name.
     pub name: String,
-    /// The value that it must hold now.
+    /// The value that the ref must have now.
     pub expected: Expected,
     /// The new value; `None` deletes the ref.
     pub new: Option<RefValue>,
@@ -40,29 +40,29 @@ pub struct RefUpdate {
 /// The condition of a compare-and-swap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
-    /// Anything, or nothing.
+    /// Any value, or no ref.
     Any,
-    /// Nothing: the ref must not exist.
+    /// No ref with this name.
     Absent,
-    /// Exactly this.
+    /// Exactly this value.
     Value(RefValue),
 }
 
-/// The operation a commit shall record; parents, sequence and old values come from the store.
+/// The operation that a commit records. Parents, sequence and old values come from the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationDraft {
-    /// When, in microseconds since the Unix epoch.
+    /// Time in microseconds since the Unix epoch.
     pub time_micros: i64,
     /// The actor.
     pub actor: String,
     /// The reason.
     pub reason: String,
-    /// The changes, each ref at most once; all of them happen, or none.
+    /// The changes, each ref at most once. They are applied atomically.
     pub changes: Vec<RefUpdate>,
-    /// The operation that it takes back, if it does.
+    /// The operation that this one undoes, if any.
     pub undoes: Option<ObjectId>,
-    /// Operations beside the line of the newest one, which it follows too: lines that diverged are
-    /// joined by it.
+    /// Further parents: operations outside the line of the newest one. The new operation joins the
+    /// diverged lines.
     pub joins: Vec<ObjectId>,
 }
 
@@ -73,11 +73,13 @@ impl RefTable {
         self.values.get(name)
     }
 
-    /// The operation of `draft` on top of these refs; `joined` is the highest sequence of what it joins.
+    /// Builds the operation of `draft` on top of these refs. `joined` is the highest sequence of
+    /// the joined operations.
     ///
     /// # Errors
-    /// `Conflict` when a ref does not hold what is expected, `InvalidInput` for a ref named twice
-    /// or a bad name, `LimitExceeded` for too many refs, `Corrupt` when the last number is taken.
+    /// `Conflict` when a ref does not have its expected value, `InvalidInput` for a ref named twice
+    /// or a bad name, `LimitExceeded` for too many refs, `Corrupt` when the last sequence number is
+    /// used.
     pub(in crate::store) fn operation(
         &self,
         draft: &OperationDraft,
@@ -116,7 +118,7 @@ impl RefTable {
         })
     }
 
-    /// Makes the changes of `operation`.
+    /// Applies the changes of `operation`.
     pub(in crate::store) fn apply(&mut self, id: ObjectId, operation: &Operation) {
         for change in &operation.changes {
             match &change.new {
@@ -128,12 +130,13 @@ impl RefTable {
         self.sequence = operation.sequence;
     }
 
-    /// Returns true if `operation` is the next one after these refs.
+    /// Returns true if `operation` is the direct successor of these refs.
     pub(in crate::store) fn precedes(&self, operation: &Operation) -> bool {
         operation.sequence > self.sequence && operation.parents.first() == self.operation.as_ref()
     }
 
-    /// Canonical CBOR: names and values in turn, in rising order of names.
+    /// Encodes the refs as canonical CBOR: names and values alternating, in ascending order of
+    /// names.
     pub(in crate::store) fn encode_values(&self) -> Vec<u8> {
         let mut writer = Writer::new();
         writer.array(2 * self.values.len());
@@ -147,7 +150,7 @@ impl RefTable {
         writer.finish()
     }
 
-    /// Reads what [`RefTable::encode_values`] wrote.
+    /// Decodes the output of [`RefTable::encode_values`].
     pub(in crate::store) fn decode_values(bytes: &[u8]) -> Result<BTreeMap<String, RefValue>> {
         let mut reader = Reader::new("ref table", bytes);
         let mut values = BTreeMap::new();

@@ -1,9 +1,9 @@
-//! Reads the records of one segment, from where the last reading ended.
+//! Reads the records of one segment, from the end of the previous scan.
 //!
-//! Only directories are read; payloads are skipped, since every object is verified against its id
-//! when it is read. That a batch is whole is attested by the next one, which repeats its trailer
-//! and was written after it had been synced. Only the last batch has nobody to attest it, so its
-//! trailer is verified. Behind it may lie the mark of its owner, who has synced it.
+//! Only directories are read. Payloads are skipped, since every object is verified against its id
+//! when it is read. The next batch attests that a batch is whole: it repeats the trailer of the
+//! batch, and was written after that batch had been synced. The last batch has no successor, so its
+//! trailer is verified. After it, there may be a mark of its owner that it is synced.
 //!
 //! | what follows the last good record | means | is |
 //! |---|---|---|
@@ -25,9 +25,9 @@ use crate::store::format::segment::{
 };
 use crate::store::{Finding, FindingKind, Location};
 
-/// Read at once where records are small: more than most directories, little enough to be cheap.
+/// Bytes per read when only records are read: more than most directories, and still cheap.
 const WINDOW_BYTES: usize = 2 << 10;
-/// Read at once where everything is looked at.
+/// Bytes per read when a segment is searched.
 const SEARCH_BYTES: usize = 64 << 10;
 /// The bytes of a clean end.
 static ZEROS: [u8; SEARCH_BYTES] = [0; SEARCH_BYTES];
@@ -43,25 +43,25 @@ pub(in crate::store) struct Tail {
     pub(in crate::store) last: u64,
     /// The trailer of the last good record.
     pub(in crate::store) trailer: Digest,
-    /// True if the mark was behind it: it is durable, and so is everything before it.
+    /// True if the mark follows it: the record is durable, and so is everything before it.
     pub(in crate::store) marked: bool,
-    /// The bytes behind it.
+    /// The classification of the bytes after the last good record.
     pub(in crate::store) end: End,
-    /// True if something before it is damaged. Nothing is appended then: what is behind damage is
-    /// found by searching, and must lie where the search found it.
+    /// True if something before it is damaged. Such a segment is not appended to: records after
+    /// damage are found by searching, and must stay where the search found them.
     pub(in crate::store) damaged: bool,
 }
 
-/// The end of a segment, behind the last good record.
+/// The end of a segment, after the last good record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum End {
-    /// Not looked at.
+    /// Not scanned.
     Unknown,
-    /// Zeros to the end of the file, or nothing; the mark may be in front of them.
+    /// Zeros to the end of the file, or no bytes; a mark may precede them.
     Clean,
-    /// Something that is no record.
+    /// Bytes that are no valid record.
     Torn,
-    /// Nothing will: the last record is the index.
+    /// The last record is the index; nothing follows it.
     Index,
 }
 
@@ -73,14 +73,14 @@ impl Default for Tail {
     }
 }
 
-/// The depth of a scan behind the last good record.
+/// The depth of a scan after the last good record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Depth {
-    /// The next record: what others have appended.
+    /// Only up to the next record: reads records that other processes have appended.
     Next,
-    /// Everything: to tell a clean end from a torn batch, and that from damage.
+    /// Everything, to distinguish a clean end, a torn batch and damage.
     Whole,
-    /// Everything, and every record to its last byte.
+    /// Everything, and every byte of every record.
     Bytes,
 }
 
@@ -102,7 +102,7 @@ pub(in crate::store) struct FoundOperation {
     pub(in crate::store) batch: u64,
 }
 
-/// Reads on from `tail`, which is moved behind the last good record.
+/// Continues to read at `tail`, and moves it to the end of the last good record.
 pub(in crate::store) fn scan(
     segment: &Arc<SegmentFile>,
     tail: &mut Tail,
@@ -112,7 +112,7 @@ pub(in crate::store) fn scan(
     SegmentScan { segment, window: Window::new(segment), tail, found, last: None, depth }.run()
 }
 
-/// The objects of the batch at `offset`, which must be whole, with their stored bytes.
+/// Returns the objects of the batch at `offset`, which must be whole, with their stored bytes.
 pub(in crate::store) fn read_batch(
     segment: &Arc<SegmentFile>,
     offset: u64,
@@ -132,8 +132,8 @@ pub(in crate::store) fn read_batch(
     objects.collect()
 }
 
-/// The objects of the batch behind the last good record, though its trailer does not verify; none
-/// when there is no such batch.
+/// Returns the objects of the batch after the last good record, even if its trailer does not
+/// verify; an empty list if there is no such batch.
 pub(in crate::store) fn torn_batch(
     segment: &Arc<SegmentFile>,
     tail: &Tail,
@@ -152,7 +152,7 @@ struct SegmentScan<'a> {
     window: Window<'a>,
     tail: &'a mut Tail,
     found: &'a mut ScanFindings,
-    /// The last record read, which nothing attests yet.
+    /// The last record read. No later record attests it yet.
     last: Option<Record>,
     depth: Depth,
 }
@@ -177,8 +177,8 @@ impl SegmentScan<'_> {
                     let from = if marked { at + SYNCED_MARK.len() as u64 } else { search_from };
                     match self.search(from, sequence)? {
                         Search::Record(_) if suspect != Some(at) => {
-                            // Its owner may have written both records since the first was looked
-                            // at; then it is there now.
+                            // Its owner may have written both records since the first was read.
+                            // Then rereading finds the first one too.
                             suspect = Some(at);
                             self.window.forget();
                         }
@@ -199,7 +199,7 @@ impl SegmentScan<'_> {
         }
     }
 
-    /// Returns true if the mark lies at `at`.
+    /// Returns true if the mark is at `at`.
     fn is_marked(&mut self, at: u64) -> Result<bool> {
         Ok(self.window.slice(at, SYNCED_MARK.len())? == Some(SYNCED_MARK.as_slice()))
     }
@@ -212,7 +212,7 @@ impl SegmentScan<'_> {
         }
     }
 
-    /// Takes a record; the one before is attested by it.
+    /// Adds a record, which attests the previous one.
     fn follow(&mut self, record: Record, after_damage: bool) -> Result<()> {
         let (trailer, sequence) = match &self.last {
             Some(last) => (last.trailer, last.header.sequence),
@@ -228,7 +228,7 @@ impl SegmentScan<'_> {
         Ok(())
     }
 
-    /// Reads a record that is attested to its last byte, if that is asked for.
+    /// Verifies every byte of the last record, if the depth requires it.
     fn verify_last(&mut self) -> Result<()> {
         if self.depth == Depth::Bytes
             && let Some(record) = &self.last
@@ -266,17 +266,17 @@ impl SegmentScan<'_> {
         }));
     }
 
-    /// Ends the scan: the last record counts if its trailer verifies.
+    /// Ends the scan. Accepts the last record if its trailer verifies.
     fn finish(mut self, end: End, marked: bool) -> Result<()> {
         let mut torn = self.torn_record()?;
         if torn.is_some() && marked {
-            // The record was whole before the mark was written: what was read of it is older.
+            // The record was whole before the mark was written, so the buffered bytes are outdated.
             self.window.forget();
             torn = self.torn_record()?;
         }
         if torn.is_none() {
             self.accept_last();
-            // What was durable stays so, also when the mark gives way to a record.
+            // A durable record stays durable, also when a record overwrites the mark.
             self.tail.marked |= marked;
             if self.tail.end != End::Index {
                 self.tail.end = end;
@@ -307,8 +307,8 @@ impl SegmentScan<'_> {
         })
     }
 
-    /// Reports a file that is shorter than any segment with a record ever was: what was cut off may
-    /// have ended exactly where a record does.
+    /// Reports a file that is shorter than any segment with a record can be: the cut may be exactly
+    /// at the end of a record.
     fn check_length(&mut self) -> Result<()> {
         if self.depth != Depth::Next && self.tail.sequence > 0 {
             let size = self.window.size()?;
@@ -333,7 +333,7 @@ impl SegmentScan<'_> {
         });
     }
 
-    /// Looks for a good record of this segment from `from` on.
+    /// Searches for a good record of this segment from `from`.
     fn search(&mut self, from: u64, sequence: u64) -> Result<Search> {
         let mut at = from;
         let mut rubbish = false;
@@ -341,8 +341,8 @@ impl SegmentScan<'_> {
             let Some(bytes) = self.window.some(at, SEARCH_BYTES)? else {
                 return Ok(if rubbish { Search::Rubbish } else { Search::Zeros });
             };
-            // A part of a word at the end of the file holds no record; zeros that were cut there are not
-            // zeros when they are deciphered.
+            // A partial word at the end of the file holds no record. Zeros that were cut there do
+            // not decipher to zeros.
             let words = bytes.len() - bytes.len() % ALIGNMENT;
             rubbish |= !bytes.get(..words).is_some_and(|words| ZEROS.starts_with(words));
             let len = bytes.len() as u64;
@@ -365,7 +365,7 @@ impl SegmentScan<'_> {
     }
 }
 
-/// Classifies the bytes behind the last good record.
+/// The classification of the bytes after the last good record.
 enum Search {
     Record(u64),
     Zeros,
@@ -390,13 +390,13 @@ impl Record {
 
 enum ScanStep {
     Record(Record),
-    /// No good record; the next one can only lie at or behind this offset.
+    /// No good record; the next one can only be at or after this offset.
     Nothing {
         search_from: u64,
     },
 }
 
-/// The record at `offset`, if there is a good one with a sequence above `after`.
+/// Reads the record at `offset`, if it is good and its sequence is above `after`.
 fn read_record(
     segment: &SegmentFile,
     window: &mut Window<'_>,
@@ -408,14 +408,14 @@ fn read_record(
         return Ok(ScanStep::Nothing { search_from: offset });
     };
     let Some(header) = Header::decode(&head, segment.id).filter(|h| h.sequence > after) else {
-        // Zeros here may hide more behind them; anything else is not looked at twice.
+        // Zeros here may have records after them; other bytes are searched only once.
         return Ok(ScanStep::Nothing { search_from: offset });
     };
     let end = offset + header.record_bytes();
     if end > window.size()? {
         return Ok(ScanStep::Nothing { search_from: offset + ALIGNMENT as u64 });
     }
-    // From here on the length is known, so the payload is not searched for records.
+    // The length is known from here on, so the payload is not searched for records.
     let beyond = ScanStep::Nothing { search_from: end };
     let mut objects = Vec::new();
     if header.record == RecordType::Batch {
@@ -435,7 +435,7 @@ fn read_record(
     Ok(ScanStep::Record(Record { offset, header, objects, operations, trailer }))
 }
 
-/// The operations among `objects`, or `None` when one of them does not verify.
+/// Reads the operations among `objects`; returns `None` if one of them does not verify.
 fn read_operations(
     window: &mut Window<'_>,
     objects: &[(ObjectId, StoredRecord)],
@@ -471,12 +471,12 @@ fn trailer_verifies(window: &mut Window<'_>, record: &Record) -> Result<bool> {
     Ok(checksum.finish() == record.trailer)
 }
 
-/// Reads a file in pieces, and keeps the last piece.
+/// Reads a file in pieces and buffers the last one.
 struct Window<'a> {
     segment: &'a SegmentFile,
     offset: u64,
     buffer: Vec<u8>,
-    /// Bytes at the beginning of the buffer that are those of the file.
+    /// Bytes at the beginning of the buffer that were read from the file.
     filled: usize,
     size: Option<u64>,
 }
@@ -491,7 +491,7 @@ impl<'a> Window<'a> {
         self.size = None;
     }
 
-    /// The size of the file.
+    /// Returns the size of the file.
     fn size(&mut self) -> Result<u64> {
         if let Some(size) = self.size {
             return Ok(size);
@@ -501,10 +501,10 @@ impl<'a> Window<'a> {
         Ok(size)
     }
 
-    /// `len` bytes at `offset`, or `None` when the file is shorter.
+    /// Returns `len` bytes at `offset`, or `None` if the file is shorter.
     fn slice(&mut self, offset: u64, len: usize) -> Result<Option<&[u8]>> {
         if self.kept(offset, len).is_none() {
-            // A length from the file is believed only as far as the file reaches.
+            // Never allocate more than the file has, whatever length a record declares.
             if len > WINDOW_BYTES && offset.saturating_add(len as u64) > self.size()? {
                 return Ok(None);
             }
@@ -513,7 +513,7 @@ impl<'a> Window<'a> {
         Ok(self.kept(offset, len))
     }
 
-    /// Up to `len` bytes at `offset`, or `None` at the end of the file.
+    /// Returns up to `len` bytes at `offset`, or `None` at the end of the file.
     fn some(&mut self, offset: u64, len: usize) -> Result<Option<&[u8]>> {
         self.fill(offset, len)?;
         Ok(self.buffer.get(..self.filled).filter(|bytes| !bytes.is_empty()))

@@ -1,10 +1,10 @@
 //! Sealed segments: mapped into memory, and searched through their index.
 //!
-//! An index is verified before the answers to many questions, or to one that matters, follow from it. The
-//! first few ids are looked for in it as it lies: what is found is verified when it is read, and who finds
-//! nothing anywhere verifies every index before that is believed ([`OpenFiles::verify_indexes`]). So who
-//! opens a store with many segments does not hash the indexes of all. An index that turns out to be
-//! damaged is made anew from the batches, as of a segment that has none.
+//! An index is verified before it answers many look-ups, or one that matters. The first few
+//! look-ups search it unverified: a found object is verified when it is read, and a reader that
+//! finds an object in no file verifies every index before it believes that
+//! ([`OpenFiles::verify_indexes`]). So opening a store with many segments does not hash all
+//! indexes. A damaged index is rebuilt from the batches, as for a segment without an index.
 //!
 //! [`OpenFiles::verify_indexes`]: super::view::OpenFiles::verify_indexes
 
@@ -22,8 +22,8 @@ use crate::store::format::segment::{SegmentFile, StoredRecord};
 use crate::store::medium::Medium;
 use crate::store::{Finding, FindingKind};
 
-/// Questions that are answered from an index as it lies. Each costs calls to the system, where verifying the
-/// index reads and hashes all of it, once.
+/// Look-ups in an unverified index. Each costs system calls, while verifying the index reads and
+/// hashes all of it, once.
 const MAX_LOOKS: u32 = 128;
 
 /// A sealed segment.
@@ -33,14 +33,14 @@ pub(in crate::store) struct Sealed {
     medium: Medium,
     file_bytes: u64,
     head: IndexHead,
-    /// Questions that were answered from it.
+    /// Look-ups that the unverified index has answered.
     looks: AtomicU32,
     verified: OnceLock<Verified>,
-    /// Set when something was read since its memory was given back.
+    /// Set when pages were read since their memory was released.
     is_touched: AtomicBool,
 }
 
-/// An index that is what the batches say, and what was wrong with the one in the file.
+/// An index that matches the batches, and the damage of the one in the file.
 #[derive(Debug)]
 struct Verified {
     index: Index,
@@ -48,8 +48,8 @@ struct Verified {
 }
 
 impl Sealed {
-    /// Opens the segment whose index record is at `offset`, and verifies the header of that record. The
-    /// rest is verified when it is needed, or here, where the file is not mapped.
+    /// Opens the segment whose index record is at `offset`, and verifies the header of that record.
+    /// The rest is verified on first use, or here if the file is not mapped.
     ///
     /// # Errors
     /// `Corrupt` when there is no index, `Io` when it cannot be read.
@@ -61,7 +61,7 @@ impl Sealed {
         let head = IndexHead::read(&segment, offset, file_bytes).map_err(failed)?;
         let head = head.ok_or_else(malformed)?;
         let verified = OnceLock::new();
-        // Each look would have to decipher what lies around.
+        // Each look-up would have to decipher the surrounding bytes.
         if !medium.is_in_memory() {
             let index = Index::read(&medium, &segment, offset).map_err(failed)?;
             let index = index.ok_or_else(malformed)?;
@@ -71,12 +71,12 @@ impl Sealed {
         Ok(Self { segment, medium, file_bytes, head, looks, verified, is_touched })
     }
 
-    /// Verifies the index, if that was not done before; returns what is wrong with it.
+    /// Verifies the index, if it was not verified before, and returns its damage.
     pub(in crate::store) fn problem(&self) -> Option<&Finding> {
         self.verified().problem.as_ref()
     }
 
-    /// Returns what was noticed to be wrong with the index until now.
+    /// Returns the damage of the index that was noticed until now.
     pub(in crate::store) fn noticed(&self) -> Option<&Finding> {
         self.verified.get()?.problem.as_ref()
     }
@@ -89,7 +89,7 @@ impl Sealed {
     fn verified(&self) -> &Verified {
         self.verified.get_or_init(|| {
             let index = Index::read(&self.medium, &self.segment, self.head.offset());
-            // All of it was read, and of most segments little is asked.
+            // All of it was read, and most segments are rarely searched.
             self.medium.let_pages_go();
             match index {
                 Ok(Some(index)) => Verified { index, problem: None },
@@ -98,7 +98,7 @@ impl Sealed {
         })
     }
 
-    /// The index that the batches give.
+    /// Builds the index from the batches.
     fn scanned(&self) -> Verified {
         let (mut found, mut tail) = (ScanFindings::default(), Tail::default());
         let scanned = scan(&self.segment, &mut tail, Depth::Whole, &mut found);
@@ -112,20 +112,20 @@ impl Sealed {
         Verified { index: Index::of(found.objects), problem }
     }
 
-    /// Gives back the memory of what was read of it.
+    /// Releases the memory of all pages that were read.
     pub(in crate::store) fn let_pages_go(&self) {
         self.is_touched.store(false, Ordering::Relaxed);
         self.medium.let_pages_go();
     }
 
-    /// The same, if an object was found in it or read from it since the last time.
+    /// Releases the memory of pages, if an object was found or read since the last time.
     pub(in crate::store) fn let_touched_pages_go(&self) {
         if self.is_touched.load(Ordering::Relaxed) {
             self.let_pages_go();
         }
     }
 
-    /// Notes that something is read. Many threads do, so it is written only when it changes.
+    /// Notes a read. Many threads call this, so the flag is written only when it changes.
     fn touch(&self) {
         if !self.is_touched.load(Ordering::Relaxed) {
             self.is_touched.store(true, Ordering::Relaxed);
@@ -140,18 +140,18 @@ impl Sealed {
         &self.segment
     }
 
-    /// Number of objects.
+    /// Returns the number of objects.
     pub(in crate::store) fn len(&self) -> usize {
         self.verified.get().map_or(self.head.len(), |verified| verified.index.len())
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the file.
     pub(in crate::store) fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
 
-    /// Returns the location of the object `id`. That there is none is certain once the index
-    /// [was verified](Self::is_verified).
+    /// Returns the location of the object `id`. `None` is certain once the index [was
+    /// verified](Self::is_verified).
     pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<StoredRecord> {
         let looked = match self.is_verified() {
             false if self.looks.fetch_add(1, Ordering::Relaxed) < MAX_LOOKS => {
@@ -170,33 +170,33 @@ impl Sealed {
         found
     }
 
-    /// The object with a number: its id, and where it lies.
+    /// Returns the id and the location of the object with a number.
     pub(in crate::store) fn entry(&self, at: usize) -> Option<(ObjectId, StoredRecord)> {
         Some((self.id(at)?, self.stored(at)?))
     }
 
-    /// Every object: its id, and where it lies. Verifies the index first, since one that is damaged says of
-    /// fewer objects or of more.
+    /// Returns the id and the location of every object. Verifies the index first, since a damaged
+    /// one may have fewer or more objects.
     pub(in crate::store) fn entries(&self) -> impl Iterator<Item = (ObjectId, StoredRecord)> {
         self.touch();
         let index = &self.verified().index;
         (0..index.len()).filter_map(|at| Some((index.id(at)?, index.stored(at)?)))
     }
 
-    /// The id of the object with a number, in the order of ids.
+    /// Returns the id of the object with a number, in the order of ids.
     pub(in crate::store) fn id(&self, at: usize) -> Option<ObjectId> {
         self.touch();
         self.verified().index.id(at)
     }
 
-    /// Where the object with a number lies.
+    /// Returns the location of the object with a number.
     pub(in crate::store) fn stored(&self, at: usize) -> Option<StoredRecord> {
         self.touch();
         self.verified().index.stored(at)
     }
 
-    /// The `len` bytes from `offset` on; not copied where the file is mapped. Nothing when the file ends
-    /// before them.
+    /// Returns `len` bytes from `offset`, without a copy if the file is mapped. Returns `None` if
+    /// the file ends before them.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -205,7 +205,7 @@ impl Sealed {
         self.medium.get(offset, len)
     }
 
-    /// The objects whose ids start with `prefix`, in order.
+    /// Returns the objects whose ids start with `prefix`, in order.
     pub(in crate::store) fn starting_with(
         &self,
         prefix: &IdPrefix,
@@ -227,7 +227,7 @@ mod tests {
     use crate::store::format::segment::HEADER_BYTES;
     use crate::store::{NewStore, OpenOptions, RealIo, Store, Thoroughness, read};
 
-    /// The objects of a store with one sealed segment.
+    /// Creates a store with one sealed segment and returns its objects.
     fn make(dir: &Path) -> Vec<(ObjectId, Object)> {
         Store::create(&RealIo, dir, &NewStore { id: [1; 16] }).unwrap();
         let mut state = 7_u64;
@@ -271,7 +271,7 @@ mod tests {
         assert!(!store.contains(&absent).unwrap());
         assert!(sealed(&store).is_verified());
         assert_eq!((sealed(&store).len(), store.findings()), (300, vec![]));
-        // Who asks much has it verified, too.
+        // Many look-ups verify the index, too.
         let store = open(&dir);
         for (id, object) in &objects {
             assert_eq!(store.read(id).unwrap().as_ref(), Some(object));

@@ -1,8 +1,8 @@
-//! Sweeps: every object of a kind, file by file in the order in which they lie; and whether what leads
-//! to objects is whole, without following it.
+//! Sweeps read every object of a kind, file by file in storage order. Also checks that all commits
+//! and nodes are intact, without following references.
 //!
-//! Whoever follows history reads a block as often as it is led there. A sweep unpacks each block once
-//! and needs no list of ids, so memory holds what the threads are at.
+//! Following history reads a block once for each reference to it. A sweep unpacks each block once
+//! and needs no list of ids, so memory holds only the units that the threads work on.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -20,10 +20,10 @@ use crate::store::format::id::SegmentId;
 use crate::store::pack::PackId;
 use crate::store::{FindingKind, KNOWN_LOSSES_REF, Store, lock, read};
 
-/// Is given objects, each with its id, or why it cannot be read; from any thread.
+/// Called with each object and its id, or with the error of reading it; from any thread.
 type GivenObject<'a> = &'a (dyn Fn(ObjectId, Result<Object>) + Sync);
 
-/// What a store has in which every commit and node was as it was stored, once all of it was.
+/// The files and objects whose commits and nodes were all verified before.
 #[derive(Debug, Default)]
 pub(in crate::store) struct WholeFiles {
     packs: HashSet<PackId>,
@@ -33,17 +33,17 @@ pub(in crate::store) struct WholeFiles {
 }
 
 impl Store {
-    /// Reads every object of a kind in the files of this store and gives each to `visit`, verified, or
-    /// why it cannot be read: on all processors, in the order in which they lie. One of which writers
-    /// stored two copies may come twice. What was dropped or redacted does not come. Nothing comes any more
-    /// soon after `goes_on` says no. Blobs that [are kept](Self::keep_contents) are not read.
+    /// Reads every object of a kind in the local files and passes each to `visit`, verified, or
+    /// with the error of reading it. Runs on all processors, in storage order. An object with two
+    /// copies may be passed twice. Elided and redacted objects are not passed. Stops soon after
+    /// `goes_on` returns false. Blobs that [are kept](Self::keep_contents) are not read.
     pub fn sweep(&self, kind: Kind, visit: GivenObject<'_>, goes_on: &(dyn Fn() -> bool + Sync)) {
         let files = Arc::clone(&read(&self.view).files);
-        // Who goes through everything believes that what he is not given is not there.
+        // A full sweep must not miss an object because of a damaged index.
         files.verify_indexes();
         for (number, pack) in files.packs.iter().enumerate() {
             let newer = files.packs.get(number + 1..).unwrap_or_default();
-            // What was taken out of an older pack is named by a newer one.
+            // Newer packs have tombstones of objects removed from an older pack.
             let newer: Vec<_> = newer.iter().filter(|pack| pack.gone_len() > 0).collect();
             let blocks: Vec<Range<u32>> = pack.ordinals_of(kind).collect();
             blocks.into_par_iter().filter(|_| goes_on()).for_each(|block| {
@@ -63,14 +63,15 @@ impl Store {
         }
     }
 
-    /// Keeps the blobs that sweeps of this handle read from now on in memory, verified, up to so many bytes,
-    /// so that the next sweep does not read, unpack and verify them again: for who searches the same store
-    /// time and again. They go when this handle sees that a collection has taken files away.
+    /// Keeps the blobs that sweeps of this handle read from now on in memory, verified, up to
+    /// `max_bytes`. Then the next sweep does not read, unpack and verify them again: for repeated
+    /// searches of the same store. They are dropped when this handle notices that a collection has
+    /// removed files.
     pub fn keep_contents(&self, max_bytes: usize) {
         self.contents.set_room(max_bytes);
     }
 
-    /// The objects of a kind that the files have; one that lies in two counts twice.
+    /// Counts the objects of a kind in the local files. An object in two files counts twice.
     #[must_use]
     pub fn count(&self, kind: Kind) -> u64 {
         let view = read(&self.view);
@@ -85,10 +86,11 @@ impl Store {
         (active + sealed.sum::<usize>()) as u64 + packed
     }
 
-    /// Returns true if whatever refs lead to is sure to be here and readable, contents aside: no damage was
-    /// noticed, no loss was accepted, nothing lies elsewhere, and every commit and node is as it was
-    /// stored, when this handle looked at it first. Reads their frames in packs, which it does not unpack,
-    /// and those in the journal, as far as they are new since the last time.
+    /// Returns true if everything reachable from the refs, except contents, is certain to be local
+    /// and readable: no damage was noticed, no loss was accepted, no object is remote-only, and
+    /// every commit and node was intact when this handle checked it first. Reads their frames in
+    /// packs without unpacking them, and their records in the journal, as far as they are new since
+    /// the last call.
     #[must_use]
     pub fn leads_everywhere(&self) -> bool {
         let files = Arc::clone(&read(&self.view).files);
@@ -137,21 +139,21 @@ impl Store {
         sealed.let_pages_go();
     }
 
-    /// The objects of a kind in segments that may still grow.
+    /// Returns the objects of a kind in segments that may still grow.
     fn active_of(&self, kind: Kind) -> Vec<(ObjectId, ObjectPlace)> {
         let view = read(&self.view);
         let wanted = view.active.iter().filter(|(_, at)| at.stored.kind == kind);
         wanted.map(|(id, at)| (*id, ObjectPlace::Active(at.clone()))).collect()
     }
 
-    /// Gives objects of segments, unit by unit.
+    /// Passes objects of segments to `visit`, unit by unit.
     fn give_sorted(&self, mut places: Vec<(ObjectId, ObjectPlace)>, visit: GivenObject<'_>) {
         places.sort_unstable_by_key(|(_, place)| place.position());
         let units: Vec<_> = places.chunk_by(|(_, a), (_, b)| a.unit() == b.unit()).collect();
         units.into_par_iter().for_each(|unit| self.give(unit.iter().cloned(), visit));
     }
 
-    /// Gives objects that lie together.
+    /// Passes objects of one unit to `visit`.
     fn give(&self, places: impl Iterator<Item = (ObjectId, ObjectPlace)>, visit: GivenObject<'_>) {
         let unread = places.filter(|(id, _)| match self.contents.find(id) {
             Some(kept) => {

@@ -1,7 +1,8 @@
-//! Frames that were read elsewhere, kept in a folder of the store up to a limit; what came first goes first.
+//! Caches frames read from remotes in a folder of the store, up to a limit; evicts the oldest
+//! first.
 //!
-//! Nothing here is needed: what cannot be read or written is read elsewhere again. What is in a file is
-//! believed by nobody before it verifies.
+//! The cache is optional: a frame that cannot be read or written is read from the remote again. A
+//! file is trusted only after it verifies.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,14 +14,14 @@ use bytes::Bytes;
 use crate::store::io::{Access, Io};
 use crate::store::{DISTANT_DIR, StoreKeys, decipher, encipher, lock};
 
-/// The files of a store that hold such frames.
+/// The files of a store that hold cached frames.
 #[derive(Debug)]
 pub(super) struct FrameFolder {
     io: Arc<dyn Io>,
     keys: Option<StoreKeys>,
     dir: PathBuf,
     max_bytes: u64,
-    /// Names and bytes of the files, those that go first in front; nothing before it was needed.
+    /// Names and sizes of the files, oldest first; `None` until first needed.
     files: Mutex<Option<VecDeque<(String, u64)>>>,
 }
 
@@ -34,7 +35,7 @@ impl FrameFolder {
         Self { io, keys, dir: store.join(DISTANT_DIR), max_bytes, files: Mutex::default() }
     }
 
-    /// The bytes that were kept under a name.
+    /// Returns the bytes stored under a name.
     pub(super) fn get(&self, name: &str) -> Option<Bytes> {
         let file = self.io.open(&self.dir.join(name), Access::Read).ok()?;
         let mut bytes = vec![0; usize::try_from(file.size().ok()?).ok()?];
@@ -46,18 +47,18 @@ impl FrameFolder {
         }
     }
 
-    /// Keeps bytes under a name.
+    /// Stores bytes under a name.
     pub(super) fn put(&self, name: &str, bytes: &[u8]) {
-        // Without it the frame is read elsewhere again.
+        // If this fails, the frame is read from the remote again.
         let _ = self.try_put(name, bytes);
     }
 
-    /// Lets go of what does not verify.
+    /// Deletes a file that does not verify.
     pub(super) fn remove(&self, name: &str) {
         let _ = self.io.remove(&self.dir.join(name));
     }
 
-    /// Lets go of everything: what is not to be kept may be in it.
+    /// Deletes all files: they may contain content that must not be kept.
     pub(super) fn clear(&self) {
         for name in self.io.list(&self.dir).unwrap_or_default() {
             self.remove(&name);
@@ -71,7 +72,7 @@ impl FrameFolder {
         if bytes.len() as u64 > self.max_bytes {
             return Ok(());
         }
-        // It is there already, mostly.
+        // Mostly exists already.
         let _ = self.io.create_dir(&self.dir);
         let mut files = lock(&self.files);
         let files = files.get_or_insert_with(|| self.found());
@@ -81,7 +82,7 @@ impl FrameFolder {
             self.remove(&oldest);
             held = held.saturating_sub(freed);
         }
-        // Of this process alone: others write theirs at the same time.
+        // Named after this process: other processes write theirs concurrently.
         let temporary = self.dir.join(format!("{}.tmp", std::process::id()));
         let _ = self.io.remove(&temporary);
         let written = self.io.create(&temporary).and_then(|file| file.write_at(bytes, 0));
@@ -94,7 +95,7 @@ impl FrameFolder {
         Ok(())
     }
 
-    /// What earlier runs left. Of these nobody knows which came first.
+    /// Returns the files of earlier runs, in arbitrary order.
     fn found(&self) -> VecDeque<(String, u64)> {
         let names = self.io.list(&self.dir).unwrap_or_default();
         let sized = names.into_iter().filter_map(|name| {

@@ -1,7 +1,7 @@
-//! One bundle that lies elsewhere: its frames are read by range when something in them is.
+//! One remote bundle: reads its frames by range when an object in them is needed.
 //!
-//! Frames that are wanted together are asked for at once, those that lie close with what is between them:
-//! a request takes longer than so many bytes. What came is verified before it is kept.
+//! Frames needed together are requested together. If the gap between them is small it is read too,
+//! because another request would take longer. A frame is verified before it is cached.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,41 +20,41 @@ use crate::store::io::ReadAt;
 use crate::store::lock;
 use crate::store::pack::{BlockCache, IndexedBundle};
 
-/// So many bytes between two frames are read too.
+/// Gaps between two frames up to this size are read too.
 const GAP_BYTES: u64 = 64 << 10;
 
-/// Most bytes that are asked for at once, unless one frame has more.
+/// Most bytes of one request, unless a single frame is larger.
 const RANGE_BYTES: u64 = 8 << 20;
 
-/// Most bytes of frames in memory.
+/// Most bytes of frames to cache in memory.
 const HELD_BYTES: usize = 32 << 20;
 
-/// Hex digits of names of files.
+/// Hex digits in file names.
 const NAME_DIGITS: usize = 32;
 
-/// A bundle elsewhere.
+/// A remote bundle.
 pub(super) struct DistantBundle {
     bundle: IndexedBundle,
     parts: Arc<Parts>,
 }
 
-/// Its bytes, wherever they are.
+/// The bytes of a bundle: local ends, cached frames, and the remote.
 struct Parts {
     name: String,
     index: BundleIndex,
     source: Option<Arc<dyn RangeSource>>,
     folder: Arc<FrameFolder>,
-    /// Where the frames lie, by number; nothing before the bundle is open.
+    /// The ranges of the frames, by number; set once the bundle is open.
     frames: OnceLock<Vec<Range<u64>>>,
-    /// Frames that were read last, by number.
+    /// Recently read frames, by number.
     held: Mutex<VecDeque<(usize, Bytes)>>,
 }
 
 impl DistantBundle {
-    /// The bundle with this index, which the ref `name` holds.
+    /// Opens the bundle with this index, which the ref `name` holds.
     ///
     /// # Errors
-    /// `Corrupt` when the index is none of a bundle.
+    /// `Corrupt` when the index does not belong to a bundle.
     pub(super) fn open(
         name: &str,
         index: BundleIndex,
@@ -70,12 +70,12 @@ impl DistantBundle {
         Ok(Self { bundle, parts })
     }
 
-    /// The ordinal of an object that lies in it.
+    /// Returns the ordinal of an object in the bundle.
     pub(super) fn find(&self, id: &ObjectId) -> Option<u32> {
         self.bundle.find(id)
     }
 
-    /// Sees to it that these objects can be read with as few requests as possible.
+    /// Caches the frames of these objects with as few requests as possible.
     pub(super) fn prepare(&self, ordinals: &[u32]) -> Result<()> {
         let numbers = self.bundle.frames_of(ordinals);
         let numbers = numbers.into_iter().map(|number| number as usize);
@@ -113,11 +113,11 @@ impl DistantBundle {
         Ok(())
     }
 
-    /// An object, verified.
+    /// Reads and verifies an object.
     ///
     /// # Errors
-    /// `NotFound` when nobody reads elsewhere, or it is gone there; `Io` when there was no answer;
-    /// `Corrupt` when what came does not verify.
+    /// `NotFound` when there is no reader, or the remote has deleted the bundle; `Io` when the
+    /// remote did not answer; `Corrupt` when the response does not verify.
     pub(super) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Object> {
         let read = self.bundle.read(ordinal, cache).map_err(|error| self.parts.explain(error));
         read.map(|(_, object)| object)
@@ -125,7 +125,7 @@ impl DistantBundle {
 }
 
 impl Parts {
-    /// A frame that is here: at an end of the bundle, in memory, or in a file that verifies.
+    /// Checks for a frame in the local ends, in memory, or in a file that verifies.
     fn kept(&self, number: usize, bundle: &IndexedBundle) -> Option<()> {
         let range = self.frames.get()?.get(number)?;
         if self.index.here(range).is_some() || self.held(number).is_some() {
@@ -142,7 +142,7 @@ impl Parts {
         Some(())
     }
 
-    /// Keeps a frame that was read elsewhere.
+    /// Caches a frame that was read from the remote.
     fn keep(&self, number: usize, bytes: &Bytes, bundle: &IndexedBundle) -> Result<()> {
         if !u32::try_from(number).is_ok_and(|at| bundle.is_frame(at, bytes)) {
             return Err(Error::corrupt(
@@ -152,7 +152,7 @@ impl Parts {
             ));
         }
         self.folder.put(&self.file_name(number), bytes);
-        // By itself: what came with it is let go.
+        // A copy, so that the rest of the response is freed.
         self.hold(number, Bytes::copy_from_slice(bytes));
         Ok(())
     }
@@ -193,7 +193,7 @@ impl Parts {
         id.short(NAME_DIGITS)
     }
 
-    /// What went wrong elsewhere, out of what the reader of frames made of it.
+    /// Extracts the error of the remote from the error of the frame reader.
     fn explain(&self, error: Error) -> Error {
         let mut cause = std::error::Error::source(&error);
         while let Some(source) = cause {
@@ -207,7 +207,7 @@ impl Parts {
     }
 }
 
-/// An error of the engine on its way through one of the system.
+/// An error of the engine, passed through an `io::Error`.
 #[derive(Debug)]
 struct Passed {
     kind: ErrorKind,

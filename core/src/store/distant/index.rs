@@ -1,11 +1,12 @@
-//! What a store keeps of a bundle that lies elsewhere: its ends, and the ids of its objects.
+//! The index that a store keeps of a remote bundle: its two ends, and the ids of its objects.
 //!
 //! ```text
 //! bundle   | front | frames of blobs, of nodes | frames of commits | table | footer |
 //! index    | 3 x u64 | front |                 | from the tail on .................. | ids |
 //! ```
 //!
-//! So history is here, which objects there are is known, and where each lies; the rest is read by range.
+//! So the store has the history, and knows the id and the frame of every object. The rest is read
+//! by range.
 
 use std::io;
 use std::ops::Range;
@@ -18,28 +19,28 @@ use crate::object::{Kind, Object, ObjectId};
 use crate::store::io::ReadAt;
 use crate::store::pack::{BlockCache, IndexedBundle};
 
-/// Decoded blocks while commits are read.
+/// Most bytes of decoded blocks that are cached while commits are read.
 const CACHE_BYTES: usize = 8 << 20;
 
-/// Bytes of the three numbers in front.
+/// Bytes of the three numbers at the start.
 const NUMBERS_BYTES: usize = 24;
 
-/// Where the ends of a bundle are.
+/// The positions of the ends of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BundleEnds {
-    /// The end of what lies in front of the frames.
+    /// The end of the bytes before the frames.
     pub front: u64,
-    /// The beginning of what tells of history.
+    /// The start of the tail, with everything about history.
     pub tail: u64,
     /// Bytes of the bundle.
     pub bytes: u64,
 }
 
 impl BundleEnds {
-    /// The ends of a bundle with objects of these ids.
+    /// Computes the ends of a bundle with objects of these ids.
     ///
     /// # Errors
-    /// `Corrupt` when it is no bundle, or the ids are not as many as its objects.
+    /// `Corrupt` when it is not a bundle, or the number of ids differs from that of its objects.
     pub fn of(file: Arc<dyn ReadAt>, ids: &[u8]) -> Result<Self> {
         let bytes = file.size().map_err(|error| Error::io("look at a bundle", error))?;
         let bundle = IndexedBundle::open(file, ids)?;
@@ -47,22 +48,22 @@ impl BundleEnds {
     }
 }
 
-/// A bundle as far as it is here.
+/// The local part of a remote bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleIndex {
-    /// Where the ends are.
+    /// The positions of the ends.
     pub ends: BundleEnds,
     front: Bytes,
     tail: Bytes,
-    /// The ids of the objects, back to back.
+    /// The ids of the objects, concatenated.
     pub(super) ids: Bytes,
 }
 
 impl BundleIndex {
-    /// An index of the front, the tail, and the ids of a bundle.
+    /// Builds an index of the front, the tail, and the ids of a bundle.
     ///
     /// # Errors
-    /// `Corrupt` when the ends have other bytes than that.
+    /// `Corrupt` when the lengths do not match the ends.
     pub fn new(ends: BundleEnds, front: Bytes, tail: Bytes, ids: Bytes) -> Result<Self> {
         let tail_bytes = ends.bytes.checked_sub(ends.tail);
         let fits = front.len() as u64 == ends.front
@@ -74,12 +75,12 @@ impl BundleIndex {
         }
     }
 
-    /// The ids of the objects, in the order in which they lie.
+    /// Returns the ids of the objects, in storage order.
     pub fn ids(&self) -> impl Iterator<Item = ObjectId> {
         self.ids.chunks(size_of::<ObjectId>()).filter_map(ObjectId::from_slice)
     }
 
-    /// The bytes of the blob that it is kept as.
+    /// Encodes the index as a blob.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let BundleEnds { front, tail, bytes } = self.ends;
@@ -87,10 +88,10 @@ impl BundleIndex {
         [&numbers[..], &self.front, &self.tail, &self.ids].concat().into()
     }
 
-    /// The index in these bytes.
+    /// Decodes an index.
     ///
     /// # Errors
-    /// `Corrupt` when they are anything else.
+    /// `Corrupt` when the bytes are not an index.
     pub fn decode(blob: &Bytes) -> Result<Self> {
         let number = |at: usize| {
             let bytes = blob.get(at..)?.first_chunk()?;
@@ -108,17 +109,17 @@ impl BundleIndex {
         Self::new(ends, front, tail, ids)
     }
 
-    /// The bundle, of which only the ends can be read: enough to open it.
+    /// Returns a bundle of which only the ends can be read: enough to open it.
     #[must_use]
     pub fn ends(&self) -> Arc<dyn ReadAt> {
         Arc::new(self.clone())
     }
 
-    /// Its commits and tags, verified, in the order in which they lie. What their frames build on and is
-    /// not here, `rest` reads.
+    /// Reads and verifies the commits and tags, in storage order. Calls `rest` to read the bases of
+    /// their frames that are not local.
     ///
     /// # Errors
-    /// `Corrupt` when something does not verify; those of `rest`.
+    /// `Corrupt` when something does not verify; the errors of `rest`.
     pub fn history(
         &self,
         rest: &mut dyn FnMut(Range<u64>) -> Result<Bytes>,
@@ -138,7 +139,7 @@ impl BundleIndex {
         ordinals.into_iter().map(|ordinal| bundle.read(ordinal, &cache)).collect()
     }
 
-    /// The bytes of a range, if all of them are here.
+    /// Returns the bytes of a range, if all of them are local.
     pub(super) fn here(&self, range: &Range<u64>) -> Option<Bytes> {
         let part = |bytes: &Bytes, start: u64| {
             let from = usize::try_from(range.start.checked_sub(start)?).ok()?;
@@ -162,7 +163,7 @@ impl ReadAt for BundleIndex {
     }
 }
 
-/// The ends of a bundle, with frames that others build on: each with its offset.
+/// The ends of a bundle, with the base frames that the ends need, each with its offset.
 #[derive(Debug)]
 struct WithBases {
     index: BundleIndex,

@@ -1,4 +1,5 @@
-//! Objects that a store knows and does not have: they lie in bundles elsewhere, and are read by range.
+//! Remote-only objects: a store knows them, but they are in bundles on a remote, and are read by
+//! range.
 //!
 //! ```text
 //! refs/distant/<whose>/<which>   a blob: front and tail of a bundle, and the ids of its objects
@@ -8,10 +9,11 @@
 //!                                                                 └── by range, from whoever has them
 //! ```
 //!
-//! Which objects there are, and where each lies, is here; so without the other side it is known what is
-//! missing, and nothing is taken for lost. What is read is verified as everything is. It does not become
-//! part of the store: what is written is compared with what lies here alone, so a commit never leans
-//! on a payload that only somebody else has, and a collection keeps what is here.
+//! The store knows which remote objects exist and where each is. So even offline it knows that they
+//! are remote-only, and does not report them as lost. Remote content is verified like local
+//! content. It does not become part of the store: a commit compares its objects only with local
+//! ones, so it never relies on a payload that only the remote has, and a collection keeps only
+//! local objects.
 
 mod cache;
 mod frames;
@@ -32,22 +34,22 @@ use super::{Store, lock, read};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, RefValue};
 
-/// The prefix of refs that hold the indexes of bundles elsewhere.
+/// The prefix of refs that hold the indexes of remote bundles.
 pub const DISTANT_REFS: &str = "refs/distant/";
 
-/// Most bytes of frames that are kept in files.
+/// Most bytes of frames to cache in files.
 const FOLDER_BYTES: u64 = 256 << 20;
 
-/// Whoever reads bundles that lie elsewhere.
+/// A reader of bundles on remotes.
 pub trait RangeSource: fmt::Debug + Send + Sync {
     /// Reads a range of the bundle whose index the ref `name` holds.
     ///
     /// # Errors
-    /// `Io` when it cannot be reached, `NotFound` when it is not there any more.
+    /// `Io` when the remote cannot be reached, `NotFound` when the bundle was deleted there.
     fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes>;
 }
 
-/// What a store knows of bundles elsewhere.
+/// The remote bundles that a store knows.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Distant {
     source: OnceLock<Arc<dyn RangeSource>>,
@@ -55,14 +57,14 @@ pub(in crate::store) struct Distant {
     seen: Mutex<Arc<Seen>>,
 }
 
-/// The bundles that refs lead to.
+/// The bundles whose indexes are in refs.
 #[derive(Debug, Default)]
 struct Seen {
     refs: Vec<(String, ObjectId)>,
     bundles: Vec<Arc<DistantBundle>>,
 }
 
-/// The refs of indexes.
+/// Returns the refs of indexes.
 fn index_refs(refs: &RefTable) -> impl Iterator<Item = (&String, &ObjectId)> {
     let from = refs.values.range(DISTANT_REFS.to_owned()..);
     let own = from.take_while(|(name, _)| name.starts_with(DISTANT_REFS));
@@ -72,10 +74,10 @@ fn index_refs(refs: &RefTable) -> impl Iterator<Item = (&String, &ObjectId)> {
     })
 }
 
-/// The ids of all objects that lie elsewhere, by what `source` has of the indexes.
+/// Returns the ids of all objects in remote bundles, by the indexes that `source` has.
 ///
 /// # Errors
-/// `Corrupt` for an index that cannot be read.
+/// `Corrupt` for an unreadable index.
 pub(in crate::store) fn distant_ids(
     source: &dyn ObjectSource,
     refs: &RefTable,
@@ -87,7 +89,7 @@ pub(in crate::store) fn distant_ids(
     Ok(ids)
 }
 
-/// The index that a ref holds.
+/// Decodes the index that a ref holds.
 fn decode_index(name: &str, blob: Option<Object>) -> Result<BundleIndex> {
     match blob {
         Some(Object { kind: Kind::Blob, bytes }) => {
@@ -98,38 +100,39 @@ fn decode_index(name: &str, blob: Option<Object>) -> Result<BundleIndex> {
 }
 
 impl Store {
-    /// Says who reads what lies elsewhere; without anybody it is known and cannot be read. The first one
-    /// that is said counts.
+    /// Sets the reader of remote bundles. Without one, remote-only objects are known but cannot be
+    /// read. Only the first call has an effect.
     pub fn set_range_source(&self, source: Arc<dyn RangeSource>) {
         let _ = self.distant.source.set(source);
     }
 
-    /// Returns true if there are bundles elsewhere that this store knows.
+    /// Returns true if this store knows remote bundles.
     #[must_use]
     pub fn has_distant(&self) -> bool {
         index_refs(&self.refs()).next().is_some()
     }
 
-    /// Lets go of all frames that were read elsewhere and kept in files: what is redacted may be in them.
+    /// Deletes all cached remote frames: they may contain redacted content.
     pub(crate) fn drop_distant_frames(&self) {
         self.frame_folder().clear();
     }
 
-    /// Returns true if an object lies in this store.
+    /// Returns true if an object is stored locally.
     #[must_use]
     pub fn is_here(&self, id: &ObjectId) -> bool {
         read(&self.view).contains(id)
     }
 
-    /// Returns true if an object lies elsewhere, be it here too or not.
+    /// Returns true if an object is in a remote bundle, whether it is also stored locally or not.
     ///
     /// # Errors
-    /// `Corrupt` for an index that cannot be read.
+    /// `Corrupt` for an unreadable index.
     pub fn is_distant(&self, id: &ObjectId) -> Result<bool> {
         Ok(self.distant_bundles()?.iter().any(|bundle| bundle.find(id).is_some()))
     }
 
-    /// Objects that lie elsewhere, each with its place among `ids`; those that lie nowhere are left out.
+    /// Reads objects from remote bundles; returns each with its position in `ids`. Leaves out
+    /// unknown ones.
     pub(in crate::store) fn read_distant(&self, ids: &[ObjectId]) -> Result<Vec<(usize, Object)>> {
         let bundles = self.distant_bundles()?;
         let mut wanted: BTreeMap<usize, Vec<(usize, u32)>> = BTreeMap::new();

@@ -1,8 +1,9 @@
 //! Compression of objects in a journal and of blocks in a pack.
 //!
-//! In the journal only blobs are compressed: nodes, commits and operations are mostly digests, which
-//! do not shrink. In a pack everything is, many objects at a time, and a block may refer to the
-//! bytes of another one. Compression lies below identity, so levels may change at any time.
+//! In the journal only blobs are compressed: nodes, commits and operations are mostly digests,
+//! which do not shrink. In a pack everything is compressed, many objects together, and a block may
+//! have another one as a dictionary. Ids do not depend on compression, so levels may change at any
+//! time.
 
 use std::cell::RefCell;
 use std::io;
@@ -17,21 +18,22 @@ use crate::object::Kind;
 /// Blobs below this size gain less than the frame costs.
 const MIN_COMPRESSED_BYTES: usize = 128;
 
-/// A bound of the ratio of zstd: a block of 128 KiB from 4 bytes, with room to spare. More is a
-/// lie.
+/// Upper bound of the ratio of zstd: a block of 128 KiB from 4 bytes, with a margin. A larger ratio
+/// means corruption.
 const MAX_RATIO: u64 = 1 << 16;
 
-/// On lines of recorded sessions of 0.5 to 20 KB: level 1 makes 2.00x at 290 MB/s, level 3 2.03x at
-/// half of that, level -1 1.56x at twice; so a turn of 35 KB costs as much as its fsync.
+/// On lines of recorded sessions of 0.5 to 20 KB: level 1 achieves 2.00x at 290 MB/s, level 3 2.03x
+/// at half that speed, level -1 1.56x at twice that speed. So compressing a turn of 35 KB costs as
+/// much as its fsync.
 const LEVEL: i32 = 1;
 
-/// Matches shorter than this are not looked for: a tenth faster for a fiftieth more bytes.
+/// Least length of a match: a tenth faster for a fiftieth more bytes.
 const MIN_MATCH: u32 = 7;
 
 /// The encoding of the bytes of an object. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Codec {
-    /// As they are.
+    /// Uncompressed.
     Raw,
     /// One zstd frame that states its content size.
     Zstd,
@@ -54,7 +56,7 @@ impl Codec {
     }
 }
 
-/// Checks the sizes that a directory claims for an object, before anything is allocated.
+/// Checks the sizes that a directory declares for an object, before anything is allocated.
 pub(in crate::store) fn plausible(
     codec: Codec,
     kind: Kind,
@@ -88,7 +90,7 @@ impl Encoder {
             out.resize(start + zstd_safe::compress_bound(raw.len()), 0);
             let room = out.get_mut(start..).unwrap_or_default();
             let written = self.compressor.compress_to_buffer(raw, room);
-            // A sixteenth is the least gain that is worth a decompression on every read.
+            // A gain below a sixteenth is not worth a decompression on every read.
             match written {
                 Ok(written) if written < raw.len() - raw.len() / 16 => {
                     out.truncate(start + written);
@@ -102,7 +104,7 @@ impl Encoder {
     }
 }
 
-/// The raw bytes of a stored object, exactly `raw_bytes` of them. Raw ones are not copied.
+/// Decodes a stored object to exactly `raw_bytes` bytes. Uncompressed bytes are not copied.
 ///
 /// # Errors
 /// A description of the damage; the caller adds the place.
@@ -110,7 +112,7 @@ pub(in crate::store) fn decode(codec: Codec, stored: Bytes, raw_bytes: u32) -> i
     if codec == Codec::Raw {
         return Ok(stored);
     }
-    // The frame says the size too; memory is taken only when both agree.
+    // The frame contains the size too; memory is allocated only if both agree.
     if zstd_safe::get_frame_content_size(&stored).ok().flatten() != Some(raw_bytes.into()) {
         return Err(io::Error::other("the size in the zstd frame is another one"));
     }
@@ -127,27 +129,27 @@ pub(in crate::store) fn decode(codec: Codec, stored: Bytes, raw_bytes: u32) -> i
     })
 }
 
-/// Logarithms of the windows that a block is compressed with: zstd's least, and as much as two of
-/// the largest blocks.
+/// Logarithms of the least and the largest window of a block: zstd's minimum, and twice the largest
+/// block.
 const BLOCK_WINDOW_LOGS: (u32, u32) = (10, 25);
 
-/// The effort that is spent on a block.
+/// The compression effort for a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct Effort {
     pub(in crate::store) level: i32,
-    /// Matches over long distances too.
+    /// True to find matches over long distances too.
     pub(in crate::store) long_distance: bool,
-    /// Logarithm of the entries of the tables that repetitions are looked up in, which are most of
-    /// the memory that a high level takes; as many as zstd likes when there is none.
+    /// Logarithm of the size of the match tables, which take most of the memory at a high level;
+    /// `None` for zstd's default.
     pub(in crate::store) table_log: Option<u32>,
 }
 
-/// Checks the sizes that a pack claims for a block, before anything is allocated.
+/// Checks the sizes that a pack declares for a block, before anything is allocated.
 pub(in crate::store) fn plausible_block(stored_bytes: u32, raw_bytes: u32) -> bool {
     u64::from(raw_bytes) <= u64::from(stored_bytes) * MAX_RATIO
 }
 
-/// One zstd frame that holds `raw` and refers to `base`, which may be empty.
+/// Compresses `raw` to one zstd frame, with `base` as its dictionary, which may be empty.
 pub(in crate::store) fn compress_block(
     raw: &[u8],
     base: &[u8],
@@ -176,7 +178,7 @@ pub(in crate::store) fn compress_block(
     Ok(stored)
 }
 
-/// The `raw_bytes` bytes of a block that was compressed with this base.
+/// Decompresses a block of `raw_bytes` bytes that was compressed with this base.
 ///
 /// # Errors
 /// A description of the damage; the caller adds the place.
@@ -203,7 +205,7 @@ pub(in crate::store) fn decompress_block(
 fn failure(code: zstd_safe::ErrorCode) -> io::Error {
     io::Error::other(zstd_safe::get_error_name(code))
 }
-/// How long the zstd frame is that these bytes begin with, and what it says that it holds.
+/// Returns the length of the zstd frame at the start of these bytes, and its declared content size.
 pub(in crate::store) fn frame_sizes(bytes: &[u8]) -> Option<(usize, u64)> {
     let raw_bytes = zstd_safe::get_frame_content_size(bytes).ok().flatten()?;
     Some((zstd_safe::find_frame_compressed_size(bytes).ok()?, raw_bytes))

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The identity of a store, from its creation on.
+/// The identity of a store. Never changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct StoreId(pub(in crate::store) [u8; 16]);
 
@@ -23,7 +23,7 @@ impl fmt::Debug for StoreId {
 pub(in crate::store) struct SegmentId(pub(in crate::store) [u8; 16]);
 
 impl SegmentId {
-    /// The id in a file name `<32 hex digits>.seg`.
+    /// Returns the id in a file name `<32 hex digits>.seg`.
     pub(in crate::store) fn from_file_name(name: &str) -> Option<Self> {
         let digits = name.strip_suffix(".seg")?;
         let canonical = digits.len() == 32
@@ -43,7 +43,7 @@ impl fmt::Debug for SegmentId {
     }
 }
 
-/// Lower-case hex digits of `bytes`.
+/// Returns the lower-case hex digits of `bytes`.
 pub(in crate::store) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! The manifest: which files hold the objects that are not in active segments, and the refs.
+//! The manifest: lists the sealed segments and the packs, and holds the refs.
 //!
 //! ```text
 //! | magic 8 | version 4 | zero 4 | generation 8 | store id 16 | retired segments 8 | sequence 8 |
@@ -7,9 +7,9 @@
 //! | refs | checksum 32 |
 //! ```
 //!
-//! Each generation is a file of its own that never changes; the highest valid one holds. A retired
-//! segment is one whose objects lie in a pack now; its file is about to go, and nobody reads it or
-//! writes to it any more. Specified in `format-spec/manifest.md`.
+//! Each generation is an immutable file of its own; the highest valid one is current. The objects
+//! of a retired segment were copied to a pack. Its file is about to be deleted, and no process
+//! reads or writes it. Specified in `format-spec/manifest.md`.
 
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
@@ -30,18 +30,18 @@ const CONTEXT: &str = "turntree v1 manifest";
 const NAME_PREFIX: &str = "manifest-";
 const GENERATION_DIGITS: usize = 16;
 
-/// Largest manifest that is read or written.
+/// Most bytes of a manifest.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Times that reading starts again because newer generations replaced what was listed.
+/// Attempts to read. An attempt fails if newer generations replaced the listed ones.
 const MAX_ATTEMPTS: usize = 16;
 
-/// One generation.
+/// One generation of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::store) struct Manifest {
-    /// 0 stands for a store that has none yet.
+    /// The generation; 0 if the store has none yet.
     pub(in crate::store) generation: u64,
-    /// The refs after every operation in a file that is listed, or at a later time; see
+    /// The refs after every operation in a listed file, or later ones; see
     /// [`publish`](crate::store::write::publish).
     pub(in crate::store) refs: RefTable,
     /// Sealed segments with the offset of their index, oldest first.
@@ -53,7 +53,7 @@ pub(in crate::store) struct Manifest {
 }
 
 impl Manifest {
-    /// The newest valid manifest in `dir`, and what is wrong with newer ones.
+    /// Loads the newest valid manifest in `dir`, with findings about damaged newer ones.
     pub(in crate::store) fn load(
         io: &dyn Io,
         dir: &Path,
@@ -67,7 +67,8 @@ impl Manifest {
         Err(Error::not_found(format!("the manifests in {} vanish while read", dir.display())))
     }
 
-    /// Writes this generation under a temporary name, durable; `None` when others do so all the time.
+    /// Writes this generation under a temporary name and syncs it; `None` if other writers take all
+    /// names.
     pub(in crate::store) fn prepare(
         &self,
         io: &dyn Io,
@@ -76,7 +77,7 @@ impl Manifest {
     ) -> Result<Option<Prepared>> {
         let path = dir.join(file_name(self.generation));
         let names = io.list_names(dir)?;
-        // A name of its own for every attempt: what a killed process left is only removed below.
+        // A new name for every attempt: temporary files of killed processes are only removed below.
         let temporary = (0_u32..).map(|n| format!("{}.{n}.tmp", file_name(self.generation)));
         let temporary = temporary.take(MAX_ATTEMPTS).find(|name| !names.contains(name));
         let Some(temporary) = temporary.map(|name| dir.join(name)) else {
@@ -88,15 +89,15 @@ impl Manifest {
         Ok(Some(Prepared { temporary, path }))
     }
 
-    /// The refs of a complete view, unless there are newer ones already: they never go back.
+    /// Sets the refs of a complete view, unless it has newer ones: refs never move back.
     pub(in crate::store) fn advance(&mut self, refs: &RefTable) {
         if self.refs.sequence < refs.sequence {
             self.refs = refs.clone();
         }
     }
 
-    /// Removes older generations, but for the one before: a reader that listed more lists again. Only
-    /// when the name of this one is durable.
+    /// Removes older generations, except the previous one: readers of older ones list the names
+    /// again. Call only when the name of this generation is durable.
     pub(in crate::store) fn sweep(&self, io: &dyn Io, dir: &Path) -> Result<()> {
         let is_old = |name: &String| {
             let generation = name.get(..NAME_PREFIX.len() + GENERATION_DIGITS).and_then(generation);
@@ -105,9 +106,10 @@ impl Manifest {
         let old = io.list_names(dir)?.into_iter().filter(is_old);
         let (names, temporary): (Vec<String>, Vec<String>) =
             old.partition(|name| generation(name).is_some());
-        // First what would get a name, then the names: nobody takes one that is free again.
+        // First the temporary files, then the manifests: so no temporary one takes a name that
+        // became free.
         for name in temporary.into_iter().chain(names) {
-            // What cannot be removed now is removed next time.
+            // A file that cannot be removed now is removed next time.
             if io.remove_if_exists(&dir.join(name)).is_err() {
                 break;
             }
@@ -180,7 +182,7 @@ impl Manifest {
         let operation = fields.take()?;
         let operation = (sequence > 0).then_some(ObjectId::from_bytes(operation));
         let (segments, packs, values_bytes) = (fields.u32()?, fields.u32()?, fields.u64()?);
-        // Each of these ends at the end of the bytes, however many are announced.
+        // Each loop ends with the bytes, whatever count is declared.
         let mut manifest = Self { generation, ..Self::default() };
         for _ in 0..segments {
             manifest.sealed.push((SegmentId(fields.take()?), fields.u64()?));
@@ -201,7 +203,7 @@ impl Manifest {
     }
 }
 
-/// A generation that is written and has no name yet.
+/// A generation that is written and has no final name yet.
 #[derive(Debug)]
 pub(in crate::store) struct Prepared {
     temporary: PathBuf,
@@ -209,8 +211,8 @@ pub(in crate::store) struct Prepared {
 }
 
 impl Prepared {
-    /// Gives it its name, which holds from now on; `false` when somebody else has taken it, or has come
-    /// so far since that this generation was swept away before it had a name.
+    /// Renames it to its final name, which makes it current. Returns `false` if another process
+    /// took the name, or published later generations and swept this one.
     pub(in crate::store) fn link(&self, io: &dyn Io) -> Result<bool> {
         match io.publish(&self.temporary, &self.path) {
             Err(source) if source.kind() == IoErrorKind::NotFound => Ok(false),
@@ -222,9 +224,9 @@ impl Prepared {
         }
     }
 
-    /// Throws it away.
+    /// Deletes the temporary file.
     pub(in crate::store) fn discard(&self, io: &dyn Io) -> Result<()> {
-        // A writer that published a later generation may have swept it away.
+        // A writer that published a later generation may have removed it.
         io.remove_if_exists(&self.temporary)
     }
 }
@@ -233,20 +235,20 @@ pub(in crate::store) fn file_name(generation: u64) -> String {
     format!("{NAME_PREFIX}{generation:016x}")
 }
 
-/// The generation in a file name; `None` for the names of other files.
+/// Returns the generation in a file name; `None` for other files.
 pub(in crate::store) fn generation(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(NAME_PREFIX)?;
     let value = u64::from_str_radix(digits, 16).ok()?;
     (file_name(value) == name).then_some(value)
 }
 
-/// The highest generation that has a name, valid or not; 0 when there is none.
+/// Returns the highest generation that has a file, valid or not; 0 if there is none.
 pub(in crate::store) fn newest_generation(io: &dyn Io, dir: &Path) -> Result<u64> {
     let names = io.list_names(dir)?;
     Ok(names.iter().filter_map(|name| generation(name)).max().unwrap_or_default())
 }
 
-/// The bytes of a manifest, or `None` when it is gone.
+/// Reads the bytes of a manifest, or `None` if it was deleted.
 pub(in crate::store) fn read(io: &dyn Io, path: &Path) -> Result<Option<Vec<u8>>> {
     let Some(file) = io.open_if_exists(path, Access::Read)? else { return Ok(None) };
     let size = file.size().map_err(failed("read", path))?.min(MAX_BYTES);

@@ -1,4 +1,4 @@
-//! The bytes of a store's own files, and nothing that opens one: records, manifest, superblock.
+//! Encodings of the store's own files: records, manifest, superblock. Opens no files.
 //!
 //! Each format has one file with its writer and its reader, and a page in `format-spec`.
 

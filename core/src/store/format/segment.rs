@@ -15,12 +15,12 @@
 //! ```
 //!
 //! A batch is one record: the objects of one commit with its operation, or objects alone. It is
-//! whole exactly when its trailer verifies. An index (see `index.rs`) is a record too, and the last
-//! one of a sealed segment.
+//! whole if and only if its trailer verifies. An index (see `index.rs`) is a record too, and the
+//! last one of a sealed segment.
 //!
-//! Payloads are written by agents and tools, so they may contain anything that looks like a record.
-//! The magic therefore proves nothing: a header counts only with the segment's random id, the
-//! expected sequence, its checksum, and the checksum of what it describes. Specified in
+//! Agents and tools write the payloads, so they may contain bytes that look like a record. The
+//! magic therefore proves nothing: a header must have the segment's random id, the expected
+//! sequence, its checksum, and the checksum of the bytes that it describes. Specified in
 //! `format-spec/journal.md`.
 
 use std::sync::{Arc, LazyLock};
@@ -43,9 +43,9 @@ pub(in crate::store) const ALIGNMENT: usize = 8;
 /// The magic of a record; alone it means nothing.
 pub(in crate::store) const RECORD_MAGIC: [u8; 8] = *b"\x89TTR\r\n\x1a\n";
 
-/// The bytes behind the last record of a segment, once that record is durable. The next record takes
-/// their place. Eight bytes at a multiple of eight never lie in two sectors, and take the place of a
-/// magic only: so of an enciphered file nothing is told by what was written there twice.
+/// The bytes after the last record of a segment once that record is durable. The next record
+/// overwrites them. Eight aligned bytes never span two sectors, and only a magic overwrites them.
+/// So writing this place twice in an enciphered file reveals no content.
 pub(in crate::store) const SYNCED_MARK: [u8; 8] = *b"synced\0\0";
 
 /// Most objects in one batch.
@@ -57,7 +57,7 @@ const SEGMENT_MAGIC: [u8; 8] = *b"\x89TTS\r\n\x1a\n";
 const SEGMENT_VERSION: u32 = 1;
 const SEGMENT_CONTEXT: &str = "turntree v1 segment header";
 
-// Checksums that every record needs, begun once: to begin one costs as much as to hash a header.
+// Hashers that every record needs, initialized once: that costs as much as hashing a header.
 static HEADER_CHECKSUM: LazyLock<Checksum> =
     LazyLock::new(|| Checksum::new("turntree v1 record header"));
 static DIRECTORY_CHECKSUM: LazyLock<Checksum> =
@@ -78,7 +78,7 @@ pub(in crate::store) struct SegmentFile {
 }
 
 impl SegmentFile {
-    /// The place of `offset` in this segment, for errors and findings.
+    /// Returns a description of `offset` in this segment, for errors and findings.
     pub(in crate::store) fn place(&self, offset: u64) -> String {
         format!("journal/{} at {offset}", self.id.file_name())
     }
@@ -91,7 +91,7 @@ pub(in crate::store) struct Location {
     pub(in crate::store) stored: StoredRecord,
 }
 
-/// The first bytes of a segment.
+/// Encodes the header of a segment.
 pub(in crate::store) fn encode_segment_header(segment: SegmentId, store: StoreId) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend_from_slice(&SEGMENT_MAGIC);
@@ -119,11 +119,11 @@ pub(in crate::store) struct Header {
     pub(in crate::store) record: RecordType,
     pub(in crate::store) objects: u32,
     pub(in crate::store) segment: SegmentId,
-    /// Its number in the segment, from 1, without gaps.
+    /// The number of the record in the segment, from 1, without gaps.
     pub(in crate::store) sequence: u64,
     pub(in crate::store) directory_bytes: u64,
     pub(in crate::store) payload_bytes: u64,
-    /// The trailer of the record before; zeros for the first.
+    /// The trailer of the previous record; zeros for the first.
     pub(in crate::store) previous: Digest,
 }
 
@@ -147,7 +147,7 @@ impl Header {
         bytes
     }
 
-    /// The header in `bytes`, when it is one of `segment` and verifies in every respect.
+    /// Decodes and verifies a header of `segment`.
     pub(in crate::store) fn decode(bytes: &[u8], segment: SegmentId) -> Option<Self> {
         let bytes = bytes.first_chunk::<HEADER_BYTES>()?;
         let (content, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>()?;
@@ -182,7 +182,7 @@ impl Header {
         self.directory_bytes == directory
             && (self.objects as usize <= MAX_BATCH_OBJECTS || self.record == RecordType::Index)
             && self.payload_bytes <= MAX_PAYLOAD_BYTES
-            // There is always a next one.
+            // Below the maximum, so that a next sequence exists.
             && (1..u64::MAX).contains(&self.sequence)
     }
 
@@ -197,7 +197,7 @@ impl Header {
         (self.payload_offset() + self.payload_bytes).next_multiple_of(ALIGNMENT as u64)
     }
 
-    /// Bytes of the whole record.
+    /// Returns the size of the whole record.
     pub(in crate::store) fn record_bytes(&self) -> u64 {
         self.trailer_offset() + CHECKSUM_BYTES as u64
     }
@@ -213,10 +213,10 @@ pub(in crate::store) struct StoredRecord {
     pub(in crate::store) codec: Codec,
 }
 
-/// The objects of a batch, in the order of their bytes, when the directory verifies.
+/// Decodes and verifies the directory of a batch. Returns its objects in payload order.
 ///
-/// `header` are the bytes of the header, which the directory's checksum covers too, and `payload`
-/// is where the payload starts in the file.
+/// `header` are the bytes of the header, which the directory's checksum also covers. `payload` is
+/// the offset of the payload in the file.
 pub(in crate::store) fn decode_directory(
     header: &[u8],
     directory: &[u8],
@@ -244,7 +244,7 @@ pub(in crate::store) fn decode_directory(
     (offset - payload == payload_bytes).then_some(objects)
 }
 
-/// A record under construction: room for the head, then the payload, in one buffer.
+/// A record under construction: space for header and directory, then the payload, in one buffer.
 #[derive(Debug)]
 pub(in crate::store) struct RecordBuilder {
     record: RecordType,
@@ -255,7 +255,7 @@ pub(in crate::store) struct RecordBuilder {
 }
 
 impl RecordBuilder {
-    /// A batch that will hold exactly `objects` objects.
+    /// Starts a batch of exactly `objects` objects.
     pub(in crate::store) fn batch(objects: usize) -> Self {
         let head_bytes = HEADER_BYTES + directory_bytes(objects);
         let entries = Vec::with_capacity(objects);
@@ -263,7 +263,7 @@ impl RecordBuilder {
         Self { record: RecordType::Batch, objects, buffer, head_bytes, entries }
     }
 
-    /// The index of `objects` objects, with the given payload.
+    /// Starts an index of `objects` objects with this payload.
     pub(in crate::store) fn index(objects: usize, payload: &[u8]) -> Self {
         let mut buffer = vec![0; HEADER_BYTES];
         buffer.extend_from_slice(payload);
@@ -271,7 +271,7 @@ impl RecordBuilder {
         Self { record: RecordType::Index, objects, buffer, head_bytes, entries }
     }
 
-    /// Adds an object, encoded.
+    /// Encodes an object and adds it.
     pub(in crate::store) fn push(
         &mut self,
         id: ObjectId,
@@ -284,7 +284,7 @@ impl RecordBuilder {
         self.push_entry(id, offset, raw.len(), kind, codec);
     }
 
-    /// Adds an object as another batch stored it.
+    /// Adds an object in the encoding of another batch.
     pub(in crate::store) fn push_stored(
         &mut self,
         id: ObjectId,
@@ -306,12 +306,12 @@ impl RecordBuilder {
         self.entries.push((id, StoredRecord { offset, stored_bytes, raw_bytes, kind, codec }));
     }
 
-    /// Returns true if no object was announced.
+    /// Returns true if the record was started for no objects.
     pub(in crate::store) fn is_empty(&self) -> bool {
         self.objects == 0
     }
 
-    /// The record, ready to be written at `offset` of `segment`, and where its objects will lie.
+    /// Finishes the record for `offset` of `segment`, with the final locations of its objects.
     pub(in crate::store) fn finish(
         mut self,
         segment: SegmentId,
@@ -358,7 +358,7 @@ pub(in crate::store) struct Record {
     pub(in crate::store) trailer: Digest,
 }
 
-/// The checksum that a trailer holds, to be fed everything before it in the record.
+/// Returns the hasher of a trailer, to be updated with all previous bytes of the record.
 pub(in crate::store) fn trailer_checksum() -> Checksum {
     TRAILER_CHECKSUM.clone()
 }

@@ -1,4 +1,4 @@
-//! The superblock: what a store is, and the file whose lock orders ref changes.
+//! The superblock: identifies and describes a store. The lock of its file orders ref changes.
 //!
 //! ```text
 //!  0        8      12     16     20      24        32          40         48        64       96
@@ -8,11 +8,10 @@
 //!  | newest key | previous key | checksum |
 //! ```
 //!
-//! Specified in `format-spec/store.md`. Written by [`create`], and put in another's place by
-//! [`replace`] when keys change; its existence is the existence of the store. In a block of its own
-//! behind it two things change in place: the epoch, which changes whenever files are taken away and
-//! tells whoever has the store open to look again, so it need not survive a crash; and a byte that says
-//! that the names of files are durable.
+//! Specified in `format-spec/store.md`. Written by [`create`], and replaced by [`replace`] when
+//! keys change. A directory is a store if it has one. Two fields in a separate block after it
+//! change in place. The epoch changes whenever files are removed, so that open handles reload; it
+//! need not survive a crash. A byte records that the names of files are durable.
 
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
@@ -28,13 +27,14 @@ use crate::store::io::{Access, Identity, Io, IoFile};
 use crate::store::repair::remains::check_not_lost;
 use crate::store::{JOURNAL_DIR, PACKS_DIR, SUPERBLOCK_FILE};
 
-/// The time that opening waits for the ref lock, if it needs it: others hold it for microseconds.
+/// The timeout of opening for the ref lock, if it needs the lock: other processes hold it for
+/// microseconds.
 pub(in crate::store) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The version this build writes, and the highest it reads.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// A byte over 127, both line ends and an end-of-file: a transfer that damages bytes damages these.
+/// A byte over 127, both line ends and an end-of-file: a transfer that alters bytes alters these.
 const MAGIC: [u8; 8] = *b"\x89TTB\r\n\x1a\n";
 const CONTEXT: &str = "turntree v1 superblock";
 const HASH_BLAKE3_256: u32 = 1;
@@ -55,21 +55,22 @@ const ENCRYPTED: u64 = 1;
 /// The incompatible feature of a store that has a key for AES-256-CTR.
 const ENCRYPTED_BY_AES: u64 = 2;
 
-/// The incompatible feature of a store that may have archives without ids: a program that does not know
-/// them would take one for damaged.
+/// The incompatible feature of a store that may have archives without ids: older programs would
+/// report them as damaged.
 const WITHOUT_IDS: u64 = 4;
 
 const KNOWN_FEATURES: u64 = ENCRYPTED | ENCRYPTED_BY_AES | WITHOUT_IDS;
 
-/// Bytes behind the superblock of an encrypted store: two names of keys, and their checksum.
+/// Bytes after the superblock of an encrypted store: two names of keys, and their checksum.
 const KEYS_BYTES: usize = 48;
 const KEYS_CONTEXT: &str = "turntree v1 superblock keys";
 
-/// The offset of a byte of an encrypted store: 1 when the name of this superblock is durable, and those
-/// of the files that were written anew under it.
+/// The offset of a byte of an encrypted store: 1 when the names of this superblock and of the files
+/// rewritten under it are durable.
 const AT_SETTLED: u64 = 4104;
 
-/// The offset of the epoch: a torn write of it cannot reach the block of the superblock itself.
+/// The offset of the epoch, in another block than the superblock, so that a torn write cannot
+/// damage that.
 const AT_EPOCH: u64 = 4096;
 
 /// An open superblock.
@@ -81,14 +82,14 @@ pub(in crate::store) struct Superblock {
     identity: Identity,
     /// The identity of the store.
     pub(in crate::store) store: StoreId,
-    /// The names of the keys that its files are enciphered with, if they are.
+    /// The names of the keys of the store's files, if they are encrypted.
     pub(in crate::store) keys: Option<KeyNames>,
-    /// Whether it may have archives without ids.
+    /// True if the store may have archives without ids.
     pub(in crate::store) allows_without_ids: bool,
-    /// Whether its name is durable, and those of files that were written anew: it may have taken the
-    /// place of one that knew no key, or another.
+    /// True if its name and those of rewritten files are durable. Otherwise a crash may bring back
+    /// a previous superblock without these keys.
     is_settled: AtomicBool,
-    /// Feature bits that a writer would have to know and this build does not.
+    /// Feature bits that a writer must know and this build does not.
     unknown_features: u64,
 }
 
@@ -131,13 +132,13 @@ impl Superblock {
         })
     }
 
-    /// Returns what it says.
+    /// Returns the content of the superblock.
     pub(in crate::store) fn content(&self) -> SuperblockContent {
         let Self { store, keys, allows_without_ids, .. } = *self;
         SuperblockContent { store, keys, allows_without_ids }
     }
 
-    /// Fails unless this build knows every feature a writer must know.
+    /// Fails unless this build knows every feature that a writer must know.
     pub(in crate::store) fn check_writable(&self) -> Result<()> {
         match self.unknown_features {
             0 => Ok(()),
@@ -145,9 +146,10 @@ impl Superblock {
         }
     }
 
-    /// Makes sure that a crash brings back neither a superblock that does not know the keys of the store
-    /// nor a file from before they were, before anything is acknowledged that builds on them: whoever
-    /// changed them may have died before the names were durable.
+    /// Syncs the names of the superblock and of the files before anything that builds on them is
+    /// acknowledged. The process that changed the keys may have died before the names were durable.
+    /// Then a crash could bring back a superblock without the keys, or a file in the old
+    /// encryption.
     pub(in crate::store) fn settle(&self, io: &dyn Io, dir: &Path) -> Result<()> {
         if self.is_settled.load(Ordering::Acquire) {
             return Ok(());
@@ -160,7 +162,8 @@ impl Superblock {
             }
         }
         let file = io.open_named(&self.path, Access::Write)?;
-        // Another one may have the name by now, of which nothing is known; nothing is committed here then.
+        // If another superblock has the name by now, do not write to it; nothing is committed here
+        // then.
         if file.identity().map_err(failed("look at", &self.path))? == self.identity {
             file.write_at(&[1], AT_SETTLED).map_err(failed("write", &self.path))?;
         }
@@ -168,21 +171,21 @@ impl Superblock {
         Ok(())
     }
 
-    /// The epoch: it changes when files are taken away, and is odd in the middle of that. What it was
-    /// when the files of a store were opened, it must still be when something is built on them.
+    /// Returns the epoch. It changes when files are removed, and is odd during the removal. A
+    /// writer may build on open files only if the epoch is still the one at which they were opened.
     pub(in crate::store) fn epoch(&self) -> Result<u64> {
         let mut word = [0; 8];
         let read = self.file.read_at(&mut word, AT_EPOCH).map_err(failed("read", &self.path))?;
         Ok(if read == word.len() { u64::from_le_bytes(word) } else { 0 })
     }
 
-    /// Announces that files are about to be taken away: the epoch is odd until
+    /// Announces that files are about to be removed: the epoch is odd until
     /// [`Superblock::end_change`]. Only under the ref lock.
     pub(in crate::store) fn begin_change(&self, io: &dyn Io) -> Result<()> {
         self.set_epoch(io, (self.epoch()? | 1).wrapping_add(2))
     }
 
-    /// Announces that the change was made, or given up.
+    /// Announces that the removal is complete or was abandoned.
     pub(in crate::store) fn end_change(&self, io: &dyn Io) -> Result<()> {
         self.set_epoch(io, self.epoch()?.wrapping_add(1))
     }
@@ -192,9 +195,9 @@ impl Superblock {
         file.write_at(&epoch.to_le_bytes(), AT_EPOCH).map_err(failed("write", &self.path))
     }
 
-    /// Takes the lock that orders ref changes. Held for microseconds, never over an fsync.
+    /// Takes the lock that orders ref changes. Hold it only for microseconds, never over an fsync.
     pub(in crate::store) fn lock(&self, io: &dyn Io, timeout: Duration) -> Result<RefLock<'_>> {
-        // The lock of a file excludes other handles; this one excludes other threads.
+        // The file lock excludes other handles; the mutex excludes other threads.
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.file.lock(timeout).map_err(failed("lock", &self.path))? {
             let path = self.path.display();
@@ -202,13 +205,13 @@ impl Superblock {
             return Err(Error::new(ErrorKind::Locked, message));
         }
         let lock = RefLock { file: &*self.file, _threads: threads };
-        // Otherwise others lock another file, and this lock excludes nobody.
+        // Otherwise other processes lock another file, and this lock excludes none of them.
         self.check_name(io)?;
         Ok(lock)
     }
 
-    /// Fails unless this is still the superblock of the store: somebody may have deleted or replaced
-    /// the file.
+    /// Fails unless this is still the superblock of the store: another process may have deleted or
+    /// replaced the file.
     pub(in crate::store) fn check_name(&self, io: &dyn Io) -> Result<()> {
         let path = self.path.display();
         match io.identity_if_exists(&self.path)? {
@@ -233,29 +236,30 @@ pub(in crate::store) struct RefLock<'a> {
 
 impl Drop for RefLock<'_> {
     fn drop(&mut self) {
-        // An unlock that fails leaves the lock to the end of the process; others report `Locked`.
+        // If unlocking fails, the lock lasts until this process ends; other processes report
+        // `Locked`.
         let _ = self.file.unlock();
     }
 }
 
-/// What a superblock says of its store.
+/// The content of a superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct SuperblockContent {
     /// The identity of the store.
     pub(in crate::store) store: StoreId,
-    /// The names of its keys, if it is encrypted.
+    /// The names of the keys of the store, if it is encrypted.
     pub(in crate::store) keys: Option<KeyNames>,
-    /// Whether it may have archives without ids.
+    /// True if the store may have archives without ids.
     pub(in crate::store) allows_without_ids: bool,
 }
 
-/// Makes the superblock of a new store, durable, as the last step of making the store.
+/// Writes the superblock of a new store and syncs it, as the last step of creating the store.
 pub(in crate::store) fn create(io: &dyn Io, dir: &Path, content: &SuperblockContent) -> Result<()> {
     let (path, temporary) = (dir.join(SUPERBLOCK_FILE), temporary(dir, content.store));
     let failed = failed("create", &path);
     write_temporary(io, &temporary, content)?;
     if let Err(source) = io.publish(&temporary, &path) {
-        // What is left would only puzzle people; the first error is the one to report.
+        // Clean up, but report the first error.
         let _ = io.remove(&temporary);
         return Err(match source.kind() {
             IoErrorKind::AlreadyExists => {
@@ -267,12 +271,11 @@ pub(in crate::store) fn create(io: &dyn Io, dir: &Path, content: &SuperblockCont
     io.sync_dir(dir).map_err(failed)
 }
 
-/// Puts another superblock in the place of this one, and holds its lock before anybody can have it.
-/// Whoever has the store open finds at its next commit or refresh that it was replaced, and has to open
-/// it again.
+/// Replaces the superblock, and locks the new one before another process can. Handles opened before
+/// notice the replacement at their next commit or refresh, and have to be opened again.
 ///
-/// Only under the ref lock of the present one. `is_settled` says that the names of all other files are
-/// durable.
+/// Only under the ref lock of the present superblock. `is_settled` must be true only if the names
+/// of all other files are durable.
 pub(in crate::store) fn replace(
     io: &dyn Io,
     dir: &Path,
@@ -288,7 +291,8 @@ pub(in crate::store) fn replace(
         let _ = io.remove(&temporary);
         return Err(failed(source));
     }
-    // Readers of the former one look at the epoch only. One that misses this learns it when it commits.
+    // Readers of the former one check only its epoch. One that misses this change notices it when
+    // it commits.
     let mut epoch = [0; 8];
     if let Some(former) = former
         && former.read_at(&mut epoch, AT_EPOCH).is_ok()
@@ -342,7 +346,7 @@ fn encode(content: &SuperblockContent) -> Vec<u8> {
     bytes
 }
 
-/// The names of the keys of an encrypted store, read from behind its superblock.
+/// Reads the names of the keys of an encrypted store, which follow the superblock.
 fn read_keys(file: &dyn IoFile, path: &Path) -> Result<KeyNames> {
     let mut bytes = [0; KEYS_BYTES];
     let read = file.read_at(&mut bytes, BYTES as u64).map_err(failed("read", path))?;
@@ -350,15 +354,15 @@ fn read_keys(file: &dyn IoFile, path: &Path) -> Result<KeyNames> {
     found.ok_or_else(|| Error::malformed(path.display(), "the names of the keys of the store"))
 }
 
-/// Which keys an encrypted store has: their names, which tell nothing about them.
+/// The names of the keys of an encrypted store. They reveal nothing about the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct KeyNames {
-    /// The key of what is written.
+    /// The key of new files.
     pub(in crate::store) newest: u64,
-    /// The key of other files, while a rotation goes on.
+    /// The key of older files, during a rotation.
     pub(in crate::store) previous: Option<u64>,
-    /// True if one of them is for AES-256-CTR. It is a feature of the superblock, so that programs that
-    /// do not know the cipher refuse the store.
+    /// True if a key is for AES-256-CTR. This is a feature bit of the superblock, so that programs
+    /// without the cipher refuse the store.
     pub(in crate::store) has_aes: bool,
 }
 
@@ -382,11 +386,11 @@ impl KeyNames {
     }
 }
 
-/// The store's id, and its features.
+/// The id of the store, and its features.
 struct Features {
     store: StoreId,
     is_encrypted: bool,
-    /// Whether a key of it is for AES-256-CTR.
+    /// True if a key of the store is for AES-256-CTR.
     has_aes: bool,
     allows_without_ids: bool,
     /// Read-only features; this build knows none.
@@ -488,7 +492,7 @@ mod tests {
             superblock.begin_change(&RealIo).unwrap();
             seen.push(reader.epoch().unwrap());
             assert_eq!(seen.last().unwrap() % 2, 1, "in a change");
-            // Whoever makes the second one dies in it.
+            // The second change is never ended, as if its process had died.
             if change != 1 {
                 superblock.end_change(&RealIo).unwrap();
                 seen.push(reader.epoch().unwrap());

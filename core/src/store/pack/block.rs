@@ -17,16 +17,16 @@ use crate::object::{Kind, push_varint, take_varint};
 /// The form of an entry. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// They are its body.
+    /// The body is the object.
     Verbatim = 0,
-    /// A structured object whose links are positions.
+    /// A structured object whose links are ordinals.
     Links = 1,
     /// A large blob in parts.
     Parts = 2,
 }
 
 impl Form {
-    /// The form of a code, when entries of such a block may have it.
+    /// Returns the form of a code, if entries of such a block may have it.
     fn from_code(code: u64, block: BlockKind) -> Option<Self> {
         match (code, block) {
             (0, _) => Some(Self::Verbatim),
@@ -55,7 +55,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Takes in the directory of `raw`; `None` when it is not one of such a block.
+    /// Parses the directory of `raw`; returns `None` if it is not valid for such a block.
     pub(super) fn parse(raw: Bytes, info: &BlockInfo) -> Option<Self> {
         let max_bytes = match info.kind {
             BlockKind::Objects(kind) => kind.max_bytes(),
@@ -64,7 +64,7 @@ impl Block {
             BlockKind::Tombstone => return Some(Self { raw, entries: Vec::new() }),
         };
         let mut rest: &[u8] = &raw;
-        // At most 65,536, and an entry is at least a byte, which is checked where `info` is read.
+        // At most 65,536. `info` was already checked: each entry takes at least a byte.
         let mut entries = Vec::with_capacity(info.objects as usize);
         let mut end = 0_u32;
         for _ in 0..info.objects {
@@ -93,23 +93,23 @@ impl Block {
         Some(Self { raw, entries })
     }
 
-    /// The whole block: what other blocks may refer to.
+    /// Returns the whole block, which other blocks may have as a base.
     pub(super) fn raw(&self) -> &Bytes {
         &self.raw
     }
 
-    /// The entry at a position in the block, and its body.
+    /// Returns the entry at a position in the block, and its body.
     pub(super) fn entry(&self, at: u32) -> Option<(&BlockEntry, &[u8])> {
         let entry = self.entries.get(at as usize)?;
         Some((entry, self.raw.get(entry.start as usize..entry.end as usize)?))
     }
 
-    /// The body of an entry, in the memory of the block.
+    /// Returns the body of an entry, sharing the memory of the block.
     pub(super) fn body(&self, entry: &BlockEntry) -> Bytes {
         self.raw.slice(entry.start as usize..entry.end as usize)
     }
 
-    /// The same bytes on their own: they keep the block alive only if they are most of it.
+    /// Copies bytes of this block unless they are most of it, so that they do not keep it alive.
     pub(super) fn detached(&self, bytes: Bytes) -> Bytes {
         let is_part = self.raw.as_ptr_range().contains(&bytes.as_ptr());
         match is_part && bytes.len() <= self.raw.len() / 2 {
@@ -143,24 +143,24 @@ impl BlockBuilder {
         self.entries += 1;
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub(super) fn entries(&self) -> u32 {
         self.entries
     }
 
-    /// Bytes so far.
+    /// Returns the bytes added so far.
     pub(super) fn raw_bytes(&self) -> usize {
         self.directory.len() + self.bodies.len()
     }
 
-    /// The raw bytes.
+    /// Returns the raw bytes of the block.
     pub(super) fn finish(mut self) -> Bytes {
         self.directory.append(&mut self.bodies);
         self.directory.into()
     }
 }
 
-/// The body of a blob in parts.
+/// Encodes the body of a blob in parts.
 pub(super) fn encode_parts(parts: &[u32]) -> Vec<u8> {
     let mut body = Vec::new();
     for part in parts {
@@ -169,7 +169,7 @@ pub(super) fn encode_parts(parts: &[u32]) -> Vec<u8> {
     body
 }
 
-/// The numbers of the parts of a blob; one that is none ends them with `None`.
+/// Returns the numbers of the parts of a blob; the last item is `None` if the body is malformed.
 pub(super) fn parts(mut body: &[u8]) -> impl Iterator<Item = Option<u32>> + '_ {
     std::iter::from_fn(move || {
         (!body.is_empty()).then(|| {

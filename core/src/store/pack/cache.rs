@@ -1,8 +1,8 @@
-//! Decoded blocks, bounded in bytes and shared by threads.
+//! A cache of decoded blocks, bounded in bytes and shared by threads.
 //!
-//! Objects that are read together lie in few blocks, so a block is decoded once and used often. A
-//! thread that needs a block which another one is decoding waits for it. That a block is damaged is kept
-//! as well: thousands of objects may be asked for that lie in it, or in blocks that it is the base of.
+//! Objects that are read together are in few blocks, so a block is decoded once and used often. A
+//! thread that needs a block which another thread is decoding waits for it. Damage of a block is
+//! cached as well: thousands of objects in it, or in blocks that have it as a base, may be read.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,11 +13,11 @@ use crate::error::{Error, ErrorKind, Result};
 /// A block of a pack.
 type BlockKey = (PackId, u32);
 
-/// Blocks by pack and number; the one that was not asked for longest goes first.
+/// Blocks by pack and number. The least recently used one is evicted first.
 #[derive(Debug)]
 pub(in crate::store) struct BlockCache {
     max_bytes: usize,
-    // Few enough to look at each.
+    // Few enough for a linear search.
     slots: Mutex<Vec<Slot>>,
     #[cfg(test)]
     decoded: std::sync::atomic::AtomicU64,
@@ -30,11 +30,11 @@ struct Slot {
     bytes: usize,
 }
 
-/// A block, or what is wrong with it.
+/// A block, or its damage.
 type Decoded = Result<Arc<Block>, String>;
 
 impl BlockCache {
-    /// A cache of at most `max_bytes`, and always the block that was asked for last.
+    /// Returns a cache of at most `max_bytes`, or the most recently used block alone.
     pub(in crate::store) fn new(max_bytes: usize) -> Self {
         Self {
             max_bytes,
@@ -44,18 +44,18 @@ impl BlockCache {
         }
     }
 
-    /// Forgets all blocks, and which are damaged.
+    /// Drops all blocks and recorded damage.
     pub(in crate::store) fn clear(&self) {
         lock(&self.slots).clear();
     }
 
-    /// The number of blocks that were decoded for it.
+    /// Returns the number of blocks that were decoded for this cache.
     #[cfg(test)]
     pub(in crate::store) fn decoded(&self) -> u64 {
         self.decoded.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// The block `number` of a pack, from here or from `decode`.
+    /// Returns the block `number` of a pack, from the cache or from `decode`.
     pub(super) fn block(
         &self,
         pack: PackId,
@@ -64,7 +64,7 @@ impl BlockCache {
     ) -> Result<Arc<Block>> {
         let key = (pack, number);
         let slot = self.slot(key);
-        // Held while decoding. A block waits at most for its base, which waits for nothing.
+        // Held while decoding. A block waits at most for its base. Bases never form a cycle.
         let mut block = lock(&slot);
         match &*block {
             Some(Ok(block)) => return Ok(Arc::clone(block)),
@@ -95,7 +95,7 @@ impl BlockCache {
         Ok(decoded)
     }
 
-    /// The slot for a block, now the last one to go.
+    /// Returns the slot for a block, and marks it as the most recently used.
     fn slot(&self, key: BlockKey) -> Arc<Mutex<Option<Decoded>>> {
         let mut slots = lock(&self.slots);
         let slot = match slots.iter().position(|slot| slot.key == key) {
@@ -111,7 +111,7 @@ impl BlockCache {
         lock(&self.slots).retain(|slot| slot.key != key);
     }
 
-    /// Notes the size of a block, and drops others to make room for it.
+    /// Records the size of a block, and evicts others to make room for it.
     fn account(&self, key: BlockKey, bytes: usize) {
         let mut slots = lock(&self.slots);
         for slot in slots.iter_mut().filter(|slot| slot.key == key) {
@@ -119,7 +119,7 @@ impl BlockCache {
         }
         let mut all: usize = slots.iter().map(|slot| slot.bytes).sum();
         slots.retain(|slot| {
-            // One without bytes is being decoded.
+            // A block of size zero is being decoded.
             let keep = all <= self.max_bytes || slot.key == key || slot.bytes == 0;
             if !keep {
                 all -= slot.bytes;

@@ -1,22 +1,22 @@
-//! Cuts large blobs into parts where their content says so, so that two versions share most parts.
+//! Cuts large blobs into parts at content-defined positions, so that two versions share most parts.
 //!
-//! A gear hash rolls over the last 64 bytes; a part ends where its highest bits are zero. In front of
-//! the mean length more bits are asked for than behind it, which keeps lengths close to it. Where
-//! the cuts lie concerns no reader.
+//! A gear hash rolls over the last 64 bytes; a part ends where its highest bits are zero. More bits
+//! must be zero before the mean length than after it, which keeps lengths close to it. Readers do
+//! not depend on the positions of the cuts.
 
 use std::sync::LazyLock;
 
 use crate::object::Checksum;
 
-/// Blobs of this size and more are stored in parts: a smaller one is a block like others, and its
-/// versions are compressed with the newest as their base, which takes less.
+/// Least size of a blob that is stored in parts. A smaller one is a normal block, and its versions
+/// are compressed with the newest as their base, which takes less.
 pub(super) const MIN_CUT_BYTES: usize = 4 << 20;
 
 const MIN_PART_BYTES: usize = 128 << 10;
 const MEAN_PART_BYTES: usize = 512 << 10;
 const MAX_PART_BYTES: usize = 2 << 20;
 
-/// Bits that are zero at the end of a part, below and above the mean length.
+/// Bits that must be zero at the end of a part, before and after the mean length.
 const EARLY_MASK: u64 = !0 << (64 - 21);
 const LATE_MASK: u64 = !0 << (64 - 17);
 
@@ -30,7 +30,7 @@ static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
     gear
 });
 
-/// A hash of the last 64 bytes that came by.
+/// A rolling hash of the last 64 bytes.
 #[derive(Debug, Default)]
 pub(super) struct Gear(u64);
 
@@ -42,7 +42,7 @@ impl Gear {
     }
 }
 
-/// The parts of a blob, in order; together they are it.
+/// Returns the parts of a blob, in order.
 pub(super) fn parts(mut blob: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (part, rest) = blob.split_at(cut(blob));
@@ -51,7 +51,7 @@ pub(super) fn parts(mut blob: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The length of the first part.
+/// Returns the length of the first part.
 fn cut(blob: &[u8]) -> usize {
     let mut gear = Gear::default();
     let end = blob.len().min(MAX_PART_BYTES);

@@ -1,7 +1,8 @@
-//! Compresses blocks on threads that give way, while the caller makes the next ones.
+//! Compresses blocks on low-priority threads, while the caller builds the next ones.
 //!
-//! Blocks come back in the order in which they were given, and which call gives one back depends on their number alone,
-//! never on which thread was faster: so a pack is written by the same calls each time.
+//! Blocks are returned in the order in which they were given. Which call returns a block depends
+//! only on its number, never on the speed of a thread: so a pack is always written by the same
+//! calls.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -22,10 +23,10 @@ pub(super) struct Compressed {
     pub(super) checksum: Digest,
 }
 
-/// Threads that compress, and the blocks that they have.
+/// Compression threads, and the blocks that they have.
 pub(super) struct Compressors {
     effort: Effort,
-    /// Blocks that are compressed at once.
+    /// Blocks to compress concurrently.
     jobs: usize,
     /// Started with the first block.
     threads: Option<ThreadPool>,
@@ -33,7 +34,7 @@ pub(super) struct Compressors {
     blocks: VecDeque<GivenBlock>,
 }
 
-/// A block that was given and not taken back.
+/// A block that was given and not taken yet.
 struct GivenBlock {
     number: u32,
     raw: Bytes,
@@ -41,29 +42,30 @@ struct GivenBlock {
 }
 
 impl Compressors {
-    /// No threads yet, and later so many.
+    /// Creates compressors that will start `jobs` threads.
     pub(super) fn new(effort: Effort, jobs: usize) -> Self {
         Self { effort, jobs, threads: None, blocks: VecDeque::new() }
     }
 
-    /// Returns true if a block must be taken back before another one is given.
+    /// Returns true if a block must be taken before another one is given.
     pub(super) fn is_full(&self) -> bool {
-        // One more for two threads: neither waits while the caller writes what the other one has made.
+        // Half as many blocks more than threads, so that no thread waits while the caller writes a
+        // block.
         self.blocks.len() >= self.jobs + self.jobs / 2
     }
 
-    /// Returns the bytes of a block that was given and not taken back.
+    /// Returns the raw bytes of a block that was given and not taken yet.
     pub(super) fn raw(&self, number: u32) -> Option<Bytes> {
         let block = self.blocks.iter().find(|block| block.number == number)?;
         Some(block.raw.clone())
     }
 
-    /// Gives a block, to be compressed with the bytes of its base.
+    /// Gives a block to compress with its base.
     pub(super) fn give(&mut self, number: u32, raw: Bytes, base: Bytes) {
         let (send, compressed) = sync_channel(1);
         let (effort, bytes) = (self.effort, raw.clone());
         let compress = move || {
-            // Who gave it up does not want it any more.
+            // Sending fails if the caller has dropped the block.
             let _ = send.send(compress(number, &bytes, &base, effort));
         };
         if self.threads.is_none() {
@@ -71,16 +73,17 @@ impl Compressors {
         }
         match &self.threads {
             Some(threads) => threads.spawn(compress),
-            // Where no more threads can be started, this one does it.
+            // If no thread can be started, compress on this one.
             None => compress(),
         }
         self.blocks.push_back(GivenBlock { number, raw, compressed });
     }
 
-    /// Takes back the block that was given first, once it is compressed; nothing when there is none.
+    /// Takes the block that was given first, and waits until it is compressed; returns `None` if
+    /// there is none.
     ///
     /// # Errors
-    /// `Io` when it could not be compressed.
+    /// `Io` when compression failed.
     pub(super) fn take(&mut self) -> Result<Option<Compressed>> {
         let Some(block) = self.blocks.pop_front() else { return Ok(None) };
         let lost = |_| Error::io("compress a block", std::io::Error::other("a thread ended"));

@@ -1,4 +1,5 @@
-//! Damaged and crafted packs: an error or exactly the right bytes, and what is whole stays readable.
+//! Tests of damaged and crafted packs: a read returns an error or the right bytes, and intact parts
+//! stay readable.
 
 use std::io;
 use std::ops::Range;
@@ -63,12 +64,12 @@ pub(super) fn file(bytes: Vec<u8>) -> Arc<dyn IoFile> {
     Arc::new(MemoryFile(bytes.into()))
 }
 
-/// The offsets of the frames of a pack.
+/// Returns the range of the frames of a pack.
 fn frames_of(pack: &Pack) -> Range<usize> {
     pack.footer.ids.end().unwrap()..pack.footer.table_offset.try_into().unwrap()
 }
 
-/// The objects that can be read when these frames, by their place, are good and all else is not.
+/// Returns the objects that are readable if only these frames, by their range, are good.
 fn readable(pack: &Pack, is_good: impl Fn(Range<u64>) -> bool) -> Vec<ObjectId> {
     let blocks: Vec<_> = pack.frames.blocks().map(|(_, block)| *block).collect();
     let is_good = |block: &BlockInfo| is_good(block.offset..block.end());
@@ -84,7 +85,7 @@ fn ids_in(rebuilt: &Rebuilt) -> Vec<ObjectId> {
     rebuilt.objects().map(|(_, id, _)| id).collect()
 }
 
-/// A small pack with everything in it: kinds, links, versions with a base, parts, gone ids.
+/// Writes a small pack with every feature: kinds, links, versions with a base, parts, gone ids.
 pub(super) fn small(with_parts: bool) -> (Sample, Vec<u8>, PackId) {
     let mut sample = Sample::default();
     let gone = ObjectId::of(Kind::Node, b"gone");
@@ -104,7 +105,7 @@ pub(super) fn small(with_parts: bool) -> (Sample, Vec<u8>, PackId) {
         }
         sample.push(kind, bytes, 0);
     }
-    // Newest first: what links lies in front of what it names, and a version in front of older ones.
+    // Newest first: an object precedes its link targets, and a version precedes older ones.
     sample.items.reverse();
     let dir = tempfile::tempdir().unwrap();
     let written = sample.write(dir.path(), Tier::Hot).unwrap();
@@ -113,7 +114,7 @@ pub(super) fn small(with_parts: bool) -> (Sample, Vec<u8>, PackId) {
     (sample, bytes, written.id)
 }
 
-/// Reads all that a damaged pack still gives; tells whether nothing seems to be wrong with it.
+/// Reads everything readable in a damaged pack. Returns true if no damage was found.
 fn read_damaged(sample: &Sample, bytes: Vec<u8>, id: PackId) -> (bool, Rebuilt) {
     let cache = BlockCache::new(1 << 20);
     let file = file(bytes);
@@ -182,7 +183,7 @@ turntree_properties::properties! {
         let written = sample.write(dir.path(), Tier::Hot).unwrap();
         let mut bytes = std::fs::read(dir.path().join(written.id.file_name())).unwrap();
         let pack = open(dir.path(), written.id).unwrap();
-        // Nothing else is needed.
+        // Erase everything else.
         let frames = frames_of(&pack);
         bytes[..frames.start].fill(0);
         bytes[frames.end..].fill(0);
@@ -212,7 +213,7 @@ turntree_properties::properties! {
     }
 }
 
-/// A pack of one crafted block of nodes, all of whose checksums are good.
+/// Builds a pack of one crafted block of nodes, with valid checksums.
 pub(super) fn crafted(
     raw: &[u8],
     objects: u32,
@@ -262,7 +263,7 @@ pub(super) fn crafted(
     ([bytes, table, footer].concat(), id)
 }
 
-/// A block of one entry.
+/// Returns a block of one entry.
 fn entry(form: Form, body: &[u8], raw_bytes: u64) -> Vec<u8> {
     let mut raw = Vec::new();
     push_varint(&mut raw, (body.len() as u64) << 2 | form as u64);
@@ -299,7 +300,8 @@ fn crafted_entries_are_refused() {
         let rebuilt = Rebuilt::read_frames(&file(bytes), id, STORE, &cache).unwrap();
         assert_eq!((rebuilt.objects().count(), rebuilt.findings().len()), (0, 1), "{what}");
     }
-    // What names itself reads, and nothing has that hash; without the ids it has none.
+    // An object that links to itself is readable but does not match its id. Without the ids it has
+    // none.
     let (mut bytes, id) = crafted(&entry(Form::Links, &cycle, 32), 1, |_| {});
     let pack = Pack::open(&file(bytes.clone()), id, STORE).unwrap();
     let cache = BlockCache::new(1 << 20);
@@ -355,7 +357,7 @@ fn a_payload_that_looks_like_a_frame_is_none() {
     };
     let written = draft.write(&crate::store::RealIo, dir.path()).unwrap();
     let mut bytes = std::fs::read(dir.path().join(written.id.file_name())).unwrap();
-    // Its own frame is damaged, so that the search goes through the payload.
+    // Damage the blob's own frame, so that the search scans the payload.
     let frames = frames_of(&open(dir.path(), written.id).unwrap());
     bytes[frames.start + FRAME_HEADER_BYTES + 100] ^= 1;
     let cache = BlockCache::new(0);

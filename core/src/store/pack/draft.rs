@@ -1,41 +1,41 @@
-//! A pack to be: what goes into it, and what came of it.
+//! The content of a pack to write, and the size of the written pack.
 
 use super::layout::Salt;
 use super::{PackId, Tier, Tombstone};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::store::format::id::StoreId;
 
-/// An object that goes into a pack.
+/// An object to write to a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PackItem {
-    /// Its id.
+    /// The id of the object.
     pub id: ObjectId,
-    /// Its kind.
+    /// The kind of the object.
     pub kind: Kind,
-    /// Objects of different lanes do not share a block.
+    /// The lane of the object. Objects of different lanes share no block.
     pub placement: u32,
-    /// Objects of different cohorts do not share a block either, nor a base when there is much of them:
-    /// damage to those of one leaves those of the others whole.
+    /// The cohort of the object. Objects of different cohorts share no block either, nor a base if
+    /// they are large: damage to one cohort leaves the others intact.
     pub cohort: u32,
 }
 
-/// A pack to be.
+/// The content of a pack to write.
 pub(in crate::store) struct PackDraft<'a> {
     pub(in crate::store) store: StoreId,
-    /// Random bytes, different for every pack: nobody who supplies payloads may know them.
+    /// Random bytes, different for every pack. Clients that supply payloads must not know them.
     pub(in crate::store) salt: Salt,
     pub(in crate::store) tier: Tier,
-    /// True if it lists the ids of its objects: else whoever opens it has to read all of it.
+    /// True if the pack lists the ids of its objects. Otherwise opening it has to read all of it.
     pub(in crate::store) lists_ids: bool,
     /// Each object once, in the order in which they are stored.
     pub(in crate::store) items: &'a [PackItem],
-    /// Ids without content, which are not among the items.
+    /// Ids without content. None of them is among the items.
     pub(in crate::store) gone: &'a [(ObjectId, Kind, Tombstone)],
-    /// Has every item.
+    /// A source of every item.
     pub(in crate::store) source: &'a (dyn ObjectSource + Sync),
 }
 
-/// The size of the file that was written.
+/// The size of the written pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct PackWritten {
     pub(in crate::store) id: PackId,

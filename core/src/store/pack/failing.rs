@@ -1,5 +1,5 @@
-//! A disk that refuses a call, or writes other bytes: what fails leaves nothing, and can be tried
-//! again.
+//! Tests with a disk that fails a call or writes other bytes: a failed write leaves no file, and
+//! can be repeated.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::tests::{SALT, STORE, Sample, noise, open};
 use super::*;
 use crate::store::io::{Access, Identity, Io, Mapping, RealIo};
 
-/// The real disk, which refuses one of the calls that come, or changes what one of them writes.
+/// The real disk, except that one call fails, or one write is changed.
 #[derive(Debug, Clone)]
 struct Failing {
     before: Arc<AtomicUsize>,

@@ -1,7 +1,7 @@
-//! The frames of a mapped pack: finds the block of an object, decodes it, and gives the object.
+//! The frames of an open pack: locates the block of an object, decodes it, and extracts the object.
 //!
-//! Everything in a frame is verified before it is used, and still only the hash of an object, which
-//! the caller takes, proves that its bytes are right.
+//! Everything in a frame is verified before use. Still, only the hash of an object, which the
+//! caller computes, proves that its bytes are right.
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ use crate::store::format::codec;
 use crate::store::format::segment::Digest;
 use crate::store::medium::Medium;
 
-/// Bytes of a file of which all frames are read before what is in memory of it is given back.
+/// Bytes of a file to read sequentially before their memory is released.
 const READ_BYTES: u64 = 4 << 20;
 
-/// The file that frames lie in.
+/// The kind of file that contains the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Home {
     /// A pack of the store.
     Pack,
-    /// A bundle, which belongs to somebody else and may change under the reader.
+    /// A bundle, which another user owns and may change while it is read.
     Bundle,
 }
 
@@ -39,11 +39,11 @@ pub(super) struct Frames {
     home: Home,
     medium: Medium,
     salt: Salt,
-    /// By number; `None` where a frame is damaged.
+    /// Indexed by number; `None` if a frame is damaged.
     table: Vec<Option<BlockInfo>>,
-    /// First ordinal and number of the blocks that hold objects, rising.
+    /// First ordinal and number of each block of objects, ascending.
     objects: Vec<(u32, u32)>,
-    /// First part and number of the blocks that hold parts, rising.
+    /// First part and number of each block of parts, ascending.
     parts: Vec<(u32, u32)>,
 }
 
@@ -67,35 +67,36 @@ impl Frames {
         Self { id, home, medium, salt, table, objects, parts }
     }
 
-    /// Gives back the memory of what was read of a map.
+    /// Releases the memory of all pages that were read.
     pub(super) fn let_pages_go(&self) {
         self.medium.let_pages_go();
     }
 
-    /// The same now and then, for who reads all blocks: behind one that reaches into the next stretch of
-    /// the file.
+    /// Releases that memory from time to time during a sequential read: after a block that crosses
+    /// into the next stretch of the file.
     pub(super) fn let_pages_go_behind(&self, info: &BlockInfo) {
         if info.offset / READ_BYTES != info.end() / READ_BYTES {
             self.let_pages_go();
         }
     }
 
-    /// The blocks that are there, with their numbers.
+    /// Returns the readable blocks with their numbers.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (u32, &BlockInfo)> {
         (0..).zip(&self.table).filter_map(|(number, block)| Some((number, block.as_ref()?)))
     }
 
-    /// The number of the block that holds an object, what it is, and the position in it.
+    /// Returns the number and description of the block that holds an object, and its position
+    /// there.
     pub(super) fn locate(&self, ordinal: u32) -> Option<(u32, &BlockInfo, u32)> {
         self.position(&self.objects, ordinal)
     }
 
-    /// The block that this one cannot be decoded without.
+    /// Returns the base of a block.
     pub(super) fn base_of(&self, number: u32) -> Option<u32> {
         self.table.get(number as usize)?.as_ref()?.base
     }
 
-    /// Returns true if these bytes are the frame with this number, whole.
+    /// Returns true if these bytes are the intact frame with this number.
     pub(super) fn is_frame(&self, number: u32, bytes: &[u8]) -> bool {
         let Some(Some(info)) = self.table.get(number as usize) else { return false };
         let Some((header, stored)) = bytes.split_at_checked(FRAME_HEADER_BYTES) else {
@@ -109,7 +110,7 @@ impl Frames {
         })
     }
 
-    /// The kind of an object.
+    /// Returns the kind of an object.
     pub(super) fn kind_at(&self, ordinal: u32) -> Option<Kind> {
         match self.locate(ordinal)?.1.kind {
             BlockKind::Objects(kind) => Some(kind),
@@ -117,7 +118,7 @@ impl Frames {
         }
     }
 
-    /// The bytes of an object, which the caller verifies.
+    /// Returns the bytes of an object. The caller verifies them.
     pub(super) fn read(
         &self,
         ordinal: u32,
@@ -129,7 +130,7 @@ impl Frames {
         Ok(block.detached(self.read_in(&block, ordinal, cache, id_at)?))
     }
 
-    /// The bytes of an object that lies in this block, and perhaps in its memory.
+    /// Returns the bytes of an object in this block. They may share the memory of the block.
     pub(super) fn read_in(
         &self,
         block: &Block,
@@ -149,8 +150,8 @@ impl Frames {
         }
     }
 
-    /// Returns the share of an object in the file: that of its block, of which all objects count
-    /// the same, and those of its parts.
+    /// Returns the share of an object in the file: an equal share of its block, and those of its
+    /// parts.
     pub(super) fn stored_share(&self, ordinal: u32, cache: &BlockCache) -> Result<u64> {
         let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
         let mut stored = info.share();
@@ -171,8 +172,8 @@ impl Frames {
         Ok(stored)
     }
 
-    /// The bytes of an object, and those it takes in the file: of its block by the size of what it has
-    /// there, and its parts.
+    /// Returns the raw bytes of an object, and its bytes in the file: the part of its block in
+    /// proportion to its body, and its parts.
     pub(super) fn sizes(&self, ordinal: u32, cache: &BlockCache) -> Result<(u32, u64)> {
         let (_, info, _) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
         let (block_bytes, share) = (u64::from(info.raw_bytes.max(1)), info.share());
@@ -183,7 +184,7 @@ impl Frames {
         })
     }
 
-    /// The entry of an object and its body, for who looks at forms.
+    /// Calls `look` with the entry of an object and its body.
     pub(super) fn with_entry<T>(
         &self,
         ordinal: u32,
@@ -198,7 +199,7 @@ impl Frames {
         Ok(look(entry, body))
     }
 
-    /// The block with this number.
+    /// Decodes the block with this number.
     pub(super) fn decode(&self, number: u32, cache: &BlockCache) -> Result<Arc<Block>> {
         cache.block(self.id, number, || {
             let info = self.table.get(number as usize).copied().flatten();
@@ -206,7 +207,7 @@ impl Frames {
                 Error::corrupt(self.place(number, 0), "a block", "none that verifies")
             })?;
             let stored = self.stored(number, &info)?;
-            // Also keeps hostile chains from being followed.
+            // Also stops a hostile chain of bases.
             if !self.has_short_chain(&info) {
                 return Err(self.damaged(number, &info, "at most two bases", "more, or none"));
             }
@@ -220,8 +221,8 @@ impl Frames {
         })
     }
 
-    /// Returns true if a block has at most so many bases behind it as it may, and all of them are
-    /// there.
+    /// Returns true if a block has at most the allowed number of successive bases, and none of them
+    /// is missing.
     fn has_short_chain(&self, info: &BlockInfo) -> bool {
         let mut base = info.base;
         for _ in 0..MAX_BASES {
@@ -232,7 +233,8 @@ impl Frames {
         base.is_none()
     }
 
-    /// Verifies the frames to the last byte, and the checksum of their headers.
+    /// Verifies every byte of the frames. Returns the errors, and the checksum of the frame
+    /// headers.
     pub(super) fn verify(&self) -> (Vec<Error>, Digest) {
         let mut headers = frames_checksum();
         let mut errors = Vec::new();
@@ -256,7 +258,7 @@ impl Frames {
         }
     }
 
-    /// An error at a block.
+    /// Returns an error at a block.
     pub(super) fn damaged(
         &self,
         number: u32,
@@ -284,7 +286,7 @@ impl Frames {
         Ok(header.and_then(|header| FrameHeader::decode(&header, info.offset, &self.salt)))
     }
 
-    /// The stored bytes of a block, verified.
+    /// Returns the stored bytes of a block, verified.
     pub(super) fn stored(&self, number: u32, info: &BlockInfo) -> Result<Bytes> {
         let header = self.header(info)?.map(|(header, _)| header);
         let header = header.filter(|header| header.number == number && header.block == *info);
@@ -300,7 +302,7 @@ impl Frames {
         Ok(stored)
     }
 
-    /// The bytes of a blob in parts; `None` when they are not as many as the entry says.
+    /// Joins the parts of a blob; returns `None` if the size differs from the entry.
     fn join(&self, entry: &BlockEntry, body: &[u8], cache: &BlockCache) -> Result<Option<Vec<u8>>> {
         let raw_bytes = (entry.raw_bytes as usize).min(MAX_BLOB_BYTES);
         let mut blob = Vec::new();

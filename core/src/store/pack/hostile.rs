@@ -1,4 +1,4 @@
-//! Packs that somebody prepared: all checksums are good, and anything else may be wrong.
+//! Tests of crafted packs: all checksums are good, and anything else may be wrong.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use super::tests::{STORE, Sample, open};
 use super::*;
 use crate::object::{Checksum, verify};
 
-/// A change of a pack: bytes that replace others.
+/// A change of a pack: bytes that replace other bytes.
 #[derive(Debug, Clone)]
 struct Tampering {
     at: Index,
@@ -26,13 +26,13 @@ fn change() -> impl Strategy<Value = Tampering> {
     let byte = prop_oneof![any::<u8>(), prop::sample::select(&[0, 1, 127, 128, 254, 255][..])];
     let new = prop::collection::vec(byte, 1..5);
     (any::<Index>(), new, 0..8_usize).prop_map(|(at, new, shape)| {
-        // Mostly of the same length, so that what follows stays where it belongs.
+        // Mostly of the same length, so that later bytes keep their offset.
         let old = if shape < 6 { new.len() } else { shape - 6 };
         Tampering { at, old, new }
     })
 }
 
-/// Makes every checksum good, as far as the lengths lead; gives the name of the pack.
+/// Corrects all checksums, as far as the lengths allow; returns the name of the pack.
 pub(super) fn mend(pack: &mut [u8]) -> Option<PackId> {
     let word =
         |bytes: &[u8], at: usize| bytes.get(at..)?.first_chunk().map(|w| u32::from_le_bytes(*w));
@@ -75,11 +75,11 @@ pub(super) fn mend(pack: &mut [u8]) -> Option<PackId> {
     Some(PackId(name))
 }
 
-/// The small pack, as it lists its ids and as it does not.
+/// The small pack with its ids listed, and without them.
 static SMALL: LazyLock<[(Sample, Vec<u8>, PackId); 2]> =
     LazyLock::new(|| [small(true), without_ids(small(true).0)]);
 
-/// The pack of a sample that does not list its ids.
+/// Writes the pack of a sample without listing its ids.
 pub(super) fn without_ids(sample: Sample) -> (Sample, Vec<u8>, PackId) {
     let dir = tempfile::tempdir().unwrap();
     let written = sample.write_as(dir.path(), Tier::Hot, false).unwrap();

@@ -1,14 +1,14 @@
-//! Identifies objects by their bytes, where nothing says what their ids are.
+//! Computes the ids of objects from their bytes, if they are not listed.
 //!
 //! ```text
 //! without links   hashed as it lies, each block by itself
 //! with links      hashed when the ids of all that it names are known
 //! ```
 //!
-//! What is named may lie in front or behind, so objects with links are gone through to and fro, block
-//! by block, as long as that finds more. The few that need another order are followed one by one.
-//! What names itself in the end, which no object can, stays unknown, and so does what names something
-//! that cannot be read.
+//! A link may target an earlier or a later object. So objects with links are processed in
+//! alternating directions, block by block, until a pass finds nothing new. The few that need
+//! another order are resolved recursively. An object in a cycle, which no valid object can be,
+//! stays unidentified, and so does an object that links to an unreadable one.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -21,22 +21,22 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
 use crate::store::io::is_passing;
 
-/// Times that objects with links are gone through, before those that are left are followed.
+/// Most passes over objects with links before the rest is resolved recursively.
 const MAX_ROUNDS: usize = 8;
 
-/// The ids of the objects in frames, as far as they can be read.
+/// The ids of the readable objects in frames.
 #[derive(Debug, Default)]
 pub(super) struct Identified {
     /// By the first ordinal of a block.
     ids: BTreeMap<u32, Vec<Option<ObjectId>>>,
     gone: BTreeMap<u32, (Tombstone, Kind)>,
-    /// What cannot be read, and why.
+    /// Descriptions of the unreadable objects.
     pub(super) problems: Vec<String>,
-    /// True if some of it may be read the next time: the disk refused for a moment.
+    /// True if some may be readable the next time, after a temporary error of the disk.
     pub(super) may_pass: bool,
 }
 
-/// What a block tells by itself.
+/// The ids and links of one block.
 #[derive(Default)]
 struct BlockIds {
     ids: Vec<Option<ObjectId>>,
@@ -47,8 +47,8 @@ struct BlockIds {
 }
 
 impl Identified {
-    /// Reads and hashes every object. Those with links are read by the ids of `known`, if it is there,
-    /// and then gone ids are not looked for.
+    /// Reads and hashes every object. With `known` ids, also decodes objects with links directly,
+    /// and skips gone ids.
     pub(super) fn read(frames: &Frames, known: Option<&Ids>, cache: &BlockCache) -> Self {
         let blocks: Vec<(u32, BlockInfo)> = frames.blocks().map(|(n, block)| (n, *block)).collect();
         let look_at = |(number, block): &(u32, BlockInfo)| match block.kind {
@@ -64,7 +64,7 @@ impl Identified {
                 Ok(looked) => {
                     linked.extend(looked.linked);
                     found.gone.extend((block.first..).zip(looked.gone));
-                    // Parts have numbers of their own, and no ids.
+                    // Parts are numbered separately and have no ids.
                     if !looked.ids.is_empty() {
                         found.ids.insert(block.first, looked.ids);
                     }
@@ -84,13 +84,13 @@ impl Identified {
         found
     }
 
-    /// The id with an ordinal, of an object or a gone one.
+    /// Returns the id with an ordinal, of an object or a gone one.
     pub(super) fn id_at(&self, ordinal: u32) -> Option<ObjectId> {
         let (first, ids) = self.ids.range(..=ordinal).next_back()?;
         *ids.get((ordinal - first) as usize)?
     }
 
-    /// The ids that were found, by their ordinals.
+    /// Returns the ids that were found, by their ordinals.
     pub(super) fn ids(&self) -> impl Iterator<Item = (u32, ObjectId)> {
         let blocks = self.ids.iter();
         blocks.flat_map(|(first, ids)| {
@@ -98,16 +98,16 @@ impl Identified {
         })
     }
 
-    /// Why and what an id without content was, by its ordinal.
+    /// Returns the reason and the kind of each id without content, by its ordinal.
     pub(super) fn gone(&self) -> impl Iterator<Item = (u32, (Tombstone, Kind))> {
         self.gone.iter().map(|(at, note)| (*at, *note))
     }
 
-    /// Finds the ids of objects with links, whose ordinals rise.
+    /// Finds the ids of objects with links. `linked` must be sorted.
     fn resolve(&mut self, frames: &Frames, mut linked: Vec<u32>, cache: &BlockCache) {
         for _ in 0..MAX_ROUNDS {
             let before = linked.len();
-            // What was met first lies in front, and names what was met later.
+            // Earlier objects usually link to later ones, so begin with a backward pass.
             linked.reverse();
             linked.retain(|ordinal| !self.resolve_one(frames, *ordinal, cache));
             if linked.is_empty() || linked.len() == before {
@@ -120,8 +120,8 @@ impl Identified {
         }
     }
 
-    /// Identifies an object if the ids of all that it names are known. Returns false if it is worth
-    /// trying again.
+    /// Identifies an object if the ids of all its link targets are known. Returns false if it
+    /// should be tried again.
     fn resolve_one(&mut self, frames: &Frames, ordinal: u32, cache: &BlockCache) -> bool {
         let targets = targets(frames, ordinal, cache);
         let is_ready = targets.iter().all(|target| self.id_at(*target).is_some());
@@ -131,7 +131,7 @@ impl Identified {
         is_ready
     }
 
-    /// Identifies an object after all that it names.
+    /// Identifies an object after all its link targets.
     fn follow(
         &mut self,
         frames: &Frames,
@@ -151,7 +151,7 @@ impl Identified {
         }
     }
 
-    /// Identifies an object all of whose links are known, or never will be.
+    /// Identifies an object whose link targets are all known, or cannot be identified.
     fn finish(&mut self, frames: &Frames, ordinal: u32, cache: &BlockCache) {
         let Some(kind) = frames.kind_at(ordinal) else { return };
         let read = frames.read(ordinal, cache, |link| self.id_at(link));
@@ -174,13 +174,14 @@ impl Identified {
     }
 }
 
-/// The ordinals that an object names; none when it cannot be read, which who reads it finds again.
+/// Returns the ordinals that an object links to; none if it is unreadable, which a later read
+/// reports.
 fn targets(frames: &Frames, ordinal: u32, cache: &BlockCache) -> Vec<u32> {
     let targets = frames.with_entry(ordinal, cache, |_, body| links::targets(body));
     targets.ok().flatten().unwrap_or_default()
 }
 
-/// Identifies the objects of a block, but for those with links unless their ids are known.
+/// Identifies the objects of a block. Skips those with links unless `known` is set.
 fn look(
     frames: &Frames,
     known: Option<&Ids>,

@@ -1,4 +1,4 @@
-//! The ids of an open pack: those that it lists, or those that follow from its objects.
+//! The ids of an open pack, listed in it or computed from its objects.
 
 use std::fmt;
 
@@ -11,38 +11,38 @@ use super::layout::{GONE_NOTE_BYTES, HEADER_BYTES, IdsInfo, ids_checksum, note};
 use super::{BlockCache, Tombstone};
 use crate::object::{ID_BYTES, Kind, ObjectId};
 
-/// Bytes of decoded blocks that are kept while ids are computed.
+/// Most bytes of decoded blocks that are cached while ids are computed.
 const CACHE_BYTES: usize = 32 << 20;
 
 /// The ids of a pack, verified.
 #[derive(Debug)]
 pub(super) struct PackIds {
-    /// Those of objects, then of gone ones.
+    /// The ids of objects, then of gone ones.
     pub(super) index: Ids,
     objects: u32,
     /// Kind and reason of each gone id.
     pub(super) notes: Bytes,
-    /// True if they follow from the objects, which were read for it.
+    /// True if the ids were computed, which reads all objects.
     pub(super) is_computed: bool,
-    /// True if the pack lists other ids, which are damaged.
+    /// True if the pack lists ids and they are damaged.
     pub(super) is_damaged: bool,
-    /// What keeps some from being known.
+    /// The reasons why some ids are unknown.
     pub(super) problems: Vec<String>,
-    /// True if they may all be known the next time.
+    /// True if a temporary error is among the reasons: all ids may be known the next time.
     pub(super) may_pass: bool,
 }
 
-/// The place of the ids that follow from a pack, for the next one who needs them.
+/// A place that stores the computed ids of a pack for the next process.
 pub(in crate::store) trait KeptIds: fmt::Debug + Send + Sync {
-    /// Returns the `bytes` bytes of ids and notes that are kept, if they are there and whole.
+    /// Returns the `bytes` stored bytes of ids and notes, if they exist and are intact.
     fn read(&self, bytes: usize) -> Option<Bytes>;
 
-    /// Keeps the bytes of ids and notes; nothing depends on it.
+    /// Stores the bytes of ids and notes. May fail silently.
     fn keep(&self, ids: &[u8]);
 }
 
 impl PackIds {
-    /// The ids in the bytes of a pack, when it lists them and they verify.
+    /// Reads and verifies the ids listed in the bytes of a pack.
     pub(super) fn read(pack: &Bytes, info: &IdsInfo) -> Option<Self> {
         let end = info.end().filter(|end| *end <= pack.len() && info.is_listed())?;
         let front = pack.slice(HEADER_BYTES..end);
@@ -50,7 +50,8 @@ impl PackIds {
         (ids_checksum([&*front]) == info.checksum).then(|| Self::found(index, notes, info))
     }
 
-    /// The ids and the notes in the bytes between header and frames, if these are as many as `info` says.
+    /// Splits the bytes between header and frames into ids and notes, if their number matches
+    /// `info`.
     pub(super) fn divide(mut rest: Bytes, info: &IdsInfo) -> Option<(Ids, Bytes)> {
         let [column, notes, slots] = info.bytes()?;
         if rest.len() != column.checked_add(notes)?.checked_add(slots)? {
@@ -61,7 +62,7 @@ impl PackIds {
         Some((Ids::open(column, rest, info.slots)?, notes))
     }
 
-    /// The ids that somebody kept, of a pack that does not list them.
+    /// Reads the stored ids of a pack that lists none.
     pub(super) fn kept(beside: &dyn KeptIds, info: &IdsInfo) -> Option<Self> {
         let column = (info.len() as usize).checked_mul(ID_BYTES)?;
         let notes = (info.gone as usize).checked_mul(GONE_NOTE_BYTES)?;
@@ -70,15 +71,15 @@ impl PackIds {
         Some(Self::found(index, rest, info))
     }
 
-    /// The ids of an index that is known to be right, and the notes on gone ones.
+    /// Returns the ids of a verified index, with the notes on gone ones.
     pub(super) fn found(index: Ids, notes: Bytes, info: &IdsInfo) -> Self {
         let (objects, problems) = (info.objects, Vec::new());
         let (is_computed, is_damaged, may_pass) = (false, false, false);
         Self { index, objects, notes, is_computed, is_damaged, problems, may_pass }
     }
 
-    /// The ids that follow from the objects, as far as these can be read, and what keeps others from being
-    /// known. Reads all objects. Uses no other threads, since those may wait for what this computes.
+    /// Computes the ids of the readable objects, with the reasons why others are unknown. Reads all
+    /// objects. Uses no other threads, since those may wait for the result.
     pub(super) fn identified(frames: &Frames, info: &IdsInfo) -> Self {
         let cache = BlockCache::new(CACHE_BYTES);
         let found = Identified::read(frames, None, &cache);
@@ -104,20 +105,20 @@ impl PackIds {
         Self { index, objects, notes, is_computed, is_damaged, problems, may_pass }
     }
 
-    /// The ids that follow from the objects of a pack that lists others, which are damaged.
+    /// Computes the ids of the objects of a pack whose listed ids are damaged.
     pub(super) fn in_place_of_damaged(frames: &Frames, info: &IdsInfo) -> Self {
         let mut ids = Self::identified(frames, info);
         ids.is_damaged = true;
         ids
     }
 
-    /// The bytes of ids and notes, if they were computed and are all known.
+    /// Returns the bytes of ids and notes, if they were computed and are complete.
     pub(super) fn computed(&self) -> Option<Vec<u8>> {
         let is_whole = self.is_computed && self.problems.is_empty();
         is_whole.then(|| [&**self.index.stored().0, &*self.notes].concat())
     }
 
-    /// Ids without content.
+    /// Returns the ids without content.
     pub(super) fn tombstones(&self) -> impl Iterator<Item = (ObjectId, Kind, Tombstone)> {
         (self.objects..self.index.len()).filter_map(|ordinal| {
             let (gone, kind) = note(&self.notes, ordinal - self.objects)?;

@@ -1,20 +1,20 @@
-//! The ids of a pack and their ordinals: a column, and a table to search it.
+//! The ids of a pack and their ordinals: a column of ids, and a hash table to search it.
 //!
 //! ```text
 //! ids    | n x 32, in the order of their ordinals |
 //! slots  | m x w bits: an ordinal + 1, or 0 |          w: bits of n
 //! ```
 //!
-//! An id belongs into the slot `m` times its first eight bytes, as a fraction of 2^64, or the first
-//! empty one behind it; behind the last slot comes the first. So ids that begin alike lie together,
-//! which is how an abbreviation is looked up.
+//! The slot of an id is `m` times its first eight bytes, as a fraction of 2^64, or the first empty
+//! one after it, with wrap-around. So ids with a common prefix are close together, and an
+//! abbreviation can be looked up.
 
 use bytes::Bytes;
 
 use crate::object::{ID_BYTES, IdPrefix, ObjectId};
 use crate::store::read::index::Filter;
 
-/// What stands for an id that is not known: no object has it.
+/// The placeholder of an unknown id: no object has it.
 pub(super) const UNKNOWN: [u8; ID_BYTES] = [0; ID_BYTES];
 
 /// Ids by ordinal, and ordinals by id.
@@ -22,15 +22,15 @@ pub(super) const UNKNOWN: [u8; ID_BYTES] = [0; ID_BYTES];
 pub(super) struct Ids {
     column: Bytes,
     slots: Slots,
-    /// Tells most ids that are not there, once somebody has looked at all.
+    /// Rejects most absent ids. Set once all ids were read.
     filter: Option<Filter>,
 }
 
 impl Ids {
-    /// The index of the ids in `column`, which lie back to back; one that is unknown is nowhere in it.
+    /// Builds the index of the concatenated ids in `column`. Unknown ids are not indexed.
     ///
     /// # Errors
-    /// An id that is there twice.
+    /// An id that occurs twice.
     pub(super) fn build(column: Bytes) -> Result<Self, ObjectId> {
         let len = u32::try_from(column.len() / ID_BYTES).unwrap_or(u32::MAX);
         // Four of five slots are used; one is always empty, which ends every search.
@@ -55,25 +55,25 @@ impl Ids {
         Ok(Self { filter: Some(Filter::new(&column)), slots, column })
     }
 
-    /// An index of so many ids, none of which is known.
+    /// Returns an index of `len` ids, none of which is known.
     pub(super) fn unknown(len: u32) -> Self {
         let column = Bytes::from(vec![0; len as usize * ID_BYTES]);
         let slots = Slots { bytes: Bytes::new(), count: 1, width: 1 };
         Self { filter: Some(Filter::new(&column)), slots, column }
     }
 
-    /// The index that a pack holds, without a filter; `None` when the numbers do not fit.
+    /// Opens the stored index of a pack, without a filter; returns `None` if the counts do not fit.
     pub(super) fn open(column: Bytes, slots: Bytes, count: u32) -> Option<Self> {
         let len = u32::try_from(column.len() / ID_BYTES).ok()?;
         let slots = Slots { bytes: slots, count, width: width(len) };
-        // More than twice as many slots as ids serve nobody but who wants a search to take long.
+        // More than twice as many slots as ids only serve an attacker who wants slow searches.
         let fits = count > len
             && count <= 2 * len + 1
             && Some(slots.bytes.len()) == slots_bytes(count, len);
         fits.then_some(Self { filter: None, slots, column })
     }
 
-    /// The same ids with a filter of all of them.
+    /// Returns the same ids with a filter of all of them.
     pub(super) fn with(&self, filter: Filter) -> Self {
         let Self { column, slots: Slots { bytes, count, width }, .. } = self;
         let slots = Slots { bytes: bytes.clone(), count: *count, width: *width };
@@ -88,14 +88,14 @@ impl Ids {
         id_in(&self.column, ordinal).filter(|id| *id.as_bytes() != UNKNOWN)
     }
 
-    /// The ordinal of an id. For most ids that are not there it costs one look at memory, without a filter a
-    /// dozen.
+    /// Returns the ordinal of an id. For most absent ids this costs one memory access, without a
+    /// filter a dozen.
     pub(super) fn find(&self, id: &ObjectId) -> Option<u32> {
         if self.filter.as_ref().is_some_and(|filter| !filter.may_hold(id)) {
             return None;
         }
         let mut place = self.slots.home(id);
-        // As often as there are slots: a hostile table may have no empty one.
+        // Bounded by the number of slots: a hostile table may have no empty one.
         for _ in 0..self.slots.count {
             let ordinal = self.slots.ordinal(place)?;
             if self.id_at(ordinal) == Some(*id) {
@@ -106,7 +106,7 @@ impl Ids {
         None
     }
 
-    /// The ids that start with `prefix` and their ordinals, in the order of the ids.
+    /// Returns the ids that start with `prefix` and their ordinals, in the order of the ids.
     pub(super) fn starting_with(&self, prefix: &IdPrefix) -> Vec<(ObjectId, u32)> {
         let mut place = self.slots.home(&prefix.first());
         let homes = self.slots.home(&prefix.last()) - place;
@@ -127,27 +127,27 @@ impl Ids {
         found
     }
 
-    /// The column, the slots, and how many of them: what a pack stores.
+    /// Returns the column, the slots and the number of slots, as a pack stores them.
     pub(super) fn stored(&self) -> (&Bytes, &Bytes, u32) {
         (&self.column, &self.slots.bytes, self.slots.count)
     }
 }
 
-/// Ordinals that were asked for last, to ask [`Ids`] for what is new alone: versions of a node, which lie
-/// together, name nearly the same objects, and a search is several looks at memory far away.
+/// Recently found ordinals, so that [`Ids`] searches only for new ones. Versions of a node are
+/// stored together and link to nearly the same objects, and a search costs several cache misses.
 #[derive(Debug)]
 pub(super) struct RecentOrdinals(Vec<Option<(ObjectId, u32)>>);
 
-/// Answers that are kept, some 36 bytes each.
+/// Most entries, some 36 bytes each.
 const RECENT: usize = 1 << 12;
 
 impl RecentOrdinals {
-    /// No answers yet.
+    /// Creates an empty table.
     pub(super) fn new() -> Self {
         Self(vec![None; RECENT])
     }
 
-    /// The ordinal of an id, from here or from `search`.
+    /// Returns the ordinal of an id, from the table or from `search`.
     pub(super) fn find(
         &mut self,
         id: &ObjectId,
@@ -168,13 +168,13 @@ impl RecentOrdinals {
     }
 }
 
-/// Bytes of the slots of a pack with `len` ids.
+/// Returns the size of the slots of a pack with `len` ids.
 pub(super) fn slots_bytes(count: u32, len: u32) -> Option<usize> {
     let bits = u64::from(count).checked_mul(u64::from(width(len)))?;
     usize::try_from(bits.div_ceil(8)).ok()
 }
 
-/// Ordinals in as few bits as they need.
+/// Ordinals, bit-packed.
 #[derive(Debug)]
 struct Slots<B = Bytes> {
     bytes: B,
@@ -183,7 +183,7 @@ struct Slots<B = Bytes> {
 }
 
 impl<B: AsRef<[u8]>> Slots<B> {
-    /// Returns the slot of an id. Rises with the ids.
+    /// Returns the first slot to search for an id. Monotonic in the id.
     fn home(&self, id: &ObjectId) -> u32 {
         let fraction = id.as_bytes().first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
         let place = (u128::from(fraction) * u128::from(self.count)) >> 64;
@@ -194,7 +194,7 @@ impl<B: AsRef<[u8]>> Slots<B> {
         if place + 1 < self.count { place + 1 } else { 0 }
     }
 
-    /// The ordinal in a slot, unless that is empty.
+    /// Returns the ordinal in a slot, or `None` if it is empty.
     fn ordinal(&self, place: u32) -> Option<u32> {
         let (start, shift) = self.position(place);
         let rest = self.bytes.as_ref().get(start..).unwrap_or_default();
@@ -210,7 +210,7 @@ impl<B: AsRef<[u8]>> Slots<B> {
         u32::try_from(value).ok()?.checked_sub(1)
     }
 
-    /// The byte that a slot begins in, and the bit in it.
+    /// Returns the first byte of a slot, and the bit in it.
     fn position(&self, place: u32) -> (usize, u32) {
         let bit = u64::from(place) * u64::from(self.width);
         (usize::try_from(bit / 8).unwrap_or(usize::MAX), (bit % 8) as u32)
@@ -223,7 +223,7 @@ impl Slots<Vec<u8>> {
         Self { bytes, count, width: width(len) }
     }
 
-    /// Puts an ordinal into an empty slot.
+    /// Writes an ordinal into an empty slot.
     fn fill(&mut self, place: u32, ordinal: u32) {
         let (start, shift) = self.position(place);
         let value = (u64::from(ordinal) + 1) << shift;
@@ -232,7 +232,7 @@ impl Slots<Vec<u8>> {
     }
 }
 
-/// Bits of a slot of a pack with `len` ids.
+/// Returns the bits of a slot of a pack with `len` ids.
 fn width(len: u32) -> u32 {
     u32::BITS - len.leading_zeros()
 }
@@ -286,11 +286,11 @@ mod tests {
             (bytes[0], bytes[31]) = (first, last);
             ObjectId::from_bytes(bytes)
         };
-        // Nothing is known of zeros before they were asked for.
+        // A zeroed table must not match an id of zeros.
         assert_eq!(recent.find(&id(0, 0), || None), None);
         assert_eq!(recent.find(&id(1, 0), || Some(7)), Some(7));
         assert_eq!(recent.find(&id(1, 0), || None), Some(7));
-        // All belong into one slot.
+        // All of these ids use one slot.
         assert_eq!(recent.find(&id(2, 0), || None), None);
         assert_eq!(recent.find(&id(2, 0), || Some(8)), Some(8));
         assert_eq!(recent.find(&id(1, 0), || Some(9)), Some(9));

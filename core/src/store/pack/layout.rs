@@ -17,7 +17,7 @@
 //!          | checksum 32 |
 //! ```
 //!
-//! The last checksum is the name of the pack: it covers everything, through the other ones.
+//! The last checksum is the name of the pack. Through the other checksums it covers everything.
 //! Specified in `format-spec/pack.md`.
 
 use std::sync::LazyLock;
@@ -33,13 +33,13 @@ use crate::store::format::segment::{CHECKSUM_BYTES, Digest, FieldReader};
 pub(super) const HEADER_BYTES: usize = 128;
 /// Bytes of the header of a frame.
 pub(super) const FRAME_HEADER_BYTES: usize = 120;
-/// Bytes behind the table.
+/// Bytes after the table.
 pub(super) const FOOTER_BYTES: usize = 216;
 /// Bytes of a block in the table.
 pub(super) const TABLE_ENTRY_BYTES: usize = 20;
 /// Bytes of a gone id in its block: kind, reason, id.
 pub(super) const GONE_ENTRY_BYTES: usize = 2 + ID_BYTES;
-/// Bytes of a gone id among the ids, beside the id: kind, reason.
+/// Bytes of the note on a gone id, stored separately from the ids: kind, reason.
 pub(super) const GONE_NOTE_BYTES: usize = 2;
 
 /// The magic of a frame; alone it means nothing.
@@ -49,19 +49,20 @@ pub(super) const FRAME_MAGIC: [u8; 8] = *b"\x89TTB\r\n\x1a\n";
 pub(super) const MAX_BLOCK_BYTES: u32 = 16 << 20;
 /// Most entries of a block.
 pub(super) const MAX_BLOCK_OBJECTS: u32 = 1 << 16;
-/// Most blocks behind a block: its base, and the base of that.
+/// Most successive bases of a block: its base, and the base of that.
 pub(super) const MAX_BASES: usize = 2;
 /// Most objects of a pack, gone ones included; most parts, and most blocks.
 pub(super) const MAX_OBJECTS: u32 = 1 << 30;
 
-/// Objects that a file without their ids may have whatever its size, and those for each of its bytes: a
-/// writer needs some bytes for each, and a reader keeps the id of each.
+/// Most objects of a file without their ids: a fixed number, and a number for each of its bytes.
+/// Bounds the memory of a reader, which keeps the id of each. A writer needs some bytes for each
+/// object.
 pub(super) const OBJECTS_OF_ANY: u64 = 1 << 16;
 const OBJECTS_PER_BYTE: u64 = 4;
 
 const HEADER_MAGIC: [u8; 8] = *b"\x89TTP\r\n\x1a\n";
 const FOOTER_MAGIC: [u8; 8] = *b"\x89TTF\r\n\x1a\n";
-/// The version of a pack that lists its ids, and of one whose ids follow from its objects.
+/// The version of a pack that lists its ids, and of one without ids.
 const WITH_IDS_VERSION: u32 = 1;
 const WITHOUT_IDS_VERSION: u32 = 2;
 const HEADER_CONTEXT: &str = "turntree v1 pack header";
@@ -70,7 +71,7 @@ const TABLE_CONTEXT: &str = "turntree v1 pack table";
 const FRAMES_CONTEXT: &str = "turntree v1 pack frames";
 const FOOTER_CONTEXT: &str = "turntree v1 pack footer";
 
-/// The codes of blocks that hold no objects; those that do have the code of their kind.
+/// The codes of blocks that hold no objects; the other codes are those of the kind.
 const GONE_CODE: u8 = 254;
 const PARTS_CODE: u8 = 255;
 
@@ -79,7 +80,7 @@ static FRAME_CHECKSUM: LazyLock<Checksum> =
 static STORED_CHECKSUM: LazyLock<Checksum> =
     LazyLock::new(|| Checksum::new("turntree v1 pack frame"));
 
-/// Random bytes of a pack that nobody knew when its payloads were written.
+/// Random bytes of a pack, unpredictable when its payloads were written.
 pub(super) type Salt = [u8; 16];
 
 /// The content of a block.
@@ -87,7 +88,7 @@ pub(super) type Salt = [u8; 16];
 pub(super) enum BlockKind {
     /// Objects of one kind.
     Objects(Kind),
-    /// Ids that have no content any more.
+    /// Ids without content.
     Tombstone,
     /// Parts of large blobs.
     Parts,
@@ -115,10 +116,10 @@ impl BlockKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockInfo {
     pub(super) kind: BlockKind,
-    /// The first ordinal in it; of parts, the number of the first part.
+    /// The first ordinal in the block; for parts, the number of the first part.
     pub(super) first: u32,
     pub(super) objects: u32,
-    /// The block whose raw bytes its frame refers to.
+    /// The block that is the dictionary of its frame.
     pub(super) base: Option<u32>,
     pub(super) raw_bytes: u32,
     pub(super) stored_bytes: u32,
@@ -127,12 +128,13 @@ pub(super) struct BlockInfo {
 }
 
 impl BlockInfo {
-    /// Stored bytes for each object in it.
+    /// Returns the stored bytes for each object of the block.
     pub(super) fn share(&self) -> u64 {
         u64::from(self.stored_bytes) / u64::from(self.objects.max(1))
     }
 
-    /// Returns true if a block with this number can be so; checked before anything is allocated.
+    /// Returns true if the sizes and counts are possible for a block of this number. Checked before
+    /// anything is allocated.
     fn consistent(&self, number: u32) -> bool {
         (1..=MAX_BLOCK_OBJECTS).contains(&self.objects)
             && self.first.checked_add(self.objects).is_some_and(|end| end <= MAX_OBJECTS)
@@ -149,33 +151,34 @@ impl BlockInfo {
     }
 }
 
-/// The number of ids in a pack, and their checksum. Header and footer have both: one may be lost.
+/// The number of ids in a pack, and their checksum. Both header and footer contain them, in case
+/// one is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IdsInfo {
     pub(super) objects: u32,
     pub(super) gone: u32,
-    /// None in a pack that does not list its ids.
+    /// Zero in a pack that does not list its ids.
     pub(super) slots: u32,
     pub(super) checksum: Digest,
 }
 
 impl IdsInfo {
-    /// Objects and gone ids together. The limits rule out an overflow.
+    /// Returns the number of objects and gone ids. The limits rule out an overflow.
     pub(super) fn len(&self) -> u32 {
         self.objects + self.gone
     }
 
-    /// Returns true if the pack holds its ids; else they follow from its frames.
+    /// Returns true if the pack lists its ids; otherwise they are computed from its frames.
     pub(super) fn is_listed(&self) -> bool {
         self.slots > 0
     }
 
-    /// The version of a pack with such ids.
+    /// Returns the version of a pack with such ids.
     fn version(&self) -> u32 {
         if self.is_listed() { WITH_IDS_VERSION } else { WITHOUT_IDS_VERSION }
     }
 
-    /// Bytes of the ids: column, notes on gone ones, slots.
+    /// Returns the bytes of the ids: column, notes on gone ones, slots.
     pub(super) fn bytes(&self) -> Option<[usize; 3]> {
         if !self.is_listed() {
             return Some([0; 3]);
@@ -185,7 +188,7 @@ impl IdsInfo {
         Some([column, notes, slots_bytes(self.slots, self.len())?])
     }
 
-    /// The offset of the first frame.
+    /// Returns the offset of the first frame.
     pub(super) fn end(&self) -> Option<usize> {
         self.bytes()?.into_iter().try_fold(HEADER_BYTES, usize::checked_add)
     }
@@ -205,7 +208,7 @@ pub(super) struct PackHeader {
 }
 
 impl PackHeader {
-    /// The bytes, and the checksum in them.
+    /// Encodes the header; returns its bytes and their checksum.
     pub(super) fn encode(&self) -> (Vec<u8>, Digest) {
         let mut bytes = HEADER_MAGIC.to_vec();
         bytes.extend_from_slice(&self.ids.version().to_le_bytes());
@@ -219,7 +222,7 @@ impl PackHeader {
         seal(bytes, &Checksum::new(HEADER_CONTEXT))
     }
 
-    /// The header in front of `bytes` and its checksum, when it verifies.
+    /// Decodes and verifies the header at the start of `bytes`; returns it with its checksum.
     pub(super) fn decode(bytes: &[u8]) -> Option<(Self, Digest)> {
         let (content, header) =
             unseal::<HEADER_BYTES>(bytes.first_chunk()?, &Checksum::new(HEADER_CONTEXT))?;
@@ -248,7 +251,7 @@ pub(super) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// The bytes, and the checksum in them.
+    /// Encodes the header; returns its bytes and their checksum.
     pub(super) fn encode(&self, salt: &Salt) -> (Vec<u8>, Digest) {
         let block = &self.block;
         let mut bytes = FRAME_MAGIC.to_vec();
@@ -263,8 +266,8 @@ impl FrameHeader {
         seal(bytes, &FRAME_CHECKSUM)
     }
 
-    /// The header in front of `bytes`, which lie at `offset`, and its checksum, when it verifies
-    /// and is one of the pack with this salt.
+    /// Decodes and verifies the header at the start of `bytes`, which are at `offset` in the file.
+    /// Returns it with its checksum; `None` if it has another salt.
     pub(super) fn decode(bytes: &[u8], offset: u64, salt: &Salt) -> Option<(Self, Digest)> {
         let bytes = bytes.first_chunk::<FRAME_HEADER_BYTES>()?;
         let mut fields = FieldReader(bytes.strip_prefix(&FRAME_MAGIC)?);
@@ -282,18 +285,18 @@ impl FrameHeader {
         let base = base.checked_sub(1);
         let block = BlockInfo { kind, first, objects, base, raw_bytes, stored_bytes, offset };
         let header = Self { number, block, stored: fields.take()? };
-        // Every block before this one has a frame in front of it.
+        // Each of the `number` earlier blocks has a frame before this one.
         let reachable = u64::from(number) <= offset / FRAME_HEADER_BYTES as u64;
         (reachable && block.consistent(number)).then_some((header, checksum))
     }
 }
 
-/// The checksum of the stored bytes of a frame.
+/// Returns the checksum of the stored bytes of a frame.
 pub(super) fn stored_checksum(stored: &[u8]) -> Digest {
     STORED_CHECKSUM.clone().update(stored).finish()
 }
 
-/// The checksum of the ids, whose bytes may lie in parts.
+/// Returns the checksum of the ids, whose bytes may be split into parts.
 pub(super) fn ids_checksum<'b>(parts: impl IntoIterator<Item = &'b [u8]>) -> Digest {
     let mut checksum = Checksum::new(IDS_CONTEXT);
     for part in parts {
@@ -302,12 +305,12 @@ pub(super) fn ids_checksum<'b>(parts: impl IntoIterator<Item = &'b [u8]>) -> Dig
     checksum.finish()
 }
 
-/// The checksum of the table of blocks.
+/// Returns the checksum of the table of blocks.
 pub(super) fn table_checksum(table: &[u8]) -> Digest {
     Checksum::new(TABLE_CONTEXT).update(table).finish()
 }
 
-/// The checksum that is fed the checksums of all frame headers, in order.
+/// Returns a hasher for the checksums of all frame headers, in order.
 pub(super) fn frames_checksum() -> Checksum {
     Checksum::new(FRAMES_CONTEXT)
 }
@@ -326,7 +329,7 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// The bytes, and the name that they give the pack.
+    /// Encodes the footer; returns its bytes and the name of the pack.
     pub(super) fn encode(&self) -> (Vec<u8>, PackId) {
         let mut bytes = FOOTER_MAGIC.to_vec();
         let IdsInfo { objects, gone, slots, checksum } = self.ids;
@@ -342,14 +345,14 @@ impl Footer {
         (bytes, PackId(checksum))
     }
 
-    /// The sums over all blocks.
+    /// Returns the sums over all blocks.
     pub(super) fn totals(&self) -> Option<Totals> {
         let IdsInfo { objects, gone, .. } = self.ids;
         let start = self.ids.end()? as u64;
         Some(Totals { start, objects, gone, parts: self.parts, end: self.table_offset })
     }
 
-    /// The footer at the end of a pack, and the name that it gives it, when it verifies.
+    /// Decodes and verifies the footer at the end of a pack; returns it with the name of the pack.
     pub(super) fn decode(pack: &[u8]) -> Option<(Self, PackId)> {
         let bytes = pack.last_chunk::<FOOTER_BYTES>()?;
         let (content, name) = unseal(bytes, &Checksum::new(FOOTER_CONTEXT))?;
@@ -367,14 +370,14 @@ impl Footer {
     }
 }
 
-/// Reason and kind of the gone id at this position.
+/// Returns the reason and kind of the gone id at this position.
 pub(super) fn note(notes: &[u8], at: u32) -> Option<(Tombstone, Kind)> {
     let start = (at as usize).checked_mul(GONE_NOTE_BYTES)?;
     let [kind, gone] = *notes.get(start..)?.first_chunk()?;
     Some((Tombstone::from_code(gone)?, Kind::from_code(kind)?))
 }
 
-/// The version of a pack, by its footer, if that is whole and the version newer than this build reads.
+/// Returns the version in an intact footer, if it is newer than this build can read.
 pub(super) fn newer_version(footer: &[u8], id: PackId) -> Option<u32> {
     let (content, name) =
         unseal::<FOOTER_BYTES>(footer.try_into().ok()?, &Checksum::new(FOOTER_CONTEXT))?;
@@ -382,7 +385,7 @@ pub(super) fn newer_version(footer: &[u8], id: PackId) -> Option<u32> {
     fields.u32().filter(|version| *version > WITHOUT_IDS_VERSION && name == id.0)
 }
 
-/// The most objects of a file of so many bytes that does not list their ids.
+/// Returns the most objects of a file of `file_bytes` that does not list their ids.
 pub(super) fn most_without_ids(file_bytes: u64) -> u64 {
     OBJECTS_OF_ANY.saturating_add(file_bytes.saturating_mul(OBJECTS_PER_BYTE))
 }
@@ -400,7 +403,7 @@ pub(super) struct Totals {
     pub(super) end: u64,
 }
 
-/// The table of blocks.
+/// Encodes the table of blocks.
 pub(super) fn encode_table(blocks: &[BlockInfo]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(blocks.len() * TABLE_ENTRY_BYTES);
     for block in blocks {
@@ -413,10 +416,10 @@ pub(super) fn encode_table(blocks: &[BlockInfo]) -> Vec<u8> {
     bytes
 }
 
-/// The blocks of a table, when they add up to these totals.
+/// Decodes a table of blocks, if the blocks add up to these totals.
 pub(super) fn decode_table(table: &[u8], totals: &Totals) -> Option<Vec<BlockInfo>> {
     let mut blocks: Vec<BlockInfo> = Vec::new();
-    // How many blocks stand behind each.
+    // The number of successive bases of each block.
     let mut bases_of: Vec<usize> = Vec::new();
     let mut offset = totals.start;
     let (mut objects, mut gone, mut parts) = (0, totals.objects, 0);
@@ -450,7 +453,7 @@ pub(super) fn decode_table(table: &[u8], totals: &Totals) -> Option<Vec<BlockInf
     all.then_some(blocks)
 }
 
-/// `bytes` with their checksum behind them, and that checksum.
+/// Appends the checksum of `bytes` to them; returns both.
 pub(super) fn seal(mut bytes: Vec<u8>, checksum: &Checksum) -> (Vec<u8>, Digest) {
     let checksum = checksum.clone().update(&bytes).finish();
     bytes.extend_from_slice(&checksum);

@@ -1,19 +1,20 @@
-//! Structured objects without their links: an id that the pack knows is written as its position.
+//! Encodes structured objects without their links: an id that the pack knows is replaced by its
+//! ordinal.
 //!
 //! ```text
 //! body | number of links | per link: bytes in front of it, those bytes, its ordinal | the rest |
 //! ```
 //!
-//! Nodes and commits are mostly ids, which no compression shrinks, and the index of the pack has
-//! them anyway. What the bytes mean plays no part: whatever 32 bytes are an id of this pack is one
-//! here. The hash of the object proves that it came back as it was.
+//! Nodes and commits are mostly ids, which do not compress, and the index of the pack contains them
+//! anyway. The encoding ignores the meaning of the bytes: any 32 bytes that equal an id of this
+//! pack are replaced. The hash of the object proves that it was decoded correctly.
 //!
-//! An ordinal is written as its distance from the link before, plus one: objects that are named
-//! together lie together.
+//! An ordinal is encoded as its distance from the previous link, plus one: objects that are
+//! referenced together are stored together.
 
 use crate::object::{ID_BYTES, ObjectId, push_varint, take_varint, unzigzag, zigzag};
 
-/// The body of a structured object; `None` when it names nothing that has an ordinal.
+/// Encodes the body of a structured object; returns `None` if no id in it has an ordinal.
 pub(super) fn encode(
     object: &[u8],
     mut ordinal_of: impl FnMut(&ObjectId) -> Option<u32>,
@@ -42,8 +43,8 @@ pub(super) fn encode(
     (links > 0).then_some(whole)
 }
 
-/// The object of a body, of exactly `raw_bytes`; `None` when the body is not one, or names what
-/// `id_at` does not know.
+/// Decodes a body to an object of exactly `raw_bytes`; returns `None` if the body is malformed, or
+/// `id_at` does not know a link target.
 pub(super) fn decode(
     body: &[u8],
     raw_bytes: u32,
@@ -65,12 +66,12 @@ pub(super) fn decode(
     (object.len() == raw_bytes).then_some(object)
 }
 
-/// The ordinals that a body names; `None` when it is not one.
+/// Returns the ordinals that a body links to; `None` if it is malformed.
 pub(super) fn targets(body: &[u8]) -> Option<Vec<u32>> {
     Links::new(body)?.map(|link| link.map(|(_, ordinal)| ordinal)).collect()
 }
 
-/// The links of a body, each with the bytes in front of it; a bad one ends them.
+/// The links of a body, each with the bytes before it; iteration ends at a malformed one.
 struct Links<'a> {
     left: u64,
     rest: &'a [u8],

@@ -1,4 +1,4 @@
-//! Measures the pack that a draft would become: compressed as it would be, and kept nowhere.
+//! Measures the pack that a draft would produce, by compressing it in memory.
 
 use bytes::Bytes;
 
@@ -8,32 +8,32 @@ use super::{BlockCache, Pack};
 use crate::error::Result;
 use crate::store::memory_file::MemoryFile;
 
-/// Bytes of decoded blocks that are kept while sizes are asked for.
+/// Most bytes of decoded blocks that are cached while sizes are computed.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// The size of a pack that was not written, and of what would be in it.
+/// The size of a measured pack and of its items.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PackSize {
     /// Bytes of the file, without parity.
     pub bytes: u64,
-    /// The part of each item in the file, with its place in the index, in order.
+    /// The share of each item in the file, including its index entry, in order.
     pub items: Vec<u64>,
 }
 
 impl PackDraft<'_> {
-    /// Makes the pack in memory, and says how large it is, without parity.
+    /// Builds the pack in memory, and returns its size without parity.
     ///
     /// # Errors
-    /// Those of [`PackDraft::write`], but for those of a disk.
+    /// The errors of [`PackDraft::write`], except those of a disk.
     pub(in crate::store) fn measure(&self) -> Result<u64> {
         Ok(self.make()?.0.bytes)
     }
 
-    /// The same, with the part of each item.
+    /// Measures the pack as [`PackDraft::measure`] does, with the share of each item.
     ///
     /// # Errors
-    /// Those of [`PackDraft::measure`].
+    /// The errors of [`PackDraft::measure`].
     pub(in crate::store) fn measure_items(&self) -> Result<PackSize> {
         let (written, bytes) = self.make()?;
         let pack = Pack::in_memory(bytes, written.id, self.store)?;

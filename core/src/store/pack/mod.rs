@@ -1,4 +1,5 @@
-//! Packs: immutable files of many objects, compressed together, each a read of three blocks at most.
+//! Packs: immutable files of many objects, compressed together. Reading an object decodes at most
+//! three blocks.
 //!
 //! ```text
 //! pack    | header | ids | frame | frame | ... | table of blocks | footer |
@@ -9,18 +10,19 @@
 //! ```
 //!
 //! An object has an ordinal, its position among all in the pack, and blocks hold consecutive ones.
-//! Common content is stored once: objects that resemble each other share a block;
-//! older versions are compressed with the block of newer ones as their base; in nodes and commits
-//! an id of the pack is a position; and large blobs are cut into parts that they share.
+//! Common content is stored once: similar objects share a block; older versions are compressed with
+//! the block of newer ones as their base; in nodes and commits an id of an object in the pack is
+//! replaced by its ordinal; and large blobs are cut into parts that they share.
 //!
-//! A base has one base at most behind it, and blocks are small, so any object costs one to three
-//! decompressions and those of its parts. How large blocks are and how hard they are compressed is the [`Tier`].
+//! A base has at most one further base, and blocks are small, so reading an object costs one to
+//! three decompressions and those of its parts. The [`Tier`] sets the size of blocks and the effort
+//! of compression.
 //!
-//! The frames alone say everything, so the rest can be made again from them (`rebuild.rs`). The ids
-//! lie in front, so that a pack that lost its end is still read as far as it goes. An archive may have
-//! none: who needs one of its objects first reads and hashes all of it (`identify.rs`).
-//! Nothing here is believed: checksums find damage and say where it is, and the caller verifies
-//! every object against its id. Specified in `format-spec/pack.md`.
+//! The frames alone contain everything, so the rest can be rebuilt from them (`rebuild.rs`). The
+//! ids are at the start, so that a pack that lost its end is still readable as far as it goes. An
+//! archive may omit them: then the first read of an object reads and hashes the whole archive
+//! (`identify.rs`). Nothing in a pack is trusted: checksums find and locate damage, and the caller
+//! verifies every object against its id. Specified in `format-spec/pack.md`.
 
 mod block;
 mod bundle;
@@ -90,11 +92,11 @@ use crate::object::{IdPrefix, Kind, ObjectId};
 /// The size of blocks and the effort of compression: a smaller pack costs more of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
-    /// Made in passing: quick to write.
+    /// Written during normal operation: quick to write.
     Hot,
-    /// Made by compaction.
+    /// Written by compaction.
     Compacted,
-    /// Made once, to keep: as small as it gets.
+    /// Written once for long-term storage: as small as possible.
     Archive,
 }
 
@@ -102,7 +104,7 @@ impl Tier {
     /// Every tier, the largest packs first.
     pub const ALL: [Self; 3] = [Self::Hot, Self::Compacted, Self::Archive];
 
-    /// The name in commands and messages.
+    /// Returns the name in commands and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -124,18 +126,20 @@ impl Tier {
         Self::ALL.into_iter().find(|tier| tier.code() == code)
     }
 
-    /// The parity of a pack of this tier, unless it is chosen: what is made to be kept has some.
+    /// Returns the default parity of packs of this tier: archives are for long-term storage and
+    /// have some.
     pub(super) fn parity(self) -> Option<ParityShare> {
         (self == Self::Archive).then(ParityShare::default)
     }
 
     /// Returns the parameters of a writer of this tier.
     ///
-    /// A workload of 33 MB in a thousand turns becomes 3.74 MB in 0.2 s, 2.65 MB in 0.5 s, and undivided
-    /// 2.09 MB in 7 s (full tables: 2 percent less in 15 s and twice the memory). Compacted blocks of 2 MiB at
-    /// level 9 make 2.55 MB in 0.4 s, but reading the last 50 messages then takes 5.7 ms, not 3.1. These figures
-    /// of compacted packs are of level 12: level 9 makes 0.9 percent more of recorded sessions, 1.1 of a session
-    /// of 10,000 turns and 1.3 of 10,000 sessions, in 0.84, 0.72 and 0.73 of the processor time.
+    /// A workload of 33 MB in a thousand turns becomes 3.74 MB in 0.2 s, 2.65 MB in 0.5 s, and
+    /// undivided 2.09 MB in 7 s (full tables: 2 percent less in 15 s and twice the memory).
+    /// Compacted blocks of 2 MiB at level 9 make 2.55 MB in 0.4 s, but reading the last 50 messages
+    /// then takes 5.7 ms, not 3.1. These figures of compacted packs are for level 12: level 9 makes
+    /// 0.9 percent more of recorded sessions, 1.1 of a session of 10,000 turns and 1.3 of 10,000
+    /// sessions, in 0.84, 0.72 and 0.73 of the processor time.
     const fn parameters(self) -> Parameters {
         let (block_bytes, jobs, level) = match self {
             Self::Hot => (128 << 10, 4, 3),
@@ -157,21 +161,22 @@ impl Tier {
 /// The parameters of a writer; a reader needs none of them.
 #[derive(Debug, Clone, Copy)]
 struct Parameters {
-    /// A block ends before it has more bytes, unless one object has.
+    /// Most bytes of a block, unless a single object is larger.
     block_bytes: usize,
-    /// True if the first blocks of a kind end sooner, each by what lies in front of it.
+    /// True if the first blocks of a kind are smaller, each bounded by the size of the blocks
+    /// before it.
     grows: bool,
-    /// Most bytes of blocks that cannot be read without another one, if that is limited.
+    /// Most bytes of blocks that depend on a single base, if limited.
     max_dependent: Option<usize>,
-    /// Most blocks that are compressed at once: some 20 MiB for each, 50 in an archive.
+    /// Most blocks to compress concurrently: some 20 MiB of memory for each, 50 in an archive.
     jobs: usize,
     effort: Effort,
 }
 
-/// Why an id has no content any more.
+/// The reason why an id has no content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tombstone {
-    /// Dropped by retention.
+    /// Elided by retention.
     Elided,
     /// Removed because it should never have been stored.
     Redacted,
@@ -190,7 +195,7 @@ impl Tombstone {
     }
 }
 
-/// The extension of the name of a parity.
+/// The extension of the name of a parity file.
 pub(in crate::store) const PARITY_EXTENSION: &str = "parity";
 
 /// The name of a pack: the checksum of its footer.
@@ -198,7 +203,7 @@ pub(in crate::store) const PARITY_EXTENSION: &str = "parity";
 pub(in crate::store) struct PackId(pub(in crate::store) Digest);
 
 impl PackId {
-    /// The id in a file name `<64 hex digits>.pack`.
+    /// Returns the id in a file name `<64 hex digits>.pack`.
     pub(in crate::store) fn from_file_name(name: &str) -> Option<Self> {
         let id: ObjectId = name.strip_suffix(".pack")?.parse().ok()?;
         Some(Self(*id.as_bytes())).filter(|id| id.file_name() == name)
@@ -208,13 +213,13 @@ impl PackId {
         format!("{}.pack", hex(&self.0))
     }
 
-    /// The id in the name of a parity, `<64 hex digits>.parity`.
+    /// Returns the id in the name of a parity file, `<64 hex digits>.parity`.
     pub(in crate::store) fn from_parity_name(name: &str) -> Option<Self> {
         let stem = name.strip_suffix(PARITY_EXTENSION)?.strip_suffix('.')?;
         Self::from_file_name(&format!("{stem}.pack"))
     }
 
-    /// The name of the file with its parity.
+    /// Returns the name of the parity file.
     pub(in crate::store) fn parity_name(self) -> String {
         format!("{}.{PARITY_EXTENSION}", hex(&self.0))
     }
@@ -226,12 +231,12 @@ impl fmt::Debug for PackId {
     }
 }
 
-/// The answer of a pack about an id.
+/// The result of looking up an id in a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum PackLookup {
-    /// It has the object.
+    /// The pack has the object.
     Object { ordinal: u32, kind: Kind },
-    /// The object was there once.
+    /// The object was removed.
     Tombstone(Tombstone, Kind),
 }
 
@@ -247,14 +252,14 @@ pub(in crate::store) struct Pack {
 }
 
 impl Pack {
-    /// Opens a pack of the store and verifies header, ids, table and footer; the frames are verified
-    /// when they are read. Costs as much as hashing some 36 bytes for each object. Where ids are not listed,
-    /// the first question about one costs reading all objects; one that cannot be read is not there then,
-    /// and [`Pack::problem`] says so.
+    /// Opens a pack of the store and verifies header, ids, table and footer. The frames are
+    /// verified when they are read. Costs hashing some 36 bytes for each object. If the pack lists
+    /// no ids, the first look-up of one reads all objects; an unreadable object is not found then,
+    /// and [`Pack::problem`] reports it.
     ///
     /// # Errors
-    /// `Corrupt` when it is not the pack that its name says, `Unsupported` when a newer version wrote it,
-    /// `Io` when it cannot be read.
+    /// `Corrupt` when it does not match its name, `Unsupported` when a newer version wrote it, `Io`
+    /// when it cannot be read.
     pub(in crate::store) fn open(
         file: &Arc<dyn IoFile>,
         id: PackId,
@@ -265,12 +270,13 @@ impl Pack {
         Ok(pack)
     }
 
-    /// Opens a pack to ask a few things of it, as [`Pack::open`] does but for the ids: of a mapped file they are
-    /// verified when that is needed, see [`Pack::problem`]. If it lists none, they are looked for and kept
-    /// where `beside` says, and believed as listed ones are: wrong ones make objects that do not verify.
+    /// Opens a pack for a few look-ups, as [`Pack::open`] does, but does not verify the ids of a
+    /// mapped file until needed, see [`Pack::problem`]. If the pack lists no ids, they are read
+    /// from and stored in `beside`, and trusted like listed ones: with wrong ids, objects do not
+    /// verify.
     ///
     /// # Errors
-    /// Those of [`Pack::open`].
+    /// The errors of [`Pack::open`].
     pub(in crate::store) fn open_beside(
         file: &Arc<dyn IoFile>,
         id: PackId,
@@ -278,7 +284,7 @@ impl Pack {
         beside: Box<dyn KeptIds>,
     ) -> Result<Self> {
         let medium = medium_of(file, id)?;
-        // Of others all ids were read into memory just now, to be had only if they are right.
+        // If not mapped, all ids were just read into memory, so verify them immediately.
         let is_mapped = medium.is_in_memory();
         let mut pack = Self::over(medium, id, store)?;
         if !is_mapped {
@@ -288,7 +294,8 @@ impl Pack {
         Ok(pack)
     }
 
-    /// The store that a pack is of, and whether it lists its ids, when its header and its footer are whole.
+    /// Returns the store of a pack, and whether it lists its ids, if its header and its footer are
+    /// intact.
     ///
     /// # Errors
     /// `Io` when it cannot be mapped.
@@ -303,20 +310,20 @@ impl Pack {
         Ok(agree.map(|((header, _), _)| (header.store, header.ids.is_listed())))
     }
 
-    /// Opens a pack that lies in memory, as [`Pack::open`] does.
+    /// Opens a pack in memory, as [`Pack::open`] does.
     pub(in crate::store) fn in_memory(bytes: Bytes, id: PackId, store: StoreId) -> Result<Self> {
         let pack = Self::over(Medium::Memory(bytes.into()), id, store)?;
         pack.check_ids()?;
         Ok(pack)
     }
 
-    /// Verifies the ids that it lists. Costs hashing some 36 bytes for each object, once.
+    /// Verifies the listed ids. Hashes some 36 bytes for each object, once.
     ///
     /// # Errors
-    /// `Corrupt` when they are not those that were written.
+    /// `Corrupt` when they differ from those written.
     pub(in crate::store) fn check_ids(&self) -> Result<()> {
         let are_damaged = self.ids.are_damaged();
-        // All ids were read to verify them, and mostly few are asked about.
+        // All ids were read to verify them, and usually few are looked up.
         self.frames.let_pages_go();
         if are_damaged { Err(not_the_ids(self.id)) } else { Ok(()) }
     }
@@ -366,18 +373,19 @@ impl Pack {
         Ok(Self { id, tier: header.tier, footer, file_bytes, frames, ids })
     }
 
-    /// The ids, verified: those that it lists, that are kept beside it, or that follow from all of its objects.
+    /// Returns the verified ids: the listed ones, the ones stored next to the pack, or computed
+    /// ones.
     fn ids(&self) -> &PackIds {
         self.ids.verified(&self.frames)
     }
 
-    /// Returns true if no more has to be verified to believe it: one that lists no ids computes them, or reads
-    /// them whole, before it says anything.
+    /// Returns true if look-ups need no further verification. A pack that lists no ids computes
+    /// them, or reads them completely, before its first look-up.
     pub(in crate::store) fn is_verified(&self) -> bool {
         self.ids.is_verified() || !self.lists_ids()
     }
 
-    /// Gives back the memory of what was read of its file.
+    /// Releases the memory of all pages that were read.
     pub(in crate::store) fn let_pages_go(&self) {
         self.frames.let_pages_go();
     }
@@ -390,33 +398,34 @@ impl Pack {
         self.tier
     }
 
-    /// Returns true if it holds the ids of its objects; else they follow from these.
+    /// Returns true if it lists the ids of its objects; otherwise they are computed from the
+    /// objects.
     pub(in crate::store) fn lists_ids(&self) -> bool {
         self.footer.ids.is_listed()
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the file.
     pub(in crate::store) fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
 
-    /// Objects with content: their ordinals are below this.
+    /// Returns the number of objects with content. Their ordinals are below this.
     pub(in crate::store) fn len(&self) -> u32 {
         self.footer.ids.objects
     }
 
-    /// Ids without.
+    /// Returns the number of ids without content.
     pub(in crate::store) fn gone_len(&self) -> u32 {
         self.footer.ids.gone
     }
 
-    /// Looks up `id`. For most ids that are not there it costs one look at memory, once the ids are verified.
-    /// That it is nowhere is certain once they [are](Self::is_verified).
+    /// Looks up `id`. For most absent ids this costs one memory access, once the ids are verified.
+    /// `None` is certain once they [are](Self::is_verified).
     pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<PackLookup> {
         self.ids.find(id, &self.frames).and_then(|ordinal| self.found_at(ordinal))
     }
 
-    /// The ids that start with `prefix`, in their order.
+    /// Returns the ids that start with `prefix`, in order.
     pub(in crate::store) fn starting_with<'a>(
         &'a self,
         prefix: &IdPrefix,
@@ -425,24 +434,24 @@ impl Pack {
         found.filter_map(|(id, ordinal)| Some((id, self.found_at(ordinal)?)))
     }
 
-    /// The id of the object with this ordinal.
+    /// Returns the id of the object with this ordinal.
     pub(in crate::store) fn id_at(&self, ordinal: u32) -> Option<ObjectId> {
         self.ids().index.id_at(ordinal).filter(|_| ordinal < self.len())
     }
 
-    /// The kind of the object with this ordinal.
+    /// Returns the kind of the object with this ordinal.
     pub(in crate::store) fn kind_at(&self, ordinal: u32) -> Option<Kind> {
         self.frames.kind_at(ordinal)
     }
 
-    /// Ids without content.
+    /// Returns the ids without content.
     pub(in crate::store) fn tombstones(&self) -> impl Iterator<Item = (ObjectId, Kind, Tombstone)> {
-        // How many there are is known without looking at any.
+        // The number of tombstones is known without reading the ids.
         let ids = (self.gone_len() > 0).then(|| self.ids());
         ids.into_iter().flat_map(PackIds::tombstones)
     }
 
-    /// The number of the block that holds an object.
+    /// Returns the number of the block that holds an object.
     pub(in crate::store) fn block_of(&self, ordinal: u32) -> Option<u32> {
         self.frames.locate(ordinal).map(|(number, ..)| number)
     }
@@ -452,8 +461,8 @@ impl Pack {
         self.frames.place_of(ordinal)
     }
 
-    /// The bytes of an object; the caller verifies them. Costs at most three decompressions, those of
-    /// large blobs aside, and none when the block is in the cache.
+    /// Returns the bytes of an object, unverified. Costs at most three decompressions, except for
+    /// large blobs, and none when the block is in the cache.
     ///
     /// # Errors
     /// `Corrupt` when the block does not verify.
@@ -461,8 +470,8 @@ impl Pack {
         self.frames.read(ordinal, cache, |link| self.ids.as_they_lie(&self.frames).id_at(link))
     }
 
-    /// The block with this number, decoded. What lies in one block is best read from it while it is
-    /// held: several threads need more large blocks than a cache has room for.
+    /// Decodes the block with this number. Read objects of one block from it while it is held: with
+    /// several threads, the cache cannot hold enough large blocks.
     ///
     /// # Errors
     /// `Corrupt` when the block does not verify.
@@ -470,8 +479,8 @@ impl Pack {
         Ok(OpenBlock { pack: self, number, block: self.frames.decode(number, cache)? })
     }
 
-    /// Returns the share of an object in the file: that of its block, all objects of which count
-    /// the same, and those of its parts. Decodes blocks only if the pack has parts.
+    /// Returns the share of an object in the file: an equal share of its block, and those of its
+    /// parts. Decodes blocks only if the pack has parts.
     ///
     /// # Errors
     /// `Corrupt` when a block does not verify.
@@ -479,14 +488,14 @@ impl Pack {
         self.frames.stored_share(ordinal, cache)
     }
 
-    /// The bytes of an object, and those it takes in the file, a share of the index included. Decodes
-    /// its block.
+    /// Returns the raw bytes of an object, and its bytes in the file, including a share of the
+    /// index. Decodes its block.
     ///
     /// # Errors
     /// `Corrupt` when the block does not verify.
     pub(in crate::store) fn sizes(&self, ordinal: u32, cache: &BlockCache) -> Result<(u32, u64)> {
         let (raw, stored) = self.frames.sizes(ordinal, cache)?;
-        // All that is not frames: ids, slots, the table of blocks.
+        // Everything except the frames: ids, slots, the table of blocks.
         let front = self.footer.ids.end().map_or(0, |end| end as u64);
         let index = front + self.file_bytes().saturating_sub(self.footer.table_offset);
         Ok((raw, stored + index / u64::from(self.len().max(1))))
@@ -525,16 +534,16 @@ pub(in crate::store) struct OpenBlock<'a> {
 }
 
 impl OpenBlock<'_> {
-    /// Bytes that are in memory as long as anything in it is shared.
+    /// Returns the bytes that stay in memory while any object of the block is shared.
     pub(in crate::store) fn raw_bytes(&self) -> usize {
         self.block.raw().len()
     }
 
-    /// The bytes of an object that lies in this block, and perhaps in its memory; the caller verifies
-    /// them.
+    /// Returns the bytes of an object in this block, unverified. They may share the memory of the
+    /// block.
     ///
     /// # Errors
-    /// `Corrupt` when the object is elsewhere, or the block is not what it should be.
+    /// `Corrupt` when the object is in another block, or the block is damaged.
     pub(in crate::store) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Bytes> {
         let frames = &self.pack.frames;
         if self.pack.block_of(ordinal) != Some(self.number) {
@@ -546,25 +555,25 @@ impl OpenBlock<'_> {
     }
 }
 
-/// The table of blocks that the footer describes, when it verifies.
+/// Decodes the table of blocks that the footer describes, if it verifies.
 fn read_table(table: &[u8], footer: &Footer) -> Option<Vec<BlockInfo>> {
     let whole = Some(table.len()) == (footer.blocks as usize).checked_mul(TABLE_ENTRY_BYTES)
         && table_checksum(table) == footer.table;
     if whole { decode_table(table, &footer.totals()?) } else { None }
 }
 
-/// The bytes of the file of a pack.
+/// Opens the bytes of the file of a pack.
 fn medium_of(file: &Arc<dyn IoFile>, id: PackId) -> Result<Medium> {
     let failed = |source| Error::io(format!("map packs/{}", id.file_name()), source);
     Medium::of(file).map_err(failed)
 }
 
-/// The error of a pack whose ids are damaged.
+/// Returns the error of a pack whose ids are damaged.
 fn not_the_ids(id: PackId) -> Error {
     Error::malformed(format!("packs/{}", id.file_name()), "the ids of that pack")
 }
 
-/// The error of a pack that this build does not know how to read.
+/// Returns the error of a pack with a version that this build cannot read.
 fn too_new(place: &str, version: u32) -> Error {
     let message = format!(
         "{place}: version {version} of packs is newer than this build: use a newer turntree"
@@ -572,10 +581,10 @@ fn too_new(place: &str, version: u32) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// The bytes of a pack.
+/// Maps the bytes of a pack.
 fn map(file: &dyn IoFile, id: PackId) -> Result<Bytes> {
     let failed = |source| Error::io(format!("map packs/{}", id.file_name()), source);
-    // A file of no bytes cannot be mapped.
+    // An empty file cannot be mapped.
     match file.size().map_err(failed)? {
         0 => Ok(Bytes::new()),
         _ => file.map().map(|map| map.bytes().clone()).map_err(failed),

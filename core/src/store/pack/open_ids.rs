@@ -1,10 +1,11 @@
-//! The ids of an open pack: as they lie until they are verified, which is done when that is needed.
+//! The ids of an open pack: unverified at first, and verified on demand.
 //!
-//! As of the index of a sealed segment (`read/sealed.rs`), the first questions are answered from ids as they
-//! lie: what is found is verified when it is read, and who finds nothing anywhere has all ids verified before
-//! that is believed. A pack may have a hundred times the objects of a segment, so here each question verifies
-//! a piece too: many questions have verified all, and no commit waits for all at once. Ids that turn out to
-//! be damaged are computed from the objects, as those of a pack that lists none.
+//! As with the index of a sealed segment (`read/sealed.rs`), the first look-ups use unverified ids:
+//! a found object is verified when it is read, and a reader that finds an object in no file
+//! verifies all ids before it believes that. A pack may have a hundred times the objects of a
+//! segment, so here each look-up also verifies a piece: many look-ups verify everything, and no
+//! commit waits for all of it. If ids turn out to be damaged, they are computed from the objects,
+//! as for a pack that lists none.
 
 use std::mem;
 use std::sync::{Mutex, OnceLock};
@@ -19,26 +20,27 @@ use crate::object::{Checksum, ID_BYTES, ObjectId};
 use crate::store::lock;
 use crate::store::read::index::Filter;
 
-/// Bytes of ids that a question verifies, which takes about as long as its answer.
+/// Bytes of ids that a look-up verifies, which takes about as long as the look-up.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Bytes that are hashed before the ids in them are put into the filter, while they are still near.
+/// Bytes to hash before the ids in them are added to the filter, while they are in the processor's
+/// cache.
 const STRIDE_BYTES: usize = 128 << 10;
 
 /// The ids of an open pack.
 #[derive(Debug)]
 pub(super) struct OpenIds {
     info: IdsInfo,
-    /// Those that the pack lists, as they lie.
+    /// The listed ids, unverified.
     listed: Option<ListedIds>,
     verified: OnceLock<PackIds>,
-    /// How far they are verified. Nobody waits for `verified` but while holding this.
+    /// The progress of verification. A thread waits for `verified` only while it holds this lock.
     verifying: Mutex<Verifying>,
-    /// Where the ids of a pack that lists none are kept.
+    /// The place where the ids of a pack that lists none are stored.
     beside: Option<Box<dyn KeptIds>>,
 }
 
-/// The bytes between the header of a pack and its frames, of which nothing is verified.
+/// The bytes between the header of a pack and its frames, unverified.
 #[derive(Debug)]
 struct ListedIds {
     bytes: Bytes,
@@ -50,36 +52,36 @@ struct ListedIds {
 #[derive(Debug, Default)]
 struct Verifying {
     bytes: usize,
-    /// Nothing before the first byte was hashed.
+    /// `None` until the first byte was hashed.
     found: Option<(Checksum, Filter)>,
 }
 
 impl OpenIds {
-    /// The ids in the bytes between the header of a pack and its frames; nothing when there are other bytes than
-    /// `info` says. Verifies none of them.
+    /// Opens the ids in the bytes between the header of a pack and its frames, unverified. Returns
+    /// `None` if the number of bytes does not match `info`.
     pub(super) fn listed(bytes: Bytes, info: &IdsInfo) -> Option<Self> {
         let (index, notes) = PackIds::divide(bytes.clone(), info)?;
         let listed = ListedIds { bytes, notes, index };
         Some(Self { listed: Some(listed), ..Self::unlisted(info) })
     }
 
-    /// The ids of a pack that lists none.
+    /// Returns the ids of a pack that lists none.
     pub(super) fn unlisted(info: &IdsInfo) -> Self {
         let (verified, verifying) = (OnceLock::new(), Mutex::default());
         Self { info: *info, listed: None, verified, verifying, beside: None }
     }
 
-    /// Says where they are kept if the pack lists none.
+    /// Sets the place where ids are stored if the pack lists none.
     pub(super) fn keep_beside(&mut self, beside: Box<dyn KeptIds>) {
         self.beside = Some(beside);
     }
 
-    /// Returns true if they were verified or computed.
+    /// Returns true if the ids were verified or computed.
     pub(super) fn is_verified(&self) -> bool {
         self.verified.get().is_some()
     }
 
-    /// Verifies those that are listed; returns true if they are damaged. Computes none.
+    /// Verifies the listed ids. Returns true if they are damaged. Computes none.
     pub(super) fn are_damaged(&self) -> bool {
         match (self.verified.get(), &self.listed) {
             (Some(verified), _) => verified.is_damaged,
@@ -88,8 +90,8 @@ impl OpenIds {
         }
     }
 
-    /// Returns the ids, verified: those that are listed, those that are kept beside, or those that follow from
-    /// the objects, which reads all of these.
+    /// Returns the verified ids: the listed ones, the ones stored next to the pack, or computed
+    /// ones, which reads all objects.
     pub(super) fn verified(&self, frames: &Frames) -> &PackIds {
         if let Some(verified) = self.verified.get() {
             return verified;
@@ -106,7 +108,7 @@ impl OpenIds {
             Some(_) => PackIds::in_place_of_damaged(frames, &self.info),
             None => self.unlisted_ids(frames),
         };
-        // All of them were read, and of most packs little is asked.
+        // All of the ids were read, and most packs are rarely searched.
         frames.let_pages_go();
         self.verified.get_or_init(|| found)
     }
@@ -122,7 +124,7 @@ impl OpenIds {
         })
     }
 
-    /// Returns the ids as they lie, or verified: enough for who verifies what follows from them.
+    /// Returns the ids, possibly unverified: sufficient if the caller verifies the result.
     pub(super) fn as_they_lie(&self, frames: &Frames) -> &Ids {
         match (self.verified.get(), &self.listed) {
             (None, Some(listed)) => &listed.index,
@@ -130,8 +132,8 @@ impl OpenIds {
         }
     }
 
-    /// Returns the ordinal of an id. That there is none is certain once they [are verified](Self::is_verified),
-    /// and that it is one of a gone id is certain.
+    /// Returns the ordinal of an id. `None` is certain once the ids [are
+    /// verified](Self::is_verified). The ordinal of a gone id is always certain.
     pub(super) fn find(&self, id: &ObjectId, frames: &Frames) -> Option<u32> {
         let found = match &self.listed {
             Some(listed) if !self.is_verified() => {
@@ -144,7 +146,7 @@ impl OpenIds {
         found.or_else(|| self.verified(frames).index.find(id))
     }
 
-    /// Verifies a piece more, unless another thread does.
+    /// Verifies another piece, unless another thread is doing so.
     fn verify_a_piece(&self, listed: &ListedIds, frames: &Frames) {
         let Ok(mut verifying) = self.verifying.try_lock() else { return };
         verifying.take(listed, &self.info, PIECE_BYTES);
@@ -157,7 +159,7 @@ impl OpenIds {
 }
 
 impl Verifying {
-    /// Hashes up to so many bytes more.
+    /// Hashes up to `bytes` more bytes.
     fn take(&mut self, listed: &ListedIds, info: &IdsInfo, bytes: usize) {
         let rest = listed.bytes.get(self.bytes..).unwrap_or_default();
         let piece = rest.get(..bytes).unwrap_or(rest);
@@ -170,7 +172,7 @@ impl Verifying {
         self.bytes += piece.len();
     }
 
-    /// Hashes what is left; returns true if all is as it was written.
+    /// Hashes the rest. Returns true if the checksum matches.
     fn finish(&mut self, listed: &ListedIds, info: &IdsInfo) -> bool {
         loop {
             self.take(listed, info, STRIDE_BYTES);
@@ -181,7 +183,7 @@ impl Verifying {
         self.found.as_ref().is_some_and(|(checksum, _)| checksum.finish() == info.checksum)
     }
 
-    /// Takes the filter of the ids that were hashed.
+    /// Returns the filter of the hashed ids, and leaves an empty one.
     fn take_filter(&mut self) -> Filter {
         let filter = self.found.as_mut().map(|(_, filter)| mem::replace(filter, Filter::empty(0)));
         filter.unwrap_or_else(|| Filter::empty(0))
@@ -199,7 +201,7 @@ mod tests {
     use super::*;
     use crate::object::{Kind, verify};
 
-    /// Keeps nothing.
+    /// A place that stores nothing.
     #[derive(Debug)]
     struct Nowhere;
 
@@ -213,7 +215,7 @@ mod tests {
 
     const OBJECTS: u32 = 2000;
 
-    /// A pack whose ids take several pieces, with nodes that name blobs, and a gone id.
+    /// A pack whose ids take several pieces, with nodes that link to blobs, and a gone id.
     fn many() -> (Sample, Vec<u8>, PackId) {
         let mut sample = Sample::default();
         sample.gone.push((ObjectId::of(Kind::Blob, b"gone"), Kind::Blob, Tombstone::Elided));
@@ -262,7 +264,7 @@ mod tests {
         let gone = &sample.gone[0].0;
         assert_eq!(pack.find(gone), Some(PackLookup::Tombstone(Tombstone::Elided, Kind::Blob)));
         assert!(pack.is_verified());
-        // The other reason: the note is one of those bytes.
+        // The other reason: the note is one of these bytes.
         let mut damaged = bytes;
         damaged[HEADER_BYTES + (OBJECTS as usize + 1) * ID_BYTES + 1] ^= 3;
         let pack = open(&damaged, id);
@@ -282,7 +284,7 @@ mod tests {
             assert!(pack.check_ids().is_err() && pack.noticed().is_none(), "byte {at}");
             assert!(pack.problem().is_some() && pack.noticed().is_some(), "byte {at}");
             sample.assert_in(&pack);
-            // What is asked first, and on.
+            // Look up ids in damaged, unverified ids, until all are verified.
             let pack = open(&damaged, id);
             for _ in 0..2 {
                 for item in &sample.items {

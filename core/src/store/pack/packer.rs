@@ -1,7 +1,8 @@
-//! Divides objects into blocks, has these compressed, and writes the frames.
+//! Divides objects into blocks, compresses these on other threads, and writes the frames.
 //!
-//! Blocks are compressed a few at a time, by threads that give way to others, while the next ones are made; memory holds those
-//! and, for each object, some tens of bytes. The result depends on the draft alone, not on the number of threads.
+//! A few blocks at a time are compressed by low-priority threads, while the next ones are built.
+//! Memory holds those blocks and some tens of bytes for each object. The result depends only on the
+//! draft, not on the number of threads.
 
 use std::collections::{BTreeMap, HashMap};
 use std::{iter, mem};
@@ -25,26 +26,26 @@ use crate::store::format::segment::Digest;
 use crate::store::io::IoFile;
 use crate::store::paced::Pace;
 
-/// An object of this size is a block of its own: then the next version of it, or the same image in
-/// another encoding, finds it as a base. On sessions with images a third less.
+/// An object of this size is a block of its own. So its next version, or the same image in another
+/// encoding, can use it as a base. Makes sessions with images a third smaller.
 const OWN_BLOCK_BYTES: usize = 192 << 10;
 
-/// What a block of an archive may have in any case, of contents and of what leads to them. Beyond that
-/// it ends before it has more than [`GROWTH`] times what lies in front of it in blocks of its kind, so
-/// that no damaged block costs all of a session.
+/// Sizes up to which the first block of an archive may grow, for contents and for other kinds.
+/// Later blocks have at most [`GROWTH`] times the bytes of the earlier blocks of their kind, so
+/// that no damaged block costs a whole session.
 const FIRST_BLOB_BYTES: usize = 4 << 20;
 const FIRST_BYTES: usize = 128 << 10;
 const GROWTH: usize = 2;
 
-/// The same in a bundle, where no cohorts keep the halves of a session apart.
+/// These sizes for a bundle, which has no cohorts to keep the halves of a session apart.
 const FIRST_BLOB_BYTES_OF_BUNDLE: usize = 512 << 10;
 const FIRST_BYTES_OF_BUNDLE: usize = 64 << 10;
 
-/// Contents of a cohort may have those in front of it as a base as long as these are fewer bytes: a
-/// small archive would be a sixth larger without.
+/// Contents of a cohort may have earlier ones as a base while those are fewer bytes than this.
+/// Otherwise a small archive would be a sixth larger.
 const APART_BYTES: usize = 1 << 20;
 
-/// Bases that are kept decoded; others are read again.
+/// Most bytes of bases that stay decoded; others are read again.
 const BASES_BYTES: usize = 8 << 20;
 
 /// A pack under construction.
@@ -57,18 +58,19 @@ pub(super) struct Packer<'a> {
     /// The offset of the next frame.
     offset: u64,
     headers: Checksum,
-    /// In order of their numbers; of those that are compressed now, offset and stored bytes are not known yet.
+    /// In order of their numbers. Offset and stored bytes of blocks still being compressed are not
+    /// set yet.
     blocks: Vec<BlockInfo>,
     compressors: Compressors,
     bases: BlockCache,
     objects: Stream,
     parts: Stream,
     known_parts: HashMap<ObjectId, u32>,
-    /// Of each cohort.
+    /// By cohort, and whether the blocks are contents.
     resemblance: HashMap<(u32, bool), Resemblance>,
     raw_bytes: u64,
-    /// True if a link may only lead to ids that a reader knows by then: of objects in front, or
-    /// gone.
+    /// True if a link may only reference ids that a sequential reader already knows: those of
+    /// earlier objects, or gone ones.
     in_order: bool,
     pace: Pace,
 }
@@ -77,7 +79,7 @@ pub(super) struct Packer<'a> {
 pub(super) struct FramesWritten {
     pub(super) blocks: Vec<BlockInfo>,
     pub(super) parts: u32,
-    /// The end of the last one.
+    /// The end of the last frame.
     pub(super) end: u64,
     /// The checksum of the checksums of their headers.
     pub(super) headers: Digest,
@@ -85,7 +87,7 @@ pub(super) struct FramesWritten {
     pub(super) raw_bytes: u64,
 }
 
-/// Blocks of objects, or of parts, of which the last is under construction.
+/// Blocks of objects or of parts; the last one is under construction.
 #[derive(Default)]
 struct Stream {
     /// The kind of the block under construction.
@@ -94,8 +96,8 @@ struct Stream {
     cohort: u32,
     /// The first object of that block.
     first: u32,
-    /// The kind of the last object, and the bytes in closed blocks of it, of all cohorts and of those
-    /// in front of this one.
+    /// The kind of the last object, and the bytes in closed blocks of this kind: of all cohorts,
+    /// and of the cohorts before this one.
     last: Option<BlockKind>,
     before: usize,
     before_cohort: usize,
@@ -105,7 +107,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// The most bytes of the block under construction, in a tier with large blocks.
+    /// Returns the most bytes of the block under construction.
     fn most_bytes(&self, kind: BlockKind, parameters: &Parameters, is_bundle: bool) -> usize {
         if !parameters.grows {
             return parameters.block_bytes;
@@ -156,8 +158,8 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Writes the frames of the items from `offset` on, so that the ids of all objects follow from
-    /// what lies in front of them.
+    /// Writes the frames of the items from `offset`, so that a sequential reader can compute the
+    /// ids of all objects.
     pub(super) fn write_in_order(mut self, offset: u64) -> Result<FramesWritten> {
         (self.in_order, self.offset) = (true, offset);
         self.push_items()?;
@@ -223,7 +225,7 @@ impl<'a> Packer<'a> {
         }
         let open = &mut self.objects;
         if open.last != Some(kind) {
-            // In a bundle each kind comes back in every portion, and its blocks go on growing.
+            // In a bundle each kind recurs in every portion, and its blocks keep growing.
             let known =
                 if self.in_order { open.before_of.get(&kind.code()).copied() } else { None };
             (open.last, open.before, open.before_cohort) = (Some(kind), known.unwrap_or(0), 0);
@@ -251,7 +253,7 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Adds the parts of a large blob of a cohort; returns what stands for it.
+    /// Adds the parts of a large blob of a cohort. Returns the body that references them.
     fn cut(&mut self, blob: &[u8], cohort: u32) -> Result<Vec<u8>> {
         let mut numbers = Vec::new();
         for part in chunk::parts(blob) {
@@ -264,7 +266,8 @@ impl<'a> Packer<'a> {
             let number = open.first + open.builder.entries();
             (open.kind, open.cohort) = (Some(BlockKind::Parts), cohort);
             open.builder.push(Form::Verbatim, part, part.len());
-            // Each is a block of its own: the parts of one blob resemble those of another, one by one.
+            // Each part is a block of its own: the parts of one blob resemble those of another, one
+            // by one.
             self.close(Self::parts)?;
             self.known_parts.insert(id, number);
             numbers.push(number);
@@ -309,7 +312,7 @@ impl<'a> Packer<'a> {
             && (1..APART_BYTES).contains(&open.before_cohort);
         let cohort = if joins { 0 } else { open.cohort };
         let most = self.parameters.max_dependent;
-        // Nothing of history builds on contents: it is read without them.
+        // History must stay readable without contents, so it never uses them as a base.
         let is_content = matches!(kind, BlockKind::Objects(Kind::Blob) | BlockKind::Parts);
         let earlier = self.resemblance.entry((cohort, is_content));
         let earlier = earlier.or_insert_with(|| Resemblance::new(most));
@@ -317,8 +320,8 @@ impl<'a> Packer<'a> {
         self.enqueue(kind, first, objects, base, raw)
     }
 
-    /// Gives a block its number, and to those that compress; writes the first of those that they have
-    /// when these are enough.
+    /// Numbers a block and passes it to the compressors. If they are full, first writes their
+    /// oldest block.
     fn enqueue(
         &mut self,
         kind: BlockKind,
@@ -340,7 +343,7 @@ impl<'a> Packer<'a> {
         Ok(())
     }
 
-    /// The raw bytes of a block that is compressed now, or was written.
+    /// Returns the raw bytes of a block that is being compressed, or was written.
     fn raw(&self, number: u32) -> Result<Bytes> {
         if let Some(raw) = self.compressors.raw(number) {
             return Ok(raw);
@@ -359,7 +362,7 @@ impl<'a> Packer<'a> {
         Ok(block.raw().clone())
     }
 
-    /// Writes the blocks that are compressed now.
+    /// Writes the blocks that are being compressed.
     fn flush(&mut self) -> Result<()> {
         while let Some(compressed) = self.compressors.take()? {
             self.write_frame(&compressed)?;
@@ -367,7 +370,7 @@ impl<'a> Packer<'a> {
         Ok(())
     }
 
-    /// Writes a block behind those before it.
+    /// Writes a block after the previous ones.
     fn write_frame(&mut self, compressed: &Compressed) -> Result<()> {
         let Compressed { number, stored, checksum } = compressed;
         let Some(block) = self.blocks.get_mut(*number as usize) else { return Ok(()) };
@@ -381,8 +384,8 @@ impl<'a> Packer<'a> {
         self.write_at(&frame, offset)
     }
 
-    /// Writes what lies in front of the frames, and keeps none of it: it is as large as all ids. Returns
-    /// what it says of these, and the checksum of the header.
+    /// Writes the header and the ids without keeping a copy, since they are as large as all ids.
+    /// Returns their description, and the checksum of the header.
     fn write_front(&mut self) -> Result<(IdsInfo, Digest)> {
         let PackDraft { store, salt, tier, items, gone, lists_ids, .. } = *self.draft;
         let (column, slots, slot_count) = self.ids.stored();
@@ -403,7 +406,7 @@ impl<'a> Packer<'a> {
 
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
         let written = match self.in_order {
-            // Nobody commits to a bundle.
+            // No process commits while a bundle is written, so no pacing is needed.
             true => self.file.write_at(bytes, offset),
             false => self.pace.write_at(self.file, bytes, offset),
         };
@@ -411,7 +414,7 @@ impl<'a> Packer<'a> {
     }
 }
 
-/// A length that a limit keeps in 32 bits.
+/// Converts a length that a limit keeps within 32 bits.
 fn count(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,7 @@
-//! The parity of a pack: a file beside it, from which damaged bytes of the pack are computed again.
+//! The parity of a pack: a file next to it, from which damaged bytes of the pack are restored.
 //!
-//! A pack never changes, so its parity does not either: both are written once, and what is restored
-//! takes the place of the damaged file as a whole. Whoever has that one open keeps it.
+//! A pack never changes, so its parity does not either: both are written once, and a restored pack
+//! replaces the damaged file as a whole. Processes that have the damaged file open keep reading it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::store::format::id::StoreId;
 use crate::store::io::{Access, Io, IoFile, ReadAt};
 use crate::store::parity::{Mended, Parity, ParityDamage, ParityShare, PastRefused, write_parity};
 
-/// Bytes that are copied at a time.
+/// Bytes per copy step.
 const COPY_BYTES: usize = 1 << 20;
 
 /// A parity with its pack.
@@ -27,18 +27,18 @@ pub(in crate::store) struct ParityFile {
     damage: ParityDamage,
 }
 
-/// A pack as its parity restores it, in memory.
+/// A pack restored by its parity, in memory.
 pub(in crate::store) struct Restored {
     pub(in crate::store) pack: Pack,
     mended: Mended,
 }
 
 impl ParityFile {
-    /// Writes the parity of a pack, in place of one that is there; when this returns it is durable.
-    /// Returns its bytes. Only whoever keeps collections away may.
+    /// Writes the parity of a pack, replacing an existing one. It is durable when this returns.
+    /// Returns its size. The caller must hold the collector's lock.
     ///
     /// # Errors
-    /// `Io` when the disk refuses; what was there is there then.
+    /// `Io` when the disk refuses; then an existing parity is unchanged.
     pub(in crate::store) fn write(
         io: &dyn Io,
         packs: &Path,
@@ -60,8 +60,8 @@ impl ParityFile {
         Ok(written)
     }
 
-    /// Opens the parity of a pack, and compares the pack with it. Nothing when one of the two is not
-    /// there, or nothing in the parity is whole. Reads both.
+    /// Opens the parity of a pack, and compares the pack with it. Returns `None` if one of the
+    /// files is missing, or no unit of the parity is intact. Reads both.
     ///
     /// # Errors
     /// `Io` when they cannot be read.
@@ -76,18 +76,18 @@ impl ParityFile {
         Ok(Some(Self { id, parity, content, damage }))
     }
 
-    /// The damage of the pack and of the parity.
+    /// Returns the damage of the pack and of the parity.
     pub(in crate::store) fn damage(&self) -> &ParityDamage {
         &self.damage
     }
 
-    /// Returns true if the pack is damaged, and no more than the parity can restore.
+    /// Returns true if the pack is damaged and the parity can restore it.
     pub(in crate::store) fn can_restore(&self) -> bool {
         self.damage.can_restore && !self.damage.damaged.is_empty()
     }
 
-    /// The pack as the parity restores it; nothing when it is not damaged, or more than that. Memory
-    /// holds the pack.
+    /// Restores the pack in memory; returns `None` if it is not damaged, or the parity cannot
+    /// restore it. Memory holds the whole pack.
     ///
     /// # Errors
     /// `Io` when it cannot be read.
@@ -98,7 +98,7 @@ impl ParityFile {
         let Ok(mended) = self.parity.mended(Arc::clone(&self.content), &self.damage) else {
             return Ok(None);
         };
-        // What it restores it must hold: it may have been made by somebody else.
+        // The parity may come from elsewhere: limit the size before allocating.
         let failed = |error| Error::io("read a damaged pack", error);
         let most = self.content.size().map_err(failed)? + self.parity.bytes();
         let bytes = Some(self.parity.content_bytes()).filter(|bytes| *bytes <= most);
@@ -107,7 +107,7 @@ impl ParityFile {
         };
         let mut memory = vec![0; bytes];
         mended.read_at(&mut memory, 0).map_err(failed)?;
-        // The id is that of the footer, and the footer knows the rest.
+        // The footer's checksum must be the id, and the footer covers everything else.
         let Ok(pack) = Pack::in_memory(Bytes::from(memory), self.id, store) else {
             return Ok(None);
         };
@@ -115,10 +115,10 @@ impl ParityFile {
         Ok(is_whole.then_some(Restored { pack, mended }))
     }
 
-    /// Gives the restored pack the name of the damaged one; durable when this returns.
+    /// Replaces the damaged pack by the restored one. It is durable when this returns.
     ///
     /// # Errors
-    /// `Io` when the disk refuses; the damaged one is there then.
+    /// `Io` when the disk refuses; then the damaged pack is unchanged.
     pub(in crate::store) fn put_back(
         &self,
         io: &dyn Io,
@@ -141,15 +141,15 @@ impl ParityFile {
         })
     }
 
-    /// Writes the parity anew, as large as it was.
+    /// Rewrites the parity with the same share.
     ///
     /// # Errors
-    /// Those of [`ParityFile::write`].
+    /// The errors of [`ParityFile::write`].
     pub(in crate::store) fn rewrite(&self, io: &dyn Io, packs: &Path) -> Result<u64> {
         Self::write(io, packs, self.id, self.parity.share())
     }
 
-    /// The parity of a pack, which is not compared; nothing without one.
+    /// Reads the parity of a pack without comparing them; returns `None` if there is none.
     ///
     /// # Errors
     /// `Io` when it cannot be read.
@@ -161,15 +161,15 @@ impl ParityFile {
     }
 }
 
-/// Makes a file and gives it a name, in place of what has it; durable when this returns. After an
-/// error nothing of it is left.
+/// Writes a file and renames it, replacing an existing one. It is durable when this returns. After
+/// an error no part of it remains.
 fn put(
     io: &dyn Io,
     path: &Path,
     write: &mut dyn FnMut(&Arc<dyn IoFile>) -> Result<()>,
 ) -> Result<()> {
     let temporary = PathBuf::from(format!("{}.tmp", path.display()));
-    // Of a process that was killed; nobody else writes it now.
+    // Left by a killed process; no other process writes it now.
     io.remove_if_exists(&temporary)?;
     let file = io.create(&temporary).map_err(failed("write", &temporary))?;
     let done = write(&file).and_then(|()| {

@@ -1,12 +1,12 @@
-//! Threads that compress, and whether they give way to all others: those of work that nobody waits for
-//! do, since a snapshot beside it waits for the processor. Those of a command that a person waits for
-//! do not: on a busy machine it would stand still.
+//! Threads for compression, with lower priority for background work, which would otherwise take the
+//! processor from concurrent snapshots. Threads of a command that a user waits for keep the normal
+//! priority: on a busy machine the command would stall.
 
 use std::cell::Cell;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// The niceness of threads that give way, where 0 is usual and 19 gives way to all.
+/// The niceness of background threads; 0 is normal and 19 the lowest priority.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 
@@ -14,13 +14,13 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does work that nobody waits for: the threads that it starts to compress give way.
+/// Runs background work: compression threads that it starts have lower priority.
 pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
     let _before = Restored(IS_QUIET.replace(true));
     work()
 }
 
-/// Says again what was so before.
+/// Restores the previous value on drop.
 struct Restored(bool);
 
 impl Drop for Restored {
@@ -29,8 +29,8 @@ impl Drop for Restored {
     }
 }
 
-/// Starts so many threads; none when the system has no more. Each process starts its own, so one that was
-/// forked has them too.
+/// Starts `count` threads; returns `None` if the system has no more. Threads do not survive a fork,
+/// so every pool is started by the process that uses it.
 pub(super) fn threads(count: usize) -> Option<ThreadPool> {
     let is_quiet = IS_QUIET.get();
     let begin = move |_| {
@@ -41,12 +41,13 @@ pub(super) fn threads(count: usize) -> Option<ThreadPool> {
     ThreadPoolBuilder::new().num_threads(count).start_handler(begin).build().ok()
 }
 
-/// Makes this thread give way. On Linux a niceness is that of a thread; elsewhere it is that of a process,
-/// which has other work to do, so there nothing changes.
+/// Lowers the priority of this thread. Does nothing except on Linux: elsewhere niceness applies to
+/// the whole process, which has other work.
 fn give_way() {
     #[cfg(target_os = "linux")]
     {
-        // One that gives way more than this already goes on to. One that may not works as all others do.
+        // A thread with a higher niceness keeps it. Without permission, the thread keeps its
+        // priority.
         let now = rustix::process::getpriority_process(None).unwrap_or_default();
         let _ = rustix::process::setpriority_process(None, now.max(NICENESS));
     }

@@ -1,11 +1,12 @@
 //! Reads a pack by its frames alone, when other parts of it are damaged.
 //!
-//! Frames are found by walking from one to the next, and behind a damaged one by searching. Payloads
-//! may contain what looks like a frame, so one counts only with the salt of the pack, which nobody
-//! knew who wrote payloads, and with both of its checksums.
+//! Frames are found one after another, and after a damaged one by searching. Payloads may contain
+//! bytes that look like a frame. So a frame must have the salt of the pack, which was unpredictable
+//! when payloads were written, and two valid checksums.
 //!
-//! When the ids of the pack do not verify either, or it lists none, they follow from the objects
-//! (`identify.rs`): those that hold links need the ids of what they name first, and are lost with it.
+//! If the ids of the pack do not verify, or it lists none, they are computed from the objects
+//! (`identify.rs`). Objects with links need the ids of their targets first, and are lost if a
+//! target is lost.
 
 use std::mem;
 use std::sync::Arc;
@@ -27,14 +28,14 @@ use crate::store::io::IoFile;
 use crate::store::medium::Medium;
 use crate::store::{Finding, FindingKind};
 
-/// The content of a pack, as its frames tell.
+/// The content of a pack, as read from its frames.
 #[derive(Debug)]
 pub(in crate::store) struct Rebuilt {
     id: PackId,
     frames: Frames,
     /// The ids that the pack holds, if they verify.
     known: Option<PackIds>,
-    /// Objects and gone ids, as far as they can be read.
+    /// The readable objects and gone ids.
     found: Identified,
     findings: Vec<Finding>,
 }
@@ -43,8 +44,8 @@ impl Rebuilt {
     /// Reads every frame of the pack and hashes every object.
     ///
     /// # Errors
-    /// `Corrupt` when it is a pack of another store, or nothing says what its salt is, `Io` when it
-    /// cannot be mapped. All else that is wrong is in [`Rebuilt::findings`].
+    /// `Corrupt` when it is a pack of another store, or its salt is unknown, `Io` when it cannot be
+    /// mapped. All other problems are in [`Rebuilt::findings`].
     pub(in crate::store) fn read_frames(
         file: &Arc<dyn IoFile>,
         id: PackId,
@@ -82,12 +83,12 @@ impl Rebuilt {
         Ok(rebuilt)
     }
 
-    /// The objects that can be read, in order of their ordinals.
+    /// Returns the readable objects, in order of their ordinals.
     pub(in crate::store) fn objects(&self) -> impl Iterator<Item = (u32, ObjectId, Kind)> {
         self.found.ids().filter_map(|(at, id)| Some((at, id, self.frames.kind_at(at)?)))
     }
 
-    /// Ids without content, in order of their ordinals.
+    /// Returns the ids without content, in order of their ordinals.
     pub(in crate::store) fn tombstones(&self) -> impl Iterator<Item = (ObjectId, Kind, Tombstone)> {
         let found = self.found.gone();
         let found =
@@ -100,7 +101,7 @@ impl Rebuilt {
         &self.findings
     }
 
-    /// The bytes of an object; the caller verifies them.
+    /// Returns the bytes of an object, unverified.
     ///
     /// # Errors
     /// `Corrupt` when the block does not verify.
@@ -120,7 +121,7 @@ impl Rebuilt {
     }
 }
 
-/// The salt of the first good frame: only the ids lie in front of it, and they are digests.
+/// Returns the salt of the first good frame. Only ids precede it, and they are digests.
 fn first_salt(map: &[u8]) -> Option<Salt> {
     let mut places = (0..).zip(map.windows(FRAME_MAGIC.len()));
     places.find_map(|(at, bytes): (usize, _)| {
@@ -130,8 +131,8 @@ fn first_salt(map: &[u8]) -> Option<Salt> {
     })
 }
 
-/// The frames with this salt, by their numbers, and the ranges of the file without one, from `start` to
-/// `end`, if that is known.
+/// Returns the frames with this salt, by their numbers, and the ranges without one from `start` to
+/// `end`, if `end` is known.
 pub(super) fn find_frames(
     map: &[u8],
     salt: &Salt,
@@ -143,7 +144,7 @@ pub(super) fn find_frames(
     (scan.table, scan.gaps)
 }
 
-/// Looks for the frames of a pack.
+/// A search for the frames of a pack.
 struct FrameScan<'a> {
     map: &'a [u8],
     salt: &'a Salt,
@@ -153,7 +154,7 @@ struct FrameScan<'a> {
 }
 
 impl FrameScan<'_> {
-    /// Reads all frames, which begin at `at` and end at `end`, if that is known.
+    /// Reads all frames from `at` to `end`, if `end` is known.
     fn run(&mut self, mut at: usize, end: Option<usize>) {
         while let Some((start, next)) = self.next_frame(at) {
             if start > at {
@@ -166,7 +167,7 @@ impl FrameScan<'_> {
         }
     }
 
-    /// Takes the first good frame from `from` on, and tells where it starts and ends.
+    /// Adds the first good frame at or after `from`, and returns its start and end.
     fn next_frame(&mut self, from: usize) -> Option<(usize, usize)> {
         let mut at = from;
         loop {
@@ -186,7 +187,7 @@ impl FrameScan<'_> {
         if stored_checksum(frame.get(FRAME_HEADER_BYTES..end)?) != header.stored {
             return None;
         }
-        // As many frames as its number says fit in front of it, so this takes no more memory.
+        // As many frames as its number fit before it, so this allocates no more than the file.
         let number = header.number as usize;
         if number >= self.table.len() {
             self.table.resize(number + 1, None);

@@ -1,11 +1,11 @@
 //! Chooses the base of a block: the earlier block that has most content in common with it.
 //!
-//! Resemblance of two blocks is estimated by features: places where a hash of the 64 bytes
-//! before has its highest bits zero, about one in 4 KiB. Versions of a file, forks of a session,
-//! images that come again and messages that quote files find each other by this, whatever they are
-//! called. A base may have a base, and no more, so reading an object takes three blocks at most.
-//! Where that is asked for, blocks of so many bytes only have a block behind them, so that damage to
-//! one does not take all that resembles it along.
+//! Resemblance of two blocks is estimated by features: places where a hash of the previous 64 bytes
+//! has its highest bits zero, about one in 4 KiB. This finds versions of a file, forks of a
+//! session, repeated images and messages that quote files, independent of their names. A base may
+//! itself have a base, but no third one, so reading an object decodes at most three blocks. If
+//! limited, only so many bytes of blocks depend on one base, so that damage to it does not lose
+//! everything that resembles it.
 
 use std::collections::HashMap;
 
@@ -15,34 +15,34 @@ use super::layout::MAX_BASES;
 /// Bits of the hash that are zero at a feature.
 const FEATURE_MASK: u64 = !0 << (64 - 12);
 
-/// Blocks that are remembered for a feature.
+/// Most blocks to remember for a feature.
 const MAX_HOLDERS: usize = 4;
 
-/// A base has at least one in so many of the features of the block; fewer are chance.
+/// A base has at least one in this many features of the block. Fewer are coincidence.
 const MIN_SHARE: usize = 64;
 
-/// The blocks so far, as far as they may be bases.
+/// The previous blocks that may be bases.
 #[derive(Debug, Default)]
 pub(super) struct Resemblance {
     /// Blocks by feature: the first few that have it.
     holders: HashMap<u64, Vec<u32>>,
-    /// For each block by its number, how many blocks stand behind it.
+    /// For each block by its number, the number of its successive bases.
     bases: HashMap<u32, usize>,
     /// The base of each block that has one.
     base_of: HashMap<u32, u32>,
-    /// For each base, the bytes of the blocks that cannot be read without it.
+    /// For each base, the bytes of the blocks that depend on it.
     dependent: HashMap<u32, usize>,
-    /// The most that these may be, if that is limited.
+    /// The most bytes that may depend on one base, if limited.
     max_dependent: Option<usize>,
 }
 
 impl Resemblance {
-    /// Nothing is known yet. Blocks of at most so many bytes cannot be read without another one.
+    /// Creates an empty index. At most `max_dependent` bytes of blocks depend on one base.
     pub(super) fn new(max_dependent: Option<usize>) -> Self {
         Self { max_dependent, ..Self::default() }
     }
 
-    /// The best base for the block with this number and these bytes.
+    /// Returns the best base for the block with this number and these bytes, and adds the block.
     pub(super) fn base(&mut self, number: u32, raw: &[u8]) -> Option<u32> {
         let features = features(raw);
         let base = self.most_alike(&features, raw.len());
@@ -65,13 +65,13 @@ impl Resemblance {
         base
     }
 
-    /// The blocks that one with this base needs.
+    /// Returns the blocks that a block with this base depends on.
     fn needed(&self, base: u32) -> Vec<u32> {
         std::iter::successors(Some(base), |at| self.base_of.get(at).copied()).collect()
     }
 
-    /// The block that has most of these features; of two that have about as many, the one that is
-    /// cheaper to read.
+    /// Returns the block that shares most of these features. If counts are close, prefers the block
+    /// that is cheaper to read.
     fn most_alike(&self, features: &[u64], bytes: usize) -> Option<u32> {
         let mut common: HashMap<u32, usize> = HashMap::new();
         for holder in features.iter().filter_map(|feature| self.holders.get(feature)).flatten() {
@@ -92,7 +92,7 @@ impl Resemblance {
     }
 }
 
-/// The features of some bytes, each once, in rising order.
+/// Returns the distinct features of some bytes, in ascending order.
 fn features(bytes: &[u8]) -> Vec<u64> {
     let mut gear = Gear::default();
     let mut features: Vec<u64> =

@@ -1,4 +1,4 @@
-//! Packed objects read back, in every tier; nothing else is found.
+//! Tests that packed objects read back in every tier, and no other objects are found.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::store::io::{Access, Io, RealIo};
 pub(super) const STORE: StoreId = StoreId([7; 16]);
 pub(super) const SALT: [u8; 16] = [9; 16];
 
-/// Objects to pack, and where they come from.
+/// Objects to pack, and their source.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
     pub(super) objects: Memory,
@@ -24,7 +24,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Adds an object that is not there yet.
+    /// Adds an object, unless it was added before.
     pub(super) fn push(&mut self, kind: Kind, bytes: Vec<u8>, placement: u32) {
         if !self.objects.contains(&ObjectId::of(kind, &bytes)).unwrap() {
             let id = self.objects.write(kind, bytes.into()).unwrap();
@@ -32,7 +32,7 @@ impl Sample {
         }
     }
 
-    /// Archives list no ids here, so that both forms are tried.
+    /// Writes a pack. Archives list no ids here, so that both forms are tested.
     pub(super) fn write(&self, dir: &Path, tier: Tier) -> Result<PackWritten> {
         self.write_as(dir, tier, tier != Tier::Archive)
     }
@@ -43,7 +43,7 @@ impl Sample {
         draft.write(&RealIo, dir)
     }
 
-    /// Everything in the pack is what was put in.
+    /// Asserts that the pack contains exactly the sample.
     pub(super) fn assert_in(&self, pack: &Pack) {
         let cache = BlockCache::new(1 << 20);
         for (ordinal, item) in (0..).zip(&self.items) {
@@ -78,7 +78,7 @@ pub(super) fn open(dir: &Path, id: PackId) -> Result<Pack> {
     Pack::open(&RealIo.open(&dir.join(id.file_name()), Access::Read).unwrap(), id, STORE)
 }
 
-/// Bytes that look random, from a seed.
+/// Returns pseudo-random bytes from a seed.
 pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -90,7 +90,7 @@ pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
     std::iter::repeat_with(&mut next).flatten().take(len).collect()
 }
 
-/// A step of making a sample.
+/// A step of building a sample.
 #[derive(Debug, Clone)]
 enum SampleStep {
     Blob { seed: u64, len: usize, text: bool },
@@ -229,7 +229,8 @@ fn versions_in_another_block_are_compressed_with_that_block() {
 fn a_pack_is_the_same_however_many_threads_make_it() {
     let mut sample = Sample::default();
     for n in 0..400_u32 {
-        // Versions with some noise of their own: blocks that differ in the time they take, many with a base.
+        // Versions with some random bytes of their own: blocks that take different times, many with
+        // a base.
         let mut bytes = noise(u64::from(n % 90), 4000 + 300 * (n as usize % 40));
         bytes.extend(noise(u64::from(n) << 32, 20 * (n as usize % 11)));
         sample.push(Kind::Blob, bytes, n / 300);

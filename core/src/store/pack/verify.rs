@@ -1,4 +1,4 @@
-//! Verifies a pack to the last object, for who examines a store.
+//! Verifies every object of a pack, for an examination of the store.
 
 use std::ops::Range;
 
@@ -11,19 +11,19 @@ use crate::object::{Kind, ObjectId, Operation, verify};
 use crate::store::{Finding, FindingKind};
 
 impl Pack {
-    /// Returns true if its ids were computed from its objects.
+    /// Returns true if the ids of the pack were computed from its objects.
     pub(in crate::store) fn is_computed(&self) -> bool {
         self.ids().is_computed
     }
 
-    /// Ids and notes on gone ones, if they were computed and are all known.
+    /// Returns the ids and notes on gone ones, if they were computed and are complete.
     pub(in crate::store) fn computed_ids(&self) -> Option<Vec<u8>> {
         self.ids().computed()
     }
 
-    /// Verifies the ids, if that was not done before; says what is wrong: that those which it lists are
-    /// damaged, or, where ids follow from the objects, that some cannot be read. These are not found then,
-    /// though they may be here.
+    /// Verifies the ids, if not done before, and describes their problem: the listed ids are
+    /// damaged, or some objects are unreadable, so that their ids cannot be computed. Look-ups do
+    /// not find those objects, though they may be in the pack.
     pub(in crate::store) fn problem(&self) -> Option<String> {
         let lost = self.ids().problems.first().map(|first| {
             let unknown = self.unknown();
@@ -36,7 +36,7 @@ impl Pack {
         Some(lost.map_or_else(|| damage.to_string(), |lost| format!("{damage}, and {lost}")))
     }
 
-    /// The same as a finding, if ids were verified already.
+    /// Returns the problem as a finding, if the ids were verified already.
     pub(in crate::store) fn noticed(&self) -> Option<Finding> {
         if !self.ids.is_verified() {
             return None;
@@ -45,10 +45,10 @@ impl Pack {
         self.problem().map(|message| Finding { kind, place, message })
     }
 
-    /// Fails if some ids are not known because the disk refused for a moment.
+    /// Fails if some ids are unknown because of a temporary error of the disk.
     ///
     /// # Errors
-    /// `Io`, to be tried again.
+    /// `Io`: the caller may try again.
     pub(in crate::store) fn check_identified(&self) -> Result<()> {
         match self.problem().filter(|_| self.ids().may_pass) {
             Some(message) => Err(Error::new(ErrorKind::Io, message)),
@@ -56,14 +56,14 @@ impl Pack {
         }
     }
 
-    /// Objects and gone ids of which only the place is known.
+    /// Returns the number of objects and gone ids whose ids are unknown.
     pub(in crate::store) fn unknown(&self) -> u64 {
         let ordinals = 0..self.footer.ids.len();
         ordinals.filter(|at| self.ids().index.id_at(*at).is_none()).count() as u64
     }
 
-    /// Counts the ids of the pack that the index misses or misplaces; those that are not known have their
-    /// own [`problem`](Self::problem).
+    /// Counts the ids of the pack that the index misses or misplaces. Unknown ids are reported by
+    /// [`problem`](Self::problem) instead.
     pub(in crate::store) fn misindexed(&self) -> usize {
         let ids = (0..self.len()).filter_map(|ordinal| Some((ordinal, self.id_at(ordinal)?)));
         let objects = ids.filter(|(ordinal, id)| {
@@ -81,7 +81,7 @@ impl Pack {
         objects.count() + gone
     }
 
-    /// Reads every object; gives those that do not verify.
+    /// Reads every object; returns those that do not verify.
     pub(in crate::store) fn verify_objects(&self, cache: &BlockCache) -> Vec<(ObjectId, Error)> {
         let blocks: Vec<BlockInfo> = self.frames.blocks().map(|(_, block)| *block).collect();
         let objects = blocks.into_par_iter().filter(|b| matches!(b.kind, BlockKind::Objects(_)));
@@ -96,8 +96,9 @@ impl Pack {
         bad.collect()
     }
 
-    /// Tries every object, block by block: ordinal, id, kind, and whether it verifies. A block is held
-    /// while its objects are read, and one that cannot be unpacked is not tried again.
+    /// Tries every object, block by block: returns ordinal, id, kind, and whether it verifies.
+    /// Holds a block while its objects are read, and tries a block that cannot be decompressed only
+    /// once.
     pub(in crate::store) fn try_objects(
         &self,
         cache: &BlockCache,
@@ -115,33 +116,32 @@ impl Pack {
         })
     }
 
-    /// The objects of a kind, by ordinal.
+    /// Returns the objects of a kind, by ordinal.
     pub(in crate::store) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (u32, ObjectId)> {
         let ordinals = self.ordinals_of(kind).flatten();
         ordinals.filter_map(|ordinal| Some((ordinal, self.id_at(ordinal)?)))
     }
 
-    /// The ordinals of the objects of a kind, block by block.
+    /// Returns the ordinals of the objects of a kind, block by block.
     pub(in crate::store) fn ordinals_of(&self, kind: Kind) -> impl Iterator<Item = Range<u32>> {
         let blocks = self.frames.blocks().map(|(_, block)| *block);
         let blocks = blocks.filter(move |block| block.kind == BlockKind::Objects(kind));
         blocks.map(|block| block.first..block.first + block.objects)
     }
 
-    /// Returns true if the frames with objects of a kind have the bytes that were written. Unpacks
-    /// nothing.
+    /// Returns true if the frames of objects of a kind verify. Decompresses nothing.
     pub(in crate::store) fn frames_verify(&self, kind: Kind) -> bool {
         let blocks: Vec<_> = self.frames.blocks().map(|(number, block)| (number, *block)).collect();
         let of_kind = blocks.par_iter().filter(|(_, b)| b.kind == BlockKind::Objects(kind));
         of_kind.all(|(number, block)| self.frames.stored(*number, block).is_ok())
     }
 
-    /// The newest operation in the pack: its sequence and id. One that cannot be read is not seen.
+    /// Returns the sequence and id of the newest readable operation in the pack.
     pub(in crate::store) fn newest_operation(&self, cache: &BlockCache) -> Option<(u64, ObjectId)> {
         self.operations(cache).max()
     }
 
-    /// The operations in the pack that can be read: their sequences and ids.
+    /// Returns the sequences and ids of the readable operations in the pack.
     pub(in crate::store) fn operations(
         &self,
         cache: &BlockCache,

@@ -1,4 +1,4 @@
-//! Packs that do not list their ids: what is found in them when they are whole, damaged, or prepared.
+//! Tests of packs that do not list their ids: intact, damaged, and crafted ones.
 
 use std::io;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::object::{ID_BYTES, verify};
 use crate::store::io::{Access, Identity, Io, Mapping, RealIo};
 use crate::store::{PACKS_DIR, derived_ids};
 
-/// Objects that name one another in a chain, of which each lies on the other side of the one before.
+/// A chain of objects, each of which is on the other side of the previous one in the pack.
 fn zigzag(len: usize, start: &[u8]) -> Sample {
     let mut sample = Sample::default();
     let mut before = ObjectId::of(Kind::Node, start);
@@ -90,7 +90,7 @@ fn a_changed_byte_costs_what_needs_its_block_and_is_told() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    // An object that is there twice: neither of them could be told from the other.
+    // An object that occurs twice: its two copies could not be distinguished.
     let mut sample = Sample::default();
     sample.push(Kind::Blob, b"one".to_vec(), 0);
     sample.push(Kind::Blob, b"two".to_vec(), 0);
@@ -100,7 +100,7 @@ fn what_cannot_be_is_refused() {
     sample.items[1].id = sample.items[0].id;
     assert!(sample.write_as(dir.path(), Tier::Hot, false).is_err());
 
-    // More objects than so small a file can hold: they are not made room for.
+    // More objects than so small a file can hold: no memory is allocated for them.
     let (_, mut bytes, _) = without_ids(sample_of_one());
     let many = u32::try_from(OBJECTS_OF_ANY).unwrap() * 9;
     let footer = bytes.len() - FOOTER_BYTES;
@@ -129,7 +129,7 @@ fn a_pack_of_a_newer_version_says_so() {
     assert!(error.to_string().contains("version 3 of packs is newer than this build"), "{error}");
 }
 
-/// A file that is read piece by piece, and refuses what lies in a range.
+/// A file that is read piece by piece, and returns an error for a range.
 #[derive(Debug)]
 struct Refusing {
     bytes: Vec<u8>,
@@ -202,7 +202,7 @@ fn what_a_disk_refuses_is_lost_only_if_it_always_will_be() {
     assert!(sample.items.iter().any(|item| damaged.find(&item.id).is_some()));
 }
 
-/// A pack in a folder of its own, and the file of its ids.
+/// Writes a pack to a folder of its own; returns the folder, the id and the path of its ids.
 fn kept(sample: &Sample) -> (tempfile::TempDir, PackId, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let packs = dir.path().join(PACKS_DIR);
@@ -213,7 +213,7 @@ fn kept(sample: &Sample) -> (tempfile::TempDir, PackId, PathBuf) {
     (dir, written.id, path)
 }
 
-/// Opens it as a store does; tells whether its ids were computed.
+/// Opens the pack as a store does. Returns true if its ids were computed.
 fn open_beside(dir: &Path, id: PackId, store: StoreId, may_write: bool) -> (Pack, bool) {
     let file = RealIo.open(&dir.join(PACKS_DIR).join(id.file_name()), Access::Read).unwrap();
     let io: Arc<dyn Io> = Arc::new(RealIo);
@@ -243,7 +243,7 @@ fn ids_that_were_computed_are_kept_and_believed_only_whole() {
         std::fs::write(&path, &good[..len]).unwrap();
         assert!(open_beside(dir, id, STORE, false).1, "{len} bytes");
     }
-    // Made whole by who opens it next, whatever lies there.
+    // The next process that opens the pack repairs the file, whatever its content.
     let (pack, _) = open_beside(dir, id, STORE, true);
     sample.assert_in(&pack);
     assert_eq!(std::fs::read(&path).unwrap(), good);

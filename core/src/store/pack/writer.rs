@@ -1,6 +1,6 @@
-//! Writes a pack, reads everything back, and only then gives it its name.
+//! Writes a pack, reads everything back, and only then renames it to its final name.
 //!
-//! So a pack that exists is whole. Until then its file is `<salt>.tmp`.
+//! So a pack under its name is complete. Until then its file is `<salt>.tmp`.
 
 use std::io::ErrorKind as IoErrorKind;
 use std::path::Path;
@@ -19,16 +19,16 @@ use crate::store::dir::failed;
 use crate::store::format::id::hex;
 use crate::store::io::{Access, Io, IoFile};
 
-/// Bytes of decoded blocks that are kept while reading back: bases, and parts.
+/// Most bytes of decoded blocks that are cached while reading back: bases, and parts.
 const CACHE_BYTES: usize = 8 << 20;
 
 impl PackDraft<'_> {
-    /// Writes the pack into the directory `packs`; when this returns it is durable under its name.
-    /// After an error nothing of it is left.
+    /// Writes the pack into the directory `packs`. It is durable under its name when this returns.
+    /// After an error no file remains.
     ///
     /// # Errors
-    /// `InvalidInput` when there is nothing to write or an id is there twice, those of the source,
-    /// `Corrupt` when what was written does not read back, `Io` when the disk refuses.
+    /// `InvalidInput` when the draft is empty or an id is repeated, the errors of the source,
+    /// `Corrupt` when the pack does not read back, `Io` when the disk refuses.
     pub(in crate::store) fn write(&self, io: &dyn Io, packs: &Path) -> Result<PackWritten> {
         let ids = self.ids()?;
         let temporary = packs.join(format!("{}.tmp", hex(&self.salt)));
@@ -42,13 +42,13 @@ impl PackDraft<'_> {
             Ok(written)
         });
         if written.is_err() {
-            // It may have its final name already, and nothing can be done about a failure.
+            // It may have its final name already; ignore a failure.
             let _ = io.remove(&temporary);
         }
         written
     }
 
-    /// Their index.
+    /// Builds the index of its ids.
     pub(super) fn ids(&self) -> Result<Ids> {
         let count = self.items.len() + self.gone.len();
         if count == 0 {

@@ -1,4 +1,4 @@
-//! The Reed-Solomon code: recovery shards of shards, and lost shards from any that are left.
+//! The Reed-Solomon code: computes recovery shards, and restores lost shards.
 
 use reed_solomon_simd::engine::DefaultEngine;
 use reed_solomon_simd::rate::{HighRateDecoder, HighRateEncoder, RateDecoder, RateEncoder};
@@ -22,7 +22,7 @@ pub(super) fn encode<'a>(
     Ok(encoded.recovery_iter().map(<[u8]>::to_vec).collect())
 }
 
-/// A group to be restored: the shards and the recovery shards that are whole, by their positions.
+/// A group to restore: its intact shards and recovery shards, by position.
 pub(super) struct Decoding(HighRateDecoder<DefaultEngine>);
 
 impl Decoding {
@@ -40,7 +40,7 @@ impl Decoding {
         self.0.add_recovery_shard(at, bytes).map_err(refused)
     }
 
-    /// Gives each shard that was not there.
+    /// Passes each missing shard to `give`.
     pub(super) fn restore(
         mut self,
         mut give: impl FnMut(usize, &[u8]) -> Result<()>,
@@ -50,7 +50,7 @@ impl Decoding {
     }
 }
 
-/// The code refuses what the shape of the parity rules out, and too few shards.
+/// Converts an error of the code: the shape is not valid, or too few shards are intact.
 fn refused(error: reed_solomon_simd::Error) -> Error {
     Error::malformed("the parity", "shards that the code can compute").with_source(error)
 }

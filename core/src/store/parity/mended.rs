@@ -1,4 +1,4 @@
-//! A content with restored shards in the place of damaged ones.
+//! A content with its damaged shards replaced by restored ones.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::store::io::ReadAt;
 
-/// A file of which some pieces were restored, and that ends where its content ends.
+/// A file with restored pieces. It ends at the end of its content.
 #[derive(Debug)]
 pub struct Mended {
     content: Arc<dyn ReadAt>,
@@ -16,17 +16,17 @@ pub struct Mended {
 }
 
 impl Mended {
-    /// The first `bytes` of a content, with these pieces of it replaced.
+    /// Returns the first `bytes` of a content, with these pieces replaced.
     pub(super) fn new(content: Arc<dyn ReadAt>, bytes: u64, pieces: Vec<(u64, Vec<u8>)>) -> Self {
         Self { content, bytes, pieces: pieces.into_iter().collect() }
     }
 
-    /// The restored pieces, with their offsets.
+    /// Returns the restored pieces, with their offsets.
     pub(super) fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.pieces.iter().map(|(offset, piece)| (*offset, piece.as_slice()))
     }
 
-    /// Bytes that were restored.
+    /// Returns the number of restored bytes.
     #[must_use]
     pub fn restored_bytes(&self) -> u64 {
         self.pieces.values().map(|piece| piece.len() as u64).sum()
@@ -39,8 +39,8 @@ impl ReadAt for Mended {
         let wanted = left.min(buffer.len());
         let Some(room) = buffer.get_mut(..wanted) else { return Ok(0) };
         let read = self.content.read_at(room, offset)?;
-        // What a torn file no longer has counts as zeros, and has the right checksum as such or is
-        // restored.
+        // Bytes missing at the end of a torn file count as zeros. Either their checksum matches
+        // zeros, or they are restored.
         room.get_mut(read..).unwrap_or_default().fill(0);
         let end = offset + wanted as u64;
         let before = self.pieces.range(..offset).next_back();

@@ -1,4 +1,4 @@
-//! Parity: bytes behind or beside a file from which damaged ones of it are computed again.
+//! Parity: bytes after a file or next to it, from which damaged bytes of the file are restored.
 //!
 //! ```text
 //! content   | shard | shard | ... | shard |      of which some may be lost
@@ -8,16 +8,16 @@
 //!           table      checksums of the shards, which tell the damaged ones; twice over
 //! ```
 //!
-//! The content is cut into shards. Shards take turns among groups, so a run of lost sectors costs each
-//! group about the same, and each group has recovery shards of a Reed-Solomon code: as many shards
-//! as there are whole recovery shards can be lost, whichever they are. Checksums say which are
-//! damaged, so that all recovery shards serve to restore. No unit matters more than another one:
-//! there is no header that could be lost.
+//! The content is cut into shards. Consecutive shards are in different groups, so a run of lost
+//! sectors affects all groups about equally. Each group has recovery shards of a Reed-Solomon code:
+//! as many shards can be lost as there are intact recovery shards, whichever they are. Checksums
+//! identify the damaged shards, so that every recovery shard can restore one. No unit is more
+//! important than another one: no single header can be lost.
 //!
-//! A sector that the disk refuses to read is a damaged one.
+//! A sector that the disk fails to read counts as damaged.
 //!
-//! Nothing is believed: what was restored has the checksums of the shards, and whoever reads the
-//! content verifies it as if it had never been damaged. Specified in `format-spec/parity.md`.
+//! Nothing is trusted: restored shards match their checksums, and readers verify the content as if
+//! it had never been damaged. Specified in `format-spec/parity.md`.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! The parity policy of a store: the least parity that every pack gets, whatever its tier and whoever
-//! writes it.
+//! The parity policy of a store: the least parity of every new pack, in every tier and by every
+//! writer.
 //!
 //! The ref [`PARITY_POLICY_REF`] holds a blob with one line, `percent` and a number. Collections,
-//! maintenance that runs by itself, redaction, imports and repair make packs: all of them ask here,
-//! so that none forgets.
+//! automatic maintenance, redaction, imports and repair write packs. All of them call this module,
+//! so that none ignores the policy.
 
 use std::sync::Arc;
 
@@ -19,28 +19,28 @@ pub const PARITY_POLICY_REF: &str = "refs/retention-parity";
 const WHAT: &str = "the parity policy of the store";
 
 impl ParityShare {
-    /// The blob of a policy.
+    /// Encodes the share as the blob of a policy.
     #[must_use]
     pub fn to_policy(self) -> Vec<u8> {
         format!("percent {}\n", self.percent()).into_bytes()
     }
 
-    /// The policy in a blob.
+    /// Decodes the blob of a policy.
     ///
     /// # Errors
-    /// `Corrupt` for anything that [`ParityShare::to_policy`] would not write.
+    /// `Corrupt` for anything that [`ParityShare::to_policy`] does not produce.
     pub fn from_policy(bytes: &[u8]) -> Result<Self> {
         let line = std::str::from_utf8(bytes).ok().and_then(|text| text.strip_prefix("percent "));
         let number = line.and_then(|line| line.strip_suffix('\n')).and_then(|it| it.parse().ok());
         let share = number.and_then(|percent| Self::new(percent).ok());
-        // A sign or a leading zero is another blob for the same number.
+        // Reject a sign or a leading zero: each number has only one blob.
         let share = share.filter(|share| share.to_policy() == bytes);
         share.ok_or_else(|| Error::malformed(WHAT, "a line 'percent N' with N from 1 to 100"))
     }
 }
 
 impl Store {
-    /// The least parity of every pack that is written, if the store has a policy.
+    /// Returns the least parity of new packs, if the store has a policy.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming the ref.
@@ -59,10 +59,10 @@ impl Store {
         }
     }
 
-    /// The parity of a new pack that replaces others with the share `before`.
+    /// Returns the parity of a new pack that replaces packs with the share `before`.
     ///
     /// # Errors
-    /// Those of [`Store::parity_policy`].
+    /// The errors of [`Store::parity_policy`].
     pub(in crate::store) fn pack_parity(
         &self,
         tier: Tier,
@@ -74,10 +74,11 @@ impl Store {
         }
     }
 
-    /// Counts the packs with less parity than `share`: those that were written before a policy.
+    /// Counts the packs with less parity than `share`, such as those written before a policy was
+    /// set.
     ///
     /// # Errors
-    /// `Io` when a file of parity cannot be read.
+    /// `Io` when a parity file cannot be read.
     pub fn packs_below(&self, share: ParityShare) -> Result<usize> {
         let files = Arc::clone(&read(&self.view).files);
         let (folder, mut below) = (self.dir.join(PACKS_DIR), 0);

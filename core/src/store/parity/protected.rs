@@ -1,4 +1,4 @@
-//! Opens a file that may have parity: to read as it should be, or to repair where it lies.
+//! Opens a file that may have parity: reads it with damage restored, or repairs it in place.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::write::{rewrite_parity, survey};
 use crate::error::{Error, Result};
 use crate::store::io::{IoFile, ReadAt};
 
-/// A file as it should be: without its parity, and with restored shards in the place of damaged ones.
+/// The content of a file: without its parity, and with damaged shards replaced by restored ones.
 #[derive(Debug)]
 pub struct Protected {
     content: Arc<dyn ReadAt>,
@@ -19,8 +19,8 @@ pub struct Protected {
 }
 
 impl Protected {
-    /// Opens a file. One without parity, or with more damage than its parity can restore, is read as
-    /// it is, and whoever reads it finds out. Reads the whole file.
+    /// Opens a file. Without parity, or with more damage than its parity can restore, the file is
+    /// read as it is, and the reader notices the damage. Reads the whole file.
     ///
     /// # Errors
     /// `Io` when it cannot be read.
@@ -44,26 +44,25 @@ impl Protected {
         Arc::clone(&self.content)
     }
 
-    /// Returns the damage that was found; nothing without parity.
+    /// Returns the damage; `None` without parity.
     #[must_use]
     pub fn damage(&self) -> Option<&ParityDamage> {
         self.damage.as_ref()
     }
 
-    /// Bytes of the parity, 0 without.
+    /// Returns the size of the parity; 0 without parity.
     #[must_use]
     pub fn parity_bytes(&self) -> u64 {
         self.parity_bytes
     }
 }
 
-/// Writes what parity restores over the damaged bytes of a file, and whole units over damaged ones;
-/// both are durable then. Bytes that are not damaged stay as they are, so a crash in between costs
-/// nothing. Returns the damage that there was.
-///
+/// Repairs a file in place: overwrites damaged bytes with restored ones, and damaged units with
+/// intact ones, and syncs both. Does not write undamaged bytes, so a crash in between loses
+/// nothing. Returns the damage found.
 /// # Errors
-/// `InvalidInput` when the file has no parity, `Corrupt` when it cannot restore the damage (nothing is
-/// written then), `Io` when the disk refuses.
+/// `InvalidInput` when the file has no parity, `Corrupt` when it cannot restore the damage (then
+/// nothing is written), `Io` when the disk refuses.
 pub fn repair_by_parity(file: &Arc<dyn IoFile>) -> Result<ParityDamage> {
     let reader: Arc<dyn ReadAt> = Arc::new(PastRefused(Arc::new(Arc::clone(file))));
     let parity = Parity::behind(&reader)?;

@@ -1,4 +1,4 @@
-//! Finds the parity of a file, whatever became of the rest of it.
+//! Finds the parity of a file, even if the rest of the file is damaged.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use super::write::unreadable;
 use crate::error::Result;
 use crate::store::io::ReadAt;
 
-/// Bytes that are looked through at a time.
+/// Bytes per step of the search.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Bytes of candidates that are hashed, beyond twice the file, before the search is given up: magics
-/// can be anywhere, and each may claim a shard of 1 MiB.
+/// Most bytes of candidates to hash, in addition to twice the file: a magic can be anywhere, and
+/// may declare a shard of 1 MiB.
 const SEARCH_BYTES: u64 = 64 << 20;
 
-/// A parity that was found.
+/// The parity of a file.
 pub struct Parity {
     pub(super) shape: Shape,
     pub(super) content: ContentSum,
     pub(super) file: Arc<dyn ReadAt>,
-    /// Where the units begin in the file.
+    /// The offset of the first unit in the file.
     pub(super) start: u64,
-    /// The position of each unit that verifies.
+    /// The position of each valid unit.
     pub(super) units: HashMap<Place, u64>,
-    /// The checksums of the shards; nothing when too many units are lost.
+    /// The checksums of the shards; `None` if too many units are lost.
     pub(super) table: Option<Vec<u8>>,
 }
 
 impl Parity {
-    /// Finds the parity that lies behind the content in the same file: nothing when there is none, or
-    /// no unit of it is whole. Reads the end of the file and the parity; the whole file when nothing
-    /// is found.
+    /// Finds the parity after the content in the same file. Returns `None` if there is none, or no
+    /// unit of it is intact. Reads the end of the file and the parity, or the whole file if none is
+    /// found.
     ///
     /// # Errors
     /// `Io` when the file cannot be read.
@@ -52,23 +52,24 @@ impl Parity {
         Self::read(Arc::clone(file), header, 0).map(Some)
     }
 
-    /// The share that it was made with, as far as its shape says: of few shards, the least.
+    /// Returns the share of the parity, computed from its shape: with few shards, the least
+    /// possible one.
     pub(in crate::store) fn share(&self) -> ParityShare {
         self.shape.share()
     }
 
-    /// Returns true if a parity of this share for so many bytes is like this one.
+    /// Returns true if parity of this share for `bytes` bytes has the same shape.
     pub(in crate::store) fn is_like(&self, share: ParityShare, bytes: u64) -> bool {
         Shape::choose(bytes, share).is_ok_and(|shape| shape == self.shape)
     }
 
-    /// Bytes that the parity protects, from the start of the file.
+    /// Returns the number of protected bytes, from the start of the file.
     #[must_use]
     pub fn content_bytes(&self) -> u64 {
         self.shape.content_bytes
     }
 
-    /// Bytes of the parity.
+    /// Returns the size of the parity.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.shape.units() * self.unit_bytes()
@@ -97,7 +98,7 @@ impl Parity {
         HEADER_BYTES as u64 + u64::from(self.shape.shard_bytes)
     }
 
-    /// The shard of a unit, when it is whole.
+    /// Returns the shard of a unit, if it is intact.
     pub(super) fn shard_of(&self, place: Place) -> Result<Option<Vec<u8>>> {
         match self.units.get(&place) {
             Some(position) => self.unit_at(*position, place),
@@ -114,7 +115,7 @@ impl Parity {
         Ok(found.map(|(_, shard)| shard.to_vec()))
     }
 
-    /// The table, from any half of its units.
+    /// Reads the table from any half of its units.
     fn read_table(&self) -> Result<Option<Vec<u8>>> {
         let len = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let (shards, recovery) = (self.shape.table_shards(), self.shape.table_recovery());
@@ -160,14 +161,14 @@ impl std::fmt::Debug for Parity {
     }
 }
 
-/// The last unit in a file that verifies.
+/// Finds the last valid unit in a file.
 fn any_unit(file: &dyn ReadAt) -> Result<Option<UnitHeader>> {
     let bytes = file.size().map_err(unreadable)?;
     let mut left = bytes.saturating_mul(2).saturating_add(SEARCH_BYTES);
     let mut end = bytes;
     while end > 0 {
         let start = end.saturating_sub(WINDOW_BYTES);
-        // A magic may lie across the end of the window.
+        // A magic may span the end of the window.
         let len = usize::try_from((end - start).saturating_add(MAGIC.len() as u64 - 1));
         let mut window = vec![0; len.unwrap_or_default()];
         let read = file.read_at(&mut window, start).map_err(unreadable)?;

@@ -1,17 +1,17 @@
-//! Reads past sectors that the disk refuses: their bytes are zeros, and so pass for damaged ones.
+//! Reads past sectors that the disk fails to read: their bytes are zeros, and count as damaged.
 
 use std::io;
 use std::sync::Arc;
 
 use crate::store::io::ReadAt;
 
-/// What a disk gives or refuses as one.
+/// The unit in which a disk succeeds or fails to read.
 const SECTOR_BYTES: u64 = 512;
 
-/// The number of the error of a disk that cannot read, on every Unix.
+/// The error number of a failed disk read, on every Unix.
 const EIO: i32 = 5;
 
-/// A file of which sectors may be refused.
+/// A file with sectors that the disk may fail to read.
 #[derive(Debug)]
 pub(in crate::store) struct PastRefused(pub(in crate::store) Arc<dyn ReadAt>);
 
@@ -44,7 +44,7 @@ impl ReadAt for PastRefused {
     }
 }
 
-/// Returns true for the error of a disk that cannot read.
+/// Returns true if the disk failed to read.
 pub(in crate::store) fn is_refusal(error: &io::Error) -> bool {
     error.raw_os_error() == Some(EIO)
 }

@@ -1,4 +1,4 @@
-//! Tells the damaged shards of a content, and computes them again.
+//! Identifies the damaged shards of a content, and restores them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::store::io::ReadAt;
 pub struct ParityDamage {
     /// Shards of the content.
     pub shards: u64,
-    /// The numbers of those that are damaged; empty when the parity can no longer tell.
+    /// The numbers of the damaged shards; empty if the parity lost its checksums.
     pub damaged: Vec<u64>,
     /// Units of the parity.
     pub units: u64,
-    /// Those of them that are damaged.
+    /// Damaged units of the parity.
     pub lost_units: u64,
     /// True if every damaged shard can be restored.
     pub can_restore: bool,
@@ -45,7 +45,7 @@ impl Parity {
         let (shards, units) = (self.shape.shards(), self.shape.units());
         let lost_units = units - self.units.len() as u64;
         let Some(table) = &self.table else {
-            // Whole or not is all that can be told.
+            // Without the table, only the checksum of the whole content can be compared.
             let can_restore = survey(content, &self.shape)?.1 == self.content;
             let damaged = Vec::new();
             return Ok(ParityDamage { shards, damaged, units, lost_units, can_restore });
@@ -66,11 +66,11 @@ impl Parity {
         Ok(ParityDamage { shards, damaged, units, lost_units, can_restore })
     }
 
-    /// Returns the content with its damaged shards restored; the file stays as it is. Memory holds
+    /// Returns the content with its damaged shards restored. Does not change the file. Memory holds
     /// the restored shards.
     ///
     /// # Errors
-    /// `Corrupt` when more is damaged than the parity can restore, `Io` when it cannot be read.
+    /// `Corrupt` when the parity cannot restore the damage, `Io` when the content cannot be read.
     pub fn mended(&self, content: Arc<dyn ReadAt>, damage: &ParityDamage) -> Result<Mended> {
         let mut patches = Vec::new();
         self.restore(&*content, damage, &mut |offset, bytes| {
@@ -80,11 +80,10 @@ impl Parity {
         Ok(Mended::new(content, self.content_bytes(), patches))
     }
 
-    /// Gives each damaged shard as it should be, with its offset. Memory holds a group, at most 100
-    /// MiB.
+    /// Passes each restored shard to `give` with its offset. Memory holds a group, at most 100 MiB.
     ///
     /// # Errors
-    /// As [`Parity::mended`], and what `give` fails with.
+    /// The errors of [`Parity::mended`] and of `give`.
     pub fn restore(
         &self,
         content: &dyn ReadAt,

@@ -1,11 +1,11 @@
-//! The shape of a parity: how long shards are, which group each is in, and how many units there are.
+//! The shape of a parity: the length of shards, the group of each, and the number of units.
 
 use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// Most shards of a group: at most 32 MiB of content with the usual shards, and some 80 MiB of memory
-/// to restore it.
+/// Most shards of a group: at most 32 MiB of content with shards of 4 KiB, and some 80 MiB of
+/// memory to restore it.
 const GROUP_SHARDS: u64 = 1 << 13;
 /// Most shards of a content.
 const MAX_SHARDS: u64 = 1 << 23;
@@ -17,15 +17,15 @@ const SHARD_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
 pub(super) const SUM_BYTES: usize = 8;
 /// Fewest recovery shards of a group.
 const MIN_RECOVERY: u64 = 2;
-/// Recovery shards of the table beyond as many as it has shards.
+/// Recovery shards of the table in addition to the number of its shards.
 const SPARE_TABLE_SHARDS: u64 = 3;
 
-/// The share of a file that may be lost: its parity takes as much, and some kilobytes.
+/// The share of a file that may be lost. Its parity takes as much space, and some kilobytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ParityShare(u8);
 
 impl ParityShare {
-    /// Takes a share in percent of the content.
+    /// Returns a share in percent of the content.
     ///
     /// # Errors
     /// `InvalidInput` unless it is from 1 to 100.
@@ -59,7 +59,7 @@ impl fmt::Display for ParityShare {
     }
 }
 
-/// The shape of a parity, from which everything else follows.
+/// The parameters of a parity, which determine everything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) content_bytes: u64,
@@ -69,11 +69,11 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Chooses the shape for a content: short shards for a small one, else those of a disk's sector,
-    /// and longer ones where there would be too many.
+    /// Chooses the shape for a content: short shards for a small one, otherwise 4 KiB, and longer
+    /// ones if there would be too many.
     ///
     /// # Errors
-    /// `InvalidInput` when there is nothing to protect, `LimitExceeded` when it is too much.
+    /// `InvalidInput` when the content is empty, `LimitExceeded` when it is too large.
     pub(super) fn choose(content_bytes: u64, share: ParityShare) -> Result<Self> {
         let mut shard_bytes: u32 = match content_bytes {
             0 => return Err(Error::invalid("parity of an empty file: it protects nothing")),
@@ -94,7 +94,7 @@ impl Shape {
             .ok_or_else(|| Error::limit("bytes of a file with parity", most, content_bytes))
     }
 
-    /// The shape, if it is one that a writer may choose: bounds what a reader does.
+    /// Returns the shape, if a writer may choose it. This bounds the work of a reader.
     pub(super) fn checked(self) -> Option<Self> {
         let good = SHARD_BYTES.contains(&self.shard_bytes)
             && self.shard_bytes.is_power_of_two()
@@ -104,67 +104,68 @@ impl Shape {
         good.then_some(self)
     }
 
-    /// The least share that gives this shape.
+    /// Returns the least share with this shape.
     pub(super) fn share(&self) -> ParityShare {
         let recovery = u64::from(self.recovery).saturating_sub(1);
         let percent = recovery * 100 / self.group_len(0).max(1) + 1;
         ParityShare(u8::try_from(percent.min(100)).unwrap_or(100))
     }
 
-    /// Shards of the content.
+    /// Returns the number of shards of the content.
     pub(super) fn shards(&self) -> u64 {
         self.content_bytes.div_ceil(self.shard_bytes.into())
     }
 
-    /// Groups among which the shards take turns.
+    /// Returns the number of groups.
     pub(super) fn groups(&self) -> u64 {
         self.shards().div_ceil(GROUP_SHARDS)
     }
 
-    /// Shards of a group: the shards `group`, `group + groups`, and so on.
+    /// Returns the number of shards of a group: the shards `group`, `group + groups`, and so on.
     pub(super) fn group_len(&self, group: u64) -> u64 {
         self.shards().saturating_sub(group).div_ceil(self.groups())
     }
 
-    /// Offset and length of a shard in the content; the last one may be short.
+    /// Returns the offset and length of a shard in the content; the last one may be short.
     pub(super) fn shard(&self, shard: u64) -> (u64, usize) {
         let offset = shard * u64::from(self.shard_bytes);
         let left = self.content_bytes.saturating_sub(offset).min(self.shard_bytes.into());
         (offset, usize::try_from(left).unwrap_or(usize::MAX))
     }
 
-    /// Shards of the table of checksums.
+    /// Returns the number of shards of the table of checksums.
     pub(super) fn table_shards(&self) -> u64 {
         (self.shards() * SUM_BYTES as u64).div_ceil(self.shard_bytes.into())
     }
 
-    /// Recovery shards of the table: half of all may be lost, and of a small table most.
+    /// Returns the number of recovery shards of the table: half of all may be lost, and more of a
+    /// small table.
     pub(super) fn table_recovery(&self) -> u64 {
         self.table_shards() + SPARE_TABLE_SHARDS
     }
 
-    /// Units that belong to the table.
+    /// Returns the number of units of the table.
     fn table_units(&self) -> u64 {
         self.table_shards() + self.table_recovery()
     }
 
-    /// Recovery units of the content.
+    /// Returns the number of recovery units of the content.
     pub(super) fn recovery_units(&self) -> u64 {
         self.groups() * u64::from(self.recovery)
     }
 
-    /// Units in all.
+    /// Returns the number of all units.
     pub(super) fn units(&self) -> u64 {
         self.table_units() + self.recovery_units()
     }
 
-    /// The unit at each place, front to back: those of the table lie evenly among the others, so that
-    /// no run of lost sectors takes many of them.
+    /// Returns the unit at each position, front to back. Units of the table are spread evenly, so
+    /// that no run of lost sectors destroys many of them.
     pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<> {
         let (table, all, shards) = (self.table_units(), self.units(), self.table_shards());
         let (mut next_table, mut next_recovery) = (0, 0);
         (0..all).map(move |at| {
-            // In the table's turn: `floor(i * all / table)` of its unit i is here.
+            // Unit `i` of the table is at position `floor(i * all / table)`.
             if next_table < table && next_table * all / table <= at {
                 let index = next_table;
                 next_table += 1;
@@ -180,11 +181,11 @@ impl Shape {
     }
 }
 
-/// What a unit is.
+/// The identity of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Place {
     pub(super) role: Role,
-    /// Its number among those of its role.
+    /// The number of the unit among those of its role.
     pub(super) index: u64,
 }
 

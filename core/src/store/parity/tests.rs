@@ -1,4 +1,4 @@
-//! Parity against the damage that it promises to survive, and against bytes of anybody.
+//! Tests parity against the damage that it promises to survive, and against hostile bytes.
 
 use std::collections::HashSet;
 use std::io;
@@ -30,7 +30,7 @@ impl ReadAt for Memory {
     }
 }
 
-/// Bytes without any order, as compressed ones are.
+/// Returns incompressible bytes.
 fn noise(bytes: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let draw = || {
@@ -41,7 +41,7 @@ fn noise(bytes: usize) -> Vec<u8> {
     std::iter::repeat_with(draw).take(bytes).collect()
 }
 
-/// A content with its parity behind it.
+/// Returns a content followed by its parity.
 fn protected(content: &[u8], percent: u8) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let file = RealIo.create(&folder.path().join("file")).unwrap();
@@ -52,7 +52,7 @@ fn protected(content: &[u8], percent: u8) -> Vec<u8> {
     whole
 }
 
-/// The content of a damaged file.
+/// Restores the content of a damaged file.
 fn mended(damaged: Vec<u8>) -> Result<Vec<u8>> {
     let file: Arc<dyn ReadAt> = Arc::new(Memory(damaged));
     let none = || Error::not_found("no parity");
@@ -61,7 +61,7 @@ fn mended(damaged: Vec<u8>) -> Result<Vec<u8>> {
     let mended = parity.mended(file, &damage)?;
     let mut content = vec![0; usize::try_from(mended.size().unwrap()).unwrap()];
     assert_eq!(mended.read_at(&mut content, 0).unwrap(), content.len());
-    // In pieces it reads the same.
+    // Reading in pieces gives the same bytes.
     for (at, piece) in content.chunks(777).enumerate() {
         let mut found = vec![0; piece.len()];
         mended.read_at(&mut found, (at * 777) as u64).unwrap();
@@ -74,7 +74,7 @@ fn shape(bytes: usize, percent: u8) -> Shape {
     Shape::choose(bytes as u64, ParityShare::new(percent).unwrap()).unwrap()
 }
 
-/// The position of the first unit of a role, and the bytes of a unit.
+/// Returns the byte range of the unit at a position.
 fn unit_range(shape: &Shape, position: usize) -> std::ops::Range<usize> {
     let unit = HEADER_BYTES + shape.shard_bytes as usize;
     let start = usize::try_from(shape.content_bytes).unwrap() + position * unit;
@@ -86,7 +86,7 @@ fn a_run_of_lost_sectors_is_restored_wherever_it_lies() {
     let content = noise(150_000);
     let whole = protected(&content, 5);
     let shape = shape(content.len(), 5);
-    // So many whole shards at any place touch one more.
+    // A run of this many whole shards, at any offset, touches one more.
     let run = (shape.recovery as usize - 1) * shape.shard_bytes as usize;
     assert!(run * 20 >= content.len() * 9 / 10, "{run}");
     for start in (0..whole.len()).step_by(509) {
@@ -113,7 +113,7 @@ fn more_damage_than_promised_is_an_error_and_never_other_bytes() {
     let mut damaged = whole.clone();
     damaged[..20_000].fill(0);
     assert_eq!(mended(damaged).unwrap_err().kind(), ErrorKind::Corrupt);
-    // And without any parity there is none.
+    // Without parity, no parity is found.
     let kind = mended(content).unwrap_err().kind();
     assert_eq!(kind, ErrorKind::NotFound);
 }
@@ -162,7 +162,7 @@ fn several_groups_share_a_run_of_lost_sectors() {
 turntree_properties::properties! {
     cases = 48;
 
-    /// As many shards as there are whole recovery shards, whichever: that is the promise.
+    /// Restores any lost shards, up to the number of intact recovery shards.
     #[test]
     fn any_shards_within_the_promise_are_restored(
         bytes in 1_usize..80_000,
@@ -191,7 +191,7 @@ turntree_properties::properties! {
         prop_assert!(mended(damaged).unwrap() == content);
     }
 
-    /// Half of the units of the table may go.
+    /// Reads the table after any half of its units is lost.
     #[test]
     fn the_table_is_read_from_any_half_of_its_units(picks in prop::collection::vec(any::<Index>(), 0..40)) {
         let content = noise(220_000);
@@ -208,7 +208,7 @@ turntree_properties::properties! {
         prop_assert!(mended(damaged).unwrap() == content);
     }
 
-    /// Bytes that anybody wrote: an answer or an error, and little memory.
+    /// Hostile bytes give a result or an error, and take little memory.
     #[test]
     fn hostile_bytes_are_no_parity(
         start in prop::collection::vec(any::<u8>(), 0..2_000),
@@ -225,7 +225,7 @@ turntree_properties::properties! {
         prop_assert!(mended(bytes).is_err());
     }
 
-    /// Units that verify, of another shape than the file: damage, not a panic.
+    /// Valid units of another file's shape are damage, not a panic.
     #[test]
     fn units_of_other_files_restore_nothing(cut in any::<Index>(), bytes in 600_usize..9_000) {
         let (one, other) = (protected(&noise(bytes), 20), protected(&noise(7_777), 20));
@@ -235,7 +235,7 @@ turntree_properties::properties! {
     }
 }
 
-/// A file on a disk that refuses some of its bytes.
+/// A file on a disk that fails to read some of its bytes.
 #[derive(Debug)]
 struct Refusing(Memory, Vec<std::ops::Range<u64>>);
 
@@ -265,7 +265,7 @@ fn sectors_that_the_disk_refuses_are_restored() {
     let mut found = vec![0; content.len()];
     assert_eq!(protected.content().read_at(&mut found, 0).unwrap(), content.len());
     assert_eq!(found, content);
-    // Without parity nothing passes for what it is not.
+    // Without parity, reading a refused sector is an error.
     let bare = Refusing(Memory(content), vec![first]);
     let bare = Protected::open(Arc::new(bare)).unwrap().content();
     assert!(bare.read_at(&mut found, 0).is_err());

@@ -1,4 +1,4 @@
-//! A unit: a shard of the parity with a header that tells all about it.
+//! A unit: a shard of the parity with a header that describes the whole parity.
 //!
 //! ```text
 //! | magic 8 | version 4 | bytes of a shard 4 | bytes of the content 8 | checksum of the content 16 |
@@ -13,9 +13,9 @@ use crate::store::format::segment::FieldReader;
 
 /// The magic of a unit; alone it means nothing.
 pub(super) const MAGIC: [u8; 8] = *b"\x89TTR\r\n\x1a\n";
-/// Bytes in front of the shard.
+/// Bytes before the shard.
 pub(super) const HEADER_BYTES: usize = 68;
-/// Bytes of the header in front of its checksum.
+/// Bytes of the header before its checksum.
 const SUMMED_BYTES: usize = 52;
 const VERSION: u32 = 1;
 
@@ -26,7 +26,7 @@ static SHARD_CHECKSUM: LazyLock<Checksum> =
 static CONTENT_CHECKSUM: LazyLock<Checksum> =
     LazyLock::new(|| Checksum::new("turntree v1 parity content"));
 
-/// The first bytes of the checksum of a whole content.
+/// The first bytes of the checksum of the whole content.
 pub(super) type ContentSum = [u8; 16];
 
 /// The header of a unit.
@@ -38,7 +38,7 @@ pub(super) struct UnitHeader {
 }
 
 impl UnitHeader {
-    /// The unit with this shard.
+    /// Encodes the unit with this shard.
     pub(super) fn encode(&self, shard: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + shard.len());
         bytes.extend_from_slice(&MAGIC);
@@ -56,7 +56,8 @@ impl UnitHeader {
         bytes
     }
 
-    /// The header at the start of these bytes, if it can be one; its checksum is not looked at.
+    /// Decodes the header at the start of these bytes, if it is plausible. Does not verify its
+    /// checksum.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut fields = FieldReader(bytes.get(..SUMMED_BYTES)?.strip_prefix(&MAGIC)?);
         let (VERSION, shard_bytes) = (fields.u32()?, fields.u32()?) else { return None };
@@ -68,7 +69,7 @@ impl UnitHeader {
     }
 }
 
-/// The unit in these bytes, when it verifies: its header and its shard.
+/// Verifies a unit; returns its header and its shard.
 pub(super) fn verified(bytes: &[u8]) -> Option<(UnitHeader, &[u8])> {
     let header = UnitHeader::decode(bytes)?;
     let (head, shard) = bytes.split_at_checked(HEADER_BYTES)?;
@@ -81,12 +82,12 @@ fn unit_sum(head: &[u8], shard: &[u8]) -> [u8; 16] {
     first(&UNIT_CHECKSUM.clone().update(head).update(shard).finish())
 }
 
-/// The checksum of a shard of the content, filled up with zeros.
+/// Returns the checksum of a shard of the content, padded with zeros.
 pub(super) fn shard_sum(shard: &[u8]) -> [u8; SUM_BYTES] {
     first(&SHARD_CHECKSUM.clone().update(shard).finish())
 }
 
-/// The checksum of a content in the making.
+/// The hasher of a content.
 pub(super) struct ContentSummer(Checksum);
 
 impl ContentSummer {

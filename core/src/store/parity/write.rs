@@ -9,7 +9,7 @@ use super::unit::{ContentSum, ContentSummer, HEADER_BYTES, UnitHeader, shard_sum
 use crate::error::{Error, Result};
 use crate::store::io::{IoFile, ReadAt};
 
-/// Writes the parity of all bytes of a file behind them, and syncs it. Returns the bytes of the
+/// Writes the parity of a whole file after its content, and syncs it. Returns the size of the
 /// parity.
 ///
 /// Reads the file twice; memory holds a group, at most 70 MiB.
@@ -24,8 +24,8 @@ pub fn append_parity(file: &Arc<dyn IoFile>, share: ParityShare) -> Result<u64> 
     Ok(written)
 }
 
-/// Writes the parity of the first `bytes` of `content` to `out`, from the offset `at` on. Returns its
-/// bytes; syncs nothing.
+/// Writes the parity of the first `bytes` of `content` to `out` at the offset `at`. Returns its
+/// size. Does not sync.
 pub(in crate::store) fn write_parity(
     content: &dyn ReadAt,
     bytes: u64,
@@ -36,7 +36,7 @@ pub(in crate::store) fn write_parity(
     rewrite_parity(content, &Shape::choose(bytes, share)?, out, at)
 }
 
-/// Writes the parity of this shape.
+/// Writes the parity with this shape.
 pub(super) fn rewrite_parity(
     content: &dyn ReadAt,
     shape: &Shape,
@@ -54,7 +54,7 @@ pub(super) fn rewrite_parity(
 }
 
 impl ParityShare {
-    /// The bytes of the parity of a file of so many bytes; none where there can be none.
+    /// Returns the size of the parity of a file of `content_bytes`; 0 if it can have none.
     #[must_use]
     pub fn parity_bytes(self, content_bytes: u64) -> u64 {
         let shape = Shape::choose(content_bytes, self).ok();
@@ -112,7 +112,7 @@ impl Writer<'_> {
     }
 }
 
-/// The checksums of all shards, filled up to whole shards, and that of the content.
+/// Returns the checksums of all shards, padded to whole shards, and the checksum of the content.
 pub(super) fn survey(content: &dyn ReadAt, shape: &Shape) -> Result<(Vec<u8>, ContentSum)> {
     let whole = shape.table_shards() * u64::from(shape.shard_bytes);
     let whole = usize::try_from(whole).unwrap_or(usize::MAX);
@@ -128,7 +128,7 @@ pub(super) fn survey(content: &dyn ReadAt, shape: &Shape) -> Result<(Vec<u8>, Co
     Ok((table, summer.finish()))
 }
 
-/// A shard of the content, filled up with zeros, as is what the file no longer has.
+/// Reads a shard of the content, padded with zeros, which also replace bytes missing at the end.
 pub(super) fn read_shard(content: &dyn ReadAt, shape: &Shape, shard: u64) -> Result<Vec<u8>> {
     let mut bytes = vec![0; shape.shard_bytes as usize];
     let (offset, len) = shape.shard(shard);
@@ -138,7 +138,7 @@ pub(super) fn read_shard(content: &dyn ReadAt, shape: &Shape, shard: u64) -> Res
     Ok(bytes)
 }
 
-/// Why a file cannot be read.
+/// Converts an error of reading a file.
 pub(super) fn unreadable(error: std::io::Error) -> Error {
     Error::io("read what parity protects", error)
 }

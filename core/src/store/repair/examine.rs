@@ -1,9 +1,9 @@
-//! Examination: every file of a store as it is on disk now, read to the last byte.
+//! Examines a store: reads every byte of its current files on disk.
 //!
-//! Opening believes what a checksum or a later batch attests, and finds the rest when it is read. An
-//! examination believes nothing: every record and frame is hashed, every copy of every object is
-//! verified against its id, and every index is compared with what it is an index of. It takes no
-//! lock and writes nothing; files that a collection takes away meanwhile stay readable.
+//! Opening a store trusts a checksum or a later batch, and finds other damage on reading. An
+//! examination trusts nothing: it hashes every record and frame, verifies every copy of every
+//! object against its id, and compares every index with the objects that it indexes. It takes no
+//! lock and writes nothing. Files that a concurrent collection removes stay readable.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
@@ -39,23 +39,23 @@ use crate::store::{
     MAINTENANCE_LOCK, PACKS_DIR, QUARANTINE_DIR, SUPERBLOCK_FILE, Store, WORKSPACES_DIR,
 };
 
-/// Unpacked blocks that are kept while packs are read.
+/// Most bytes of unpacked blocks that are cached while packs are read.
 const CACHE_BYTES: usize = 32 << 20;
 
-/// Objects of a segment that one thread takes at a time.
+/// Objects of a segment that one thread processes at a time.
 const OBJECTS_PER_TASK: usize = 32;
 
 /// The thoroughness of an examination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Thoroughness {
-    /// Structure and indexes; objects only as far as they are needed for that.
+    /// Structure and indexes, and only the objects needed for that.
     Quick,
     /// Every byte.
     #[default]
     Full,
 }
 
-/// The progress of an examination: bytes of files that are done, and of all.
+/// Reports progress: bytes of finished files, and of all files.
 pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// The content of a store and its damage, as read from disk.
@@ -67,58 +67,58 @@ pub struct Examination<'s> {
     pub inventory: Inventory<'s>,
     /// Damage of the files.
     pub findings: Vec<Finding>,
-    /// Objects in these files of which no copy verifies. Complete only when every byte was read.
+    /// Objects without a copy that verifies. Complete only after a full examination.
     pub unreadable: HashSet<ObjectId>,
-    /// Bytes of the files, leftovers aside.
+    /// Bytes of the files, excluding leftovers.
     pub bytes: u64,
-    /// Operations that were committed and that the newest one does not follow, oldest first.
+    /// Committed operations that are no ancestors of the newest one, oldest first.
     pub(crate) detached: Vec<Detached>,
     epoch: u64,
     pub(in crate::store) damaged: Damaged,
 }
 
-/// An operation that was committed and that the newest one does not follow.
+/// A committed operation that is no ancestor of the newest one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Detached {
-    /// Its id.
+    /// The id of the operation.
     pub id: ObjectId,
     /// The operation itself.
     pub operation: Operation,
-    /// True if no other detached one follows it.
+    /// True if no other detached operation has it as a parent.
     pub is_head: bool,
 }
 
-/// Files that are not what they should be.
+/// Damaged and unlisted files.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Damaged {
-    /// Packs that a manifest lists.
+    /// Damaged packs that the manifest lists.
     pub(in crate::store) packs: Vec<PackId>,
-    /// Packs that none lists and that hold operations newer than the refs.
+    /// Unlisted packs with operations newer than the refs.
     pub(in crate::store) stray_packs: Vec<PackId>,
-    /// Packs that none lists, and that are whole.
+    /// Unlisted packs that are intact.
     pub(in crate::store) spare_packs: Vec<PackId>,
     /// Packs that their parity may restore, listed or not.
     pub(in crate::store) restorable: Vec<PackId>,
-    /// Parities of good packs that are damaged, or not theirs.
+    /// Parities of intact packs that are damaged, or belong to other content.
     pub(in crate::store) parities: Vec<PackId>,
     pub(in crate::store) segments: Vec<SegmentId>,
-    /// Segments that end in a batch that is not whole.
+    /// Segments that end in an incomplete batch.
     pub(in crate::store) torn: Vec<SegmentId>,
-    /// Generations of manifests.
+    /// Generations of damaged manifests.
     pub(in crate::store) manifests: Vec<u64>,
     /// True if the newest manifest lists files with operations that its refs lack.
     pub(in crate::store) lists_unknown: bool,
 }
 
 impl Store {
-    /// Examines every file, as it is on disk and whatever this handle has read of it before.
+    /// Examines every file as it is on disk, ignoring everything that this handle has read before.
     ///
-    /// Costs a read of the whole store and as much memory as its index; what it is doing is said
-    /// after each file.
+    /// Reads the whole store, and takes as much memory as its index. Calls `progress` after each
+    /// file.
     ///
     /// # Errors
-    /// Those of [`Store::open`]: what is wrong with anything but the superblock is a finding. `Conflict` when
-    /// the keys of the store have changed: it has to be opened again.
+    /// The errors of [`Store::open`]; damage of anything but the superblock is a finding.
+    /// `Conflict` when the keys of the store have changed: the store has to be opened again.
     pub fn examine(
         &self,
         thoroughness: Thoroughness,
@@ -196,7 +196,7 @@ impl Store {
 }
 
 impl Store {
-    /// Fails when files may be enciphered with keys that this handle does not have.
+    /// Fails if files may be enciphered with keys that this handle does not have.
     fn check_keys(&self) -> Result<()> {
         let superblock = Superblock::open(&*self.io, &self.dir)?;
         if superblock.keys == self.keys.map(|keys| keys.names()) {
@@ -211,8 +211,8 @@ impl Store {
 }
 
 impl Examination<'_> {
-    /// Returns true if no collection has taken files away since it began: what is missing then is
-    /// missing.
+    /// Returns true if no collection has removed files since the examination began. Then missing
+    /// objects are really missing.
     ///
     /// # Errors
     /// `Io` when the superblock cannot be read.
@@ -227,20 +227,20 @@ struct Examiner<'a, 'p> {
     thoroughness: Thoroughness,
     blocks: BlockCache,
     findings: Vec<Finding>,
-    /// Objects of which a copy does not verify.
+    /// Objects with a copy that does not verify.
     bad: HashSet<ObjectId>,
     damaged: Damaged,
-    /// The newest operation that the refs know.
+    /// The newest operation in the refs.
     newest: (u64, Option<ObjectId>),
     /// The generation of the newest manifest, and the sequence of its refs.
     listed: (u64, u64),
-    /// Bytes examined, and bytes there are.
+    /// Examined bytes, and all bytes.
     done: (u64, u64),
     progress: &'p mut Progress<'p>,
 }
 
 impl Examiner<'_, '_> {
-    /// Reads a segment by its records; `sealed` is its index, if it has one that is in use.
+    /// Examines a segment by its records; `sealed` is its index, if the segment is sealed.
     fn segment(&mut self, file: &Arc<SegmentFile>, sealed: Option<&Sealed>) -> Result<()> {
         let mut found = ScanFindings::default();
         let mut tail = Tail::default();
@@ -255,7 +255,7 @@ impl Examiner<'_, '_> {
             if tail.end != End::Index {
                 self.damage(file.place(tail.offset), "the segment does not end with its index");
             }
-            // What a scan of a sealed segment takes for torn was acknowledged.
+            // Batches of a sealed segment were acknowledged, so a torn one is damage.
             for finding in &mut found.findings {
                 finding.kind = FindingKind::Damage;
             }
@@ -293,8 +293,8 @@ impl Examiner<'_, '_> {
         if header.get(..read) == Some(&*encode_segment_header(file.id, self.superblock.store)) {
             return Ok(());
         }
-        // Of an enciphered file a crash may keep a piece of a head, and nothing that was to follow. One that a
-        // process made with the key of before, and then saw that keys had changed, has no batch.
+        // After a crash an enciphered file may have a partial head and nothing else. A segment that
+        // a process created with the old key, before it noticed a change of keys, has no batch.
         let is_unfinished = || -> Result<bool> {
             let torn = is_unused(&*file.file, SEGMENT_HEADER_BYTES, 2 * NEW_SEGMENT_BYTES);
             Ok(self.store.keys().is_some()
@@ -310,7 +310,7 @@ impl Examiner<'_, '_> {
         Ok(())
     }
 
-    /// Compares an index with what the directories say.
+    /// Compares an index with the directories.
     fn segment_index(&mut self, sealed: &Sealed, objects: &[(ObjectId, Location)]) {
         let mut stored: HashMap<ObjectId, Vec<StoredRecord>> = HashMap::new();
         for (id, location) in objects {
@@ -337,7 +337,8 @@ impl Examiner<'_, '_> {
             true => None,
             false => self.computed(pack, &place)?,
         };
-        // Ids that are kept beside a pack are not believed, but where a damaged pack tells less than they do.
+        // Ids stored next to a pack are not trusted, unless the damaged pack yields fewer objects
+        // without them.
         let pack = match &computed {
             Some(computed) if computed.problem().is_none() => {
                 self.kept_ids(computed);
@@ -370,7 +371,7 @@ impl Examiner<'_, '_> {
         Ok(())
     }
 
-    /// A pack that lists no ids, with those that follow from its objects.
+    /// Opens a pack that lists no ids, with ids computed from its objects.
     fn computed(&mut self, pack: &Pack, place: &str) -> Result<Option<Pack>> {
         let file = self.store.io.open_if_exists(&self.store.dir.join(place), Access::Read)?;
         let Some(file) = file else { return Ok(None) };
@@ -386,7 +387,7 @@ impl Examiner<'_, '_> {
         Ok(Some(computed))
     }
 
-    /// Compares the ids that are kept beside a pack with those that follow from it.
+    /// Compares the ids stored next to a pack with the computed ones.
     fn kept_ids(&mut self, pack: &Pack) {
         let (io, dir, store) = (&*self.store.io, &self.store.dir, self.superblock.store);
         if derived_ids::are_wrong(io, dir, pack, store) {
@@ -395,7 +396,7 @@ impl Examiner<'_, '_> {
         }
     }
 
-    /// Returns true if a pack holds operations that the refs do not know.
+    /// Returns true if a pack holds operations that the refs lack.
     fn operations_of(&mut self, pack: &Pack, place: &str) -> bool {
         let newest = pack.newest_operation(&self.blocks);
         let Some((sequence, id)) = newest.filter(|(sequence, _)| *sequence > self.newest.0) else {
@@ -407,8 +408,8 @@ impl Examiner<'_, '_> {
         true
     }
 
-    /// Notes copies that do not verify. They are the consequence of damage that was found before, or
-    /// each is a finding of its own.
+    /// Records copies that do not verify. They are one finding if known damage explains them, and
+    /// otherwise one each.
     fn bad_objects(
         &mut self,
         place: &str,
@@ -436,7 +437,7 @@ impl Examiner<'_, '_> {
         Ok(())
     }
 
-    /// Examines the names in the directories that are no files of the store.
+    /// Examines files in the directories that the store does not use.
     fn other_files(&mut self, active: &[crate::store::read::journal::Segment]) -> Result<()> {
         let (manifest, damage) =
             Manifest::load(&*self.store.io, &self.store.dir, self.superblock.store)?;
@@ -478,7 +479,7 @@ impl Examiner<'_, '_> {
                     self.leftover(place, "a segment that a pack has replaced; 'gc' removes it");
                 }
                 Some(id) if listed.contains(&id) || active.iter().any(|s| s.file.id == id) => {}
-                // Made since the journal was read.
+                // Created since the journal was read.
                 Some(_) => {}
                 None => self.stranger(place),
             }
@@ -511,7 +512,7 @@ impl Examiner<'_, '_> {
         Ok(())
     }
 
-    /// Looks for derived files that belong to no pack.
+    /// Finds derived files without a pack.
     fn derived(&mut self, manifest: &Manifest) -> Result<()> {
         for name in self.list(DERIVED_DIR)? {
             let place = format!("{DERIVED_DIR}/{name}");
@@ -533,7 +534,7 @@ impl Examiner<'_, '_> {
         Ok(())
     }
 
-    /// Compares a parity with its pack, which `names` may lack.
+    /// Compares a parity with its pack, which may be missing in `names`.
     fn parity(&mut self, id: PackId, is_listed: bool, names: &[String]) -> Result<()> {
         let place = format!("{PACKS_DIR}/{}", id.parity_name());
         if !is_listed && !names.contains(&id.file_name()) {
@@ -581,7 +582,7 @@ impl Examiner<'_, '_> {
             Err(_) => self.leftover(place, "no whole pack of this store, and in nobody's way"),
         }
         if self.thoroughness == Thoroughness::Full {
-            // What lists it may be lost too.
+            // The manifest that listed it may be lost too.
             let packs = self.store.dir.join(PACKS_DIR);
             let parity = ParityFile::examine(&*self.store.io, &packs, id)?;
             if parity.is_some_and(|parity| parity.can_restore()) {
@@ -627,8 +628,9 @@ impl Examiner<'_, '_> {
     }
 }
 
-/// Finds operations in listed files that the refs of the manifest lack, by its generation and the
-/// sequence of its refs. Those of a line that diverged no manifest can include before it is joined.
+/// Finds operations in listed files that the refs of the manifest lack. Takes the generation of the
+/// manifest and the sequence of its refs. Ignores detached operations: a manifest can include those
+/// only after a join.
 fn unknown_to_manifest(
     inventory: &Inventory<'_>,
     operations: &Operations,

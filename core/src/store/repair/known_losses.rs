@@ -1,12 +1,13 @@
-//! Holes: objects that are lost for good and known to be, and what is kept because of them.
+//! Holes: objects that are known to be lost permanently, and objects that are kept because of them.
 //!
-//! Losses that `repair` could not mend and its caller accepted are recorded here: so a loss that
-//! is known is told from damage that is new. Nobody knows what a lost object led to, so what no
-//! ref led to when it was given up is written down as well, and no collection takes it away.
+//! If `repair` cannot restore objects and its caller accepts the loss, it is recorded here. So
+//! known losses are distinguished from new damage. The references of a lost object are unknown, so
+//! all objects that were unreachable at that time are recorded as well, and no collection removes
+//! them.
 //!
-//! The ref [`KNOWN_LOSSES_REF`] holds a blob with one line for each object: `kept` or `lost`, a space, its
-//! kind, a space, and its id. Those that are kept come first, both in order of their ids. An object
-//! that is there again is no hole, whatever is written.
+//! The ref [`KNOWN_LOSSES_REF`] holds a blob with one line for each object: `kept` or `lost`, a
+//! space, its kind, a space, and its id. Kept objects come first, both in order of their ids. A
+//! recorded object that exists again is no hole.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
@@ -22,20 +23,20 @@ pub const KNOWN_LOSSES_REF: &str = "refs/maintenance/holes";
 const KEPT: &str = "kept";
 const LOST: &str = "lost";
 
-/// Objects that are lost, and objects that may have belonged to them.
+/// Lost objects, and objects that they may have referenced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KnownLosses {
-    /// Objects that were accepted as lost, and their kinds.
+    /// Objects accepted as lost, and their kinds.
     pub lost: BTreeMap<ObjectId, Kind>,
-    /// Objects that lie elsewhere, which is no loss; empty in what is written.
+    /// Remote-only objects, which are not lost. Never written to the blob.
     pub distant: HashSet<ObjectId>,
-    /// The tops of everything that was unreachable then; everything reachable from them is kept
-    /// with them.
+    /// The roots of everything that was unreachable then. Everything reachable from them is kept
+    /// too.
     pub kept: BTreeMap<ObjectId, Kind>,
 }
 
 impl KnownLosses {
-    /// The holes of a store with these refs.
+    /// Loads the holes of a store with these refs.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming the ref.
@@ -45,13 +46,13 @@ impl KnownLosses {
         Ok(losses)
     }
 
-    /// What was accepted, without what lies elsewhere.
+    /// Loads the accepted losses, without remote-only objects.
     fn load_accepted(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
         match refs.value(KNOWN_LOSSES_REF) {
             None => Ok(Self::default()),
             Some(RefValue::Object(id)) => match source.read(id) {
                 Ok(Some(object)) if object.kind == Kind::Blob => Self::decode(&object.bytes),
-                // Not by `read_as`, which would look here for what to say.
+                // Not `read_as`, whose error message would look up the holes again.
                 Ok(_) => Err(Error::corrupt(id, "a blob", "nothing of the kind")),
                 Err(error) => Err(error),
             }
@@ -68,19 +69,20 @@ impl KnownLosses {
         self.lost.is_empty()
     }
 
-    /// Returns true if the object `id` was given up, or lies elsewhere: that it is not here is no damage.
+    /// Returns true if the object `id` was accepted as lost or is remote-only. Then its absence is
+    /// no damage.
     #[must_use]
     pub(crate) fn is_lost(&self, id: &ObjectId) -> bool {
         self.lost.contains_key(id) || self.is_distant(id)
     }
 
-    /// Returns true if the object `id` lies elsewhere.
+    /// Returns true if the object `id` is remote-only.
     #[must_use]
     pub(crate) fn is_distant(&self, id: &ObjectId) -> bool {
         self.distant.contains(id)
     }
 
-    /// The bytes of the blob.
+    /// Encodes the blob.
     #[must_use]
     pub(crate) fn encode(&self) -> String {
         let mut text = String::new();
@@ -119,7 +121,7 @@ impl KnownLosses {
     }
 }
 
-/// The error about an object that is missing: that it was given up, if it was.
+/// Returns the error for a missing object: whether it is remote-only, accepted as lost, or unknown.
 pub(in crate::store) fn explain(
     source: &dyn ObjectSource,
     refs: &RefTable,
@@ -133,7 +135,7 @@ pub(in crate::store) fn explain(
             let message = format!("{kind} {id} is lost: 'repair --accept-loss' gave it up");
             Error::new(ErrorKind::Corrupt, message)
         }
-        // What is wrong with the holes is said when they are needed.
+        // Damage of the holes is reported when they are needed.
         _ => Error::missing_object(format!("{kind} {id} is not in the store")),
     }
 }

@@ -1,9 +1,10 @@
-//! A store that lost its superblock: noticed, never built over, and given its superblock again.
+//! Detects a store that lost its superblock, never creates a new store over it, and rebuilds the
+//! superblock.
 //!
-//! Without a superblock a directory is no store, and a new one could be made in it. That would end in
-//! loss when files of an older one are there: they belong to another store then, and a repair would
-//! put them aside. Every manifest, segment and pack says which store it is of, so the superblock can
-//! be made again from what they agree on.
+//! Without a superblock a directory is not a store, so a new store could be created in it. Existing
+//! files of the old store would then belong to another store, and a repair would quarantine them.
+//! Every manifest, segment and pack contains the id of its store, so the superblock can be rebuilt
+//! if they agree.
 
 use std::path::Path;
 
@@ -25,10 +26,10 @@ const ID_IN_MANIFEST: usize = 24;
 const ID_IN_SEGMENT: usize = 32;
 
 impl Store {
-    /// Returns true if there are files of a store in `dir`, and no superblock or a damaged one.
+    /// Returns true if `dir` has files of a store, and a missing or damaged superblock.
     ///
     /// # Errors
-    /// `Io` when it cannot be looked at.
+    /// `Io` when it cannot be read.
     pub fn has_lost_superblock(io: &dyn Io, dir: &Path) -> Result<bool> {
         match Superblock::open(io, dir) {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
@@ -39,14 +40,14 @@ impl Store {
         }
     }
 
-    /// Makes the superblock of the store in `dir` again, from what its files say; those of an encrypted
-    /// store say it to who has its `keys`. A damaged one goes into quarantine.
+    /// Rebuilds the superblock of the store in `dir` from its files. An encrypted store needs its
+    /// `keys`. A damaged superblock is quarantined.
     ///
     /// # Errors
-    /// `Corrupt` when they do not say which store they are of, or are of several; `InvalidInput` when
-    /// there is a good superblock; `Io` when it cannot be made. Nothing is changed then.
+    /// `Corrupt` when the files do not identify a single store; `InvalidInput` when the superblock
+    /// is intact; `Io` when it cannot be written. Nothing is changed then.
     pub fn remake_superblock(io: &dyn Io, dir: &Path, keys: Option<StoreKeys>) -> Result<()> {
-        // Nothing that is enciphered is written here, so no seed is needed.
+        // No enciphered file is written here, so no seed is needed.
         let deciphered = keys.map(|keys| EncryptedIo::new(io, keys, [0; 16]));
         let io = deciphered.as_ref().map_or(io, |io| io as &dyn Io);
         let packs = stores_of_packs(io, dir)?;
@@ -86,7 +87,7 @@ fn stores_of_manifests(io: &dyn Io, dir: &Path) -> Result<Vec<StoreId>> {
     Ok(ids)
 }
 
-/// The store of each pack, and whether the pack lists its ids.
+/// Returns the store of each pack, and whether the pack lists its ids.
 fn stores_of_packs(io: &dyn Io, dir: &Path) -> Result<Vec<(StoreId, bool)>> {
     let folder = dir.join(PACKS_DIR);
     let mut stores = Vec::new();

@@ -1,4 +1,5 @@
-//! Damage: seen by reading every byte, told, and mended from what verifies. Nothing is deleted.
+//! Finds damage by reading every byte, reports it, and repairs files from the objects that verify.
+//! Deletes nothing.
 
 pub(super) mod examine;
 pub(super) mod known_losses;

@@ -1,4 +1,4 @@
-//! Quarantine: where damaged files go, since nothing is deleted that may still be good for something.
+//! Moves damaged files to quarantine instead of deleting them, since they may still be useful.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind as IoErrorKind;
@@ -9,11 +9,11 @@ use crate::store::QUARANTINE_DIR;
 use crate::store::dir::failed;
 use crate::store::io::Io;
 
-/// Numbers that a name in quarantine gets.
+/// Most files of one name in quarantine, distinguished by numbers.
 const MAX_ATTEMPTS: usize = 64;
 
-/// Puts files of the store in `dir` into quarantine. Each has its new name, durable, before it loses
-/// the old one.
+/// Moves files of the store in `dir` to quarantine. The new name of each is durable before the old
+/// one is removed.
 pub(in crate::store) fn move_files(io: &dyn Io, dir: &Path, files: &[PathBuf]) -> Result<()> {
     if files.is_empty() {
         return Ok(());
@@ -32,13 +32,13 @@ pub(in crate::store) fn move_files(io: &dyn Io, dir: &Path, files: &[PathBuf]) -
     folders.into_iter().chain([dir]).try_for_each(|folder| io.sync_names(folder))
 }
 
-/// Gives a file a name in quarantine: its own, and a number.
+/// Links a file into quarantine under its own name with a number.
 fn link_into(io: &dyn Io, quarantine: &Path, path: &Path) -> Result<()> {
     let base = path.file_name().unwrap_or_default().to_string_lossy();
     for number in 0..MAX_ATTEMPTS {
         match io.link(path, &quarantine.join(format!("{base}.{number}"))) {
             Err(source) if source.kind() == IoErrorKind::AlreadyExists => {}
-            // An old manifest, which whoever published a new one has removed.
+            // An old manifest that another process removed after publishing a new one.
             Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(()),
             linked => return linked.map_err(failed("move", path)),
         }

@@ -1,4 +1,4 @@
-//! Files of a store in a directory whose superblock is lost.
+//! Finds files of a store in a directory whose superblock is lost.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::store::io::Io;
 use crate::store::pack::PackId;
 use crate::store::{JOURNAL_DIR, PACKS_DIR, SUPERBLOCK_FILE};
 
-/// Refuses a directory in which a store was, whose superblock is lost.
+/// Fails if a directory contains files of a store without a superblock.
 pub(in crate::store) fn check_not_lost(io: &dyn Io, dir: &Path) -> Result<()> {
     let Some(file) = file_without_superblock(io, dir)? else { return Ok(()) };
     let place = dir.join(SUPERBLOCK_FILE);
@@ -17,15 +17,15 @@ pub(in crate::store) fn check_not_lost(io: &dyn Io, dir: &Path) -> Result<()> {
     Err(Error::corrupt(place.display(), "the superblock of a store", found))
 }
 
-/// A file of a store, when there is no superblock.
+/// Returns a file of a store, if there is no superblock.
 fn file_without_superblock(io: &dyn Io, dir: &Path) -> Result<Option<String>> {
     let Some(file) = file_of_store(io, dir)? else { return Ok(None) };
-    // Somebody may have made the store since it was not found, and have written to it already.
+    // Another process may have created the store since, and written to it.
     let superblock = io.identity_if_exists(&dir.join(SUPERBLOCK_FILE))?;
     Ok(superblock.is_none().then_some(file))
 }
 
-/// A file that only a store has.
+/// Returns a file that only a store has.
 pub(in crate::store) fn file_of_store(io: &dyn Io, dir: &Path) -> Result<Option<String>> {
     let named = |folder: &str, is_own: &dyn Fn(&str) -> bool| {
         let names = io.list_or_empty(&dir.join(folder))?;

@@ -1,14 +1,14 @@
-//! Mending: what verifies of a damaged file goes into a new pack, and the file into quarantine.
+//! Repairs damaged files: copies the objects that verify to a new pack, and quarantines the files.
 //!
 //! ```text
 //! examine ── restore by parity
 //!         └─ salvage, write a pack ── publish it ── move the files ── publish without them
 //! ```
 //!
-//! A pack that its parity restores is as it was, and nothing of it is lost.
-//! Nothing is deleted. A file that a process writes to is left alone. Everything that verifies can be
-//! read at every moment, and a crash in between leaves what the next repair finishes: a pack that a
-//! manifest lists beside the damaged file, or a manifest that lists a file that was moved.
+//! A pack restored by its parity is complete: no object is lost. Nothing is deleted. A file that a
+//! process writes to is not touched. Everything that verifies is readable at every moment. After a
+//! crash, the next repair finishes the work: a manifest may list the new pack together with the
+//! damaged file, or list a file that was moved.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -35,13 +35,13 @@ use crate::store::read::view::{FileId, ObjectPlace};
 use crate::store::write::publish::{ManifestEdit, Published};
 use crate::store::{JOURNAL_DIR, PACKS_DIR, Store, lock, read};
 
-/// Times that publishing is tried while others commit.
+/// Attempts to publish while other processes commit.
 const MAX_ATTEMPTS: usize = 64;
 
-/// Unpacked blocks that are kept; few where tests count how often one is unpacked.
+/// Most bytes of unpacked blocks to cache; few in tests that count how often a block is unpacked.
 const CACHE_BYTES: usize = if cfg!(test) { 1 << 20 } else { 32 << 20 };
 
-/// The right to mend a store, and what there is to mend. No collection goes on meanwhile.
+/// The right to repair a store, and its examination. No collection can run concurrently.
 #[derive(Debug)]
 pub(crate) struct Repair<'s> {
     store: &'s Store,
@@ -50,18 +50,18 @@ pub(crate) struct Repair<'s> {
     collector: Arc<dyn IoFile>,
 }
 
-/// The plan for damaged files, and the objects in them that verify.
+/// The plan for damaged files, with the objects in them that verify.
 #[derive(Debug)]
 pub(crate) struct Salvage {
     /// Damaged files, in order of their names.
     pub files: Vec<SalvagedFile>,
-    /// Packs that no manifest lists and that hold what is missing, by their names: they are listed.
+    /// Unlisted packs with missing objects, by name. The repair lists them.
     pub adopted: Vec<String>,
-    /// True if files are listed that hold operations which the refs of the manifest lack.
+    /// True if listed files hold operations that the refs of the manifest lack.
     pub lists_unknown: bool,
-    /// Objects that can be read from the damaged files.
+    /// Readable objects of the damaged files.
     sources: HashMap<ObjectId, Source>,
-    /// Objects in packs that their parity restores.
+    /// Objects in packs that are restored by their parity.
     restored: HashSet<ObjectId>,
     gone: Vec<(ObjectId, Kind, Tombstone)>,
     tier: Option<Tier>,
@@ -69,12 +69,12 @@ pub(crate) struct Salvage {
     blocks: BlockCache,
     /// Damaged segments, locked.
     locks: Vec<Arc<dyn IoFile>>,
-    /// The files that go into quarantine.
+    /// The files to quarantine.
     moved: Damaged,
     adopted_packs: Vec<Arc<Pack>>,
 }
 
-/// What parity restores of damaged packs.
+/// The packs that parity restores, and their objects.
 #[derive(Debug, Default)]
 pub(crate) struct Restorable {
     /// Paths of the packs in the store.
@@ -87,15 +87,15 @@ pub(crate) struct Restorable {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvagedFile {
-    /// Its path in the store.
+    /// The path of the file in the store.
     pub name: String,
-    /// Its fate.
+    /// The fate of the file.
     pub fate: SalvageFate,
-    /// Objects in it that verify.
+    /// Objects in the file that verify.
     pub saved: u64,
-    /// Objects that it should have and that do not verify, as far as it says so.
+    /// Objects of the file that do not verify, as far as the file lists them.
     pub damaged: u64,
-    /// Further damage of a pack that is readable by its frames alone.
+    /// Further damage of a pack that is readable only by its frames.
     pub problems: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ impl SalvagedFile {
         Self { name, fate, saved: 0, damaged: 0, problems: Vec::new() }
     }
 
-    /// A file among the packs that is as it was.
+    /// Returns a restored file in the folder of packs.
     fn restored(name: &str, objects: u32) -> Self {
         let fate = SalvageFate::Restored;
         Self { fate, saved: objects.into(), ..Self::new(format!("{PACKS_DIR}/{name}")) }
@@ -115,11 +115,11 @@ impl SalvagedFile {
 /// The fate of a damaged file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SalvageFate {
-    /// Its parity restores it as it was; or it is a parity, which is made again.
+    /// A pack restored by its parity; or a parity that is rewritten.
     Restored,
-    /// Objects that verify are copied, and the file is put into quarantine.
+    /// Objects that verify are copied, and the file is quarantined.
     Quarantined,
-    /// It is not there; the manifest no longer lists it.
+    /// The file is missing; it is removed from the manifest.
     Missing,
     /// A process writes to it, so it stays as it is.
     InUse,
@@ -134,15 +134,15 @@ enum Source {
 }
 
 impl Store {
-    /// Examines the store to mend it.
+    /// Examines the store for a repair.
     ///
     /// # Errors
-    /// Those of [`Store::examine`]; `Locked` while a collection goes on, `Unsupported` when this
+    /// The errors of [`Store::examine`]; `Locked` while a collection runs, `Unsupported` when this
     /// build may not write to the store.
     pub(crate) fn begin_repair(&self, progress: &mut Progress<'_>) -> Result<Repair<'_>> {
         self.superblock.check_writable()?;
         let collector = self.lock_collector()?.0;
-        // What a view of another epoch misses would be missing from the refs that are published.
+        // Operations that an older view misses would be missing from the published refs.
         self.refresh()?;
         let mut writer = lock(&self.writer);
         if !self.has_read_guard()
@@ -158,7 +158,7 @@ impl Store {
 }
 
 impl Examination<'_> {
-    /// A damaged pack as its parity restores it; the file stays as it is.
+    /// Restores a damaged pack by its parity in memory. Does not change the file.
     fn restored(&self, id: PackId) -> Result<Option<(ParityFile, Restored)>> {
         let store = self.store;
         let parity = ParityFile::examine(&*store.io, &store.dir.join(PACKS_DIR), id)?;
@@ -167,8 +167,8 @@ impl Examination<'_> {
         Ok(restored.map(|restored| (parity, restored)))
     }
 
-    /// Finds what a repair restores by parity, and writes nothing. Reads each damaged pack that has
-    /// one; memory holds the ids of its objects.
+    /// Finds the packs that a repair restores by parity, without writing. Reads each damaged pack
+    /// with a parity; memory holds the ids of its objects.
     ///
     /// # Errors
     /// `Io` when a pack or its parity cannot be read.
@@ -184,11 +184,11 @@ impl Examination<'_> {
 }
 
 impl Repair<'_> {
-    /// Puts packs that their parity restores in the place of the damaged ones, and makes damaged
-    /// parities again. Returns the files that it mended; none means that the examination holds.
+    /// Replaces damaged packs by those restored by their parity, and rewrites damaged parities.
+    /// Returns the repaired files; if there are none, the examination is still valid.
     ///
     /// # Errors
-    /// `Io` when the disk refuses; a file that was not mended is as it was.
+    /// `Io` when the disk refuses; the remaining files are unchanged.
     pub(crate) fn restore(&self) -> Result<Vec<SalvagedFile>> {
         let (store, mut files) = (self.store, Vec::new());
         let packs = store.dir.join(PACKS_DIR);
@@ -213,11 +213,10 @@ impl Repair<'_> {
         Ok(files)
     }
 
-    /// Plans the salvage of damaged files. `lost` are objects that
-    /// are looked for in packs that no manifest lists.
+    /// Plans the salvage of damaged files. Looks for `lost` objects in unlisted packs too.
     ///
     /// # Errors
-    /// `Io` when files cannot be looked at.
+    /// `Io` when files cannot be read.
     pub(crate) fn salvage(&self, lost: &BTreeMap<ObjectId, Kind>) -> Result<Salvage> {
         let mut salvage = Salvage::new();
         let damaged = &self.examination.damaged;
@@ -264,19 +263,19 @@ impl Repair<'_> {
         Ok(salvage)
     }
 
-    /// Does what `salvage` says, and records `given_up` as dropped.
+    /// Executes the plan, and records `given_up` objects as elided.
     ///
     /// # Errors
-    /// `Locked` when others publish all the time, `Io` when the disk refuses, `Corrupt` when what
-    /// verified a moment ago does not any more. What was not moved is as it was.
+    /// `Locked` when other processes keep publishing, `Io` when the disk refuses, `Corrupt` when an
+    /// object that verified before does not now. Files that were not moved are unchanged.
     pub(crate) fn apply(&self, salvage: &Salvage, given_up: &[(ObjectId, Kind)]) -> Result<()> {
         let store = self.store;
         let mut packs: Vec<PackId> = salvage.adopted_packs.iter().map(|pack| pack.id()).collect();
         let mut gone = salvage.gone.clone();
         gone.extend(given_up.iter().map(|(id, kind)| (*id, *kind, Tombstone::Elided)));
         if !salvage.sources.is_empty() || !gone.is_empty() {
-            // Compressed as an archive, what is saved takes ten times as long as it takes to be read;
-            // the next archive has it.
+            // Compressing as an archive takes ten times as long as reading the objects; the next
+            // archive contains them anyway.
             let tier = salvage.tier.unwrap_or(Tier::Compacted);
             let draft = PackDraft {
                 store: store.superblock.store,
@@ -287,7 +286,7 @@ impl Repair<'_> {
                 gone: &gone,
                 source: salvage,
             };
-            // A policy that is lost itself must not be in the way: then as much as is usual.
+            // A lost policy must not block the repair: then use the default share.
             let usual = |_| tier.parity().or(Some(ParityShare::default()));
             let parity = store.pack_parity(draft.tier, tier.parity()).unwrap_or_else(usual);
             packs.push(store.write_pack(&draft, parity)?.id);
@@ -310,7 +309,7 @@ impl Repair<'_> {
             self.publish(&mut |manifest, refs| {
                 manifest.packs.retain(|id| !moved.packs.contains(id));
                 manifest.sealed.retain(|(id, _)| !moved.segments.contains(id));
-                // Whoever has one open forgets it, so that nothing new relies on it.
+                // Handles that have it open drop it, so that no new commit relies on it.
                 manifest.retired.extend(&moved.segments);
                 manifest.retired.sort_unstable();
                 manifest.retired.dedup();
@@ -321,8 +320,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Looks for a lost object in the torn batch of a segment: then the batch was acknowledged,
-    /// and is damaged.
+    /// Looks for a lost object in the torn batch of a segment. If it is found, the batch was
+    /// acknowledged and is damaged.
     fn is_torn_off(&self, id: SegmentId, lost: &BTreeMap<ObjectId, Kind>) -> Result<bool> {
         let Some(segment) = self.open_segment(id)? else { return Ok(false) };
         let mut tail = Tail::default();
@@ -363,14 +362,15 @@ impl Repair<'_> {
         let mut tail = Tail::default();
         scan(&segment, &mut tail, Depth::Whole, &mut found)?;
         if tail.end == End::Torn {
-            // An operation in it counts only if it is known to be one of those that happened.
+            // Operations in the torn batch are used only if they are known to be committed.
             let torn = torn_batch(&segment, &tail)?.into_iter();
             let is_known = |id: &ObjectId, at: &Location| {
                 at.stored.kind != Kind::Operation || lost.contains_key(id)
             };
             found.objects.extend(torn.filter(|(id, at)| is_known(id, at)));
         }
-        // Objects in a batch that does not verify are found through the index, if there is one.
+        // Objects in a batch that does not verify are found through the index, if the segment has
+        // one.
         let active = found.objects.into_iter().map(|(id, at)| (id, ObjectPlace::Active(at)));
         let sealed = self.examination.inventory.sealed(id);
         let indexed = sealed.iter().flat_map(|sealed| {
@@ -412,8 +412,8 @@ impl Repair<'_> {
             pack.check_identified()?;
             let is_kept = !pack.lists_ids() && !pack.is_computed();
             take_objects(pack, &mut file, salvage, false);
-            // Ids that were kept beside it may be wrong, and give more than those that follow from what
-            // is left; so both are tried.
+            // Ids stored next to the pack may be wrong, but may also cover more objects than the
+            // computable ones; so try both.
             if is_kept && let Ok(computed) = Pack::open(&opened, id, store) {
                 file.damaged = 0;
                 take_objects(computed, &mut file, salvage, true);
@@ -439,11 +439,11 @@ impl Repair<'_> {
         Ok(file.and_then(|file| Pack::open(&file, id, self.store.superblock.store).ok()))
     }
 
-    /// The refs after every operation that is known, those that were found just now included: in
-    /// damaged files, in packs that no manifest listed, and in listed files whose operations the
-    /// manifest's refs lack. `listed` are the manifest's, and `refs` those of a complete view.
+    /// Returns the refs after every known operation, including operations of this salvage: in
+    /// damaged files, in unlisted packs, and in listed files whose operations the manifest's refs
+    /// lack. `listed` are the manifest's refs, and `refs` those of a complete view.
     ///
-    /// Begins with the manifest's, since a journal that begins late says only what changed.
+    /// Starts from the manifest's refs, since a journal that starts later contains only changes.
     fn refs_with(&self, salvage: &Salvage, listed: &RefTable, refs: &RefTable) -> Result<RefTable> {
         let (store, inventory) = (self.store, &self.examination.inventory);
         let mut operations = Operations::read(inventory, inventory.operations());
@@ -458,14 +458,14 @@ impl Repair<'_> {
                 operations.add(&source, id);
             }
         }
-        // What was committed since the examination.
+        // Add operations committed since the examination.
         let mut next = refs.operation;
         while let Some(id) = next.filter(|id| operations.get(id).is_none()) {
             let known = operations.add(store, id).then(|| operations.get(&id)).flatten();
             next = known.and_then(|operation| operation.parents.first().copied());
         }
-        // Whether an operation of the journal counts was decided when it was read, unless it follows
-        // what counts; in a pack there are no others.
+        // The journal decided whether its operations count when they were read, except those after
+        // a salvaged one. Packs contain only committed operations.
         let is_packed = |id: &ObjectId| {
             salvage.sources.get(id).is_some_and(Source::is_packed)
                 || salvage.adopted_packs.iter().any(|pack| pack.find(id).is_some())
@@ -478,7 +478,7 @@ impl Repair<'_> {
         let Some(tip) = newest.or(refs.operation).map(|tip| operations.newest_after(tip)) else {
             return Ok(refs.clone());
         };
-        // What is missing in between cannot be known; the newest values are.
+        // Operations missing in between are unknown; the newest values are known.
         let mut found = listed.clone();
         for (id, operation) in operations.line(tip, listed.sequence) {
             found.apply(id, operation);
@@ -486,7 +486,7 @@ impl Repair<'_> {
         Ok(if found.sequence < refs.sequence { refs.clone() } else { found })
     }
 
-    /// Publishes the newest manifest with a change, and sees it.
+    /// Publishes the newest manifest with a change, and reloads it.
     fn publish(&self, edit: &mut ListingEdit<'_>) -> Result<()> {
         let store = self.store;
         for _ in 0..MAX_ATTEMPTS {
@@ -508,11 +508,11 @@ impl Repair<'_> {
 /// Changes a manifest, given the refs of a complete view.
 type ListingEdit<'a> = dyn FnMut(&mut Manifest, &RefTable) -> Result<()> + 'a;
 
-/// Files that come on the list or leave it, with refs that may be ahead of what the journal says.
+/// Files to add to the list or remove from it, with refs that may be ahead of the journal.
 struct Listing<'m, 'e, 'f> {
     repair: &'m Repair<'m>,
     edit: &'e mut ListingEdit<'f>,
-    /// The newest operation that everybody knows, when the refs are ahead of it.
+    /// The newest operation in the journal, if the refs are ahead of it.
     ahead_of: Option<Option<ObjectId>>,
 }
 
@@ -523,7 +523,7 @@ impl ManifestEdit for Listing<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Refs that are ahead of what everybody knows would hide what was committed meanwhile.
+    /// Rejects the change if new commits exist: refs ahead of the journal would hide them.
     fn may_hold(&mut self) -> Result<bool> {
         let (store, Some(newest)) = (self.repair.store, self.ahead_of) else { return Ok(true) };
         lock(&store.journal).catch_up(&*store.io, &store.view, Depth::Next)?;
@@ -555,7 +555,7 @@ impl ObjectSource for Packed<'_> {
     }
 }
 
-/// Takes what verifies of a pack; when it `is_again`, without what is had already.
+/// Salvages the objects of a pack that verify. If `is_again`, skips objects already salvaged.
 fn take_objects(pack: Pack, file: &mut SalvagedFile, salvage: &mut Salvage, is_again: bool) {
     let pack = Arc::new(pack);
     file.damaged += pack.unknown();
@@ -575,7 +575,7 @@ fn take_objects(pack: Pack, file: &mut SalvagedFile, salvage: &mut Salvage, is_a
 }
 
 impl Salvage {
-    /// Returns true if there is nothing that could be done.
+    /// Returns true if the plan changes nothing.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.adopted.is_empty()
@@ -583,7 +583,7 @@ impl Salvage {
             && self.files.iter().all(|f| f.fate == SalvageFate::InUse)
     }
 
-    /// Returns true if an object can be read again afterwards.
+    /// Returns true if an object is readable after the repair.
     #[must_use]
     pub(crate) fn saves(&self, id: &ObjectId) -> bool {
         let has = |pack: &Arc<Pack>| matches!(pack.find(id), Some(PackLookup::Object { .. }));
@@ -592,9 +592,8 @@ impl Salvage {
             || self.adopted_packs.iter().any(has)
     }
 
-    /// The items of the new pack: kind by kind, since kinds share no blocks, and each in the order
-    /// in which it lies, so that a block is unpacked once and what resembles each other stays
-    /// together.
+    /// Returns the items of the new pack: by kind, since kinds share no blocks, and in storage
+    /// order, so that each block is unpacked once and similar objects stay together.
     fn items(&self) -> Vec<PackItem> {
         let mut found: Vec<_> = self.sources.iter().collect();
         found.sort_unstable_by_key(|(id, source)| (source.kind(), source.position(), **id));
@@ -633,7 +632,7 @@ impl Source {
         matches!(self, Self::ObjectPlace(ObjectPlace::Packed(..)) | Self::Rebuilt(..))
     }
 
-    /// The number of its rebuilt pack or file, and its place there.
+    /// Returns the number of its rebuilt pack or file, and its position there.
     fn position(&self) -> (Option<usize>, Option<FileId>, u64) {
         match self {
             Self::ObjectPlace(place) => {

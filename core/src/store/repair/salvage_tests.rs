@@ -1,5 +1,5 @@
-//! The cost of a repair: a block is unpacked for all of its objects at once, in whatever order
-//! their ids are.
+//! Tests the cost of a repair: each block is decompressed once for all of its objects, in whatever
+//! order their ids are.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ fn open(dir: &Path, seed: u8) -> Store {
     Store::open(Arc::new(RealIo), dir, OpenOptions::new([seed; 16])).unwrap()
 }
 
-/// Bytes that do not compress and resemble no others.
+/// Returns bytes that do not compress and resemble no others.
 fn noise(seed: u64) -> Bytes {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let next = || {
@@ -32,7 +32,7 @@ fn noise(seed: u64) -> Bytes {
     std::iter::repeat_with(next).take(OBJECT_BYTES / 8).flatten().collect()
 }
 
-/// A store with one pack, in which the objects lie in another order than that of their ids.
+/// Creates a store with one pack, in which the order of objects differs from that of their ids.
 fn packed(dir: &Path) -> PathBuf {
     Store::create(&RealIo, dir, &NewStore { id: [1; 16] }).unwrap();
     let objects: Vec<(ObjectId, Object)> = (0..OBJECTS)

@@ -1,4 +1,4 @@
-//! A bundle whose objects are found by their ids, which somebody kept: it is not read from its front.
+//! A bundle with known ids, so that objects can be read at random instead of from its front.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,16 +13,16 @@ use crate::error::{Error, Result};
 use crate::object::{ID_BYTES, Kind, Object, ObjectId, verify};
 use crate::store::io::ReadAt;
 
-/// Frames of nodes of up to so many bytes are read with those of commits.
+/// Frames of nodes up to this total size are read together with those of commits.
 const MAX_NODE_BYTES: u64 = 1 << 20;
 
-/// So many bytes of the newest contents are read with them.
+/// Most bytes of the newest contents to read together with them.
 const MAX_NEWEST_BYTES: u64 = 256 << 10;
 
-/// A bundle, and the ids of its objects in the order in which these lie.
+/// A bundle, and the ids of its objects in storage order.
 pub(in crate::store) struct IndexedBundle {
     file: BundleFile,
-    /// Of the objects, and of those outside behind them: links stand for either.
+    /// The ids of the objects, then of the outside objects: links are ordinals of both.
     ids: Ids,
 }
 
@@ -30,7 +30,8 @@ impl IndexedBundle {
     /// Opens a bundle with these ids. Reads front, table and footer of the file, and nothing else.
     ///
     /// # Errors
-    /// Those of [`BundleFile::open`], and `Corrupt` for ids that are not as many as objects.
+    /// The errors of [`BundleFile::open`], and `Corrupt` if the number of ids differs from that of
+    /// objects.
     pub(in crate::store) fn open(file: Arc<dyn ReadAt>, ids: &[u8]) -> Result<Self> {
         let file = BundleFile::open(file)?;
         if ids.len() != (file.len() as usize).saturating_mul(ID_BYTES) {
@@ -44,18 +45,19 @@ impl IndexedBundle {
         Ok(Self { file, ids })
     }
 
-    /// The ordinal of an object that lies in it.
+    /// Returns the ordinal of an object in the bundle.
     pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<u32> {
         self.ids.find(id).filter(|ordinal| *ordinal < self.file.len())
     }
 
-    /// The ordinals of the objects of a kind.
+    /// Returns the ordinals of the objects of a kind.
     pub(in crate::store) fn ordinals_of(&self, kind: Kind) -> impl Iterator<Item = u32> {
         let blocks = self.file.blocks.iter().filter(move |(.., found)| *found == kind);
         blocks.flat_map(|(first, objects, _)| *first..first.saturating_add(*objects))
     }
 
-    /// An object with its id, verified. Costs at most three decompressions, those of large blobs aside.
+    /// Reads and verifies an object; returns it with its id. Costs at most three decompressions,
+    /// except for large blobs.
     ///
     /// # Errors
     /// `Corrupt` when it does not verify, `Io` when it cannot be read.
@@ -72,7 +74,7 @@ impl IndexedBundle {
         Ok((id, Object { kind, bytes }))
     }
 
-    /// Where the frames lie, by their numbers.
+    /// Returns the byte ranges of the frames, by their numbers.
     pub(in crate::store) fn frames(&self) -> Vec<Range<u64>> {
         let bytes = |stored: u32| FRAME_HEADER_BYTES as u64 + u64::from(stored);
         let blocks = self.file.frames.blocks();
@@ -81,8 +83,8 @@ impl IndexedBundle {
             .collect()
     }
 
-    /// The numbers of the frames that objects are read from, with their bases; of a large blob not those
-    /// of its parts, which only its block tells.
+    /// Returns the numbers of the frames needed to read objects, including their bases. Excludes
+    /// the frames of the parts of a large blob, which are known only from its block.
     pub(in crate::store) fn frames_of(&self, ordinals: &[u32]) -> BTreeSet<u32> {
         let mut numbers = BTreeSet::new();
         for ordinal in ordinals {
@@ -99,15 +101,16 @@ impl IndexedBundle {
         self.file.frames.is_frame(number, bytes)
     }
 
-    /// Bytes in front of the frames.
+    /// Returns the number of bytes before the frames.
     pub(in crate::store) fn front_bytes(&self) -> u64 {
         let first = self.file.frames.blocks().map(|(_, info)| info.offset).min();
         first.unwrap_or(self.file.footer.table_offset)
     }
 
-    /// The place from which on lies all that tells of history: the frames of commits and tags, the table
-    /// and the footer; those of nodes, if they have no more than [`MAX_NODE_BYTES`]; and then those of the
-    /// newest contents, as many as build on no earlier ones and have no more than [`MAX_NEWEST_BYTES`].
+    /// Returns the offset from which everything about history follows: the frames of commits and
+    /// tags, the table and the footer. Also includes the frames of nodes, if they have at most
+    /// [`MAX_NODE_BYTES`], and then those of the newest contents without a base, up to
+    /// [`MAX_NEWEST_BYTES`].
     pub(in crate::store) fn tail(&self) -> u64 {
         let blocks: Vec<&BlockInfo> = self.file.frames.blocks().map(|(_, info)| info).collect();
         let first =
@@ -127,7 +130,7 @@ impl IndexedBundle {
     }
 }
 
-/// Content is not for messages.
+/// Omits content, which must not appear in messages.
 impl fmt::Debug for IndexedBundle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IndexedBundle").field("file", &self.file).finish_non_exhaustive()

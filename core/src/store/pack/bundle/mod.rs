@@ -9,13 +9,13 @@
 //! footer   counts and checksums; its own checksum covers every byte of the file
 //! ```
 //!
-//! A pack holds the ids of its objects, which are most of what remains of a small session. They
-//! follow from the objects, so a bundle leaves them out: what an object names lies in front of it or
-//! outside, and whoever reads from front to back knows the id of everything that a link may stand
-//! for. So objects cannot name each other in a circle, and nothing is taken on trust: an object that
-//! was changed has another id, and so has everything that leads to it.
+//! A pack lists the ids of its objects, which are the larger part of a small compressed session. A
+//! bundle omits them, since they can be computed: an object only links to earlier objects or
+//! outside ones, so a sequential reader knows the id of every link target. So objects cannot form a
+//! cycle, and nothing is trusted: a changed object has another id, and so has every object that
+//! references it.
 //!
-//! The same objects make the same bytes: the salt of the frames is the checksum of the front.
+//! The same objects give the same bytes: the salt of the frames is the checksum of the front.
 //! Specified in `format-spec/bundle.md`.
 
 mod by_id;
@@ -43,7 +43,7 @@ pub(super) const MAX_OPERATIONS_BYTES: u64 = 16 << 20;
 
 /// Bytes of an id outside: kind, why, id.
 const OUTSIDE_BYTES: usize = 2 + ID_BYTES;
-/// Bytes behind the table.
+/// Bytes after the table.
 const FOOTER_BYTES: usize = 192;
 
 const MAGIC: [u8; 8] = *b"\x89TTE\r\n\x1a\n";
@@ -54,14 +54,14 @@ static FRONT_CHECKSUM: LazyLock<Checksum> =
 static FOOTER_CHECKSUM: LazyLock<Checksum> =
     LazyLock::new(|| Checksum::new("turntree v1 bundle footer"));
 
-/// Why an object that others name is not in a bundle.
+/// The reason why a referenced object is not in a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outside {
-    /// Whoever takes the bundle in must have it.
+    /// A prerequisite: the importing store must have it.
     Required,
-    /// The store that made the bundle had it no more, for this reason.
+    /// A tombstone: the exporting store lacked its content, for this reason.
     Tombstone(Tombstone),
-    /// A commit that was forgotten: history goes on behind it.
+    /// A forgotten commit: history before it is not included.
     Forgotten,
 }
 
@@ -93,14 +93,14 @@ struct Footer {
     outside: u32,
     parts: u32,
     blocks: u32,
-    /// Bytes of the operations, as they are stored.
+    /// Stored bytes of the operations.
     operations: u32,
-    /// Bytes of the text in front.
+    /// Bytes of the text at the front.
     front_bytes: u64,
     /// Bytes of all objects.
     raw_bytes: u64,
     table_offset: u64,
-    /// Bytes of the operations.
+    /// Raw bytes of the operations.
     operations_bytes: u64,
     /// The checksum of text, outside ids and operations.
     front: Digest,
@@ -109,7 +109,7 @@ struct Footer {
 }
 
 impl Footer {
-    /// The bytes, and the name that they give the bundle.
+    /// Encodes the footer; returns its bytes and the name of the bundle.
     fn encode(&self) -> (Vec<u8>, Digest) {
         let mut bytes = MAGIC.to_vec();
         let (blocks, operations) = (self.blocks, self.operations);
@@ -126,7 +126,7 @@ impl Footer {
         seal(bytes, &FOOTER_CHECKSUM)
     }
 
-    /// The footer in these bytes and the name that it gives the bundle, when it verifies.
+    /// Decodes and verifies a footer; returns it with the name of the bundle.
     fn decode(bytes: &[u8; FOOTER_BYTES]) -> Option<(Self, Digest)> {
         let (content, name) = unseal(bytes, &FOOTER_CHECKSUM)?;
         let mut fields = FieldReader(content.strip_prefix(&MAGIC)?);
@@ -154,7 +154,7 @@ impl Footer {
         Some((footer, name))
     }
 
-    /// The sums over all blocks.
+    /// Returns the sums over all blocks.
     fn totals(&self) -> Option<Totals> {
         let outside = u64::from(self.outside) * OUTSIDE_BYTES as u64;
         let start = self.front_bytes.checked_add(outside)?.checked_add(self.operations.into())?;
@@ -163,7 +163,7 @@ impl Footer {
     }
 }
 
-/// Why a bundle cannot be read.
+/// Converts an error of reading a bundle.
 pub(super) fn unreadable(error: io::Error) -> Error {
     match error.kind() {
         ErrorKind::InvalidData => {
@@ -173,23 +173,23 @@ pub(super) fn unreadable(error: io::Error) -> Error {
     }
 }
 
-/// The checksum of what lies in front of the frames.
+/// Returns the checksum of the bytes before the frames.
 fn front_checksum(front: &[u8]) -> Digest {
     FRONT_CHECKSUM.clone().update(front).finish()
 }
 
-/// The salt of the frames behind such a front.
+/// Returns the salt of the frames after such a front.
 fn salt(front: &Digest) -> Salt {
     front.first_chunk().copied().unwrap_or_default()
 }
 
-/// An id outside, as it is written.
+/// Appends an encoded outside id.
 fn push_outside(bytes: &mut Vec<u8>, (id, kind, why): &(ObjectId, Kind, Outside)) {
     bytes.extend_from_slice(&[kind.code(), why.code()]);
     bytes.extend_from_slice(id.as_bytes());
 }
 
-/// The id outside in these bytes.
+/// Decodes an outside id.
 fn read_outside(bytes: &[u8]) -> Option<(ObjectId, Kind, Outside)> {
     let (note, id) = bytes.split_first_chunk()?;
     let [kind, why] = *note;

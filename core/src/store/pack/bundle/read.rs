@@ -1,4 +1,4 @@
-//! Reads the file of a bundle, which may hold anything.
+//! Reads a bundle, which may come from an untrusted source.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::store::format::codec::{decompress_block, plausible_block};
 use crate::store::io::ReadAt;
 use crate::store::medium::Medium;
 
-/// Bytes of decoded blocks that are kept while reading: bases, and parts.
+/// Most bytes of decoded blocks that are cached while reading: bases, and parts.
 pub(super) const CACHE_BYTES: usize = 24 << 20;
 
 /// An open bundle.
@@ -29,7 +29,7 @@ pub struct BundleFile {
     pub(super) bytes: u64,
     pub(super) front: String,
     pub(super) outside: Vec<(ObjectId, Kind, Outside)>,
-    /// As they are stored.
+    /// The stored bytes of the operations.
     pub(super) operations: Vec<u8>,
     pub(super) frames: Frames,
     /// First ordinal, objects and kind of each block of objects.
@@ -37,11 +37,11 @@ pub struct BundleFile {
 }
 
 impl BundleFile {
-    /// Opens a bundle and verifies all but its frames. Reads some kilobytes, 34 bytes for each id
-    /// outside, and some for each operation.
+    /// Opens a bundle and verifies everything except its frames. Reads some kilobytes, 34 bytes for
+    /// each outside id, and some for each operation.
     ///
     /// # Errors
-    /// `Corrupt` when it is no bundle or not a whole one, `Io` when it cannot be read.
+    /// `Corrupt` when it is not a complete bundle, `Io` when it cannot be read.
     pub fn open(file: Arc<dyn ReadAt>) -> Result<Self> {
         let bytes = file.size().map_err(unreadable)?;
         let read = |at: u64, len: usize| -> Result<Vec<u8>> {
@@ -92,19 +92,19 @@ impl BundleFile {
         Ok(Self { footer, name, bytes, front, outside, operations, frames, blocks })
     }
 
-    /// The checksum of the whole file.
+    /// Returns the checksum of the whole file.
     #[must_use]
     pub fn checksum(&self) -> ObjectId {
         self.name
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the file.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Objects in it.
+    /// Returns the number of objects.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.footer.objects
@@ -116,7 +116,7 @@ impl BundleFile {
         self.footer.objects == 0
     }
 
-    /// Bytes of the objects, as the bundle says: [`BundleFile::visit`] never gives more.
+    /// Returns the declared bytes of the objects: [`BundleFile::visit`] never passes more.
     #[must_use]
     pub fn raw_bytes(&self) -> u64 {
         self.footer.raw_bytes
@@ -128,13 +128,13 @@ impl BundleFile {
         &self.front
     }
 
-    /// Returns the links to objects outside of it.
+    /// Returns the ids of referenced objects outside of the bundle.
     #[must_use]
     pub fn outside(&self) -> &[(ObjectId, Kind, Outside)] {
         &self.outside
     }
 
-    /// Returns the operations: bytes that only the layer above can read, at most 16 MiB.
+    /// Returns the operations, at most 16 MiB. The layer above defines their encoding.
     ///
     /// # Errors
     /// `Corrupt` when they do not decompress.
@@ -146,12 +146,12 @@ impl BundleFile {
         })
     }
 
-    /// Verifies every byte, and gives each object with its id, those that it names first.
+    /// Verifies every byte, and passes each object with its id to `visit`, link targets first.
     ///
     /// Memory holds three blocks, the object, and 32 bytes for each object.
     ///
     /// # Errors
-    /// `Corrupt` when something does not verify, and what `visit` fails with.
+    /// `Corrupt` when something does not verify, and the errors of `visit`.
     pub fn visit(&self, visit: &mut dyn FnMut(ObjectId, Object) -> Result<()>) -> Result<()> {
         let (errors, headers) = self.frames.verify();
         if let Some(error) = errors.into_iter().next() {
@@ -180,7 +180,7 @@ impl BundleFile {
         if left == 0 { Ok(()) } else { Err(self.other_size()) }
     }
 
-    /// Resolves a link, if its target is known already.
+    /// Resolves a link, if the id of its target is already known.
     fn id_at(&self, ids: &[ObjectId], link: u32) -> Option<ObjectId> {
         match link < self.footer.objects {
             true => ids.get(link as usize).copied(),
@@ -188,7 +188,7 @@ impl BundleFile {
         }
     }
 
-    /// The id outside with this ordinal.
+    /// Returns the outside id with this ordinal.
     pub(super) fn outside_at(&self, link: u32) -> Option<ObjectId> {
         let outside = link.checked_sub(self.footer.objects)?;
         self.outside.get(outside as usize).map(|(id, ..)| *id)
@@ -200,14 +200,14 @@ impl BundleFile {
     }
 }
 
-/// Content is not for messages.
+/// Omits content, which must not appear in messages.
 impl fmt::Debug for BundleFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BundleFile").field("checksum", &self.name).finish_non_exhaustive()
     }
 }
 
-/// First ordinal, objects and kind of the blocks of objects, rising.
+/// Returns first ordinal, objects and kind of the blocks of objects, ascending.
 pub(super) fn object_blocks(table: &[Option<BlockInfo>]) -> Vec<(u32, u32, Kind)> {
     let blocks = table.iter().flatten().filter_map(|block| match block.kind {
         BlockKind::Objects(kind) => Some((block.first, block.objects, kind)),
@@ -216,7 +216,7 @@ pub(super) fn object_blocks(table: &[Option<BlockInfo>]) -> Vec<(u32, u32, Kind)
     blocks.collect()
 }
 
-/// Checks the claimed size of the operations, before anything is allocated.
+/// Checks the declared size of the operations, before anything is allocated.
 pub(super) fn may_hold(stored_bytes: u32, raw_bytes: u64) -> bool {
     let raw = u32::try_from(raw_bytes).is_ok_and(|raw| plausible_block(stored_bytes, raw));
     raw && raw_bytes <= MAX_OPERATIONS_BYTES

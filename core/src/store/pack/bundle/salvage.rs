@@ -1,9 +1,9 @@
-//! Reads what is left of a damaged bundle.
+//! Reads the rest of a damaged bundle.
 //!
-//! The salt of the frames is the checksum of the front, so who has that finds every good frame by
-//! itself, without the table and the footer, which a torn end takes away. The id of an object follows
-//! from what it names: with a lost block is lost what names something in it, directly or not, and
-//! nothing else.
+//! The salt of the frames is the checksum of the front. So a reader with an intact front finds
+//! every good frame without the table and the footer, which a torn file lacks. The id of an object
+//! depends on its link targets. So a lost block also loses the objects that link to its content,
+//! directly or not, and no others.
 
 use std::sync::Arc;
 
@@ -19,16 +19,17 @@ use crate::store::format::codec::frame_sizes;
 use crate::store::io::ReadAt;
 use crate::store::medium::Medium;
 
-/// Bytes that are read at once: as many as an encrypted file loses by one damaged byte.
+/// Bytes per read: as many as one damaged byte costs in an encrypted file.
 const PIECE_BYTES: usize = 64 << 10;
 
 impl BundleFile {
-    /// Opens a bundle whose end is lost or damaged, by its front and its frames. `counts` finds in the
-    /// text of the front how many objects there are, and how many ids outside. Memory holds the file.
+    /// Opens a bundle with a lost or damaged end, by its front and its frames. `counts` must return
+    /// the number of objects and of outside ids from the text of the front. Memory holds the whole
+    /// file.
     ///
     /// # Errors
-    /// `Corrupt` when the front is damaged, or no frame is whole; what `counts` fails with; `Io` when
-    /// it cannot be read.
+    /// `Corrupt` when the front is damaged, or no frame is intact; the errors of `counts`; `Io`
+    /// when it cannot be read.
     pub fn open_damaged(
         file: &Arc<dyn ReadAt>,
         counts: &dyn Fn(&str) -> Result<(u32, u32)>,
@@ -88,11 +89,11 @@ impl BundleFile {
         Ok(Self { footer, name, bytes, front, outside, operations, frames, blocks })
     }
 
-    /// Gives each object that can be read and whose id is known, with its ordinal; those that it names
-    /// come first. Gives no more than `limit` bytes.
+    /// Passes each readable object with a known id to `visit`, with its ordinal, link targets
+    /// first. Passes at most `limit` bytes.
     ///
     /// # Errors
-    /// `LimitExceeded`, and what `visit` fails with.
+    /// `LimitExceeded`, and the errors of `visit`.
     pub fn salvage(
         &self,
         limit: u64,
@@ -129,14 +130,14 @@ impl BundleFile {
         Ok(())
     }
 
-    /// The ordinals of all objects of these kinds, as far as the blocks are known.
+    /// Returns the ordinals of all objects of these kinds in the known blocks.
     pub fn ordinals_of(&self, wanted: impl Fn(Kind) -> bool) -> impl Iterator<Item = u32> {
         let blocks = self.blocks.iter().filter(move |(.., kind)| wanted(*kind));
         blocks.flat_map(|(first, objects, _)| *first..first.saturating_add(*objects))
     }
 }
 
-/// Whether what a block says it holds can be among so many objects.
+/// Returns true if the objects that a block declares can be among `objects` objects.
 fn is_among(block: &BlockInfo, objects: u32) -> bool {
     let end = block.first.checked_add(block.objects);
     match block.kind {
@@ -146,8 +147,8 @@ fn is_among(block: &BlockInfo, objects: u32) -> bool {
     }
 }
 
-/// Drops blocks that hold what one before them holds: each object is read once, however many frames say
-/// that they have it.
+/// Drops blocks that overlap an earlier one, so that each object is read once, however many frames
+/// declare it.
 fn drop_overlapping(table: &mut [Option<BlockInfo>]) {
     let has_objects = |block: &BlockInfo| matches!(block.kind, BlockKind::Objects(_));
     let mut order: Vec<&mut Option<BlockInfo>> =
@@ -163,7 +164,7 @@ fn drop_overlapping(table: &mut [Option<BlockInfo>]) {
     }
 }
 
-/// The bytes of a file, zeros where it cannot be read.
+/// Reads the bytes of a file; unreadable ones are zeros.
 fn readable(file: &dyn ReadAt) -> Result<Vec<u8>> {
     let bytes = file.size().map_err(|error| Error::io("read the bundle", error))?;
     let mut map = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];

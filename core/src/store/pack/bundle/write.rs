@@ -17,23 +17,23 @@ use crate::store::format::codec::compress_block;
 use crate::store::format::id::StoreId;
 use crate::store::io::IoFile;
 
-/// A bundle to be.
+/// The content of a bundle to write.
 pub struct BundleDraft<'a> {
     /// The manifest, as text.
     pub front: &'a str,
-    /// Each object once, behind all that it names.
+    /// Each object once, after all of its link targets.
     pub items: &'a [PackItem],
-    /// Links to objects outside of it.
+    /// Ids of referenced objects outside of the bundle.
     pub outside: &'a [(ObjectId, Kind, Outside)],
     /// The operations, encoded.
     pub operations: &'a [u8],
-    /// Has every item.
+    /// A source of every item.
     pub source: &'a (dyn ObjectSource + Sync),
     /// The effort of compression.
     pub tier: Tier,
 }
 
-/// The size of the file that was written.
+/// The size of the written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BundleWritten {
@@ -41,9 +41,9 @@ pub struct BundleWritten {
     pub checksum: ObjectId,
     /// Bytes of the file.
     pub bytes: u64,
-    /// Objects in it.
+    /// Number of objects.
     pub objects: u32,
-    /// Bytes of them.
+    /// Bytes of the objects.
     pub raw_bytes: u64,
 }
 
@@ -53,9 +53,9 @@ impl BundleDraft<'_> {
     /// Costs the compression of all objects, and memory for some blocks and 40 bytes an object.
     ///
     /// # Errors
-    /// Those of the source, `LimitExceeded` when there is more than a bundle holds, `InvalidInput` when
-    /// an id is there twice or an object lies in front of one it names, `Corrupt` when what was written
-    /// does not read back, `Io` when the disk refuses.
+    /// The errors of the source, `LimitExceeded` when the content exceeds a limit of bundles,
+    /// `InvalidInput` when an id is repeated or an object precedes one of its link targets,
+    /// `Corrupt` when the file does not read back, `Io` when the disk refuses.
     pub fn write(&self, file: &Arc<dyn IoFile>) -> Result<BundleWritten> {
         let ids = self.ids()?;
         let mut front = self.front.as_bytes().to_vec();
@@ -112,7 +112,7 @@ impl BundleDraft<'_> {
         })
     }
 
-    /// The operations as they are stored.
+    /// Encodes the operations for storage.
     fn operations(&self) -> Result<Vec<u8>> {
         let bytes = self.operations.len() as u64;
         if bytes > MAX_OPERATIONS_BYTES {
@@ -147,7 +147,7 @@ impl BundleDraft<'_> {
     }
 }
 
-/// A length that a limit keeps in 32 bits.
+/// Converts a length that a limit keeps within 32 bits.
 fn count(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }

@@ -1,50 +1,51 @@
-//! The one error type of the library: what kind, where, and what was expected.
+//! The error type of the library: kind, place, and the expected value.
 //!
 //! Rules that every layer keeps:
-//! - The message names the thing (file and offset, id, ref, line and column) and what was expected;
-//!   it starts in lower case, has no final period, and does not repeat its source.
+//! - The message names the thing (file and offset, id, ref, line and column) and the expected
+//!   value; it starts in lower case, has no final period, and does not repeat its source.
 //! - The kind is for programs: it decides the exit code and whether a retry makes sense.
-//! - Bytes from disk or from others end in [`ErrorKind::Corrupt`] or [`ErrorKind::InvalidInput`],
-//!   never in a panic.
+//! - Bad bytes from disk or from other users give [`ErrorKind::Corrupt`] or
+//!   [`ErrorKind::InvalidInput`], never a panic.
 
 use std::error::Error as StdError;
 use std::fmt;
 
-/// Result of every fallible function of this library.
+/// The result of every fallible function of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, for programs.
+/// The kind of an error, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The named object, ref, path or store does not exist.
     NotFound,
-    /// The snapshot existed and was dropped by retention.
+    /// The snapshot existed and was elided by retention.
     Expired,
     /// The content existed and was erased on purpose.
     Redacted,
     /// An abbreviation names more than one thing.
     Ambiguous,
-    /// A ref was not at its expected value: somebody else was faster. Retry from the new value.
+    /// A ref did not have its expected value: another writer changed it first. Retry from the new
+    /// value.
     Conflict,
     /// Stored bytes do not verify.
     Corrupt,
-    /// Another process holds what is needed.
+    /// Another process holds the lock.
     Locked,
     /// A newer format, an unknown feature, or an operation this build cannot do.
     Unsupported,
     /// A stated limit would be exceeded.
     LimitExceeded,
-    /// Arguments or input bytes are not what the format or function asks for.
+    /// Arguments or input bytes do not match the format, or the contract of the function.
     InvalidInput,
-    /// A store is encrypted, and its key was not given, or another one.
+    /// A store is encrypted, and its key is missing or wrong.
     Encrypted,
-    /// The operating system refused.
+    /// The operating system returned an error.
     Io,
 }
 
 impl ErrorKind {
-    /// Returns its name, in lower case: the same for every program that hears of it.
+    /// Returns the stable lower-case name of the kind, for programs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,7 +65,7 @@ impl ErrorKind {
     }
 }
 
-/// An error with its kind, its place, and what caused it.
+/// An error with its kind, message and cause.
 #[derive(Debug)]
 pub struct Error {
     inner: Box<Inner>,
@@ -73,28 +74,29 @@ pub struct Error {
 #[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
-    /// True if an object is missing that others refer to.
+    /// True if an object is missing and other objects reference it.
     is_missing_object: bool,
     message: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
-    /// An error of `kind` that says `message`.
+    /// Returns an error of this kind with this message.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let (message, is_missing_object) = (message.into(), false);
         Self { inner: Box::new(Inner { kind, is_missing_object, message, source: None }) }
     }
 
-    /// [`ErrorKind::NotFound`].
+    /// Returns an [`ErrorKind::NotFound`] error.
     #[must_use]
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    /// [`ErrorKind::NotFound`]: an object that others refer to is in no file of the store. The store
-    /// refuses commits with such links, so a repair has left it behind, or the reader used a wrong id.
+    /// Returns an [`ErrorKind::NotFound`] error for an object that other objects reference and no
+    /// file of the store has. The store refuses commits with such links, so a repair accepted the
+    /// loss, or the reader used a wrong id.
     #[must_use]
     pub fn missing_object(message: impl Into<String>) -> Self {
         let mut error = Self::not_found(message);
@@ -102,7 +104,8 @@ impl Error {
         error
     }
 
-    /// [`ErrorKind::Corrupt`]: `place` (file and offset, or id) holds `found` where `expected` belongs.
+    /// Returns an [`ErrorKind::Corrupt`] error: `place` (file and offset, or id) has `found`
+    /// instead of `expected`.
     #[must_use]
     pub fn corrupt(
         place: impl fmt::Display,
@@ -112,71 +115,71 @@ impl Error {
         Self::new(ErrorKind::Corrupt, format!("{place}: expected {expected}, found {found}"))
     }
 
-    /// [`ErrorKind::Corrupt`]: bytes at `place` that are not what was expected, where what was found
-    /// instead has no short name.
+    /// Returns an [`ErrorKind::Corrupt`] error: the bytes at `place` are not `expected`, and have
+    /// no short description.
     #[must_use]
     pub fn malformed(place: impl fmt::Display, expected: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Corrupt, format!("{place}: expected {expected}"))
     }
 
-    /// [`ErrorKind::InvalidInput`].
+    /// Returns an [`ErrorKind::InvalidInput`] error.
     #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidInput, message)
     }
 
-    /// [`ErrorKind::LimitExceeded`]: `what` is limited to `limit`.
+    /// Returns an [`ErrorKind::LimitExceeded`] error: `what` is limited to `limit`.
     #[must_use]
     pub fn limit(what: impl fmt::Display, limit: u64, found: u64) -> Self {
         Self::new(ErrorKind::LimitExceeded, format!("{what}: {found} is over the limit of {limit}"))
     }
 
-    /// [`ErrorKind::Io`]: the system call behind `action` failed.
+    /// Returns an [`ErrorKind::Io`] error: the system call of `action` failed.
     #[must_use]
     pub fn io(action: impl Into<String>, source: std::io::Error) -> Self {
         Self::new(ErrorKind::Io, action).with_source(source)
     }
 
-    /// The same error with its cause attached.
+    /// Attaches a cause to the error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.inner.source = Some(source.into());
         self
     }
 
-    /// Returns true if what was asked for is not there or is not what was written: a loss, where it
-    /// must be there.
+    /// Returns true if an object is missing or does not verify. This is a loss if the object must
+    /// exist.
     #[must_use]
     pub fn is_loss(&self) -> bool {
         matches!(self.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
     }
 
-    /// Returns true if stored data is damaged or missing, as opposed to a name that leads nowhere.
+    /// Returns true if stored data is damaged or missing. An unknown name is not damage.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         self.kind() == ErrorKind::Corrupt || self.inner.is_missing_object
     }
 
-    /// The same error, its message led by the place where it happened.
+    /// Prefixes the message with the place of the error.
     #[must_use]
     pub fn at(mut self, place: impl fmt::Display) -> Self {
         self.inner.message = format!("{place}: {}", self.inner.message);
         self
     }
 
-    /// What went wrong, for programs.
+    /// Returns the kind of the error, for programs.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
     }
 
-    /// What went wrong, for people; the sources are not repeated in it.
+    /// Returns the message, for people. It does not include the causes.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.inner.message
     }
 
-    /// The message and those of all causes, on one line.
+    /// Returns the message and those of all causes, on one line.
     #[must_use]
     pub fn with_causes(&self) -> String {
         let mut text = self.to_string();

@@ -31,9 +31,9 @@
 //!
 //! # A session, three names
 //!
-//! [`local`] is the front door: [`Repo`](local::Repo), [`Session`](local::Session) and
-//! [`Snapshot`](local::Snapshot) carry their store, and take clock, randomness and disk from the
-//! system. Everything below gets them as arguments.
+//! [`local`] is the entry point: [`Repo`](local::Repo), [`Session`](local::Session) and
+//! [`Snapshot`](local::Snapshot) hold a reference to their store, and use the clock, randomness and
+//! disk of the system. All lower layers receive these as arguments.
 //!
 //! ```
 //! use turntree::context::Role;

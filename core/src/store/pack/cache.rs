@@ -34,7 +34,7 @@ struct Slot {
 type Decoded = Result<Arc<Block>, String>;
 
 impl BlockCache {
-    /// Returns a cache of at most `max_bytes`, or the most recently used block alone.
+    /// Returns a cache of at most `max_bytes`, which always keeps the most recently used block.
     pub(in crate::store) fn new(max_bytes: usize) -> Self {
         Self {
             max_bytes,

@@ -12,7 +12,7 @@
 //! sectors affects all groups about equally. Each group has recovery shards of a Reed-Solomon code:
 //! as many shards can be lost as there are intact recovery shards, whichever they are. Checksums
 //! identify the damaged shards, so that every recovery shard can restore one. No unit is more
-//! important than another one: no single header can be lost.
+//! important than another unit: there is no single header to lose.
 //!
 //! A sector that the disk fails to read counts as damaged.
 //!

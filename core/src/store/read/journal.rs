@@ -228,7 +228,7 @@ impl Journal {
         unsynced.map(Segment::last_record).collect()
     }
 
-    /// Marks a record as durable, in its segment or as a copy in another one.
+    /// Marks a record as durable, in its segment or as a copy elsewhere.
     pub(in crate::store) fn mark_durable(&mut self, record: &UnsyncedRecord) {
         if let Some(segment) = self.segment(&record.segment) {
             segment.synced = segment.synced.max(record.sequence);

@@ -156,7 +156,7 @@ impl Store {
         let incomplete = loaded.is_incomplete();
         let Loaded { manifest, mut files, epoch, findings, .. } = loaded;
         let mut view = write(&self.view);
-        // These are no longer read as segments, so their objects count as arrivals now.
+        // From now on these are not scanned, so their objects count as arrivals here.
         let is_new = |sealed: &&Arc<Sealed>| {
             let id = sealed.segment().id;
             !view.files.sealed.iter().any(|known| known.segment().id == id)

@@ -121,7 +121,7 @@ impl Operations {
         detached
     }
 
-    /// Returns the operations among `ids` that are no parent of another one.
+    /// Returns the operations among `ids` that are not parents of any of them.
     pub(in crate::store) fn heads(&self, ids: &[ObjectId]) -> Vec<ObjectId> {
         let followed: HashSet<&ObjectId> =
             ids.iter().filter_map(|id| self.0.get(id)).flat_map(|op| &op.parents).collect();

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | zeros to the end, or the mark and zeros | a clean end | the place of the next batch |
 //! | anything else, and no good record in it | a torn batch, never acknowledged | ignored |
-//! | anything else, then a good record | damage | a finding; reading goes on behind it |
+//! | anything else, then a good record | damage | a finding; reading continues after it |
 
 use std::sync::Arc;
 

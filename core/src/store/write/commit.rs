@@ -40,7 +40,7 @@ type Outcome = (BatchReport, Option<(ObjectId, u64)>);
 /// Attempts to commit. An attempt fails if a collection ran since it began.
 const MAX_ATTEMPTS: usize = 64;
 
-/// The zeros written ahead are at most this fraction of a segment. More would double the size of a
+/// The zeros written ahead are one part in this many of a segment. More would double the size of a
 /// store with a small budget, and each extension of a segment costs its commit some milliseconds.
 const AHEAD_PARTS: u64 = 4;
 

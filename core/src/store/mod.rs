@@ -15,7 +15,7 @@
 //!                └── sealed segments and packs: an index in the file, mapped
 //! ```
 //!
-//! Rules of this module, each of which some store broke at a cost:
+//! Rules of this module, learned from stores that broke them:
 //! - A file has one writer, known by a lock that dies with it. No process truncates a file, or
 //!   writes to a file that another process owns.
 //! - Opening writes nothing. A batch whose trailer does not verify was never acknowledged and is
@@ -555,7 +555,7 @@ impl Store {
     /// Counts the files and objects.
     ///
     /// # Errors
-    /// `Io` when a segment or a parity cannot be looked at.
+    /// `Io` when a segment or a parity file cannot be read.
     pub fn summary(&self) -> Result<StoreSummary> {
         let journal = lock(&self.journal);
         let view = read(&self.view);

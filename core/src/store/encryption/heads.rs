@@ -5,9 +5,9 @@
 //!  | head | content   | head | content     | head | content       | head | ...
 //! ```
 //!
-//! All heads of a file are equal, and each is twice the nonce with a mark: eight bytes derived from
-//! the key and the nonce. One intact head suffices, so no single sector of a file can make the
-//! others unreadable, except in a file of less than 4 KiB.
+//! All heads of a file are equal. Each contains the nonce and a mark, twice; the mark is eight
+//! bytes derived from the key and the nonce. One intact head suffices, so no single sector of a
+//! file can make the others unreadable, except in a file of less than 4 KiB.
 
 /// Bytes of a head.
 pub(super) const HEAD_BYTES: usize = 64;

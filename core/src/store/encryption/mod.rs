@@ -152,15 +152,16 @@ impl StoreKeys {
     /// Parses unwrapped keys from outside of the store.
     ///
     /// # Errors
-    /// `InvalidInput` when the bytes are no text of keys. The error does not contain the bytes.
+    /// `InvalidInput` when the bytes are not the text of keys. The error does not contain the
+    /// bytes.
     pub fn parse(unwrapped: &[u8]) -> Result<Self> {
         let keys = std::str::from_utf8(unwrapped).ok().and_then(Self::from_text);
         let wrong = "the key is none of a store: expected what was unwrapped of keys/NAME.age";
         keys.ok_or_else(|| Error::invalid(wrong))
     }
 
-    /// Returns the key sets that a store may have. A rotation that is unfinished wraps both keys,
-    /// before the store has both and after it.
+    /// Returns the key sets that a store may have. During a rotation, both keys are already wrapped
+    /// before the superblock names both, and still wrapped after it names one.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = Self> {
         let single = [Some(self.newest), self.previous].into_iter().flatten().map(Self::from);
         std::iter::once(*self).chain(single)

@@ -1,9 +1,9 @@
 //! The ids of an open pack: unverified at first, and verified on demand.
 //!
 //! As with the index of a sealed segment (`read/sealed.rs`), the first look-ups use unverified ids:
-//! a found object is verified when it is read, and a reader that finds an object in no file
-//! verifies all ids before it believes that. A pack may have a hundred times the objects of a
-//! segment, so here each look-up also verifies a piece: many look-ups verify everything, and no
+//! a found object is verified when it is read, and a reader that does not find an object verifies
+//! all ids before it reports the object as missing. A pack may have a hundred times the objects of
+//! a segment, so here each look-up also verifies a piece: many look-ups verify everything, and no
 //! commit waits for all of it. If ids turn out to be damaged, they are computed from the objects,
 //! as for a pack that lists none.
 
@@ -284,7 +284,7 @@ mod tests {
             assert!(pack.check_ids().is_err() && pack.noticed().is_none(), "byte {at}");
             assert!(pack.problem().is_some() && pack.noticed().is_some(), "byte {at}");
             sample.assert_in(&pack);
-            // Look up ids in damaged, unverified ids, until all are verified.
+            // Look up damaged ids until all ids are verified.
             let pack = open(&damaged, id);
             for _ in 0..2 {
                 for item in &sample.items {

@@ -30,9 +30,9 @@ use crate::store::paced::Pace;
 /// encoding, can use it as a base. Makes sessions with images a third smaller.
 const OWN_BLOCK_BYTES: usize = 192 << 10;
 
-/// Sizes up to which the first block of an archive may grow, for contents and for other kinds.
-/// Later blocks have at most [`GROWTH`] times the bytes of the earlier blocks of their kind, so
-/// that no damaged block costs a whole session.
+/// Sizes that a block of an archive may always have, for contents and for other kinds. A larger
+/// block has at most [`GROWTH`] times the bytes of the earlier blocks of its kind, so that no
+/// damaged block costs a whole session.
 const FIRST_BLOB_BYTES: usize = 4 << 20;
 const FIRST_BYTES: usize = 128 << 10;
 const GROWTH: usize = 2;

@@ -3,8 +3,8 @@
 //! Resemblance of two blocks is estimated by features: places where a hash of the previous 64 bytes
 //! has its highest bits zero, about one in 4 KiB. This finds versions of a file, forks of a
 //! session, repeated images and messages that quote files, independent of their names. A base may
-//! itself have a base, but no third one, so reading an object decodes at most three blocks. If
-//! limited, only so many bytes of blocks depend on one base, so that damage to it does not lose
+//! have a base that has none, so reading an object decodes at most three blocks. If limited, only
+//! `max_dependent` bytes of blocks depend on one base, so that damage to it does not lose
 //! everything that resembles it.
 
 use std::collections::HashMap;

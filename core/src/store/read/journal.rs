@@ -321,7 +321,7 @@ impl Journal {
                         && segment.tail.sequence > found.batch
                 })
             });
-            // The oldest first: the later ones may be its descendants, and are no damage then.
+            // The oldest first: the later ones may be its descendants, and then are not damage.
             let first = acknowledged.min_by_key(|(_, found)| found.operation.sequence);
             let Some((at, _)) = first else { break };
             let found = self.waiting.swap_remove(at);

@@ -105,7 +105,7 @@ impl Operations {
         followed
     }
 
-    /// Returns the committed operations that are no ancestors of `newest`, oldest first.
+    /// Returns the committed operations that are not ancestors of `newest`, oldest first.
     pub(in crate::store) fn detached(&self, newest: Option<ObjectId>) -> Vec<ObjectId> {
         let mut included = self.followed_by(newest);
         let mut others: Vec<_> = self.0.iter().filter(|(id, _)| !included.contains(id)).collect();

@@ -59,7 +59,7 @@ pub(in crate::store) enum End {
     Unknown,
     /// Zeros to the end of the file, or no bytes; a mark may precede them.
     Clean,
-    /// Bytes that are no valid record.
+    /// Bytes that are not a valid record.
     Torn,
     /// The last record is the index; nothing follows it.
     Index,

@@ -2,7 +2,7 @@
 //!
 //! An index is verified before it answers many look-ups, or one that matters. The first few
 //! look-ups search it unverified: a found object is verified when it is read, and a reader that
-//! finds an object in no file verifies every index before it believes that
+//! does not find an object verifies every index before it reports the object as missing
 //! ([`OpenFiles::verify_indexes`]). So opening a store with many segments does not hash all
 //! indexes. A damaged index is rebuilt from the batches, as for a segment without an index.
 //!

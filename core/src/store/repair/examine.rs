@@ -71,13 +71,13 @@ pub struct Examination<'s> {
     pub unreadable: HashSet<ObjectId>,
     /// Bytes of the files, excluding leftovers.
     pub bytes: u64,
-    /// Committed operations that are no ancestors of the newest one, oldest first.
+    /// Committed operations that are not ancestors of the newest one, oldest first.
     pub(crate) detached: Vec<Detached>,
     epoch: u64,
     pub(in crate::store) damaged: Damaged,
 }
 
-/// A committed operation that is no ancestor of the newest one.
+/// A committed operation that is not an ancestor of the newest one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Detached {
     /// The id of the operation.
@@ -437,7 +437,8 @@ impl Examiner<'_, '_> {
         Ok(())
     }
 
-    /// Examines files in the directories that the store does not use.
+    /// Examines the remaining names in the directories: unlisted packs, parities, leftovers, other
+    /// files.
     fn other_files(&mut self, active: &[crate::store::read::journal::Segment]) -> Result<()> {
         let (manifest, damage) =
             Manifest::load(&*self.store.io, &self.store.dir, self.superblock.store)?;

@@ -7,7 +7,7 @@
 //!
 //! The ref [`KNOWN_LOSSES_REF`] holds a blob with one line for each object: `kept` or `lost`, a
 //! space, its kind, a space, and its id. Kept objects come first, both in order of their ids. A
-//! recorded object that exists again is no hole.
+//! recorded object that exists again is not a hole.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;

@@ -37,7 +37,7 @@ impl Store {
     /// Returns the work that [`Store::change_encryption`] would do.
     ///
     /// # Errors
-    /// `Io` when the files cannot be looked at.
+    /// `Io` when the files cannot be read.
     pub fn plan_encryption(&self, target: Option<StoreKey>) -> Result<EncryptionChange> {
         let mut change = EncryptionChange::default();
         let converter = Converter::new(self, target);

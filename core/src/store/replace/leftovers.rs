@@ -128,7 +128,8 @@ impl Collection<'_> {
         Ok(())
     }
 
-    /// Removes empty segments without a lock: their creators died before they wrote to them.
+    /// Removes empty segments that no process has locked: their creators died before they wrote to
+    /// them.
     fn remove_empty_segments(&self) -> Result<()> {
         let store = self.store;
         for name in self.names(JOURNAL_DIR)? {

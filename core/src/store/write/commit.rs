@@ -273,7 +273,7 @@ impl Store {
         // writers that compare with the same refs would both win.
         let _ref_lock = self.superblock.lock(&*self.io, self.lock_timeout)?;
         // The batch leaves out objects that the store had at this epoch. A collection since then
-        // may have dropped them, and a ref would have missing objects.
+        // may have dropped them, and the new refs would reference missing objects.
         if self.superblock.epoch()? != epoch {
             return Ok(None);
         }

@@ -36,7 +36,7 @@ const MAX_IDLE_SEGMENTS: usize = 8;
 /// Segment ids to try. An id in use means that the caller's seed is not random.
 const MAX_ATTEMPTS: u64 = 64;
 
-/// The bytes behind the last record of a segment whose sync failed.
+/// The bytes after the last record of a segment whose sync failed.
 const FAILED_MARK: [u8; 8] = *b"failed\0\0";
 
 const SEGMENT_ID_CONTEXT: &str = "turntree v1 segment id";
@@ -47,7 +47,7 @@ pub(in crate::store) struct Owned {
     pub(in crate::store) segment: Arc<SegmentFile>,
     /// Open to write, and locked.
     pub(in crate::store) file: Arc<dyn IoFile>,
-    /// Bytes of the file: everything behind the last record is zeros.
+    /// Bytes of the file: everything after the last record is zeros.
     pub(in crate::store) reserved: u64,
 }
 
@@ -135,8 +135,8 @@ impl Store {
     /// Writes a mark after the last record of a segment that it is durable. Then the next owner,
     /// and writers that build on the record, need not sync it again.
     ///
-    /// The mark itself is not synced. A lost mark only costs another sync. It may be written only
-    /// after the sync has returned: a process that finds the mark after a crash trusts it.
+    /// The mark itself is not synced. Losing it only costs another sync. The mark may be written
+    /// only after the sync has returned: a process that finds the mark after a crash trusts it.
     pub(in crate::store) fn leave_mark(&self, owned: &Owned) {
         // Until the mark is written no other thread may close the segment.
         let mut journal = lock(&self.journal);

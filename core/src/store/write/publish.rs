@@ -12,7 +12,7 @@
 //! keep this invariant, or acknowledged operations are lost:
 //!
 //! > Every operation in a file that a generation lists, sealed, packed or retired, is in its refs,
-//! and > everything that its refs include is durable.
+//! > and everything that its refs include is durable.
 //!
 //! It holds by induction. A generation is its predecessor with one change, and its refs never move
 //! back. The owner of each added file has locked it and read it to the end before the refs are

@@ -181,7 +181,7 @@ pub const HOOK_LOG: &str = "hook.log";
 /// A store on disk, open to read and write. Shared between threads by reference or `Arc`.
 pub struct Store {
     io: Arc<dyn Io>,
-    /// The [`Io`] below `io`. If the store is encrypted, `io` enciphers files on top of it.
+    /// The `Io` below `io`. If the store is encrypted, `io` enciphers files on top of it.
     disk: Arc<dyn Io>,
     /// The keys of the store's files, if it is encrypted.
     keys: Option<StoreKeys>,

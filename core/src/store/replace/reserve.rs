@@ -16,7 +16,7 @@ pub(in crate::store) const RESERVE_FILE: &str = "reserve";
 /// Bytes of the reserve: some commits, a new segment and a small pack.
 const RESERVE_BYTES: u64 = 256 << 10;
 
-/// The reserve of a store with a budget takes at most this fraction of the budget.
+/// The reserve of a store with a budget takes at most one part in this many of the budget.
 const BUDGET_PARTS: u64 = 32;
 
 /// The reserve is written in words of this size.

@@ -1,10 +1,10 @@
-//! Giving up: what is written down as lost, and what is kept because of it.
+//! Records lost objects as known losses, and keeps objects that may have belonged to them.
 //!
-//! The links of a lost object are not known. So of all objects that became unreachable, the tops
-//! are written down as well: what belonged to the lost object is among them or below them, beside
-//! what was garbage just then. A collection keeps it, until nothing leads to a lost object any more
-//! and the next repair lets go of it. What only operations lead to is written down too, because they
-//! grow old: what is behind a hole must not depend on them.
+//! The links of a lost object are unknown. So the tops of all unreachable objects are recorded as
+//! well: the descendants of the lost object are among them or below them, together with objects
+//! that were garbage already. A collection keeps them as long as a lost object is referenced; the
+//! next repair after that drops them. Objects that only operations reference are recorded too:
+//! operations expire, and the objects behind a hole must not depend on them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -14,10 +14,11 @@ use crate::object::{Kind, ObjectId};
 use crate::repo::links;
 use crate::store::{Examination, KnownLosses};
 
-/// The holes of a store, now that everything that is lost is given up, with `found`: what was lost
-/// before refs went back to what is whole, and operations behind which the log begins now.
+/// Returns the known losses of a store once all lost objects are accepted. `found` holds objects
+/// that were lost before refs moved back to whole values, and lost operations, after which the log
+/// begins now.
 ///
-/// An object that lies in a file, which somebody writes to, is not given up.
+/// An object in a file that a process writes to is not accepted as lost.
 pub(super) fn accept_losses(
     examination: &Examination<'_>,
     found: BTreeMap<ObjectId, Kind>,
@@ -28,7 +29,8 @@ pub(super) fn accept_losses(
     let is_missing = |id: &ObjectId| inventory.find(id).is_none();
     let mut holes = Arc::new(known.clone());
     Arc::make_mut(&mut holes).lost.extend(found);
-    // What is behind a hole is found once that is known to be one.
+    // Objects behind a hole are found only after the hole is known, so this repeats until nothing
+    // is new.
     let lost = loop {
         let reach = Reach::find_around(examination, now, Arc::clone(&holes));
         let lost = reach.lost.into_iter().filter(|(id, _)| is_missing(id));
@@ -62,7 +64,7 @@ fn unreached_tops(
     let mut tops = BTreeMap::new();
     for position in 0..inventory.positions() {
         let Some(entry) = inventory.entry(position) else { continue };
-        // The log begins behind a lost operation: what was before it is no history any more.
+        // The log begins after a lost operation, so operations before it are not history.
         let counts = entry.kind != Kind::Operation && inventory.find(&entry.id) == Some(position);
         if counts && !reach.is_reached(position, &entry.id) {
             tops.insert(entry.id, entry.kind);

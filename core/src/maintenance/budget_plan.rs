@@ -1,31 +1,32 @@
-//! What a budget of the store means for each session, and what was done for it.
+//! Defines the plan of a store budget: sessions that stay, sessions to forget, and their sizes.
 
 use super::collection_plan::ObjectsSize;
 use crate::object::Time;
 
-/// What one session takes.
+/// The size of one session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionSize {
-    /// Its name.
+    /// The name of the session.
     pub session: String,
-    /// Commits that neither the rest nor a session before it leads to.
+    /// Commits that are reachable neither from the rest nor from a session before this one.
     pub turns: u64,
-    /// What these and their contexts add.
+    /// The size that these commits and their contexts add.
     pub size: ObjectsSize,
 }
 
-/// What a budget means for each session.
+/// The effect of a store budget on each session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BudgetPlan {
     /// The budget.
     pub budget_bytes: u64,
-    /// What is of no session alone: what several of those that stay share, tags, operations.
+    /// Objects that belong to no single session: shared by several sessions that stay, or of tags
+    /// and operations.
     pub rest: ObjectsSize,
-    /// What went already and is freed in the end.
+    /// Content of sessions that are already forgotten, which a later collection frees.
     pub leaving: ObjectsSize,
-    /// The sessions: those that stay whatever the budget is, then the others, each newest first.
+    /// The sessions: first those that stay under any budget, then the rest, each newest first.
     pub sessions: Vec<BudgetedSession>,
 }
 
@@ -33,35 +34,35 @@ pub struct BudgetPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BudgetedSession {
-    /// What it adds to those before it.
+    /// The size that the session adds to the sessions before it.
     pub own: SessionSize,
-    /// When its newest turn was made.
+    /// The time of the newest turn.
     pub time: Time,
-    /// Why it stays whatever the budget is, in words.
+    /// The reason why the session stays under any budget, in words.
     pub kept_by: Option<String>,
-    /// Whether it goes.
+    /// True if the budget forgets the session.
     pub goes: bool,
 }
 
 impl BudgetPlan {
-    /// The bytes of everything that stays.
+    /// Returns the bytes of everything that stays.
     #[must_use]
     pub fn staying_bytes(&self) -> u64 {
         let stay = self.sessions.iter().filter(|session| !session.goes);
         stay.fold(self.rest.bytes, |sum, session| sum + session.own.size.bytes)
     }
 
-    /// The sessions that go, newest first.
+    /// Returns the sessions to forget, newest first.
     pub fn going(&self) -> impl Iterator<Item = &BudgetedSession> {
         self.sessions.iter().filter(|session| session.goes)
     }
 }
 
-/// What was done for the budget of a store.
+/// The outcome of enforcing a store budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnforcedBudget {
     /// The plan.
     pub plan: BudgetPlan,
-    /// The number of the operation that let sessions go.
+    /// The number of the operation that forgot the sessions.
     pub operation: Option<u64>,
 }

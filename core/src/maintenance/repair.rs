@@ -1,17 +1,22 @@
-//! `repair`: brings back what verifies, and says what is lost.
+//! Repairs a store: salvages everything that verifies, and reports lost objects.
 //!
-//! | damaged | done |
-//! |---|---|
-//! | a pack with a parity that restores it | it is as it was |
-//! | a pack, or its index | what verifies goes into a new pack; ids follow from the frames |
-//! | a segment | what verifies goes into a pack |
-//! | the newest manifest | a new one from an older one, the packs that hold more, and the journal |
-//! | operations that the store lost sight of | the manifest's refs include them, or an operation follows them too |
-//! | what refs lead to | with [`Loss::Accept`], the newest value that is whole, as an operation; of a branch without one, the newest whole turn that nothing else leads to; a ref without either stays where its object can be read, since an export still gives the records that are left |
-//! | what is lost all the same | with [`Loss::Accept`], it is written down, with what may belong to it |
+//! - A pack with sufficient parity is restored byte for byte.
+//! - A pack without it, or without a valid index: the objects that verify go into a new pack. Their
+//!   ids follow from the frames.
+//! - A segment: the objects that verify go into a pack.
+//! - The newest manifest: a new one is made of an older manifest, of the packs that hold more, and
+//!   of the journal.
+//! - Operations that the store lost track of: the refs of the manifest include them, or a new
+//!   operation gets them as parents.
+//! - Refs to lost objects: with [`Loss::Accept`], one operation moves them to their newest whole
+//!   value. A branch without a whole value gets the newest whole turn that nothing else references.
+//!   A ref without either stays if its object can be read, since an export still gives the
+//!   remaining records.
+//! - Objects that stay lost: with [`Loss::Accept`], they are recorded as known losses, together
+//!   with objects that may belong to them.
 //!
-//! Nothing is deleted: a damaged file that is not restored goes to `quarantine/` in the store. Refs never move back unless
-//! that is asked for, and then it is an operation that an undo would take back.
+//! Nothing is deleted: a damaged file that is not restored moves to `quarantine/` in the store.
+//! Refs move back only on request, in an operation that an undo can revert.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -31,18 +36,18 @@ use crate::store::{
     Detached, Examination, Expected, KNOWN_LOSSES_REF, Progress, RefUpdate, SalvagedFile, Store,
 };
 
-/// Rounds of mending: a file that is brought back may be damaged itself, or hold operations that have
-/// to be joined.
+/// Rounds of a repair: a restored file may be damaged itself, or hold operations that have to be
+/// rejoined.
 const MAX_ROUNDS: usize = 7;
 
-/// The treatment of refs that lead to lost objects.
+/// The treatment of refs to lost objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Loss {
-    /// They stay.
+    /// Refs stay as they are.
     #[default]
     Refuse,
-    /// They go back to the newest value that is whole, and what is lost all the same is given up: it
-    /// counts as a hole from then on, and collections go on around it.
+    /// Refs move back to their newest whole value. Objects that stay lost are recorded as holes,
+    /// and collections ignore them from then on.
     Accept,
 }
 
@@ -52,50 +57,51 @@ pub enum Loss {
 pub struct RepairPlan {
     /// Damaged files.
     pub files: Vec<SalvagedFile>,
-    /// Packs that no manifest lists and that hold what is missing.
+    /// Packs that no manifest lists and that hold missing objects.
     pub adopted: Vec<String>,
-    /// True if the refs of the manifest lack operations in files that it lists, and get them.
+    /// True if the manifest lists files with operations that its refs lack. The repair adds these
+    /// to the refs.
     pub refs_behind: bool,
-    /// Operations that were committed and that the newest one does not follow: one follows them then.
+    /// Committed operations that are not ancestors of the newest one. The repair writes an
+    /// operation that follows them.
     pub rejoined: Vec<ObjectId>,
-    /// Refs that get back what these operations gave them.
+    /// Changes that give refs the values of these operations.
     pub rejoined_refs: Vec<RefChange>,
-    /// Refs that lead to something that is lost. They change only with [`Loss::Accept`].
+    /// Refs to lost objects. They change only with [`Loss::Accept`].
     pub refs: Vec<RefRepair>,
-    /// Operations that are lost; with [`Loss::Accept`] the log begins after the newest of them.
+    /// Lost operations. With [`Loss::Accept`] the log begins after the newest of them.
     pub operations: Vec<ObjectId>,
-    /// Objects that stay lost, as far as that can be told before.
+    /// Objects that would stay lost, as far as the plan can determine.
     pub lost: Vec<FsckFinding>,
-    /// The number of known losses after it, where that changes.
-    /// A plan does not say.
+    /// The number of known losses afterwards, if it changes. Always `None` in a plan.
     pub given_up: Option<u64>,
 }
 
-/// A ref that leads to something that is lost.
+/// A ref to a lost object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefRepair {
-    /// Its full name.
+    /// The full name of the ref.
     pub name: String,
-    /// Its value.
+    /// The current value.
     pub old: ObjectId,
-    /// The newest value it had that is whole; `None` when there is none.
+    /// The newest earlier value that is whole; `None` without one.
     pub new: Option<ObjectId>,
-    /// True if no value is whole and the object that the ref names can be read: the ref stays, for
-    /// what is left behind it. Without both it is deleted.
+    /// True if no value is whole but the object that the ref names can be read: the ref stays, to
+    /// keep the remaining objects reachable. A ref with neither is deleted.
     pub stays: bool,
 }
 
 /// The outcome of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
-    /// The files that were mended, in every round.
+    /// The repaired files, of all rounds.
     pub plan: RepairPlan,
-    /// The store afterwards.
+    /// The state of the store afterwards.
     pub report: FsckReport,
 }
 
 impl RepairPlan {
-    /// Returns true if nothing would be done.
+    /// Returns true if the repair would change nothing.
     #[must_use]
     pub fn is_empty(&self, loss: Loss) -> bool {
         let stay = self.refs.iter().all(|change| change.stays);
@@ -107,17 +113,17 @@ impl RepairPlan {
 }
 
 impl RepairPlan {
-    /// Notes the operations that the store lost sight of, and what they gave refs.
+    /// Records the operations that the store lost track of, and their changes of refs.
     fn rejoin(&mut self, detached: &[Detached], reach: &Reach<'_>) {
         self.rejoined = detached.iter().map(|found| found.id).collect();
         self.rejoined_refs = rejoin::plan(reach, detached);
     }
 }
 
-/// Plans a repair and does nothing. Reads the whole store.
+/// Plans a repair without changing anything. Reads the whole store.
 ///
 /// # Errors
-/// Those of opening the store; `Locked` while a collection goes on.
+/// Errors of opening the store; `Locked` while a collection runs.
 pub fn plan_repair(
     store: &Store,
     stamp: &Signature,
@@ -134,11 +140,12 @@ pub fn plan_repair(
     Ok(plan)
 }
 
-/// Repairs a store. Others may read and write meanwhile; what a process writes to is left alone.
+/// Repairs a store. Other processes may read and write concurrently; files that a process writes to
+/// are skipped.
 ///
 /// # Errors
-/// Those of [`plan_repair`], and those of writing; then nothing that verifies is out of reach, and
-/// another repair goes on.
+/// Errors of [`plan_repair`] and of writing. After an error everything that verifies is still
+/// reachable, and another repair continues.
 pub fn repair(
     store: &Store,
     loss: Loss,
@@ -194,15 +201,16 @@ pub fn repair(
     Ok(Repaired { plan: done, report })
 }
 
-/// Writes down what is lost, `lost` among it as far as anything leads to it still, and what may belong
-/// to it, if that is something else than before; says how much is lost.
+/// Records the lost objects as known losses, and the objects that may belong to them, if the record
+/// changes. `lost` holds candidates, of which only those still referenced count. Returns the number
+/// of known losses.
 fn accept(
     store: &Store,
     lost: BTreeMap<ObjectId, Kind>,
     stamp: &Signature,
     progress: &mut Progress<'_>,
 ) -> Result<Option<u64>> {
-    // No collection takes anything away before it is written down.
+    // This lock keeps a collection from freeing objects before the losses are recorded.
     let repair = store.begin_repair(progress)?;
     let inventory = &repair.examination.inventory;
     let holes = accept_losses(&repair.examination, lost, stamp.time.micros);
@@ -225,7 +233,7 @@ fn accept(
     Ok(Some(holes.lost.len() as u64))
 }
 
-/// Notes files, each once: one that is in use is met in every round.
+/// Adds files to the plan without duplicates: a file in use comes up in every round.
 fn add_files(done: &mut RepairPlan, files: &[SalvagedFile]) {
     for file in files {
         if !done.files.contains(file) {
@@ -234,7 +242,7 @@ fn add_files(done: &mut RepairPlan, files: &[SalvagedFile]) {
     }
 }
 
-/// Plans for objects that no file gives back.
+/// Plans changes of refs to objects that no file restores.
 fn plan_refs(
     examination: &Examination<'_>,
     reach: &Reach<'_>,
@@ -269,7 +277,7 @@ fn plan_refs(
         });
         let new =
             [*old].into_iter().chain(earlier).find_map(|start| newest_whole(reach, &whole, start));
-        // A line whose newest turns came in together has no earlier value.
+        // A branch whose newest turns were imported together has no earlier value.
         let adrift = || turns.newest_adrift(BranchName::from_full(name)?.session());
         let new = new.or_else(adrift);
         let stays = new.is_none() && matches!(examination.inventory.read_any(old), Ok(Some(_)));
@@ -278,7 +286,7 @@ fn plan_refs(
     plan
 }
 
-/// The operations that can be read, newest first.
+/// The readable operations, newest first.
 fn history(examination: &Examination<'_>) -> Vec<Operation> {
     let inventory = &examination.inventory;
     let mut operations: Vec<Operation> = inventory
@@ -289,7 +297,7 @@ fn history(examination: &Examination<'_>) -> Vec<Operation> {
     operations
 }
 
-/// Moves refs as one operation.
+/// Moves refs in one operation.
 fn move_refs(store: &Store, refs: &[RefRepair], stamp: &Signature) -> Result<()> {
     let moved = refs.iter().filter(|change| !change.stays);
     let changes = moved.map(|change| RefUpdate {

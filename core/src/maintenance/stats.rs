@@ -1,14 +1,15 @@
-//! Statistics: where the bytes of a store are, and what they would be without it.
+//! Computes statistics: the bytes of a store by session and section, and the bytes that full copies
+//! would take.
 //!
 //! ```text
 //! every context, newest first ──> each object once: whose it is, in which section
 //!                             └─> each node once:   what a full copy below it would take
 //! ```
 //!
-//! An object belongs to the session that began first; that others have it too is counted as shared.
-//! What a full copy of a context would take is summed up over the tree: a node takes what its children
-//! take, however many contexts it is in, so that ten thousand contexts cost no more than the nodes in
-//! which they differ.
+//! An object belongs to the oldest session that has it, and counts as shared if other sessions have
+//! it too. The size of a full copy of a context is summed up over the tree: the size of a node is
+//! the sum over its children and is computed once, however many contexts have the node. So ten
+//! thousand contexts cost only the nodes in which they differ.
 
 use std::sync::Arc;
 
@@ -25,17 +26,18 @@ use crate::object::Time;
 use crate::repo::Repository;
 use crate::store::StoreSummary;
 
-/// Looks where the bytes are, at the moment `now`; of one `session`, if it is named. Writes nothing,
-/// takes no lock that lasts, and works while others write and collect.
+/// Measures the bytes of a store, or of one `session` if it is given, at the moment `now`. Writes
+/// nothing, takes no lasting lock, and runs concurrently with writers and collections.
 ///
-/// Costs a read of every node, another one of what sessions share and of what is kept while turns expire,
-/// and a look at every pack's blocks; some 100 bytes of memory for each object, whatever the files take.
+/// Reads every node, reads again the nodes that sessions share and the nodes that stay while turns
+/// expire, and looks at the blocks of every pack. Takes some 100 bytes of memory per object,
+/// whatever the size of the files.
 ///
-/// # Errors
-/// `NotFound` when there is no such session, `Corrupt` when something that must be there is not.
+/// # Errors `NotFound` when the session does not exist, `Corrupt` when a required object is
+/// missing.
 pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stats> {
     let inventory = repo.store().inventory()?;
-    // Neither needs the other.
+    // Independent of each other, so both run in parallel.
     let find = || Roots::find(&inventory, inventory.refs(), now.micros);
     let (roots, sizes) = rayon::join(find, || sizes(&inventory));
     let roots = roots?;
@@ -45,11 +47,13 @@ pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stat
     }
     let retention = plan_turns(&inventory, &roots, Purpose::Gc, now)?;
     let mut tally = Tally::new(&inventory, graph, sizes?)?;
-    // On a thread of the pool: another one would sleep and be woken for each level of each round.
+    // Runs on a thread of the pool: any other thread would sleep and wake for each level of each
+    // round.
     rayon::scope(|_| tally.sessions(session))?;
     let mut marker = Marker::new(&inventory, Arc::clone(&roots.holes));
     if retention.elided.is_empty() {
-        // Every context stays, so what the tally has walked need not be walked once more.
+        // Every context stays, so the marker need not walk again the nodes that the tally has
+        // walked.
         marker.know(&tally.walked());
     }
     mark(&mut marker, &inventory, &roots, &retention)?;

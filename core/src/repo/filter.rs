@@ -1,8 +1,8 @@
-//! Filters: content is looked at before it is stored, and may come in as something else.
+//! Filters that inspect content before it is stored, and may replace it.
 //!
-//! The engine knows no secret; a filter of its caller does. What a transaction writes is given to it:
-//! contents, and the words of commits. What was stored before is not: a merge, a redaction or a bundle
-//! writes what it is made of, so these pass it by.
+//! The engine knows no secrets; the caller supplies the filter. Transactions pass the contents and
+//! the commit messages that they write through it. Merges, redactions and imports of bundles skip
+//! the filter, because they write content that was stored before.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,23 +11,20 @@ use super::Repository;
 use crate::error::Result;
 use crate::object::ObjectId;
 
-/// Looks at content on its way into a store.
+/// Inspects content before it is stored.
 pub trait ContentFilter: fmt::Debug + Send + Sync {
-    /// Returns what is stored in the place of a content; `None` for that itself. It is stored as it is
-    /// when it comes in again.
+    /// Returns the replacement of a content; `None` to store the content itself. The filter must
+    /// return `None` for its own replacements.
     ///
-    /// # Errors
-    /// When that cannot be told.
+    /// # Errors When the filter cannot decide.
     fn instead(&self, repo: &Repository, content: &[u8]) -> Result<Option<Vec<u8>>>;
 
-    /// Returns the ids that the same content may have in the store, since it came in under other
-    /// settings.
+    /// Returns the ids that the same content may have in the store, imported under other settings.
     ///
-    /// # Errors
-    /// When that cannot be told.
+    /// # Errors When the filter cannot determine them.
     fn others(&self, repo: &Repository, content: &[u8]) -> Result<Vec<ObjectId>>;
 
-    /// Is told of content that the store did not have and now has.
+    /// Called for content that was new to the store, after it was stored.
     ///
     /// # Errors
     /// When the settings cannot be read.
@@ -35,26 +32,24 @@ pub trait ContentFilter: fmt::Debug + Send + Sync {
 }
 
 impl Repository {
-    /// Gives what comes in to `filter`.
+    /// Filters everything that is written to the store through `filter`.
     #[must_use]
     pub fn filtering(mut self, filter: Arc<dyn ContentFilter>) -> Self {
         self.filter = Some(filter);
         self
     }
 
-    /// Returns what is stored in the place of a content; `None` for that itself.
+    /// Returns the replacement of a content; `None` to store the content itself.
     ///
-    /// # Errors
-    /// Those of the filter.
+    /// # Errors Errors of the filter.
     pub fn instead(&self, content: &[u8]) -> Result<Option<Vec<u8>>> {
         self.filter.as_ref().map_or(Ok(None), |filter| filter.instead(self, content))
     }
 
-    /// Returns the ids that the same content may have in the store, since it came in under other
-    /// settings of the filter.
+    /// Returns the ids that the same content may have in the store, imported under other settings
+    /// of the filter.
     ///
-    /// # Errors
-    /// Those of the filter.
+    /// # Errors Errors of the filter.
     pub fn other_ids(&self, content: &[u8]) -> Result<Vec<ObjectId>> {
         self.filter.as_ref().map_or(Ok(Vec::new()), |filter| filter.others(self, content))
     }

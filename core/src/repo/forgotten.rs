@@ -1,18 +1,22 @@
-//! Sessions that were let go: what the store remembers of them, and when their content may go.
+//! Forgotten sessions: the record that the store keeps of them, and the time at which their content
+//! may be freed.
 //!
 //! ```text
 //! refs/forgotten/<session>
 //! {"version":1,"through":41,"free_micros":1800000000000000,"time_micros":1800000000000000}
 //! ```
 //!
-//! Letting a session go removes its branches in one operation, which an undo takes back as long as
-//! all of it is there. The first collection after `free_micros` writes the ref again without it: from
-//! then on the operations up to that one hold the content of the session no longer, whatever the
-//! clock says later, and a collection frees it, unless a branch of another session, a tag or a pin
-//! leads to it. The ref stays, through an undo too, so that whoever finds the transcript again knows,
-//! and since older values may be there in part only. A session that came back and whose branch is
-//! deleted afterwards is not forgotten: `refs/returned/<session>` says so, until it is let go again.
-//! One that a policy let go is not forgotten either: whoever goes on in it has it again.
+//! Forgetting a session deletes its branches in one operation. Undo restores them until a
+//! collection frees the content. The first collection after `free_micros` rewrites the ref without
+//! that field. From then on, operations up to `through` do not keep the content of the session
+//! alive, whatever the clock says later, and a collection frees it unless a branch of another
+//! session, a tag or a pin references it. The ref stays, even through an undo: an import that finds
+//! the transcript again must know that the session was forgotten, and older values of its branches
+//! may be incomplete.
+//!
+//! A session that was imported again and whose branch is deleted later is not forgotten:
+//! `refs/returned/<session>` records this, until the session is forgotten again. A session that a
+//! policy expired is not forgotten either: continuing it imports it again.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -32,40 +36,41 @@ use crate::object::{
 use crate::store::{Expected, RefTable};
 use crate::tree::Link;
 
-/// Where the refs of forgotten sessions are.
+/// The prefix of the refs of forgotten sessions.
 pub(super) const FORGOTTEN: &str = "refs/forgotten/";
 
-/// Where the refs of sessions are that came back, and were deleted as any other.
+/// The prefix of the refs of sessions that were imported again after they were forgotten.
 const RETURNED: &str = "refs/returned/";
 
 const BRANCHES: &str = "refs/heads/";
 
-/// Other refs of a session, which go with it.
+/// Other refs of a session, which are deleted with it.
 const BESIDE: [&str; 7] =
     [BEFORE, WATCHES, SESSION_REFS, RETURNED, "refs/captures/", "refs/retention/", "refs/bisect/"];
 
-/// Tags on the way to a turn that are followed.
+/// The longest chain of tags that is followed to a turn.
 const MAX_TAGS: usize = 16;
 
-/// The newest version of the blob; one without what it brought is written as the first.
+/// The newest version of the blob. A blob without the fields of version 2 is written as version 1.
 const VERSION: u64 = 2;
 
-/// A session that was let go.
+/// A forgotten or expired session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgottenSession {
-    /// Its name.
+    /// The name of the session.
     pub session: String,
-    /// When it was let go, in microseconds since the Unix epoch.
+    /// The time at which it was forgotten, in microseconds since the Unix epoch.
     pub time_micros: i64,
-    /// From when on a collection may free its content; nothing when it may already.
+    /// The time from which a collection may free the content; `None` if it may already.
     pub free_micros: Option<i64>,
-    /// Whether a policy let it go, and nobody who named it.
+    /// True if a policy expired the session, false if a user or a budget forgot it by name.
     pub expired: bool,
-    /// The operation that let it go, by its sequence, if no other process was faster.
+    /// The sequence of the operation that forgot the session, unless another process committed one
+    /// first.
     through: u64,
 }
 
-/// The blob behind a ref, its fields in this order.
+/// The blob of a ref, its fields in this order.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -86,7 +91,7 @@ impl Stored {
 }
 
 impl ForgottenSession {
-    /// The sessions that a store with these refs has let go.
+    /// Loads the forgotten sessions of a store with these refs.
     ///
     /// # Errors
     /// `NotFound`, `Corrupt` or `Unsupported`, naming the ref.
@@ -109,30 +114,31 @@ impl ForgottenSession {
         Ok(Self { session: session.to_owned(), time_micros, free_micros, expired, through })
     }
 
-    /// A session as if it had been let go after every operation, and its content could be freed.
+    /// Returns a record as if the session was forgotten after every operation and its content could
+    /// be freed.
     pub(crate) fn of_all_time(session: String) -> Self {
         Self { session, time_micros: 0, free_micros: None, expired: false, through: u64::MAX }
     }
 
-    /// Its content may be freed if its time has come.
+    /// Marks the content as free to collect if its time has passed.
     pub(crate) fn come(&mut self, now: i64) {
         self.free_micros = self.free_micros.filter(|free| now < *free);
     }
 
-    /// The session that a ref belongs to.
+    /// Returns the session that a ref belongs to.
     pub(crate) fn of_ref(name: &str) -> Option<&str> {
         session_of(name)
     }
 
-    /// Returns whether an operation is one of those that hold the session no longer, in the end.
+    /// Returns true if an operation does not keep the session alive once its content may be freed.
     fn is_past(&self, operation: &Operation) -> bool {
         operation.sequence <= self.through
             || operation.changes.iter().any(|change| change.name == self.ref_name())
     }
 
-    /// Returns whether an operation holds the value `id` of the ref `name` no longer: that ref is one
-    /// of these sessions', or no branch and the value is a turn of one. Only those count whose content
-    /// may be freed.
+    /// Returns true if an operation does not keep the value `id` of the ref `name` alive: the ref
+    /// belongs to one of these sessions, or it is not a branch and the value is a turn of one. Only
+    /// sessions whose content may be freed count.
     ///
     /// # Errors
     /// `Corrupt` when the value does not verify.
@@ -163,10 +169,10 @@ impl ForgottenSession {
     }
 }
 
-/// Whose turn a value leads to.
+/// The session of the turn that a value references.
 enum Owner {
     Session(String),
-    /// A turn that was dropped, while its tag is in a file that a crash has brought back.
+    /// The turn was collected, but a crash restored a file with its tag.
     Freed,
     Nobody,
 }
@@ -195,7 +201,7 @@ fn owner_of(source: &dyn ObjectSource, id: &ObjectId) -> Result<Owner> {
     Ok(Owner::Nobody)
 }
 
-/// The session that a ref belongs to.
+/// Returns the session that a ref belongs to.
 fn session_of(name: &str) -> Option<&str> {
     let beside = || BESIDE.iter().find_map(|prefix| name.strip_prefix(prefix));
     let rest = name.strip_prefix(BRANCHES).or_else(beside)?;
@@ -203,12 +209,13 @@ fn session_of(name: &str) -> Option<&str> {
 }
 
 impl Transaction<'_> {
-    /// Lets a session go: its branches are removed, and what is beside them. Operations hold its
-    /// content no longer, or until the first collection after `free_micros`. What the session was
-    /// called before its branches were renamed is forgotten with it.
+    /// Forgets a session: deletes its branches and its other refs. Operations keep the content
+    /// alive until the first collection after `free_micros`, or not at all if it is `None`. Names
+    /// that the session had before a rename are forgotten too.
     ///
     /// # Errors
-    /// `NotFound` when there is no such session, `InvalidInput` when a tag or a pin keeps a turn of it.
+    /// `NotFound` when the session does not exist, `InvalidInput` when a tag or a pin keeps a turn
+    /// of it.
     pub fn forget_session(
         &mut self,
         repo: &Repository,
@@ -219,10 +226,9 @@ impl Transaction<'_> {
         self.let_session_go(repo, session, stamp, (free_micros, false))
     }
 
-    /// The same for a session that a policy lets go: whoever goes on in it has it again.
+    /// Forgets a session on behalf of a policy: continuing the session imports it again.
     ///
-    /// # Errors
-    /// Those of [`Transaction::forget_session`].
+    /// # Errors Errors of [`Transaction::forget_session`].
     pub(crate) fn expire_session(
         &mut self,
         repo: &Repository,
@@ -276,8 +282,9 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Removes where the branches of sessions were on remotes, which would keep all of them here. What is
-    /// known of the heads stays, so that a fetch does not bring back what has not changed.
+    /// Deletes the remote-tracking branches of sessions, which would keep their content alive here.
+    /// The record of the remote heads stays, so that a fetch does not download unchanged branches
+    /// again.
     fn drop_remote_branches(&mut self, refs: &RefTable, sessions: &BTreeSet<String>) {
         for name in refs.values.keys() {
             let of = remote_branch(name).map(|(_, branch)| branch.session().to_owned());
@@ -287,7 +294,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Says of a session that was forgotten that it has come back since.
+    /// Records that a forgotten session was imported again.
     pub(super) fn note_return(&mut self, session: &str) {
         if let Some(forgotten) = self.begun_with(&format!("{FORGOTTEN}{session}")).cloned() {
             self.set_ref(&format!("{RETURNED}{session}"), Expected::Any, Some(forgotten));
@@ -304,18 +311,16 @@ impl Transaction<'_> {
 }
 
 impl Repository {
-    /// The sessions that this store has let go.
+    /// Returns the sessions that this store has forgotten.
     ///
-    /// # Errors
-    /// Those of [`ForgottenSession::load`].
+    /// # Errors Errors of [`ForgottenSession::load`].
     pub fn forgotten_sessions(&self) -> Result<Vec<ForgottenSession>> {
         ForgottenSession::load(self.store(), &self.refs())
     }
 
-    /// Lets the content be freed of sessions whose time has come, as one operation.
+    /// Marks sessions whose grace period has passed as free to collect, in one operation.
     ///
-    /// # Errors
-    /// Those of reading what was let go, and of a commit.
+    /// # Errors Errors of reading the forgotten sessions, and of a commit.
     pub(crate) fn free_forgotten(&self, stamp: &Signature) -> Result<()> {
         let now = stamp.time.micros;
         let in_grace = self.forgotten_sessions()?.into_iter();
@@ -338,19 +343,21 @@ impl Repository {
         Ok(())
     }
 
-    /// Returns whether somebody let a session go, and it has not come back.
+    /// Returns true if a session was forgotten by name and was not imported again.
     #[must_use]
     pub fn is_forgotten(&self, session: &str) -> bool {
         self.let_go(session).is_some_and(|gone| !gone.expired)
     }
 
-    /// When a policy let a session go that has not come back, in microseconds since the Unix epoch.
+    /// Returns the time at which a policy expired a session, in microseconds since the Unix epoch;
+    /// `None` if the session was imported again.
     #[must_use]
     pub fn expired_at(&self, session: &str) -> Option<i64> {
         self.let_go(session).filter(|gone| gone.expired).map(|gone| gone.time_micros)
     }
 
-    /// How a session was let go, if it was and has not come back.
+    /// Returns the record of a forgotten session; `None` if it was not forgotten or was imported
+    /// again.
     fn let_go(&self, session: &str) -> Option<ForgottenSession> {
         let refs = self.refs();
         let value = refs.value(&format!("{FORGOTTEN}{session}"))?;
@@ -359,16 +366,15 @@ impl Repository {
         {
             return None;
         }
-        // One that cannot be read is one that somebody named.
+        // An unreadable record counts as forgotten by name.
         let read = ForgottenSession::read(self.store(), session, value);
         Some(read.unwrap_or_else(|_| ForgottenSession::of_all_time(session.to_owned())))
     }
 
-    /// A session's name, and those that its newest turns have in their commits and that no branch
-    /// has: what it was called before it was renamed.
+    /// Returns the name of a session, and the names that its newest commits record and no branch
+    /// has: the names before a rename.
     ///
-    /// # Errors
-    /// Those of reading the newest turns.
+    /// # Errors Errors of reading the newest turns.
     pub fn names_of_session(&self, session: &str) -> Result<BTreeSet<String>> {
         let branches = self.branches();
         let mut names = BTreeSet::from([session.to_owned()]);
@@ -381,24 +387,21 @@ impl Repository {
         Ok(names)
     }
 
-    /// The tags, and the pins that have not expired, on turns of a session.
+    /// Returns the tags and the unexpired pins on turns of a session.
     ///
-    /// # Errors
-    /// Those of reading them.
+    /// # Errors Errors of reading them.
     pub fn names_that_keep(&self, session: &str, now: i64) -> Result<Vec<String>> {
         let (names, mut kept) = (self.names_of_session(session)?, self.kept_sessions(now)?);
         Ok(names.iter().filter_map(|name| kept.remove(name)).flatten().collect())
     }
 
-    /// The tags, and the pins that have not expired, by the session that the turn names that they
-    /// are on.
+    /// Returns the tags and the unexpired pins, grouped by the session that their commit names.
     ///
-    /// # Errors
-    /// Those of reading them.
+    /// # Errors Errors of reading them.
     pub fn kept_sessions(&self, now: i64) -> Result<BTreeMap<String, Vec<String>>> {
         let mut kept: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut add = |id: Result<ObjectId>, name: String| {
-            // What a tag was on may be gone.
+            // The target of a tag may be missing.
             if let Ok(commit) = id.and_then(|id| self.commit(&id)) {
                 kept.entry(commit.session).or_default().push(name);
             }
@@ -412,18 +415,17 @@ impl Repository {
         Ok(kept)
     }
 
-    /// Refuses to go back to a value that a collection may have taken a part of: a turn of a session
-    /// that was let go after the operation `past`.
+    /// Refuses to restore a value that a collection may have freed in part: a turn of a session
+    /// that was forgotten after the operation `past`.
     ///
-    /// # Errors
-    /// `NotFound` when something of it is not there any more.
+    /// # Errors `NotFound` when an object of it is missing.
     pub(super) fn check_not_freed(
         &self,
         past: &Operation,
         (name, id): (&str, &ObjectId),
     ) -> Result<()> {
         let mut gone = self.forgotten_sessions()?;
-        // Another process may free it meanwhile.
+        // Another process may free it concurrently, so the grace period is ignored.
         gone.iter_mut().for_each(|gone| gone.free_micros = None);
         if ForgottenSession::lets_go(&gone, self.store(), past, (name, id))? {
             self.check_whole(name, id)?;
@@ -431,7 +433,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Follows everything that `id` leads to. What had expired need not be there.
+    /// Follows everything reachable from `id`. Expired content may be missing.
     fn check_whole(&self, name: &str, id: &ObjectId) -> Result<()> {
         let (store, grafts) = (self.store(), self.grafts()?);
         let (mut open, mut seen) = (vec![*id], HashSet::new());

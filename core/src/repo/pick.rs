@@ -1,4 +1,4 @@
-//! Cherry-picks: what one snapshot changed comes into a branch.
+//! Cherry-picks: applies the changes of one snapshot to a branch.
 
 use super::merge::MERGED_FROM;
 use super::{MergeKind, MergeReport, MergeRequest, Signature, SnapshotDraft, Transaction};
@@ -6,18 +6,18 @@ use crate::context::{Added, Context, Labels, MergeOptions, MergeSide, merge};
 use crate::error::Result;
 use crate::object::{Author, Commit, ObjectId};
 
-/// The commit whose changes were taken.
+/// The metadata key with the id of the picked commit.
 pub(super) const PICKED_FROM: &str = "cherry-picked-from";
 
 impl Transaction<'_> {
-    /// Stages what the commit `request.theirs` changed, against its first parent, as a snapshot on
-    /// a branch. Several picks in one transaction are one operation, each on top of the one before.
+    /// Stages the changes of the commit `request.theirs` against its first parent as a snapshot on
+    /// a branch. Several picks in one transaction make one operation, each on top of the previous.
     ///
-    /// The message is that of the commit unless the request has one; the author too. A tool result
-    /// whose call the branch has not brings the call along.
+    /// The message and the author come from the commit, unless the request has a message. If a
+    /// picked tool result's call is missing on the branch, the pick includes the call.
     ///
     /// # Errors
-    /// As [`Transaction::merge`]; `Expired` too when what the commit was made on has expired.
+    /// Errors of [`Transaction::merge`]; `Expired` too when the parent of the commit has expired.
     pub fn cherry_pick(
         &mut self,
         request: &MergeRequest<'_>,
@@ -33,7 +33,7 @@ impl Transaction<'_> {
             None => Context::default(),
         };
         let own = self.context_of(&ours)?;
-        // What is picked comes last, whenever it was said.
+        // Picked messages go last, whatever their time.
         let added = |version: MergeSide, _: &str| {
             let time = picked.time;
             let all = Added { messages: u64::MAX, time };
@@ -79,7 +79,7 @@ impl Transaction<'_> {
         self.snapshot(&request.into, snapshot)
     }
 
-    /// Returns the parent that a commit continues; `None` for a first one.
+    /// Returns the parent that a commit continues; `None` for a first commit.
     fn parent_of_pick(&self, commit: &Commit) -> Result<Option<ObjectId>> {
         let Some(parent) = commit.parents.first() else { return Ok(None) };
         if self.repo().grafts()?.is_forgotten(parent) {

@@ -1,8 +1,9 @@
-//! Decoded text: bytes, and the stretches of its source that they stand for.
+//! Decoded text: bytes, each with its range in the source.
 
 use std::ops::Range;
 
-/// A stretch of decoded bytes: each `decoded` of them stand for `encoded` bytes, from `from` on.
+/// A run of decoded bytes: every `decoded` of them come from `encoded` bytes of the source, the
+/// first from offset `from`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
     at: usize,
@@ -11,7 +12,7 @@ pub(super) struct Run {
     encoded: usize,
 }
 
-/// A text that is being decoded.
+/// A text while it is being decoded.
 #[derive(Debug, Default)]
 pub(super) struct Decoded {
     pub(super) text: Vec<u8>,
@@ -23,13 +24,13 @@ impl Decoded {
         Self { text: Vec::with_capacity(bytes), runs: Vec::new() }
     }
 
-    /// Adds a part of the source as it stands.
+    /// Copies a part of the source unchanged.
     pub(super) fn copy(&mut self, source: &[u8], range: Range<usize>) {
         let bytes = source.get(range.clone()).unwrap_or_default();
         self.push(range.start, (1, 1), bytes);
     }
 
-    /// Adds bytes that stand for a part of the source as a whole.
+    /// Adds bytes that a part of the source decodes to as a whole.
     pub(super) fn unit(&mut self, from: Range<usize>, bytes: &[u8]) {
         let (at, decoded, encoded) = (self.text.len(), bytes.len(), from.len());
         if decoded > 0 {
@@ -38,7 +39,7 @@ impl Decoded {
         }
     }
 
-    /// Adds bytes of which each `decoded` stand for `encoded` bytes of the source.
+    /// Adds bytes of which every `decoded` come from `encoded` bytes of the source.
     pub(super) fn push(&mut self, from: usize, (decoded, encoded): (usize, usize), bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -60,13 +61,13 @@ impl Decoded {
         &self.text
     }
 
-    /// The decoded text of a part of this one, with its places in the source of this one.
+    /// Returns the place in the source of a part of the decoded text.
     pub(super) fn place(&self, range: &Range<usize>) -> Range<usize> {
         place(&self.runs, range)
     }
 }
 
-/// The bytes that a part of decoded text stands for.
+/// Returns the range of the source that a part of decoded text comes from.
 pub(super) fn place(runs: &[Run], range: &Range<usize>) -> Range<usize> {
     let unit = |at: usize| {
         let number = runs.partition_point(|run| run.at <= at).checked_sub(1)?;

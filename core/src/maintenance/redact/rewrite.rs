@@ -1,9 +1,9 @@
-//! Rewrite: what refs lead to is written again without the matches, and the refs are moved.
+//! Rewrites everything reachable from refs without the matches, and moves the refs.
 //!
-//! Only tainted objects are written again; everything else is linked as it is. A tree is changed
-//! where its entries change and nowhere else, so its shape follows from its content as always. New
-//! objects that are not blobs go to the store together with the moved refs, or before, in pieces,
-//! when there are many; until the refs move nothing leads to them.
+//! Only tainted objects are rewritten; links to other objects stay. A tree changes only where its
+//! entries change, so its shape still follows from its content. New objects other than blobs go to
+//! the store together with the moved refs, or in batches before if there are many. They are
+//! unreachable until the refs move.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -23,14 +23,14 @@ use crate::repo::{
 use crate::store::Expected;
 use crate::tree::{Item, List, Map};
 
-/// Staged bytes after which they are made durable.
+/// Staged bytes after which they are flushed to disk.
 const FLUSH_BYTES: usize = 16 << 20;
 
-/// Equal names that are numbered, and what stands before the number.
+/// The largest number for equal names, and the separators before the number.
 const MAX_NUMBER: u64 = 1 << 20;
 const SEPARATORS: [&str; 3] = ["-", "~", "#"];
 
-/// The section whose entries say how many bytes they have.
+/// The section whose entries record the size of the file.
 const FILES: &[u8] = b"files";
 
 /// The role of a tree in its context.
@@ -41,12 +41,11 @@ enum Tree {
     Section,
 }
 
-/// Writes again what `refs` lead to, and moves them, as one operation.
+/// Rewrites everything reachable from refs and moves the refs, in one operation.
 ///
-/// # Errors
-/// `InvalidInput` when a name would be one that is not allowed or taken, `Conflict` when a ref was
-/// moved meanwhile, and those of the store; nothing has changed then but for objects that nothing
-/// leads to.
+/// # Errors `InvalidInput` when a new name is not allowed or taken, `Conflict` when another process
+/// moved a ref, and errors of the store. After an error nothing has changed except for unreachable
+/// objects.
 pub(super) fn rewrite(
     repo: &Repository,
     search: &Search<'_>,
@@ -80,16 +79,16 @@ struct Rewriter<'r, 's> {
     change: Transaction<'r>,
     search: &'s Search<'s>,
     pattern: &'s Pattern,
-    /// The objects written in place of others; for trees it depends on their role.
+    /// The rewritten objects by the original; the result for a tree depends on its role.
     new: HashMap<(ObjectId, Tree), ObjectId>,
-    /// The pieces of copied beginnings, by their lists of chunks.
+    /// The pieces of copied prefixes, by their lists of chunks.
     expanded: HashMap<ObjectId, Vec<Item>>,
-    /// What was written in place of copies, which are no objects.
+    /// The replacements of copied pieces, which are not objects of their own.
     copies: BTreeMap<ObjectId, ObjectId>,
 }
 
 impl Rewriter<'_, '_> {
-    /// Returns the object that takes the place of another: itself, when nothing in it changes.
+    /// Returns the replacement of an object: the object itself if nothing in it changes.
     fn object(&mut self, id: &ObjectId) -> Result<ObjectId> {
         self.object_in(id, Tree::Context)
     }
@@ -107,7 +106,7 @@ impl Rewriter<'_, '_> {
         let new = match kind {
             Kind::Blob => {
                 let bytes = self.pattern.replace(&bytes)?;
-                // What is left of it may have been redacted before.
+                // The rest of the content may have been redacted before.
                 match self.search.redactions.get(&ObjectId::of(kind, &bytes)) {
                     Some(known) => known,
                     None => self.change.write(kind, bytes.into())?,
@@ -122,7 +121,7 @@ impl Rewriter<'_, '_> {
         Ok(new)
     }
 
-    /// Parents are written before their children, so this goes one commit deep.
+    /// Parents are rewritten before their children, so the recursion is one commit deep.
     fn commit(&mut self, mut commit: Commit) -> Result<ObjectId> {
         if self.search.inventory.find(&commit.tree).is_none() {
             self.change.allow_elided(commit.tree);
@@ -149,7 +148,8 @@ impl Rewriter<'_, '_> {
         self.change.write(Kind::Commit, commit.encode().into())
     }
 
-    /// A value of a commit's metadata: the id that a commit went back to is that of what stands for it.
+    /// Rewrites a metadata value of a commit. The id of a commit to roll back to becomes the id of
+    /// its replacement.
     fn metadata_value(&self, name: &str, value: &str) -> Result<String> {
         let names_commit = [ROLLED_BACK_TO, RESTORED_FROM].contains(&name);
         let new = value.parse().ok().filter(|_| names_commit);
@@ -159,7 +159,8 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// A tag, after those that it leads to: there may be any number of them.
+    /// Rewrites a tag after the tags that it references, iteratively: the chain may have any
+    /// length.
     fn tags(&mut self, outer: Tag) -> Result<ObjectId> {
         let (mut inner, mut target) = (Vec::new(), outer.target);
         while self.search.is_tainted(&target)
@@ -203,8 +204,8 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// The context `root` with a transcript of own pieces, where copies or what they are copies of match: an
-    /// edit of a piece that was rewritten would fit no more.
+    /// Returns the context `root` with its copied transcript stored as pieces of its own, if the
+    /// copies or their sources match: an edit of a rewritten piece would not apply.
     fn without_copies(&mut self, root: &ObjectId) -> Result<Option<ObjectId>> {
         let Ok(context) = Context::open(&self.change, root) else { return Ok(None) };
         let Ok(sections) = context.sections(&self.change) else { return Ok(None) };
@@ -231,7 +232,7 @@ impl Rewriter<'_, '_> {
         builder.write(&mut self.change).map(Some)
     }
 
-    /// The copies of a transcript as pieces, without the matches.
+    /// Returns the copies of a transcript as pieces without the matches.
     fn own_pieces(&mut self, transcript: &Transcript) -> Result<Vec<Item>> {
         let mut items = Vec::new();
         for range in Transcript::parts(transcript.copied()) {
@@ -261,7 +262,7 @@ impl Rewriter<'_, '_> {
         self.item(&[], entry.to_item()?, Tree::Section)
     }
 
-    /// Replaces everything from the first entry that changes to the last one.
+    /// Replaces the range from the first to the last entry that changes.
     fn list(&mut self, mut list: List, tree: Tree) -> Result<ObjectId> {
         let (mut start, mut end, mut items) = (0, 0, Vec::new());
         for (index, item) in (0..).zip(list.iter(&self.change, 0..list.len())) {
@@ -359,8 +360,8 @@ impl Rewriter<'_, '_> {
         Ok(())
     }
 
-    /// Writes down what stands for each content that matches, so that it does not come back. That
-    /// includes what nothing leads to any more: a session that was deleted may be imported again.
+    /// Records the replacement of each matching content, so that an import cannot bring it back.
+    /// This includes unreachable content: a deleted session may be imported again.
     fn record(&mut self) -> Result<()> {
         let mut redactions = self.search.redactions.clone();
         for id in self.search.blobs() {
@@ -381,7 +382,7 @@ impl Rewriter<'_, '_> {
         Ok(())
     }
 
-    /// The blob that says where history goes on behind forgotten commits.
+    /// Writes the blob with the grafts: the next commits after forgotten ones.
     fn grafts(&mut self) -> Result<ObjectId> {
         let mut grafts = Grafts::default();
         for (forgotten, next) in &self.search.grafts.0 {
@@ -403,7 +404,7 @@ impl Rewriter<'_, '_> {
     }
 }
 
-/// The name, or a numbered one when that is taken. Numbering it must not make a match of it.
+/// Returns the name, or a numbered one if it is taken. The number must not create a match.
 fn free_name(
     name: Vec<u8>,
     pattern: &Pattern,

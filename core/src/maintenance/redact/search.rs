@@ -1,8 +1,9 @@
-//! Search: every object of a store is looked through, and everything that leads to a match is found.
+//! Searches every object of a store for matches, and finds the objects from which a match is
+//! reachable.
 //!
-//! The first pass reads all objects, on all processors, and keeps nothing but the matches. Only when
-//! there are any, a second one follows the links: an object is *tainted* when it matches or leads to
-//! one that is. What is known of an object is one byte.
+//! The first pass reads all objects on all processors, and keeps only the matches. If there are
+//! any, a second pass follows the links: an object is *tainted* if it matches or links to a tainted
+//! one. The state of an object takes one byte.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +17,13 @@ use crate::repo::{GRAFTS_REF, Grafts, REDACTIONS_REF, Redactions, links};
 use crate::store::{Inventory, KNOWN_LOSSES_REF};
 use crate::tree::{Item, Link, items};
 
-/// Positions that are shown of the matches in one object.
+/// The most positions reported per part of an object.
 const MAX_SPOTS: usize = 3;
 
-/// Refs that maintenance names.
+/// The prefix of refs that maintenance names.
 const MAINTENANCE: &str = "refs/maintenance/";
 
-/// Objects that one thread takes at a time.
+/// Objects per task of a thread.
 const OBJECTS_PER_TASK: usize = 64;
 
 /// The field of an object that a match is in.
@@ -36,20 +37,20 @@ pub enum MatchField {
     Meta,
     /// The message of a commit or tag.
     Message,
-    /// The author of a commit, or who made a tag or operation.
+    /// The author of a commit, tag or operation.
     Author,
     /// The name of the session in a commit.
     Session,
     /// Further metadata of a commit.
     Metadata,
-    /// The name of a ref, or of the tag that it leads to.
+    /// The name of a ref, or the name in a tag.
     Name,
     /// The reason of an operation.
     Reason,
 }
 
 impl MatchField {
-    /// The name in JSON and for people.
+    /// The name in JSON and in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -75,7 +76,7 @@ pub(super) struct Hit {
 }
 
 impl Hit {
-    /// The matches in `bytes`, which are this part of something.
+    /// Finds the matches in `bytes`, the content of one field.
     pub(super) fn find(pattern: &Pattern, part: MatchField, bytes: &[u8]) -> Option<Self> {
         let (matches, spots) = pattern.find(bytes, MAX_SPOTS);
         (matches > 0).then_some(Self { part, matches, spots })
@@ -95,12 +96,12 @@ enum SearchState {
 #[derive(Debug)]
 pub(super) struct Search<'a> {
     pub(super) inventory: &'a Inventory<'a>,
-    /// By position.
+    /// The matches by position.
     pub(super) hits: BTreeMap<usize, Vec<Hit>>,
     states: Vec<SearchState>,
     /// Tainted commits, parents before their children.
     pub(super) commits: Vec<ObjectId>,
-    /// Tainted objects that refs lead to.
+    /// Tainted objects that are reachable from refs.
     reached: BTreeMap<ObjectId, Kind>,
     /// The grafts: parents of commits whose own are forgotten.
     pub(super) grafts: Grafts,
@@ -109,10 +110,9 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Looks through everything.
+    /// Searches every object.
     ///
-    /// # Errors
-    /// `Corrupt` when an object does not verify: nobody can say what it holds.
+    /// # Errors `Corrupt` when an object does not verify, since its content is unknown.
     pub(super) fn new(inventory: &'a Inventory<'a>, pattern: &Pattern) -> Result<Self> {
         let positions = (0..inventory.positions()).into_par_iter();
         let found: Vec<_> = positions
@@ -128,7 +128,7 @@ impl<'a> Search<'a> {
             if let Some(RefValue::Object(id)) = inventory.refs().value(name)
                 && let Some(position) = inventory.find(id)
             {
-                // It holds ids and nothing that somebody said.
+                // These blobs hold ids and no user content.
                 hits.remove(&position);
             }
         }
@@ -141,35 +141,35 @@ impl<'a> Search<'a> {
         Ok(search)
     }
 
-    /// Returns true if refs lead to this tainted object.
+    /// Returns true if this tainted object is reachable from refs.
     pub(super) fn is_reached(&self, id: &ObjectId) -> bool {
         self.reached.contains_key(id)
     }
 
-    /// Tainted objects that refs lead to.
+    /// Returns the tainted objects that are reachable from refs.
     pub(super) fn reached(&self) -> &BTreeMap<ObjectId, Kind> {
         &self.reached
     }
 
-    /// Returns true if what lies at a position is tainted.
+    /// Returns true if the object at a position is tainted.
     pub(super) fn is_tainted_at(&self, position: usize) -> bool {
         self.states.get(position) == Some(&SearchState::Tainted)
     }
 
-    /// Returns true if the object `id` matches or leads to one that does.
+    /// Returns true if the object `id` matches or a match is reachable from it.
     pub(super) fn is_tainted(&self, id: &ObjectId) -> bool {
         let position = self.inventory.find(id);
         position.is_some_and(|at| self.is_tainted_at(at))
     }
 
-    /// Every tainted object.
+    /// Returns every tainted object.
     pub(super) fn tainted(&self) -> impl Iterator<Item = (ObjectId, Kind)> {
         let positions = self.states.iter().enumerate();
         let tainted = positions.filter(|(_, state)| **state == SearchState::Tainted);
         tainted.filter_map(|(at, _)| self.inventory.entry(at)).map(|entry| (entry.id, entry.kind))
     }
 
-    /// The blobs that match, whether refs lead to them or not.
+    /// Returns the blobs that match, reachable or not.
     pub(super) fn blobs(&self) -> impl Iterator<Item = ObjectId> {
         let entries = self.hits.keys().filter_map(|at| self.inventory.entry(*at));
         entries.filter(|entry| entry.kind == Kind::Blob).map(|entry| entry.id)
@@ -186,7 +186,7 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         for position in 0..self.inventory.positions() {
-            // An object that lies in several files is known by one of its positions.
+            // An object in several files is known by one of its positions.
             let entry = self.inventory.entry(position);
             if entry.is_some_and(|entry| self.inventory.find(&entry.id) == Some(position)) {
                 self.follow(position)?;
@@ -195,8 +195,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// The target of a ref is tainted itself if anything behind it is, so only tainted ones are
-    /// followed.
+    /// Follows tainted objects only: a ref to anything tainted has a tainted target.
     fn reach(&mut self) -> Result<()> {
         let values = self.inventory.refs().values.values();
         let mut open: Vec<ObjectId> = values
@@ -217,7 +216,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Finds out about one object, after everything it leads to.
+    /// Determines the state of one object, after the states of everything reachable from it.
     fn follow(&mut self, start: usize) -> Result<()> {
         let mut open = Vec::new();
         open.extend(self.open(start)?);
@@ -233,7 +232,7 @@ impl<'a> Search<'a> {
                 }
                 continue;
             };
-            // What is not there was dropped, and has nothing in it any more.
+            // A missing object was elided and has no content to search.
             let Some(position) = self.inventory.find(&link.id) else { continue };
             match self.states.get(position) {
                 Some(SearchState::Tainted) => frame.tainted = true,
@@ -268,7 +267,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// An object that is being followed.
+/// An object whose links are being followed.
 struct OpenObject {
     position: usize,
     id: ObjectId,
@@ -311,18 +310,20 @@ pub(super) fn hits_in(object: &Object, pattern: &Pattern) -> Result<Vec<Hit>> {
     Ok(finder.hits)
 }
 
-/// The part of an item's meta that somebody chose: what follows the code at its beginning, unless
-/// that is the size of a file, eight bytes of which the highest is zero.
+/// Returns the user-chosen part of an item's meta: everything after the code byte, unless it is
+/// numeric (see below).
 pub(super) fn text_of_meta(item: &Item) -> &[u8] {
     match item.meta.split_first() {
-        // The size of a file, or the times of a payload: numbers, and a zero at the end.
+        // A file size or the times of a payload: numbers of a fixed length that end with a zero
+        // byte.
         Some((_, facts)) if matches!(facts.len(), 8 | 17) && facts.ends_with(&[0]) => &[],
         Some((_, text)) => text,
         None => &[],
     }
 }
 
-/// The name of a ref, and before it what people do not choose.
+/// Splits the full name of a ref into its fixed prefix and the user-chosen name; `None` for refs of
+/// maintenance.
 fn chosen_part(full: &str) -> Option<(&str, &str)> {
     if full.starts_with(MAINTENANCE) {
         return None;
@@ -331,10 +332,9 @@ fn chosen_part(full: &str) -> Option<(&str, &str)> {
     full.split_at_checked(name_at)
 }
 
-/// The full name that a ref gets.
+/// Returns the new full name of a ref.
 ///
-/// # Errors
-/// Those of [`Pattern::replace_name`].
+/// # Errors Errors of [`Pattern::replace_name`].
 pub(super) fn renamed(full: &str, pattern: &Pattern) -> Result<String> {
     match chosen_part(full) {
         Some((kind, name)) => Ok(format!("{kind}{}", pattern.replace_name(name)?)),
@@ -389,7 +389,7 @@ pub(super) fn hits_in_name(full: &str, pattern: &Pattern) -> Vec<Hit> {
     finder.hits
 }
 
-/// A key as text, for reports.
+/// Returns a key as text for reports, without matches.
 pub(super) fn shown_key(key: &Bytes, pattern: &Pattern) -> String {
     pattern.hide(&String::from_utf8_lossy(key))
 }

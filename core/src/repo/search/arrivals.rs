@@ -1,7 +1,7 @@
-//! Arrivals: what each turn of a history brought, for whoever keeps a table of it.
+//! Lists the entries that each turn of a history added, for callers that maintain a table of them.
 //!
-//! The turns are listed first and what they brought is read for those that are asked for, so a table
-//! that is kept up costs the turns that it does not have.
+//! The turns are listed first, and the added entries are read only for requested turns. So updating
+//! a table costs only the new turns.
 
 use super::changes::TextKind;
 use super::occurrences::{Collector, MovedEntry, ScopeTurn, SearchFilter, SearchScope};
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::object::{ObjectId, Time};
 use crate::repo::Repository;
 
-/// The turns of a scope whose contexts are there.
+/// The turns of a scope whose contexts exist.
 #[expect(
     missing_debug_implementations,
     reason = "it holds what a search remembers of a whole history"
@@ -20,27 +20,29 @@ pub struct Arrivals<'r> {
     turns: Vec<ScopeTurn>,
 }
 
-/// A turn to which something came.
+/// A turn that added entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArrivedAt {
-    /// Its commit.
+    /// The commit of the turn.
     pub commit: ObjectId,
-    /// Its session.
+    /// The session of the turn.
     pub session: String,
-    /// Its number.
+    /// The number of the turn.
     pub turn: u64,
-    /// Its time.
+    /// The time of the turn.
     pub time: Time,
-    /// The turns that it is compared with: its parents, or what is there behind those that are gone.
+    /// The turns it is compared with: its parents, or the nearest existing ancestors if the parents
+    /// expired.
     pub before: Vec<ObjectId>,
 }
 
-/// An entry that a turn has, or has more often in a list, and none of the turns that it continues.
+/// An entry that a turn has and none of its parents has; in a list, a further occurrence of an
+/// entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// The section.
+    /// The section of the entry.
     pub section: String,
-    /// Its key, or its index in the turn; empty for a section that is one blob.
+    /// The key, or the index in the turn; empty for a section that is one blob.
     pub key: String,
     /// The role and the format of a message.
     pub message: Option<(Role, String)>,
@@ -49,11 +51,11 @@ pub struct Arrival {
 }
 
 impl Repository {
-    /// Lists the turns of a scope, oldest first. Costs a read of each commit. What they brought is read
-    /// from the trees, not from a history index: who keeps it would keep what a wrong one tells.
+    /// Lists the turns of a scope, oldest first. Reads each commit. The added entries are read from
+    /// the trees, not from a history index: a table would preserve the errors of a wrong index.
     ///
-    /// # Errors
-    /// `NotFound` when a start is not there, `Corrupt` when it or the grafts are damaged, `Io`.
+    /// # Errors `NotFound` when a start is missing, `Corrupt` when it or the grafts are damaged,
+    /// `Io`.
     pub fn arrivals(&self, scope: &SearchScope) -> Result<Arrivals<'_>> {
         let mut collector = Collector::by_walking(self, SearchFilter::default());
         let turns = collector.turns(scope)?;
@@ -62,7 +64,7 @@ impl Repository {
 }
 
 impl Arrivals<'_> {
-    /// The turns, oldest first.
+    /// Returns the turns, oldest first.
     pub fn turns(&self) -> impl Iterator<Item = ArrivedAt> + '_ {
         self.turns.iter().map(|turn| ArrivedAt {
             commit: turn.id,
@@ -73,14 +75,14 @@ impl Arrivals<'_> {
         })
     }
 
-    /// Leaves out the turns that `wanted` says no to, in the order of [`Self::turns`].
+    /// Drops the turns that `wanted` rejects; calls it in the order of [`Self::turns`].
     pub fn retain(&mut self, mut wanted: impl FnMut(&ObjectId) -> bool) {
         self.turns.retain(|turn| wanted(&turn.id));
     }
 
-    /// What the turns `from..to` brought, each in the order of sections and keys, and what of it could
-    /// not be read, in words. The pieces of transcripts, of which messages are made, are left out.
-    /// Costs what the turns changed, on all processors.
+    /// Returns the entries that the turns `from..to` added, in the order of sections and keys, and
+    /// error messages for unreadable parts. Omits the pieces of transcripts, which the messages are
+    /// made of. Costs the changes of the turns, on all processors.
     #[must_use]
     pub fn between(&self, from: usize, to: usize) -> Vec<(Vec<Arrival>, Vec<String>)> {
         let turns = self.turns.get(from..to.min(self.turns.len())).unwrap_or_default();
@@ -88,7 +90,7 @@ impl Arrivals<'_> {
         compared.map(|(changes, damage)| (arrivals_in(changes), damage)).collect()
     }
 
-    /// What of history could not be read, in words.
+    /// Returns error messages for unreadable parts of history.
     pub fn damage(&self) -> impl Iterator<Item = &str> {
         self.collector.damage.iter().map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! The changes of a turn: the contexts it is compared with, and the text of its entries.
+//! Finds the changes of a turn: the contexts to compare it with, and the text of its entries.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,17 +11,18 @@ use crate::object::{Commit, Kind, ObjectId, ObjectSource};
 use crate::repo::{LogEntry, Repository};
 use crate::tree::Item;
 
-/// The text of a message, from the format of its record and its bytes, or nothing when it surely
-/// does not hold what is searched: which formats there are is not for this layer to know.
+/// Returns the text of a message, given the format of its record and its bytes; `None` if the
+/// message cannot match the search. The caller supplies it, because this layer knows no transcript
+/// formats.
 pub type ReadMessage<'a> = &'a (dyn Fn(&str, &[u8]) -> Option<String> + Sync);
 
-/// The number of occurrences of a pattern in a text.
+/// Returns the number of occurrences of a pattern in a text.
 pub type Count<'a> = &'a (dyn Fn(&[u8]) -> u64 + Sync);
 
-/// Is told, from any thread, how many of how many blobs are searched.
+/// Called from any thread with the number of blobs searched and the total.
 pub type GrepProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
-/// A turn whose context is there.
+/// A turn whose context exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadableTurn {
     pub(super) id: ObjectId,
@@ -29,23 +30,23 @@ pub(super) struct ReadableTurn {
     pub(super) tree: ObjectId,
 }
 
-/// The baselines of turns, found over turns whose contexts are gone.
+/// Finds the baselines of turns, skipping turns whose contexts expired.
 #[derive(Debug)]
 pub(super) struct Lineage<'r> {
     pub(super) repo: &'r Repository,
     pub(super) gaps: Gaps,
-    /// The baseline behind commits that are gone.
+    /// The baselines of commits whose contexts expired.
     behind: HashMap<ObjectId, Vec<ReadableTurn>>,
-    /// The commit that was read last: who goes back turn by turn asks for it next.
+    /// The commit read last: a walk from turn to turn asks for it next.
     last: Option<(ObjectId, Commit)>,
 }
 
 /// The contexts that a turn is compared with.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Baseline {
-    /// The nearest turns before it that are there; none for a first one.
+    /// The nearest earlier turns whose contexts exist; none for a first turn.
     pub(super) kept: Vec<ReadableTurn>,
-    /// True when turns between are gone: their changes count as those of this turn.
+    /// True if contexts of turns in between expired: their changes count as changes of this turn.
     pub(super) gap: bool,
 }
 
@@ -54,7 +55,7 @@ impl<'r> Lineage<'r> {
         Self { repo, gaps: Gaps::default(), behind: HashMap::new(), last: None }
     }
 
-    /// Returns whether the context of a commit is gone, and notes it.
+    /// Returns true if the context of a commit expired, and records the gap.
     pub(super) fn is_gone(&mut self, commit: &Commit) -> bool {
         let gone = self.repo.store().tombstone(&commit.tree).is_some();
         if gone {
@@ -63,8 +64,8 @@ impl<'r> Lineage<'r> {
         gone
     }
 
-    /// Returns the contexts that a turn is compared with. Costs one commit for each parent, and for
-    /// each turn behind it that is gone.
+    /// Returns the contexts to compare a turn with. Costs one commit per parent, and one per
+    /// expired turn before it.
     pub(super) fn before(&mut self, entry: &LogEntry) -> Result<Baseline> {
         let mut gap = self.note_forgotten(entry)?;
         let mut kept: Vec<ReadableTurn> = Vec::new();
@@ -85,7 +86,7 @@ impl<'r> Lineage<'r> {
         Ok(Baseline { kept, gap })
     }
 
-    /// The commit of a turn, read once if it is the one that [`Lineage::before`] read last.
+    /// Returns the commit of a turn, without another read if [`Lineage::before`] just read it.
     pub(super) fn commit(&mut self, id: &ObjectId) -> Result<Commit> {
         match self.last.take_if(|(last, _)| last == id) {
             Some((_, commit)) => Ok(commit),
@@ -93,7 +94,7 @@ impl<'r> Lineage<'r> {
         }
     }
 
-    /// The nearest turns behind one that is gone which are there.
+    /// Returns the nearest ancestors of an expired turn whose contexts exist.
     fn behind(&mut self, id: &ObjectId, commit: Commit) -> Result<Vec<ReadableTurn>> {
         if let Some(known) = self.behind.get(id) {
             return Ok(known.clone());
@@ -118,7 +119,7 @@ impl<'r> Lineage<'r> {
         Ok(kept)
     }
 
-    /// Notes the turns behind a commit of which not even commits are left.
+    /// Records a gap for earlier turns whose commits were forgotten as well.
     fn note_forgotten(&mut self, entry: &LogEntry) -> Result<bool> {
         let LogEntry { commit, parents, .. } = entry;
         if *parents == commit.parents {
@@ -136,20 +137,20 @@ impl<'r> Lineage<'r> {
 /// The kind of text in an entry of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TextKind {
-    /// As it is.
+    /// Plain text.
     Plain,
-    /// As a message.
+    /// A message, with its role and format.
     Message(Role, String),
 }
 
 impl TextKind {
-    /// Returns how an item of `section` is read.
+    /// Returns the kind of text in an item of `section`.
     pub(super) fn of(section: &str, item: &Item) -> Self {
         let entry = is_conversation(section).then(|| MessageEntry::from_item(item).ok()).flatten();
         entry.map_or(Self::Plain, |entry| Self::Message(entry.role, entry.media))
     }
 
-    /// The format of a message; empty for what is none.
+    /// Returns the format of a message; empty for plain text.
     pub(super) fn media(&self) -> &str {
         match self {
             Self::Plain => "",
@@ -163,7 +164,7 @@ pub(super) fn is_conversation(section: &str) -> bool {
     section.starts_with("agents/") && section.ends_with("/messages")
 }
 
-/// The text that an entry is searched as; nothing when it surely does not hold what is searched.
+/// Returns the text of an entry for a search; `None` if the entry cannot match.
 pub(super) fn text_of(read: ReadMessage<'_>, reading: &TextKind, bytes: Bytes) -> Option<Bytes> {
     match reading {
         TextKind::Plain => Some(bytes),
@@ -171,7 +172,7 @@ pub(super) fn text_of(read: ReadMessage<'_>, reading: &TextKind, bytes: Bytes) -
     }
 }
 
-/// The sections of a context; none before the first turn.
+/// Returns the sections of a context; none before the first turn.
 pub(super) fn sections(
     repo: &Repository,
     before: Option<&ReadableTurn>,
@@ -182,7 +183,7 @@ pub(super) fn sections(
     }
 }
 
-/// The bytes of a blob that an item links to.
+/// Returns the bytes of the blob that an item links to.
 pub(super) fn blob(source: &dyn ObjectSource, item: &Item) -> Result<Bytes> {
     match item.link.kind {
         Kind::Blob => source.read_as(Kind::Blob, &item.link.id),

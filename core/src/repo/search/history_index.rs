@@ -1,9 +1,10 @@
-//! History indexes: what turns changed, made when packs are made, and read without walking trees.
+//! Indexes the changes of turns. Indexes are built with packs and spare a search the walk through
+//! trees.
 //!
-//! A question about a pair of trees is answered by an index that tells of it, and by a walk otherwise: of
-//! turns in the journal, of packs without an index, of what an index does not tell. An index is
-//! derived, so it is never asked where something is removed: it may be wrong when somebody made it so,
-//! and `fsck` compares it with the objects.
+//! The changes between a pair of trees come from an index that has the pair, and from a walk
+//! otherwise: for turns in the journal, for packs without an index, and for pairs that an index
+//! lacks. An index is derived data and may be wrong if a process tampered with it, so code that
+//! removes content never uses it. `fsck` compares it with the objects.
 
 use std::collections::HashSet;
 
@@ -17,27 +18,27 @@ use crate::object::{Commit, Kind, ObjectId, ObjectSource};
 use crate::repo::{Grafts, LogEntry, Repository};
 use crate::store::{Collection, PackHandle, Store};
 
-/// Commits that a pack must have for an index to be worth a file: fewer are walked as fast as it is read.
+/// Commits that a pack must have to get an index. A walk of fewer is as fast as reading the index.
 const LEAST_COMMITS: usize = 32;
 
-/// Turns that one thread compares in a row: the first of them costs some more.
+/// Turns that one thread compares in a row: the first of them costs more.
 const TURNS_PER_TASK: usize = 64;
 
-/// Tasks of each thread before what they have found is told.
+/// Tasks per thread before their results are written.
 const TASKS_PER_THREAD: usize = 2;
 
-/// Most memory, about, of what one task has found.
+/// The most memory for the results of one task, approximately.
 const MAX_TASK_MEMORY: usize = 8 << 20;
 
-/// What is known of the changes of turns, to ask.
+/// The history indexes of a store.
 #[derive(Debug)]
 pub(super) struct HistoryIndex {
-    /// Of the newest packs first.
+    /// The tables of the packs, newest first.
     tables: Vec<IndexTable>,
 }
 
 impl HistoryIndex {
-    /// Reads the heads of all indexes; those that are not whole are left out.
+    /// Reads the headers of all indexes, and skips incomplete ones.
     pub(super) fn open(store: &Store) -> Self {
         let packs = store.packs().into_iter().rev().filter(is_worth_it);
         let tables = packs.filter_map(|pack| {
@@ -47,12 +48,12 @@ impl HistoryIndex {
         Self { tables: tables.collect() }
     }
 
-    /// What changed between two trees, the first of which may be none, if that is told anywhere.
+    /// Returns the changes between two trees if an index has them; `old` may be `None`.
     pub(super) fn find(&self, old: Option<&ObjectId>, new: &ObjectId) -> Option<TurnChanges> {
         self.tables.iter().find_map(|table| table.find(old, new))
     }
 
-    /// What is told beside that, up to `count` times: mostly of the turns before.
+    /// Returns up to `count` entries next to this one in its index, mostly of the turns before.
     pub(super) fn behind(
         &self,
         old: Option<&ObjectId>,
@@ -64,12 +65,12 @@ impl HistoryIndex {
     }
 }
 
-/// Gives every pack its index, as a collection leaves them. Nothing needs one, so what keeps it from being
-/// made does not fail the collection.
+/// Builds the index of every pack, as a collection leaves them. The index is optional: a failure to
+/// build it does not fail the collection.
 pub(crate) fn complete_history_index(repo: &Repository, collection: &Collection<'_>) {
     let store = repo.store();
     let is_here = |tree: &ObjectId| store.contains(tree).unwrap_or(false);
-    // What it tells of a turn that has gone since names what nobody keeps.
+    // Entries of turns collected since then name deleted objects.
     let is_current = |pack: &PackHandle, file| {
         let table = IndexTable::open(pack.clone(), file);
         table.is_some_and(|table| {
@@ -84,8 +85,9 @@ fn is_worth_it(pack: &PackHandle) -> bool {
     pack.count(Kind::Commit) >= LEAST_COMMITS
 }
 
-/// The parts of the index of a pack. Turns are compared on all processors, and told in the order in which
-/// they lie; a task that has found more than `most` bytes leaves its other turns to be compared one by one.
+/// Returns the parts of the index of a pack. All processors compare turns; results are written in
+/// the order of the pack. A task stops once its results take more than `most` bytes, and its
+/// remaining turns are compared one at a time.
 fn index(repo: &Repository, pack: &PackHandle, most: usize) -> Vec<Vec<u8>> {
     let Ok(grafts) = repo.grafts() else { return Vec::new() };
     let (mut writer, mut told) = (IndexWriter::new(pack), HashSet::new());
@@ -110,10 +112,10 @@ fn index(repo: &Repository, pack: &PackHandle, most: usize) -> Vec<Vec<u8>> {
     writer.finish()
 }
 
-/// The context before a turn, that of the turn, and what changed.
+/// The context before a turn, the context of the turn, and the changes.
 type ToldTurn = (Option<ObjectId>, ObjectId, TurnChanges);
 
-/// Compares turns with those before them, of which neighbours share most of what is read.
+/// Compares turns with their parents. Neighbors share most of the nodes that are read.
 struct Teller<'r> {
     repo: &'r Repository,
     grafts: &'r Grafts,
@@ -127,8 +129,8 @@ impl<'r> Teller<'r> {
         Self { repo, grafts, lineage: Lineage::new(repo), comparison }
     }
 
-    /// Compares turns one after another until what was found takes more than `most` bytes of memory; says how
-    /// many these are.
+    /// Compares turns one after another until the results take more than `most` bytes of memory.
+    /// Returns the number of compared turns.
     fn compare(mut self, turns: &[ObjectId], most: usize) -> (Vec<ToldTurn>, usize) {
         let (mut all, mut bytes) = (Vec::new(), 0);
         for (compared, turn) in turns.iter().enumerate() {
@@ -142,8 +144,8 @@ impl<'r> Teller<'r> {
         (all, turns.len())
     }
 
-    /// What is told of a turn. What cannot be read is not told: whoever asks walks there, and meets the
-    /// damage.
+    /// Returns the changes of a turn, or nothing if an object cannot be read: a search then walks
+    /// the trees and reports the damage.
     fn turn(&mut self, id: &ObjectId) -> Vec<ToldTurn> {
         let mut found = Vec::new();
         let _ = self.repo.commit(id).and_then(|commit| self.add(*id, commit, &mut found));
@@ -167,8 +169,8 @@ impl<'r> Teller<'r> {
     }
 }
 
-/// The indexes that tell something else than the objects do, by their paths in the store.
-/// Costs a walk through every turn that is told; what cannot be read is passed over.
+/// Returns the paths in the store of indexes that differ from the objects. Costs a walk through
+/// every indexed turn; unreadable objects are skipped.
 pub(crate) fn wrong_history_indexes(store: &Store) -> Vec<String> {
     let mut wrong = Vec::new();
     for pack in store.packs().into_iter().filter(is_worth_it) {

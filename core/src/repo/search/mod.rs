@@ -1,22 +1,23 @@
-//! Questions about history: what was said where, who wrote this, which turns changed that.
+//! Answers questions about history: finds text, the author of a line, and the turns that changed a
+//! path.
 //!
-//! All of them rest on one thing: what a turn changed is the diff between its context and those of
-//! the turns it continues, and a diff passes over what both have. So an answer costs what changed,
-//! however long the turns are alike. A search through most of a store looks at the contents first, if bytes
-//! can tell what may match, and asks for the changes only where something may. What the turns of a pack changed is
-//! told by an index beside it, see `history_index.rs`; of others it is found by walking.
+//! All of them use one mechanism: the changes of a turn are the diff between its context and the
+//! contexts of its parents. The diff skips subtrees that both have, so an answer costs the changes,
+//! however long the turns agree. A search through most of a store scans the contents first, if
+//! their bytes can decide a match, and computes changes only where a match is possible. An index
+//! next to each pack holds the changes of its turns, see `history_index.rs`; changes of other turns
+//! are found by walking trees.
 //!
 //! | question | answer |
 //! |---|---|
 //! | which turns changed this path, or how often this text occurs | [`Repository::touches`](super::Repository::touches) |
 //! | where does this occur in all of history | [`Repository::grep`](super::Repository::grep), session by session [`Repository::grep_in_steps`](super::Repository::grep_in_steps) |
-//! | what does a reader find in every content, name and message of a history | [`Repository::scan`](super::Repository::scan) |
-//! | what did each turn bring | [`Repository::arrivals`](super::Repository::arrivals) |
+//! | the matches of a reader in contents, names and messages | [`Repository::scan`](super::Repository::scan) |
+//! | the entries that each turn added | [`Repository::arrivals`](super::Repository::arrivals) |
 //! | which turn wrote this line, key or message | [`Repository::blame`](super::Repository::blame) |
 //!
-//! The contexts of some turns are gone: they expired, or were redacted. Such a turn is passed over,
-//! so what it changed counts as changed by the next one that is there, and [`Gaps`] says which
-//! turns these are.
+//! The contexts of some turns expired or were redacted. A search skips such a turn, so its changes
+//! count as changes of the next turn whose context exists. [`Gaps`] lists the skipped turns.
 
 mod arrivals;
 mod blame;

@@ -1,12 +1,12 @@
-//! Collection: what is live goes into packs, what is not goes away.
+//! Collects garbage: moves live objects into packs and deletes everything else.
 //!
-//! `gc` and `repack` are the same work with different aims. [`Purpose::Gc`] applies retention and
-//! rewrites every file that has garbage; [`Purpose::Repack`] rewrites everything that is not stored
-//! as asked; [`Purpose::Step`] does a bounded part of both, whatever is worth it most, and is what
-//! runs by itself after enough commits. Each is a plan that is shown before it is applied.
+//! `gc` and `repack` do the same work with different aims. [`Purpose::Gc`] applies retention and
+//! rewrites every file with garbage. [`Purpose::Repack`] rewrites everything that is not stored as
+//! requested. [`Purpose::Step`] does a bounded and most profitable part of both, and runs
+//! automatically after a number of commits. Each makes a plan that is shown before it is applied.
 //!
-//! A rewrite makes one pack of limited size at a time, so a store larger than that takes several
-//! steps, and never needs more disk than one pack.
+//! Each step writes one pack of limited size, so a larger store takes several steps and never needs
+//! more free disk than one pack.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -50,32 +50,33 @@ pub struct Collected {
     pub steps: u64,
     /// Turns that expired.
     pub expired_turns: u64,
-    /// Which turns expired and which stayed, of all steps: as the plan of before said; nothing when there
+    /// The expired and the kept turns of all steps, as planned before the first; `None` if there
     /// was nothing to do.
     pub retention: Option<RetentionPlan>,
-    /// Garbage that went.
+    /// The freed garbage.
     pub freed: ObjectsSize,
     /// Bytes of new packs.
     pub written_bytes: u64,
-    /// Bytes of the files that went.
+    /// Bytes of the replaced files.
     pub replaced_bytes: u64,
-    /// Sessions that expired; their content comes free a day later, or went with the garbage.
+    /// Sessions that expired. Their content is freed a day later, or with the garbage of this
+    /// collection.
     pub expired_sessions: Vec<ExpiredSession>,
-    /// The operation that forgot those before it, by its sequence.
+    /// The sequence of the operation that forgot all operations before it.
     pub forgot_operations: Option<u64>,
-    /// What was done for the budget of the store afterwards.
+    /// The outcome of the store budget, enforced afterwards.
     pub budget: Option<EnforcedBudget>,
-    /// Packs that stayed and got another parity.
+    /// Packs that were kept and got another parity.
     pub protected_packs: u64,
 }
 
 impl Collected {
-    /// Returns true if anything was done.
+    /// Returns true if the collection did anything.
     pub(super) fn is_something(&self) -> bool {
         self.steps > 0 || !self.expired_sessions.is_empty() || self.budget.is_some()
     }
 
-    /// Adds what was done after it.
+    /// Adds the outcome of a later collection.
     pub(super) fn add(&mut self, more: Self) {
         self.steps += more.steps;
         self.expired_turns += more.expired_turns;
@@ -86,21 +87,19 @@ impl Collected {
     }
 }
 
-/// Plans a collection and does nothing. Needs no lock: in a store that may only be read, or while
-/// another collection goes on, what somebody holds just now counts as in use.
+/// Plans a collection without changing anything. Needs no lock: in a read-only store, or while
+/// another collection runs, files that a process has open count as in use.
 ///
-/// # Errors
-/// `Corrupt` when something that must stay is missing: in a damaged store nobody can say what may go.
+/// # Errors `Corrupt` when a required object is missing: in a damaged store the garbage is unknown.
 pub fn plan_collection(repo: &Repository, purpose: Purpose, now: Time) -> Result<CollectionPlan> {
     let through = if purpose == Purpose::GcNow { u64::MAX } else { 0 };
     plan_collection_after(repo, purpose, now, through)
 }
 
-/// [`plan_collection`], as if the operations up to the one with the sequence `through` had been
+/// Plans like [`plan_collection`], as if the operations up to the sequence `through` had been
 /// forgotten.
 ///
-/// # Errors
-/// Those of [`plan_collection`].
+/// # Errors Errors of [`plan_collection`].
 pub fn plan_collection_after(
     repo: &Repository,
     purpose: Purpose,
@@ -124,12 +123,13 @@ pub fn plan_collection_after(
     }
 }
 
-/// Returns true for a failure to get the right to replace files, not to find what they hold.
+/// Returns true if taking the lock failed, as opposed to reading the files.
 fn has_no_lock(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::Unsupported | ErrorKind::Locked)
 }
 
-/// Forgets every operation; returns the one that says so, unless there was none.
+/// Forgets every operation; returns the sequence of the operation that records this, or `None` if
+/// there was no operation.
 fn forget_operations(repo: &Repository, stamp: &Signature) -> Result<Option<u64>> {
     let Some(newest) = repo.operations().next().transpose()? else { return Ok(None) };
     let mut change = repo.begin();
@@ -137,7 +137,7 @@ fn forget_operations(repo: &Repository, stamp: &Signature) -> Result<Option<u64>
     Ok(Some(change.commit(stamp, "forget all operations")?.sequence))
 }
 
-/// Collects under the lock of the collector, whatever the budget of the store is.
+/// Collects under the lock of the collector, without the budget of the store.
 pub(super) fn run(
     repo: &Repository,
     lock: &CollectorLock,
@@ -149,7 +149,7 @@ pub(super) fn run(
     if purpose.lets_go() {
         collected.expired_sessions = expire_sessions(repo, purpose, stamp)?;
         if purpose == Purpose::GcNow {
-            // Not before: operations say when a session was changed the last time.
+            // After the sessions expire: operations record when a session last changed.
             collected.forgot_operations = forget_operations(repo, stamp)?;
         }
         repo.free_forgotten(stamp)?;
@@ -168,7 +168,7 @@ pub(super) fn run(
         before_step(&survey.plan);
         let plan = &survey.plan;
         let retention = collected.retention.get_or_insert_with(|| plan.retention.clone());
-        // What a later step still has to drop is counted there once more.
+        // Turns to elide in a later step are counted again there.
         let expired = plan.retention.elided.len().max(retention.elided.len()) as u64;
         collected.expired_turns = collected.expired_turns.max(expired);
         for file in plan.files.iter().filter(|file| file.fate == Fate::Replaced) {
@@ -177,15 +177,16 @@ pub(super) fn run(
         }
         let is_partial = plan.partial;
         if purpose.lets_go() && collected.freed.objects > 0 {
-            // Before anything goes: a collection that is killed here does it once more.
+            // First, because a collection that is killed here removes them again.
             collection.remove_caches(survey.frees_session())?;
         }
         let (Replaced { written_bytes, freed_bytes, .. }, marker) =
             survey.apply(repo, &collection)?;
-        // Budgets are measured by what is packed, so a step looks again when it has packed the journal.
+        // Budgets are measured by packed sizes, so a step plans again after packing the journal.
         let looks_again = !mem::replace(&mut has_looked, true) && may_be_over(repo, purpose)?;
         let is_last = !is_partial && !looks_again;
-        // What was marked goes now, where nobody goes on from it: a step that looks again lets more turns go.
+        // Keeps the mark for the next round of a full collection. A step that plans again may elide
+        // more turns, so its mark is dropped.
         let goes_on = !is_last && !purpose.is_step();
         known = goes_on.then(|| marker.into_known()).flatten();
         collected.steps += 1;
@@ -198,8 +199,8 @@ pub(super) fn run(
     }
 }
 
-/// Returns true if a step that has packed the journal may find sessions over their budgets: by the bytes of
-/// all files where the budgets are about all of the store.
+/// Returns true if a step that has packed the journal may find sessions over their budgets. If
+/// budgets cover the whole store, the bytes of all files decide.
 fn may_be_over(repo: &Repository, purpose: Purpose) -> Result<bool> {
     if !purpose.is_step() || !Policies::load(repo.store(), &repo.refs())?.has_budget() {
         return Ok(false);
@@ -208,14 +209,14 @@ fn may_be_over(repo: &Repository, purpose: Purpose) -> Result<bool> {
     Ok(purpose == Purpose::Settle || fullness.bound_bytes.is_none() || fullness.is_over())
 }
 
-/// Gives packs what lies beside them; returns how many got another parity.
+/// Builds the derived files of packs; returns the number of packs that got another parity.
 fn complete(repo: &Repository, purpose: Purpose, collection: &Collection<'_>) -> Result<u64> {
     let protected = if purpose.lets_go() { 0 } else { collection.complete_parity()? };
     complete_history_index(repo, collection);
     Ok(protected)
 }
 
-/// The inventory, the marked objects in it, and the plan for its files.
+/// The inventory, its marked objects, and the plan for its files.
 pub(super) struct Survey<'a> {
     inventory: &'a Inventory<'a>,
     pub(super) roots: Roots,
@@ -229,7 +230,8 @@ pub(super) struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    /// Marks what must stay now, beside what an earlier step of the collection has marked, and plans by it.
+    /// Marks all objects that must stay, in addition to the mark of an earlier step, and makes a
+    /// plan.
     pub(super) fn new(
         inventory: &'a Inventory<'a>,
         purpose: Purpose,
@@ -240,13 +242,13 @@ impl<'a> Survey<'a> {
         Self::with_roots(inventory, roots, purpose, now, known)
     }
 
-    /// Returns whether turns of a session go that has no branch any more.
+    /// Returns true if turns of a session without branches are freed.
     fn frees_session(&self) -> bool {
         frees_session(self.inventory, &self.marker, &self.chosen)
     }
 
-    /// The plan of a collection that has yet to note what may be freed: with operations up to `through`
-    /// and sessions that are `gone` by then.
+    /// Plans a collection that has not yet recorded the forgotten content: operations up to
+    /// `through` and the sessions `gone` count as forgotten.
     fn planned(
         inventory: &'a Inventory<'a>,
         purpose: Purpose,
@@ -301,7 +303,7 @@ impl<'a> Survey<'a> {
         Ok(Self { inventory, roots, marker, plan, chosen, now_round, gone })
     }
 
-    /// Replaces the chosen files; gives the mark, for the next step.
+    /// Replaces the chosen files; returns the mark for the next step.
     pub(super) fn apply(
         self,
         repo: &Repository,
@@ -309,7 +311,7 @@ impl<'a> Survey<'a> {
     ) -> Result<(Replaced, Marker<'a>)> {
         let replacement = self.replacement()?;
         let Self { inventory, mut marker, chosen, roots, plan, .. } = self;
-        // What the plan was made of, before memory is needed to write.
+        // Frees the memory of the plan before writing needs memory.
         drop((roots, plan));
         let mut arrived = |ids: &[ObjectId]| {
             marker.begin_round();
@@ -335,7 +337,7 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// The files that a collection rewrites, and the fate of each.
+/// The files to rewrite, and the fate of each file.
 struct FilesPlan {
     chosen: Vec<usize>,
     tier: Tier,
@@ -343,7 +345,7 @@ struct FilesPlan {
     files: Vec<StoreFilePlan>,
 }
 
-/// Plans what becomes of each file, by what was marked in it.
+/// Plans the fate of each file from the objects marked in it.
 fn plan_files(
     inventory: &Inventory<'_>,
     states: &[FileState],
@@ -368,7 +370,7 @@ fn plan_files(
     FilesPlan { files: files.collect(), chosen, tier, partial }
 }
 
-/// The files as the next collection would find them, by a mark of what it would keep.
+/// Returns the plan for each file that the next collection would make from a mark.
 pub(super) fn files_of_gc(
     inventory: &Inventory<'_>,
     marker: &Marker<'_>,
@@ -390,7 +392,7 @@ impl ObjectsSize {
     }
 }
 
-/// Marks what must stay; gives the last round of the newest contexts.
+/// Marks everything that must stay; returns the round of the newest contexts.
 pub(super) fn mark(
     marker: &mut Marker<'_>,
     inventory: &Inventory<'_>,
@@ -429,9 +431,9 @@ pub(super) fn mark(
     Ok(now_round)
 }
 
-/// The commits that stay: sessions by their newest turn, and the turns of each, the newest first. Packs lie so, and
-/// who lists sessions or turns by time reads them from front to back, where in the order of ids or names each would lie in
-/// a block of its own.
+/// Returns the kept commits: sessions by their newest turn, and the turns of each session newest
+/// first. Packs have this order, so that listing sessions or turns by time reads a pack front to
+/// back. In the order of ids or names, each commit would be in a block of its own.
 fn newest_first<'r>(retention: &RetentionPlan, roots: &'r Roots) -> Vec<&'r GraphCommit> {
     let graph = &roots.graph;
     let numbers = retention.kept.iter().filter_map(|id| graph.find(id));
@@ -446,14 +448,14 @@ fn newest_first<'r>(retention: &RetentionPlan, roots: &'r Roots) -> Vec<&'r Grap
     kept
 }
 
-/// The other commits, of which nothing but themselves stays.
+/// Returns the other commits: the commit object stays, its context does not.
 fn not_kept(retention: &RetentionPlan, roots: &Roots) -> Vec<ObjectId> {
     let kept: HashSet<&ObjectId> = retention.kept.iter().collect();
     let others = roots.graph.commits().iter().map(|commit| commit.id);
     others.filter(|id| !kept.contains(id)).collect()
 }
 
-/// Plans for the known losses, and for the objects that stay because of them.
+/// Plans for the known losses and the objects that stay because of them.
 fn holes(inventory: &Inventory<'_>, marker: &Marker<'_>, holes: &KnownLosses) -> KnownLossesPlan {
     let lost = holes.lost.keys().filter(|id| inventory.find(id).is_none()).count() as u64;
     let spared = marker.spared().iter().filter_map(|met| inventory.entry(met.position as usize));
@@ -463,7 +465,7 @@ fn holes(inventory: &Inventory<'_>, marker: &Marker<'_>, holes: &KnownLosses) ->
     KnownLossesPlan { lost, spared }
 }
 
-/// Counts the live objects of each file, and finds the archives that one made now would not be like.
+/// Counts the live objects of each file, and finds archives of an outdated form.
 fn states(inventory: &Inventory<'_>, marker: &Marker<'_>, purpose: Purpose) -> Vec<FileState> {
     let archives = purpose == Purpose::Repack(Tier::Archive);
     let state = |file: &crate::store::InventoryFile| {
@@ -490,8 +492,8 @@ fn states(inventory: &Inventory<'_>, marker: &Marker<'_>, purpose: Purpose) -> V
     inventory.files().iter().map(state).collect()
 }
 
-/// Returns the tombstones of the new pack: contexts and operations that were dropped, now or
-/// earlier, unless a file that stays answers for them; and for ever what was redacted.
+/// Returns the tombstones of the new pack: elided contexts and dropped operations, old and new,
+/// unless a file that stays has the tombstone. Tombstones of redacted objects stay forever.
 pub(super) fn gone(
     inventory: &Inventory<'_>,
     marker: &Marker<'_>,
@@ -522,14 +524,14 @@ pub(super) fn gone(
         .chain(floor)
         .filter(|(id, ..)| !answered.contains(id) && !is_live(id))
         .collect();
-    // Redacted comes first when there are two reasons.
+    // `Redacted` is first in the stable sort and wins over other reasons.
     gone.sort_by_key(|(id, ..)| *id);
     gone.dedup_by_key(|(id, ..)| *id);
     Ok(gone)
 }
 
-/// Operations that do not stay though one that names them does: more than are kept lie in files that
-/// are not rewritten, and whoever reads the log must find its end.
+/// Returns the parents at which the operation log ends: files that are not rewritten hold more
+/// operations than are kept, and a reader of the log needs a tombstone at its end.
 fn log_ends(
     inventory: &Inventory<'_>,
     marker: &Marker<'_>,

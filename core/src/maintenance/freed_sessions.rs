@@ -1,4 +1,5 @@
-//! Whether a collection frees turns of a session that is gone, and with them its names and prompts.
+//! Decides whether a collection frees turns of a deleted session, and with them its names and
+//! prompts.
 
 use std::collections::HashSet;
 
@@ -6,10 +7,10 @@ use super::mark::Marker;
 use crate::object::{Commit, Kind, ObjectSource};
 use crate::store::Inventory;
 
-/// Returns whether a commit in the files `chosen` goes whose session has no branch any more.
+/// Returns true if the files `chosen` hold an unmarked commit of a session without branches.
 ///
-/// Reads the commits that go until one of them is such a turn. One that cannot be read counts as one: damage
-/// in garbage stops no collection.
+/// Reads unmarked commits until one is such a turn. An unreadable commit counts as one: damaged
+/// garbage must not stop a collection.
 pub(super) fn frees_session(
     inventory: &Inventory<'_>,
     marker: &Marker<'_>,

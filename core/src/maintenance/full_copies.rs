@@ -1,7 +1,9 @@
-//! What full copies of contexts would take: the sum of all that is below each node, children first.
+//! Computes the size of full copies of contexts: the sum of everything below each node, children
+//! first.
 //!
-//! A node is summed up when it is read, as far as what it links to is summed up by then. What it lacks still
-//! are nodes that are new with it, and few; they are added when all nodes of a round are known.
+//! A node is summed up when it is read, as far as the sums of its children are known. Children
+//! without a sum are new in the same round, and few; they are added when all nodes of the round are
+//! known.
 
 use std::collections::HashMap;
 
@@ -16,7 +18,7 @@ const MESSAGES: &[u8] = b"/messages";
 pub(super) struct FullCopies {
     sums: Vec<Sum>,
     summed: Bits,
-    /// The nodes of this round that lack the sums of others.
+    /// The nodes of this round with children whose sums are unknown.
     waiting: HashMap<u32, PartialSum>,
 }
 
@@ -24,19 +26,19 @@ pub(super) struct FullCopies {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sum {
     pub(super) bytes: u64,
-    /// Items; of a context, its messages.
+    /// Items; for a context, its messages.
     pub(super) items: u64,
 }
 
-/// What is known of the sum of a node.
+/// The known part of the sum of a node.
 #[derive(Debug, Default)]
 pub(super) struct PartialSum {
     known: Sum,
-    /// The nodes that it lacks, as often as they are linked to.
+    /// The children without a sum, repeated for every link.
     lacks: Vec<Summand>,
 }
 
-/// A child of a node, and what of it the node's sum counts.
+/// A child of a node, and the parts of its sum that count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Summand {
     position: u32,
@@ -45,7 +47,7 @@ pub(super) struct Summand {
 }
 
 impl FullCopies {
-    /// Nothing is summed up yet of a store with so many positions.
+    /// Starts without sums, for a store with this number of positions.
     pub(super) fn new(positions: usize) -> Self {
         Self {
             sums: vec![Sum::default(); positions],
@@ -54,13 +56,13 @@ impl FullCopies {
         }
     }
 
-    /// The sum of a node, if it is summed up.
+    /// Returns the sum of a node if it is known.
     pub(super) fn sum(&self, node: u32) -> Option<Sum> {
         let at = node as usize;
         self.sums.get(at).copied().filter(|_| self.summed.contains(at))
     }
 
-    /// Adds a child that is a node to the sum of another one.
+    /// Adds a child node to the sum of its parent.
     pub(super) fn add_node(&self, sum: &mut PartialSum, child: Summand) {
         match self.sum(child.position) {
             Some(below) => sum.known = sum.known.plus(below, child),
@@ -68,7 +70,7 @@ impl FullCopies {
         }
     }
 
-    /// Keeps what is known of the sum of a node.
+    /// Stores the known part of the sum of a node.
     pub(super) fn note(&mut self, node: u32, sum: PartialSum) {
         if sum.lacks.is_empty() {
             self.set(node, sum.known);
@@ -77,7 +79,7 @@ impl FullCopies {
         }
     }
 
-    /// Sums up everything below a node, of which all that is new was noted.
+    /// Sums up everything below a node. All new nodes below it must be noted.
     pub(super) fn sum_up(&mut self, root: u32) {
         let mut open = vec![root];
         while let Some(at) = open.last().copied() {
@@ -107,28 +109,28 @@ impl FullCopies {
 }
 
 impl PartialSum {
-    /// Adds a child that is no node, and has so many bytes.
+    /// Adds a child that is not a node, with its bytes.
     pub(super) fn add_item(&mut self, child: Summand, bytes: u32) {
         self.known = self.known.plus(Sum { bytes: bytes.into(), items: 1 }, child);
     }
 }
 
 impl Summand {
-    /// A child within a section, or a node of the map of sections.
+    /// Returns a child within a section, or a node of the map of sections.
     pub(super) const fn whole(position: u32) -> Self {
         Self { position, bytes: true, items: true }
     }
 
-    /// A section of a context, of which only messages count as items.
+    /// Returns a section of a context, of which only messages count as items.
     pub(super) fn section(position: u32, name: &[u8]) -> Self {
-        // A transcript holds again what conversations hold.
+        // A transcript repeats the content of conversations.
         let bytes = !std::str::from_utf8(name).is_ok_and(is_transcript_section);
         Self { position, bytes, items: name.ends_with(MESSAGES) }
     }
 }
 
 impl Sum {
-    /// With what is below a child, as far as that counts.
+    /// Adds the sum of a child, as far as it counts.
     const fn plus(mut self, below: Self, child: Summand) -> Self {
         if child.bytes {
             self.bytes += below.bytes;
@@ -140,7 +142,8 @@ impl Sum {
     }
 }
 
-/// Returns the bytes of a full copy after each new message, if the context grows evenly by them.
+/// Returns the bytes of a full copy after each new message, assuming that the context grows by them
+/// evenly.
 pub(super) fn copies_per_message(before: Sum, now: Sum) -> u64 {
     let new = u128::from(now.items.saturating_sub(before.items));
     if new == 0 {
@@ -177,11 +180,12 @@ mod tests {
         assert_eq!((sum_of(&copies, 1), sum_of(&copies, 3)), (None, Some((30, 2))));
         copies.sum_up(1);
         assert_eq!((sum_of(&copies, 1), sum_of(&copies, 2)), (Some((95, 7)), Some((30, 2))));
-        // What is known is added at once.
+        // Known sums are added immediately.
         let later = node(&copies, &[], &[1]);
         copies.note(4, later);
         assert_eq!(sum_of(&copies, 4), Some((95, 7)));
-        // What was never noted, as a node that something links to as a blob, counts nothing and ends.
+        // A node without a sum, for example one that is linked as a blob, counts nothing and ends
+        // the recursion.
         let odd = node(&copies, &[(8, 10)], &[6]);
         copies.note(5, odd);
         copies.sum_up(5);

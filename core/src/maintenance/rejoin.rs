@@ -1,13 +1,13 @@
-//! Rejoining: operations that were committed and that the newest one does not follow are brought back.
+//! Rejoins detached operations: committed operations that are not ancestors of the newest one.
 //!
-//! One operation follows the newest one and all of them, so that nothing of them is detached any more.
-//! It gives refs what they gave, as if that happened now:
+//! A new operation gets the newest one and all detached ones as parents, so that none stays
+//! detached. It applies the changes of the detached operations to the current refs:
 //!
-//! | what the ref holds now | what happens |
+//! | current value of the ref | result |
 //! |---|---|
-//! | what the operation replaced, or a commit before the new value | it gets the new value |
-//! | the new value, or a commit after it | nothing |
-//! | anything else | it stays, and a ref beside it gets the value: `<name>-recovered` |
+//! | the replaced value, or an ancestor of the new value | it gets the new value |
+//! | the new value, or a descendant of it | it stays |
+//! | anything else | it stays; a second ref `<name>-recovered` gets the value |
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -19,16 +19,16 @@ use crate::object::{Commit, Kind, ObjectId, RefChange, RefValue};
 use crate::repo::{HEAD, Signature, is_place};
 use crate::store::{Detached, Expected, MAX_JOINED, RefUpdate, Store};
 
-/// Suffix of a ref that gets a value which another one cannot get.
+/// The suffix of a ref for a value that conflicts with the current one.
 const BESIDE: &str = "-recovered";
 
-/// The prefix for values of refs that are no branches, tags or pins and could not be set.
+/// The prefix for conflicting values of refs other than branches, tags and pins.
 const RECOVERED: &str = "refs/recovered/";
 
-/// Kinds of refs that people see: what is recovered of them stands beside them.
+/// Kinds of refs that users see: their conflicting values get the suffix, not the prefix.
 const SEEN: [&str; 3] = ["refs/heads/", "refs/tags/", "refs/pins/"];
 
-/// The refs that change when `detached` operations are joined, by their names.
+/// Plans the changes of refs that rejoin `detached` operations, by name.
 pub(super) fn plan(reach: &Reach<'_>, detached: &[Detached]) -> Vec<RefChange> {
     if detached.is_empty() {
         return Vec::new();
@@ -49,10 +49,9 @@ pub(super) fn plan(reach: &Reach<'_>, detached: &[Detached]) -> Vec<RefChange> {
     changes
 }
 
-/// Joins operations, with the changes of refs that were planned.
+/// Rejoins operations, with planned changes of refs.
 ///
-/// # Errors
-/// `Conflict` when a ref was changed meanwhile, and those of a commit.
+/// # Errors `Conflict` when another process changed a ref, and errors of a commit.
 pub(super) fn apply(
     store: &Store,
     detached: &[Detached],
@@ -74,12 +73,12 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// The values of refs after the changes so far.
+/// The values of refs after the changes planned up to now.
 struct Plan<'r, 'a> {
     reach: &'r Reach<'a>,
     whole: Wholeness<'a>,
     values: BTreeMap<String, RefValue>,
-    /// The refs beside those that could not get their values.
+    /// The refs with conflicting values, by the refs that they belong to.
     beside: BTreeMap<String, String>,
 }
 
@@ -88,7 +87,7 @@ impl Plan<'_, '_> {
         let name = self.beside.get(&change.name).unwrap_or(&change.name).clone();
         let now = self.values.get(&name);
         let Some(new) = &change.new else {
-            // What was deleted, and nobody has set since.
+            // The ref was deleted and not set since.
             if now == change.old.as_ref() {
                 self.values.remove(&name);
             }
@@ -110,7 +109,8 @@ impl Plan<'_, '_> {
         }
     }
 
-    /// The value as far as it is whole: itself, or the newest commit before it that is.
+    /// Returns the newest whole value: the value itself, or the newest whole ancestor of the
+    /// commit.
     fn whole(&self, value: &RefValue) -> Option<RefValue> {
         match value {
             RefValue::Object(id) => {
@@ -120,7 +120,7 @@ impl Plan<'_, '_> {
         }
     }
 
-    /// Returns true if both are commits, and `later` comes after `earlier`.
+    /// Returns true if both are commits and `earlier` is an ancestor of `later`.
     fn is_before(&self, earlier: &RefValue, later: &RefValue) -> bool {
         let (RefValue::Object(earlier), RefValue::Object(later)) = (earlier, later) else {
             return false;

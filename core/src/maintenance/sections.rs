@@ -1,13 +1,13 @@
-//! Names of sections as numbers: what is remembered of each of many objects must be small.
+//! Numbers the names of sections, so that the record of each of many objects stays small.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
 
-/// The number of nodes of contexts themselves, which are in no section.
+/// The number for nodes of the context itself, outside of all sections.
 pub(super) const CONTEXT: u32 = 0;
 
-/// The sections met so far.
+/// The sections seen, in order.
 #[derive(Debug)]
 pub(super) struct Sections {
     names: Vec<String>,
@@ -15,12 +15,12 @@ pub(super) struct Sections {
 }
 
 impl Sections {
-    /// None yet; what is in no section is called `context`.
+    /// Starts without sections; `context` names everything outside of sections.
     pub(super) fn new(context: &str) -> Self {
         Self { names: vec![context.to_owned()], numbers: HashMap::new() }
     }
 
-    /// The number of a section, a new one when it was not met before.
+    /// Returns the number of a section, and assigns one to a new section.
     pub(super) fn number(&mut self, name: Bytes) -> u32 {
         if let Some(number) = self.numbers.get(&name) {
             return *number;
@@ -31,7 +31,7 @@ impl Sections {
         number
     }
 
-    /// The name of a section.
+    /// Returns the name of a section.
     pub(super) fn name(&self, number: u32) -> &str {
         self.names.get(number as usize).map_or("", String::as_str)
     }

@@ -1,8 +1,8 @@
-//! What sessions take: the bytes that each adds to those that stay without it.
+//! Measures sessions: the bytes that each adds to everything that stays without it.
 //!
-//! Sessions share content, so what one takes is a matter of order. Everything that is kept without
-//! the sessions that were asked for is counted first, then these one after another: when the last
-//! ones of the order go, their bytes come free.
+//! Sessions share content, so the size of one depends on the order. Everything that is kept without
+//! the given sessions is counted first, then these sessions one after another. Deleting the last
+//! sessions of the order frees their bytes.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use crate::object::{ObjectId, Time};
 use crate::repo::{BranchName, ForgottenSession, Repository, forgotten_through, remote_branch};
 use crate::store::{Inventory, Tier};
 
-/// What sessions take.
+/// The sizes of sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionSizes {
-    /// Everything that stays without the sessions that were asked for.
+    /// Everything that stays without the given sessions.
     pub rest: ObjectsSize,
-    /// The sessions that were asked for, in the order of the question.
+    /// The given sessions, in the given order.
     pub sessions: Vec<SessionSize>,
-    /// What only sessions hold that were let go and are still there.
+    /// Content that only forgotten sessions hold and that is not freed yet.
     pub leaving: ObjectsSize,
 }
 
-/// Measures sessions at the moment `now`, in this order: what each adds to everything else and to
-/// those before it. Turns that have expired, or expire with the next collection, count for their
-/// commits only.
+/// Measures sessions at the moment `now`, in this order: the bytes that each adds to everything
+/// else and to the sessions before it. Expired turns, and turns that expire with the next
+/// collection, count with their commits only.
 ///
 /// Reads every node that is kept, as a collection does.
 ///
 /// # Errors
-/// `Corrupt` when something that must stay is missing, and those of reading.
+/// `Corrupt` when a required object is missing, and errors of reading.
 pub fn measure_sessions(repo: &Repository, order: &[String], now: Time) -> Result<SessionSizes> {
     let inventory = repo.store().inventory()?;
     let mut survey = Survey::new(repo, &inventory, order, now)?;
@@ -48,13 +48,13 @@ pub fn measure_sessions(repo: &Repository, order: &[String], now: Time) -> Resul
     survey.sizes(order, &groups, &lies)
 }
 
-/// The same, of a store that is packed into one pack: with ids and index, and whatever is in a pack
-/// and of no object counts as shared. A store with more than 256 MiB of content counts as it lies.
+/// Measures sessions as if the store was packed into one pack, with ids and index. Bytes of the
+/// pack that belong to no object count as shared. A store with more than 256 MiB of content is
+/// measured by its current sizes.
 ///
-/// Takes the time of packing it in memory.
+/// Takes the time to pack the store in memory.
 ///
-/// # Errors
-/// Those of [`measure_sessions`].
+/// # Errors Errors of [`measure_sessions`].
 pub(super) fn measure_packed_sessions(
     repo: &Repository,
     order: &[String],
@@ -93,20 +93,20 @@ pub(super) fn measure_packed_sessions(
     Ok(sizes)
 }
 
-/// The part of `sum` that falls to one with `own` of `all`.
+/// Returns the share of `sum` for a part `own` of `all`.
 fn part_of(sum: u64, own: u64, all: u64) -> u64 {
     let part = u128::from(sum) * u128::from(own) / u128::from(all.max(1));
     u64::try_from(part).unwrap_or(sum)
 }
 
-/// Everything behind the roots, and whose it is.
+/// Everything reachable from the roots, by owner.
 struct Survey<'a> {
     inventory: &'a Inventory<'a>,
     /// All roots.
     all: Roots,
-    /// Those without the sessions that were asked for and without those that were let go.
+    /// The roots without the given sessions and without forgotten ones.
     rest: Roots,
-    /// The commits to begin at: of the rest, of each session, and of those that were let go.
+    /// The commits to start at: of the rest, of each session, and of forgotten sessions.
     shares: Vec<Vec<ObjectId>>,
     kept: HashSet<ObjectId>,
     seen: HashSet<usize>,
@@ -133,7 +133,7 @@ impl<'a> Survey<'a> {
             gone.chain(numbers.keys().cloned()).map(ForgottenSession::of_all_time).collect();
         let through = forgotten_through(inventory, inventory.refs())?;
         let gone = Forgotten { sessions: gone, through };
-        // What is known of them on remotes goes with them.
+        // The remote-tracking refs of the sessions do not count as roots either.
         let mut refs = inventory.refs().clone();
         refs.values.retain(|name, _| {
             let of = remote_branch(name).map(|(_, branch)| branch.session().to_owned());
@@ -149,7 +149,7 @@ impl<'a> Survey<'a> {
         Ok(survey)
     }
 
-    /// Tells whose each root is.
+    /// Assigns each root to its owner.
     fn share(&mut self, numbers: &HashMap<String, usize>) {
         let last = self.shares.len().saturating_sub(1);
         let of_session = |session: &str| numbers.get(session).map(|number| number + 1);
@@ -157,7 +157,7 @@ impl<'a> Survey<'a> {
         for (id, reasons) in &self.all.commits {
             let owner = |reason: &Reason| owner(reason, &of_session);
             let share = match self.rest.commits.get(id) {
-                // The first one that leads to it counts it.
+                // The first owner in order counts it.
                 Some(reasons) => reasons.iter().filter_map(owner).min().unwrap_or_default(),
                 None => {
                     let commit = graph.find(id).and_then(|at| graph.commits().get(at));
@@ -172,7 +172,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Meets everything behind these commits; returns how many of them were not met before.
+    /// Meets everything reachable from these commits; returns the number of commits not met before.
     fn count(&mut self, from: &[ObjectId]) -> Result<u64> {
         let graph = &self.all.graph;
         let mut open: Vec<usize> = from.iter().filter_map(|id| graph.find(id)).collect();
@@ -193,8 +193,8 @@ impl<'a> Survey<'a> {
         Ok(commits.len() as u64)
     }
 
-    /// Meets everything, whose it is in order: the turns of each part and where it ends among what
-    /// was met. The rest comes first, what was let go last.
+    /// Meets everything by owner; returns for each owner the number of turns and the end of its
+    /// part of the met objects. The rest comes first, forgotten sessions last.
     fn groups(&mut self) -> Result<Vec<(u64, usize)>> {
         let shares = std::mem::take(&mut self.shares);
         self.marker.meet(self.rest.operations.iter().copied())?;
@@ -211,7 +211,7 @@ impl<'a> Survey<'a> {
         Ok(groups)
     }
 
-    /// Sums up what the objects of each group take.
+    /// Sums up the sizes of the objects of each group.
     fn sizes(
         &self,
         order: &[String],
@@ -239,8 +239,8 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// The share that a reason puts a commit into: 0 for the rest, nothing for what only joins another
-/// reason.
+/// Returns the share that a reason assigns a commit to: 0 for the rest, `None` for a reason that
+/// only accompanies another.
 fn owner(reason: &Reason, of_session: &dyn Fn(&str) -> Option<usize>) -> Option<usize> {
     match reason {
         Reason::Branch(name) | Reason::WentBack(name) => {

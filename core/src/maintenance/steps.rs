@@ -1,4 +1,4 @@
-//! Collections of several steps: each marks beside what the one before has marked.
+//! Tests collections of several steps: each step continues the mark of the step before.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::store::{Durability, NewStore, OpenOptions, RealIo, Thoroughness, Tier
 
 const REPACK: Purpose = Purpose::Repack(Tier::Compacted);
 
-/// One thing that a writer does: which writer, what, to which branch, with which note.
+/// One action: the number of a writer, the kind of action, a branch, and a note.
 type Action = (usize, u8, u8, u8);
 
 fn open(dir: &Path, seed: u8) -> Repository {
@@ -28,13 +28,13 @@ fn stamp() -> Signature {
     Signature { time: Time { micros: 1, offset_minutes: 0 }, actor: "me".into() }
 }
 
-/// A note that several turns may have, and garbage too.
+/// A note that several turns and garbage may share.
 fn note(number: u8) -> String {
     format!("note {}", number % 5).repeat(40)
 }
 
-/// Takes a turn, deletes a branch, begins one at the tip of another one, leaves a note that nothing leads
-/// to, or collects everything that may go.
+/// Adds a turn, deletes a branch, starts a branch at the tip of another one, appends an unreachable
+/// note, or collects all garbage.
 fn act(repo: &Repository, (_, what, branch, number): Action) {
     repo.store().refresh().unwrap();
     let named = |number: u8| BranchName::new("s", &format!("b{}", number % 3)).unwrap();
@@ -68,7 +68,7 @@ fn act(repo: &Repository, (_, what, branch, number): Action) {
     change.commit(&stamp(), "act").unwrap();
 }
 
-/// A store in which several writers have left a segment each.
+/// A store with a segment of each of several writers.
 fn make(actions: &[Action]) -> (TempDir, Repository) {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("store");

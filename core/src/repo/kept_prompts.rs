@@ -1,9 +1,9 @@
-//! Counts of prompts that are kept beside a store, so that the next process need not count them again.
+//! Caches counts of prompts next to a store, so that the next process need not count again.
 //!
-//! Where writers left no numbers, the number of a prompt costs a look at every turn before it. Of each
-//! stretch of turns that was counted the last one is kept. A note is good for what it was made of: the
-//! commits, which never change, the contexts that are there, and how prompts are told from other messages.
-//! When one of these has changed, all is counted again.
+//! Where writers recorded no numbers, the number of a prompt costs a look at every turn before it.
+//! Of each stretch of counted turns, the last one is cached. A note depends on the commits, which
+//! never change, on the existing contexts, and on the rule for prompts. If one of the latter
+//! changes, everything is counted again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,57 +16,57 @@ use crate::error::Result;
 use crate::object::{ID_BYTES, Kind, ObjectId};
 use crate::store::Store;
 
-/// Turns of which one is kept: at most so many are counted again.
+/// The distance between cached turns: at most this many are counted again.
 pub(super) const STRETCH: usize = 256;
 
 /// The name of the note.
 const NOTE: &str = "prompt counts";
 
-/// The version of its bytes. Whoever changes what a prompt is without a new version of the package raises it.
+/// The version of the note. A change to the rule for prompts within one package version must raise
+/// it.
 const VERSION: &str = concat!("1 ", env!("CARGO_PKG_VERSION"), " ");
 
-/// Most counts that are kept.
+/// The most cached counts.
 const MAX_KEPT: usize = 1 << 16;
 
-/// An id, the count, and whether it is a prompt.
+/// The size of an entry: an id, the count, and a flag for a prompt.
 const ENTRY_BYTES: usize = ID_BYTES + size_of::<u64>() + 1;
 
-/// Keeps what was found out about a store, from one process to the next. It may go at any time.
+/// Caches derived facts about a store between processes. A note may disappear at any time.
 pub trait NoteKeeper: fmt::Debug + Send + Sync {
-    /// The note called `name`, whole; `None` when there is none.
+    /// Returns the note `name` as a whole; `None` if it does not exist.
     fn read(&self, store: &Store, name: &str) -> Option<Bytes>;
 
-    /// Keeps `bytes` under `name`, in place of what was there.
+    /// Stores `bytes` as the note `name`, replacing the old one.
     ///
-    /// # Errors
-    /// When it cannot be written.
+    /// # Errors When it cannot be written.
     fn write(&self, store: &Store, name: &str, bytes: &[u8]) -> Result<()>;
 }
 
 /// The place of a turn among the prompts of its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PromptPlace {
-    /// Prompts up to this turn, with itself.
+    /// Prompts up to and including this turn.
     pub(super) count: u64,
     pub(super) is_prompt: bool,
 }
 
-/// Counts that are kept, by commit.
+/// Cached counts, by commit.
 type KeptPlaces = BTreeMap<ObjectId, PromptPlace>;
 
-/// What counts rest on beside commits: two states of a store that differ in it may count differently.
+/// The basis of counts besides commits: counts made on another basis may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CountBasis(ObjectId);
 
 impl Repository {
-    /// Gives what this handle finds out at length to `notes`, and asks there first.
+    /// Caches the results of long computations of this handle in `notes`, and looks there first.
     #[must_use]
     pub fn keeping_notes(mut self, notes: Arc<dyn NoteKeeper>) -> Self {
         self.notes = Some(notes);
         self
     }
 
-    /// What counts rest on now, and those that were kept and rest on the same.
+    /// Returns the current basis, and the cached counts on the same basis.
     pub(super) fn recall_prompts(&self, grafts: &Grafts) -> (CountBasis, KeptPlaces) {
         let basis = self.basis_of_prompts(grafts);
         let kept = self.note_keeper().and_then(|notes| notes.read(&self.store, NOTE));
@@ -77,8 +77,8 @@ impl Repository {
         (basis, kept.unwrap_or_default())
     }
 
-    /// Keeps some of the turns of a line that were counted in a row, the oldest first, if they still rest
-    /// on what counting began with. What cannot be kept is counted again.
+    /// Caches some turns of a line that were counted in a row, oldest first, if the basis has not
+    /// changed since counting began. Turns that are not cached are counted again.
     pub(super) fn keep_prompts(
         &self,
         grafts: &Grafts,
@@ -104,7 +104,7 @@ impl Repository {
         let _ = notes.write(&self.store, NOTE, &bytes);
     }
 
-    /// Who keeps notes; nobody does of a state in the past.
+    /// Returns the note keeper; `None` for a handle on a past state.
     pub(super) fn note_keeper(&self) -> Option<&dyn NoteKeeper> {
         self.notes.as_deref().filter(|_| self.past.is_none())
     }
@@ -119,7 +119,7 @@ impl Repository {
     }
 }
 
-/// The counts in a note.
+/// Decodes the counts in a note.
 fn decode(mut entries: &[u8]) -> Option<KeptPlaces> {
     let mut kept = KeptPlaces::new();
     while !entries.is_empty() {

@@ -1,4 +1,4 @@
-//! The newest snapshot that two histories share: what a merge compares both sides with.
+//! Finds the newest snapshot that two histories share: the base of a merge.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
@@ -7,20 +7,21 @@ use super::{Grafts, Repository};
 use crate::error::Result;
 use crate::object::{Commit, ObjectId, Time};
 
-/// Reached from the first start.
+/// Reachable from the first start.
 const FIRST: u8 = 1;
-/// Reached from the second start.
+/// Reachable from the second start.
 const SECOND: u8 = 2;
 const BOTH: u8 = FIRST | SECOND;
-/// Leads to a common ancestor.
+/// An ancestor of a common ancestor.
 const OLD: u8 = 4;
 
 impl Repository {
-    /// The best common ancestor of two commits: the newest that leads to neither of the others. A
-    /// commit is an ancestor of itself. `None` when their histories share nothing.
+    /// Returns the best common ancestor of two commits: the newest one that is not an ancestor of
+    /// another common ancestor. A commit is an ancestor of itself. `None` when the histories share
+    /// nothing.
     ///
-    /// Walks in falling order of turns, so that a commit comes after everything that leads to it,
-    /// and ends at the first one that both starts lead to: reads the commits since then.
+    /// Walks in falling order of turns, so that a commit comes after all its descendants, and stops
+    /// at the first common ancestor: reads the commits since then.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming a commit that cannot be read.
@@ -28,13 +29,13 @@ impl Repository {
         Ok(self.common(first, second, 1)?.pop())
     }
 
-    /// All best common ancestors of two commits, the newest first: several where histories cross,
-    /// as after a merge in both directions at once.
+    /// Returns all best common ancestors of two commits, the newest first: several where histories
+    /// cross, as after merges in both directions.
     ///
-    /// Reads the commits since then, and of lines that are older those down to what both share.
+    /// Reads the commits since the oldest of them, and those of longer lines down to what both
+    /// histories share.
     ///
-    /// # Errors
-    /// As [`Repository::merge_base`].
+    /// # Errors Errors of [`Repository::merge_base`].
     pub fn merge_bases(&self, first: &ObjectId, second: &ObjectId) -> Result<Vec<ObjectId>> {
         self.common(first, second, usize::MAX)
     }
@@ -73,14 +74,14 @@ struct AncestorWalk<'r> {
     grafts: &'r Grafts,
     reached: HashMap<ObjectId, u8>,
     next: BinaryHeap<PendingCommit>,
-    /// The number of commits in `next` that are behind no common ancestor found so far.
+    /// The number of commits in `next` that are not ancestors of a common ancestor.
     open: usize,
 }
 
 impl AncestorWalk<'_> {
     fn reach(&mut self, id: &ObjectId, flags: u8) -> Result<()> {
         if let Some(known) = self.reached.get_mut(id) {
-            // A commit comes after all that lead to it, so this one still waits.
+            // A commit is visited after all its descendants, so it is still in the queue.
             let aged = flags & OLD != 0 && *known & OLD == 0;
             self.open = self.open.saturating_sub(usize::from(aged));
             *known |= flags;
@@ -95,7 +96,7 @@ impl AncestorWalk<'_> {
     }
 }
 
-/// A commit to look at; the highest turn first.
+/// A commit to visit, ordered by the highest turn.
 struct PendingCommit {
     turn: u64,
     time: Time,

@@ -1,13 +1,15 @@
-//! Prompts: the turns in which a person asked for something, counted along the line of a branch.
+//! Counts prompts: the turns in which a person asked for something, along the first parents of a
+//! branch.
 //!
-//! A turn is a prompt when it adds a message of a person to the conversation of the main agent.
-//! Compactions, merges, rollbacks and restores repeat what was said before, so they are none. The
-//! numbers count first parents from the beginning, so they stay as they are while the branch grows,
+//! A turn is a prompt if it adds a message of a person to the conversation of the main agent.
+//! Compactions, merges, rollbacks and restores repeat earlier messages, so they are not prompts.
+//! Numbers count first parents from the beginning. They stay the same while the branch grows,
+//! whatever contexts still exist.
 //! whatever its contexts still hold.
 //!
-//! A writer that knows its messages leaves the number in the metadata of the commit: [`PROMPT`] in
-//! a turn that is one, [`PROMPTS`] in every other. Without either, the turn is compared with the one
-//! before it, and its new messages are read; what was counted so is kept beside the store.
+//! A writer that knows its messages records the number in the metadata of the commit: [`PROMPT`] in
+//! a prompt, [`PROMPTS`] in every other turn. Without either, the turn is compared with its parent
+//! and its new messages are read; these counts are cached next to the store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,25 +22,25 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSource, Trigger};
 use crate::tree::{Item, List, diff_lists};
 
-/// Metadata of a turn that is a prompt: its number, the first being 1.
+/// The metadata key of a prompt: its number, starting at 1.
 pub const PROMPT: &str = "prompt";
 
-/// Metadata of a turn that is none: the prompts before it.
+/// The metadata key of every other turn: the number of prompts before it.
 pub const PROMPTS: &str = "prompts";
 
-/// Returns whether a message of the user is of a person, from the format of its record and its
-/// bytes: which formats there are is not for this layer to know.
+/// Returns true if a message with the role of the user is by a person, given the format of its
+/// record and its bytes. The caller supplies it, because this layer knows no transcript formats.
 pub type IsPrompt<'r> = &'r dyn Fn(&str, &[u8]) -> bool;
 
-/// What was counted, by commit.
+/// Counts by commit.
 #[derive(Debug, Default)]
 struct CountedPrompts {
     places: HashMap<ObjectId, PromptPlace>,
-    /// What counts rested on when those of other processes were recalled.
+    /// The basis of the counts when the cached ones were loaded.
     basis: Option<CountBasis>,
 }
 
-/// What a handle has counted, as long as nothing of history has gone since.
+/// The counts of a handle, valid until history is freed.
 #[derive(Debug, Default)]
 pub(super) struct KnownPrompts {
     grafts: Arc<Grafts>,
@@ -46,30 +48,29 @@ pub(super) struct KnownPrompts {
     counted: Arc<Mutex<CountedPrompts>>,
 }
 
-/// Counts prompts, and remembers what it has counted.
+/// Counts prompts and remembers the counts.
 #[expect(missing_debug_implementations, reason = "it holds the caller's function")]
 pub struct Prompts<'r> {
     repo: &'r Repository,
     grafts: Arc<Grafts>,
     is_prompt: Option<IsPrompt<'r>>,
     counted: Arc<Mutex<CountedPrompts>>,
-    /// True if counts are kept for other processes.
+    /// True if counts are cached for other processes.
     is_kept: bool,
     section: String,
-    /// The conversation of the context that was read last, by its tree.
+    /// The conversation of the context read last, by its tree.
     last_section: Option<(ObjectId, Option<Section>)>,
-    /// The list that was read last, by its root.
+    /// The list read last, by its root.
     last_list: Option<(ObjectId, List)>,
 }
 
 impl Repository {
-    /// Counts prompts; `is_prompt` tells a person from a client, and without it every message of the
-    /// user counts. What is counted with it is remembered as long as this handle lives, and kept by
-    /// [`Repository::keeping_notes`], and so it is to be the same in all calls: who asks again does not
-    /// walk back to the beginning again.
+    /// Returns a counter of prompts. `is_prompt` tells messages of persons from those of clients;
+    /// without it every message of the user counts. Counts made with it are remembered for the life
+    /// of this handle and cached by [`Repository::keeping_notes`], so all calls must pass the same
+    /// function. A later count does not walk back to the beginning again.
     ///
-    /// # Errors
-    /// Those of reading the grafts.
+    /// # Errors Errors of reading the grafts.
     pub fn prompts<'r>(&'r self, is_prompt: Option<IsPrompt<'r>>) -> Result<Prompts<'r>> {
         let prompts = Prompts::new(self, is_prompt)?;
         if is_prompt.is_none() {
@@ -81,8 +82,8 @@ impl Repository {
 }
 
 impl Repository {
-    /// What this handle has counted. Begins anew when commits or contexts may have gone, so that a server
-    /// says what a process says that opens the store just now.
+    /// Returns the counts of this handle. Starts over when commits or contexts may have been freed,
+    /// so that a server answers like a process that just opened the store.
     fn known_prompts(&self, grafts: &Arc<Grafts>) -> Arc<Mutex<CountedPrompts>> {
         let mut known = self.prompts.lock().unwrap_or_else(PoisonError::into_inner);
         let epoch = self.store().epoch();
@@ -95,10 +96,9 @@ impl Repository {
 }
 
 impl Transaction<'_> {
-    /// Returns the metadata about prompts of the next turn of `branch`, which is one or not.
+    /// Returns the metadata about prompts for the next turn of `branch`.
     ///
-    /// # Errors
-    /// As [`Prompts::count`].
+    /// # Errors Errors of [`Prompts::count`].
     pub fn prompt_note(
         &self,
         branch: &BranchName,
@@ -114,7 +114,8 @@ impl Transaction<'_> {
                 break;
             }
             if self.repo().store().contains(&id)? {
-                // An importer tells the prompts of its own format: what it counts is for itself.
+                // An importer knows the prompts of its own format only, so its counts are not
+                // shared.
                 before = Prompts::new(self.repo(), Some(reads))?.count(&id)?;
                 break;
             }
@@ -126,7 +127,7 @@ impl Transaction<'_> {
 }
 
 impl<'r> Prompts<'r> {
-    /// Nothing is counted yet, and nobody else is told.
+    /// Starts without counts; results are not cached.
     fn new(repo: &'r Repository, is_prompt: Option<IsPrompt<'r>>) -> Result<Self> {
         let (grafts, section) = (repo.grafts()?, agent_section(MAIN_AGENT, "messages")?);
         let (last_section, last_list) = (None, None);
@@ -134,33 +135,30 @@ impl<'r> Prompts<'r> {
         Ok(Self { repo, grafts, is_prompt, counted, is_kept, section, last_section, last_list })
     }
 
-    /// Returns the number of prompts up to the commit `id`, with itself.
+    /// Returns the number of prompts up to and including the commit `id`.
     ///
-    /// Reads one commit where its writer left the number, else each one back to such a commit or to one
-    /// that was counted before, with the messages that each added.
+    /// Reads one commit if its writer recorded the number. Otherwise reads the commits back to one
+    /// with a recorded or a known number, and the messages that each added.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt`, naming what cannot be read.
+    /// `NotFound` or `Corrupt`, naming the unreadable object.
     pub fn count(&mut self, id: &ObjectId) -> Result<u64> {
         let commit = self.repo.commit(id)?;
         Ok(self.place(*id, &commit)?.count)
     }
 
-    /// Returns the number of the prompt that a turn is; `None` for other turns.
+    /// Returns the number of a turn among the prompts; `None` if the turn is not a prompt.
     ///
-    /// # Errors
-    /// As [`Prompts::count`].
+    /// # Errors Errors of [`Prompts::count`].
     pub fn number(&mut self, entry: &LogEntry) -> Result<Option<u64>> {
         let place = self.place(entry.id, &entry.commit)?;
         Ok(place.is_prompt.then_some(place.count))
     }
 
-    /// Returns the turn in which a prompt was said: the `number`-th of the line that ends in `from`;
-    /// or, for a negative number, the last but so many of those that no rollback of the part
-    /// `only` took back.
+    /// Returns the turn of a prompt: the `number`-th of the line that ends in `from`. A negative
+    /// number counts back from the end, without prompts that a rollback of the part `only` undid.
     ///
-    /// # Errors
-    /// `NotFound`, naming how many prompts there are. `Expired` when not even the commit is left.
+    /// # Errors `NotFound` with the number of prompts. `Expired` if even the commit was forgotten.
     pub fn find(&mut self, from: &ObjectId, number: i64, only: &Selection) -> Result<ObjectId> {
         let Ok(wanted) = u64::try_from(number) else {
             return self.standing(from, number.unsigned_abs(), only);
@@ -178,19 +176,19 @@ impl<'r> Prompts<'r> {
                 return Ok(entry.id);
             }
             if place.count < wanted {
-                // Not even its commit is left.
+                // The commit itself was forgotten.
                 return Err(self.repo.expired(entry.commit.turn + 1, &tip.session));
             }
         }
         Err(missing())
     }
 
-    /// Returns the turn before that of [`Prompts::find`], for a caller who asks for the part `only`
-    /// of its context.
+    /// Returns the turn before the one of [`Prompts::find`], for a caller that restores the part
+    /// `only` of its context.
     ///
-    /// # Errors
-    /// `NotFound` when there are not so many prompts, or nothing before them; `Expired` when not
-    /// even the commits are left; both with [`Availability`](super::Availability) as the source.
+    /// # Errors `NotFound` when there are fewer prompts, or no turn before them. `Expired` when
+    /// even the commits were forgotten. Both have [`Availability`](super::Availability) as the
+    /// source.
     pub fn before(&mut self, from: &ObjectId, number: i64, only: &Selection) -> Result<ObjectId> {
         let prompt = self.find(from, number, only)?;
         self.repo.turns_before(&prompt, 1, only).map_err(|error| match error.kind() {
@@ -209,7 +207,7 @@ impl<'r> Prompts<'r> {
         })
     }
 
-    /// The last but so many prompt of those that no rollback took back; 1 is the last.
+    /// Returns the `back`-th prompt from the end, without rolled-back prompts; 1 is the last.
     fn standing(&mut self, from: &ObjectId, back: u64, only: &Selection) -> Result<ObjectId> {
         let (repo, grafts) = (self.repo, self.grafts.clone());
         let walk = TurnWalk { repo, grafts: &grafts, only };
@@ -238,7 +236,7 @@ impl<'r> Prompts<'r> {
         let mut open: Vec<(ObjectId, bool)> = Vec::new();
         let (mut at, mut commit) = (id, commit.clone());
         let mut count = loop {
-            // What a commit itself says need not be remembered.
+            // A recorded number needs no cache.
             if let Some(place) = noted(&commit).or_else(|| self.known(&at)) {
                 if open.is_empty() {
                     return Ok(place);
@@ -282,7 +280,7 @@ impl<'r> Prompts<'r> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether a commit adds a message of a person to that before it.
+    /// Returns true if a commit adds a message of a person to its parent.
     fn asks(&mut self, commit: &Commit, before: Option<&Commit>) -> Result<bool> {
         let repeats = matches!(
             commit.trigger,
@@ -311,7 +309,7 @@ impl<'r> Prompts<'r> {
         Ok(false)
     }
 
-    /// The conversation of the main agent; `None` where there is none, or it is gone.
+    /// Returns the conversation of the main agent; `None` without one, or if the context expired.
     fn messages(&mut self, commit: &Commit) -> Result<Option<Section>> {
         if let Some((_, section)) = self.last_section.filter(|(tree, _)| *tree == commit.tree) {
             return Ok(section);
@@ -325,7 +323,8 @@ impl<'r> Prompts<'r> {
         Ok(section)
     }
 
-    /// The list with this root. Turns are compared in a row, so the old one is the next new one.
+    /// Returns the list with this root. Turns are compared in a row, so the old list of one
+    /// comparison is the new list of the next.
     fn list(&mut self, root: ObjectId) -> Result<List> {
         if let Some((_, list)) = self.last_list.as_ref().filter(|(last, _)| *last == root) {
             return Ok(list.clone());
@@ -343,7 +342,7 @@ impl<'r> Prompts<'r> {
         let Some(is_prompt) = self.is_prompt else { return Ok(true) };
         match self.repo.store().read_as(Kind::Blob, &entry.blob) {
             Ok(bytes) => Ok(is_prompt(&entry.media, &bytes)),
-            // Somebody said what was redacted.
+            // Redacted and expired messages count as messages of a person.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Expired) => {
                 Ok(true)
             }
@@ -352,7 +351,7 @@ impl<'r> Prompts<'r> {
     }
 }
 
-/// What the writer of a commit left about it.
+/// Returns the number that the writer of a commit recorded.
 fn noted(commit: &Commit) -> Option<PromptPlace> {
     let number = |key| commit.metadata.get(key).and_then(|number: &String| number.parse().ok());
     let prompt = number(PROMPT).map(|count| PromptPlace { count, is_prompt: true });

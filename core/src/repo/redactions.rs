@@ -1,12 +1,11 @@
-//! Redactions: what stands for content that was taken out of the store for good.
+//! The list of redacted contents and their replacements.
 //!
-//! Whoever wrote it has it still: a transcript that is imported again, a file that a snapshot
-//! finds. Its id tells it, so an import takes what stands for it, and a change that has it all the
-//! same is refused.
+//! The writer of redacted content still has it: an import may read the transcript again, a snapshot
+//! may find the file. The id identifies the content. So an import stores the replacement, and a
+//! change that still has the content is refused.
 //!
-//! The ref [`REDACTIONS_REF`] holds them: a blob with one line for each, in order of the ids that
-//! were redacted: that id, a space, and the id of the blob that stands for it, which is kept as
-//! long.
+//! The ref [`REDACTIONS_REF`] holds a blob with one line per redacted id, in order of ids: the id,
+//! a space, and the id of the replacement. The ref keeps the replacements alive.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,15 +19,14 @@ use crate::store::{RefTable, Tombstone};
 /// The ref that holds the redactions.
 pub const REDACTIONS_REF: &str = "refs/maintenance/redactions";
 
-/// Ids of blobs that were redacted, and of what stands for each.
+/// Maps the ids of redacted blobs to the ids of their replacements.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Redactions(BTreeMap<ObjectId, ObjectId>);
 
 impl Redactions {
-    /// The redactions of a store with these refs.
+    /// Loads the redactions of a store with these refs.
     ///
-    /// # Errors
-    /// `NotFound` or `Corrupt`, naming the ref.
+    /// # Errors `NotFound` or `Corrupt`, naming the ref.
     pub fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
         match refs.value(REDACTIONS_REF) {
             None => Ok(Self::default()),
@@ -42,30 +40,30 @@ impl Redactions {
         }
     }
 
-    /// Returns whether nothing was ever redacted.
+    /// Returns true if nothing was ever redacted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether the blob `id` was redacted.
+    /// Returns true if the blob `id` was redacted.
     #[must_use]
     pub fn contains(&self, id: &ObjectId) -> bool {
         self.0.contains_key(id)
     }
 
-    /// The blob that stands for `id`, if that was redacted.
+    /// Returns the replacement of `id` if it was redacted.
     #[must_use]
     pub fn get(&self, id: &ObjectId) -> Option<ObjectId> {
         self.0.get(id).copied()
     }
 
-    /// Every blob that stands for another.
+    /// Returns every replacement.
     pub fn replacements(&self) -> impl Iterator<Item = &ObjectId> {
         self.0.values()
     }
 
-    /// Says that `new` stands for `old`, and for all that `old` stood for.
+    /// Records `new` as the replacement of `old`, and of every blob that `old` replaced.
     pub fn add(&mut self, old: ObjectId, new: ObjectId) {
         for stands in self.0.values_mut().filter(|stands| **stands == old) {
             *stands = new;
@@ -73,7 +71,7 @@ impl Redactions {
         self.0.insert(old, new);
     }
 
-    /// The bytes of the blob.
+    /// Returns the bytes of the blob.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut text = String::new();
@@ -98,19 +96,18 @@ impl Redactions {
     }
 }
 
-/// The redactions that were read last, and the blob they were read from.
+/// The redactions read last, and the blob that they came from.
 #[derive(Debug, Default)]
 pub(super) struct CachedRedactions(Option<(ObjectId, Arc<Redactions>)>);
 
 impl Repository {
-    /// The redactions of this store, as of its refs. Reads nothing where there are none, and the
-    /// same ones once.
+    /// Returns the redactions of this store. Reads nothing if there are none, and each version
+    /// once.
     ///
-    /// When they are lost there are none: nothing stands for what was redacted then. What was is
-    /// still known, see [`Repository::is_redacted`].
+    /// A lost list counts as empty: redacted contents have no replacements then.
+    /// [`Repository::is_redacted`] still recognizes them.
     ///
-    /// # Errors
-    /// `Io` when they cannot be read.
+    /// # Errors `Io` when the list cannot be read.
     pub fn redactions(&self) -> Result<Arc<Redactions>> {
         let refs = self.refs();
         let Some(RefValue::Object(id)) = refs.value(REDACTIONS_REF) else {
@@ -132,7 +129,7 @@ impl Repository {
 }
 
 impl Repository {
-    /// Returns whether the blob `id` was redacted: by the list, or where that is lost by the
+    /// Returns true if the blob `id` was redacted, by the list or, if the list is lost, by the
     /// tombstones of packs.
     ///
     /// # Errors
@@ -146,7 +143,7 @@ impl Repository {
     }
 }
 
-/// The error about content that was redacted and is to be stored again.
+/// The error about storing redacted content again.
 pub(super) fn refused(id: &ObjectId) -> Error {
     let message = format!("blob {id} was redacted from this store, and is not stored again");
     Error::new(ErrorKind::Redacted, message)

@@ -1,4 +1,4 @@
-//! Redaction: a string or pattern is taken out of a whole store, history included.
+//! Redaction: removes the matches of a string or pattern from a whole store, including history.
 //!
 //! ```text
 //! search every object ── write again what leads to a match ── move refs     (one operation)
@@ -6,26 +6,29 @@
 //!                     ── one pack takes the place of every file ── remove what is left over
 //! ```
 //!
-//! Afterwards no file of the store holds a match. Turns, times and the shape of history stay; ids
-//! change from the first turn with a match on, and the old ones answer that they were redacted. What
-//! had its content dropped by retention keeps saying so.
+//! Afterwards no file of the store holds a match. Turns, times and the shape of history stay. Ids
+//! change from the first turn with a match on, and old ids are reported as redacted. Expired
+//! content is still reported as expired.
 //!
-//! The operation log holds old ids and the words of those who acted, so it begins anew: nothing can
-//! be undone beyond a redaction, and turns that only an undo could reach go with it.
+//! The operation log holds old ids and the texts of earlier operations, so it begins again. Undo
+//! cannot go back beyond a redaction, and turns that only an undo could restore are deleted.
 //!
-//! Redacted content may come again, as from the transcript of an agent. So the ids of
-//! contents with a match are written down, with what stands for each ([`Redactions`]): an import takes
-//! that instead, a snapshot of a directory leaves the file out, and any other change is refused.
+//! An import may meet redacted content again, for example in the transcript of an agent. So the ids
+//! of matching contents are recorded with their replacements ([`Redactions`]): an import stores the
+//! replacement, a snapshot of a directory skips the file, and any other change is refused.
 //!
 //! [`Redactions`]: crate::repo::Redactions
 //!
-//! Every step can be the last one before a crash. Until the refs move, nothing has happened; from
-//! then on the matches are in what nothing leads to, where the next run finds them and removes them.
+//! A crash may happen after any step. Until the refs move, nothing has changed; from then on the
+//! matches are in unreachable objects, which the next run finds and removes.
 //!
-//! A redaction cannot: find other encodings than those of JSON, programs, terminals, URLs, base64 and
-//! UTF-16, or a string of which two records have a half each; keep the string out when it comes in other surroundings than before;
-//! empty the blocks that the file system has set free, or copies of the store; keep somebody who
-//! remembers an old id from testing a guess of the whole blob against it.
+//! Limits of a redaction:
+//!
+//! - It finds the encodings of JSON, programs, terminals, URLs, base64 and UTF-16, and no others.
+//! - It does not find a string that is split between two records.
+//! - It does not keep the string out if it is written again in other surroundings.
+//! - It does not erase blocks that the file system has freed, or copies of the store.
+//! - A person who remembers an old id can test a guess of the whole blob against it.
 //!
 //! ```
 //! use turntree::maintenance::{Pattern, plan_redaction, redact};
@@ -77,10 +80,10 @@ use crate::object::{Kind, ObjectId, RefValue};
 use crate::repo::{Repository, Signature, complete_history_index};
 use crate::store::{Collection, RefTable};
 
-/// Times that a redaction begins again because others committed meanwhile.
+/// Rounds of a redaction, each started because another process committed concurrently.
 const MAX_ROUNDS: usize = 8;
 
-/// Files that a message names.
+/// The most files that a message names.
 const NAMED_FILES: usize = 3;
 
 /// The plan of a redaction.
@@ -93,26 +96,26 @@ pub struct RedactionPlan {
     pub matches: u64,
     /// The objects that are rewritten.
     pub rewritten: Rewritten,
-    /// Refs that move or get another name, as they will be named.
+    /// Refs that move or are renamed, under their new names.
     pub refs: Vec<String>,
-    /// Operations that are not kept.
+    /// Operations that are dropped.
     pub operations: u64,
-    /// Commits that no branch, tag or pin leads to, which go.
+    /// Commits that no branch, tag or pin references, which are deleted.
     pub lost_commits: u64,
-    /// Files that nothing refers to any more, which go.
+    /// Unreferenced files, which are deleted.
     pub leftovers: Vec<String>,
-    /// Files that keep a redaction from beginning: somebody writes to them, or they are damaged.
+    /// Files that block a redaction: another process writes to them, or they are damaged.
     pub in_use: Vec<String>,
 }
 
-/// Objects that are written again, with other ids.
+/// Objects that are rewritten and get other ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rewritten {
-    /// Contents that have a match.
+    /// Contents with a match.
     pub blobs: u64,
-    /// Nodes of trees that lead to one, or have one in a key.
+    /// Nodes of trees with a match in a key or below.
     pub nodes: u64,
-    /// Commits that have one, lead to one, or come from one that does.
+    /// Commits with a match in themselves, in their context or in an ancestor.
     pub commits: u64,
     /// Tags and pins.
     pub tags: u64,
@@ -124,32 +127,31 @@ pub struct Rewritten {
 pub struct Redacted {
     /// The objects that were rewritten.
     pub rewritten: Rewritten,
-    /// Ids that answer that they were redacted from now on.
+    /// Ids that are reported as redacted from now on.
     pub redacted_ids: u64,
     /// Bytes of the new pack.
     pub written_bytes: u64,
-    /// Bytes of the files that it replaced.
+    /// Bytes of the replaced files.
     pub replaced_bytes: u64,
-    /// Other files that were removed.
+    /// Other deleted files.
     pub leftovers: u64,
 }
 
 impl RedactionPlan {
-    /// Returns true if there is nothing to do.
+    /// Returns true if there is nothing to redact.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.matches == 0 && self.leftovers.is_empty()
     }
 }
 
-/// Searches a store, and plans what a redaction would do. Nothing changes.
+/// Searches a store and plans a redaction. Changes nothing.
 ///
-/// Reads every object, on all processors; with matches, every node and commit once more, and for each
-/// turn with one the sections that have it.
+/// Reads every object on all processors. If there are matches, reads every node and commit again,
+/// and the matching sections of each turn.
 ///
-/// # Errors
-/// `Corrupt` when an object does not verify: nobody can say what it holds. `Locked` while a
-/// collection goes on.
+/// # Errors `Corrupt` when an object does not verify, since its content is unknown. `Locked` while
+/// a collection runs.
 pub fn plan_redaction(repo: &Repository, pattern: &Pattern) -> Result<RedactionPlan> {
     check_here(repo)?;
     let collection = repo.store().collect()?;
@@ -178,17 +180,16 @@ pub fn plan_redaction(repo: &Repository, pattern: &Pattern) -> Result<RedactionP
     })
 }
 
-/// Takes everything that matches out of a store.
+/// Removes everything that matches from a store.
 ///
-/// Nothing happens when there is no match. Costs two searches, see [`plan_redaction`], and a new pack
-/// with everything that stays, which needs as much disk. What others commit meanwhile is searched
-/// too, as far as it is there when the files are replaced.
+/// Changes nothing without a match. Costs two searches, see [`plan_redaction`], and a new pack with
+/// everything that stays, which needs as much disk. Objects that other processes commit before the
+/// files are replaced are searched as well.
 ///
-/// # Errors
-/// `Locked` when somebody writes to a file of the store: to begin with, nothing has happened then;
-/// later, history is rewritten already, and the message says so. `Conflict` when others committed
-/// what was about to be removed. `InvalidInput` when a name would not be allowed or taken. In all
-/// cases the same call completes it later.
+/// # Errors `Locked` when another process writes to a file of the store. At the start nothing has
+/// changed then; later, history is already rewritten, and the message reports it. `Conflict` when
+/// another process committed content to remove. `InvalidInput` when a new name is not allowed or
+/// taken. In all cases, calling it again completes the redaction.
 pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result<Redacted> {
     check_here(repo)?;
     let stamp = Signature { time: stamp.time, actor: pattern.hide(&stamp.actor) };
@@ -197,7 +198,7 @@ pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result
     for _ in 0..MAX_ROUNDS {
         let collection = repo.store().collect()?;
         check_free(&collection, log_begin.is_some())?;
-        // It has keys of entries, and what it tells of is not all searched.
+        // Derived files hold keys of entries, and not all of their content is searched.
         collection.remove_derived()?;
         let search = Search::new(collection.inventory(), pattern)?;
         if log_begin.is_none() && !is_found(&search, pattern) {
@@ -225,7 +226,7 @@ pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result
                 redacted.written_bytes = replaced.written_bytes;
                 redacted.replaced_bytes = replaced.freed_bytes;
                 redacted.leftovers = collection.remove_leftovers()? as u64;
-                // What was read meanwhile may have left the ids of a pack that is gone.
+                // A concurrent reader may have written the ids of a deleted pack.
                 collection.remove_derived()?;
                 complete_history_index(repo, &collection);
                 return Ok(redacted);
@@ -260,7 +261,7 @@ impl Rewritten {
     }
 }
 
-/// Refuses a store of which a part lies elsewhere: nobody would have looked there.
+/// Refuses a store with remote-only objects: they cannot be searched.
 fn check_here(repo: &Repository) -> Result<()> {
     match repo.store().has_distant() {
         true => Err(Error::invalid(
@@ -270,14 +271,14 @@ fn check_here(repo: &Repository) -> Result<()> {
     }
 }
 
-/// The operation that the log begins with from now on: it changes nothing, since what moved the refs
-/// holds what they were, and perhaps names that are to be removed. Its own words are hidden like
-/// all others: whoever removes "red" would otherwise find it again and again.
+/// Writes the operation at which the log begins from now on. It changes no refs, since the
+/// operation that moved them records their old values and perhaps names to remove. The reason and
+/// the actor are redacted too: otherwise a redaction of "red" would always find itself.
 fn begin_log(repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result<ObjectId> {
     Ok(repo.begin().commit(stamp, &pattern.hide("redact"))?.operation)
 }
 
-/// Returns true if anything in the store matches.
+/// Returns true if an object or the name of a ref matches.
 fn is_found(search: &Search<'_>, pattern: &Pattern) -> bool {
     !search.hits.is_empty() || names_match(search.inventory.refs(), pattern)
 }
@@ -304,7 +305,7 @@ fn moving_refs(search: &Search<'_>, pattern: &Pattern) -> Result<Vec<String>> {
         .collect()
 }
 
-/// Files that cannot be replaced and may hold something.
+/// Returns the files that cannot be replaced and may hold objects.
 fn in_use(collection: &Collection<'_>) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for file in collection.inventory().files() {
@@ -315,7 +316,7 @@ fn in_use(collection: &Collection<'_>) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Refuses to begin, or to go on, while a file cannot be replaced.
+/// Refuses to begin or to continue while a file cannot be replaced.
 fn check_free(collection: &Collection<'_>, is_rewritten: bool) -> Result<()> {
     let files = in_use(collection)?;
     let Some(named) = files.get(..files.len().min(NAMED_FILES)).filter(|named| !named.is_empty())

@@ -1,4 +1,4 @@
-//! Places: where the matches are, in words that people use, and never what they are.
+//! Describes the places of matches in the terms of users, without showing the matches.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -12,18 +12,18 @@ use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, T
 use crate::store::KnownLosses;
 use crate::tree::{Item, List, Map};
 
-/// Matches in one part of one thing. Names in it are shown as they will be, without the matches.
+/// Matches in one field of one object. Names are shown as after the redaction, without the matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedactionPlace {
-    /// Of what.
+    /// The session, section or ref.
     pub whereabouts: MatchLocation,
     /// The field of the object.
     pub part: MatchField,
-    /// The object that holds them; `None` for the names of refs.
+    /// The object that holds the matches; `None` for the names of refs.
     pub object: Option<ObjectId>,
-    /// Their number.
+    /// The number of matches.
     pub matches: u64,
-    /// The positions of the first of them in the field.
+    /// The positions of the first matches in the field.
     pub spots: Vec<PatternMatch>,
 }
 
@@ -40,16 +40,16 @@ pub enum MatchLocation {
         last_turn: u64,
         /// The section.
         section: String,
-        /// Its key or index; empty when it is the section itself.
+        /// The key or index; empty for the section itself.
         key: String,
     },
     /// Commits of a session.
     Commits {
         /// The session.
         session: String,
-        /// The first of them.
+        /// The first commit.
         first_turn: u64,
-        /// The last of them.
+        /// The last commit.
         last_turn: u64,
     },
     /// A tag or pin object.
@@ -58,7 +58,7 @@ pub enum MatchLocation {
     Ref(String),
     /// An operation, by its sequence.
     Operation(u64),
-    /// Something that no branch, tag or pin leads to.
+    /// An object that no branch, tag or pin references.
     Unreached(Kind),
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Turns {
     }
 }
 
-/// Every place, and how many commits no ref leads to.
+/// Returns every place, and the number of commits that no ref reaches.
 pub(super) fn places(search: &Search<'_>, pattern: &Pattern) -> Result<(Vec<RedactionPlace>, u64)> {
     let mut finder = Finder { search, pattern, known: HashMap::new(), places: BTreeMap::new() };
     let holes = KnownLosses::load(search.inventory, search.inventory.refs())?;
@@ -125,16 +125,16 @@ pub(super) fn places(search: &Search<'_>, pattern: &Pattern) -> Result<(Vec<Reda
     Ok((finder.places.into_values().collect(), lost))
 }
 
-/// An entry with matches: its key, what holds them, and which they are.
+/// A match in an entry: the key, the object with the match, and the hit.
 type FlatEntry = (String, ObjectId, Hit);
 
-/// The identity of a place: the words for it without turns, the field, and the object.
+/// The identity of a place: its description without turns, the field, and the object.
 type PlaceKey = (String, MatchField, Option<ObjectId>);
 
 struct Finder<'a> {
     search: &'a Search<'a>,
     pattern: &'a Pattern,
-    /// The last root of each section that was looked at, with its entries: turns share them.
+    /// The last root of each section with its entries, cached because turns share them.
     known: HashMap<String, (ObjectId, Vec<FlatEntry>)>,
     places: BTreeMap<PlaceKey, RedactionPlace>,
 }
@@ -146,7 +146,7 @@ impl Finder<'_> {
             self.add(&shown, None, &hit);
         }
         let RefValue::Object(mut id) = *value else { return Ok(()) };
-        // What an expired pin was on may be gone.
+        // The target of an expired pin may be missing.
         while self.search.inventory.find(&id).is_some()
             && let Some(Object { kind, bytes }) = self.search.inventory.read(&id)?
         {
@@ -198,7 +198,7 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// The entries of a section with matches.
+    /// Returns the entries of a section that have matches.
     fn entries(&self, root: &ObjectId) -> Result<Vec<FlatEntry>> {
         let (source, mut entries) = (self.search.inventory, Vec::new());
         if let Ok(list) = List::open(source, root) {
@@ -214,7 +214,7 @@ impl Finder<'_> {
         Ok(entries)
     }
 
-    /// The matches of one entry.
+    /// Collects the matches of one entry.
     fn collect(&self, shown: &str, key: &[u8], item: &Item, entries: &mut Vec<FlatEntry>) {
         let id = item.link.id;
         let mut hits = Vec::new();
@@ -226,7 +226,7 @@ impl Finder<'_> {
         entries.extend(hits.into_iter().map(|hit| (shown.to_owned(), id, hit)));
     }
 
-    /// Operations, and what no ref leads to.
+    /// Adds operations, and objects that no ref reaches.
     fn add_others(&mut self) -> Result<()> {
         for (position, hits) in &self.search.hits {
             let Some(entry) = self.search.inventory.entry(*position) else { continue };
@@ -245,7 +245,7 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Adds a place, or widens the one that is there by another turn.
+    /// Adds a place, or extends the turns of a known one.
     fn add(&mut self, found: &MatchLocation, object: Option<ObjectId>, hit: &Hit) {
         let (words, told_apart, turn) = match found {
             MatchLocation::Entry { session, section, key, first_turn, .. } => {

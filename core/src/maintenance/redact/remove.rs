@@ -1,4 +1,4 @@
-//! Remove: every file of the store is replaced by one pack without what was redacted.
+//! Replaces every file of the store with one pack without the redacted content.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,10 +27,9 @@ pub(super) struct Removal<'a> {
 }
 
 impl<'a> Removal<'a> {
-    /// Marks what refs and the operations from `first` on lead to.
+    /// Marks everything reachable from refs and from the operations since `first`.
     ///
-    /// # Errors
-    /// `Corrupt` when something that must stay is missing.
+    /// # Errors `Corrupt` when a required object is missing.
     pub(super) fn new(search: &'a Search<'a>, first: ObjectId, now: Time) -> Result<Self> {
         let inventory = search.inventory;
         let roots = Roots::find_since(inventory, inventory.refs(), now.micros, Some(first))?;
@@ -38,23 +37,23 @@ impl<'a> Removal<'a> {
         let retention = plan_retention(&roots, &Policies::default(), now.micros, &is_gone, None)?;
         let mut marker = Marker::new(inventory, Arc::clone(&roots.holes));
         let now_round = mark(&mut marker, inventory, &roots, &retention)?;
-        // What leads to a match goes, even if it may have belonged to what is lost.
+        // Objects that reference a match are dropped, even if they may have belonged to a lost
+        // object.
         marker.begin_round();
         marker.meet_kept(&|position| !search.is_tainted_at(position))?;
         Ok(Self { search, marker, roots, retention, now_round })
     }
 
-    /// Returns true if nothing of what stays is to be removed.
+    /// Returns true if no kept object has to be removed.
     pub(super) fn is_clean(&self) -> bool {
         let mut met = self.marker.met().iter().map(|met| met.position as usize);
         met.all(|at| !self.search.is_tainted_at(at) && !self.search.hits.contains_key(&at))
     }
 
-    /// Writes the pack and lets it take the place of all files.
+    /// Writes the pack and replaces all files with it.
     ///
-    /// # Errors
-    /// `Conflict` when somebody committed meanwhile what leads to something that is removed, and
-    /// those of [`Collection::replace`]; the store is as it was then.
+    /// # Errors `Conflict` when another process committed a reference to a removed object, and
+    /// errors of [`Collection::replace`]. After an error the store is unchanged.
     pub(super) fn apply(
         self,
         collection: &Collection<'_>,
@@ -84,7 +83,7 @@ impl<'a> Removal<'a> {
         collection.replace(&replacement, &mut arrived)
     }
 
-    /// Returns the tombstones of the pack: everything that was redacted, now or earlier, and
+    /// Returns the tombstones of the pack: for all redacted objects, old and new, and for
     /// operations that are not kept.
     fn tombstones(&self) -> Result<Vec<(ObjectId, Kind, Tombstone)>> {
         let inventory = self.search.inventory;
@@ -110,13 +109,13 @@ impl<'a> Removal<'a> {
     }
 }
 
-/// Every file but those that hold nothing yet.
+/// Returns every file except blank ones in use, the only files in use at this point.
 fn replaceable(inventory: &Inventory<'_>) -> Vec<usize> {
     let files = inventory.files().iter().enumerate();
     files.filter(|(_, file)| file.replaceable).map(|(number, _)| number).collect()
 }
 
-/// Refuses to go on when what came meanwhile has matches of its own.
+/// Fails if concurrently committed objects have matches of their own.
 fn check_arrivals(store: &Store, ids: &[ObjectId], pattern: &Pattern) -> Result<()> {
     for id in ids {
         if let Some(object) = store.read(id)?

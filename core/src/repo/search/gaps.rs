@@ -1,33 +1,33 @@
-//! Gaps: turns whose contexts are gone, so that no answer can speak of them.
+//! Gaps: turns whose contexts expired, which an answer cannot cover.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Turns of a session that are not kept.
+/// Consecutive turns of a session that are not kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// The session.
     pub session: String,
-    /// The first of them.
+    /// The first turn of the gap.
     pub first: u64,
-    /// The last of them.
+    /// The last turn of the gap.
     pub last: u64,
 }
 
-/// The gaps that were met.
+/// The gaps that a search met.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gaps {
     sessions: BTreeMap<String, BTreeMap<u64, u64>>,
 }
 
 impl Gaps {
-    /// Returns whether every turn in question is there.
+    /// Returns true if the search met no gap.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
     }
 
-    /// All of them, by session and turn; neighbours are one.
+    /// Returns all gaps by session and turn; adjacent ones are joined.
     #[must_use]
     pub fn list(&self) -> Vec<Gap> {
         let mut gaps: Vec<Gap> = Vec::new();
@@ -46,7 +46,7 @@ impl Gaps {
         gaps
     }
 
-    /// Adds the turns from `first` to `last`, of which there may be none.
+    /// Adds the turns `first` to `last`; an empty range adds nothing.
     pub(super) fn add(&mut self, session: &str, first: u64, last: u64) {
         if first > last {
             return;

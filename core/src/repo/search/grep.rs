@@ -1,10 +1,11 @@
-//! Grep: every entry that ever was in a history, searched once.
+//! Grep: searches every entry that was ever in a history, each once.
 //!
-//! First, where it pays, contents say which blobs may match at all. Then turns are compared in a row, by
-//! what each has more often than the one before, which says which entries there were and when they
-//! appeared; then each blob of these is read once, front to back in the files and on all processors,
-//! and searched; then what was found is told in the order of history. In memory are the places of
-//! entries and a bounded part of the lines found; the others are read again when they are told.
+//! First, if that is cheaper, a scan of contents selects the blobs that may match. Then turns are
+//! compared in a row: the entries that a turn has and its parent lacks give all entries and the
+//! turns in which they appear. Each of their blobs is read once, front to back in the files, and
+//! searched on all processors. The results are returned in the order of history. Memory holds the
+//! places of entries and a bounded part of the matching lines; other lines are read again on
+//! request.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -25,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId};
 use crate::repo::{BranchName, Repository};
 
-/// Most bytes of lines of one blob, and of all, that are kept until they are told.
+/// The most bytes of matching lines kept per blob, and in total.
 const KEPT_BYTES_EACH: usize = 256 << 10;
 const KEPT_BYTES: usize = 16 << 20;
 
@@ -35,38 +36,38 @@ const KEPT_BYTES: usize = 16 << 20;
 pub struct GrepQuery<'a> {
     /// The pattern of lines.
     pub pattern: &'a LinePattern,
-    /// In which entries.
+    /// The entries to search.
     pub wanted: SearchFilter,
     /// The number of context lines to return around each match; `None` to return counts alone.
     pub lines: Option<usize>,
     /// The reader of messages.
     pub read: ReadMessage<'a>,
-    /// A test of contents that costs less than reading them, if there is one.
+    /// A test of contents that costs less than reading them, if the caller has one.
     pub may_hold: Option<MayHold<'a>>,
 }
 
-/// An entry in which something was found.
+/// An entry with matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrepPlace {
     /// The session of the first turn that has it.
     pub session: String,
-    /// The branch that leads there, when it was named.
+    /// The named branch from which the entry was reached.
     pub branch: Option<BranchName>,
-    /// That turn.
+    /// The number of that turn.
     pub turn: u64,
-    /// Its commit.
+    /// The commit of that turn.
     pub commit: ObjectId,
-    /// The last turn that has it and its commit, when no tip of the history has it any more.
+    /// The last turn with the entry and its commit, if no tip of the history has the entry.
     pub last: Option<(u64, ObjectId)>,
     /// The section.
     pub section: String,
-    /// Its key, or its index in the first turn that has it; empty for a section that is one blob.
+    /// The key, or the index in the first turn that has it; empty for a section that is one blob.
     pub key: String,
     /// The role of a message.
     pub role: Option<Role>,
     /// The blob.
     pub blob: ObjectId,
-    /// Lines that match.
+    /// The number of matching lines.
     pub count: u64,
     reading: TextKind,
 }
@@ -77,22 +78,22 @@ pub struct Grep<'r> {
     repo: &'r Repository,
     query: GrepQuery<'r>,
     found: HashMap<ScopedPath, TextMatches>,
-    /// In order of scopes, turns, sections and keys.
+    /// The places in the order of scopes, turns, sections and keys.
     places: Vec<GrepPlace>,
     gaps: Gaps,
     damage: Vec<String>,
 }
 
-/// A blob, and the format that it is read as, if it is a message.
+/// A blob, and the format to read it as if it is a message.
 type ScopedPath = (ObjectId, String);
 
-/// A search that tells what it finds in steps: first of the first scope, then each time of twice as many,
-/// since what is read for several is read once.
+/// A search that returns its results in steps: the first scope, then twice as many scopes in every
+/// step, because shared content is read once per step.
 #[expect(missing_debug_implementations, reason = "it holds the caller's functions")]
 pub struct GrepSteps<'r, 's> {
     repo: &'r Repository,
     query: GrepQuery<'r>,
-    /// Those that are not searched yet.
+    /// The scopes that are not searched yet.
     scopes: &'s [SearchScope],
     at_once: usize,
     collector: Collector<'r>,
@@ -100,14 +101,14 @@ pub struct GrepSteps<'r, 's> {
 }
 
 impl Repository {
-    /// Searches everything that ever was in the scopes. A turn that several scopes have belongs to
-    /// the first.
+    /// Searches everything that was ever in the scopes. A turn in several scopes belongs to the
+    /// first.
     ///
-    /// Reads what each turn changed, and each blob once; what cannot be read is in
-    /// [`Grep::damage`].
+    /// Reads the changes of each turn, and each blob once. [`Grep::damage`] lists unreadable
+    /// content.
     ///
-    /// # Errors
-    /// `NotFound` when a start is not there, `Corrupt` when it or the grafts are damaged, `Io`.
+    /// # Errors `NotFound` when a start is missing, `Corrupt` when it or the grafts are damaged,
+    /// `Io`.
     pub fn grep<'r>(
         &'r self,
         scopes: &[SearchScope],
@@ -117,10 +118,10 @@ impl Repository {
         self.grep_in_steps(scopes, query, progress).search(scopes, progress)
     }
 
-    /// Begins the search of [`Repository::grep`], which goes on with each [`GrepSteps::step`]. What the
-    /// steps find is together what that finds, in the same order.
+    /// Begins the search of [`Repository::grep`] in steps, see [`GrepSteps::step`]. All steps
+    /// together find the same places in the same order.
     ///
-    /// Looks at contents first, if that costs less than asking history.
+    /// Scans contents first if that costs less than comparing turns.
     pub fn grep_in_steps<'r, 's>(
         &'r self,
         scopes: &'s [SearchScope],
@@ -135,11 +136,10 @@ impl Repository {
 }
 
 impl<'r> GrepSteps<'r, '_> {
-    /// Searches the next scopes; nothing when all are searched. Gaps and damage are those of all scopes so
-    /// far.
+    /// Searches the next scopes; `None` when all are searched. Gaps and damage cover all scopes
+    /// searched until now.
     ///
-    /// # Errors
-    /// Those of [`Repository::grep`].
+    /// # Errors Errors of [`Repository::grep`].
     pub fn step(&mut self, progress: GrepProgress<'_>) -> Result<Option<Grep<'r>>> {
         let (now, later) = self.scopes.split_at(self.at_once.min(self.scopes.len()));
         if now.is_empty() {
@@ -183,16 +183,15 @@ impl<'r> GrepSteps<'r, '_> {
 }
 
 impl Grep<'_> {
-    /// Places with matches, in the order of scopes, turns, sections and keys.
+    /// Returns the places with matches, in the order of scopes, turns, sections and keys.
     #[must_use]
     pub fn places(&self) -> &[GrepPlace] {
         &self.places
     }
 
-    /// Returns the matches in a place. Reads the blob again when its lines did not fit in memory.
+    /// Returns the matches in a place. Reads the blob again if its lines did not fit in memory.
     ///
-    /// # Errors
-    /// `NotFound` or `Corrupt` when it cannot be read any more.
+    /// # Errors `NotFound` or `Corrupt` when the blob cannot be read again.
     pub fn found(&self, place: &GrepPlace) -> Result<TextMatches> {
         let known = self.found.get(&(place.blob, place.reading.media().to_owned()));
         match known {
@@ -206,20 +205,20 @@ impl Grep<'_> {
         }
     }
 
-    /// The turns that could not be searched, because they are gone.
+    /// Returns the turns that could not be searched because they expired.
     #[must_use]
     pub fn gaps(&self) -> &Gaps {
         &self.gaps
     }
 
-    /// Errors of content that could not be read, naming its place.
+    /// Returns errors about unreadable content, naming its place.
     #[must_use]
     pub fn damage(&self) -> &[String] {
         &self.damage
     }
 }
 
-/// The outcome of reading every blob.
+/// The results of searching the blobs.
 #[derive(Default)]
 struct SearchedBlob {
     found: HashMap<ScopedPath, TextMatches>,
@@ -256,18 +255,18 @@ fn search(
     searching.results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A blob, once for each format that it is read as.
+/// A blob, once per format to read it as.
 type Targets<'t> = &'t [(ObjectId, &'t str)];
 
-/// A search of blobs that goes on, in several threads.
+/// A running search of blobs in several threads.
 struct Searching<'a> {
     query: &'a GrepQuery<'a>,
     progress: GrepProgress<'a>,
-    /// Blobs to search, and how many are done.
+    /// The number of blobs to search, and of those already searched.
     blobs: u64,
     done: AtomicU64,
     results: Mutex<SearchedBlob>,
-    /// Bytes of lines that are kept.
+    /// Bytes of the kept lines.
     kept: AtomicUsize,
 }
 
@@ -306,10 +305,11 @@ impl<'a> Searching<'a> {
     }
 }
 
-/// Searches a text, and keeps the lines as long as there is room for them.
+/// Searches a text, and keeps the matching lines while there is room.
 fn find(query: &GrepQuery<'_>, text: &[u8], kept: &AtomicUsize) -> TextMatches {
     let has_room = kept.load(Ordering::Relaxed) < KEPT_BYTES;
-    // A few lines of a long text are kept as well, so it is counted first.
+    // Few matching lines are kept even from a long text, so lines are counted before their size is
+    // checked.
     let mut found = query.pattern.find(text, query.lines.filter(|_| has_room));
     let bytes: usize = found.lines.iter().map(|line| size_of_val(line) + line.text.len()).sum();
     if bytes > KEPT_BYTES_EACH || kept.fetch_add(bytes, Ordering::Relaxed) > KEPT_BYTES {
@@ -318,7 +318,7 @@ fn find(query: &GrepQuery<'_>, text: &[u8], kept: &AtomicUsize) -> TextMatches {
     found
 }
 
-/// The places of one scope.
+/// Returns the places of one scope.
 fn told(
     collector: &mut Collector<'_>,
     scope: &SearchScope,

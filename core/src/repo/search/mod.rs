@@ -12,7 +12,7 @@
 //! |---|---|
 //! | which turns changed this path, or how often this text occurs | [`Repository::touches`](super::Repository::touches) |
 //! | where does this occur in all of history | [`Repository::grep`](super::Repository::grep), session by session [`Repository::grep_in_steps`](super::Repository::grep_in_steps) |
-//! | the matches of a reader in contents, names and messages | [`Repository::scan`](super::Repository::scan) |
+//! | matches in contents, names and messages | [`Repository::scan`](super::Repository::scan) |
 //! | the entries that each turn added | [`Repository::arrivals`](super::Repository::arrivals) |
 //! | which turn wrote this line, key or message | [`Repository::blame`](super::Repository::blame) |
 //!

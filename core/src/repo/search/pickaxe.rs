@@ -1,4 +1,4 @@
-//! The turns that changed something: the content under a path, or the count of a text.
+//! Finds the turns that changed the content under a path, or the count of a text.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -19,14 +19,15 @@ use crate::object::{Kind, Object, ObjectId};
 use crate::repo::{LogEntry, Repository};
 use crate::tree::{Item, List};
 
-/// Counts that are remembered, at most: what one turn counts, the next one counts again.
+/// The most counts remembered: the counts of one turn are needed again for the next.
 const MAX_COUNTS: usize = 1 << 16;
 
-/// Turns whose contents are read at once: few at first, since the first match may be all that is wanted.
+/// Turns whose contents are read ahead together: few at first, since the caller may want the first
+/// match only.
 const LEAST_AHEAD: usize = 8;
 const MOST_AHEAD: usize = 512;
 
-/// The question to a turn.
+/// The query: a path, a text, or both.
 #[expect(missing_debug_implementations, reason = "it holds the caller's functions")]
 #[derive(Clone)]
 pub struct PickaxeQuery<'a> {
@@ -37,34 +38,34 @@ pub struct PickaxeQuery<'a> {
     pub text: Option<(Count<'a>, ReadMessage<'a>)>,
 }
 
-/// The answer of a turn.
+/// The answer for a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PickaxeMatch {
-    /// It changed something.
+    /// The turn changed something.
     Yes,
-    /// It did not. A merge changes only what differs from all it joins.
+    /// The turn changed nothing. A merge changes only content that differs from all of its parents.
     No,
-    /// Nobody can say: its context is gone. What it changed counts for the next turn.
+    /// Unknown, because the context expired. The changes count as changes of the next turn.
     Gone,
 }
 
-/// Asks one turn after another.
+/// Evaluates a query for one turn after another.
 #[expect(missing_debug_implementations, reason = "it holds the caller's functions")]
 pub struct Pickaxe<'r> {
     lineage: Lineage<'r>,
     index: HistoryIndex,
     what: PickaxeQuery<'r>,
-    /// By blob, and the format that it is read as.
+    /// Counts by blob and the format to read it as.
     counts: HashMap<(ObjectId, String), u64>,
-    /// Turns whose contents are read ahead the next time.
+    /// The number of turns to read ahead next time.
     ahead: usize,
 }
 
-/// Something of which a turn changes all or nothing: an entry of a map, a list, a blob.
+/// The unit of a change: an entry of a map, a list, or a blob.
 type Unit = (String, String);
 
 impl Repository {
-    /// Asks turns whether they changed something.
+    /// Starts a query for the turns that changed something.
     #[must_use]
     pub fn touches<'r>(&'r self, what: PickaxeQuery<'r>) -> Pickaxe<'r> {
         let index = HistoryIndex::open(self.store());
@@ -74,11 +75,9 @@ impl Repository {
 }
 
 impl Pickaxe<'_> {
-    /// Returns whether a turn changed it. Costs the changes of the turn in the sections that
-    /// matter.
+    /// Returns whether a turn changed it. Costs the changes of the turn in the selected sections.
     ///
-    /// # Errors
-    /// `NotFound` or `Corrupt`, naming what cannot be read.
+    /// # Errors `NotFound` or `Corrupt`, naming the unreadable object.
     pub fn of(&mut self, entry: &LogEntry) -> Result<PickaxeMatch> {
         if self.lineage.is_gone(&entry.commit) {
             return Ok(PickaxeMatch::Gone);
@@ -98,13 +97,13 @@ impl Pickaxe<'_> {
         Ok(if units.is_empty() { PickaxeMatch::No } else { PickaxeMatch::Yes })
     }
 
-    /// The turns that were asked about and are gone.
+    /// Returns the queried turns whose contexts expired.
     #[must_use]
     pub fn gaps(&self) -> &Gaps {
         &self.lineage.gaps
     }
 
-    /// The changes between two turns.
+    /// Returns the changes between two turns.
     fn changed(
         &mut self,
         old: Option<&ReadableTurn>,
@@ -133,8 +132,9 @@ impl Pickaxe<'_> {
         Ok(units)
     }
 
-    /// Counts in the contents of a turn and of those told behind it, when one of the turn's is not
-    /// counted yet: each block that they lie in is unpacked once, and all processors count.
+    /// Counts the text in the contents of a turn and of the turns next to it in the index, if a
+    /// content of the turn is not counted yet. Each block is decompressed once, and all processors
+    /// count.
     fn read_ahead(&mut self, old: Option<&ReadableTurn>, new: &ReadableTurn, told: &TurnChanges) {
         let Some((count, read)) = self.what.text else { return };
         let mut targets = self.uncounted(told);
@@ -152,7 +152,7 @@ impl Pickaxe<'_> {
         let counted = Mutex::new(Vec::with_capacity(targets.len()));
         let ids: Vec<ObjectId> = targets.iter().map(|(id, _)| *id).collect();
         store.visit(&ids, &|at, object: Result<Object>| {
-            // What cannot be read is read again, and the error told, if it is asked about.
+            // Unreadable content is skipped here; reading it later returns the error.
             let (Ok(Object { kind: Kind::Blob, bytes }), Some(target)) = (object, targets.get(at))
             else {
                 return;
@@ -171,8 +171,8 @@ impl Pickaxe<'_> {
         self.counts.extend(counted);
     }
 
-    /// The contents in the changes of a turn that are asked about and not counted, each with the format
-    /// that it is read as.
+    /// Returns the selected contents in the changes of a turn that are not counted yet, each with
+    /// its format.
     fn uncounted(&self, told: &TurnChanges) -> Vec<(ObjectId, String)> {
         let mut found = Vec::new();
         for (name, moved) in told.iter().filter(|(name, _)| self.wants(name)) {
@@ -196,7 +196,7 @@ impl Pickaxe<'_> {
         found
     }
 
-    /// Adds what an index tells; returns the sections that are to be read from the trees.
+    /// Adds changes from an index; returns the sections that have to be compared in the trees.
     fn add_told(
         &mut self,
         told: TurnChanges,
@@ -251,7 +251,7 @@ impl Pickaxe<'_> {
         self.add_whole(name, old, new, units)
     }
 
-    /// A section of which a turn changes all or nothing.
+    /// Adds a section that changes as a whole.
     fn add_whole<'i>(
         &mut self,
         name: &str,
@@ -272,7 +272,7 @@ impl Pickaxe<'_> {
         Ok(())
     }
 
-    /// Entries of a map.
+    /// Adds entries of a map.
     fn add_entries(
         &mut self,
         name: &str,
@@ -290,7 +290,7 @@ impl Pickaxe<'_> {
         Ok(())
     }
 
-    /// Single items of a list, which are what they are at their index.
+    /// Adds single items of a list, identified by their index.
     fn add_items(
         &mut self,
         name: &str,
@@ -319,7 +319,7 @@ impl Pickaxe<'_> {
         Ok(())
     }
 
-    /// Returns the count of the text before and after; zeros when none is asked for.
+    /// Returns the count of the text before and after; zeros for a query without a text.
     fn count_both(&mut self, section: &str, change: &SectionChange) -> Result<(u64, u64)> {
         Ok((self.count(section, change.old.as_ref())?, self.count(section, change.new.as_ref())?))
     }

@@ -1,12 +1,12 @@
-//! Mark: what can be reached, each object once, in the order in which it is met.
+//! Marks reachable objects, each once, and records the order in which the walk meets them.
 //!
-//! Contexts are marked in rounds, newest first. Within a round the walk goes level by level, and the
-//! nodes of a level are read on all processors; that they are met in a fixed order makes packs
-//! reproducible. An object is known by its position in the inventory, so the set of those met is a
-//! bit map, and all that is remembered of an object is 24 bytes.
+//! Contexts are marked in rounds, newest first. Within a round the walk goes level by level, and
+//! all processors read the nodes of a level. The order of the met objects is fixed, which makes
+//! packs reproducible. An object is identified by its position in the inventory, so the set of met
+//! objects is a bitmap, and the record of an object takes 24 bytes.
 //!
-//! On the way it is noted in which section, and for maps under which key, an object was met first:
-//! what is met later under the same key is an older version of it. Packs are laid out by this.
+//! The walk records the section, and in maps the key, under which it first met an object. An object
+//! met later under the same key is an older version of it. The layout of packs uses this.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -23,7 +23,7 @@ use crate::store::{Inventory, KnownLosses};
 use crate::tree::Children;
 use bytes::Bytes;
 
-/// The set of what was met.
+/// The set of met objects.
 #[derive(Debug)]
 pub(super) struct Marker<'a> {
     inventory: &'a Inventory<'a>,
@@ -47,7 +47,8 @@ pub(super) struct Arrow {
 }
 
 impl<'a> Marker<'a> {
-    /// Nothing is met yet. What is lost is passed over if it is one of the holes, and else an error.
+    /// Starts with an empty set. A missing object is skipped if it is one of the holes, and an
+    /// error otherwise.
     pub(super) fn new(inventory: &'a Inventory<'a>, holes: Arc<KnownLosses>) -> Self {
         Self {
             inventory,
@@ -60,30 +61,30 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// Counts as met what another walk has met, with all that it leads to. None of it is among
-    /// [`Marker::met`], so no pack can be laid out by this mark.
+    /// Counts the objects that another walk met as met, with everything reachable from them. They
+    /// do not become part of [`Marker::met`], so this mark cannot lay out a pack.
     pub(super) fn know(&mut self, walked: &Bits) {
         self.live.add(walked);
     }
 
-    /// Everything that was met, in order.
+    /// Returns everything that was met, in order.
     pub(super) fn met(&self) -> &[Met] {
         &self.met
     }
 
-    /// The positions of everything that was met.
+    /// Returns the positions of everything that was met.
     pub(super) fn into_live(self) -> Bits {
         self.live
     }
 
-    /// What was met, for a mark of the same store later. Nothing where some of it was met only because of
-    /// known losses: whether that may stay is asked each time.
+    /// Returns the met objects for a later mark of the same store; `None` if some were met only
+    /// because of known losses, since each mark must decide again whether these stay.
     pub(super) fn into_known(self) -> Option<KnownMark> {
         let is_reached = self.spared().is_empty();
         is_reached.then(|| KnownMark::new(self.inventory, self.met, self.sections)).flatten()
     }
 
-    /// Meets what an earlier mark has met, if all of it is there still.
+    /// Meets the objects of an earlier mark, if all of them still exist.
     pub(super) fn recall(&mut self, known: KnownMark) {
         if let Some((met, sections)) = known.found_in(self.inventory) {
             self.live = Bits::new(self.inventory.positions());
@@ -94,26 +95,25 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// The name of a section; empty for what is in none.
+    /// Returns the name of a section; empty outside of sections.
     pub(super) fn section(&self, number: u32) -> &str {
         self.sections.name(number)
     }
 
-    /// Returns true if what lies at a position was met.
+    /// Returns true if the object at a position was met.
     pub(super) fn is_met(&self, position: usize) -> bool {
         self.live.contains(position)
     }
 
-    /// Begins a new round, and says its number.
+    /// Begins a new round and returns its number.
     pub(super) fn begin_round(&mut self) -> u32 {
         self.rounds += 1;
         self.rounds - 1
     }
 
-    /// Meets single objects, and nothing they refer to.
+    /// Meets single objects without the objects that they reference.
     ///
-    /// # Errors
-    /// `Corrupt` when one is missing.
+    /// # Errors `Corrupt` when an object is missing.
     pub(super) fn meet(&mut self, ids: impl IntoIterator<Item = ObjectId>) -> Result<()> {
         for id in ids {
             let Some(position) = self.position(&id, || "a root".to_owned())? else { continue };
@@ -133,8 +133,7 @@ impl<'a> Marker<'a> {
 
     /// Meets contexts and everything in them.
     ///
-    /// # Errors
-    /// `Corrupt` when something is missing or does not verify.
+    /// # Errors `Corrupt` when an object is missing or does not verify.
     pub(super) fn meet_contexts(&mut self, trees: &[ObjectId]) -> Result<()> {
         let mut open = Vec::new();
         for tree in trees {
@@ -149,11 +148,11 @@ impl<'a> Marker<'a> {
         self.walk(open)
     }
 
-    /// Meets what was committed meanwhile, and everything that it refers to or puts a ref, a tag or a
-    /// pin on; gives what of it was there before and was not met.
+    /// Meets objects that were committed since the inventory was made, with everything that they
+    /// reference, and the targets of their refs, tags and pins. Returns the older objects among
+    /// these that were not met before.
     ///
-    /// # Errors
-    /// `Corrupt` when something is missing or does not verify.
+    /// # Errors `Corrupt` when an object is missing or does not verify.
     pub(super) fn meet_arrived(
         &mut self,
         source: &dyn ObjectSource,
@@ -171,15 +170,15 @@ impl<'a> Marker<'a> {
                 added.extend(self.meet_object(position, *id)?);
             }
         }
-        // A turn that is named so stays whole, though its commit may have been met without its content.
+        // A turn that is now referenced stays whole: the mark may have met its commit without its
+        // content.
         added.extend(self.meet_closure(source, &open)?);
         Ok(added)
     }
 
-    /// Meets objects and everything that they refer to, whatever they are.
+    /// Meets objects of any kind and everything that they reference.
     ///
-    /// # Errors
-    /// `Corrupt` when something is missing or does not verify.
+    /// # Errors `Corrupt` when an object is missing or does not verify.
     pub(super) fn meet_closure(
         &mut self,
         source: &dyn ObjectSource,
@@ -195,7 +194,7 @@ impl<'a> Marker<'a> {
             };
             for link in links(&object)? {
                 let Some(position) = self.inventory.find(&link.id) else {
-                    // It came after the inventory, so it is asked about on its own.
+                    // The object is newer than the inventory, and is one of `ids` itself.
                     continue;
                 };
                 if let Some(new) = self.meet_object(position, link.id)? {
@@ -207,12 +206,10 @@ impl<'a> Marker<'a> {
         Ok(added)
     }
 
-    /// Meets what may have belonged to something that is lost, and everything it leads to: nothing
-    /// is taken away because nobody can say that it is needed. But for what may not stay, by its
-    /// position, for another reason.
+    /// Meets objects that may have belonged to a lost object, and everything that they reference,
+    /// since they may still be needed. Skips positions that `may_stay` rejects.
     ///
-    /// # Errors
-    /// `Corrupt` when something does not verify.
+    /// # Errors `Corrupt` when an object does not verify.
     pub(super) fn meet_kept(&mut self, may_stay: &dyn Fn(usize) -> bool) -> Result<()> {
         let (inventory, before) = (self.inventory, self.met.len());
         let kept = self.holes.kept.keys().copied();
@@ -229,7 +226,7 @@ impl<'a> Marker<'a> {
         self.met.get(self.spared.clone()).unwrap_or_default()
     }
 
-    /// Meets one object; gives it when it was not met before.
+    /// Meets one object; returns it if it was not met before.
     fn meet_object(&mut self, position: usize, id: ObjectId) -> Result<Option<(ObjectId, Kind)>> {
         let kind = self.inventory.entry(position).map_or(Kind::Blob, |entry| entry.kind);
         let (position, section, round) = (short(position)?, CONTEXT, self.round());
@@ -249,7 +246,7 @@ impl<'a> Marker<'a> {
         self.rounds.saturating_sub(1)
     }
 
-    /// The position of an object; nothing for one of the holes.
+    /// Returns the position of an object; `None` for a hole.
     fn position(&self, id: &ObjectId, from: impl Fn() -> String) -> Result<Option<u32>> {
         match self.inventory.find(id) {
             Some(position) => short(position).map(Some),
@@ -258,7 +255,7 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// The children of a node of a section that were not met before.
+    /// Returns the children of a node that were not met before.
     fn arrows(
         &self,
         siblings: &mut Siblings<'_>,
@@ -272,7 +269,7 @@ impl<'a> Marker<'a> {
                 self.position(&link.id, || id.to_string())?;
                 continue;
             };
-            // What a node before this one has is met by then.
+            // Children of an earlier node are met by then.
             if found.is_repeated || self.is_met(position as usize) {
                 continue;
             }
@@ -310,7 +307,7 @@ impl ContextWalk for Marker<'_> {
         for Arrow { position, kind, group, versioned, begins } in links? {
             let section = begins.map_or(node.section, |name| self.sections.number(name));
             let round = self.round();
-            // Two nodes of a level may refer to the same one: the first that is met opens it.
+            // Two nodes of a level may reference the same child: the first of them opens it.
             let new = self.add(Met { position, round, section, kind, group, versioned });
             if new && kind == Kind::Node {
                 open.push(OpenNode { position, section });
@@ -320,8 +317,8 @@ impl ContextWalk for Marker<'_> {
     }
 }
 
-/// Returns the objects that another one names: an operation the new values of refs, a tag its
-/// target.
+/// Returns the objects that another object names: the new values of refs of an operation, the
+/// target of a tag.
 fn named(object: &Object) -> Result<Vec<ObjectId>> {
     Ok(match object.kind {
         Kind::Operation => {
@@ -337,7 +334,7 @@ fn named(object: &Object) -> Result<Vec<ObjectId>> {
     })
 }
 
-/// Hashes the identity that versions of one thing share: their section and, if there is one, their
+/// Hashes the identity that all versions of an entry share: the section and, if there is one, the
 /// key.
 fn group_of(section: &str, key: Option<&[u8]>) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -362,12 +359,12 @@ impl Bits {
         self.0.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
     }
 
-    /// Adds all of another set, which is of as many positions.
+    /// Adds another set over the same number of positions.
     fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(word, more)| *word |= more);
     }
 
-    /// Returns true if it was not in the set before.
+    /// Adds a position; returns true if it was not in the set before.
     pub(super) fn insert(&mut self, at: usize) -> bool {
         let Some(word) = self.0.get_mut(at / 64) else { return false };
         let new = *word & (1 << (at % 64)) == 0;

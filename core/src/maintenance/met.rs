@@ -1,15 +1,15 @@
-//! What a mark has met, and how one step of a collection leaves it to the next: a large store is walked once.
+//! Keeps the mark of one collection step for the next step, so that a large store is walked once.
 //!
 //! ```text
 //! step     mark ──> replace files ──> ids of all that was met
 //! next     positions of these ids ──> mark again: only what was not met is walked
 //! ```
 //!
-//! The next step asks refs, operations, policies and known losses anew and marks from all of them, so
-//! that whatever a mark from nothing would meet is met. It stops at what is known, because a mark meets
-//! with a node everything below it. What was reached at the first step and is not any more stays until
-//! the next collection. Positions do not outlive a step, so each id is looked up again; where one is
-//! nowhere, somebody else took it away, and the store is marked from nothing.
+//! The next step rereads refs, operations, policies and known losses and marks from all of them, so
+//! it meets everything that a new mark would meet. The walk stops at known objects, because a mark
+//! meets everything below a met node. Objects that became unreachable since the first step stay
+//! until the next collection. Positions are valid for one step only, so each id is looked up again.
+//! If an id is missing, another process removed the object, and the store is marked from scratch.
 
 use rayon::prelude::*;
 
@@ -18,34 +18,34 @@ use super::walk::short;
 use crate::object::{Kind, ObjectId};
 use crate::store::Inventory;
 
-/// An object that was met.
+/// A met object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Met {
-    /// In the inventory.
+    /// The position in the inventory.
     pub(super) position: u32,
-    /// The round, from 0.
+    /// The round, starting at 0.
     pub(super) round: u32,
-    /// The section it was first met in, by the number that the mark gives it.
+    /// The section in which it was first met, as a number of the mark.
     pub(super) section: u32,
-    /// Its kind.
+    /// The kind of the object.
     pub(super) kind: Kind,
-    /// Equal for versions of the same thing: nodes of a section, values of a key.
+    /// Equal for versions of the same entry: nodes of a section, values of a key.
     pub(super) group: u64,
-    /// True if there are versions of it, as opposed to items of a list.
+    /// True for an entry with versions, as opposed to an item of a list.
     pub(super) versioned: bool,
 }
 
-/// Everything that a mark has met, in order, and the sections that it names.
+/// Everything that a mark met, in order, and the names of its sections.
 #[derive(Debug)]
 pub(super) struct KnownMark {
-    /// One for each of those that were met.
+    /// The id of each met object.
     ids: Vec<ObjectId>,
     met: Vec<Met>,
     sections: Sections,
 }
 
 impl KnownMark {
-    /// What was met in an inventory; nothing where a position has no id.
+    /// Returns the mark with ids instead of positions; `None` if a position has no id.
     pub(super) fn new(
         inventory: &Inventory<'_>,
         met: Vec<Met>,
@@ -57,7 +57,7 @@ impl KnownMark {
         Some(Self { ids, met, sections })
     }
 
-    /// The same in a later inventory, which has all of it; nothing where it has not.
+    /// Returns the mark with the positions of a later inventory; `None` if it lacks an object.
     pub(super) fn found_in(mut self, inventory: &Inventory<'_>) -> Option<(Vec<Met>, Sections)> {
         let position = |id: &ObjectId| short(inventory.find(id)?).ok();
         let found = self.met.par_iter_mut().zip(&self.ids).try_for_each(|(met, id)| {

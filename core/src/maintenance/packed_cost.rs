@@ -1,4 +1,5 @@
-//! What a session takes in a pack: its contexts, commits and operations, compressed as they will be.
+//! Measures a session by the size of a pack of its contexts, commits and operations, compressed as
+//! in the store.
 //!
 //! ```text
 //!  turns that stay ──> their contexts ─────────┐
@@ -6,9 +7,9 @@
 //!  operations and refs of it, or of no one ────┘
 //! ```
 //!
-//! The pack is made of this session alone, and of what belongs to no session. So what two sessions
-//! share counts in full for each, and the size says nothing of how anything lies now: the same turns
-//! fit whatever was packed before.
+//! The pack holds this session alone, and objects that belong to no session. So content that two
+//! sessions share counts in full for each, and the size does not depend on the current layout: the
+//! same turns fit, whatever was packed before.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,57 +25,56 @@ use crate::object::{Kind, ObjectId, ObjectSource, Operation};
 use crate::repo::{BranchName, ForgottenSession};
 use crate::store::{Inventory, PackItem, ParityShare, Tier, Tombstone};
 
-/// Contexts that are met in one round.
+/// Contexts per round of the mark.
 const TURNS_PER_ROUND: usize = 256;
 
-/// Most bytes of objects that are compressed as one pack to measure them. More are measured in parts
-/// of so many, and compacted: an archive of them takes minutes to make.
+/// The most bytes of objects that are compressed as one pack to measure them. More are measured in
+/// parts of this size, compacted: an archive of them takes minutes to make.
 pub(super) const MAX_RAW_BYTES: u64 = 256 << 20;
 
-/// Most bytes of objects of a session for which the last turn is found that fits: four or five
-/// measurements more.
+/// The most bytes of objects of a session for which the exact last turn that fits is found, in four
+/// or five more measurements.
 const MAX_EXACT_BYTES: u64 = 16 << 20;
 
-/// A larger one may end below its budget by one part in so many.
+/// A larger session may end below its budget by this fraction of it (1/50).
 const TOLERANCE_PARTS: u64 = 50;
 
-/// A step that finds a session over its budget lets as many turns go as leave one part in so many of it free:
-/// each time costs a mark and several measurements.
+/// A step that finds a session over its budget elides turns until this fraction of the budget (1/8)
+/// is free, since each such step costs a mark and several measurements.
 const ROOM_PARTS: u64 = 8;
 
-/// Settling a store leaves one part in so many of a budget free, for the files beside the packs.
+/// Settling a store leaves this fraction of a budget (1/12) free, for files other than packs.
 const BESIDE_PARTS: u64 = 12;
 
-/// A step, and settling, may end below the target by one part in so many of the budget.
+/// A step, and settling, may end below the target by this fraction of the budget (1/32).
 const STEP_TOLERANCE_PARTS: u64 = 32;
 
-/// A step lets turns go only when no more of the session than one part in so many of its budget lies in
-/// no pack yet.
+/// A step elides turns only while at most this fraction of the budget (1/8) is in no pack yet.
 const UNPACKED_PARTS: u64 = 8;
 
-/// What an object or a gone id takes beside its bytes, at most.
+/// The most bytes of an object or tombstone besides its content.
 const ENTRY_BYTES: u64 = 70;
 
-/// What a pack takes beside its objects, about.
+/// The approximate bytes of a pack besides its objects.
 const PACK_BYTES: u64 = 4096;
 
-/// Which sessions are measured.
+/// The sessions to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measure {
-    /// All: somebody asks what each takes.
+    /// All sessions: the caller reports the size of each.
     All,
-    /// Those that may be over their budgets.
+    /// Sessions that may be over their budgets.
     Doubtful,
-    /// Those that are over their budgets as they lie in packs, by the sizes that packs keep: of a step, which
-    /// compresses nothing to measure it.
+    /// Sessions over their budgets by the sizes that packs record. A step compresses nothing to
+    /// measure a session.
     Step,
-    /// The same, when a store is settled.
+    /// Like `Step`, when a store is settled.
     Settle,
 }
 
 impl Measure {
-    /// What may lie there before a budget counts, by sizes that packs keep; nothing where sessions are
-    /// compressed to measure them.
+    /// Returns the bytes that a session may take by the sizes that packs record before its budget
+    /// applies; `None` if sessions are compressed to measure them.
     fn allowed(self, budget: u64) -> Option<u64> {
         match self {
             Self::All | Self::Doubtful => None,
@@ -83,7 +83,7 @@ impl Measure {
         }
     }
 
-    /// The bytes to which a session over its budget is reduced.
+    /// Returns the bytes to which a session over its budget is reduced.
     fn target(self, budget: u64) -> u64 {
         match self {
             Self::Step => budget - budget / ROOM_PARTS,
@@ -99,39 +99,39 @@ pub(super) struct PackedCost<'a> {
     roots: &'a Roots,
     measure: Measure,
     tier: Tier,
-    /// Known once a session is begun.
+    /// Filled in by the first session.
     common: Option<Common>,
     session: Session,
-    /// Own bytes and those on disk of every position, once they are asked for.
+    /// Uncompressed and stored bytes by position, cached on demand.
     sizes: HashMap<usize, (u64, u64)>,
 }
 
-/// What does not depend on the session.
+/// The part that is the same for all sessions.
 struct Common {
-    /// The parity that packs have.
+    /// The parity of packs.
     parity: Option<ParityShare>,
-    /// The operations that are kept, and the names that each changes.
+    /// The kept operations, and the names of the refs that each changes.
     operations: Vec<(ObjectId, Vec<String>)>,
 }
 
-/// What does not depend on which turns stay.
+/// The part that does not depend on the choice of turns.
 #[derive(Default)]
 struct Session {
-    /// The own bytes of everything in it before any turn goes.
+    /// The uncompressed bytes of the session before any turn is elided.
     raw_bytes: u64,
-    /// Its commits, with their trees and turns.
+    /// The commits of the session, with their trees and turns.
     commits: Vec<(ObjectId, ObjectId, u64)>,
     tips: HashSet<ObjectId>,
-    /// Objects and operations that are counted with it.
+    /// Objects and operations that count with the session.
     single: Vec<ObjectId>,
-    /// Objects that are counted with what they lead to.
+    /// Objects that count with everything reachable from them.
     whole: Vec<ObjectId>,
 }
 
-/// What a pack of the session would have.
+/// The content of a pack of the session.
 struct SessionPack<'a> {
     marker: Marker<'a>,
-    /// Ids that it answers for without having them.
+    /// Ids for which the pack has tombstones.
     gone: Vec<(ObjectId, Kind, Tombstone)>,
     /// The round of the newest contexts.
     now_round: u32,
@@ -191,7 +191,8 @@ impl<'a> PackedCost<'a> {
                 session.tips.insert(*id);
             }
         }
-        // What belongs to no session counts for each, but for what it leads to.
+        // Objects that belong to no session count for each session, without the objects that they
+        // reference.
         let is_counted = |name: &str| ForgottenSession::of_ref(name).is_none_or(is_own);
         for (id, reason) in &roots.objects {
             match reason {
@@ -208,7 +209,7 @@ impl<'a> PackedCost<'a> {
         Ok(session)
     }
 
-    /// Meets everything that a pack of the session would have.
+    /// Meets everything that a pack of the session holds.
     fn meet(&self, kept: &[PricedTurn]) -> Result<SessionPack<'a>> {
         let mut marker = Marker::new(self.inventory, Arc::clone(&self.roots.holes));
         let session = &self.session;
@@ -239,12 +240,12 @@ impl<'a> PackedCost<'a> {
             gone.map(|(_, tree, _)| (*tree, Kind::Node, Tombstone::Elided)).collect();
         gone.sort_unstable_by_key(|(tree, ..)| *tree);
         gone.dedup_by_key(|(tree, ..)| *tree);
-        // A part of a context that stays may be the whole of one that went.
+        // A subtree of a kept context may be the whole context of an elided turn.
         gone.retain(|(tree, ..)| !self.inventory.find(tree).is_some_and(|at| marker.is_met(at)));
         Ok(SessionPack { marker, gone, now_round })
     }
 
-    /// The own bytes of an object, and those it takes on disk.
+    /// Returns the uncompressed and the stored bytes of an object.
     fn sizes(&mut self, position: usize) -> Result<(u64, u64)> {
         if let Some(known) = self.sizes.get(&position) {
             return Ok(*known);
@@ -255,13 +256,13 @@ impl<'a> PackedCost<'a> {
         Ok(sizes)
     }
 
-    /// The bytes of all packs.
+    /// Returns the bytes of all packs.
     fn packed_bytes(&self) -> u64 {
         let packs = self.inventory.files().iter().filter(|file| file.tier.is_some());
         packs.map(|file| file.bytes).sum()
     }
 
-    /// The bytes of what was met and lies in no pack.
+    /// Returns the bytes of met objects that are in no pack.
     fn unpacked_bytes(&self, marker: &Marker<'_>) -> u64 {
         let entries =
             marker.met().iter().filter_map(|met| self.inventory.entry(met.position as usize));
@@ -270,7 +271,7 @@ impl<'a> PackedCost<'a> {
         entries.filter(|entry| is_unpacked(entry.file)).map(|entry| entry.stored_bytes).sum()
     }
 
-    /// The items in parts of at most [`MAX_RAW_BYTES`], or of one item.
+    /// Splits the items into parts of at most [`MAX_RAW_BYTES`], or of one item.
     fn parts<'i>(&mut self, items: &'i [PackItem]) -> Result<Vec<&'i [PackItem]>> {
         let (mut parts, mut from, mut bytes) = (Vec::new(), 0, 0);
         for (at, item) in items.iter().enumerate() {
@@ -286,7 +287,7 @@ impl<'a> PackedCost<'a> {
         Ok(parts)
     }
 
-    /// The own bytes of everything that was met, and those it takes on disk.
+    /// Returns the uncompressed and the stored bytes of all met objects.
     fn sums(&mut self, marker: &Marker<'_>) -> Result<(u64, u64)> {
         let mut positions: Vec<u32> = marker.met().iter().map(|met| met.position).collect();
         // In order, so that each block is decoded once.
@@ -309,7 +310,7 @@ impl Cost for PackedCost<'_> {
         self.session = self.session(session)?;
         let marker = self.meet(kept)?.marker;
         if let Some(allowed) = allowed {
-            // What is not packed yet takes several times more, and no turn goes for that.
+            // Unpacked objects take several times more, and must not cause turns to be elided.
             if self.unpacked_bytes(&marker) > budget / UNPACKED_PARTS {
                 return Ok(false);
             }

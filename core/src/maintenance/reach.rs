@@ -1,7 +1,7 @@
-//! Everything that must be there, followed from the roots of a store that may be damaged.
+//! Follows everything reachable from the roots of a store that may be damaged.
 //!
-//! Unlike a collection, which gives up at the first thing that is missing, this goes on and notes
-//! what is lost and where it is needed.
+//! A collection stops at the first missing object. This walk continues, and records each lost
+//! object and the place that needs it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -23,27 +23,27 @@ use crate::tree::{Children, Link};
 const ABSENT: &str = "it is in no file";
 const UNREADABLE: &str = "no copy of it verifies";
 
-/// A walk to everything reachable, with its findings.
+/// A walk over everything reachable, with its findings.
 #[derive(Debug)]
 pub(super) struct Reach<'a> {
     inventory: &'a Inventory<'a>,
     unreadable: &'a HashSet<ObjectId>,
     now: i64,
     grafts: Grafts,
-    /// The known losses: a note, and no damage.
+    /// The known losses: they are reported, but do not count as damage.
     holes: Arc<KnownLosses>,
     pub(super) findings: Vec<FsckFinding>,
-    /// Objects that must be there and are not, the holes among them, and what they are.
+    /// Missing objects that are reachable, including the holes, with their kinds.
     pub(super) lost: BTreeMap<ObjectId, Kind>,
-    /// Commits that were reached.
+    /// The number of reached commits.
     pub(super) commits: u64,
-    /// Contexts of them that are recorded as dropped.
+    /// The number of their contexts with a tombstone.
     pub(super) elided: u64,
     pub(super) operations: u64,
     seen: Bits,
     trees: Vec<Tree>,
     known_commits: HashSet<ObjectId>,
-    /// Objects that were followed from outside of contexts.
+    /// Objects that were reached other than through contexts.
     known_objects: HashSet<ObjectId>,
     sections: Sections,
 }
@@ -52,42 +52,42 @@ pub(super) struct Reach<'a> {
 #[derive(Debug)]
 struct Tree {
     root: ObjectId,
-    /// The session, or what holds it.
+    /// The session, or the name of the ref that holds it.
     session: String,
     turn: Option<u64>,
-    /// Recorded as dropped.
+    /// True if the context has a tombstone.
     dropped: bool,
 }
 
-/// A node that was reached and not read.
+/// A reached node that is not read yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReachedNode {
     id: ObjectId,
     position: u32,
-    /// The number of its tree.
+    /// The number of the node's tree.
     tree: u32,
     section: u32,
 }
 
-/// A link of a node that may not have been reached before.
+/// A link of a node to an object that may be new to the walk.
 pub(super) struct ReachedLink {
     link: Link,
-    /// Where it leads; nothing for what lies nowhere.
+    /// The position of the target; `None` if it is missing.
     position: Option<u32>,
     /// The name of the section that begins here.
     begins: Option<Bytes>,
 }
 
 impl<'a> Reach<'a> {
-    /// Follows everything from the roots at the moment `now`.
+    /// Follows everything reachable from the roots at the moment `now`.
     pub(super) fn find(examination: &'a Examination<'_>, now: i64) -> Self {
         let inventory = &examination.inventory;
-        // What cannot be read of them is found from the roots.
+        // Unreadable known losses are found from the roots.
         let holes = KnownLosses::load(inventory, inventory.refs()).unwrap_or_default();
         Self::find_around(examination, now, Arc::new(holes))
     }
 
-    /// [`Reach::find`], with these holes.
+    /// Like [`Reach::find`], with these holes.
     pub(super) fn find_around(
         examination: &'a Examination<'_>,
         now: i64,
@@ -101,7 +101,7 @@ impl<'a> Reach<'a> {
         reach
     }
 
-    /// Follows what refs lead to, and no operation.
+    /// Follows everything reachable from refs, but no operations.
     pub(super) fn from_refs(
         examination: &'a Examination<'_>,
         now: i64,
@@ -119,7 +119,7 @@ impl<'a> Reach<'a> {
             inventory,
             unreadable: &examination.unreadable,
             now,
-            // What cannot be read of them is found from the roots.
+            // Unreadable grafts are found from the roots.
             grafts: Grafts::load(inventory, inventory.refs()).unwrap_or_default(),
             holes,
             findings: Vec::new(),
@@ -135,7 +135,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Returns true if an object was reached that lies at a position.
+    /// Returns true if the object at a position was reached.
     pub(super) fn is_reached(&self, position: usize, id: &ObjectId) -> bool {
         self.seen.contains(position)
             || self.known_commits.contains(id)
@@ -147,22 +147,22 @@ impl<'a> Reach<'a> {
         &self.grafts
     }
 
-    /// Returns the inventory that was walked.
+    /// Returns the inventory of the walk.
     pub(super) fn inventory(&self) -> &'a Inventory<'a> {
         self.inventory
     }
 
-    /// Returns true if the object is stored, and no copy of it verifies.
+    /// Returns true if the object is stored but no copy of it verifies.
     pub(super) fn is_unreadable(&self, id: &ObjectId) -> bool {
         self.unreadable.contains(id)
     }
 
-    /// Returns true if an object must be there and is not, and that was not accepted.
+    /// Returns true if a required object is missing and is not an accepted loss.
     pub(super) fn is_missing(&self, id: &ObjectId) -> bool {
         self.lost.contains_key(id) && !self.is_hole(id)
     }
 
-    /// The moment it was followed at.
+    /// Returns the moment of the walk.
     pub(super) fn now(&self) -> i64 {
         self.now
     }
@@ -184,7 +184,8 @@ impl<'a> Reach<'a> {
                 }
                 RefValue::Object(id) => match self.read(id) {
                     Err(why) => {
-                        // Whatever was accepted: a ref holds what is there.
+                        // An accepted loss is no excuse here: the object that a ref names must
+                        // exist.
                         let message = format!("{} {id} is lost: {why}", Kind::Commit);
                         self.lost.insert(*id, Kind::Commit);
                         self.add(FsckKind::Lost, name.clone(), message, Some(*id));
@@ -200,22 +201,23 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Goes back from the newest operation, and takes each back in a copy of the refs.
+    /// Walks back from the newest operation, and reverts each in a copy of the refs.
     fn check_operations(&mut self) {
         let refs = self.inventory.refs();
         let mut values = refs.values.clone();
         let Some(mut id) = refs.operation else { return };
-        // Of an operation that joins others it is not that of its first parent and one.
+        // After a joining operation, the sequence of the first parent is not the previous number.
         let mut expected = Some(refs.sequence);
-        // What cannot be read of them is found from the roots.
+        // An unreadable value is found from the roots.
         let through = forgotten_through(self.inventory, refs).unwrap_or_default();
-        // What is not kept may still lie in a file that was not rewritten, without what is before it.
+        // An operation that is not kept may still be in a file that was not rewritten, without its
+        // parents.
         let mut is_kept = true;
         loop {
             let place =
                 expected.map_or_else(|| format!("operation {id}"), |at| format!("operation {at}"));
-            // One that is recorded as dropped may still lie in a file that was not rewritten.
-            // Never the newest: the refs are its values, so a log without it is damage.
+            // An operation with a tombstone may still be in a file that was not rewritten. But the
+            // newest operation must exist: the refs are its values, so a log without it is damaged.
             let recorded = self.inventory.tombstone(&id).is_some() && self.operations > 0;
             let operation = match self.read(&id) {
                 _ if recorded => {
@@ -248,8 +250,8 @@ impl<'a> Reach<'a> {
                 if is_kept {
                     self.note_given_up(&change, &place);
                 }
-                // A ref that changed without an operation, or an operation that was lost: either way
-                // `undo` would set values that the ref never had.
+                // Either a ref changed without an operation, or an operation was lost. In both
+                // cases `undo` would set values that the ref never had.
                 if values.get(&change.name) != change.new.as_ref() {
                     let message = format!("it does not explain what {} held after it", change.name);
                     self.add(FsckKind::Operations, place.clone(), message, Some(id));
@@ -259,24 +261,24 @@ impl<'a> Reach<'a> {
                     None => values.remove(&change.name),
                 };
             }
-            // A gap in the numbers is an operation that the parent link skips.
+            // A gap in the numbers means that the parent link skips an operation.
             expected = (operation.parents.len() == 1).then(|| sequence.saturating_sub(1));
             match *operation.parents {
                 [] => {
-                    // Everything is taken back. A ref that is left came from nowhere.
+                    // Everything is reverted. A remaining ref has no origin.
                     for name in values.keys() {
                         let message = "no operation explains what it holds".to_owned();
                         self.add(FsckKind::Operations, name.clone(), message, None);
                     }
                     return;
                 }
-                // The values of before are those of the first parent's line.
+                // Earlier values are those of the first parent's line.
                 [parent, ..] => id = parent,
             }
         }
     }
 
-    /// Notes what refs held and was given up. Other old values may be gone.
+    /// Reports old values of refs that are accepted losses. Other old values may be freed.
     fn note_given_up(&mut self, change: &RefChange, place: &str) {
         for value in [&change.old, &change.new].into_iter().flatten() {
             if let RefValue::Object(id) = value
@@ -309,7 +311,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Reaches what refs hold.
+    /// Reaches the values of refs.
     fn follow_refs(&mut self) {
         for (name, value) in &self.inventory.refs().values {
             if let RefValue::Object(id) = value {
@@ -318,7 +320,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Reaches an object that something outside of contexts holds, through tags however many.
+    /// Reaches an object that is held outside of contexts, through any number of tags.
     fn follow_object(&mut self, id: ObjectId, place: &str) {
         let mut next = Some(id);
         while let Some(id) = next.take().filter(|id| self.known_objects.insert(*id)) {
@@ -350,7 +352,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Reaches a commit and everything before it.
+    /// Reaches a commit and all of its ancestors.
     fn follow_commits(&mut self, start: ObjectId, place: &str) {
         let mut waiting = vec![(start, place.to_owned())];
         while let Some((id, place)) = waiting.pop() {
@@ -396,7 +398,7 @@ impl<'a> Reach<'a> {
             let position = self.inventory.find(&link.id).and_then(|at| short(at).ok());
             self.reach_link((link, position), number, CONTEXT, &mut open);
         }
-        // What is wrong with a node is a finding, so this walk never ends early.
+        // Damage in a node becomes a finding, so this walk never stops early.
         let _ends = self.walk(open);
     }
 
@@ -408,7 +410,7 @@ impl<'a> Reach<'a> {
         next: &mut Vec<ReachedNode>,
     ) {
         let Some(position) = position else {
-            // Retention drops contexts as a whole, so only what was redacted may miss in one.
+            // Retention elides whole contexts, so only redacted objects may be missing inside one.
             if self.inventory.tombstone(&id) != Some(Tombstone::Redacted) {
                 let place = self.place(tree, section);
                 let dropped = self.trees.get(tree as usize).is_some_and(|tree| tree.dropped);
@@ -431,7 +433,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// The links of a node of a section, but for those that are reached by then.
+    /// Returns the links of a node without those that are already reached.
     fn reached_links(
         &self,
         section: u32,
@@ -451,7 +453,7 @@ impl<'a> Reach<'a> {
         new.map(link).collect()
     }
 
-    /// An object; nothing when it is recorded as gone; else why it is lost.
+    /// Returns an object, `None` if it has a tombstone, or the reason why it is lost.
     fn read(&self, id: &ObjectId) -> std::result::Result<Option<Object>, String> {
         match self.inventory.read_any(id) {
             Ok(Some(object)) => Ok(Some(object)),
@@ -508,7 +510,7 @@ impl ContextWalk for Reach<'_> {
         let links = nodes.iter().zip(read).map(|(node, read)| {
             let object = match read {
                 Ok((_, object)) => object,
-                // There may be another copy.
+                // Another copy may be readable.
                 Err(_) => self.inventory.read_any(&node.id)?.ok_or_else(|| {
                     Error::not_found(format!("node {} is not in the store", node.id))
                 })?,
@@ -551,7 +553,7 @@ impl ContextWalk for Reach<'_> {
     }
 }
 
-/// Returns the problem of a ref of this name that holds an object of this kind.
+/// Returns the problem if a ref of this name must not hold an object of this kind.
 fn misplaced(name: &str, kind: Kind) -> Option<String> {
     let is_branch = name.starts_with("refs/heads/");
     if is_branch && BranchName::from_full(name).is_none() {

@@ -1,4 +1,5 @@
-//! Roots and plans against a naive model, on random histories with branches, merges, pins and undos.
+//! Tests roots and plans against a naive model, on random histories with branches, merges, pins and
+//! undos.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -14,7 +15,7 @@ use crate::store::RefTable;
 const HOUR: i64 = 60 * 60 * 1_000_000;
 const SESSIONS: [&str; 2] = ["one", "two"];
 
-/// A store in memory, with the operations that led to its refs.
+/// A store in memory, with the operations that made its refs.
 #[derive(Debug, Default)]
 struct World {
     objects: Memory,
@@ -57,7 +58,7 @@ impl World {
         }
     }
 
-    /// A commit on a branch; `tree` names its content.
+    /// Adds a commit to a branch; `tree` determines its content.
     fn commit(&mut self, branch: &str, parents: Vec<ObjectId>, tree: u8) -> ObjectId {
         let turn = parents.iter().map(|id| self.commits[id].turn).max().unwrap_or(0) + 1;
         let commit = Commit {
@@ -93,7 +94,7 @@ impl World {
         self.set(name, Some(RefValue::Object(id)));
     }
 
-    /// One step of a random history.
+    /// Applies one step of a random history.
     fn step(&mut self, (what, a, b, hours): (u8, u8, u8, u8)) {
         self.now += i64::from(hours % 40) * HOUR / 2;
         let branch = |n: u8| format!("refs/heads/{}/b{}", SESSIONS[usize::from(n) % 2], n % 4);
@@ -121,12 +122,12 @@ impl World {
     }
 }
 
-/// The rules, computed the slow way.
+/// The retention rules, in a slow and simple implementation.
 struct Model<'a> {
     world: &'a World,
-    /// Everything behind the roots.
+    /// Everything reachable from the roots.
     graph: BTreeSet<ObjectId>,
-    /// Commits that no policy may drop.
+    /// Commits that no policy may expire.
     protected: BTreeSet<ObjectId>,
     /// Commits that a pin protects.
     pinned: BTreeSet<ObjectId>,
@@ -191,7 +192,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Returns true if a rule of its session's policy keeps the commit.
+    /// Returns true if a rule of the session's policy keeps the commit.
     fn ruled(&self, id: &ObjectId, policy: &Policy, lines: &[Vec<ObjectId>]) -> bool {
         let commit = &self.world.commits[id];
         let last = policy.keep_last.is_some_and(|n| {
@@ -223,7 +224,7 @@ impl<'a> Model<'a> {
         last || policy.keep_within.is_some_and(|within| age <= within) || thin
     }
 
-    /// Every line, newest first.
+    /// Returns every line, newest turn first.
     fn lines(&self) -> Vec<Vec<ObjectId>> {
         let commits = &self.world.commits;
         let tips = self.world.refs.values.iter().filter_map(|(name, value)| match value {
@@ -237,7 +238,7 @@ impl<'a> Model<'a> {
         starts.map(|start| std::iter::successors(Some(start), first).collect()).collect()
     }
 
-    /// The commits that keep their content.
+    /// Returns the commits that keep their content.
     fn kept(&self, policies: &Policies) -> BTreeSet<ObjectId> {
         let lines = self.lines();
         let stays = |id: &&ObjectId| {
@@ -257,7 +258,7 @@ impl<'a> Model<'a> {
         self.graph.iter().filter(equal).copied().collect()
     }
 
-    /// Drops the oldest until the session fits, and asks for its whole size every time.
+    /// Removes the oldest turns until the session fits, and computes the whole size each time.
     fn fit(&self, kept: &mut BTreeSet<ObjectId>, session: &str, budget: u64) {
         loop {
             let own: Vec<&ObjectId> =
@@ -279,7 +280,7 @@ impl<'a> Model<'a> {
         trees.iter().map(bytes_of).sum()
     }
 
-    /// Returns true if what must stay is over the budget.
+    /// Returns true if the protected turns alone exceed the budget.
     fn is_over(&self, session: &str, budget: u64) -> bool {
         let fixed = self.protected.iter();
         let own = fixed.filter(|id| self.world.commits[*id].session == session);
@@ -305,7 +306,7 @@ impl World {
         found
     }
 
-    /// The common ancestors that are no ancestor of another one.
+    /// Returns the common ancestors that are not an ancestor of another common ancestor.
     fn merge_bases(&self, a: ObjectId, b: ObjectId) -> Vec<ObjectId> {
         let both: BTreeSet<ObjectId> =
             self.behind(a).intersection(&self.behind(b)).copied().collect();
@@ -315,7 +316,7 @@ impl World {
     }
 }
 
-/// Costs that follow from the trees, each counted once.
+/// Costs computed from the trees, each counted once.
 struct ByTree;
 
 impl Cost for ByTree {
@@ -346,7 +347,7 @@ fn any_world() -> impl Strategy<Value = World> {
     (steps, 1..8_u8).prop_map(|(steps, variety)| {
         let mut world = World::default();
         for (what, a, b, hours) in steps {
-            // Some histories go slow enough for the operation log to be cut by number only.
+            // Some histories are slow enough that only the number of operations limits the log.
             world.step((what, a, b, hours % (variety * 5)));
         }
         world
@@ -456,7 +457,7 @@ turntree_properties::properties! {
     }
 }
 
-/// A line of turns in one session, each with its own content, an hour apart.
+/// Makes a line of turns in one session, an hour apart, each with its own content.
 fn line(turns: u8) -> (World, Vec<ObjectId>) {
     let mut world = World::default();
     let mut made: Vec<ObjectId> = Vec::new();
@@ -505,7 +506,7 @@ fn every_rule_keeps_exactly_what_it_says() {
     let rule = |thin: &[Thin]| Policy { thin: thin.to_vec(), ..Policy::default() };
     for (policy, expected) in [
         (Policy { keep_last: Some(3), ..Policy::default() }, &[58, 59, 60][..]),
-        // Turn n was taken in hour n, and the present is hour 60.
+        // Turn n is at hour n, and the present is hour 60.
         (Policy { keep_within: Some(2 * HOUR), ..Policy::default() }, &[58, 59, 60]),
         (Policy { keep_within: Some(2 * HOUR - 1), ..Policy::default() }, &[59, 60]),
         (rule(&[Thin::Every(25)]), &[25, 50, 60]),
@@ -518,7 +519,7 @@ fn every_rule_keeps_exactly_what_it_says() {
         turns.reverse();
         assert_eq!(turns, expected, "{policy:?}");
     }
-    // Where the newest of a day has expired before, the next one stands for it.
+    // If the newest turn of a day has already expired, the next one represents the day.
     let policies = Policies { default: Some(rule(&[Thin::Daily])), ..Policies::default() };
     let is_gone = |tree: &ObjectId| *tree == world.commits[&made[22]].tree;
     let left = plan_retention(&world.roots(), &policies, world.now, &is_gone, None).unwrap();
@@ -537,7 +538,7 @@ fn a_branch_that_was_deleted_or_moved_back_is_found_by_undo_until_its_operation_
     let roots = world.roots();
     let why: Vec<String> = roots.commits[&made[39]].iter().map(ToString::to_string).collect();
     assert_eq!(why, ["refs/heads/one/main before operation 41"]);
-    // Of the lost line only its end is a tip.
+    // Of the abandoned line, only the end counts as a tip.
     assert!(!roots.commits.contains_key(&made[30]));
     let kept = plan_retention(&roots, &keep_last(2), world.now, &|_| false, None).unwrap().kept;
     assert!(kept.contains(&made[39]) && kept.contains(&made[38]) && kept.contains(&made[9]));

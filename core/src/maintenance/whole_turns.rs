@@ -1,8 +1,8 @@
-//! Whole turns: what of each session of a damaged store is lost, and what can be had.
+//! Finds the whole and the lost turns of each session of a damaged store.
 //!
-//! A turn is whole when its commit and all of its context verify; what was before it may be lost. Of a
-//! lost commit nobody can say which turns stood behind it, so where one is lost every whole commit of
-//! the session counts, whether or not something still leads to it.
+//! A turn is whole when its commit and all of its context verify; its ancestors may be lost. The
+//! parents of a lost commit are unknown. So if a session lost a commit, all of its whole commits
+//! count, reachable or not.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +13,30 @@ use crate::object::{Commit, Kind, ObjectId, RefValue, Time};
 use crate::repo::{AvailableTurn, BranchName};
 use crate::store::{Progress, Store, Thoroughness};
 
-/// A session with turns that are lost.
+/// A session with lost turns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionDamage {
-    /// Its name.
+    /// The name of the session.
     pub session: String,
-    /// Runs of turns that are not whole: the first and the last of each, in rising order.
+    /// Runs of turns that are not whole: the first and the last turn of each, in rising order.
     pub lost: Vec<(u64, u64)>,
-    /// True if commits are lost, too, and with them the numbers of their turns.
+    /// True if commits are lost too, whose turn numbers are unknown.
     pub lost_commits: bool,
-    /// The newest turn that is whole.
+    /// The newest whole turn.
     pub newest_whole: Option<AvailableTurn>,
 }
 
-/// A commit that can be read.
+/// A readable commit.
 struct KnownTurn {
     turn: AvailableTurn,
     is_reached: bool,
     is_whole: bool,
-    /// True if its context is recorded as dropped.
+    /// True if the context has a tombstone.
     is_gone: bool,
 }
 
-/// The turns of every session, as far as their commits can be read.
+/// The turns of every session with readable commits.
 pub(super) struct WholeTurns {
     sessions: BTreeMap<String, (Vec<KnownTurn>, bool)>,
 }
@@ -75,7 +75,7 @@ impl WholeTurns {
         found
     }
 
-    /// The sessions with lost turns, by name.
+    /// Returns the sessions with lost turns, by name.
     pub(super) fn damage(&self) -> Vec<SessionDamage> {
         let damaged = self.sessions.iter().map(|(name, (turns, lost_commits))| {
             let lost = turns.iter().filter(|it| it.is_reached && !it.is_whole && !it.is_gone);
@@ -90,7 +90,7 @@ impl WholeTurns {
         damaged.filter(|it| it.lost_commits || !it.lost.is_empty()).collect()
     }
 
-    /// The newest whole turn of a session that nothing leads to any more.
+    /// Returns the newest whole but unreachable turn of a session.
     pub(super) fn newest_adrift(&self, session: &str) -> Option<ObjectId> {
         let (turns, _) = self.sessions.get(session).filter(|(_, lost_commits)| *lost_commits)?;
         let adrift = turns.iter().filter(|it| it.is_whole && !it.is_reached);
@@ -102,11 +102,10 @@ impl WholeTurns {
     }
 }
 
-/// The newest turn that is whole on the line that begins with `start`; else of `session`, when that
-/// line cannot be followed. Reads the whole store, and works on one that is damaged.
+/// Returns the newest whole turn on the first-parent line of `start`, or of `session` if that line
+/// cannot be followed. Reads the whole store, which may be damaged.
 ///
-/// # Errors
-/// Those of [`Store::examine`].
+/// # Errors Errors of [`Store::examine`].
 pub fn newest_whole_turn(
     store: &Store,
     session: &str,
@@ -126,7 +125,7 @@ pub fn newest_whole_turn(
     Ok(commit.map(|commit| AvailableTurn { turn: commit.turn, id }))
 }
 
-/// Joins numbers that follow each other.
+/// Joins consecutive numbers.
 fn runs(mut numbers: Vec<u64>) -> Vec<(u64, u64)> {
     numbers.sort_unstable();
     let mut runs: Vec<(u64, u64)> = Vec::new();

@@ -1,8 +1,8 @@
-//! Whole objects of a damaged store: stored with all of their own content.
+//! Finds whole objects of a damaged store: objects whose own content is complete.
 //!
-//! A repair asks this of one commit after another, which share most of what they hold, and an archive
-//! unpacks a large block for any object. So everything that has links is read once, front to back,
-//! and what is missing is followed backwards.
+//! A repair queries one commit after another, which share most of their content, and an archive
+//! decompresses a large block for any object. So every object with links is read once, front to
+//! back, and missing objects are propagated backwards to the objects that reference them.
 
 use std::collections::HashSet;
 
@@ -14,19 +14,19 @@ use crate::repo::links;
 use crate::store::{Inventory, Tombstone};
 use crate::tree::Link;
 
-/// Commits that are tried on one line before a ref is given up.
+/// The most commits tried on one line for a ref.
 const MAX_TRIED: usize = 10_000;
 
-/// The set of whole objects, as a repair at the moment of a [`Reach`] sees it.
+/// The set of whole objects at the moment of a [`Reach`].
 #[derive(Debug)]
 pub(super) struct Wholeness<'a> {
     inventory: &'a Inventory<'a>,
-    /// Positions of what is not.
+    /// The positions of objects that are not whole.
     broken: Bits,
 }
 
 impl<'a> Wholeness<'a> {
-    /// Reads every object with links. Memory: eight bytes for each link.
+    /// Reads every object with links. Takes eight bytes of memory per link.
     pub(super) fn find(reach: &Reach<'a>) -> Self {
         let inventory = reach.inventory();
         let mut whole = Self { inventory, broken: Bits::new(inventory.positions()) };
@@ -62,8 +62,7 @@ impl<'a> Wholeness<'a> {
         whole
     }
 
-    /// Returns true if an object can be used as the value of a ref. What was before it may be
-    /// lost.
+    /// Returns true if an object may become the value of a ref. Its ancestors may be lost.
     pub(super) fn contains(&self, id: &ObjectId) -> bool {
         match self.inventory.find(id) {
             Some(position) => !self.broken.contains(position),
@@ -71,7 +70,8 @@ impl<'a> Wholeness<'a> {
         }
     }
 
-    /// Returns the content of an object: for a commit its context, for an expired tag nothing.
+    /// Returns the links to the own content of an object: the context of a commit, nothing for an
+    /// expired tag.
     fn content(&self, kind: Kind, id: &ObjectId, now: i64) -> Result<Vec<Link>> {
         let Some(object) = self.inventory.read_any(id)? else { return Ok(Vec::new()) };
         let mut links = links(&object)?;
@@ -83,7 +83,7 @@ impl<'a> Wholeness<'a> {
         Ok(links)
     }
 
-    /// Returns the positions of these; `None` when one is missing that was not redacted.
+    /// Returns the positions of the targets; `None` if one is missing without being redacted.
     fn targets(&self, links: &[Link]) -> Option<Vec<u32>> {
         let is_redacted = |id| self.inventory.tombstone(id) == Some(Tombstone::Redacted);
         let links = links.iter().map(|link| &link.id);
@@ -93,8 +93,8 @@ impl<'a> Wholeness<'a> {
     }
 }
 
-/// The first whole commit on the line that begins with `start`; or `start`, if that is something
-/// else and whole.
+/// Returns the first whole commit on the first-parent line of `start`, or `start` itself if it is a
+/// whole object of another kind.
 pub(super) fn newest_whole(
     reach: &Reach<'_>,
     whole: &Wholeness<'_>,

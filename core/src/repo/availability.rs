@@ -1,4 +1,4 @@
-//! The turns of a session that retention left readable: the oldest one, and the pinned ones.
+//! Lists the turns of a session that retention left readable: the oldest one, and the pinned ones.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -7,25 +7,25 @@ use super::{LogEntry, Repository};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, ObjectId};
 
-/// Hex digits of an id in a message.
+/// The number of hex digits of an id in a message.
 const SHOWN_DIGITS: usize = 12;
 
-/// The turns of a session that can still be read. The source of an [`ErrorKind::Expired`] error
-/// about one of its turns.
+/// The turns of a session that can still be read. Source of an [`ErrorKind::Expired`] error about
+/// one of its turns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Availability {
-    /// The oldest turn that is there and not pinned.
+    /// The oldest turn with a context that is not pinned.
     pub oldest: Option<AvailableTurn>,
-    /// The pinned ones, oldest first.
+    /// The pinned turns, oldest first.
     pub pinned: Vec<AvailableTurn>,
 }
 
-/// A turn whose content is there.
+/// A turn whose context exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AvailableTurn {
-    /// Its number.
+    /// The number of the turn.
     pub turn: u64,
-    /// Its commit.
+    /// The commit of the turn.
     pub id: ObjectId,
 }
 
@@ -35,7 +35,7 @@ impl Repository {
     /// Reads every commit of the session.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt`, naming a commit or pin that cannot be read.
+    /// `NotFound` or `Corrupt`, naming an unreadable commit or pin.
     pub fn oldest_available(&self, session: &str) -> Result<Availability> {
         self.available(session, &|tree| self.store().tombstone(tree).is_some())
     }
@@ -48,7 +48,7 @@ impl Repository {
         let is_there = |commit: &Commit| commit.session == session && !is_gone(&commit.tree);
         let mut pinned = Vec::new();
         for pin in self.pins()? {
-            // What an expired pin was on may be gone altogether.
+            // The target of an expired pin may be missing.
             match self.commit(&pin.commit) {
                 Ok(commit) if is_there(&commit) => {
                     pinned.push(AvailableTurn { turn: commit.turn, id: pin.commit });
@@ -77,8 +77,8 @@ impl Repository {
         Ok(Availability { oldest, pinned })
     }
 
-    /// Puts an error of reading the content of a commit in the user's terms: the turn that expired,
-    /// with [`Availability`] as the source, or the turn that is damaged.
+    /// Turns an error of reading the content of a commit into the terms of the user: it names the
+    /// expired turn, with [`Availability`] as the source, or the damaged turn.
     pub(super) fn explain(&self, commit: &Commit, error: Error) -> Error {
         let Commit { turn, session, .. } = commit;
         match error.kind() {
@@ -88,7 +88,7 @@ impl Repository {
         }
     }
 
-    /// The error about a turn that expired, with what is there instead as its source.
+    /// Returns the error about an expired turn, with the available turns as its source.
     pub(super) fn expired(&self, turn: u64, session: &str) -> Error {
         let message = format!("turn {turn} of {session} was dropped by retention");
         let expired = Error::new(ErrorKind::Expired, message);

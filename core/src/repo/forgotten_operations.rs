@@ -1,12 +1,12 @@
-//! Operations that were forgotten: from which one on the log is kept, whatever their age and number.
+//! Forgotten operations: an explicit start of the operation log, regardless of age and number.
 //!
 //! ```text
 //! refs/maintenance/operations   {"version":1,"through":41}
 //! ```
 //!
-//! Operations up to that one count as not kept from then on: no undo takes one back, no collection
-//! keeps what only they lead to, and the next one drops them. Writing the ref is an operation, the
-//! first that is kept. An older value must not be set again: what it leads to may be gone.
+//! Operations up to `through` count as not kept: undo cannot revert them, a collection does not
+//! keep objects alive for them, and the next collection drops them. Writing the ref is itself an
+//! operation, the first kept one. An older value must not be restored: its objects may be freed.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,13 +16,13 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSink, ObjectSource, RefValue};
 use crate::store::{Expected, RefTable};
 
-/// The ref that says which operations were forgotten.
+/// The ref that records the forgotten operations.
 const FORGOTTEN_OPERATIONS: &str = "refs/maintenance/operations";
 
 const WHAT: &str = "the forgotten operations";
 const VERSION: u64 = 1;
 
-/// The blob behind the ref, its fields in this order.
+/// The blob of the ref, its fields in this order.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -30,8 +30,8 @@ struct Stored {
     through: u64,
 }
 
-/// Returns the sequence of the newest operation that was forgotten in a store with these refs; 0 when
-/// none was.
+/// Returns the sequence of the newest forgotten operation in a store with these refs; 0 if there is
+/// none.
 ///
 /// # Errors
 /// `NotFound`, `Corrupt` or `Unsupported`, naming the ref.
@@ -49,12 +49,11 @@ pub(crate) fn forgotten_through(source: &dyn ObjectSource, refs: &RefTable) -> R
 }
 
 impl Transaction<'_> {
-    /// Forgets the operations up to the one with the sequence `through`, but for this one. No undo
-    /// takes them back from then on, and the next collection frees what only they led to.
+    /// Forgets the operations up to the sequence `through`. Undo cannot revert them from then on,
+    /// and the next collection frees objects that only they referenced.
     ///
-    /// # Errors
-    /// `InvalidInput` when `through` is newer than all of them, those of reading what was forgotten
-    /// before.
+    /// # Errors `InvalidInput` when `through` is newer than all operations, and errors of reading
+    /// the previous value.
     pub fn forget_operations(&mut self, through: u64) -> Result<()> {
         if through > self.base_sequence() {
             let message = format!("there is no operation {through} yet");
@@ -75,7 +74,7 @@ impl Transaction<'_> {
 }
 
 impl Repository {
-    /// Returns the sequence of the newest operation that was forgotten; 0 when none was.
+    /// Returns the sequence of the newest forgotten operation; 0 if there is none.
     ///
     /// # Errors
     /// `NotFound`, `Corrupt` or `Unsupported`, naming the ref.

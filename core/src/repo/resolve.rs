@@ -1,4 +1,4 @@
-//! Open conflicts are decided, one by one or all at once, in a snapshot of its own.
+//! Resolves open conflicts, one or several in a snapshot of its own.
 
 use super::{BranchName, Signature, SnapshotDraft, Transaction};
 use crate::context::{Builder, Context, Take, open_conflicts, resolve, write_resolved};
@@ -8,22 +8,21 @@ use crate::object::ObjectId;
 /// The outcome of resolving conflicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution {
-    /// The commit of the branch now.
+    /// The new tip of the branch.
     pub commit: ObjectId,
     /// The paths of the conflicts that were closed.
     pub closed: Vec<String>,
-    /// Files that were removed because they were in the way of what was taken.
+    /// Files that were deleted because they blocked the chosen content.
     pub removed: Vec<String>,
-    /// The paths of those that are still open.
+    /// The paths of the remaining open conflicts.
     pub left: Vec<String>,
 }
 
 impl Transaction<'_> {
-    /// Stages a snapshot in which open conflicts of a branch are decided.
+    /// Stages a snapshot that resolves open conflicts of a branch.
     ///
-    /// # Errors
-    /// `NotFound` when the branch has no snapshot or no open conflict at one of the paths;
-    /// `InvalidInput` when nothing is decided, or for content that cannot stand at a path.
+    /// # Errors `NotFound` when the branch has no snapshot or no open conflict at one of the paths;
+    /// `InvalidInput` when there are no decisions, or for content that is not allowed at a path.
     pub fn resolve_conflicts(
         &mut self,
         branch: &BranchName,
@@ -44,7 +43,8 @@ impl Transaction<'_> {
             let at = open.iter().position(|conflict| conflict.path == *path);
             let missing = || Error::not_found(format!("'{path}' has no open conflict on {branch}"));
             let conflict = open.remove(at.ok_or_else(missing)?);
-            // Each is decided on top of the one before: what one takes may be in another one's way.
+            // Each decision applies to the result of the previous one: they may affect the same
+            // paths.
             let mut builder = Builder::from(context.clone());
             removed.extend(resolve(self, &mut builder, &context, &conflict, take)?);
             tree = write_resolved(self, &mut builder)?;

@@ -1,55 +1,58 @@
-//! Going back by turns: which commit is so many turns before another, and what commits that went
-//! back say about themselves.
+//! Finds earlier turns: the commit a number of turns before another, and the metadata of commits
+//! that roll back.
 //!
 //! ```text
 //! 1 <- 2 <- 3 <- 4 (rollback to 2) <- 5          one turn before 4 is 1, and before 5 is 2
 //! ```
 //!
-//! A rollback is a commit on top of the branch, so nothing is lost and turns rise. It stands for
-//! the turn that it went back to, and a walk back goes on there: two rollbacks by one turn are one
-//! by two. A rollback of a part of the context (`only` in its metadata) counts for a caller that
-//! asks for no more than this part. A caller that asks for nothing of it steps over the rollback.
+//! A rollback is a commit on top of the branch, so nothing is lost and turn numbers rise. It
+//! represents the turn that it restored, and a walk back continues from that turn: two rollbacks by
+//! one turn are equal to one by two. A rollback of a part of the context (`only` in its metadata)
+//! counts for a caller that asks for no more than this part. A caller that asks for a disjoint part
+//! skips the rollback.
 //!
-//! Two kinds of commits are no turns of their own. A commit that changes lessons alone belongs to
-//! the turn before it. A snapshot that was taken before a tool ran belongs to the turn that the
-//! tool then made; where it is the newest, the first step back leads to it.
+//! Two kinds of commits are not turns of their own. A commit that changes only lessons belongs to
+//! the turn before it. A snapshot taken before a tool ran belongs to the turn that follows; if it
+//! is the newest commit, the first step back ends at it.
 
 use super::{BranchName, Grafts, Repository};
 use crate::context::{LESSONS, Selection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, ObjectId, Trigger};
 
-/// Metadata of a commit whose files were captured: the directory, by its whole path.
+/// The metadata key of a commit with captured files: the absolute path of the directory.
 pub const WORKSPACE: &str = "workspace";
 
-/// Metadata of a rollback: the commit that it went back to.
+/// The metadata key of a rollback: the restored commit.
 pub const ROLLED_BACK_TO: &str = "rolled-back-to";
 
-/// Metadata of a restore: the commit that it came from.
+/// The metadata key of a restore: the restored commit.
 pub const RESTORED_FROM: &str = "restored-from";
 
-/// Metadata of either: what came back, as [`Selection::to_text`] writes it; missing for everything.
+/// The metadata key of both: the restored part as written by [`Selection::to_text`]; missing for
+/// everything.
 pub const ONLY: &str = "only";
 
-/// Metadata of a commit that changes nothing but lessons: what was done to them.
+/// The metadata key of a commit that changes only lessons: a description of the change.
 pub const LESSONS_CHANGED: &str = "lessons-changed";
 
-/// Refs that keep what was in a workspace before a restore, a rollback or an undo wrote to it.
+/// The prefix of refs that keep the state of a workspace before a restore, a rollback or an undo
+/// wrote to it.
 pub(super) const BEFORE: &str = "refs/before/";
 
-/// The ref that keeps what was in the workspace of a branch before the last change that wrote to
-/// it.
+/// Returns the ref that keeps the state of a branch's workspace before the last change that wrote
+/// to it.
 #[must_use]
 pub fn before_ref(branch: &BranchName) -> String {
     format!("{BEFORE}{branch}")
 }
 
-/// The commit that a commit went back to, and what of it.
+/// The commit that a rollback restored, and the restored part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RollbackTarget {
     /// The commit.
     pub to: ObjectId,
-    /// The part that came back.
+    /// The restored part.
     pub only: Selection,
 }
 
@@ -67,20 +70,18 @@ impl RollbackTarget {
 }
 
 impl Repository {
-    /// The commit that is `turns` turns before `from`, for somebody who asks for the part `only` of
-    /// its context. Snapshots that were taken before a restore are no turns, nor are changes of
-    /// lessons alone; where the newest was taken before a tool ran, it is the first. Reads the
-    /// commits between.
+    /// Returns the commit that is `turns` turns before `from`, for a caller that restores the part
+    /// `only` of its context. Snapshots before a restore and changes of only lessons are not turns.
+    /// A newest snapshot before a tool counts as the first. Reads the commits in between.
     ///
-    /// # Errors
-    /// `NotFound` when there are not so many turns, and `Expired` when not even the commits are
-    /// left; both with [`Availability`](super::Availability) as the source.
+    /// # Errors `NotFound` when there are fewer turns, and `Expired` when even the commits were
+    /// forgotten. Both have [`Availability`](super::Availability) as the source.
     pub fn turns_before(&self, from: &ObjectId, turns: u64, only: &Selection) -> Result<ObjectId> {
         let walk = TurnWalk { repo: self, grafts: &*self.grafts()?, only };
         let is_before_tool = walk.newest(from)?.trigger == Trigger::BeforeTool;
         let (mut at, mut commit) = walk.place(*from)?;
         for done in u64::from(is_before_tool)..turns {
-            // A rollback of another part that overlaps with this one lies between two turns.
+            // A rollback of an overlapping part is between two turns.
             while RollbackTarget::of(&commit).is_some() || walk.is_aside(&commit) {
                 match walk.parent(&commit)? {
                     Some(parent) => commit = walk.place(parent)?.1,
@@ -99,11 +100,10 @@ impl Repository {
         Ok(at)
     }
 
-    /// The directory that the newest snapshot with a workspace came from, on the first-parent line
-    /// of `from`. Reads the commits up to it.
+    /// Returns the directory of the newest snapshot with a workspace, on the first-parent line of
+    /// `from`. Reads the commits up to it.
     ///
-    /// # Errors
-    /// Those of reading commits.
+    /// # Errors Errors of reading commits.
     pub fn workspace_of(&self, from: &ObjectId) -> Result<Option<String>> {
         for entry in self.history(&[*from], &[])?.first_parent() {
             if let Some(dir) = entry?.commit.metadata.remove(WORKSPACE) {
@@ -133,7 +133,7 @@ pub(super) struct TurnWalk<'a> {
 }
 
 impl TurnWalk<'_> {
-    /// The commit `id`, or that before it when all that changed since are lessons.
+    /// Returns the commit `id`, or its first ancestor that changes more than lessons.
     fn newest(&self, id: &ObjectId) -> Result<Commit> {
         let mut commit = self.repo.commit(id)?;
         while self.is_aside(&commit)
@@ -144,19 +144,21 @@ impl TurnWalk<'_> {
         Ok(commit)
     }
 
-    /// Returns whether a commit is no turn: it changes lessons alone, and `only` asks for more.
+    /// Returns true if a commit is not a turn: it changes only lessons, and `only` includes more.
     fn is_aside(&self, commit: &Commit) -> bool {
         let lessons = Selection::below(&[LESSONS.to_owned()]);
         commit.metadata.contains_key(LESSONS_CHANGED) && !lessons.covers(self.only)
     }
 
-    /// The commit that `id` stands for: itself, unless it went back.
+    /// Returns the commit that `id` represents: the restored commit for a rollback, itself
+    /// otherwise.
     pub(super) fn place(&self, mut id: ObjectId) -> Result<(ObjectId, Commit)> {
         let mut commit = self.repo.commit(&id)?;
         while let Some(back) = RollbackTarget::of(&commit) {
             let next = if back.only.covers(self.only) {
                 let target = self.commit(&back.to, &commit)?;
-                // What claims otherwise was made by nobody here.
+                // Commits of this program always restore an earlier turn; the check prevents an
+                // endless walk.
                 (target.turn < commit.turn).then_some((back.to, target))
             } else if back.only.is_apart_from(self.only) {
                 match self.parent(&commit)? {
@@ -172,7 +174,7 @@ impl TurnWalk<'_> {
         Ok((id, commit))
     }
 
-    /// The first parent of a commit.
+    /// Returns the first parent of a commit.
     pub(super) fn parent(&self, commit: &Commit) -> Result<Option<ObjectId>> {
         let parent = commit.parents.first().copied();
         if parent.is_some_and(|parent| self.grafts.is_forgotten(&parent)) {
@@ -181,7 +183,7 @@ impl TurnWalk<'_> {
         Ok(parent)
     }
 
-    /// The commit that `from` went back to.
+    /// Returns the commit that `from` restored.
     fn commit(&self, id: &ObjectId, from: &Commit) -> Result<Commit> {
         self.repo.commit(id).map_err(|error| match error.kind() {
             ErrorKind::NotFound | ErrorKind::Expired => {
@@ -200,8 +202,8 @@ impl TurnWalk<'_> {
     }
 }
 
-/// The record of a rollback for the conversation, as JSON: who reads on knows what became of the
-/// turns that are gone.
+/// Returns the record of a rollback for the conversation, as JSON: a later reader learns that turns
+/// were rolled back.
 #[must_use]
 pub(crate) fn audit_record(from_turn: u64, restored_turn: u64, message: &str) -> String {
     serde_json::json!({

@@ -1,7 +1,8 @@
-//! What a store does about secrets: how content with one comes in, and which findings are none.
+//! The settings of a store about secrets: the treatment of new content with secrets, and the
+//! allowed findings.
 //!
-//! The engine knows no secret: rules and ids are names to it, and who reads content decides by them.
-//! The blob behind [`SECRET_SETTINGS_REF`] holds them, and an undo takes a change of it back:
+//! The engine knows no secrets: rules and ids are opaque names to it, and the content filter
+//! applies them. The blob of [`SECRET_SETTINGS_REF`] holds them, so an undo reverts a change:
 //!
 //! ```text
 //! {"version":1,"mode":"mask","allowed":["9c1d0a77e3b2","jwt"],"masked":true}
@@ -21,40 +22,40 @@ use crate::store::Expected;
 /// The ref of the settings.
 pub const SECRET_SETTINGS_REF: &str = "refs/secrets/settings";
 
-/// Most rules and ids that are allowed.
+/// The most allowed rules and ids.
 const MAX_ALLOWED: usize = 10_000;
 
-/// Most bytes of one of them.
+/// The most bytes of an allowed rule or id.
 const MAX_NAME_BYTES: usize = 100;
 
 const VERSION: u64 = 1;
 const WHAT: &str = "settings about secrets";
 
-/// What becomes of a secret in content that comes in.
+/// The treatment of a secret in new content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SecretMode {
-    /// It is stored, and said.
+    /// The content is stored and the finding reported.
     #[default]
     Warn,
-    /// A mask is stored in its place.
+    /// A mask is stored instead of the secret.
     Mask,
-    /// It is stored, and nobody looks.
+    /// The content is stored without a scan.
     Off,
 }
 
-/// How content with secrets comes in, and which findings are none.
+/// The settings of a store about secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SecretSettings {
-    /// What becomes of a secret that comes in.
+    /// The treatment of a secret in new content.
     pub mode: SecretMode,
-    /// Ids of rules and of findings that are allowed.
+    /// The ids of allowed rules and findings.
     pub allowed: BTreeSet<String>,
-    /// Set once the mode was `mask`: what came in then has masks, though its originals have none.
+    /// True once the mode was `mask`: stored content may have masks that its originals lack.
     pub masked: bool,
 }
 
-/// The blob behind the ref, its fields in this order.
+/// The blob of the ref, its fields in this order.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredSettings {
@@ -68,7 +69,7 @@ struct StoredSettings {
 }
 
 impl SecretMode {
-    /// The name, in commands and JSON.
+    /// The name in commands and JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -118,7 +119,8 @@ impl SecretSettings {
 }
 
 impl Repository {
-    /// Returns the settings about secrets. Reads one object, and none where nobody set them.
+    /// Returns the settings about secrets. Reads one object, or none if the settings were never
+    /// set.
     ///
     /// # Errors
     /// `NotFound`, `Corrupt` or `Unsupported`, naming the ref.
@@ -141,7 +143,7 @@ impl Transaction<'_> {
     /// Sets the settings about secrets.
     ///
     /// # Errors
-    /// `InvalidInput` for an id that cannot be one.
+    /// `InvalidInput` for an invalid id.
     pub fn set_secret_settings(&mut self, settings: &SecretSettings) -> Result<()> {
         let known = self.begun_with(SECRET_SETTINGS_REF).cloned();
         let expected = known.map_or(Expected::Absent, Expected::Value);

@@ -1,18 +1,18 @@
-//! Whether the files of a commit are a whole workspace: all that a capture saw in a directory.
+//! Decides whether the files of a commit are a whole workspace: everything that a capture saw in a
+//! directory.
 //!
-//! A plan deletes what a state does not have only if the state is a whole workspace. A list of files
+//! A plan deletes files that a state lacks only if the state is a whole workspace. A list of files
 //! that a transcript names is not: the directory may hold more.
 //!
 //! | commit | whole if |
 //! |---|---|
 //! | a capture of a directory that looked at everything | always |
-//! | a restore or a rollback | what it brought back is; what it kept is too, unless it kept no files |
-//! | a merge, a cherry-pick | all that it was made of is |
-//! | any other commit | the one before it is |
+//! | a restore or a rollback | the restored files are, and the remaining files are, if any remain |
+//! | a merge, a cherry-pick | all of its sources are |
+//! | any other commit | its parent is |
 //!
-//! Metadata alone decides. Commits say it themselves since [`WORKSPACE_FILES`]; earlier versions wrote
-//! the directory into the commit of a restore of anything, so for these it follows from what was
-//! restored.
+//! Metadata alone decides. Commits record it themselves since [`WORKSPACE_FILES`]. Earlier versions
+//! wrote the directory into the commit of every restore, so for these the restored part decides.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -23,26 +23,27 @@ use crate::context::Selection;
 use crate::error::{ErrorKind, Result};
 use crate::object::{Commit, ObjectId, Trigger};
 
-/// Metadata of a commit whose files are from a directory, or went to one: [`ALL_FILES`] when they were
-/// a whole workspace, [`PART_OF_FILES`] when not. Commits of earlier versions do not have it.
+/// The metadata key of a commit whose files were captured from a directory or written to one:
+/// [`ALL_FILES`] for a whole workspace, [`PART_OF_FILES`] otherwise. Commits of earlier versions
+/// lack it.
 pub const WORKSPACE_FILES: &str = "workspace-files";
 /// See [`WORKSPACE_FILES`].
 pub const ALL_FILES: &str = "all";
 /// See [`WORKSPACE_FILES`].
 pub const PART_OF_FILES: &str = "part";
 
-/// Metadata of a capture: the paths that it did not take along although no rule of the directory
-/// ignores them, a line each.
+/// The metadata key of a capture for skipped paths that no ignore rule of the directory covers, one
+/// per line.
 pub const WORKSPACE_SKIPPED: &str = "workspace-skipped";
 
-/// Most paths that the metadata of a commit lists.
+/// The most paths in the metadata of a commit.
 const MAX_SKIPPED: usize = 256;
 
-/// A workspace of which a commit has all files.
+/// A workspace whose files a commit has completely.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WholeWorkspace {
-    /// Paths below the directory that its captures did not take along, such as files that were too
-    /// large: the commit has no content for them. An empty path stands for everything.
+    /// Paths below the directory that its captures skipped, such as too large files: the commit has
+    /// no content for them. An empty path means everything.
     pub skipped: BTreeSet<String>,
 }
 
@@ -52,15 +53,15 @@ impl WholeWorkspace {
         [all].into_iter().chain(self.skipped_metadata()).collect()
     }
 
-    /// Returns the metadata of the paths that were not taken along, if there are any. Of many, their
-    /// outermost folders stand for them.
+    /// Returns the metadata of the skipped paths, if there are any. If there are too many, their
+    /// top folders replace them.
     pub(crate) fn skipped_metadata(&self) -> Option<(String, String)> {
         let mut paths: BTreeSet<&str> = self.skipped.iter().map(String::as_str).collect();
         if paths.len() > MAX_SKIPPED {
             paths =
                 paths.iter().map(|path| path.split_once('/').map_or(*path, |it| it.0)).collect();
         }
-        // A path of two lines would come back as two paths.
+        // A path with a line break would be read as two paths.
         if paths.len() > MAX_SKIPPED || paths.iter().any(|path| path.contains('\n')) {
             paths = BTreeSet::from([""]);
         }
@@ -68,7 +69,7 @@ impl WholeWorkspace {
         (!self.skipped.is_empty()).then(|| (WORKSPACE_SKIPPED.to_owned(), text))
     }
 
-    /// Returns whether its captures did not take the path along, or a folder above it.
+    /// Returns true if the captures skipped the path or a folder above it.
     #[must_use]
     pub fn skips(&self, path: &str) -> bool {
         let mut above = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
@@ -83,7 +84,7 @@ impl WholeWorkspace {
     }
 }
 
-/// Returns the metadata of a commit whose files were those of a workspace, if that was whole.
+/// Returns the metadata of a commit with the files of a workspace; `None` for an incomplete one.
 #[must_use]
 pub fn workspace_files(whole: Option<&WholeWorkspace>) -> Vec<(String, String)> {
     let part = || vec![(WORKSPACE_FILES.to_owned(), PART_OF_FILES.to_owned())];
@@ -91,11 +92,10 @@ pub fn workspace_files(whole: Option<&WholeWorkspace>) -> Vec<(String, String)> 
 }
 
 impl Repository {
-    /// Returns the workspace of which the commit `from` has all files; `None` when nothing shows that
-    /// its list of files is complete. Reads commits up to the capture that the files come from.
+    /// Returns the workspace whose files the commit `from` has completely; `None` if nothing proves
+    /// that its list of files is complete. Reads commits back to the capture of the files.
     ///
-    /// # Errors
-    /// Those of reading commits. A commit that retention dropped counts as no capture.
+    /// # Errors Errors of reading commits. An expired commit does not count as a capture.
     pub fn whole_workspace(&self, from: &ObjectId) -> Result<Option<WholeWorkspace>> {
         let grafts = self.grafts()?;
         let (mut whole, mut seen, mut next) =
@@ -112,7 +112,7 @@ impl Repository {
                 }
                 Err(error) => return Err(error),
             };
-            // What lies between a commit and a graft may have been a restore of anything.
+            // Forgotten commits between a commit and a graft may have been partial restores.
             let is_known = |parent: &ObjectId| !grafts.is_forgotten(parent);
             match FilesOrigin::of(&commit) {
                 FilesOrigin::Capture => whole.read(&commit),
@@ -128,9 +128,9 @@ impl Repository {
     }
 }
 
-/// Where the files of a commit come from.
+/// The origin of the files of a commit.
 enum FilesOrigin {
-    /// A look at everything in a directory.
+    /// A capture of everything in a directory.
     Capture,
     /// The files of these commits.
     Commits(Vec<ObjectId>),
@@ -155,7 +155,7 @@ impl FilesOrigin {
             let only = metadata.get(MERGED_ONLY).map(|text| Selection::from_text(text));
             return Self::taken(commit, picked, &only.unwrap_or_default(), true);
         }
-        // The commit of a merge that moved files names the directory and is no capture of it.
+        // The commit of a merge that moved files names the directory, but is not a capture.
         if commit.trigger == Trigger::Merge {
             return Self::Commits(commit.parents.clone());
         }
@@ -165,8 +165,8 @@ impl FilesOrigin {
         }
     }
 
-    /// The origin of files that a commit took `only` so much of from `source`; `is_mixed` when its own
-    /// stayed too.
+    /// Returns the origin of files for a commit that took the part `only` from `source`. `is_mixed`
+    /// if its own files stayed as well.
     fn taken(commit: &Commit, source: &str, only: &Selection, is_mixed: bool) -> Self {
         let mut sources: Vec<ObjectId> = Vec::new();
         if only.reaches_files() {

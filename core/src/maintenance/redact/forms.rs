@@ -1,31 +1,32 @@
-//! Forms: the ways in which JSON, URLs and base64 write a string, as one expression.
+//! Builds one expression for all forms of a string in JSON, URLs and base64.
 //!
-//! In base64 three bytes are four characters, so a string looks one of three ways, by how many bytes
-//! stand before it. The characters at its ends depend on its neighbours; those between do not.
+//! Base64 encodes three bytes as four characters, so a string has three forms, by the number of
+//! bytes before it modulo three. The characters at both ends also depend on the neighboring bytes;
+//! those in between do not.
 
 use std::collections::BTreeSet;
 
-/// Times that JSON may stand inside JSON: the arguments of a tool are often JSON in a string of a
-/// record, and what they quote may be JSON again.
+/// The levels of JSON inside JSON: tool arguments are often JSON in a string of a record, and may
+/// quote JSON again.
 pub(super) const MAX_NESTING: usize = 3;
 
-/// Bytes that a string needs to be searched for in base64: what is left of a shorter one between its
-/// ends would be found by chance.
+/// The least bytes of a string to search for in base64: the inner characters of a shorter string
+/// would match by chance.
 pub(super) const MIN_BASE64_BYTES: usize = 6;
 
-/// Longest string whose base64 is searched for across the ends of lines, in bytes.
+/// The longest string whose base64 is searched across line ends, in bytes.
 const MAX_WRAPPED_BYTES: usize = 512;
 
-/// The characters of base64 at whose ends lines are not looked for, so that what is searched for
-/// begins with a text.
+/// The first characters of base64 between which line ends are not matched, so that the expression
+/// begins with a literal.
 const UNWRAPPED: usize = 4;
 
-/// The end of a line in base64, as it is and as JSON escapes it.
+/// A line end in base64, raw or as JSON escapes it.
 const LINE_END: &str = r"(?:[\r\n]|\\{1,4}[rn]){0,2}";
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// An expression for `text` in every form, the most deeply escaped first.
+/// Returns an expression for `text` in every form, the most deeply escaped first.
 pub(super) fn every_form(text: &str) -> String {
     let mut forms: Vec<BTreeSet<String>> = text.chars().map(|c| [c.to_string()].into()).collect();
     let mut levels = Vec::new();
@@ -55,7 +56,7 @@ fn any_of(forms: &BTreeSet<String>) -> String {
     }
 }
 
-/// The forms that writers of JSON give to a character, or to one that is escaped already.
+/// Returns the forms that JSON writers give to a character, or to an already escaped one.
 fn escape(form: &str) -> Vec<String> {
     let mut chars = form.chars();
     let (Some(c), None) = (chars.next(), chars.next()) else {
@@ -83,8 +84,8 @@ fn escape(form: &str) -> Vec<String> {
     forms
 }
 
-/// The form in a URL, where it is another one: each character that means something there as it is or
-/// with a percent sign, also twice.
+/// Returns the form in a URL, if it differs: each reserved character raw or percent-encoded, once
+/// or twice.
 fn percent(text: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.~".contains(c);
     let form = |c: char| {
@@ -100,14 +101,14 @@ fn percent(text: &str) -> Option<String> {
     (!text.chars().all(is_plain)).then(|| text.chars().map(form).collect())
 }
 
-/// The characters of base64 that follow from `bytes` alone when `before` bytes stand in front of them,
-/// in the alphabets of files and of URLs.
+/// Returns the base64 characters that depend on `bytes` alone if `before` bytes precede them, in
+/// the standard and the URL alphabet.
 fn base64(bytes: &[u8], before: usize) -> Option<String> {
     if bytes.len() < MIN_BASE64_BYTES {
         return None;
     }
     let bits = |at: usize| -> u8 {
-        // Bit `at` of the padded text; those before it do not come into what is kept.
+        // Bit `at` of the padded text. The kept characters do not use bits of the padding.
         let byte = (at / 8).checked_sub(before).and_then(|index| bytes.get(index));
         byte.map_or(0, |byte| byte >> (7 - at % 8) & 1)
     };

@@ -26,7 +26,7 @@
 //!
 //! - It finds the encodings of JSON, programs, terminals, URLs, base64 and UTF-16, and no others.
 //! - It does not find a string that is split between two records.
-//! - It does not keep the string out if it is written again in other surroundings.
+//! - It does not block the string when it is written again as part of other content.
 //! - It does not erase blocks that the file system has freed, or copies of the store.
 //! - A person who remembers an old id can test a guess of the whole blob against it.
 //!

@@ -1,9 +1,9 @@
-//! Appearances: what came into contexts when, and until when it stayed.
+//! Finds occurrences: the turns in which entries appear, and the turns until which they stay.
 //!
 //! An entry is a blob under a key of a map, somewhere in a list, or as a section of its own. It
-//! appears in a turn that has it, or has it more often in a list, than every turn that it
-//! continues. Of the turns in which it appears, the first is told; and if none of the tips has it
-//! any more, the last turn that had it.
+//! appears in a turn that has it, or has it more often in a list, compared to each of its parents.
+//! A search reports the first turn in which an entry appears. If no tip has the entry, it also
+//! reports the last turn that had it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::object::{Kind, ObjectId, ObjectSource, Time};
 use crate::repo::{BranchName, History, LogEntry, Repository};
 use crate::tree::{Item, List, Map, MultisetChange, MultisetChanges, MultisetDiff};
 
-/// Turns that are compared at once, and those of one thread among them: in a row, so that a turn is
-/// read once, when it is the new one and when it is the old one.
+/// Turns that are compared together, and the run of turns per thread: each turn of a run is read
+/// once and used as the new and as the old side.
 const TURNS_AT_ONCE: usize = 512;
 const TURNS_IN_A_ROW: usize = 64;
 
-/// Contexts of which one thread remembers the sections.
+/// Contexts whose sections one thread caches.
 const CONTEXTS: usize = 64;
 
 /// The history to search, and the names of its turns.
@@ -57,7 +57,7 @@ pub(super) struct ScopeTurn {
     pub(super) id: ObjectId,
     pub(super) turn: u64,
     pub(super) session: u32,
-    /// The start that leads to it, by its number in the scope.
+    /// The start from which it is reachable, by its number in the scope.
     pub(super) start: usize,
     pub(super) time: Time,
     tree: ObjectId,
@@ -68,7 +68,7 @@ pub(super) struct ScopeTurn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct EntryKey {
     pub(super) section: u32,
-    /// Nothing in lists, in which an entry has no place of its own.
+    /// `None` in lists, where an entry has no fixed position.
     pub(super) key: Option<u32>,
     pub(super) blob: ObjectId,
 }
@@ -78,14 +78,14 @@ pub(super) struct EntryKey {
 pub(super) struct Occurrence {
     /// The first turn that has it, by its number in the scope.
     pub(super) first: usize,
-    /// Its key or index there.
+    /// The key or index in that turn.
     pub(super) key: u32,
     pub(super) reading: TextKind,
-    /// The last turn that has it, of those behind which it was removed.
+    /// The last turn that has it, among the turns before a removal.
     last: Option<usize>,
 }
 
-/// Names as numbers: what is remembered of each of many entries must be small.
+/// Maps names to numbers, so that the record of each of many entries stays small.
 #[derive(Debug, Default)]
 pub(super) struct NameTable {
     names: Vec<String>,
@@ -112,39 +112,39 @@ impl NameTable {
     }
 }
 
-/// The appearances in one scope, and what they were found in.
+/// The occurrences in one scope, and the turns in which they were found.
 #[derive(Debug, Default)]
 pub(super) struct Occurrences {
-    /// Oldest first.
+    /// The turns, oldest first.
     pub(super) turns: Vec<ScopeTurn>,
     pub(super) found: HashMap<EntryKey, Occurrence>,
     /// The tips of the scope.
     tips: Vec<ObjectId>,
 }
 
-/// One entry that came or went.
+/// An entry that was added or removed.
 pub(super) struct MovedEntry {
     pub(super) section: String,
     pub(super) key: String,
     pub(super) item: Item,
-    /// In a list, where the same blob may stand again.
+    /// True in a list, where the same blob may occur again.
     in_list: bool,
-    /// The turn before, for what went.
+    /// The turn before, for a removed entry.
     pub(super) gone_behind: Option<ObjectId>,
 }
 
-/// Looks for appearances, scope after scope.
+/// Finds occurrences, scope after scope.
 pub(super) struct Collector<'r> {
     pub(super) lineage: Lineage<'r>,
-    /// The walk through the scopes so far.
+    /// The walk through the scopes searched until now.
     history: Option<History<'r>>,
-    /// What is known of the changes of turns; nothing where an answer must not rely on it.
+    /// The history indexes; `None` if the answer must not rely on them.
     index: Option<HistoryIndex>,
     wanted: SearchFilter,
-    /// Set when the pieces of transcripts are searched without being named.
+    /// True if the pieces of transcripts are searched without being named.
     with_source: bool,
     pub(super) names: NameTable,
-    /// Errors of content that could not be read, in words.
+    /// Errors about unreadable content.
     pub(super) damage: BTreeSet<String>,
 }
 
@@ -154,21 +154,21 @@ impl<'r> Collector<'r> {
         Self { index, ..Self::by_walking(repo, wanted) }
     }
 
-    /// Looks for everything, the pieces of transcripts too, in the trees themselves: what is not found
-    /// may be taken for not being there.
+    /// Creates a collector for everything, including the pieces of transcripts, that reads the
+    /// trees only: the caller may rely on the absence of a finding.
     pub(super) fn of_everything(repo: &'r Repository) -> Self {
         Self { with_source: true, ..Self::by_walking(repo, SearchFilter::default()) }
     }
 
-    /// The same, from the trees alone.
+    /// Creates a collector that reads the trees only.
     pub(super) fn by_walking(repo: &'r Repository, wanted: SearchFilter) -> Self {
         let (names, damage) = (NameTable::default(), BTreeSet::new());
         let (lineage, history) = (Lineage::new(repo), None);
         Self { lineage, history, index: None, wanted, with_source: false, names, damage }
     }
 
-    /// Finds the entries that appear in the turns of a scope: those with one of the blobs `looked_for`
-    /// and those whose blob is not here, or all without it. Damage is noted, and the search continues.
+    /// Finds the entries that appear in the turns of a scope: those whose blob is in `looked_for`
+    /// or is remote-only, or all without `looked_for`. Records damage and continues.
     pub(super) fn collect(
         &mut self,
         scope: &SearchScope,
@@ -191,7 +191,7 @@ impl<'r> Collector<'r> {
         Occurrences { turns, found, tips }
     }
 
-    /// What each of some turns changed, and what of it could not be read, on all processors.
+    /// Returns the changes of each turn, and errors about unreadable parts, on all processors.
     pub(super) fn compare(
         &self,
         turns: &[ScopeTurn],
@@ -205,8 +205,8 @@ impl<'r> Collector<'r> {
         compared.into_iter().flatten().collect()
     }
 
-    /// The turns of a scope whose contexts are there, oldest first, without those that the scopes have
-    /// which were asked about before.
+    /// Returns the turns of a scope whose contexts exist, oldest first, without the turns of
+    /// earlier scopes.
     pub(super) fn turns(&mut self, scope: &SearchScope) -> Result<Vec<ScopeTurn>> {
         let repo = self.lineage.repo;
         let starts: Vec<ObjectId> = scope.starts.iter().map(|(id, _)| *id).collect();
@@ -249,7 +249,7 @@ impl<'r> Collector<'r> {
         Ok(turns)
     }
 
-    /// Notes damage, and goes on.
+    /// Records damage and returns `None` for it; returns other errors.
     fn unless_damaged<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
@@ -272,7 +272,7 @@ impl<'r> Collector<'r> {
         let blob = change.item.link.id;
         let entry = EntryKey { section, key: (!change.in_list).then_some(key), blob };
         if let Some(behind) = change.gone_behind {
-            // What appeared elsewhere is not told, and so not when it went either.
+            // The removal of an entry counts only if its appearance is in the search.
             if let (Some(appearance), Some(last)) = (found.get_mut(&entry), numbers.get(&behind)) {
                 appearance.last = appearance.last.max(Some(*last));
             }
@@ -290,8 +290,8 @@ impl<'r> Collector<'r> {
         }
     }
 
-    /// For entries that went somewhere, the last turn that has them, unless a tip of the scope
-    /// still has them.
+    /// Returns, for each removed entry, the last turn that has it, unless a tip of the scope still
+    /// has it.
     pub(super) fn removed<'e>(
         &mut self,
         appearances: &Occurrences,
@@ -352,7 +352,7 @@ impl<'r> Collector<'r> {
     }
 }
 
-/// Compares turns with those before them.
+/// Compares turns with their parents.
 struct SectionComparison<'a> {
     repo: &'a Repository,
     index: Option<&'a HistoryIndex>,
@@ -360,7 +360,7 @@ struct SectionComparison<'a> {
     with_source: bool,
     looked_for: Option<&'a HashSet<ObjectId>>,
     net: MultisetDiff<'a>,
-    /// The sections of contexts that were read last, by their trees.
+    /// The sections of the contexts read last, by their trees.
     sections: HashMap<ObjectId, Arc<Sections>>,
 }
 
@@ -374,14 +374,15 @@ impl<'a> SectionComparison<'a> {
         Self { repo, index, wanted, with_source, looked_for, net, sections }
     }
 
-    /// The entries that a turn added and removed, and the errors.
+    /// Returns the entries that a turn added and removed, and errors.
     fn turn(&mut self, turn: &ScopeTurn) -> (Vec<MovedEntry>, Vec<String>) {
         let (mut changes, mut damage): (Vec<MovedEntry>, Vec<String>) = (Vec::new(), Vec::new());
         let mut parents = turn.before.iter().map(Some).collect::<Vec<_>>();
         if parents.is_empty() {
             parents.push(None);
         }
-        // What came is new to all parents; what went is gone behind each of those that had it.
+        // Added entries are new to all parents; a removed entry is removed from each parent that
+        // had it.
         let mut came: Option<Vec<MovedEntry>> = None;
         for parent in parents {
             let compared = self.pair(parent, turn, &mut damage);
@@ -431,7 +432,7 @@ impl<'a> SectionComparison<'a> {
             let compared = self.section(name, before, after, behind, &mut changes);
             if let Err(error) = compared {
                 damage.push(error.to_string());
-                // As much of what is there now as can be read.
+                // Adds the readable part of the current section.
                 let rest = after.map_or(Ok(()), |after| self.readable(name, after, &mut changes));
                 damage.extend(rest.err().map(|error| error.to_string()));
             }
@@ -439,7 +440,7 @@ impl<'a> SectionComparison<'a> {
         changes
     }
 
-    /// Adds what an index tells; returns the sections that are to be read from the trees.
+    /// Adds changes from an index; returns the sections that have to be compared in the trees.
     fn told(
         &self,
         told: TurnChanges,
@@ -483,7 +484,7 @@ impl<'a> SectionComparison<'a> {
         paths.reaches(section) && !implied && (roles.is_empty() || is_conversation(section))
     }
 
-    /// What is not here is looked for too: that it cannot be read is told.
+    /// Includes remote-only blobs, so that the search reports them as unreadable.
     fn looks_for(&self, blob: &ObjectId) -> bool {
         let is_among = |blobs: &HashSet<ObjectId>| blobs.contains(blob);
         self.looked_for.is_none_or(is_among) || !self.repo.store().is_here(blob)
@@ -497,7 +498,7 @@ impl<'a> SectionComparison<'a> {
         behind: Option<ObjectId>,
         changes: &mut Vec<MovedEntry>,
     ) -> Result<()> {
-        // Of another shape is another entry, though it be the same blob.
+        // An entry of another shape is another entry, even with the same blob.
         let pairs = match (before, after) {
             (Some(old), Some(new)) if old.shape != new.shape => vec![(before, None), (None, after)],
             _ => vec![(before, after)],
@@ -510,7 +511,7 @@ impl<'a> SectionComparison<'a> {
         Ok(())
     }
 
-    /// Adds what a section has more or less often.
+    /// Adds the entries that a section has more or less often.
     fn add_net(
         &self,
         name: &str,
@@ -555,7 +556,7 @@ impl<'a> SectionComparison<'a> {
         }
     }
 
-    /// Entries of a section up to the first that cannot be read.
+    /// Adds the entries of a section up to the first unreadable one.
     fn readable(&self, name: &str, section: Section, changes: &mut Vec<MovedEntry>) -> Result<()> {
         let source = self.repo.store();
         let mut add = |key: String, item: Item, in_list| {
@@ -582,7 +583,7 @@ impl<'a> SectionComparison<'a> {
 }
 
 impl MovedEntry {
-    /// Returns whether both are about the same entry.
+    /// Returns true if both are changes of the same entry.
     fn is_same(&self, other: &Self) -> bool {
         self.item.link == other.item.link
             && self.section == other.section
@@ -591,7 +592,7 @@ impl MovedEntry {
     }
 }
 
-/// The entries of a map that one side has and the other lacks, or has with another blob.
+/// Returns the entries of a map that one side has and the other lacks, or has with another blob.
 fn net_of(entries: Vec<SectionChange>) -> MultisetChanges {
     let mut net = MultisetChanges::default();
     for SectionChange { key, old, new } in entries {
@@ -610,7 +611,7 @@ fn is_blob(item: &Item) -> bool {
     item.link.kind == Kind::Blob
 }
 
-/// The blob at an entry that could be read before.
+/// Reads the blob of an entry again.
 pub(super) fn read_blob(repo: &Repository, blob: &ObjectId) -> Result<Bytes> {
     repo.store().read_as(Kind::Blob, blob)
 }

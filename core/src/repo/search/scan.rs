@@ -1,7 +1,7 @@
-//! Scan: every content, name and message of a history, given once to a reader that finds something.
+//! Scan: passes every content, name and message of a history once to a finder of the caller.
 //!
-//! What grep does for lines of entries, this does for everything that a history holds: the pieces of
-//! transcripts too, keys, the messages and metadata of commits. Each content is read once, on all
+//! Grep searches the lines of entries; a scan covers everything in a history: also the pieces of
+//! transcripts, keys, and the messages and metadata of commits. Each content is read once, on all
 //! processors, however many turns have it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,10 +17,10 @@ use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId};
 use crate::repo::{BranchName, History, Repository};
 
-/// Finds something in a text: each finding once.
+/// Returns the findings in a text, each once.
 pub type FindIn<'a, F> = &'a (dyn Fn(&[u8]) -> Vec<F> + Sync);
 
-/// The part of a history that something was found in.
+/// The part of a history with a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ScanPart {
     /// The content of an entry.
@@ -31,22 +31,22 @@ pub enum ScanPart {
     Commit,
 }
 
-/// A place of a history, and what was found there.
+/// A place in a history with findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanPlace<F> {
     /// The part.
     pub part: ScanPart,
     /// The session of the first turn that has it.
     pub session: String,
-    /// The branch that leads there, when it was named.
+    /// The named branch from which the place was reached.
     pub branch: Option<BranchName>,
-    /// That turn.
+    /// The number of that turn.
     pub turn: u64,
-    /// Its commit.
+    /// The commit of that turn.
     pub commit: ObjectId,
-    /// The last turn that has it and its commit, when no tip of the history has it any more.
+    /// The last turn with the place and its commit, if no tip of the history has it.
     pub last: Option<(u64, ObjectId)>,
-    /// The section; empty for what is in a commit.
+    /// The section; empty for a commit.
     pub section: String,
     /// The key, or the index in the first turn that has it.
     pub key: String,
@@ -61,28 +61,28 @@ pub struct ScanPlace<F> {
 /// The result of a scan.
 #[derive(Debug)]
 pub struct Scan<F> {
-    /// In order of scopes, turns, sections and keys. A content that a message and the source of a
-    /// transcript share has the place of the message.
+    /// The places in the order of scopes, turns, sections and keys. A content that a message shares
+    /// with the source of a transcript has the place of the message.
     pub places: Vec<ScanPlace<F>>,
-    /// The turns that could not be scanned, because they are gone.
+    /// The turns that could not be scanned because they expired.
     pub gaps: Gaps,
-    /// Errors of content that could not be read, naming its place.
+    /// Errors about unreadable content, naming its place.
     pub damage: Vec<String>,
-    /// The contents that were read.
+    /// The number of contents read.
     pub blobs: u64,
-    /// Their bytes.
+    /// The bytes of these contents.
     pub bytes: u64,
 }
 
-/// What was found in contents, and what could not be read.
+/// Findings by content, and errors about unreadable contents.
 type Findings<F> = (HashMap<ObjectId, Vec<F>>, Vec<String>);
 
 impl Repository {
-    /// Gives everything that ever was in the scopes to `find`, each content once. A turn that several
-    /// scopes have belongs to the first.
+    /// Passes everything that was ever in the scopes to `find`, each content once. A turn in
+    /// several scopes belongs to the first.
     ///
-    /// # Errors
-    /// `NotFound` when a start is not there, `Corrupt` when it or the grafts are damaged, `Io`.
+    /// # Errors `NotFound` when a start is missing, `Corrupt` when it or the grafts are damaged,
+    /// `Io`.
     pub fn scan<F: Clone + Send>(
         &self,
         scopes: &[SearchScope],
@@ -156,8 +156,8 @@ impl Repository {
     }
 }
 
-/// Looks through the commits of a scope that the scopes before it do not have: what they say, and the
-/// names of their sessions, each text once.
+/// Scans the commits of a scope that earlier scopes do not have: their texts and the names of their
+/// sessions, each text once.
 fn commit_places<F: Clone>(
     history: &mut History<'_>,
     scope: &SearchScope,
@@ -198,7 +198,7 @@ fn commit_places<F: Clone>(
     Ok(places)
 }
 
-/// What people and programs wrote into a commit.
+/// Returns the texts of a commit that persons and programs wrote.
 fn texts(commit: &Commit) -> impl Iterator<Item = &str> {
     let author = [&commit.message, &commit.author.agent, &commit.author.model, &commit.session];
     let metadata = commit.metadata.iter().flat_map(|(name, value)| [name, value]);
@@ -245,7 +245,7 @@ fn entry_places<F: Clone>(
             },
         ));
     }
-    // A piece of a transcript that a message is made of is told as that message.
+    // A piece of a transcript that is part of a message is reported as the message.
     let told: BTreeSet<ObjectId> = places
         .iter()
         .filter(|(_, place)| !is_transcript_section(&place.section))

@@ -1,7 +1,7 @@
-//! The changes of a turn, entry by entry, as a history index tells them.
+//! The changes of a turn, entry by entry, in the form of a history index.
 //!
-//! What is told must answer every question as a walk through both trees does. Where that cannot be
-//! promised in a few words, nothing is told of a section but that it changed.
+//! The changes must answer every query like a walk through both trees. Where a compact form cannot
+//! guarantee that, the index records only that the section changed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::tree::{Item, Link, MultisetChanges, MultisetDiff};
 
-/// Most entries of one section that are told: more are read as fast from the trees.
+/// The most recorded entries of one section: more are read as fast from the trees.
 const MAX_TOLD: usize = 1 << 16;
 
 /// The sections that differ between two contexts, in order of their names.
@@ -21,16 +21,16 @@ pub(super) type TurnChanges = Vec<(String, SectionMove)>;
 /// The change of one section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SectionMove {
-    /// It differs, and how is to be read from the trees.
+    /// The section differs; its changes have to be read from the trees.
     Untold,
-    /// Entries of a map that were set or removed, in order of their keys; of a section that is one blob
-    /// the one entry without a key.
+    /// Entries of a map that were set or removed, in order of their keys; for a section that is one
+    /// blob, the one entry without a key.
     Entries(Shape, Vec<SectionChange>),
-    /// Items that a list has less or more often.
+    /// Items that a list has more or less often.
     Items(MultisetChanges),
 }
 
-/// Compares contexts, and remembers nodes and the sections that it has read last.
+/// Compares contexts, and caches nodes and the sections read last.
 pub(super) struct TurnComparison<'s> {
     source: &'s dyn ObjectSource,
     multiset: MultisetDiff<'s>,
@@ -42,10 +42,9 @@ impl<'s> TurnComparison<'s> {
         Self { source, multiset: MultisetDiff::new(source), last: None }
     }
 
-    /// Compares a context with the one before, or with an empty one.
+    /// Compares a context with the previous one, or with an empty one.
     ///
-    /// # Errors
-    /// Those of reading.
+    /// # Errors Errors of reading.
     pub(super) fn between(
         &mut self,
         old: Option<&ObjectId>,
@@ -57,7 +56,7 @@ impl<'s> TurnComparison<'s> {
         for (name, before, after) in changed_sections(&before, &after) {
             changes.push((name.to_owned(), self.section(before, after)?));
         }
-        // Packs have the newest first, so what was before this one comes next.
+        // Packs store the newest turns first, so the previous context is compared next.
         self.last = old.map(|old| (*old, before));
         Ok(changes)
     }
@@ -93,8 +92,8 @@ impl<'s> TurnComparison<'s> {
     }
 }
 
-/// Returns true if what a list has more or less often is the same, meta included, as by its places:
-/// an item that only got another meta is not among the former.
+/// Returns true if the changes of a list as a multiset equal its changes by index, meta included.
+/// They differ if an item only got another meta.
 fn is_all_of(moved: &MultisetChanges, changes: &[SectionChange]) -> bool {
     let mut balance: HashMap<(&Link, &Bytes), i64> = HashMap::new();
     for change in changes {

@@ -3,38 +3,38 @@
 use super::plan::RetentionPlan;
 use crate::store::Tier;
 
-/// About what an object takes in the index of a pack.
+/// The approximate bytes of an object in the index of a pack.
 const INDEX_BYTES: u64 = 48;
 
 /// The purpose of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Apply retention, and free what nothing reaches.
+    /// Apply retention and free unreachable objects.
     Gc,
-    /// The same, as if every policy were strict.
+    /// Like `Gc`, with every policy strict.
     StrictGc,
-    /// The same, and every operation is forgotten first: no undo takes anything of before back.
+    /// Like `Gc`, after forgetting every operation: undo cannot go back beyond it.
     GcNow,
     /// Store everything in this tier.
     Repack(Tier),
-    /// A small collection of what is worth it now.
+    /// A small collection of the most profitable part.
     Step,
-    /// A step, of all that has garbage, and down to the budgets: once nothing is written for a while.
+    /// A step for all garbage, and down to the budgets, once nothing was written for a while.
     Settle,
 }
 
 impl Purpose {
-    /// Returns true if turns expire and what was let go is freed.
+    /// Returns true if turns expire and forgotten content is freed.
     pub(super) fn lets_go(self) -> bool {
         self.is_gc() || self.is_step()
     }
 
-    /// Returns true for what runs by itself.
+    /// Returns true for a collection that runs automatically.
     pub(super) const fn is_step(self) -> bool {
         matches!(self, Self::Step | Self::Settle)
     }
 
-    /// Returns true for a collection of everything that may go.
+    /// Returns true for a collection of all garbage.
     #[must_use]
     pub const fn is_gc(self) -> bool {
         matches!(self, Self::Gc | Self::StrictGc | Self::GcNow)
@@ -44,7 +44,7 @@ impl Purpose {
 /// A number of objects and their bytes on disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ObjectsSize {
-    /// Objects.
+    /// The number of objects.
     pub objects: u64,
     /// Bytes on disk: in packs, their share of the blocks.
     pub bytes: u64,
@@ -54,28 +54,28 @@ pub struct ObjectsSize {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreFilePlan {
-    /// Its path in the store.
+    /// The path of the file in the store.
     pub name: String,
-    /// `None` for a segment of the journal.
+    /// The tier; `None` for a segment of the journal.
     pub tier: Option<Tier>,
     /// Bytes on disk.
     pub bytes: u64,
-    /// Its reachable objects.
+    /// The reachable objects of the file.
     pub live: ObjectsSize,
-    /// Its unreachable objects, and those that lie in another file too.
+    /// The unreachable objects of the file, and those that another file has too.
     pub garbage: ObjectsSize,
-    /// Its fate.
+    /// The fate of the file.
     pub fate: Fate,
 }
 
 /// The fate of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It stays as it is.
+    /// The file stays as it is.
     Kept,
-    /// Its live objects go into the new pack.
+    /// The live objects of the file move to the new pack.
     Replaced,
-    /// Somebody writes to it, or an open transaction relies on it.
+    /// Another process writes to the file, or an open transaction relies on it.
     InUse,
 }
 
@@ -95,17 +95,16 @@ pub struct CollectionPlan {
     pub tier: Tier,
     /// True if more steps are needed after this one, because a pack has a limited size.
     pub partial: bool,
-    /// The losses that it works around.
+    /// The known losses.
     pub holes: KnownLossesPlan,
 }
 
-/// Known losses that a collection works around: objects that are lost, with damage that was
-/// accepted.
+/// The accepted losses that a collection tolerates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KnownLossesPlan {
     /// The number of lost objects.
     pub lost: u64,
-    /// Unreachable objects that stay because the lost ones may have led to them. They count as
+    /// Unreachable objects that stay because lost objects may have referenced them. They count as
     /// reachable.
     pub spared: ObjectsSize,
 }
@@ -117,8 +116,8 @@ impl CollectionPlan {
         self.files.iter().all(|file| file.fate != Fate::Replaced)
     }
 
-    /// Most bytes of disk that the step needs until the replaced files are gone: those of the new
-    /// pack, if it compresses no better than they do.
+    /// Returns the most bytes of disk that the step needs before the replaced files are deleted:
+    /// the size of the new pack, assuming it compresses like them.
     #[must_use]
     pub fn needed_bytes(&self) -> u64 {
         let replaced = self.files.iter().filter(|file| file.fate == Fate::Replaced);

@@ -1,17 +1,17 @@
-//! `fsck`: whether everything is there that should be, and is what it should be.
+//! Implements `fsck`: checks that every required object exists and verifies.
 //!
 //! ```text
 //!  files ──> records, frames, indexes, every object by its hash      Store::examine
 //!  refs ──> operations ──> commits ──> contexts ──> blobs             here
 //! ```
 //!
-//! The store is read as it is on disk. Then everything that must stay is followed from the
-//! [`Roots`]: what a link names must be there and verify, or be recorded as dropped by retention or
-//! redacted; else it is lost. The operations must lead without a gap from the newest to the first
-//! that is kept, and undoing them one by one must explain every ref.
+//! The store is read from disk. Then everything that must stay is followed from the [`Roots`]: the
+//! target of a link must exist and verify, or have a tombstone; otherwise it is lost. The
+//! operations must form a gapless chain from the newest to the first kept one, and reverting them
+//! one by one must explain every ref.
 //!
-//! Nothing is written and nobody waits. A collection may take files away meanwhile; then what looks
-//! lost is looked for again.
+//! Writes nothing and takes no locks. A collection may delete files concurrently, so apparent
+//! losses are checked again.
 
 use std::collections::HashSet;
 
@@ -25,43 +25,43 @@ use crate::object::Time;
 use crate::repo::wrong_history_indexes;
 use crate::store::{Detached, Examination, Finding, FindingKind, Progress, Store, Thoroughness};
 
-/// Times that a store is examined again because a collection took files away meanwhile.
+/// The most examinations of a store, repeated because a collection deleted files concurrently.
 const MAX_ATTEMPTS: usize = 4;
 
-/// Refs that are named where an operation changed many.
+/// The most refs named for an operation that changed many.
 const MAX_NAMED: usize = 4;
 
 /// The report of `fsck`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FsckReport {
-    /// Objects in all files; one that lies in two counts twice.
+    /// Objects in all files; an object in two files counts twice.
     pub objects: u64,
-    /// Commits behind the roots.
+    /// Commits reachable from the roots.
     pub commits: u64,
-    /// Contexts of these that are recorded as dropped by retention or redacted.
+    /// The number of their contexts that expired or were redacted.
     pub elided: u64,
-    /// Operations from the newest to the first that is kept.
+    /// Operations from the newest to the first kept one.
     pub operations: u64,
     /// Bytes of the files.
     pub bytes: u64,
     /// Damage and notes.
     pub findings: Vec<FsckFinding>,
-    /// The sessions with turns that are lost, by name.
+    /// The sessions with lost turns, by name.
     pub sessions: Vec<SessionDamage>,
-    /// The parity policy of the store; nothing, too, when it cannot be read, which is a finding.
+    /// The parity policy of the store; `None` also if it cannot be read, which is a finding.
     pub parity_policy: Option<ParityPolicy>,
-    /// The part of the damage that a repair mends by parity; `None` where no parity can help.
+    /// The damage that a repair fixes by parity; `None` if parity cannot help.
     pub by_parity: Option<MendedByParity>,
 }
 
-/// Damage that a repair mends by parity.
+/// Damage that a repair fixes by parity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MendedByParity {
     /// Paths in the store of the packs that parity restores.
     pub packs: Vec<String>,
-    /// For each finding, in order, true if it is gone after the repair.
+    /// For each finding, in order, true if the repair fixes it.
     pub findings: Vec<bool>,
 }
 
@@ -82,14 +82,13 @@ impl FsckReport {
     }
 }
 
-/// Examines a store, while others may read and write it.
+/// Examines a store; other processes may read and write it concurrently.
 ///
-/// Reads every byte, on all processors; [`Thoroughness::Quick`] reads structure only. Memory grows
-/// with the number of objects, by some tens of bytes for each. `progress` is told how many bytes of
-/// the files are done.
+/// Reads every byte on all processors; [`Thoroughness::Quick`] reads only the structure. Takes some
+/// tens of bytes of memory per object. Reports the number of processed bytes to `progress`.
 ///
 /// # Errors
-/// Those of opening the store; what is wrong otherwise is in the report.
+/// Errors of opening the store. Other damage is in the report.
 pub fn fsck(
     store: &Store,
     thoroughness: Thoroughness,
@@ -117,7 +116,7 @@ pub(super) fn report(examination: &Examination<'_>, reach: &Reach<'_>) -> FsckRe
     let mut findings: Vec<FsckFinding> = examination.findings.iter().map(finding).collect();
     findings.extend(examination.detached.iter().map(detached));
     findings.extend(reach.findings.iter().cloned());
-    // Most readers stop at the first lines: the worst comes first.
+    // Damage first, because most readers stop at the first lines.
     findings.sort_by_key(|finding| !finding.kind.is_damage());
     let mut known = HashSet::new();
     findings.retain(|finding| known.insert((finding.place.clone(), finding.message.clone())));
@@ -139,8 +138,7 @@ pub(super) fn report(examination: &Examination<'_>, reach: &Reach<'_>) -> FsckRe
     }
 }
 
-/// Finds the damage that parity mends: findings about the packs that it restores, and about the
-/// objects in them.
+/// Finds the damage that parity fixes: findings about restorable packs and about objects in them.
 fn mended_by_parity(
     examination: &Examination<'_>,
     report: &FsckReport,

@@ -1,14 +1,14 @@
-//! Layout: in which order objects lie in a pack.
+//! Defines the order of objects in a pack.
 //!
 //! ```text
 //! commits | operations | tags | nodes now, then | values now | lists now | payloads of before
 //! ```
 //!
-//! In an archive the objects of a kind lie by cohort first.
+//! In an archive, the objects of a kind are sorted by cohort first.
 //!
-//! Objects of the newest contexts lie together, in their order, so that restoring one reads the
-//! file from front to back and nothing else. Older versions lie behind, those of one key together,
-//! newest first.
+//! Objects of the newest contexts are next to each other in the order of the contexts, so that
+//! restoring a context reads one stretch of the file front to back. Older versions follow, grouped
+//! by key, newest first.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use super::met::Met;
 use crate::object::Kind;
 use crate::store::{Inventory, PackItem, Tier};
 
-/// The part of a pack that an object belongs to. The order is that of the pack.
+/// The part of a pack that an object belongs to, in the order of the pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Lane {
     Commits,
@@ -32,7 +32,7 @@ enum Lane {
 }
 
 impl Lane {
-    /// The first one with objects of the same kind.
+    /// Returns the first lane with objects of the same kind.
     fn of_kind(self) -> Self {
         match self {
             Self::NodesNow | Self::NodesBefore => Self::NodesNow,
@@ -42,7 +42,7 @@ impl Lane {
     }
 }
 
-/// The items of a pack with what was met and lies in the `files` of the inventory.
+/// Returns the pack items of the met objects that are in `files` of the inventory.
 ///
 /// The rounds of the marker up to `now` are those of the newest contexts.
 pub(super) fn arrange(
@@ -54,7 +54,7 @@ pub(super) fn arrange(
     cohorts: &Cohorts,
 ) -> Vec<PackItem> {
     let mut first_of_group: HashMap<u64, u32> = HashMap::new();
-    // Cohort, lane, the first of its group where there are versions of it, and its own number.
+    // Cohort, lane, order of the first object of its group if it has versions, own order.
     let mut chosen: Vec<(u32, Lane, u32, u32)> = Vec::new();
     for (order, met) in (0..).zip(marker.met()) {
         let first = *first_of_group.entry(met.group).or_insert(order);
@@ -71,7 +71,7 @@ pub(super) fn arrange(
     let item = |(cohort, placement, _, order): (u32, Lane, u32, u32)| {
         let met = marker.met().get(order as usize)?;
         let entry = inventory.entry(met.position as usize)?;
-        // In an archive, what is now and what was before share the large blocks.
+        // In an archive, current and older values share the large blocks.
         let placement = if tier == Tier::Archive { 0 } else { placement as u32 };
         Some(PackItem { id: entry.id, kind: entry.kind, placement, cohort })
     };
@@ -87,7 +87,7 @@ fn placement(met: &Met, now: u32, newest: bool) -> Lane {
         Kind::Node => Lane::NodesBefore,
         Kind::Blob if met.round > now => Lane::Before,
         Kind::Blob if !met.versioned => Lane::ListsNow,
-        // Branches may have values of their own for a key.
+        // Branches may have different values for a key.
         Kind::Blob if newest => Lane::ValuesNow,
         Kind::Blob => Lane::Before,
     }
@@ -113,7 +113,7 @@ mod tests {
         let repo = Repository::init(io, &dir.path().join("store"), &new, options).unwrap();
         let stamp =
             |micros| Signature { time: Time { micros, offset_minutes: 0 }, actor: "agent".into() };
-        // Neither in the order of names, nor of ids, nor of their first turns.
+        // The order differs from the orders of names, ids and first turns.
         let turns =
             [("b", 1), ("f", 2), ("d", 3), ("a", 4), ("e", 5), ("c", 6), ("b", 7), ("d", 8)];
         let mut commits: HashMap<(&str, i64), (ObjectId, ObjectId)> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Which turns expire in a store: its policies, with the sizes that budgets need.
+//! Plans the turns to expire in a store, from its policies and the sizes that budgets need.
 
 use super::collection_plan::Purpose;
 use super::expire_sessions::policies_for;
@@ -13,11 +13,12 @@ use crate::object::{ObjectId, Time};
 use crate::repo::{Signature, Transaction};
 use crate::store::Inventory;
 
-/// Plans what the next collection would let expire if `change`, which sets policies, were committed now for
-/// this reason: its operation counts too, as one that an undo takes back and by its bytes. Writes nothing.
+/// Plans which turns the next collection would expire if `change`, which sets policies, was
+/// committed now for this reason. The operation itself counts too: undo can revert it, and it has a
+/// size. Writes nothing.
 ///
-/// # Errors
-/// Those of [`plan_collection`](super::plan_collection), and what the commit would be refused with.
+/// # Errors Errors of [`plan_collection`](super::plan_collection), and errors of committing the
+/// change.
 pub fn plan_policies(
     change: &Transaction<'_>,
     stamp: &Signature,
@@ -29,7 +30,7 @@ pub fn plan_policies(
     measured(&inventory, &roots, &policies, Measure::All, stamp.time)
 }
 
-/// Plans the retention: only `gc` and its steps let turns expire.
+/// Plans the retention: only `gc` and steps expire turns.
 pub(super) fn plan_turns(
     inventory: &Inventory<'_>,
     roots: &Roots,
@@ -64,8 +65,8 @@ fn measured(
     plan_retention(roots, policies, now.micros, &is_gone, Some(&mut cost))
 }
 
-/// Tells a context that was dropped on purpose from a lost one, which is absent too and must not
-/// pass for something that expired.
+/// Returns true if a context was elided on purpose. A lost context is missing too, but must not
+/// count as expired.
 pub(super) fn is_dropped(inventory: &Inventory<'_>, tree: &ObjectId) -> bool {
     inventory.find(tree).is_none() && inventory.tombstone(tree).is_some()
 }

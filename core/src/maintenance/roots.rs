@@ -1,4 +1,4 @@
-//! Roots: everything that must stay, exactly, and why.
+//! Finds the roots: everything that must stay, with the reasons.
 //!
 //! ```text
 //! refs         branches, HEAD, tags, pins that have not expired, policies, and any other ref
@@ -8,11 +8,11 @@
 //!   the others     what refs held before and no ref reaches any more: the tips of lost branches
 //! ```
 //!
-//! A root is protected with the content of its turn. What it comes from stays as a commit, and
-//! [retention](super::retention) decides about the content. Of a lost line only the newest turn that
-//! a ref was at is a tip; the older ones are turns of its history like those of a branch. Operations
-//! hold nothing of a session that was [forgotten](crate::repo::ForgottenSession) after them, and those
-//! that were [forgotten](crate::repo::Transaction::forget_operations) are not kept.
+//! A root is protected together with the content of its turn. Its ancestors stay as commits, and
+//! [retention](super::retention) decides about their content. Of a lost line, only the newest turn
+//! that a ref named is a tip; older turns are history, as on a branch. Operations before a session
+//! was [forgotten](crate::repo::ForgottenSession) do not keep it alive, and
+//! [forgotten](crate::repo::Transaction::forget_operations) operations are not kept.
 
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::fmt;
@@ -27,16 +27,17 @@ use crate::repo::{
 };
 use crate::store::{KnownLosses, RefTable};
 
-/// Operations that are kept, if they are no older than `OPERATION_DAYS`.
+/// The most operations kept, if they are not older than `OPERATION_DAYS`.
 pub const MAX_OPERATIONS: usize = 1000;
 
-/// Days for which operations are kept.
+/// The age in days up to which operations are kept.
 pub(super) const OPERATION_DAYS: i64 = 30;
 
-/// The newest operations, which are kept however old they are.
+/// The number of newest operations that are kept at any age.
 pub const MIN_OPERATIONS: usize = 100;
 
-/// The newest operations, of which both values of every ref are protected like tips.
+/// The number of newest operations for which both values of every changed ref are protected like
+/// tips.
 pub const PROTECTED_OPERATIONS: usize = 20;
 
 const MICROS_PER_DAY: i64 = 24 * 60 * 60 * 1_000_000;
@@ -46,27 +47,27 @@ const RETENTION: &str = "refs/retention";
 /// Everything that must stay.
 #[derive(Debug, Default)]
 pub struct Roots {
-    /// Commits whose content must stay, with every reason for it.
+    /// Commits whose content must stay, with every reason.
     pub commits: BTreeMap<ObjectId, Vec<Reason>>,
-    /// Other objects that must stay, with all they lead to but the targets of tags: tag objects,
-    /// policies, and what refs hold beside commits.
+    /// Other objects that must stay, with everything reachable from them except the targets of
+    /// tags: tag objects, policies, and other values of refs that are not commits.
     pub objects: BTreeMap<ObjectId, Reason>,
     /// The operations that are kept, newest first.
     pub operations: Vec<ObjectId>,
-    /// Operations that are not kept though a kept one names them: where the log begins. One, unless
-    /// the log is whole or diverged stores were joined.
+    /// Operations that are not kept although a kept operation names them: the start of the log.
+    /// Usually one; none if the log is complete, several if diverged stores were joined.
     pub floor: Vec<ObjectId>,
-    /// Every commit behind the roots.
+    /// Every commit reachable from the roots.
     pub(crate) graph: CommitGraph,
     /// The known losses.
     pub(crate) holes: Arc<KnownLosses>,
 }
 
-/// What was forgotten: sessions, and operations up to one.
+/// The forgotten sessions and operations.
 #[derive(Debug, Default)]
 pub(super) struct Forgotten {
     pub(super) sessions: Vec<ForgottenSession>,
-    /// The sequence of that operation.
+    /// The sequence of the newest forgotten operation.
     pub(super) through: u64,
 }
 
@@ -77,7 +78,7 @@ impl Forgotten {
     }
 }
 
-/// Why something must stay.
+/// The reason why an object must stay.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// The tip of a branch, by its name without `refs/heads/`.
@@ -96,7 +97,7 @@ pub enum Reason {
     Ref(String),
     /// A value in one of the newest operations, by its sequence.
     Operation(u64),
-    /// The value of a ref before an operation, which no ref reaches now.
+    /// The value of a ref before an operation, which is not reachable from a ref now.
     Lost {
         /// The full name of the ref.
         name: String,
@@ -106,7 +107,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Returns true if only an undo needs it.
+    /// Returns true if only undo needs the object.
     pub(super) const fn is_past(&self) -> bool {
         matches!(self, Self::Operation(_) | Self::Lost { .. })
     }
@@ -129,19 +130,19 @@ impl fmt::Display for Reason {
 }
 
 impl Roots {
-    /// The roots of a store whose refs are `refs`, at the moment `now`, in microseconds since the
+    /// Finds the roots of a store with these `refs` at the moment `now`, in microseconds since the
     /// Unix epoch.
     ///
-    /// Costs one object read for each kept operation and for each commit behind the roots.
+    /// Reads each kept operation and each commit reachable from the roots.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt`, naming it, when a ref or an operation leads to what cannot be read:
-    /// in a damaged store nobody can say what may go.
+    /// `NotFound` or `Corrupt`, naming the ref or operation with an unreadable target: in a damaged
+    /// store the garbage is unknown.
     pub fn find(source: &dyn ObjectSource, refs: &RefTable, now: i64) -> Result<Self> {
         Self::find_since(source, refs, now, None)
     }
 
-    /// [`Roots::find`], with no operation kept before `first`, if that is given.
+    /// Like [`Roots::find`], but keeps no operations before `first`, if it is given.
     pub(super) fn find_since(
         source: &dyn ObjectSource,
         refs: &RefTable,
@@ -152,7 +153,7 @@ impl Roots {
         Self::find_around(source, refs, now, first, holes)
     }
 
-    /// [`Roots::find_since`], with these holes.
+    /// Like [`Roots::find_since`], with these holes.
     pub(super) fn find_around(
         source: &dyn ObjectSource,
         refs: &RefTable,
@@ -164,7 +165,8 @@ impl Roots {
         Self::find_all(source, refs, now, first, holes, forgotten)
     }
 
-    /// [`Roots::find`], as if these sessions and no others had been let go.
+    /// Like [`Roots::find`], with these forgotten sessions and operations instead of the recorded
+    /// ones.
     pub(super) fn find_without(
         source: &dyn ObjectSource,
         refs: &RefTable,
@@ -198,7 +200,7 @@ impl Roots {
     }
 }
 
-/// Returns true if an operation is kept at the moment `now`, when so many are newer.
+/// Returns true if an operation is kept at the moment `now`, given the number of newer ones.
 pub(super) fn is_kept_operation(newer: u64, time_micros: i64, now: i64) -> bool {
     let oldest = now.saturating_sub(OPERATION_DAYS * MICROS_PER_DAY);
     newer < MIN_OPERATIONS as u64 || (newer < MAX_OPERATIONS as u64 && time_micros >= oldest)
@@ -209,9 +211,9 @@ struct Finder<'a> {
     grafts: Grafts,
     forgotten: Vec<ForgottenSession>,
     now: i64,
-    /// The first operation that is kept, if that is not a matter of age.
+    /// The first operation to keep, if it is set explicitly.
     first: Option<ObjectId>,
-    /// The newest operation that was forgotten.
+    /// The sequence of the newest forgotten operation.
     through: u64,
     roots: Roots,
 }
@@ -243,7 +245,7 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Keeps operations, from the newest back to the first that is too old.
+    /// Collects the kept operations, from the newest back to the first that is too old.
     fn add_operations(&mut self, newest: Option<ObjectId>) -> Result<Vec<Operation>> {
         let mut operations = Vec::new();
         let mut known: HashMap<ObjectId, Operation> = HashMap::new();
@@ -281,7 +283,7 @@ impl Finder<'_> {
         Ok(operations)
     }
 
-    /// The operation `id`, unless an earlier collection has dropped it.
+    /// Returns the operation `id`, unless an earlier collection dropped it.
     fn operation(&self, id: &ObjectId) -> Result<Option<Operation>> {
         let found = self.source.read_as(Kind::Operation, id);
         match found.and_then(|bytes| Operation::decode(&bytes)) {
@@ -291,7 +293,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Protects what refs held before and after the newest operations.
+    /// Protects the values of refs before and after the newest operations.
     fn protect_values(&mut self, operations: &[Operation]) -> Result<()> {
         for operation in operations {
             for change in &operation.changes {
@@ -307,7 +309,7 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Protects what refs held before these operations and nothing reaches now. Newest first, so
+    /// Protects values of refs before these operations that are not reachable now. Newest first, so
     /// that the end of a lost line is met before its middle.
     fn find_lost(&mut self, operations: &[Operation]) -> Result<()> {
         for operation in operations {
@@ -325,14 +327,15 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Returns whether a session that was forgotten since had this value.
+    /// Returns true if the value belongs to a session that was forgotten since.
     fn lets_go(&self, operation: &Operation, name: &str, id: &ObjectId) -> Result<bool> {
         ForgottenSession::lets_go(&self.forgotten, self.source, operation, (name, id))
     }
 
-    /// Detects a ref that only advanced, from the commit `old` to `new`: then nothing was lost,
-    /// even if the commits between have been forgotten since. Nothing else makes commits vanish
-    /// that a ref led to, but for those that are lost: what is behind them may be reached no more.
+    /// Detects a ref that only advanced from the commit `old` to `new`: then nothing was lost, even
+    /// if commits in between were forgotten since. Only forgetting and losses make reachable
+    /// commits vanish. Behind a lost commit the walk finds nothing, so it does not count as
+    /// forgotten.
     fn is_before(&self, old: &ObjectId, new: Option<&RefValue>) -> Result<bool> {
         let (Some(RefValue::Object(new)), Some(before)) = (new, self.commit(old)?) else {
             return Ok(false);
@@ -355,7 +358,7 @@ impl Finder<'_> {
         Ok(false)
     }
 
-    /// The commit `id`, if it is one and is there.
+    /// Returns the commit `id` if it exists and is a commit.
     fn commit(&self, id: &ObjectId) -> Result<Option<Commit>> {
         match self.read(id)? {
             Some(Object { kind: Kind::Commit, bytes }) => {
@@ -372,7 +375,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Protects the object `id` and what it names; `false` when it is not there.
+    /// Protects the object `id` and its target; returns `false` if the object is missing.
     fn protect(&mut self, id: &ObjectId, reason: &Reason) -> Result<bool> {
         if let Some(commit) = self.follow(id, reason)? {
             self.add_commit(commit, reason)?;
@@ -390,8 +393,8 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// The commit that `id` leads to, through tags that have not expired. Every other object on the
-    /// way is kept for itself. Nothing when it does not lead to a commit that is there.
+    /// Returns the commit that `id` names, through tags that have not expired. Keeps every other
+    /// object on the way. `None` if there is no commit at the end.
     fn follow(&mut self, id: &ObjectId, reason: &Reason) -> Result<Option<ObjectId>> {
         let mut at = *id;
         loop {
@@ -416,7 +419,8 @@ impl Finder<'_> {
         }
     }
 
-    /// An object, unless it is not there or was dropped: old values of refs outlive what they name.
+    /// Returns an object, or `None` if it is missing, expired or redacted: old values of refs
+    /// outlive their targets.
     fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
         match self.source.read(id) {
             Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
@@ -427,7 +431,7 @@ impl Finder<'_> {
     }
 }
 
-/// Why what the ref `name` holds must stay.
+/// Returns the reason for the value of the ref `name`.
 fn reason_of(name: &str) -> Reason {
     if let Some(branch) = BranchName::from_full(name) {
         Reason::Branch(branch.to_string())

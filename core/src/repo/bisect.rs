@@ -1,8 +1,8 @@
 //! Bisect: the search for the first bad turn, by halves.
 //!
-//! The turns on the line of first parents behind a bad one, without those that a good one comes
-//! from, are the candidates; each answer halves them. What is known is kept in refs, so it
-//! survives, can be undone, and protects what it names:
+//! The candidates are the first-parent ancestors of a bad turn, without the ancestors of good ones;
+//! each answer halves them. The state is kept in refs, so it survives the process, can be undone,
+//! and protects the named turns:
 //!
 //! ```text
 //! refs/bisect/<session>/bad          the newest bad turn
@@ -25,17 +25,17 @@ use crate::store::Expected;
 
 const BISECTS: &str = "refs/bisect/";
 
-/// The section whose root says which files a turn has.
+/// The section whose root identifies the files of a turn.
 const FILES: &str = "files";
 
 /// The verdict on a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BisectVerdict {
-    /// The change searched for is not in it yet.
+    /// The turn does not have the change yet.
     Good,
-    /// It is there.
+    /// The turn has the change.
     Bad,
-    /// Nobody can say.
+    /// The turn cannot be judged.
     Skip,
 }
 
@@ -44,29 +44,29 @@ pub enum BisectVerdict {
 pub struct BisectNote {
     /// The verdict.
     pub verdict: BisectVerdict,
-    /// Of a commit, or of a tree of files.
+    /// The id of a commit, or of a tree of files.
     pub id: ObjectId,
-    /// Returns whether `id` is a tree.
+    /// True if `id` is a tree.
     pub is_tree: bool,
 }
 
 /// A turn that may be the first bad one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its commit.
+    /// The commit id of the turn.
     pub id: ObjectId,
-    /// The verdict on it.
+    /// The commit of the turn.
     pub commit: Commit,
-    /// Why it cannot be tested, if it cannot.
+    /// The reason why it cannot be tested, if any.
     pub untestable: Option<SkipReason>,
 }
 
-/// Why a turn cannot be tested.
+/// The reason why a turn cannot be tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkipReason {
-    /// Somebody said so.
+    /// The user skipped it.
     Skipped,
-    /// Its context is gone.
+    /// Its context expired.
     Gone,
 }
 
@@ -80,7 +80,7 @@ pub enum BisectStatus {
         /// True when a good turn is known.
         good: bool,
     },
-    /// This turn halves what is left.
+    /// The next turn to test halves the candidates.
     Next {
         /// The turn to test next.
         turn: Candidate,
@@ -96,7 +96,7 @@ pub enum BisectStatus {
     Stuck(Vec<Candidate>),
 }
 
-/// A search in a session, as its refs say.
+/// A search in a session, as recorded in its refs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bisect {
     session: String,
@@ -136,10 +136,10 @@ impl FromStr for BisectVerdict {
 }
 
 impl Repository {
-    /// The search that goes on in `session`, if one does.
+    /// Returns the running search in `session`, if there is one.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt`, naming the ref, when its log cannot be read.
+    /// `NotFound` or `Corrupt`, naming the ref, when the log cannot be read.
     pub fn bisect(&self, session: &str) -> Result<Option<Bisect>> {
         let prefix = prefix(session);
         let refs = self.refs();
@@ -164,8 +164,9 @@ impl Repository {
         Ok(is_there.then_some(bisect))
     }
 
-    /// The root of the files that a turn has, by which two turns are the same to a command that
-    /// looks at files; the root of the context when it has none, or when `whole` asks for it.
+    /// Returns the root of the files of a turn: a command that looks at files cannot tell turns
+    /// with equal roots apart. Returns the root of the context if the turn has no files or if
+    /// `whole` is set.
     ///
     /// # Errors
     /// `NotFound`, `Expired` or `Corrupt` when the turn cannot be read.
@@ -180,7 +181,7 @@ impl Repository {
 }
 
 impl Bisect {
-    /// A search of which nothing is known.
+    /// Creates a search without any verdict.
     #[must_use]
     pub fn new(session: &str) -> Self {
         Self {
@@ -222,11 +223,10 @@ impl Bisect {
         self.notes.iter().rev().find(of_tree).map(|note| note.verdict)
     }
 
-    /// Notes what is said of a turn.
+    /// Records the verdict on a turn.
     ///
-    /// # Errors
-    /// `InvalidInput` when that cannot be so: a good turn must come before every bad one, and a
-    /// turn that is bad or skipped must be one of the candidates.
+    /// # Errors `InvalidInput` for a contradiction: a good turn must come before every bad one, and
+    /// a bad or skipped turn must be one of the candidates.
     pub fn mark(&mut self, repo: &Repository, id: &ObjectId, verdict: BisectVerdict) -> Result<()> {
         let commit = repo.commit(id)?;
         let turn = commit.turn;
@@ -258,16 +258,16 @@ impl Bisect {
         Ok(())
     }
 
-    /// Notes what is said of a tree of files.
+    /// Records the verdict on a tree of files.
     pub fn mark_tree(&mut self, tree: &ObjectId, verdict: BisectVerdict) {
         self.notes.push(BisectNote { verdict, id: *tree, is_tree: true });
     }
 
-    /// Returns the state of the search. Costs one object read for each commit behind the bad turn
-    /// that no good one has.
+    /// Returns the state of the search. Reads each ancestor of the bad turn that is not an ancestor
+    /// of a good one.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt`, naming a commit that cannot be read.
+    /// `NotFound` or `Corrupt`, naming an unreadable commit.
     pub fn outlook(&self, repo: &Repository) -> Result<BisectStatus> {
         let Some(bad) = self.bad.filter(|_| !self.good.is_empty()) else {
             let good = !self.good.is_empty();
@@ -292,7 +292,7 @@ impl Bisect {
         }
     }
 
-    /// The turns that may be the first bad one, oldest first; the last of them is the bad one.
+    /// Returns the turns that may be the first bad one, oldest first; the last one is the bad turn.
     fn candidates(&self, repo: &Repository, bad: &ObjectId) -> Result<Vec<Candidate>> {
         let good: Vec<ObjectId> = self.good.values().copied().collect();
         let mut open: HashSet<ObjectId> = HashSet::new();
@@ -331,10 +331,9 @@ impl Bisect {
 }
 
 impl Transaction<'_> {
-    /// Writes down how far a search is. It must be as it was when the change began.
+    /// Writes the state of a search. Its refs must not have changed since the transaction began.
     ///
-    /// # Errors
-    /// Those of the store.
+    /// # Errors Errors of the store.
     pub fn set_bisect(&mut self, bisect: &Bisect) -> Result<()> {
         let log = self.write(Kind::Blob, encode(&bisect.notes).into())?;
         let mut refs: BTreeMap<String, ObjectId> = BTreeMap::new();
@@ -352,7 +351,7 @@ impl Transaction<'_> {
     /// Ends the search in a session.
     ///
     /// # Errors
-    /// `NotFound` when none goes on.
+    /// `NotFound` when there is no search.
     pub fn end_bisect(&mut self, session: &str) -> Result<()> {
         if self.repo().bisect(session)?.is_none() {
             return Err(Error::not_found(format!("no bisect in progress in session {session}")));
@@ -361,7 +360,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Makes the refs that begin with `prefix` be `refs`.
+    /// Replaces the refs that begin with `prefix` with `refs`.
     fn replace_refs(&mut self, prefix: &str, refs: &BTreeMap<String, ObjectId>) {
         let before: BTreeMap<String, RefValue> = self
             .begun_with_prefix(prefix)
@@ -381,12 +380,12 @@ fn prefix(session: &str) -> String {
     format!("{BISECTS}{session}/")
 }
 
-/// The last part of a ref on a turn.
+/// Returns the last part of the name of a ref on a turn.
 fn name_of(id: &ObjectId, turn: u64) -> String {
     format!("{turn}-{}", id.short(8))
 }
 
-/// Refuses a good turn that the bad one does not come from.
+/// Refuses a good turn that is not an ancestor of the bad one.
 fn check_before(repo: &Repository, good: &ObjectId, bad: &ObjectId) -> Result<()> {
     let is_before = good != bad && repo.history(&[*good], &[*bad])?.next().transpose()?.is_none();
     if is_before {

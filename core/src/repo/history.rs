@@ -1,4 +1,4 @@
-//! Walks over commits: newest first, from some and without what others have.
+//! Walks over commits, newest first, from starts and without hidden ones.
 //!
 //! A commit's turn is greater than those of all its parents, so a heap ordered by turn yields every
 //! commit after all its children, and a walk stops as soon as only hidden commits are left.
@@ -14,7 +14,7 @@ use crate::object::{Commit, ObjectId};
 /// A commit with its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Its id.
+    /// The id of the commit.
     pub id: ObjectId,
     /// The commit.
     pub commit: Commit,
@@ -24,21 +24,21 @@ pub struct LogEntry {
 
 /// Commits reachable from some starts and from no hidden one, each once, children before parents.
 ///
-/// A parent that cannot be read is an error of its own, before the commit that names it; the walk
-/// may go on then with everything else. Costs one object read for each commit yielded, and memory
-/// for the frontier and the commits seen.
+/// An unreadable parent is reported as an error of its own, before the commit that names it. The
+/// walk may continue then with everything else. Costs one object read per yielded commit, and
+/// memory for the frontier and the seen commits.
 #[derive(Debug)]
 pub struct History<'r> {
     repo: &'r Repository,
     grafts: Arc<Grafts>,
     frontier: BinaryHeap<Frontier>,
-    /// Every commit met so far, and the round that yields it: in later ones it is hidden.
+    /// Every commit met, and the round that yields it: later rounds hide it.
     met: HashMap<ObjectId, usize>,
     round: usize,
     /// Commits in the frontier that are not known to be hidden.
     visible: usize,
     first_parent: bool,
-    /// A commit whose parents could not all be read.
+    /// A commit with an unreadable parent.
     torn: Option<LogEntry>,
 }
 
@@ -49,10 +49,10 @@ const HIDDEN: usize = 0;
 struct Frontier(LogEntry);
 
 impl Repository {
-    /// Walks from `starts`, without what is reachable from `hide`.
+    /// Walks from `starts`, without commits reachable from `hide`.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt`, naming a start that cannot be read.
+    /// `NotFound` or `Corrupt`, naming an unreadable start.
     pub fn history(&self, starts: &[ObjectId], hide: &[ObjectId]) -> Result<History<'_>> {
         let mut history = History {
             repo: self,
@@ -68,11 +68,10 @@ impl Repository {
         Ok(history)
     }
 
-    /// The commit of turn `turn` on the first-parent line of `from`.
+    /// Returns the commit of turn `turn` on the first-parent line of `from`.
     ///
-    /// # Errors
-    /// `NotFound`, naming the turn and the newest there is. `Expired` when it is so long ago that
-    /// not even its commit is left.
+    /// # Errors `NotFound`, naming the turn and the newest existing one. `Expired` if even the
+    /// commit was forgotten.
     pub fn find_turn(&self, from: &ObjectId, turn: u64) -> Result<ObjectId> {
         let tip = self.commit(from)?;
         let newest = tip.turn;
@@ -104,8 +103,8 @@ impl History<'_> {
         self
     }
 
-    /// The commits that a walk which goes on after this one begins with, hiding the same: nothing that this one
-    /// has yielded is reachable from them. Empty at the end.
+    /// Returns the commits from which a later walk continues, with the same hidden ones: no commit
+    /// that this walk has yielded is reachable from them. Empty at the end.
     #[must_use]
     pub fn frontier(&self) -> Vec<ObjectId> {
         let is_visible = |id: &ObjectId| self.met.get(id) == Some(&self.round);
@@ -113,14 +112,13 @@ impl History<'_> {
         ids.filter(is_visible).collect()
     }
 
-    /// Goes on from other starts, without what is reachable from `hide`, or from where this walk began
-    /// before. However often it goes on, each commit is read once.
+    /// Continues from other starts, without commits reachable from `hide` or from earlier starts of
+    /// this walk. Reads each commit once over all rounds.
     ///
-    /// # Errors
-    /// As [`Repository::history`].
+    /// # Errors Errors of [`Repository::history`].
     pub(crate) fn go_on(&mut self, starts: &[ObjectId], hide: &[ObjectId]) -> Result<()> {
         self.round += 1;
-        // What the round before left unread is hidden from now on.
+        // Commits that the previous round left unread are hidden from now on.
         self.visible = 0;
         for id in hide {
             self.meet(id, true)?;

@@ -9,14 +9,14 @@ use crate::object::{Commit, ObjectId, ObjectSource, Time};
 use crate::tree::{List, diff_lists};
 
 impl Repository {
-    /// The commits that introduced the messages of the list `section` at `tip`, along its first
-    /// parents. Messages that were there at turn `until` count as introduced by one commit.
+    /// Returns the commits that introduced the messages of the list `section` at `tip`, along its
+    /// first parents. Messages that existed at turn `until` count as introduced by one commit.
     ///
-    /// Reads each commit after that turn and three nodes of its context, and where the section
-    /// changed what changed in it. A turn whose context expired counts with the next one.
+    /// Reads each commit after that turn with three nodes of its context, and the changes of the
+    /// section. The changes of a turn whose context expired count as changes of the next one.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt`, naming what cannot be read.
+    /// `NotFound` or `Corrupt`, naming the unreadable object.
     pub fn added(&self, tip: &ObjectId, until: u64, section: &str) -> Result<Vec<Added>> {
         let grafts = self.grafts()?;
         let mut line = Vec::new();
@@ -39,10 +39,10 @@ fn first_parent(grafts: &Grafts, commit: &Commit) -> Option<ObjectId> {
     grafts.parents(commit).first().copied()
 }
 
-/// A list as it was at a commit, and which commits its items came with.
+/// A list at a commit, and the commits that introduced its items.
 struct Growth {
     list: List,
-    /// Its root; `None` while there is no such section.
+    /// The root of the list; `None` while the section does not exist.
     id: Option<ObjectId>,
     added: Vec<Added>,
     total: u64,
@@ -79,7 +79,7 @@ impl Growth {
         Ok(())
     }
 
-    /// Puts what a commit added in the place of a range. Cheap at the end, where lists grow.
+    /// Replaces a range with the messages that a commit added. Cheap at the end, where lists grow.
     fn splice(&mut self, old: Range<u64>, new: Added) {
         let mut end = self.total;
         let mut after = Vec::new();

@@ -1,9 +1,9 @@
-//! Layers: the texts that some bytes stand for, decoded, and where each of their bytes stands.
+//! Decodes bytes in layers, and maps each decoded byte to its source.
 //!
-//! A record has JSON in JSON, colours of terminals, parts of URLs, base64 and UTF-16, one in the other.
-//! Each of these is taken off as long as there is something to take off, so that what is looked for is
-//! compared with what a reader of the text sees. Every byte of a layer knows the bytes that it was
-//! decoded from, so that a match can be replaced where it stands.
+//! A record has JSON in JSON, colors of terminals, parts of URLs, base64 and UTF-16, nested in any
+//! order. Each is decoded as long as there is something to decode, so that the pattern is matched
+//! against the text that a reader sees. Every byte of a layer knows the bytes that it was decoded
+//! from, so that a match can be replaced at its source.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,30 +13,30 @@ use std::ops::{ControlFlow, Range};
 use super::decoded::{Decoded, Run, place};
 use super::{encodings, escapes};
 
-/// Bytes that are looked at to see whether there is something to decode, and bytes beside them in which
-/// it may begin or end.
+/// The size of a block that is checked for encoded text, and the bytes around it in which such text
+/// may begin or end.
 const BLOCK_BYTES: usize = 4 << 10;
 const BESIDE_BYTES: usize = 256;
 
-/// Blocks that are decoded at once, besides the two around them: it bounds the memory of all layers. A
-/// value that is not longer than a block lies in one part as a whole.
+/// The most blocks decoded together, plus one on each side: it bounds the memory of all layers. A
+/// value not longer than a block is always within one such part.
 const MAX_BLOCKS: usize = 16;
 
-/// Layers above each other.
+/// The most layers above each other.
 const MAX_DEPTH: usize = 9;
 
-/// The bytes that are decoded for each byte of a chunk, and for a chunk of any length.
+/// The most bytes decoded per byte of a part, and the minimum for a part of any length.
 const WORK_PER_BYTE: usize = 24;
 const LEAST_WORK: usize = 1 << 20;
 
-/// A way to write text.
+/// An encoding of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     /// The escapes of JSON and of strings in programs.
     Escapes,
-    /// The sequences by which terminals colour text, taken out.
+    /// The sequences by which terminals color text; decoding removes them.
     Terminal,
-    /// The same, with a space in the place of each.
+    /// The same sequences; decoding replaces each with a space.
     TerminalSpaced,
     /// The percent signs of URLs.
     Percent,
@@ -44,7 +44,7 @@ pub(super) enum Coding {
     Base64,
     /// UTF-16, of either byte order.
     Utf16,
-    /// Something binary: the texts in it, a line each.
+    /// Binary data; decoding extracts its texts, one per line.
     Binary,
 }
 
@@ -59,7 +59,7 @@ const CODINGS: [Coding; 7] = [
 ];
 
 impl Coding {
-    /// How often it may be taken off of one text.
+    /// Returns how often the coding may be decoded in one text.
     const fn most(self) -> usize {
         match self {
             Self::Escapes => 6,
@@ -69,7 +69,7 @@ impl Coding {
         }
     }
 
-    /// The text without it; `None` where nothing is to be taken off that could hide a text.
+    /// Returns the decoded text; `None` if the text has nothing encoded that could hide a match.
     fn decode(self, text: &[u8]) -> Option<Decoded> {
         match self {
             Self::Escapes if escapes::has_hiding_escape(text) => escapes::unescape(text),
@@ -84,25 +84,25 @@ impl Coding {
     }
 }
 
-/// A text that some bytes stand for.
+/// A text decoded from bytes.
 #[derive(Debug)]
 pub struct Layer<'t> {
     below: Option<&'t Layer<'t>>,
     coding: Option<Coding>,
-    /// The place of the chunk in the bytes.
+    /// The offset of the part in the bytes.
     offset: usize,
     text: Cow<'t, [u8]>,
     runs: Vec<Run>,
 }
 
 impl<'t> Layer<'t> {
-    /// The bytes as they are; they stand at `offset` of something larger.
+    /// Creates the bottom layer: the raw bytes, at `offset` of a larger content.
     #[must_use]
     pub const fn of(bytes: &'t [u8], offset: usize) -> Self {
         Self { below: None, coding: None, offset, text: Cow::Borrowed(bytes), runs: Vec::new() }
     }
 
-    /// The text of this one without one level of the escapes of JSON; `None` when it has none.
+    /// Returns the text without one level of JSON escapes; `None` if it has none.
     #[must_use]
     pub fn unescaped(&self) -> Option<Layer<'_>> {
         escapes::unescape(&self.text).map(|decoded| self.above(Coding::Escapes, decoded))
@@ -119,7 +119,7 @@ impl<'t> Layer<'t> {
         &self.text
     }
 
-    /// The bytes that a part of the text stands for, from the first to the last.
+    /// Returns the range of source bytes of a part of the text.
     #[must_use]
     pub fn source(&self, part: Range<usize>) -> Range<usize> {
         match self.below {
@@ -128,7 +128,7 @@ impl<'t> Layer<'t> {
         }
     }
 
-    /// How often a coding was taken off.
+    /// Returns how often a coding was decoded down to this layer.
     fn count(&self, coding: Coding) -> usize {
         usize::from(self.coding == Some(coding)) + self.below.map_or(0, |below| below.count(coding))
     }
@@ -137,13 +137,13 @@ impl<'t> Layer<'t> {
         self.below.map_or(0, |below| below.depth() + 1)
     }
 
-    /// Returns whether the text came out of base64, where a few bytes are found by chance.
+    /// Returns true if the text was decoded from base64, where a few bytes match by chance.
     pub(super) fn is_of_base64(&self) -> bool {
         self.count(Coding::Base64) > 0
     }
 
-    /// Returns whether what takes the place of a part of it has to be UTF-16, and whether of the order
-    /// in which the high byte comes first.
+    /// Returns whether a replacement in `source` must be UTF-16, and if so, whether the high byte
+    /// comes first.
     pub(super) fn utf16_order(&self, source: &Range<usize>, bytes: &[u8]) -> Option<bool> {
         match (self.below, self.coding) {
             (Some(below), Some(Coding::Utf16)) if below.coding.is_none() => {
@@ -155,9 +155,9 @@ impl<'t> Layer<'t> {
     }
 }
 
-/// Visits the texts that some bytes stand for, without the bytes as they are, until a visit breaks.
+/// Visits the texts decoded from some bytes, without the raw bytes, until a visit breaks.
 ///
-/// Text in more than nine levels is not visited. Decoding stops after a multiple of the bytes.
+/// Does not visit text in more than nine layers. Decodes at most a multiple of the bytes.
 pub fn each_layer(
     bytes: &[u8],
     visit: &mut dyn FnMut(&Layer<'_>) -> ControlFlow<()>,
@@ -174,7 +174,7 @@ pub fn each_layer(
             block += 1;
             continue;
         }
-        // The blocks on both sides of those that have something to decode, too: a value goes there.
+        // Includes the blocks on both sides of the encoded ones: a value may extend into them.
         let last = (block..blocks).take(MAX_BLOCKS).take_while(|block| is_coded(*block)).last();
         let last = last.unwrap_or(block);
         let start = block.saturating_sub(1) * BLOCK_BYTES;
@@ -188,7 +188,7 @@ pub fn each_layer(
     ControlFlow::Continue(())
 }
 
-/// Returns whether something in a text may be decoded.
+/// Returns true if a text may have something encoded.
 fn has_coding(text: &[u8]) -> bool {
     escapes::has_hiding_escape(text)
         || escapes::may_have_sequence(text)
@@ -198,9 +198,10 @@ fn has_coding(text: &[u8]) -> bool {
 }
 
 struct Walk<'v> {
-    /// Bytes that may still be decoded.
+    /// The number of bytes that may still be decoded.
     work: usize,
-    /// Hashes of texts that were visited: codings that stand side by side are taken off in any order.
+    /// Hashes of visited texts: independent codings can be decoded in any order and give the same
+    /// text.
     seen: HashSet<u64>,
     visit: &'v mut dyn FnMut(&Layer<'_>) -> ControlFlow<()>,
 }
@@ -265,7 +266,7 @@ mod tests {
         let pattern = Pattern::literal(SECRET, "[gone]").unwrap();
         for (name, form) in spelled(SECRET) {
             for around in [&b""[..], b"\"a b\" "] {
-                // What stands beside it stays.
+                // The text next to it stays.
                 let bytes = [around, &form, around].concat();
                 assert_eq!(pattern.count(&bytes), 1, "{name}");
                 let left = pattern.replace(&bytes).unwrap();
@@ -290,7 +291,7 @@ mod tests {
     #[test]
     fn more_levels_than_are_looked_at_take_bounded_work() {
         let pattern = Pattern::literal(SECRET, "[gone]").unwrap();
-        // Each character is a backslash, a percent sign and a colour by turns.
+        // Each character alternately is a backslash, a percent sign and a colon.
         let hostile = "\\u005c\\u0025%5c%25\u{1b}[m\u{1b}]0;\\x1b[1m".repeat(4000);
         assert_eq!(pattern.count(hostile.as_bytes()), 0);
     }

@@ -1,12 +1,14 @@
-//! Contents first: which blobs may hold what is searched, found without asking history.
+//! Scans contents for blobs that may match, before any walk through history.
 //!
-//! History costs what every turn changed, contents cost what there is once. So where most of a store is
-//! asked about, its blobs are looked at as they lie, and history only says when those came that may
-//! match. Where none may, and nothing that it leads to can be missing, it is not asked at all, and where
-//! no turn is gone either, which would have to be said, it is not even walked through.
-//! Where much of what is read may match, to look at contents first was for nothing, so it ends early: history
-//! is asked for all then, and what was read till then is kept.
-//! This is the one place that decides which way a search goes; both give the same answer.
+//! A walk through history costs the changes of every turn; a scan of contents costs each stored
+//! blob once. So if the query covers most of a store, its blobs are scanned in storage order, and
+//! history only dates those that may match. If no blob may match and no reachable object can be
+//! missing, the comparison of turns is skipped. If, in addition, no turn has expired that the
+//! answer would have to report, the walk is skipped altogether.
+//!
+//! If many of the scanned blobs may match, the scan does not pay: it ends early, all of history is
+//! compared, and the contents read until then are reused. This is the one place that chooses the
+//! way of a search; both ways give the same answer.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,27 +22,27 @@ use crate::error::Result;
 use crate::object::{Kind, Object, ObjectId};
 use crate::repo::Repository;
 
-/// Returns whether bytes may hold a match, as they are or read as a message of any format; false is
+/// Returns whether bytes may hold a match, raw or read as a message of any format. False is
 /// certain.
 pub type MayHold<'a> = &'a (dyn Fn(&[u8]) -> bool + Sync);
 
-/// Most bytes of contents that are kept from the first look to the second.
+/// The most bytes of contents kept from the scan for the search.
 const KEPT_BYTES: usize = 16 << 20;
 
 /// The blobs of a store that may match.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
-    /// Those that may, and those that cannot be read: history says whether they are asked about.
+    /// Blobs that may match, and unreadable blobs: history decides whether they are in the search.
     pub(super) ids: HashSet<ObjectId>,
     /// The contents of some of them.
     pub(super) kept: HashMap<ObjectId, Bytes>,
-    /// Set when so many may match that not all contents were looked at.
+    /// True if so many blobs may match that the scan ended early.
     are_many: bool,
-    /// Set when something that history leads to may be missing, which only a walk notices.
+    /// True if a reachable object may be missing, which only a walk detects.
     is_doubtful: bool,
 }
 
-/// A question that contents may answer.
+/// A query that a scan of contents may answer.
 pub(super) struct ContentQuestion<'a> {
     pub(super) wanted: &'a SearchFilter,
     pub(super) may_hold: Option<MayHold<'a>>,
@@ -48,7 +50,7 @@ pub(super) struct ContentQuestion<'a> {
 }
 
 impl ContentQuestion<'_> {
-    /// Looks at all contents, if that costs less than asking history.
+    /// Scans all contents, if that costs less than comparing turns.
     pub(super) fn candidates(
         &self,
         repo: &Repository,
@@ -86,8 +88,8 @@ impl ContentQuestion<'_> {
         Some(found)
     }
 
-    /// Returns true if contents are to be looked at first: everything in most turns of the store is
-    /// asked about.
+    /// Returns true if a scan of contents pays: the query covers every section in most turns of the
+    /// store.
     fn is_worth_it(&self, repo: &Repository) -> bool {
         self.wanted.paths.is_all()
             && self
@@ -95,8 +97,8 @@ impl ContentQuestion<'_> {
                 .is_some_and(|turns| turns.saturating_mul(2) >= repo.store().count(Kind::Commit))
     }
 
-    /// About the turns that are asked about, by the numbers of the newest ones. Nothing where one of
-    /// these cannot be read: history says what is wrong with it.
+    /// Estimates the number of turns in the query from the newest ones. `None` if one of these is
+    /// unreadable: the walk reports the error.
     fn turns(&self, repo: &Repository) -> Option<u64> {
         let mut turns = 0_u64;
         for SearchScope { starts, hide } in self.scopes {
@@ -114,17 +116,17 @@ impl ContentQuestion<'_> {
 }
 
 impl Candidates {
-    /// The blobs that history is asked about; all of them without these.
+    /// Returns the blobs to look for in history; `None` for all blobs.
     pub(super) fn looked_for(&self) -> Option<&HashSet<ObjectId>> {
         (!self.are_many).then_some(&self.ids)
     }
 
-    /// Returns true if history has to be asked what contexts had.
+    /// Returns true if turns have to be compared.
     pub(super) fn needs_history(&self) -> bool {
         self.is_doubtful || !self.ids.is_empty()
     }
 
-    /// Returns true if history has to be walked through: to ask it, or to say which turns are gone.
+    /// Returns true if history has to be walked: to compare turns, or to report expired ones.
     pub(super) fn needs_turns(&self, repo: &Repository) -> bool {
         self.needs_history()
             || repo.store().has_gone(Kind::Node)
@@ -132,7 +134,7 @@ impl Candidates {
     }
 }
 
-/// A copy of a content, as long as there is room: a part of a block would keep all of it in memory.
+/// Copies a content if there is room: a slice of a block would keep the whole block in memory.
 fn keep(content: &Bytes, room: &AtomicUsize) -> Option<Bytes> {
     let taken = room
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(content.len()));

@@ -1,12 +1,13 @@
-//! Forgetting: of the turns that expired longest ago, not even the commits stay.
+//! Forgets turns that expired long ago: even their commits are dropped.
 //!
-//! The commit of an expired turn takes some hundred bytes, most of them ids, so a session that goes
-//! on for ever would grow for ever. The newest [`MAX_EXPIRED`](super::MAX_EXPIRED) expired turns of a session keep their
-//! commits; of the older ones those stay that tell something: roots, branch points, parents of
-//! merges, and merges themselves. [Grafts](crate::repo::Grafts) take the place of the others.
+//! The commit of an expired turn takes some hundred bytes, mostly ids, so a session
+//! that continues forever would grow forever. The newest [`MAX_EXPIRED`](super::MAX_EXPIRED)
+//! expired turns of a session keep their commits. Of the older ones, only significant commits stay:
+//! roots, branch points, parents of merges, and merges. [Grafts](crate::repo::Grafts) replace the
+//! others.
 //!
-//! Forgetting only changes a ref. The next collection follows the grafts, and what it does not meet
-//! then is garbage.
+//! Forgetting only changes a ref. The next collection follows the grafts and frees commits that it
+//! does not meet.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -22,10 +23,10 @@ use crate::object::{Kind, ObjectId, ObjectSink, RefValue};
 use crate::repo::{GRAFTS_REF, Grafts, Repository, Signature};
 use crate::store::Expected;
 
-/// Forgets what may be forgotten, as one operation; gives the plan that said so, if there was anything.
+/// Forgets old expired turns in one operation; returns the retention plan behind it, or `None` if
+/// there was nothing to forget.
 ///
-/// # Errors
-/// Those of reading the commits, and of a commit.
+/// # Errors Errors of reading the commits, and of a commit.
 pub(super) fn forget_expired(
     repo: &Repository,
     purpose: Purpose,
@@ -54,7 +55,7 @@ pub(super) fn forget_expired(
     Ok(Some(plan))
 }
 
-/// Every graft that is needed when these are forgotten too.
+/// Returns all grafts that are needed once these commits are forgotten too.
 fn grafts(graph: &CommitGraph, forgotten: &HashSet<ObjectId>) -> Grafts {
     let known: HashMap<usize, ObjectId> = graph.grafted().iter().copied().collect();
     let mut grafts = BTreeMap::new();
@@ -63,7 +64,7 @@ fn grafts(graph: &CommitGraph, forgotten: &HashSet<ObjectId>) -> Grafts {
             continue;
         }
         let parents = graph.parents(commit);
-        // A merge has no forgotten parents, so a graft stands for the only parent there was.
+        // The parents of a merge are never forgotten, so a graft replaces the only parent.
         let named = known.get(&number).copied();
         let next = parents.first().copied();
         let named = named.or_else(|| {
@@ -77,7 +78,7 @@ fn grafts(graph: &CommitGraph, forgotten: &HashSet<ObjectId>) -> Grafts {
     Grafts(grafts)
 }
 
-/// The first commit that is not forgotten, from a number on.
+/// Returns the first remembered commit, starting at a number.
 fn remaining(
     graph: &CommitGraph,
     forgotten: &HashSet<ObjectId>,

@@ -1,9 +1,9 @@
-//! The tally of every context of every session: whose each object is, and what full copies take.
+//! Tallies every context of every session: the owner of each object, and the sizes of full copies.
 //!
-//! Contexts are walked in rounds, newest first, and within a round level by level, as they are
-//! [marked](super::mark). A node that another session had first is walked once more, to count what
-//! is below it as shared. When all nodes of a round are known, what a full copy below each would take
-//! is summed up, children first; a node's sum is kept, so no context is summed up twice.
+//! Contexts are walked in rounds, newest first, and within a round level by level, as in
+//! [`mark`](super::mark). A node that an earlier session owns is walked a second time, to count
+//! everything below it as shared. Once all nodes of a round are known, the size of a full copy
+//! below each is summed up, children first. The sums are cached, so each node is summed up once.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
@@ -24,40 +24,40 @@ use crate::object::{Kind, ObjectId};
 use crate::store::Inventory;
 use crate::tree::Children;
 
-/// Objects that are named as the largest ones.
+/// The number of objects in the list of the largest ones.
 const LARGEST: usize = 10;
 
-/// Commits whose contexts are walked at once.
+/// Commits whose contexts are walked together.
 const COMMITS_PER_ROUND: usize = 256;
 
-/// The owner of what no session has.
+/// The owner of objects that no session has.
 const NOBODY: u32 = u32::MAX;
 
 /// The owners and sizes of every object, and sums over them.
 pub(super) struct Tally<'a> {
     inventory: &'a Inventory<'a>,
     graph: &'a CommitGraph,
-    /// Own bytes by position, and those on disk.
+    /// Uncompressed and stored bytes by position.
     sizes: Vec<(u32, u32)>,
-    /// The session that an object is counted for, by position.
+    /// The session that owns an object, by position.
     owners: Vec<u32>,
     /// Objects that another session has as well.
     shared: Bits,
     copies: FullCopies,
-    /// The positions of each commit and of its context, by its number.
+    /// The positions of each commit and of its context, by the number of the commit.
     commits: Vec<(Option<u32>, Option<u32>)>,
     sections: Sections,
     tallies: Vec<SessionStats>,
-    /// Of the session that is walked, by section.
+    /// The usage of the current session, by section.
     usages: Vec<StorageUsage>,
     current: u32,
-    /// True if its objects may be named as the largest ones.
+    /// True if objects of the current session may be among the largest ones.
     names_large: bool,
-    /// The smallest of the largest first.
+    /// The largest objects, the smallest of them on top.
     largest: BinaryHeap<Reverse<Large>>,
 }
 
-/// What is below a node: children that may have to be counted, and its sum, unless that was known.
+/// The children of a node to count, and its partial sum, unless the sum is known.
 pub(super) struct Below {
     arrows: Vec<Arrow>,
     sum: Option<PartialSum>,
@@ -81,7 +81,7 @@ struct Large {
 }
 
 impl<'a> Tally<'a> {
-    /// Nothing is counted yet of an inventory with these [`sizes`].
+    /// Starts without counts for an inventory with these [`sizes`].
     pub(super) fn new(
         inventory: &'a Inventory<'a>,
         graph: &'a CommitGraph,
@@ -105,11 +105,11 @@ impl<'a> Tally<'a> {
         })
     }
 
-    /// Walks all sessions, the one that began first before the others, and `first` before all: what it
-    /// has is counted for itself then, and the largest objects are its own.
+    /// Walks all sessions, the oldest first. If `first` is given, that session goes first: it owns
+    /// everything that it has, and the largest objects are its own.
     ///
-    /// Packs have the session with the newest turn first, so this reads them from back to front; in the
-    /// order of names each session would unpack blocks of its own.
+    /// Packs store the session with the newest turn first, so this order reads them back to front.
+    /// In the order of names, each session would decompress blocks of its own.
     pub(super) fn sessions(&mut self, first: Option<&str>) -> Result<()> {
         let graph = self.graph;
         let commits = commits_by_session(graph);
@@ -170,7 +170,7 @@ impl<'a> Tally<'a> {
         Ok(())
     }
 
-    /// Walks contexts, and sums them up.
+    /// Walks contexts and sums them up.
     fn round(&mut self, roots: &[u32]) -> Result<()> {
         let mut open = Vec::new();
         for position in roots {
@@ -185,8 +185,8 @@ impl<'a> Tally<'a> {
         Ok(())
     }
 
-    /// Counts an object, and says whether what is below it has to be counted too: when it is new,
-    /// and when it turns out to be shared.
+    /// Counts an object. Returns true if everything below it has to be counted too: the object is
+    /// new, or has just become shared.
     fn meet(&mut self, position: u32, section: u32, key: Option<Bytes>) -> bool {
         let at = position as usize;
         let usage = self.usage(at);
@@ -224,7 +224,7 @@ impl<'a> Tally<'a> {
         StorageUsage { objects: 1, raw_bytes: raw.into(), stored_bytes: stored.into() }
     }
 
-    /// The bytes of an object.
+    /// Returns the uncompressed bytes of an object.
     fn raw_bytes(&self, position: u32) -> u32 {
         self.sizes.get(position as usize).map_or(0, |(raw, _)| *raw)
     }
@@ -243,7 +243,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Counts the bytes of full copies, now that every context is summed up.
+    /// Counts the bytes of full copies, after every context is summed up.
     pub(super) fn count_copies(&mut self) {
         let graph = self.graph;
         let sum = |at: usize| self.copies.sum(self.commits.get(at)?.1?);
@@ -253,14 +253,14 @@ impl<'a> Tally<'a> {
             let before = parent.map_or(Some(Sum::default()), |at| sum(*at));
             if let Some(tally) = self.tallies.get_mut(commit.session) {
                 tally.full_bytes += now.bytes;
-                // Of a turn whose parent has gone nobody knows what was new in it.
+                // The new messages of a turn are unknown if the context of its parent expired.
                 tally.per_message_bytes +=
                     before.map_or(now.bytes, |before| copies_per_message(before, now));
             }
         }
     }
 
-    /// The positions of everything in every context of every session, once all were walked.
+    /// Returns the positions of everything in every context of every session, after the walk.
     pub(super) fn walked(&self) -> Bits {
         let mut walked = Bits::new(self.owners.len());
         let owned = self.owners.iter().enumerate().filter(|(_, owner)| **owner != NOBODY);
@@ -334,15 +334,15 @@ impl<'a> Tally<'a> {
         named.collect()
     }
 
-    /// Returns true if an object need not be met any more in this session: it is counted for the session,
-    /// or as shared.
+    /// Returns true if an object needs no further visit in this session: it is owned by the
+    /// session, or counted as shared.
     fn is_done(&self, position: u32) -> bool {
         let at = position as usize;
         let owner = self.owners.get(at).copied().unwrap_or(NOBODY);
         owner == self.current || owner != NOBODY && self.shared.contains(at)
     }
 
-    /// What is below a node.
+    /// Returns the children of a node to count, and its sum.
     fn below_node(
         &self,
         siblings: &mut Siblings<'_>,
@@ -372,7 +372,7 @@ impl<'a> Tally<'a> {
                     _ => sum.add_item(child, self.raw_bytes(position)),
                 }
             }
-            // What a node before this one has is met by then.
+            // Children of an earlier node are met by then.
             if !found.is_repeated && !self.is_done(position) {
                 let key = key.map(Bytes::copy_from_slice);
                 arrows.push(Arrow { position, kind: link.kind, key });
@@ -416,7 +416,7 @@ impl ContextWalk for Tally<'_> {
     }
 }
 
-/// Own bytes by position, and those on disk.
+/// Returns the uncompressed and stored bytes by position.
 ///
 /// # Errors
 /// `Corrupt` when a block does not verify.
@@ -432,7 +432,7 @@ pub(super) fn sizes(inventory: &Inventory<'_>) -> Result<Vec<(u32, u32)>> {
     Ok(sizes)
 }
 
-/// The positions of each commit and of its context, by its number.
+/// Returns the positions of each commit and of its context, by the number of the commit.
 fn positions_of(
     inventory: &Inventory<'_>,
     graph: &CommitGraph,
@@ -443,7 +443,7 @@ fn positions_of(
     found.collect()
 }
 
-/// Commits with their numbers by the number of their session, newest first.
+/// Groups commits with their numbers by the number of their session, newest first.
 fn commits_by_session(graph: &CommitGraph) -> HashMap<usize, Vec<(usize, &GraphCommit)>> {
     let mut commits: HashMap<usize, Vec<(usize, &GraphCommit)>> = HashMap::new();
     for (at, commit) in graph.commits().iter().enumerate() {

@@ -1,16 +1,16 @@
-//! Grafts: where history goes on behind commits that nobody keeps any more.
+//! Grafts: links across forgotten commits, by which history continues.
 //!
-//! A turn that expires keeps its commit, and some hundred commits of a long session are little. A
-//! hundred thousand are not, so those that expired longest ago are forgotten, and a graft says what
-//! the last remembered one continues: the nearest commit before it that is still there.
+//! An expired turn keeps its commit, and some hundred commits of a long session are small. A
+//! hundred thousand are not, so the turns that expired longest ago are forgotten. A graft links the
+//! oldest remembered commit to the nearest remaining ancestor.
 //!
 //! ```text
 //! tip ── ... ── 9001 ── 9000 ── 8999 ── ... ── 701 ── 700 ── ...      700 is a branch point
 //!                 └───── graft: behind 8999 comes 700 ─────┘
 //! ```
 //!
-//! The ref [`GRAFTS_REF`] holds them: a blob with one line for each, in order of the forgotten
-//! parents: its id, a space, and the id of the commit that history goes on with, or `-`.
+//! The ref [`GRAFTS_REF`] holds a blob with one line per graft, in order of the forgotten parents:
+//! the id of the forgotten parent, a space, and the id of the commit that replaces it, or `-`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,15 +24,14 @@ use crate::store::RefTable;
 /// The ref that holds the grafts.
 pub const GRAFTS_REF: &str = "refs/maintenance/grafts";
 
-/// Forgotten parents, and what history goes on with behind each.
+/// Maps forgotten parents to the commits that replace them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grafts(pub BTreeMap<ObjectId, Option<ObjectId>>);
 
 impl Grafts {
-    /// The grafts of a store with these refs.
+    /// Loads the grafts of a store with these refs.
     ///
-    /// # Errors
-    /// `NotFound` or `Corrupt`, naming the ref.
+    /// # Errors `NotFound` or `Corrupt`, naming the ref.
     pub fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
         match refs.value(GRAFTS_REF) {
             None => Ok(Self::default()),
@@ -46,21 +45,20 @@ impl Grafts {
         }
     }
 
-    /// Returns the parents by which history continues behind a commit: its own, or those of a
-    /// graft.
+    /// Returns the parents by which history continues after a commit: its own, or those of a graft.
     #[must_use]
     pub fn parents(&self, commit: &Commit) -> Vec<ObjectId> {
         let parents = commit.parents.iter();
         parents.filter_map(|id| self.0.get(id).copied().unwrap_or(Some(*id))).collect()
     }
 
-    /// Returns whether a parent is forgotten.
+    /// Returns true if a parent is forgotten.
     #[must_use]
     pub fn is_forgotten(&self, parent: &ObjectId) -> bool {
         self.0.contains_key(parent)
     }
 
-    /// The bytes of the blob.
+    /// Returns the bytes of the blob.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut text = String::new();
@@ -90,7 +88,7 @@ impl Grafts {
 }
 
 impl Repository {
-    /// The grafts of this store, as of its refs.
+    /// Returns the current grafts of this store.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming the ref.

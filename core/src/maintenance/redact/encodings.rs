@@ -1,4 +1,4 @@
-//! Encodings: base64 and UTF-16 wherever they stand in some bytes, and texts in what is binary, decoded.
+//! Decodes base64 and UTF-16 anywhere in some bytes, and extracts the texts of binary data.
 
 use std::ops::Range;
 
@@ -6,31 +6,31 @@ use memchr::memchr_iter;
 
 use super::decoded::Decoded;
 
-/// Characters of base64 in a row that are decoded: eighteen bytes.
+/// The shortest run of base64 characters that is decoded: eighteen bytes.
 const MIN_CHARACTERS: usize = 24;
 
-/// Characters of base64 in a row that are decoded even if they are no text.
+/// The shortest run of base64 characters that is decoded even if it is not text.
 const SURE_CHARACTERS: usize = 160;
 
-/// Characters that are decoded to see whether they are text.
+/// The number of characters decoded to check for text.
 const SAMPLE: usize = 24;
 
-/// Groups in a row of something binary in base64 that may be text.
+/// The shortest run of groups that may be text, in base64 of binary data.
 const MIN_GROUPS: usize = 3;
 
-/// Bytes in a row of something binary that are a text.
+/// The shortest run of bytes that counts as text in binary data.
 const MIN_TEXT_BYTES: usize = 6;
 
-/// Units of UTF-16 in a row that are ASCII: less of them are found by chance.
+/// The shortest run of ASCII units of UTF-16: shorter runs occur by chance.
 const MIN_UNITS: usize = 4;
 
-/// What stands between two texts that were decoded: no value goes over it.
+/// The separator between two decoded texts, which no match crosses.
 const BETWEEN: &[u8] = b"\n\0\n";
 
-/// What a byte is that is no character of base64.
+/// The value of a byte that is not a base64 character.
 const NONE: u8 = 64;
 
-/// The values of the characters of base64, of files and of URLs.
+/// The values of base64 characters, in the standard and the URL alphabet.
 #[expect(clippy::indexing_slicing, reason = "a constant, and every byte is an index of it")]
 static SEXTETS: [u8; 256] = {
     let mut values = [NONE; 256];
@@ -53,7 +53,7 @@ fn sextet(byte: u8) -> u8 {
     SEXTETS.get(usize::from(byte)).copied().unwrap_or(NONE)
 }
 
-/// The number of characters of base64 at the beginning of some bytes.
+/// Counts the base64 characters at the beginning of some bytes.
 fn count<'b>(bytes: impl Iterator<Item = &'b u8>) -> usize {
     bytes.take_while(|byte| sextet(**byte) != NONE).count()
 }
@@ -62,20 +62,20 @@ fn is_base64(text: &[u8], at: usize) -> bool {
     text.get(at).is_some_and(|byte| sextet(*byte) != NONE)
 }
 
-/// Returns whether there is a stretch of base64 in a text.
+/// Returns true if a text has a stretch of base64.
 pub(super) fn has_base64(text: &[u8]) -> bool {
     let mut is_found = false;
     each_stretch(text, &mut |start, length| {
         let line = text.get(start..start + length).unwrap_or_default();
         let (skips, _) = beginnings(line, text.get(..start).unwrap_or_default());
         is_found |= !skips.is_empty();
-        // The rest of it is not of interest then.
+        // One stretch is enough, so the search ends.
         if is_found { text.len() } else { start + length }
     });
     is_found
 }
 
-/// Every stretch of base64 in a text, decoded; `None` when there is none.
+/// Decodes every stretch of base64 in a text; `None` if there is none.
 pub(super) fn from_base64(text: &[u8]) -> Option<Decoded> {
     let mut plain = Decoded::default();
     each_stretch(text, &mut |start, length| {
@@ -92,10 +92,11 @@ pub(super) fn from_base64(text: &[u8]) -> Option<Decoded> {
     (!plain.text().is_empty()).then_some(plain)
 }
 
-/// Visits the beginnings and lengths of characters of base64 in a row, and goes on where a visit says.
+/// Visits the start and length of each run of base64 characters, and continues where the visit
+/// returns.
 fn each_stretch(text: &[u8], visit: &mut dyn FnMut(usize, usize) -> usize) {
     let mut probe = MIN_CHARACTERS - 1;
-    // A stretch that is long enough has a character at one of these places.
+    // A run of the minimum length has a character at one of these positions.
     while probe < text.len() {
         if !is_base64(text, probe) {
             probe += MIN_CHARACTERS;
@@ -113,7 +114,7 @@ fn each_stretch(text: &[u8], visit: &mut dyn FnMut(usize, usize) -> usize) {
     }
 }
 
-/// Adds the characters of base64 from `start` on, over the ends of lines, and returns where they end.
+/// Adds the base64 characters from `start` on, across line ends, and returns their end.
 fn add_lines(text: &[u8], start: usize, stretch: &mut Decoded) -> usize {
     let mut at = start;
     loop {
@@ -123,7 +124,7 @@ fn add_lines(text: &[u8], start: usize, stretch: &mut Decoded) -> usize {
         let end = at + length;
         let next = line_end(text, end);
         let goes_on = next > end && (0..4).all(|ahead| is_base64(text, next + ahead));
-        // Lines of base64 are long, and all but the last are whole groups.
+        // Lines of base64 are long, and all but the last consist of whole groups.
         if length < MIN_CHARACTERS || !goes_on {
             return end;
         }
@@ -131,7 +132,7 @@ fn add_lines(text: &[u8], start: usize, stretch: &mut Decoded) -> usize {
     }
 }
 
-/// Where an end of a line behind `at` ends, as it is or as JSON escapes it.
+/// Returns the end of a line break at `at`, raw or as JSON escapes it.
 fn line_end(text: &[u8], at: usize) -> usize {
     let mut end = at;
     for _ in 0..2 {
@@ -146,10 +147,11 @@ fn line_end(text: &[u8], at: usize) -> usize {
     end
 }
 
-/// Where the groups of some base64 may begin; nowhere for what is no text and too short to be anything
-/// else. Something that is no part of it may stand before it, as the letter of an escape, so the
-/// groups begin where text comes out. Where none does and what stands before is not known, any may.
-/// Returns whether text comes out, too.
+/// Returns the possible offsets of the first group of a base64 run, and whether it decodes to text;
+/// no offset for a run that is not text and too short to be binary data. A character before the
+/// base64, like the letter of an escape, may be part of the run, so the groups begin where the
+/// result is text. If no offset gives text and the preceding bytes are unknown, any offset is
+/// possible.
 fn beginnings(line: &[u8], before: &[u8]) -> (Range<usize>, bool) {
     let is_text = |from: usize| {
         let sample = line.get(from..line.len().min(from + SAMPLE)).unwrap_or_default();
@@ -158,7 +160,7 @@ fn beginnings(line: &[u8], before: &[u8]) -> (Range<usize>, bool) {
         for group in sample.chunks_exact(4) {
             let word = group.iter().fold(0, |word, byte| word << 6 | bits(*byte));
             let [_, first, second, third] = word.to_be_bytes();
-            // Most of what is no text is known by its first group.
+            // The first group excludes most data that is not text.
             if length == 0 && [first, second, third].iter().any(|byte| !is_common(*byte)) {
                 return false;
             }
@@ -185,7 +187,7 @@ fn beginnings(line: &[u8], before: &[u8]) -> (Range<usize>, bool) {
     }
 }
 
-/// Characters of texts, and the half of a unit of UTF-16.
+/// Returns true for characters of texts, and for the zero half of a unit of UTF-16.
 const fn is_common(byte: u8) -> bool {
     matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t' | 0x1b | 0)
 }
@@ -194,7 +196,8 @@ fn bits(byte: u8) -> u32 {
     u32::from(sextet(byte) & 63)
 }
 
-/// Adds what a stretch of base64 stands for: all of a text, and of something binary what may be one.
+/// Adds the decoded bytes of a stretch of base64: all of a text, and the possible texts in binary
+/// data.
 fn add_decoded(stretch: &Decoded, is_text: bool, plain: &mut Decoded) {
     let text = stretch.text();
     let all = stretch.place(&(0..text.len()));
@@ -214,7 +217,7 @@ fn add_decoded(stretch: &Decoded, is_text: bool, plain: &mut Decoded) {
             at += length + 1;
             continue;
         }
-        // The groups beside it may have the first and the last bytes of it.
+        // The neighboring groups may hold the first and last bytes of the text.
         let first = if is_text { at } else { at.saturating_sub(1) };
         for (number, group) in groups.iter().enumerate().take(at + length + 1).skip(first) {
             let place = place(number * 4);
@@ -233,7 +236,7 @@ fn add_decoded(stretch: &Decoded, is_text: bool, plain: &mut Decoded) {
     }
 }
 
-/// The bytes of characters of base64.
+/// Decodes base64 characters.
 fn decode(characters: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(characters.len() / 4 * 3 + 2);
     for group in characters.chunks(4) {
@@ -245,7 +248,7 @@ fn decode(characters: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Every stretch of UTF-16 in some bytes, decoded; `None` when there is none.
+/// Decodes every stretch of UTF-16 in some bytes; `None` if there is none.
 pub(super) fn from_utf16(bytes: &[u8]) -> Option<Decoded> {
     let mut plain = Decoded::default();
     let mut end = 0;
@@ -275,7 +278,7 @@ fn is_ascii(bytes: &[u8], at: usize, is_big: bool) -> bool {
     matches!(unit(bytes, at, is_big), Some(9 | 10 | 13 | 0x1b | 0x20..=0x7e))
 }
 
-/// Adds characters from `start` on, up to one that is none, and returns where they end.
+/// Adds characters from `start` on, up to an invalid one, and returns their end.
 fn add_units(bytes: &[u8], start: usize, is_big: bool, plain: &mut Decoded) -> usize {
     let mut at = start;
     while let Some(first @ 1..) = unit(bytes, at, is_big) {
@@ -295,9 +298,9 @@ fn add_units(bytes: &[u8], start: usize, is_big: bool, plain: &mut Decoded) -> u
     at
 }
 
-/// Returns whether some bytes are no text.
+/// Returns true if some bytes are not text.
 pub(super) fn is_binary(bytes: &[u8]) -> bool {
-    // A part of a text may begin and end within a character.
+    // A part of a text may begin and end inside a character.
     let cut = bytes.iter().take(3).take_while(|byte| matches!(byte, 0x80..=0xbf)).count();
     let part = bytes.get(cut..).unwrap_or_default();
     let is_text = match std::str::from_utf8(part) {
@@ -308,7 +311,7 @@ pub(super) fn is_binary(bytes: &[u8]) -> bool {
     !is_text || !memchr_iter(0, bytes).all(is_between)
 }
 
-/// The texts in something binary, a line each; `None` for a text.
+/// Extracts the texts in binary data, one per line; `None` for a text.
 pub(super) fn from_binary(bytes: &[u8]) -> Option<Decoded> {
     let is_control = |byte: u8| matches!(byte, 0..=8 | 14..=26 | 28..=31 | 127);
     if !is_binary(bytes) {

@@ -1,4 +1,5 @@
-//! Escapes: those of JSON and of strings in programs, of terminals, and of URLs, taken off one level.
+//! Decodes one level of the escapes of JSON, of string literals in programs, of terminals, and of
+//! URLs.
 
 use memchr::{memchr, memchr_iter, memchr2};
 
@@ -6,11 +7,11 @@ use super::decoded::Decoded;
 
 const ESC: u8 = 0x1b;
 
-/// Longest sequence of a terminal that is taken out: a title or a link.
+/// The longest terminal sequence that is removed: a title or a link.
 const MAX_SEQUENCE_BYTES: usize = 4096;
 
-/// Returns whether escapes stand for what a word is made of: letters, digits, signs, or the beginning
-/// of a colour. Ends of lines and quotes do not hide a word.
+/// Returns true if a text has escapes for parts of words: letters, digits, punctuation, or the
+/// start of a color. Escaped line ends and quotes cannot hide a word.
 pub(super) fn has_hiding_escape(text: &[u8]) -> bool {
     memchr_iter(b'\\', text).any(|at| match text.get(at + 1..).unwrap_or_default() {
         [b'x', high, low, ..] => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
@@ -25,7 +26,7 @@ pub(super) fn has_hiding_escape(text: &[u8]) -> bool {
     })
 }
 
-/// The text without one level of escapes; `None` when it has none.
+/// Returns the text without one level of escapes; `None` if it has none.
 pub(super) fn unescape(text: &[u8]) -> Option<Decoded> {
     memchr(b'\\', text)?;
     let mut plain = Decoded::with_capacity(text.len());
@@ -48,7 +49,7 @@ pub(super) fn unescape(text: &[u8]) -> Option<Decoded> {
     is_changed.then_some(plain)
 }
 
-/// The character that an escape stands for and its length; `None` for a backslash that is one.
+/// Returns the character of an escape and its length; `None` for a literal backslash.
 fn meaning(escape: &[u8]) -> (Option<char>, usize) {
     let ascii = |digits: Option<&[u8]>, radix| character(digits?, radix).filter(char::is_ascii);
     let (found, length) = match escape.get(1) {
@@ -72,7 +73,7 @@ fn meaning(escape: &[u8]) -> (Option<char>, usize) {
     if found.is_some() { (found, length) } else { (None, 1) }
 }
 
-/// The character of one `\u`, or of two that are a surrogate pair.
+/// Returns the character of one `\u`, or of two that form a surrogate pair.
 fn utf16_units(escape: &[u8]) -> (Option<char>, usize) {
     let unit = |at: usize| {
         let digits = escape.get(at..at + 6)?.strip_prefix(b"\\u")?;
@@ -94,7 +95,7 @@ fn number(digits: &[u8], radix: u32) -> Option<u32> {
     u32::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| is_number)?, radix).ok()
 }
 
-/// Returns whether there may be sequences of terminals in a text.
+/// Returns true if a text may have terminal sequences.
 pub(super) fn may_have_sequence(text: &[u8]) -> bool {
     memchr(ESC, text).is_some()
         || memchr_iter(0x9b, text).any(|at| {
@@ -103,12 +104,12 @@ pub(super) fn may_have_sequence(text: &[u8]) -> bool {
         })
 }
 
-/// Returns whether a sign or a letter in a text has a percent sign.
+/// Returns true if a printable ASCII character is percent-encoded in a text.
 pub(super) fn has_percent(text: &[u8]) -> bool {
     memchr_iter(b'%', text).any(|at| hides(text, at))
 }
 
-/// The byte that a percent sign and two digits stand for.
+/// Returns the byte that a percent sign and two digits encode.
 fn percent_byte(text: &[u8], at: usize) -> Option<u8> {
     number(text.get(at + 1..at + 3)?, 16).and_then(|number| u8::try_from(number).ok())
 }
@@ -117,8 +118,8 @@ fn hides(text: &[u8], at: usize) -> bool {
     percent_byte(text, at).is_some_and(|byte| (0x20..0x7f).contains(&byte))
 }
 
-/// The text without the sequences of terminals, or with a space in the place of each; `None` when it
-/// has none.
+/// Returns the text without terminal sequences, or with a space instead of each; `None` if it has
+/// none.
 pub(super) fn without_sequences(text: &[u8], is_spaced: bool) -> Option<Decoded> {
     memchr2(ESC, 0x9b, text)?;
     let mut plain = Decoded::with_capacity(text.len());
@@ -128,7 +129,8 @@ pub(super) fn without_sequences(text: &[u8], is_spaced: bool) -> Option<Decoded>
         let length = sequence(text.get(start..).unwrap_or_default());
         let before = start.checked_sub(1).filter(|before| *before >= at);
         let before = before.and_then(|before| text.get(before)).copied().unwrap_or(0);
-        // In UTF-8 it is a character of two bytes, or a part of one that is none.
+        // In UTF-8, 0x9b is a control character only after 0xc2; otherwise it is part of another
+        // character.
         let is_part = text.get(start) == Some(&0x9b) && before >= 0x80 && before != 0xc2;
         if length == 0 || is_part {
             searched = start + 1;
@@ -149,7 +151,7 @@ pub(super) fn without_sequences(text: &[u8], is_spaced: bool) -> Option<Decoded>
     is_changed.then_some(plain)
 }
 
-/// The length of the sequence that stands at the beginning; 0 for none.
+/// Returns the length of the sequence at the beginning; 0 for none.
 fn sequence(text: &[u8]) -> usize {
     let controlled = |from: usize| {
         let rest = text.get(from..).unwrap_or_default();
@@ -176,7 +178,8 @@ fn sequence(text: &[u8]) -> usize {
     }
 }
 
-/// The text without one level of the percent signs of URLs; `None` when no sign or letter has one.
+/// Returns the text without one level of percent encoding; `None` if no printable ASCII character
+/// is encoded.
 pub(super) fn without_percent(text: &[u8]) -> Option<Decoded> {
     let first = memchr_iter(b'%', text).find(|at| hides(text, *at))?;
     let mut plain = Decoded::with_capacity(text.len());

@@ -1,5 +1,5 @@
-//! Patterns: what is searched for, in every form in which others may have written it, and what takes
-//! its place.
+//! Patterns: the strings or the expression to remove, matched in every form of writing, and the
+//! replacements.
 
 use std::fmt;
 use std::ops::{ControlFlow, Range};
@@ -13,39 +13,39 @@ use crate::error::{Error, Result};
 /// The default replacement of a match.
 pub const DEFAULT_REPLACEMENT: &str = "[redacted]";
 
-/// Longest string or expression that is searched for, in bytes.
+/// The longest string or expression, in bytes.
 pub(crate) const MAX_PATTERN_BYTES: usize = 16 << 10;
 
-/// Longest strings together that are searched for at once, in bytes.
+/// The total length of strings in one pattern, in bytes.
 const MAX_LITERAL_BYTES: usize = 1 << 20;
 
-/// Most bytes that a compiled expression may have.
+/// The largest compiled expression, in bytes.
 const MAX_COMPILED_BYTES: usize = 256 << 20;
 
-/// Times that replacing is repeated: what is left beside a match may be a match with its neighbour.
+/// The most rounds of replacing: the rest around a replaced match may form a new match.
 const MAX_ROUNDS: usize = 32;
 
-/// Characters that names of refs may not hold, beside white space and control characters.
+/// Characters that names of refs must not hold, besides white space and control characters.
 const NOT_IN_NAMES: &str = "[]~^:?*\\/";
 
-/// Something that must not be in a store, and what stands there instead.
+/// Content that must not be in a store, and its replacement.
 #[derive(Clone)]
 pub struct Pattern {
     regex: Regex,
-    /// The strings as they are, in the same groups, for decoded texts; none for an expression.
+    /// The raw strings in the same groups, for decoded texts; `None` for an expression.
     plain: Option<Regex>,
-    /// One, or one for each group of the expression.
+    /// One replacement, or one for each group of the expression.
     replacements: Vec<Replacement>,
 }
 
-/// What takes the place of a match.
+/// The replacement of a match.
 #[derive(Clone)]
 struct Replacement {
     text: String,
     name: String,
 }
 
-/// The pattern is a secret, which no log shows.
+/// Hides the pattern, which is a secret, from logs.
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Pattern")
@@ -55,39 +55,38 @@ impl fmt::Debug for Pattern {
 /// The position of a match in some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PatternMatch {
-    /// The line, from 1.
+    /// The line, starting at 1.
     pub line: u64,
-    /// The byte, from 0.
+    /// The byte offset, starting at 0.
     pub offset: u64,
 }
 
 /// A match in a decoded text.
 struct DecodedMatch {
-    /// The bytes that it stands in.
+    /// The source bytes of the match.
     place: Range<usize>,
-    /// The match itself.
+    /// The matched text.
     text: Vec<u8>,
-    /// Set in UTF-16: whether the high byte of a unit comes first.
+    /// Set for UTF-16: true if the high byte of a unit comes first.
     utf16: Option<bool>,
 }
 
 impl Pattern {
-    /// The string `text`: as it is, as JSON escapes it, also JSON inside JSON, with percent signs, between
-    /// the colours of a terminal, in UTF-16, and inside of something in base64, each in the other.
+    /// Matches the string `text`: raw, escaped for JSON once or several times, percent-encoded,
+    /// between the color sequences of a terminal, in UTF-16, and inside base64, in any nesting.
     ///
     /// # Errors
-    /// `InvalidInput` for an empty string, for a replacement that would itself be found, or for one
-    /// that would break JSON; `LimitExceeded` over `MAX_PATTERN_BYTES`.
+    /// `InvalidInput` for an empty string, for a replacement that itself matches, or for one that
+    /// would break JSON; `LimitExceeded` over `MAX_PATTERN_BYTES`.
     pub fn literal(text: &str, replacement: &str) -> Result<Self> {
         let plain = Some(regex::escape(text));
         Self::new(&every_form(text), plain, text.len(), [replacement.to_owned()])
     }
 
-    /// Several strings, each with what takes its place, in the forms of [`Pattern::literal`]. One that
-    /// holds another one is found first.
+    /// Matches several strings, each with a replacement, in the forms of [`Pattern::literal`].
+    /// Longer strings match first.
     ///
-    /// # Errors
-    /// Those of [`Pattern::literal`], and `InvalidInput` for none.
+    /// # Errors Errors of [`Pattern::literal`], and `InvalidInput` without strings.
     pub fn literals<'t>(literals: impl Iterator<Item = (&'t str, String)>) -> Result<Self> {
         let mut literals: Vec<(&str, String)> = literals.collect();
         literals.sort_by_key(|(text, _)| (std::cmp::Reverse(text.len()), *text));
@@ -113,12 +112,11 @@ impl Pattern {
         Self::new(&forms, Some(plain), 0, replacements)
     }
 
-    /// A regular expression over bytes, in the syntax of the `regex` crate. It is searched as it is
-    /// written, and in no other form.
+    /// Matches a regular expression over bytes, in the syntax of the `regex` crate. Matches raw
+    /// bytes only, and no other form.
     ///
-    /// # Errors
-    /// Those of [`Pattern::literal`], and `InvalidInput` for an expression that is none, or that
-    /// matches the empty string.
+    /// # Errors Errors of [`Pattern::literal`], and `InvalidInput` for an invalid expression or one
+    /// that matches the empty string.
     pub fn regex(expression: &str, replacement: &str) -> Result<Self> {
         Self::new(expression, None, expression.len(), [replacement.to_owned()])
     }
@@ -137,7 +135,7 @@ impl Pattern {
             |expression: &str| RegexBuilder::new(expression).size_limit(MAX_COMPILED_BYTES).build();
         let plain = plain.and_then(|plain| compiled(&plain).ok());
         let regex = compiled(expression).map_err(|error| {
-            // The error shows the whole expression; its last line says what is wrong with it.
+            // The error shows the whole expression, and its last line the reason.
             let text = error.to_string();
             let fault = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
             Error::invalid(format!("expected a regular expression: {fault}"))
@@ -161,12 +159,12 @@ impl Pattern {
         Ok(Self { regex, plain, replacements })
     }
 
-    /// Returns true if `bytes` hold it.
+    /// Returns true if `bytes` have a match.
     pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
         self.regex.is_match(bytes) || self.each_decoded(bytes, &mut |_| ControlFlow::Break(()))
     }
 
-    /// Visits the matches in decoded texts until a visit breaks, and returns whether one did.
+    /// Visits the matches in decoded texts until a visit breaks; returns true if a visit broke.
     fn each_decoded(
         &self,
         bytes: &[u8],
@@ -188,7 +186,7 @@ impl Pattern {
         flow.is_break()
     }
 
-    /// The matches in decoded texts, in the order of their places, none over another one.
+    /// Returns the matches in decoded texts, in the order of their places, without overlaps.
     fn decoded(&self, bytes: &[u8]) -> Vec<DecodedMatch> {
         let mut all = Vec::new();
         self.each_decoded(bytes, &mut |found| {
@@ -205,7 +203,7 @@ impl Pattern {
         all
     }
 
-    /// Counts the matches in `bytes`, and returns the positions of the first, at most `most`.
+    /// Counts the matches in `bytes`, and returns the positions of the first `most`.
     pub(super) fn find(&self, bytes: &[u8], most: usize) -> (u64, Vec<PatternMatch>) {
         let (mut count, mut spots) = (0, Vec::new());
         let (mut line, mut counted) = (1, 0);
@@ -238,32 +236,29 @@ impl Pattern {
         self.find(bytes, 0).0
     }
 
-    /// `bytes` without it.
+    /// Returns `bytes` with all matches replaced.
     ///
-    /// # Errors
-    /// `InvalidInput` when replacing makes new matches all the time.
+    /// # Errors `InvalidInput` when replacing keeps making new matches.
     pub fn replace(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         self.replace_with(bytes, |replacement| &replacement.text)
     }
 
-    /// `text` without it.
+    /// Returns `text` with all matches replaced.
     ///
-    /// # Errors
-    /// Those of [`Pattern::replace`].
+    /// # Errors Errors of [`Pattern::replace`].
     pub(super) fn replace_text(&self, text: &str) -> Result<String> {
         self.replace(text.as_bytes()).map(into_text)
     }
 
-    /// A name of a session, branch, tag or pin without it: what such names may not hold is left out
-    /// of the replacement.
+    /// Returns a name of a session, branch, tag or pin with all matches replaced. Omits characters
+    /// of the replacement that such names must not hold.
     ///
-    /// # Errors
-    /// Those of [`Pattern::replace`].
+    /// # Errors Errors of [`Pattern::replace`].
     pub(super) fn replace_name(&self, name: &str) -> Result<String> {
         self.replace_with(name.as_bytes(), |replacement| &replacement.name).map(into_text)
     }
 
-    /// `text` as it may be shown.
+    /// Returns `text` for display, without matches.
     pub(super) fn hide(&self, text: &str) -> String {
         self.replace_text(text).unwrap_or_else(|_| DEFAULT_REPLACEMENT.to_owned())
     }
@@ -292,7 +287,7 @@ impl Pattern {
         Err(Error::invalid("the replacement and what stands beside it match again and again"))
     }
 
-    /// The bytes with replacements in the places of matches in decoded texts.
+    /// Returns the bytes with the matches in decoded texts replaced.
     fn without(
         &self,
         bytes: &[u8],
@@ -316,7 +311,7 @@ impl Pattern {
         replaced
     }
 
-    /// The replacement of a match: that of its group, where there are several.
+    /// Returns the replacement of a match: the replacement of its group, if there are several.
     fn replacement(&self, found: &Captures<'_>) -> Option<&Replacement> {
         match self.replacements.as_slice() {
             [only] => Some(only),
@@ -328,7 +323,7 @@ impl Pattern {
     }
 }
 
-/// Text from bytes that were text before some of them were replaced.
+/// Converts bytes back to text after a part of them was replaced.
 pub(super) fn into_text(bytes: Vec<u8>) -> String {
     match String::from_utf8(bytes) {
         Ok(text) => text,

@@ -1,9 +1,9 @@
-//! Blame: which turn wrote what stands here now.
+//! Blame: finds the turn that wrote each part of the current content at a path.
 //!
-//! Whatever lies at a path is taken apart into parts: the lines of a text, the entries of a map or
-//! list, the fields of a JSON object. From turn to turn back, parts that the turn before has too
-//! are its business, and so on; what none of the turns before has was written here. A turn in which
-//! the path holds the same object as before is passed over without looking into it.
+//! The content at a path is split into parts: the lines of a text, the entries of a map or list,
+//! the fields of a JSON object. Parts that a parent turn has too are passed on to the parent, and
+//! so on; a part that no parent has was written in this turn. A turn in which the path has the same
+//! object as in its parent is skipped without reading the object.
 
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
@@ -27,11 +27,11 @@ use crate::tree::{Item, List, Map, diff_lists, diff_maps};
 /// The authors of the content at a path.
 #[derive(Debug, Clone)]
 pub struct Blame {
-    /// The parts of the content.
+    /// The kind of the parts.
     pub kind: BlameKind,
-    /// Part by part, in order.
+    /// The parts, in order.
     pub parts: Vec<BlamedPart>,
-    /// The turns that could not be asked, because they are gone.
+    /// The turns that could not be searched because they expired.
     pub gaps: Gaps,
 }
 
@@ -51,17 +51,17 @@ pub enum BlameKind {
 /// One part, and the turn that wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlamedPart {
-    /// Its number from 1 for lines, its index for items of a list, else its name.
+    /// The line number from 1, the index of an item of a list, or the name of a field or entry.
     pub name: String,
-    /// The content: the line with its end, the value as JSON; empty for an item.
+    /// The content: a line with its end, a value as JSON; empty for an item.
     pub text: Bytes,
-    /// The entry; not for lines and fields.
+    /// The entry; `None` for lines and fields.
     pub item: Option<Item>,
-    /// The turn, and its commit.
+    /// The number of the turn.
     pub turn: u64,
-    /// Its commit.
+    /// The commit of the turn.
     pub commit: ObjectId,
-    /// True when turns just before it are gone: one of them may be the author.
+    /// True if the turns just before it expired: one of them may be the author.
     pub gap: bool,
 }
 
@@ -73,23 +73,23 @@ struct BlameVersion {
 }
 
 impl BlameVersion {
-    /// The version that an entry of a map is.
+    /// Returns the version for an entry of a map.
     fn of_entry(item: &Item) -> Self {
         Self { shape: Shape::Blob, id: item.link.id }
     }
 }
 
-/// The content of a path in a turn and in the one before it, as far as a history index tells it.
+/// The content of a path in a turn and in its parent, as far as a history index records it.
 enum ToldVersions {
-    /// They are the same.
+    /// Both versions are equal.
     Same,
-    /// The one before, and the one of the turn; none where nothing is there.
+    /// The version of the parent and the version of the turn; `None` if the path does not exist.
     Changed(Option<BlameVersion>, Option<BlameVersion>),
-    /// It is to be looked at.
+    /// The index does not record it.
     Untold,
 }
 
-/// The way in which parts are found again in another version.
+/// The way to find parts in another version.
 enum BlameSubject {
     Lines,
     Fields(Vec<String>),
@@ -98,8 +98,7 @@ enum BlameSubject {
     Items,
 }
 
-/// Parts whose writer is looked for behind a turn: the number of each, and where it is in that
-/// turn's version.
+/// Parts without a known writer: the number of each, and its position in the turn's version.
 type UnclaimedParts = Vec<(usize, usize)>;
 
 struct BlameWalk<'r, 'p> {
@@ -112,17 +111,16 @@ struct BlameWalk<'r, 'p> {
 }
 
 impl Repository {
-    /// Finds the authors of the content at `path` in the turn `id`: of a text line by line, or with
-    /// `fields` of a JSON object field by field; of a section or folder entry by entry; of a
-    /// message whole.
+    /// Finds the authors of the content at `path` in the turn `id`: line by line for a text, or
+    /// with `fields` field by field for a JSON object; entry by entry for a section or folder; as a
+    /// whole for a message.
     ///
-    /// Of several turns that a turn continues, the first that has a part is asked. Reads the way to
-    /// the path in every turn of which no index tells what changed, and more only of turns in which it
-    /// changed.
+    /// Among several parents, the first that has a part gets it. Looks up the path in every turn
+    /// whose changes no index records, and reads more only of turns in which the path changed.
     ///
     /// # Errors
-    /// `NotFound` when nothing is at the path, `Expired` when the turn is gone, `InvalidInput` when
-    /// there are no fields.
+    /// `NotFound` when the path does not exist, `Expired` when the context of the turn expired,
+    /// `InvalidInput` when the content has no fields.
     pub fn blame(&self, id: &ObjectId, path: &str, fields: bool) -> Result<Blame> {
         let context = self.context(id)?;
         let source = self.store();
@@ -216,7 +214,7 @@ fn item_parts(source: &dyn ObjectSource, id: &ObjectId) -> Result<PathParts> {
     Ok(PathParts { parts, subject: BlameSubject::Items })
 }
 
-/// The entries of a map below a folder.
+/// Returns the entries of a map below a folder.
 fn entry_parts(source: &dyn ObjectSource, id: &ObjectId, folder: &str) -> Result<PathParts> {
     let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     let (mut parts, mut names) = (Vec::new(), Vec::new());
@@ -229,7 +227,7 @@ fn entry_parts(source: &dyn ObjectSource, id: &ObjectId, folder: &str) -> Result
     Ok(PathParts { parts, subject: BlameSubject::NameTable(names) })
 }
 
-/// The sections below a folder.
+/// Returns the sections below a folder.
 fn section_parts(source: &dyn ObjectSource, context: &Context, folder: &str) -> Result<PathParts> {
     let folder = folder.trim_matches('/');
     let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
@@ -248,7 +246,8 @@ fn fields_of(bytes: &[u8]) -> Option<Fields<String, Value>> {
 }
 
 impl BlameWalk<'_, '_> {
-    /// Looks for the writers of parts, newest turns first, so that a turn is asked once about all.
+    /// Finds the writers of parts, newest turns first, so that each turn is visited once for all
+    /// parts.
     fn run(&mut self, parts: &mut [BlamedPart]) -> Result<()> {
         while let Some((_, _, id)) = self.waiting.pop() {
             let Some((entry, mut open)) = self.open.remove(&id) else { continue };
@@ -298,7 +297,7 @@ impl BlameWalk<'_, '_> {
         Ok(())
     }
 
-    /// Returns what is told of the content of the path in a turn and in the one before it.
+    /// Returns the content of the path in a turn and in its parent, according to an index.
     fn told(&self, kept: &ReadableTurn, tree: &ObjectId) -> ToldVersions {
         if kept.tree == *tree {
             return ToldVersions::Same;
@@ -339,7 +338,8 @@ impl BlameWalk<'_, '_> {
         }
     }
 
-    /// Takes out of `open` what an earlier turn has too.
+    /// Removes from `open` the parts that an earlier turn has too, and returns them with their
+    /// positions there.
     fn pass(
         &self,
         old: Option<BlameVersion>,
@@ -365,7 +365,8 @@ impl BlameWalk<'_, '_> {
         Ok(passed)
     }
 
-    /// Says where a part of the new version is in the old one.
+    /// Returns a function from the position of a part in the new version to its position in the old
+    /// one.
     fn found_again(
         &self,
         old: &ObjectId,

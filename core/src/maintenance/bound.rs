@@ -1,4 +1,4 @@
-//! The bound of a store: what all of its files may take, where budgets say so of everything in it.
+//! The bound of a store: the most bytes of all files, if budgets cover the whole store.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,10 @@ use crate::object::ObjectSource;
 use crate::repo::{BranchName, Repository};
 use crate::store::{RefTable, StoreSummary};
 
-/// The bytes that the files of a store with these refs may take: its budget, or the sum of those of its
-/// sessions when each has one. Nothing while a session may grow for ever.
+/// Returns the most bytes for the files of a store with these refs: its budget, or the sum of the
+/// budgets of its sessions if each session has one. `None` while a session may grow without limit.
 ///
-/// # Errors
-/// Those of reading the budget and the policies.
+/// # Errors Errors of reading the budget and the policies.
 pub(super) fn bound_of(source: &dyn ObjectSource, refs: &RefTable) -> Result<Option<u64>> {
     let whole = store_budget(source, refs)?;
     let policies = Policies::load(source, refs)?;
@@ -29,26 +28,25 @@ pub(super) fn bound_of(source: &dyn ObjectSource, refs: &RefTable) -> Result<Opt
     Ok(whole.into_iter().chain(sum).min())
 }
 
-/// How full a store is, in percent of its bound, when writers begin to be held back.
+/// The fullness of a store, in percent of its bound, above which writers are slowed down.
 pub const CROWDED_PERCENT: u64 = 125;
 
-/// How full a store is.
+/// The fullness of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fullness {
-    /// Bytes of its files.
+    /// The bytes of all files.
     pub file_bytes: u64,
-    /// What they may take by the budgets; nothing while these are not about all of the store.
+    /// The bound by the budgets; `None` while these do not cover the whole store.
     pub bound_bytes: Option<u64>,
     pub(super) journal_bytes: u64,
     pub(super) journal_objects: usize,
 }
 
 impl Fullness {
-    /// Looks at the sizes of files and at the budgets of a store.
+    /// Measures the files and reads the budgets of a store.
     ///
-    /// # Errors
-    /// `Io` when a file cannot be looked at, and those of reading the budgets.
+    /// # Errors `Io` when the size of a file cannot be read, and errors of reading the budgets.
     pub fn of(repo: &Repository) -> Result<Self> {
         let StoreSummary { file_bytes, journal_bytes, journal_objects, .. } =
             repo.store().summary()?;
@@ -57,19 +55,19 @@ impl Fullness {
         Ok(Self { file_bytes, bound_bytes, journal_bytes, journal_objects })
     }
 
-    /// Returns true if the files take more than they may.
+    /// Returns true if the files exceed the bound.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.bound_bytes.is_some_and(|bound| self.file_bytes > bound)
     }
 
-    /// Returns true if the files take so much more that writers are to be held back.
+    /// Returns true if the files exceed the bound so far that writers should be slowed down.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.percent().is_some_and(|percent| percent > CROWDED_PERCENT)
     }
 
-    /// Returns how much they take, in percent of what they may; nothing without a bound.
+    /// Returns the bytes of the files in percent of the bound; `None` without a bound.
     #[must_use]
     pub fn percent(&self) -> Option<u64> {
         self.file_bytes.saturating_mul(100).checked_div(self.bound_bytes?)

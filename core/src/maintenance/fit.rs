@@ -1,61 +1,58 @@
-//! How many of the newest turns fit into a budget, by few measurements.
+//! Finds how many of the newest turns fit into a budget, with few measurements.
 //!
-//! What turns take together is known only when they are compressed together, and that takes time. So
-//! the number is looked for between one that fits and one that does not: where the budget should be
-//! met if the bytes between the two grew with the weights of the turns.
+//! The size of a set of turns is known only after compressing them together, which takes time. So
+//! the search narrows the number between one that fits and one that does not, by interpolation: it
+//! assumes that the bytes between the two grow with the weights of the turns.
 
 use crate::error::Result;
 use crate::object::ObjectId;
 
-/// Measurements in a row that may end on the same side before the middle is tried.
+/// Measurements in a row that may end on the same side before the search bisects.
 const MAX_SAME_SIDE: u32 = 2;
 
-/// What a session takes. Asked only for sessions with a budget.
+/// The size of a session. Used only for sessions with a budget.
 pub trait Cost {
-    /// Begins a session; returns false to leave its budget alone for now, when these turns are all
-    /// that the rules keep.
+    /// Begins a session with all turns that the rules keep. Returns false to ignore its budget for
+    /// now.
     ///
-    /// # Errors
-    /// Those of reading the content.
+    /// # Errors Errors of reading the content.
     fn begin(&mut self, session: &str, kept: &[PricedTurn], budget: u64) -> Result<bool>;
 
-    /// The bytes that the session takes when these turns and no others keep their content.
+    /// Returns the size of the session in bytes if exactly these turns keep their content.
     ///
-    /// # Errors
-    /// Those of reading the content.
+    /// # Errors Errors of reading the content.
     fn bytes(&mut self, kept: &[PricedTurn]) -> Result<u64>;
 
-    /// What keeping each of these turns adds to those before it, by any measure: only where the turns
-    /// are looked for that fit follows from it.
+    /// Returns the weight that each of these turns adds to those before it, in any unit. Only the
+    /// search for the number of turns uses it.
     ///
-    /// # Errors
-    /// Those of reading the content.
+    /// # Errors Errors of reading the content.
     fn weights(&mut self, kept: &[PricedTurn]) -> Result<Vec<u64>>;
 
-    /// The bytes that a session over its budget is fitted into.
+    /// Returns the bytes into which a session over its budget is fitted.
     fn target(&self, budget: u64) -> u64 {
         budget
     }
 
-    /// How far below its budget a session may end, in bytes.
+    /// Returns how far below its budget a session may end, in bytes.
     fn tolerance(&self, budget: u64) -> u64;
 }
 
 /// A turn that may keep its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PricedTurn {
-    /// Its commit.
+    /// The commit of the turn.
     pub commit: ObjectId,
-    /// The root of its content.
+    /// The root of the content.
     pub tree: ObjectId,
 }
 
-/// What fits.
+/// The turns that fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fitted {
     /// The number of turns.
     pub(super) kept: usize,
-    /// What they take.
+    /// The size of these turns.
     pub(super) bytes: u64,
 }
 
@@ -67,10 +64,9 @@ struct Point {
     weight: u64,
 }
 
-/// Finds how many of `turns` fit, of which the first `fixed` stay whatever they take.
+/// Finds how many of `turns` fit. The first `fixed` stay at any size.
 ///
-/// # Errors
-/// Those of `cost`.
+/// # Errors Errors of `cost`.
 pub(super) fn fit(
     turns: &[PricedTurn],
     fixed: usize,
@@ -85,7 +81,7 @@ pub(super) fn fit(
     if least > budget {
         return Ok(Fitted { kept: fixed, bytes: least });
     }
-    // The weight of so many turns, by their number.
+    // The cumulative weights by number of turns.
     let mut sums = vec![0_u64];
     for weight in cost.weights(turns)? {
         sums.push(sums.last().copied().unwrap_or_default().saturating_add(weight.max(1)));
@@ -111,7 +107,7 @@ pub(super) fn fit(
     Ok(Fitted { kept: fits.turns, bytes: fits.bytes })
 }
 
-/// The weight at which the bytes would be `wanted` on the line between two points.
+/// Returns the weight at which the line between two points reaches `wanted` bytes.
 fn crossing(fits: &Point, over: &Point, wanted: u64) -> u64 {
     let rise = u128::from(over.bytes.saturating_sub(fits.bytes)).max(1);
     let part = u128::from(wanted.saturating_sub(fits.bytes));
@@ -124,7 +120,7 @@ mod tests {
     use super::*;
     use crate::object::Kind;
 
-    /// Turns that take what a function of their number says.
+    /// Turns whose size is a function of their number.
     struct ByNumber<F>(F, u32, u64);
 
     impl<F: Fn(usize) -> u64> Cost for ByNumber<F> {

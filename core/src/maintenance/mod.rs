@@ -1,4 +1,4 @@
-//! Bounded storage: what must stay, what may go, and plans that say both before anything happens.
+//! Bounded storage: decides what stays and frees the rest, always with a plan first.
 //!
 //! ```text
 //!  refs, operations ──> roots ──> commit graph ──┐
@@ -7,16 +7,16 @@
 //!  packs <── collection <── layout <── which files <── mark: what is reached <┘
 //! ```
 //!
-//! [`Roots`] is everything that must stay, exactly, with reasons. A [`Policy`] says what a session
-//! keeps of the rest, and [`plan_retention`] applies it to the commit graph. A turn that expires
-//! loses its tree and keeps its commit: asking for it says that it was dropped, and what is still
-//! there. Of turns that expired long ago not even the commit stays.
+//! [`Roots`] are all objects that must stay, with reasons. A [`Policy`] defines how much of the
+//! rest a session keeps, and [`plan_retention`] applies it to the commit graph. An expired turn
+//! loses its tree and keeps its commit: reading it reports that it expired, and the turns that are
+//! still available. Turns that expired long ago lose even their commit.
 //!
-//! [`collect`] then marks what is reached, chooses files, and lets a pack take their place, for one
-//! of three purposes: to free what is garbage, to store everything in one tier, or to do a little of
-//! both in passing, which [`auto`] does when it is due. [`stats`] says where the bytes are, [`fsck`]
-//! whether all that must be there is, [`repair`] brings back what verifies, and [`redact`] takes
-//! something out of everything. All of them plan first.
+//! [`collect`] then marks reachable objects, chooses files, and replaces them with a pack, for one
+//! of three purposes: to free garbage, to store everything in one tier, or to do a bounded part of
+//! both, which [`auto`] does when it is due. [`stats`] measures the bytes, [`fsck`] checks that all
+//! required objects exist, [`repair`] restores everything that verifies, and [`redact`] removes
+//! content from everything. All of them plan first.
 //!
 //! ```
 //! use turntree::maintenance::{Policies, Policy, Roots, Scope, plan_retention, set_policy};

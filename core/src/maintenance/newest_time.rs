@@ -1,21 +1,20 @@
-//! The time of the newest turn of a session, whatever the clock of its last record said.
+//! Determines the time of the newest turn of a session, robust against wrong clocks.
 //!
-//! Turns have the times of their records: a machine that starts without a clock writes 1970, and one whose
-//! clock runs ahead writes years to come. A policy about age uses the newest plausible time of the session,
-//! so that neither makes a session old nor keeps it for ever.
+//! Turns have the times of their records. A machine that starts without a clock writes 1970, and
+//! one with a fast clock writes a time years ahead. A policy about age uses the newest plausible
+//! time of the session, so that neither makes a session old nor keeps it forever.
 
 use crate::error::Result;
 use crate::object::{ObjectId, Time};
 use crate::repo::Repository;
 
-/// Clocks of machines that write to one store may differ by so much.
+/// The most that clocks of machines writing to one store may differ.
 const AHEAD_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// Returns the newest time on the lines of `tips` that is not ahead of `now`; the newest time of the tips
-/// where all are ahead, and `None` without tips. Reads each turn of the lines once, as far as they are there.
+/// Returns the newest time on the lines of `tips` that is not ahead of `now`; the newest time of
+/// the tips if all are ahead, and `None` without tips. Reads each remaining turn of the lines once.
 ///
-/// # Errors
-/// Those of reading the tips.
+/// # Errors Errors of reading the tips.
 pub fn newest_time(repo: &Repository, tips: &[ObjectId], now: Time) -> Result<Option<Time>> {
     let latest = now.micros.saturating_add(AHEAD_MICROS);
     let mut newest: Option<Time> = None;

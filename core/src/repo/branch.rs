@@ -1,11 +1,11 @@
-//! Names of refs: sessions, branches, tags and HEAD, and which names are allowed.
+//! Names of refs: sessions, branches, tags and HEAD, and the rules for valid names.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// The ref that says which branch commands act on; always symbolic.
+/// The ref with the branch that commands act on; always symbolic.
 pub const HEAD: &str = "HEAD";
 
 /// The branch a session begins with.
@@ -14,10 +14,10 @@ pub const MAIN_BRANCH: &str = "main";
 /// The session of a new store's HEAD.
 pub const DEFAULT_SESSION: &str = "default";
 
-/// Most bytes of a session, branch or tag name.
+/// The longest name of a session, branch or tag, in bytes.
 pub const MAX_NAME_BYTES: usize = 255;
 
-/// Most bytes of the name of a remote.
+/// The longest name of a remote, in bytes.
 const MAX_REMOTE_BYTES: usize = 64;
 
 const BRANCHES: &str = "refs/heads/";
@@ -32,7 +32,7 @@ pub struct BranchName {
 }
 
 impl BranchName {
-    /// The branch `branch` of `session`.
+    /// Creates the name of the branch `branch` of `session`.
     ///
     /// # Errors
     /// `InvalidInput` for names that are not allowed; a session's name has no slash.
@@ -45,7 +45,7 @@ impl BranchName {
         Ok(Self { session: session.to_owned(), branch: branch.to_owned() })
     }
 
-    /// The main branch of `session`.
+    /// Creates the name of the main branch of `session`.
     ///
     /// # Errors
     /// `InvalidInput` for a name that is not allowed.
@@ -71,15 +71,16 @@ impl BranchName {
         format!("{BRANCHES}{self}")
     }
 
-    /// Returns whether the branch repeats the name of its session, as `task/task/plan` does: earlier
-    /// versions began such a branch where `task/plan` was meant, so it does not stand for its session.
+    /// Returns true if the branch repeats the name of its session, like `task/task/plan`. Earlier
+    /// versions created such a branch when `task/plan` was meant, so it does not represent its
+    /// session.
     #[must_use]
     pub fn repeats_session(&self) -> bool {
         self.branch.split_once('/').is_some_and(|(first, _)| first == self.session)
     }
 
-    /// Refuses a name that no new session or branch gets, since a revision means something else by it.
-    /// Stores of before may have such branches.
+    /// Refuses a name that a new session or branch must not have, because it has another meaning as
+    /// a revision. Existing stores may have such branches.
     ///
     /// # Errors
     /// `InvalidInput`, naming it.
@@ -88,7 +89,7 @@ impl BranchName {
         check_new_name("branch", &self.branch)
     }
 
-    /// The branch whose full name is `full`, if it is one.
+    /// Parses the full name of a branch; `None` for other refs.
     #[must_use]
     pub fn from_full(full: &str) -> Option<Self> {
         full.strip_prefix(BRANCHES)?.parse().ok()
@@ -104,7 +105,7 @@ impl fmt::Display for BranchName {
 impl FromStr for BranchName {
     type Err = Error;
 
-    /// `session/branch`, or `session` alone for its main branch.
+    /// Parses `session/branch`, or `session` alone for its main branch.
     fn from_str(text: &str) -> Result<Self> {
         match text.split_once('/') {
             Some((session, branch)) => Self::new(session, branch),
@@ -113,7 +114,7 @@ impl FromStr for BranchName {
     }
 }
 
-/// The full name of a tag.
+/// Returns the full name of a tag.
 ///
 /// # Errors
 /// `InvalidInput` for a name that is not allowed.
@@ -122,7 +123,7 @@ pub fn tag_ref(name: &str) -> Result<String> {
     Ok(format!("{TAGS}{name}"))
 }
 
-/// The full name of a pin.
+/// Returns the full name of a pin.
 ///
 /// # Errors
 /// `InvalidInput` for a name that is not allowed.
@@ -131,22 +132,21 @@ pub fn pin_ref(name: &str) -> Result<String> {
     Ok(format!("{PINS}{name}"))
 }
 
-/// The name of the pin whose full name is `full`, if it is one.
+/// Returns the name of the pin with the full name `full`; `None` for other refs.
 #[must_use]
 pub fn pin_name(full: &str) -> Option<&str> {
     full.strip_prefix(PINS)
 }
 
-/// The name of the tag whose full name is `full`, if it is one.
+/// Returns the name of the tag with the full name `full`; `None` for other refs.
 #[must_use]
 pub fn tag_name(full: &str) -> Option<&str> {
     full.strip_prefix(TAGS)
 }
 
-/// Refuses what is neither HEAD nor `refs/<kind>/<name>`.
+/// Refuses names other than HEAD and `refs/<kind>/<name>`.
 ///
-/// # Errors
-/// `InvalidInput`, naming the ref and what was expected.
+/// # Errors `InvalidInput`, naming the ref and the expected form.
 pub fn check_full_name(full: &str) -> Result<()> {
     if full == HEAD {
         return Ok(());
@@ -154,7 +154,7 @@ pub fn check_full_name(full: &str) -> Result<()> {
     let name = full.strip_prefix("refs/").and_then(|rest| rest.split_once('/'));
     match name {
         Some(("remotes" | "remote-heads", name)) => {
-            // What a remote has may have any name that it could have here.
+            // Refs of a remote may have any name that is valid locally.
             let (remote, name) = name.split_once('/').unwrap_or((name, ""));
             check_remote_name(remote)?;
             check_name("ref", name)
@@ -164,10 +164,9 @@ pub fn check_full_name(full: &str) -> Result<()> {
     }
 }
 
-/// Refuses a name that no remote has.
+/// Refuses an invalid name for a remote.
 ///
-/// # Errors
-/// `InvalidInput`, with what was expected.
+/// # Errors `InvalidInput`, with the expected form.
 pub fn check_remote_name(name: &str) -> Result<()> {
     check_name("remote", name)?;
     match name.contains('/') || name.len() > MAX_REMOTE_BYTES {
@@ -178,7 +177,7 @@ pub fn check_remote_name(name: &str) -> Result<()> {
     }
 }
 
-/// Refuses HEAD as the name of something new: as a revision it is the branch that commands act on.
+/// Refuses HEAD as a new name: as a revision it is the branch that commands act on.
 pub(super) fn check_new_name(what: &str, name: &str) -> Result<()> {
     match name == HEAD {
         true => Err(Error::invalid(format!(
@@ -188,7 +187,7 @@ pub(super) fn check_new_name(what: &str, name: &str) -> Result<()> {
     }
 }
 
-/// The rules of `git check-ref-format`, so that every name can become a git ref.
+/// Applies the rules of `git check-ref-format`, so that every name can become a git ref.
 fn check_name(what: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         return Err(bad_name(what, name, &format!("1 to {MAX_NAME_BYTES} bytes")));

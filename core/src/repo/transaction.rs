@@ -1,4 +1,5 @@
-//! Changes: objects are staged, refs are compared and swapped, all durable in one batch.
+//! Transactions: objects are staged, refs are compared and swapped, and everything becomes durable
+//! in one batch.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -20,19 +21,18 @@ use crate::store::{
 };
 use crate::tree::Link;
 
-/// Bytes and objects that are staged in memory before [`ObjectSink::make_room`] puts them into the
-/// store.
+/// Bytes and objects staged in memory before [`ObjectSink::make_room`] writes them to the store.
 const STAGED_BYTES: usize = 16 << 20;
 const STAGED_OBJECTS: usize = 1 << 16;
 
-/// Ids that a repository remembers to be in the store, at most.
+/// The most ids known to be in the store that a repository remembers.
 const MAX_KNOWN: usize = 1 << 16;
 
-/// Some ids that are in the store: what one turn refers to, the next refers to again.
+/// Ids that are in the store: consecutive turns refer to the same objects.
 #[derive(Debug, Default)]
 pub(super) struct KnownIds {
     ids: HashSet<ObjectId>,
-    /// The epoch in which they were seen: a collection may have taken them away since.
+    /// The epoch in which they were seen: a later collection may have freed them.
     epoch: u64,
 }
 
@@ -45,26 +45,26 @@ impl KnownIds {
     }
 }
 
-/// A change in the making. Dropping it leaves the store as it was.
+/// A change in progress. Dropping it leaves the store as it was.
 ///
-/// It sees branches as they were when it began, and that is what they must still be when it is
-/// finished: read the context to build on after [`Repository::begin`], from [`Transaction::tip`].
+/// The transaction sees branches as of its beginning, and a commit fails if one has moved since. So
+/// read the context to build on after [`Repository::begin`], from [`Transaction::tip`].
 #[derive(Debug)]
 pub struct Transaction<'r> {
     repo: &'r Repository,
-    /// The refs as they were when it began.
+    /// The refs as of the beginning.
     refs: Arc<RefTable>,
     staged: Memory,
     updates: BTreeMap<String, RefUpdate>,
     appended_bytes: u64,
-    /// Ids that staged objects may refer to although they were dropped.
+    /// Expired objects that staged objects may still reference.
     elided: HashSet<ObjectId>,
     lease: ReadGuard<'r>,
-    /// The operation that it takes back.
+    /// The operation that this one reverts.
     undoes: Option<ObjectId>,
     /// Payloads that blobs written since the last context cite.
     pub(super) cited: BTreeSet<VfsUri>,
-    /// What looks at content that comes in.
+    /// The filter for new content.
     pub(super) filter: Option<&'r dyn ContentFilter>,
 }
 
@@ -75,18 +75,18 @@ pub struct SnapshotDraft {
     pub tree: ObjectId,
     /// The author.
     pub author: Author,
-    /// When.
+    /// The time.
     pub time: Time,
-    /// Why.
+    /// The reason for the snapshot.
     pub trigger: Trigger,
-    /// In words.
+    /// The message.
     pub message: String,
-    /// Anything else.
+    /// Further metadata.
     pub metadata: BTreeMap<String, String>,
 }
 
 impl SnapshotDraft {
-    /// A snapshot that somebody asked for, made by the actor of `stamp` now.
+    /// Creates a snapshot that a user requested, made by the actor of `stamp` now.
     #[must_use]
     pub fn new(tree: ObjectId, message: impl Into<String>, stamp: &Signature) -> Self {
         Self {
@@ -110,12 +110,13 @@ impl<'r> Transaction<'r> {
         Self { repo, refs, staged, updates, appended_bytes, elided, lease, undoes, cited, filter }
     }
 
-    /// The sequence of the operation that this one follows, unless another one is faster.
+    /// Returns the sequence of the operation that this one follows, unless another process commits
+    /// first.
     pub(super) fn base_sequence(&self) -> u64 {
         self.refs.sequence
     }
 
-    /// The newest commit of a branch, as this transaction would leave it.
+    /// Returns the newest commit of a branch, including staged changes.
     #[must_use]
     pub fn tip(&self, branch: &BranchName) -> Option<ObjectId> {
         match self.updates.get(&branch.full()).map(|update| &update.new) {
@@ -125,7 +126,7 @@ impl<'r> Transaction<'r> {
         }
     }
 
-    /// The branches of a session and their newest commits, as this transaction would leave them.
+    /// Returns the branches of a session and their newest commits, including staged changes.
     #[must_use]
     pub fn branches_of(&self, session: &str) -> Vec<(BranchName, ObjectId)> {
         let begun = self.refs.values.keys().map(String::as_str);
@@ -135,7 +136,7 @@ impl<'r> Transaction<'r> {
         of_session.filter_map(|branch| self.tip(&branch).map(|tip| (branch, tip))).collect()
     }
 
-    /// The main branch of every session as it was when the change began, with its newest commit.
+    /// Returns the main branch of every session as of the beginning, with its newest commit.
     #[must_use]
     pub fn main_branches(&self) -> Vec<(BranchName, ObjectId)> {
         let branches = self.refs.values.keys().filter_map(|name| BranchName::from_full(name));
@@ -143,7 +144,7 @@ impl<'r> Transaction<'r> {
         main.filter_map(|branch| self.begun_at(&branch).map(|tip| (branch, tip))).collect()
     }
 
-    /// The commit `id`, staged or stored.
+    /// Returns the commit `id`, staged or stored.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming the id.
@@ -151,29 +152,26 @@ impl<'r> Transaction<'r> {
         Commit::decode(&self.read_as(Kind::Commit, id)?).map_err(|error| error.at(id))
     }
 
-    /// Puts a snapshot on a branch, on top of what is there; a new branch begins with it.
+    /// Adds a snapshot to a branch, on top of its tip; a new branch begins with it.
     ///
-    /// # Errors
-    /// Those of reading the parent.
+    /// # Errors Errors of reading the parent.
     pub fn snapshot(&mut self, branch: &BranchName, snapshot: SnapshotDraft) -> Result<ObjectId> {
         let id = self.record(branch, snapshot)?;
         self.move_branch(branch, Some(id));
         Ok(id)
     }
 
-    /// Writes a snapshot that continues a branch, and leaves the branch where it is: a ref must
-    /// lead to it.
+    /// Writes a snapshot that continues a branch, without moving the branch: the caller must add
+    /// another ref to it.
     ///
-    /// # Errors
-    /// Those of reading the parent.
+    /// # Errors Errors of reading the parent.
     pub fn record(&mut self, branch: &BranchName, snapshot: SnapshotDraft) -> Result<ObjectId> {
         self.write_commit(branch, &[], snapshot)
     }
 
-    /// Puts a snapshot on a branch that continues what is there and, as a merge, `others` too.
+    /// Adds a snapshot to a branch, as a merge of its tip and `others`.
     ///
-    /// # Errors
-    /// Those of reading a parent.
+    /// # Errors Errors of reading a parent.
     pub(super) fn join(
         &mut self,
         branch: &BranchName,
@@ -208,9 +206,9 @@ impl<'r> Transaction<'r> {
         self.write(Kind::Commit, commit.encode().into())
     }
 
-    /// Deletes a branch, with what keeps its workspace as it was before the last restore, and with
-    /// the places that were at it. A session that was forgotten and has a branch has come back: it
-    /// is deleted from now on, and not forgotten.
+    /// Deletes a branch, the ref to the earlier state of its workspace, and the places at the
+    /// branch. If the session was forgotten but has a branch again, it now counts as deleted
+    /// instead of forgotten.
     pub fn delete_branch(&mut self, branch: &BranchName) {
         self.remove_branch(branch);
         self.note_return(branch.session());
@@ -222,7 +220,7 @@ impl<'r> Transaction<'r> {
         self.set_before(branch, None);
     }
 
-    /// Sets the ref that keeps the workspace of a branch as it was.
+    /// Sets the ref to the earlier state of a branch's workspace.
     pub fn set_before(&mut self, branch: &BranchName, commit: Option<ObjectId>) {
         let name = before_ref(branch);
         let expected = match self.begun_with(&name) {
@@ -233,7 +231,7 @@ impl<'r> Transaction<'r> {
         self.set_ref(&name, expected, commit.map(RefValue::Object));
     }
 
-    /// Moves a branch, which must still be where it was when the change began.
+    /// Moves a branch. The commit fails if the branch has moved since the change began.
     pub fn move_branch(&mut self, branch: &BranchName, to: Option<ObjectId>) {
         let expected = match self.begun_at(branch) {
             Some(id) => Expected::Value(RefValue::Object(id)),
@@ -242,10 +240,10 @@ impl<'r> Transaction<'r> {
         self.set_ref(&branch.full(), expected, to.map(RefValue::Object));
     }
 
-    /// Gives a branch another name; HEAD and places go with it. Returns where it is.
+    /// Renames a branch; HEAD and places follow. Returns its tip.
     ///
-    /// # Errors
-    /// `NotFound` when there is no branch `from`, `InvalidInput` when there is a branch `to`.
+    /// # Errors `NotFound` when there is no branch `from`, `InvalidInput` when there is a branch
+    /// `to`.
     pub fn rename_branch(&mut self, from: &BranchName, to: &BranchName) -> Result<ObjectId> {
         let Some(tip) = self.tip(from) else {
             return Err(Error::not_found(format!("there is no branch {from}")));
@@ -262,12 +260,12 @@ impl<'r> Transaction<'r> {
         Ok(tip)
     }
 
-    /// Returns whether an object is staged and not stored yet.
+    /// Returns true if an object is staged and not stored yet.
     pub(super) fn has_staged(&self, id: &ObjectId) -> Result<bool> {
         self.staged.contains(id)
     }
 
-    /// Returns the repository that it changes.
+    /// Returns the repository of the transaction.
     pub(super) fn repo(&self) -> &'r Repository {
         self.repo
     }
@@ -277,7 +275,7 @@ impl<'r> Transaction<'r> {
         self.refs.value(name)
     }
 
-    /// The refs whose names begin with `prefix`, as they were when the change began.
+    /// Returns the refs whose names begin with `prefix`, as of the beginning.
     pub(super) fn begun_with_prefix(
         &self,
         prefix: &str,
@@ -287,7 +285,7 @@ impl<'r> Transaction<'r> {
         named.take_while(move |(name, _)| name.starts_with(prefix))
     }
 
-    /// The newest commit of a branch when the change began.
+    /// Returns the newest commit of a branch as of the beginning.
     fn begun_at(&self, branch: &BranchName) -> Option<ObjectId> {
         match self.begun_with(&branch.full()) {
             Some(RefValue::Object(id)) => Some(*id),
@@ -295,7 +293,7 @@ impl<'r> Transaction<'r> {
         }
     }
 
-    /// Sets or deletes a ref; the first expectation of a ref in a transaction holds.
+    /// Sets or deletes a ref; the first expected value of a ref in a transaction applies.
     pub fn set_ref(&mut self, name: &str, expected: Expected, new: Option<RefValue>) {
         self.updates
             .entry(name.to_owned())
@@ -303,25 +301,25 @@ impl<'r> Transaction<'r> {
             .or_insert_with(|| RefUpdate { name: name.to_owned(), expected, new });
     }
 
-    /// Lets staged objects refer to `id`, which was dropped: a commit that is written again keeps
-    /// the tree that it lost.
+    /// Allows staged objects to reference the expired object `id`: a rewritten commit keeps its
+    /// elided tree.
     pub(crate) fn allow_elided(&mut self, id: ObjectId) {
         self.elided.insert(id);
     }
 
-    /// Says that this change takes the operation `id` back.
+    /// Records that this change reverts the operation `id`.
     pub(super) fn undo(&mut self, id: ObjectId) {
         self.undoes = Some(id);
     }
 
-    /// Bytes staged in memory.
+    /// Returns the bytes staged in memory.
     #[must_use]
     pub fn staged_bytes(&self) -> usize {
         self.staged.bytes()
     }
 
-    /// Makes the staged objects durable now, without a ref to them: a large change need not fit
-    /// into memory. They are garbage until [`Transaction::commit`].
+    /// Makes the staged objects durable now, without a ref to them, so that a large change need not
+    /// fit into memory. They are garbage until [`Transaction::commit`].
     ///
     /// # Errors
     /// `Io` when they cannot be written.
@@ -336,15 +334,15 @@ impl<'r> Transaction<'r> {
         Ok(())
     }
 
-    /// Makes everything durable as one operation. When this returns, it is on disk.
+    /// Makes everything durable as one operation. On return, it is on disk.
     ///
-    /// A context that was built on a change which was never finished refers to objects that are
-    /// nowhere. Such a commit is refused: after a failed change, build on the branch as it is now.
+    /// A context built on an unfinished change references objects that were never stored. Such a
+    /// commit is refused: after a failed change, build on the current branch.
     ///
     /// # Errors
-    /// `NotFound` when a staged object refers to one that is not there, `Redacted` when one was
-    /// redacted: nothing has changed. `Conflict` when a ref is not where it was expected: nothing
-    /// has changed, and the change can be made again on the new value. `InvalidInput` at
+    /// `NotFound` when a staged object references a missing one, `Redacted` when it references a
+    /// redacted one: nothing has changed. `Conflict` when a ref has another value than expected:
+    /// nothing has changed, and the caller can retry on the new value. `InvalidInput` at
     /// [`Repository::at_operation`]. `Io` when it cannot be written: nothing has changed.
     pub fn commit(self, stamp: &Signature, reason: &str) -> Result<Committed> {
         if self.repo.past.is_some() {
@@ -360,10 +358,10 @@ impl<'r> Transaction<'r> {
         Ok(committed)
     }
 
-    /// Takes an inventory of the store as it would be if this were committed. Writes nothing.
+    /// Returns the inventory of the store as if this was committed. Writes nothing.
     ///
     /// # Errors
-    /// `Io` when the journal cannot be read, and what the commit would be refused with.
+    /// `Io` when the journal cannot be read, and errors of committing.
     pub(crate) fn planned_inventory(
         &self,
         stamp: &Signature,
@@ -384,23 +382,23 @@ impl<'r> Transaction<'r> {
         }
     }
 
-    /// Passes the filter by: what is written was stored before.
+    /// Skips the filter: the content was stored before.
     pub(crate) fn pass_filter(&mut self) {
         self.filter = None;
     }
 
-    /// Returns what is stored in the place of a content; `None` for that itself.
+    /// Returns the replacement of a content by the filter; `None` for the content itself.
     fn filtered(&self, content: &[u8]) -> Result<Option<Vec<u8>>> {
         self.filter.map_or(Ok(None), |filter| filter.instead(self.repo, content))
     }
 
-    /// Returns a text as it is stored.
+    /// Returns a text after the filter.
     fn filtered_text(&self, text: String) -> Result<String> {
         let instead = self.filtered(text.as_bytes())?;
         Ok(instead.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(text))
     }
 
-    /// Tells the filter which of these objects are new to the store, which does not have them yet.
+    /// Notifies the filter of those objects that are new to the store, before they are stored.
     fn tell_filter(&self, staged: &Memory) -> Result<()> {
         let Some(filter) = self.filter else { return Ok(()) };
         for (id, object) in staged.iter() {
@@ -416,7 +414,7 @@ fn objects_of(staged: &Memory) -> Vec<(ObjectId, Object)> {
     staged.iter().map(|(id, object)| (*id, object.clone())).collect()
 }
 
-/// Finds out whether everything that staged objects and new values of refs refer to is there.
+/// Checks that the store has everything that staged objects and new values of refs reference.
 struct LinkCheck<'a> {
     repo: &'a Repository,
     staged: &'a Memory,
@@ -426,7 +424,7 @@ struct LinkCheck<'a> {
 }
 
 impl LinkCheck<'_> {
-    /// Refuses content that was redacted.
+    /// Refuses redacted content.
     fn check_redactions(&self) -> Result<()> {
         for (id, object) in self.staged.iter() {
             if object.kind == Kind::Blob && self.repo.is_redacted(id)? {
@@ -436,8 +434,8 @@ impl LinkCheck<'_> {
         Ok(())
     }
 
-    /// Refuses what refers to something that is neither staged nor stored. What a collection has
-    /// taken away since the transaction began is given back, to be stored again.
+    /// Refuses references to objects that are neither staged nor stored. Returns referenced objects
+    /// that a collection has freed since the transaction began, to be stored again.
     fn run(&self) -> Result<Vec<(ObjectId, Object)>> {
         let mut known = self.repo.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.prepare(self.repo.store.epoch());
@@ -457,7 +455,7 @@ impl LinkCheck<'_> {
         let mut at = 0;
         while let Some((id, object)) = rescued.get(at).cloned() {
             for Link { id: target, .. } in links(&object)? {
-                // What had expired before need not come back.
+                // Objects that expired earlier are not restored.
                 if self.repo.store.tombstone(&target) != Some(Tombstone::Elided) {
                     let from = format_args!("{} {id}", object.kind);
                     self.rely_on(&target, &from, &mut known, &mut rescued)?;

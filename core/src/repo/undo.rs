@@ -1,25 +1,29 @@
-//! Undo and redo: an operation is taken back by another operation, so nothing is ever lost by
-//! either.
+//! Undo and redo: an operation is reverted by another operation, so neither ever loses anything.
 //!
 //! ```text
 //! 5 fork   6 snapshot   7 undo 6   8 undo 5   9 redo (undo 8)
 //!                                              in force: 5, 7, 9; the next undo takes 5 back
 //! ```
 //!
-//! An operation is in force unless one that takes it back is in force. Undo takes back what was
-//! made, or made again, last; redo takes back the newest undo that is in force. Taking an operation
-//! back gives each ref that it changed its old value, and is refused when a later operation has
-//! changed one of them, so nobody's work is undone by chance. An undo leaves these refs alone:
-//! those of maintenance under `refs/maintenance`, which describe the store; the observed use of
-//! contexts under `refs/watch`; files that wait for their calls under `refs/captures`; and those
-//! under `refs/before`, which keep workspaces as they were; and what is known of sessions that were
-//! let go, under `refs/forgotten`. Bringing the files of a workspace back
-//! is the job of [`prepare_undo`](crate::workspace::prepare_undo); with [`Repository::undo`] alone
-//! the files stay. Storing payloads cannot be undone, because a conversation may cite them by now;
-//! evicting them can.
+//! An operation is in force unless an operation in force reverts it. Undo reverts the newest
+//! operation that was made or redone; redo reverts the newest undo in force. Reverting an operation
+//! restores the old value of each ref that it changed. Undo refuses if a later operation changed
+//! one of these refs, so it never reverts other work by accident. Undo never changes the following
+//! refs:
 //!
-//! The operations of one [`Adoption`](super::Adoption) are taken back together, by an operation that
-//! names the newest of them, and come again together.
+//! - `refs/maintenance`: maintenance, which describes the store.
+//! - `refs/watch`: the observed use of contexts.
+//! - `refs/captures`: files that wait for their tool calls.
+//! - `refs/before`: earlier states of workspaces.
+//! - `refs/forgotten`: the records of forgotten sessions.
+//! - `refs/remotes`, `refs/remote-heads` and `refs/distant`: the known state of remotes.
+//!
+//! [`prepare_undo`](crate::workspace::prepare_undo) restores the files of a workspace;
+//! [`Repository::undo`] alone leaves them as they are. Storing payloads cannot be undone, because a
+//! conversation may cite them by now; evicting them can.
+//!
+//! The operations of one [`Adoption`](super::Adoption) are reverted together, by an operation that
+//! names the newest of them, and redone together.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -34,57 +38,57 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefChange, RefValue};
 use crate::store::{Committed, DISTANT_REFS, Expected};
 
-/// Refs of maintenance.
+/// The prefix of refs of maintenance.
 const MAINTENANCE: &str = "refs/maintenance/";
 
-/// Files that wait for their calls.
+/// The prefix of refs to files that wait for their tool calls.
 const CAPTURES: &str = "refs/captures/";
 
-/// Undos of undos of undos that are followed.
+/// The longest chain of undos of undos that is followed.
 const MAX_DEPTH: usize = 1 << 12;
 
-/// The changes of refs that take an operation back.
+/// The changes of refs that revert an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndoPlan {
-    /// The operation that is taken back.
+    /// The operation to revert.
     pub undone: OperationEntry,
-    /// The refs that change: what they hold, and what they will hold.
+    /// The refs that change, with their current and their new values.
     pub changes: Vec<RefChange>,
-    /// The files of a workspace that the operation has moved.
+    /// The workspace files that the operation moved.
     pub moved: Option<MovedFiles>,
 }
 
-/// Files of a workspace that an operation has moved.
+/// Workspace files that an operation moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MovedFiles {
-    /// The branch whose workspace it is.
+    /// The branch of the workspace.
     pub branch: BranchName,
-    /// The commit that keeps the workspace as it was before.
+    /// The commit that keeps the earlier state of the workspace.
     pub before: ObjectId,
 }
 
-/// The undo or redo that was the last to do anything but with files of a workspace.
+/// The last undo or redo, if later operations changed only workspace files.
 #[derive(Debug, Clone)]
 pub struct LastUndo {
     /// The operation.
     pub entry: OperationEntry,
-    /// The operation that it took back.
+    /// The operation that it reverted.
     pub undone: OperationEntry,
-    /// True when it is a redo.
+    /// True for a redo.
     pub is_redo: bool,
-    /// The workspace as it was before.
+    /// The earlier state of the workspace.
     pub moved: MovedFiles,
-    /// The commit that has the files as they are to be.
+    /// The commit with the files to restore.
     pub target: ObjectId,
 }
 
-/// The operation log, as far as undo needs it.
+/// The operation log, prepared for undo.
 struct OperationLog {
-    /// Newest first.
+    /// The entries, newest first.
     entries: Vec<OperationEntry>,
-    /// Operations that an operation in force has taken back.
+    /// Operations that an operation in force has reverted.
     undone: HashSet<ObjectId>,
-    /// For each operation that takes one back, the one it takes back.
+    /// The reverted operation of each undo or redo.
     undoes: HashMap<ObjectId, ObjectId>,
 }
 
@@ -102,12 +106,13 @@ impl OperationLog {
                 continue;
             }
             undone.insert(target);
-            // What the same adoption has brought until then went with it.
+            // Earlier operations of the same adoption are reverted with it.
             let older = entries.get(at + 1..).unwrap_or_default();
             if let Some(target) = older.iter().find(|older| older.id == target)
                 && first_of(&target.operation).is_some()
             {
-                // What came between the plan of an undo and the undo was not seen by it.
+                // The plan of an undo did not cover operations committed between the plan and the
+                // undo.
                 let seen = target.operation.sequence;
                 let of_one = older.iter().filter(|it| {
                     it.operation.sequence <= seen && are_one(&it.operation, &target.operation)
@@ -118,8 +123,8 @@ impl OperationLog {
         Ok(Self { entries, undone, undoes })
     }
 
-    /// What an undo of `entry` takes back: itself, or all of its adoption that is in force, oldest
-    /// first.
+    /// Returns the operations that an undo of `entry` reverts: the entry itself, or all operations
+    /// of its adoption that are in force, oldest first.
     fn together<'a>(&'a self, entry: &'a OperationEntry) -> Vec<&'a OperationEntry> {
         if first_of(&entry.operation).is_none() {
             return vec![entry];
@@ -130,12 +135,12 @@ impl OperationLog {
         of_one.collect()
     }
 
-    /// From an operation over what it takes back to the one that all of it is about.
+    /// Follows an operation to the one that it reverts, and so on to the subject of the chain.
     fn chain(&self, id: ObjectId) -> impl Iterator<Item = ObjectId> {
         std::iter::successors(Some(id), |id| self.undoes.get(id).copied()).take(MAX_DEPTH)
     }
 
-    /// The operation that did last what `entry` did: itself, or the newest undo of an undo of it.
+    /// Returns the last operation with the effect of `entry`: itself, or the newest redo of it.
     fn newest_of<'a>(&'a self, entry: &'a OperationEntry) -> &'a Operation {
         let does = |other: &&OperationEntry| {
             let place = self.chain(other.id).position(|id| id == entry.id);
@@ -144,7 +149,7 @@ impl OperationLog {
         self.entries.iter().find(does).map_or(&entry.operation, |newest| &newest.operation)
     }
 
-    /// Operations in force of `actor`, or of anybody, newest first.
+    /// Returns the operations in force of `actor`, or of all actors, newest first.
     fn in_force(&self, actor: Option<&str>) -> impl Iterator<Item = &OperationEntry> {
         let is_own =
             move |entry: &&OperationEntry| actor.is_none_or(|a| a == entry.operation.actor);
@@ -153,25 +158,24 @@ impl OperationLog {
 }
 
 impl Repository {
-    /// Operations that are not in force: one in force takes each back. Reads the whole log.
+    /// Returns the operations that are not in force because one in force reverts them. Reads the
+    /// whole log.
     ///
-    /// # Errors
-    /// Those of reading operations.
+    /// # Errors Errors of reading operations.
     pub fn undone_operations(&self) -> Result<HashSet<ObjectId>> {
         OperationLog::read(self).map(|log| log.undone)
     }
 
-    /// Returns the operation that an undo would take back: the last one made or redone that is in
-    /// force, changed a ref and is no undo, of `actor` or of anyone. `None` when none of those kept
-    /// is.
+    /// Returns the operation that an undo would revert: the newest one in force that was made or
+    /// redone, changed a ref and is not an undo, of `actor` or of all actors. `None` if there is no
+    /// such operation in the log.
     ///
-    /// # Errors
-    /// Those of reading operations.
+    /// # Errors Errors of reading operations.
     pub fn undoable(&self, actor: Option<&str>) -> Result<Option<OperationEntry>> {
         let log = OperationLog::read(self)?;
         for entry in log.in_force(actor) {
             let chain: Vec<ObjectId> = log.chain(entry.id).collect();
-            // The undo of an undo has made something again.
+            // The undo of an undo redoes the operation.
             let made = chain.last().filter(|_| chain.len() % 2 == 1);
             let Some(made) = made.filter(|id| !log.undone.contains(id)) else { continue };
             let found = log.entries.iter().find(|entry| entry.id == *made);
@@ -186,20 +190,19 @@ impl Repository {
         Ok(None)
     }
 
-    /// Returns the undo that a redo would take back: the newest in force, of `actor` or of anyone.
+    /// Returns the undo that a redo would revert: the newest in force, of `actor` or of all actors.
     ///
-    /// # Errors
-    /// Those of reading operations.
+    /// # Errors Errors of reading operations.
     pub fn redoable(&self, actor: Option<&str>) -> Result<Option<OperationEntry>> {
         let log = OperationLog::read(self)?;
         let found = log.in_force(actor).find(|entry| log.chain(entry.id).count() % 2 == 0);
         Ok(found.cloned())
     }
 
-    /// The undo or redo that moved files, when nothing but files of a workspace was changed since.
+    /// Returns the last undo or redo that moved files, if later operations changed only workspace
+    /// files.
     ///
-    /// # Errors
-    /// Those of reading operations.
+    /// # Errors Errors of reading operations.
     pub fn last_undo(&self) -> Result<Option<LastUndo>> {
         let log = OperationLog::read(self)?;
         let Some(entry) = log.entries.iter().find(|entry| {
@@ -219,11 +222,10 @@ impl Repository {
         Ok(Some(LastUndo { entry, undone, is_redo, moved, target }))
     }
 
-    /// The operation that an undo, or an undo of undos, is about in the end; itself when it is
-    /// none.
+    /// Returns the operation at the end of a chain of undos; the operation itself if it is not an
+    /// undo.
     ///
-    /// # Errors
-    /// `NotFound` when it is not kept any more, `Corrupt` when it does not verify.
+    /// # Errors `NotFound` when it is not kept, `Corrupt` when it does not verify.
     pub fn undo_subject(&self, entry: &OperationEntry) -> Result<OperationEntry> {
         let mut at = entry.clone();
         for _ in 0..MAX_DEPTH {
@@ -235,19 +237,18 @@ impl Repository {
         Ok(at)
     }
 
-    /// Plans to take an operation back; with it goes all of its adoption.
+    /// Plans to revert an operation, together with all operations of its adoption.
     ///
-    /// # Errors
-    /// `InvalidInput` when it changed nothing that can be taken back, or is taken back already,
-    /// `Conflict` when a later operation has changed one of its refs, which the error names, and
-    /// `Expired` or `NotFound` when what a ref held is not kept any more.
+    /// # Errors `InvalidInput` when it changed nothing that undo can revert, or is reverted
+    /// already. `Conflict` when a later operation changed one of its refs, which the error names.
+    /// `Expired` or `NotFound` when the old value of a ref is not kept.
     pub fn plan_undo(&self, undone: OperationEntry) -> Result<UndoPlan> {
         let number = undone.operation.sequence;
         let log = OperationLog::read(self)?;
         if log.undone.contains(&undone.id) {
             return Err(Error::invalid(format!("operation {number} is taken back already")));
         }
-        // What each ref becomes, and the number of the last operation that has changed it.
+        // The change of each ref, and the number of the last operation that changed it.
         let mut reversal: BTreeMap<String, (RefChange, u64)> = BTreeMap::new();
         for OperationEntry { operation, .. } in log.together(&undone) {
             for change in reversed(operation) {
@@ -276,17 +277,16 @@ impl Repository {
             }
         }
         let changes = reversal.into_values().map(|(change, _)| change).collect();
-        // An undo names the newest of what it takes back.
+        // An undo names the newest of the reverted operations.
         let newest = log.together(&undone).last().map(|&newest| newest.clone());
         let undone = newest.unwrap_or(undone);
         let moved = moved_files(log.newest_of(&undone));
         Ok(UndoPlan { undone, changes, moved })
     }
 
-    /// Takes an operation back, as an operation. Files of a workspace stay as they are.
+    /// Reverts an operation by a new operation. Workspace files stay as they are.
     ///
-    /// # Errors
-    /// `Conflict` when a ref was changed since it was planned; then nothing has changed. Those of
+    /// # Errors `Conflict` when a ref changed since the plan; then nothing has changed. Errors of
     /// writing.
     pub fn undo(&self, plan: &UndoPlan, stamp: &Signature, reason: &str) -> Result<Committed> {
         let mut change = self.begin();
@@ -309,7 +309,7 @@ impl Repository {
         Error::new(ErrorKind::Conflict, message)
     }
 
-    /// Refuses a value whose content retention has dropped.
+    /// Refuses a value whose content expired.
     fn check_kept(&self, name: &str, id: &ObjectId) -> Result<()> {
         match self.store().read(id)? {
             None => Err(Error::not_found(format!("{id}, which {name} held, is not kept any more"))),
@@ -322,13 +322,12 @@ impl Repository {
 }
 
 impl Transaction<'_> {
-    /// Takes an operation back: each ref gets its old value.
+    /// Reverts an operation: each ref gets its old value.
     ///
-    /// # Errors
-    /// `NotFound` when a part of a session that was let go is not there any more.
+    /// # Errors `NotFound` when a part of a forgotten session is missing.
     pub fn take_back(&mut self, plan: &UndoPlan) -> Result<()> {
         for RefChange { name, old, new } in &plan.changes {
-            // Since this change began, nothing is lost to it.
+            // The read guard of this transaction prevents further losses after this check.
             if let Some(RefValue::Object(id)) = new {
                 self.repo().check_not_freed(&plan.undone.operation, (name, id))?;
             }
@@ -340,7 +339,8 @@ impl Transaction<'_> {
     }
 }
 
-/// The files that an operation has moved, as the ref says that keeps them as they were before.
+/// Returns the files that an operation moved, according to its change of the ref for the earlier
+/// state.
 fn moved_files(operation: &Operation) -> Option<MovedFiles> {
     operation.changes.iter().find_map(|change| {
         let branch = change.name.strip_prefix(BEFORE)?.parse().ok()?;
@@ -349,7 +349,7 @@ fn moved_files(operation: &Operation) -> Option<MovedFiles> {
     })
 }
 
-/// The changes that take an operation back.
+/// Returns the changes that revert an operation.
 fn reversed(operation: &Operation) -> Vec<RefChange> {
     let changes = operation.changes.iter();
     let real = changes.filter(|change| change.old != change.new);

@@ -1,8 +1,9 @@
-//! The bytes of a history index: pairs of trees, and what changed between the two.
+//! The format of a history index: pairs of trees, and the changes between the two.
 //!
-//! An id of the pack is its ordinal doubled; any other one has its number in a table, doubled and one
-//! more. Numbers are varints, mostly distances from the one before, names and keys are numbers in a
-//! table: what is left is compressed well. Specified in `format-spec/changes.md`.
+//! The number of an id in the pack is its ordinal doubled. Any other id is in a table; its number
+//! is the index there doubled, plus one. Numbers are varints, mostly differences from the previous
+//! number. Names and keys are numbers in a table. The result compresses well. Specified in
+//! `format-spec/changes.md`.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,28 +17,30 @@ use crate::object::{ID_BYTES, Kind, ObjectId, push_varint, take_varint, unzigzag
 use crate::store::{DerivedFile, PackHandle};
 use crate::tree::{Item, Link, MultisetChange, MultisetChanges};
 
-/// A part of records ends when it has so many bytes.
+/// The size in bytes at which a part of records ends.
 const PART_BYTES: usize = 64 << 10;
 
-/// Most memory that a record may take when it is read, about. More is not told, and walked.
+/// The approximate most memory of a decoded record. Larger records are not written, and the trees
+/// are walked instead.
 const MAX_RECORD_MEMORY: usize = 256 << 20;
 
-/// About the memory of a section, an entry of a map and an item of a list, without names and keys.
+/// The approximate memory of a section, an entry of a map and an item of a list, without names and
+/// keys.
 const SECTION_MEMORY: usize = 128;
 const ENTRY_MEMORY: usize = 256;
 const ITEM_MEMORY: usize = 128;
 
-/// The codes of what is told of a section.
+/// The codes for the changes of a section.
 const UNTOLD: u8 = 0;
 const BLOB: u8 = 1;
 const LIST: u8 = 2;
 const MAP: u8 = 3;
 
-/// The bits of which sides an entry has.
+/// The bits for the sides that an entry has.
 const HAS_OLD: u8 = 1;
 const HAS_NEW: u8 = 2;
 
-/// Values that have numbers, in the order in which they came.
+/// Values with numbers, in the order of their first use.
 struct Numbered<T> {
     values: Vec<T>,
     numbers: HashMap<T, u64>,
@@ -64,9 +67,9 @@ pub(super) struct IndexWriter<'p> {
     pack: &'p PackHandle,
     texts: Numbered<Bytes>,
     others: Numbered<ObjectId>,
-    /// For each record: the tree, the one before it and one more, and its bytes.
+    /// For each record: the new tree, the old tree plus one, and its bytes.
     records: Vec<(u64, u64, u64)>,
-    /// Records by parts, and how many each has.
+    /// The parts, each with its number of records.
     parts: Vec<(u64, Vec<u8>)>,
 }
 
@@ -76,14 +79,14 @@ impl<'p> IndexWriter<'p> {
         Self { pack, texts, others, records: Vec::new(), parts: Vec::new() }
     }
 
-    /// Adds what changed between two trees, unless that is more than a reader takes.
+    /// Adds the changes between two trees, unless they exceed the memory of a reader.
     pub(super) fn add(&mut self, old: Option<&ObjectId>, new: &ObjectId, changes: &TurnChanges) {
         if memory_of(changes) > MAX_RECORD_MEMORY {
             return;
         }
         let (new, old) = (self.id(new), old.map_or(0, |old| self.id(old) + 1));
         let mut record = Vec::new();
-        // Of neighbours in history the objects are neighbours too.
+        // Neighbors in history have neighboring objects.
         let mut last = new;
         push_varint(&mut record, changes.len() as u64);
         for (name, change) in changes {
@@ -100,7 +103,7 @@ impl<'p> IndexWriter<'p> {
         }
     }
 
-    /// The parts of the file; none when there is nothing to tell.
+    /// Returns the parts of the file; none for an empty index.
     pub(super) fn finish(self) -> Vec<Vec<u8>> {
         if self.records.is_empty() {
             return Vec::new();
@@ -174,7 +177,7 @@ impl<'p> IndexWriter<'p> {
     }
 }
 
-/// About the memory that the changes of a turn take.
+/// Estimates the memory that the changes of a turn take.
 pub(super) fn memory_of(changes: &TurnChanges) -> usize {
     let of_section = |(name, change): &(String, SectionMove)| {
         let of_content = match change {
@@ -189,7 +192,7 @@ pub(super) fn memory_of(changes: &TurnChanges) -> usize {
     changes.iter().map(of_section).sum()
 }
 
-/// Appends how far a number is from the one before it.
+/// Appends the difference of a number from the previous one.
 fn push_distance(out: &mut Vec<u8>, last: &mut u64, number: u64) {
     push_varint(out, zigzag(number.wrapping_sub(*last).cast_signed()));
     *last = number;
@@ -200,7 +203,7 @@ fn take_distance(bytes: &mut &[u8], last: &mut u64) -> Option<u64> {
     Some(*last)
 }
 
-/// The index of a pack, to ask. What is in it is believed by nobody who removes anything.
+/// The index of a pack, for queries. Code that removes content must not trust it.
 #[derive(Debug)]
 pub(super) struct IndexTable {
     pack: PackHandle,
@@ -208,14 +211,14 @@ pub(super) struct IndexTable {
     texts: Vec<Bytes>,
     others: Vec<ObjectId>,
     other_numbers: HashMap<ObjectId, u64>,
-    /// Numbers of records, by a tree, and the one before it and one more.
+    /// The numbers of records, by the new tree and the old tree plus one.
     numbers: HashMap<(u64, u64), usize>,
     records: Vec<RecordPlace>,
-    /// Parts that were unpacked.
+    /// The decompressed parts.
     parts: Vec<OnceLock<Option<Bytes>>>,
 }
 
-/// The place of a record: its trees as in the table, its part, and its bytes there.
+/// The place of a record: its trees as numbers, its part, and its bytes there.
 #[derive(Debug, Clone, Copy)]
 struct RecordPlace {
     new: u64,
@@ -226,7 +229,7 @@ struct RecordPlace {
 }
 
 impl IndexTable {
-    /// Reads the head of an index; nothing when it is none.
+    /// Reads the header of an index; `None` if it is invalid.
     pub(super) fn open(pack: PackHandle, file: DerivedFile) -> Option<Self> {
         let head = file.part(0)?;
         let mut rest = &*head;
@@ -263,13 +266,13 @@ impl IndexTable {
         rest.is_empty().then_some(table)
     }
 
-    /// What changed between two trees, if this index tells it.
+    /// Returns the changes between two trees, if this index has them.
     pub(super) fn find(&self, old: Option<&ObjectId>, new: &ObjectId) -> Option<TurnChanges> {
         self.record(*self.records.get(self.record_of(old, new)?)?)
     }
 
-    /// What is told behind that, up to `count` times: of turns that lie together, and so mostly of those
-    /// that are asked about next.
+    /// Returns up to `count` changes stored after that pair: of neighboring turns, and so mostly of
+    /// the turns that are queried next.
     pub(super) fn behind(
         &self,
         old: Option<&ObjectId>,
@@ -280,7 +283,7 @@ impl IndexTable {
         Some(behind.filter_map(|place| self.record(*place)).collect())
     }
 
-    /// The pairs of trees that it tells of, as far as they have ids, in the order in which they lie.
+    /// Returns the indexed pairs of trees with known ids, in storage order.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (Option<ObjectId>, ObjectId)> {
         self.records.iter().filter_map(|RecordPlace { new, old, .. }| {
             let old = match old.checked_sub(1) {
@@ -329,7 +332,7 @@ struct RecordReader<'t> {
     table: &'t IndexTable,
     rest: &'t [u8],
     last: u64,
-    /// The memory that is left for what follows: a few bytes of a hostile record may name a long key.
+    /// The memory left for the rest: a few bytes of a hostile record may name a long key.
     room: usize,
 }
 

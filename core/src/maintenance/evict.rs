@@ -1,4 +1,4 @@
-//! Eviction: payloads that no snapshot cites go from the pool, by age, number and size.
+//! Eviction: removes payloads that no snapshot cites from the pool, by age, number and size.
 //!
 //! ```text
 //! payloads of the pool -- cited by a kept snapshot ----------------> stay
@@ -7,9 +7,9 @@
 //!                                      the longest unused first ---> go
 //! ```
 //!
-//! A kept snapshot is one that a collection would keep. It cites what its section `vfs` carries, what
-//! any text of it names, and what a payload that it cites names. The plan says what goes and why, and
-//! what stays though a limit asked for it.
+//! A kept snapshot is one that a collection would keep. It cites the payloads of its section `vfs`,
+//! the payloads named in any of its texts, and the payloads named in cited payloads. The plan lists
+//! the evicted payloads with reasons, and the payloads that stay despite a limit.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -20,26 +20,26 @@ use crate::object::{Kind, Object, ObjectId, ObjectSource};
 use crate::repo::vfs::{EvictionReason, Payload, Pool, VFS_SECTION, VfsUri};
 use crate::repo::{Repository, Signature, links};
 
-/// The limits of the pool. `None` is no limit, zero evicts everything that may go.
+/// The limits of the pool. `None` is no limit, zero evicts every uncited payload.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EvictionLimits {
-    /// Greatest age since it was stored, in microseconds.
+    /// The maximum age since a payload was stored, in microseconds.
     pub max_age: Option<i64>,
-    /// Most payloads.
+    /// The maximum number of payloads.
     pub max_files: Option<u64>,
-    /// Most bytes of all payloads together.
+    /// The maximum bytes of all payloads together.
     pub max_bytes: Option<u64>,
 }
 
-/// A payload that goes, or would go.
+/// A payload to evict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Eviction {
     /// The payload.
     pub payload: Payload,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Why.
+    /// The reason.
     pub reason: EvictionReason,
 }
 
@@ -51,16 +51,16 @@ pub struct EvictionPlan {
     pub evicted: Vec<Eviction>,
     /// Payloads over a limit that a kept snapshot cites, in the same order.
     pub cited: Vec<Eviction>,
-    /// Payloads in the pool, and their bytes.
+    /// The number of payloads in the pool.
     pub payloads: u64,
-    /// Likewise.
+    /// The bytes of the payloads in the pool.
     pub bytes: u64,
-    /// The operation it was made after.
+    /// The newest operation when the plan was made.
     operation: Option<ObjectId>,
 }
 
 impl EvictionPlan {
-    /// Bytes of what goes.
+    /// Returns the bytes of the evicted payloads.
     #[must_use]
     pub fn evicted_bytes(&self) -> u64 {
         self.evicted.iter().map(|eviction| eviction.bytes).sum()
@@ -73,14 +73,13 @@ impl EvictionPlan {
     }
 }
 
-/// Plans what goes from the pool at the moment `now`, in microseconds since the Unix epoch.
+/// Plans the evictions from the pool at the moment `now`, in microseconds since the Unix epoch.
 ///
-/// Reads every payload for its size; when a limit asks for one that no section carries, also all
-/// content that is kept.
+/// Reads every payload for its size. If a payload is over a limit, also reads all kept content.
 ///
 /// # Errors
-/// `InvalidInput` for a negative age, and what reading reports: in a damaged store nobody can say
-/// what is cited.
+/// `InvalidInput` for a negative age, and errors of reading: in a damaged store the citations are
+/// unknown.
 pub fn plan_eviction(repo: &Repository, limits: &EvictionLimits, now: i64) -> Result<EvictionPlan> {
     if limits.max_age.is_some_and(|age| age < 0) {
         return Err(Error::invalid("the greatest age is negative: expected 0 or more"));
@@ -108,10 +107,9 @@ pub fn plan_eviction(repo: &Repository, limits: &EvictionLimits, now: i64) -> Re
     Ok(plan)
 }
 
-/// Carries a plan out, as one operation that an undo takes back. Says what went.
+/// Applies a plan in one operation, which undo can revert. Returns the number of evicted payloads.
 ///
-/// # Errors
-/// `Conflict` when anything was stored since the plan was made: nothing is changed then.
+/// # Errors `Conflict` when anything was stored since the plan was made; then nothing has changed.
 pub fn evict(repo: &Repository, plan: &EvictionPlan, stamp: &Signature) -> Result<u64> {
     if plan.evicted.is_empty() {
         return Ok(0);
@@ -184,18 +182,18 @@ fn choose(
     (evicted, kept)
 }
 
-/// Follows what kept snapshots cite.
+/// Follows the citations of kept snapshots.
 struct Citations<'a> {
     repo: &'a Repository,
     pool: BTreeMap<VfsUri, ObjectId>,
     seen: HashSet<ObjectId>,
     cited: BTreeSet<VfsUri>,
-    /// Payloads that are cited and were not read.
+    /// Cited payloads that are not read yet.
     waiting: Vec<ObjectId>,
 }
 
 impl<'a> Citations<'a> {
-    /// Payloads of the pool that a kept snapshot cites.
+    /// Returns the payloads of the pool that a kept snapshot cites.
     fn find(repo: &'a Repository, pool: &Pool, now: i64) -> Result<BTreeSet<VfsUri>> {
         let store = repo.store();
         let payloads = pool.payloads(store).map(|payload| {
@@ -244,7 +242,8 @@ impl<'a> Citations<'a> {
         }
     }
 
-    /// Reads everything below an object, each object once, as long as there is something to find.
+    /// Reads everything below an object, each object once, until all payloads are known to be
+    /// cited.
     fn follow(&mut self, from: ObjectId) -> Result<()> {
         let mut open = vec![from];
         while let Some(id) = open.pop() {

@@ -1,11 +1,10 @@
-//! The last try of automatic maintenance, as it is kept beside the store for the next one.
+//! The record of the last run of automatic maintenance, stored next to the store for the next run.
 //!
 //! ```text
 //! maintenance.last   {"version":1,"time_micros":...,"outcome":"done","left_bytes":0,...}
 //! ```
 //!
-//! The file is derived: one that is missing, torn or of something else is as good as none, and then a
-//! step is due as it was the first time.
+//! The file is derived: if it is missing, torn or invalid, a step is due as on the first run.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,29 +14,29 @@ use crate::store::{CollectorLock, JournalSize, Store};
 
 const VERSION: u64 = 1;
 
-/// Most bytes of a reason that are kept.
+/// The longest stored reason, in bytes.
 const MAX_REASON_BYTES: usize = 1024;
 
-/// Failures in a row after which the distance to the next try grows no more.
+/// Failures in a row after which the interval to the next try stays the same.
 const MAX_DOUBLINGS: u32 = 4;
 
-/// What became of a try.
+/// The outcome of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum StepOutcome {
-    /// It began; it goes on, or its process was ended.
+    /// It began, and is still running or was killed.
     Begun,
-    /// It wrote packs, or let something go.
+    /// It wrote packs, or expired turns or sessions.
     Done,
-    /// There was nothing that it could do.
+    /// It found nothing to do.
     Nothing,
     /// It failed.
     Failed,
 }
 
 impl StepOutcome {
-    /// Returns its name in records.
+    /// Returns the name in records.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,42 +53,42 @@ impl StepOutcome {
 #[non_exhaustive]
 pub struct LastStep {
     version: u64,
-    /// When it began, in microseconds since the Unix epoch.
+    /// The start time, in microseconds since the Unix epoch.
     pub time_micros: i64,
-    /// What became of it.
+    /// The outcome.
     pub outcome: StepOutcome,
-    /// Why it failed, or did nothing.
+    /// The reason why it failed or did nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Bytes of the idle journal that it has left.
+    /// Bytes of the idle journal that it left.
     pub left_bytes: u64,
-    /// Objects of it.
+    /// Objects of the idle journal that it left.
     pub left_objects: u64,
-    /// Tries in a row that did not come to a good end.
+    /// Tries in a row that failed or were killed.
     pub failures: u32,
-    /// Bytes of the packs that it wrote.
+    /// Bytes of the written packs.
     #[serde(default)]
     pub written_bytes: u64,
-    /// Bytes of the files that went.
+    /// Bytes of the replaced files.
     #[serde(default)]
     pub replaced_bytes: u64,
     /// Turns that expired.
     #[serde(default)]
     pub expired_turns: u64,
-    /// Bytes of all files, when the budgets could not be kept although nothing was left to do.
+    /// Bytes of all files, if the budgets were exceeded with nothing left to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_bytes: Option<u64>,
 }
 
 impl LastStep {
-    /// Reads what the last try has left; nothing when there is none that can be believed.
+    /// Reads the record of the last try; `None` if it is missing or invalid.
     #[must_use]
     pub fn of(store: &Store) -> Option<Self> {
         let last: Self = serde_json::from_slice(&store.last_step()?).ok()?;
         (last.version == VERSION).then_some(last)
     }
 
-    /// A try that begins now, behind `last`.
+    /// Creates the record of a try that begins now, after `last`.
     pub(super) fn begun(time_micros: i64, last: Option<&Self>) -> Self {
         Self {
             version: VERSION,
@@ -106,8 +105,8 @@ impl LastStep {
         }
     }
 
-    /// Notes what became of it. In an encrypted store the reason is left out: a message may name what is
-    /// in it.
+    /// Records the outcome. In an encrypted store the reason is omitted: a message may contain
+    /// names from the store.
     pub(super) fn end(&mut self, done: &Result<Option<Collected>>, is_encrypted: bool) {
         let reason = match done {
             Ok(Some(collected)) => {
@@ -132,15 +131,14 @@ impl LastStep {
         }
     }
 
-    /// Notes what it has left of the journal.
+    /// Records the rest of the journal.
     pub(super) fn leave(&mut self, left: JournalSize) {
         (self.left_bytes, self.left_objects) = (left.bytes, left.objects);
     }
 
-    /// Puts it in the place of the one before.
+    /// Replaces the stored record.
     ///
-    /// # Errors
-    /// `Io` when the disk refuses.
+    /// # Errors `Io` when the file cannot be written.
     pub(super) fn keep(&self, store: &Store, lock: &CollectorLock) -> Result<()> {
         let bytes = serde_json::to_vec(self).map_err(|source| {
             Error::new(ErrorKind::Io, "write the last step").with_source(source)
@@ -148,22 +146,23 @@ impl LastStep {
         store.keep_last_step(lock, &bytes)
     }
 
-    /// Returns true if it began more than so long before this moment, in microseconds.
+    /// Returns true if it began more than `than_micros` before `now_micros`.
     pub(super) fn is_older(&self, now_micros: i64, than_micros: i64) -> bool {
         self.time_micros < now_micros.saturating_sub(than_micros)
     }
 
-    /// Returns how often the usual distance the next try is away.
+    /// Returns the interval to the next try, as a multiple of the usual one.
     #[must_use]
     pub fn distances(&self) -> u64 {
-        // Killed once may be a machine that was turned off; killed again and again it has no room.
+        // One kill may be a machine that was turned off; repeated kills mean a lack of resources.
         let is_killed = self.outcome == StepOutcome::Begun;
         let doublings = if is_killed { self.failures.saturating_sub(1) } else { self.failures };
         1 << doublings.min(MAX_DOUBLINGS)
     }
 
-    /// What of an idle journal is new since then, and how often the usual distance to the next try it
-    /// has to be. Where there is less than this has left, others have packed it since.
+    /// Returns the part of an idle journal that is new since this try, and the multiple of the
+    /// usual interval to the next try. If the journal is smaller than this try left it, another
+    /// process has packed it since.
     pub(super) fn is_behind(&self, idle: JournalSize) -> (JournalSize, u64) {
         let times = self.distances();
         let bytes = idle.bytes.checked_sub(self.left_bytes);
@@ -174,7 +173,7 @@ impl LastStep {
     }
 }
 
-/// An error in one line.
+/// Formats an error in one line.
 fn shortened(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);

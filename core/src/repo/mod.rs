@@ -1,4 +1,4 @@
-//! The library's front door: sessions, branches and snapshots over a store.
+//! The main interface of the library: sessions, branches and snapshots over a store.
 //!
 //! A [`Repository`] reads; a [`Transaction`] stages objects and ref changes and makes them durable
 //! as one operation. Any number of repositories, in any number of processes, may be open on one
@@ -128,11 +128,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, RefValue, Tag, Time};
 use crate::store::{Io, NewStore, OpenOptions, RefTable, Store};
 
-/// Longest chain of tags and symbolic refs that is followed.
+/// The longest chain of tags and symbolic refs that is followed.
 const MAX_INDIRECTIONS: usize = 16;
 
-/// Most times that a change is made again because others were faster: each time another one got
-/// through.
+/// The most retries of a change after conflicts: every conflict means that another process made
+/// progress.
 const MAX_ATTEMPTS: usize = 1000;
 
 /// The actor and the time of an operation: the library reads no clock and no environment.
@@ -144,23 +144,23 @@ pub struct Signature {
     pub actor: String,
 }
 
-/// A store with sessions in it.
+/// A store with sessions.
 #[derive(Debug)]
 pub struct Repository {
     store: Store,
     known: Mutex<KnownIds>,
     redactions: Mutex<redactions::CachedRedactions>,
-    /// Prompts that were counted, by the function that tells them.
+    /// Counts of prompts, valid for the function that recognizes them.
     prompts: Mutex<prompts::KnownPrompts>,
-    /// The refs of a moment in the past, when it is looked at as it was then.
+    /// The refs of a past moment, for a handle on that moment.
     past: Option<Arc<RefTable>>,
-    /// The branch that this handle acts on, whatever HEAD says.
+    /// The branch that this handle acts on, regardless of HEAD.
     acting_on: Option<BranchName>,
-    /// Where its caller stands.
+    /// The place of the caller.
     place: Option<place::Place>,
-    /// What looks at content that comes in.
+    /// The filter for new content.
     filter: Option<Arc<dyn ContentFilter>>,
-    /// What keeps what was found out at length.
+    /// The cache for the results of long computations.
     notes: Option<Arc<dyn NoteKeeper>>,
 }
 
@@ -169,16 +169,16 @@ pub struct Repository {
 pub struct Head {
     /// The branch commands act on.
     pub branch: BranchName,
-    /// Its newest commit; `None` while nothing was snapshotted on it.
+    /// The newest commit; `None` while the branch has no snapshot.
     pub commit: Option<ObjectId>,
 }
 
 impl Repository {
-    /// Makes a store in `dir`, which must not hold one. Its HEAD is at `default/main`, which has no
-    /// snapshot yet.
+    /// Creates a store in `dir`, which must not hold one. Its HEAD is at `default/main`, which has
+    /// no snapshot yet.
     ///
     /// # Errors
-    /// `InvalidInput` when a store is there already, `Io` when it cannot be made.
+    /// `InvalidInput` when a store exists already, `Io` when it cannot be created.
     pub fn init(io: Arc<dyn Io>, dir: &Path, new: &NewStore, options: OpenOptions) -> Result<Self> {
         Store::create(&*io, dir, new)?;
         Self::open(io, dir, options)
@@ -187,8 +187,8 @@ impl Repository {
     /// Opens the store in `dir`.
     ///
     /// # Errors
-    /// `NotFound` when there is none, `Unsupported` for a newer format, `Corrupt` when it cannot be
-    /// read at all.
+    /// `NotFound` when there is no store, `Unsupported` for a newer format, `Corrupt` when it
+    /// cannot be read at all.
     pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
         let (known, redactions, prompts) = (Mutex::default(), Mutex::default(), Mutex::default());
         let store = Store::open(io, dir, options)?;
@@ -196,22 +196,22 @@ impl Repository {
         Ok(Self { store, known, redactions, prompts, past, acting_on, place, filter, notes })
     }
 
-    /// Acts on `branch`, whatever HEAD says: HEAD belongs to everybody who uses the store, and each
-    /// of several agents that use it at once has a branch of its own.
+    /// Acts on `branch` regardless of HEAD. All users of a store share HEAD, so each of several
+    /// concurrent agents acts on a branch of its own.
     #[must_use]
     pub fn acting_on(mut self, branch: BranchName) -> Self {
         self.acting_on = Some(branch);
         self
     }
 
-    /// The store below.
+    /// Returns the underlying store.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Refs as this handle last saw them, or as they were at [`Repository::at_operation`].
-    /// [`Store::refresh`] looks for what others did.
+    /// Returns the refs as this handle last saw them, or as of [`Repository::at_operation`].
+    /// [`Store::refresh`] reads the changes of other processes.
     #[must_use]
     pub fn refs(&self) -> Arc<RefTable> {
         self.past.clone().unwrap_or_else(|| self.store.refs())
@@ -223,8 +223,8 @@ impl Repository {
         Transaction::new(self)
     }
 
-    /// Makes a change, again and again as long as others are faster. A conflict with what was there
-    /// when it began is told at once.
+    /// Makes a change, and retries while other processes commit first. Returns a conflict with the
+    /// refs of the beginning immediately.
     pub(crate) fn retried<T>(&self, mut change: impl FnMut(&Self) -> Result<T>) -> Result<T> {
         let mut attempts = 0;
         loop {
@@ -242,11 +242,11 @@ impl Repository {
         }
     }
 
-    /// The branch that commands act on: [`Repository::acting_on`], else what is chosen at
-    /// [`Repository::at_place`], else what HEAD says.
+    /// Returns the branch that commands act on: that of [`Repository::acting_on`], else that of
+    /// [`Repository::at_place`], else HEAD.
     ///
-    /// # Errors
-    /// `Corrupt` when HEAD is not a symbolic ref to a branch, `NotFound` when none is chosen.
+    /// # Errors `Corrupt` when HEAD is not a symbolic ref to a branch, `NotFound` when a place has
+    /// no branch.
     pub fn head(&self) -> Result<Head> {
         let branch = match (&self.acting_on, &self.place) {
             (Some(branch), _) => branch.clone(),
@@ -257,7 +257,7 @@ impl Repository {
         Ok(Head { branch, commit })
     }
 
-    /// Returns HEAD as the store has it, without a branch chosen by this handle.
+    /// Returns HEAD as stored, regardless of a branch chosen for this handle.
     ///
     /// # Errors
     /// `Corrupt` when HEAD is not a symbolic ref to a branch.
@@ -270,7 +270,7 @@ impl Repository {
         branch.ok_or_else(|| Error::malformed("HEAD", "the name of a branch"))
     }
 
-    /// The newest commit of a branch, if the branch is there.
+    /// Returns the newest commit of a branch, if the branch exists.
     #[must_use]
     pub fn tip(&self, branch: &BranchName) -> Option<ObjectId> {
         match self.refs().value(&branch.full()) {
@@ -279,7 +279,7 @@ impl Repository {
         }
     }
 
-    /// Every branch with its newest commit, in order of names.
+    /// Returns every branch with its newest commit, in order of names.
     #[must_use]
     pub fn branches(&self) -> Vec<(BranchName, ObjectId)> {
         let refs = self.refs();
@@ -292,7 +292,7 @@ impl Repository {
             .collect()
     }
 
-    /// The commit `id`.
+    /// Returns the commit `id`.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming the id.
@@ -300,20 +300,19 @@ impl Repository {
         Commit::decode(&self.store.read_as(Kind::Commit, id)?).map_err(|error| error.at(id))
     }
 
-    /// The context under the commit `id`.
+    /// Returns the context of the commit `id`.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt`, naming the id. `Expired` when retention has dropped it: the error
-    /// names the turn, and its source is [`Availability`].
+    /// `NotFound` or `Corrupt`, naming the id. `Expired` when it has expired: the error names the
+    /// turn, and its source is [`Availability`].
     pub fn context(&self, id: &ObjectId) -> Result<Context> {
         let commit = self.commit(id)?;
         Context::open(&self.store, &commit.tree).map_err(|error| self.explain(&commit, error))
     }
 
-    /// The commit that `id` names: itself, or what a tag points to in the end.
+    /// Returns the commit that `id` names: itself, or the target at the end of a chain of tags.
     ///
-    /// # Errors
-    /// `InvalidInput` when it names something that is no commit.
+    /// # Errors `InvalidInput` when the target is not a commit.
     pub fn peel(&self, id: &ObjectId) -> Result<ObjectId> {
         let mut at = *id;
         for _ in 0..MAX_INDIRECTIONS {
@@ -336,7 +335,7 @@ impl Repository {
     /// Follows symbolic refs, and returns the id at the end.
     ///
     /// # Errors
-    /// `NotFound`, naming the ref, when it or what it names is not there.
+    /// `NotFound`, naming the ref, when it or its target is missing.
     pub fn read_ref(&self, name: &str) -> Result<ObjectId> {
         let refs = self.refs();
         let mut at = if name == HEAD { self.head()?.branch.full() } else { name.to_owned() };
@@ -358,7 +357,7 @@ impl Repository {
         Err(Error::corrupt(name, "an end to symbolic refs", "a circle"))
     }
 
-    /// Resolves a revision without `@{time}`: see [`Resolver`].
+    /// Resolves a revision without `@{time}`, see [`Resolver`].
     ///
     /// # Errors
     /// `InvalidInput`, `NotFound` or `Ambiguous`, naming the revision.
@@ -366,10 +365,9 @@ impl Repository {
         Resolver::new(self).resolve(revision)
     }
 
-    /// Resolves a revision to a snapshot, as [`Repository::resolve`].
+    /// Resolves a revision to a snapshot, see [`Repository::resolve`].
     ///
-    /// # Errors
-    /// As there, and `InvalidInput` for the path of an entry.
+    /// # Errors Errors of [`Repository::resolve`], and `InvalidInput` for the path of an entry.
     pub fn resolve_snapshot(&self, revision: &str) -> Result<SnapshotRevision> {
         Resolver::new(self).resolve_snapshot(revision)
     }

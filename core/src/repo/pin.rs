@@ -1,7 +1,7 @@
-//! Pins: a commit that stays whatever retention says, with who wanted that, why, and until when.
+//! Pins: refs that keep a commit regardless of retention, with an actor, a reason and an expiry.
 //!
-//! A pin is the ref `refs/pins/<name>`, which leads to a [`Tag`]. It only protects: revisions do
-//! not look among pins, so a name for people is a tag.
+//! A pin is the ref `refs/pins/<name>` to a [`Tag`]. It only protects a commit. Revisions do not
+//! look pins up; a name for users is a tag.
 
 use super::branch::pin_name;
 use super::tag::read_tag;
@@ -10,39 +10,40 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use crate::store::Expected;
 
-/// Hex digits of a commit's id that name its pin when nobody else does.
+/// The number of id digits in the name of a pin without a given name.
 const NAME_DIGITS: usize = 12;
 
-/// A pin as it is stored.
+/// A stored pin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pin {
-    /// Its name, without `refs/pins/`.
+    /// The name, without `refs/pins/`.
     pub name: String,
-    /// The commit that stays.
+    /// The pinned commit.
     pub commit: ObjectId,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// The actor who pinned it.
     pub actor: String,
-    /// When, in microseconds since the Unix epoch.
+    /// The time, in microseconds since the Unix epoch.
     pub time_micros: i64,
-    /// From when on it protects nothing, in microseconds since the Unix epoch; `None` for never.
+    /// The time from which on it protects nothing, in microseconds since the Unix epoch; `None` for
+    /// never.
     pub expires_micros: Option<i64>,
 }
 
 /// The fields of a new pin, besides the commit and the actor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewPin {
-    /// Its name; the first digits of the commit's id when there is none.
+    /// The name; `None` for the first digits of the commit's id.
     pub name: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// From when on it protects nothing.
+    /// The time from which on it protects nothing.
     pub expires_micros: Option<i64>,
 }
 
 impl Pin {
-    /// Returns whether the pin has expired at the moment `now`.
+    /// Returns true if the pin has expired at the moment `now`.
     #[must_use]
     pub fn has_expired(&self, now: i64) -> bool {
         self.expires_micros.is_some_and(|expires| expires <= now)
@@ -50,10 +51,9 @@ impl Pin {
 }
 
 impl Repository {
-    /// Every pin, expired ones too, in order of names. One object read for each.
+    /// Returns every pin, including expired ones, in order of names. Reads one object per pin.
     ///
-    /// # Errors
-    /// `NotFound` or `Corrupt`, naming a pin that cannot be read.
+    /// # Errors `NotFound` or `Corrupt`, naming an unreadable pin.
     pub fn pins(&self) -> Result<Vec<Pin>> {
         let refs = self.refs();
         let named = refs.values.iter().filter_map(|(full, value)| match (pin_name(full), value) {
@@ -65,13 +65,13 @@ impl Repository {
 }
 
 impl Transaction<'_> {
-    /// Pins a commit. A pin of the same name on the same commit is replaced: its reason and expiry
-    /// are renewed.
+    /// Pins a commit. A pin of the same name on the same commit is replaced with the new reason and
+    /// expiry.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that is not allowed, or that another commit's pin has; `NotFound`
-    /// when there is no such commit; `Expired`, as of [`Repository::context`], when retention has
-    /// dropped what it would protect.
+    /// `InvalidInput` for a name that is not allowed, or that a pin on another commit has;
+    /// `NotFound` when the commit does not exist; `Expired`, like [`Repository::context`], when its
+    /// content has expired.
     pub fn pin(&mut self, commit: &ObjectId, new: NewPin, stamp: &Signature) -> Result<Pin> {
         let name = new.name.unwrap_or_else(|| commit.short(NAME_DIGITS));
         let full = pin_ref(&name)?;
@@ -106,7 +106,7 @@ impl Transaction<'_> {
         Ok(pin_of(name, tag))
     }
 
-    /// Removes a pin. What it protected is then for retention to keep or drop.
+    /// Removes a pin. Retention then decides about its commit.
     ///
     /// # Errors
     /// `NotFound` when there is no pin of this name.
@@ -120,7 +120,7 @@ impl Transaction<'_> {
     }
 }
 
-/// The pin `name`, whose ref holds `id`.
+/// Reads the pin `name`, whose ref holds `id`.
 fn read_pin(source: &dyn ObjectSource, name: &str, id: &ObjectId) -> Result<Pin> {
     let tag = read_tag(source, name, id).map_err(|error| error.at(format_args!("pin '{name}'")))?;
     Ok(pin_of(name.to_owned(), tag))

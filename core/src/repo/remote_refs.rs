@@ -1,4 +1,4 @@
-//! What a store knows of remotes: where they are, and what they had when it last looked.
+//! The local state of remotes: their URLs, and their branches when they were last seen.
 //!
 //! ```text
 //! refs/maintenance/remotes                     {"version":1,"remotes":{"origin":{"url":...,"id":...}}}
@@ -7,8 +7,8 @@
 //! refs/distant/<remote>/<session>/<bundle>     the index of a bundle that was not fetched whole
 //! ```
 //!
-//! The engine does not reach them: URLs are texts to it. An undo leaves all of these as they are, since
-//! it does not change what is elsewhere.
+//! The engine does not access remotes: URLs are opaque texts to it. An undo leaves all of these
+//! refs as they are, since it does not change the remotes.
 
 use std::collections::BTreeMap;
 
@@ -23,38 +23,39 @@ use crate::store::{DISTANT_REFS, Expected};
 /// The ref of the remotes.
 pub const REMOTES_REF: &str = "refs/maintenance/remotes";
 
-/// The prefix of refs that say where branches were on remotes.
+/// The prefix of remote-tracking refs.
 pub(super) const REMOTE_BRANCHES: &str = "refs/remotes/";
 
-/// The prefix of the refs of a remote that hold indexes of bundles which were not fetched whole.
+/// Returns the prefix of the refs of a remote with indexes of bundles that were fetched only in
+/// part.
 fn distant_prefix(remote: &str) -> String {
     format!("{DISTANT_REFS}{remote}/")
 }
 
-/// The prefix of refs that hold heads of remotes.
+/// The prefix of refs with heads of remotes.
 pub(super) const REMOTE_HEADS: &str = "refs/remote-heads/";
 
 const VERSION: u64 = 1;
 const WHAT: &str = "the list of remotes";
 
-/// Most bytes of a URL.
+/// The longest URL, in bytes.
 const MAX_URL_BYTES: usize = 2048;
 
 /// A remote of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoteEntry {
-    /// Where it is, without secrets.
+    /// The URL, without secrets.
     pub url: String,
-    /// Its id as hex digits, by which another remote in its place is told from it.
+    /// The id as hex digits, which tells it from another remote at the same URL.
     pub id: String,
-    /// True if what is large is not fetched, but read there when it is asked for.
+    /// True for a lazy clone: large objects are not fetched, but read from the remote on demand.
     #[serde(default, skip_serializing_if = "is_false")]
     pub lazy: bool,
-    /// True if what is new is pushed by itself.
+    /// True if new turns are pushed automatically.
     #[serde(default, skip_serializing_if = "is_false")]
     pub auto: bool,
-    /// The keys of an encrypted remote as they were seen last, wrapped, as bytes of the protocol.
+    /// The last seen keys of an encrypted remote, wrapped, as bytes of the protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<String>,
 }
@@ -71,16 +72,15 @@ struct StoredRemotes {
     remotes: BTreeMap<String, RemoteEntry>,
 }
 
-/// The full name of the ref that says where a branch was on a remote.
+/// Returns the full name of the remote-tracking ref of a branch.
 ///
-/// # Errors
-/// `InvalidInput` for a name that no remote has.
+/// # Errors `InvalidInput` for an invalid name of a remote.
 pub fn remote_branch_ref(remote: &str, branch: &BranchName) -> Result<String> {
     check_remote_name(remote)?;
     Ok(format!("{REMOTE_BRANCHES}{remote}/{branch}"))
 }
 
-/// The remote and the branch whose place on it a ref says, if it does.
+/// Parses the name of a remote-tracking ref into the remote and the branch.
 #[must_use]
 pub fn remote_branch(full: &str) -> Option<(&str, BranchName)> {
     let (remote, branch) = full.strip_prefix(REMOTE_BRANCHES)?.split_once('/')?;
@@ -88,27 +88,25 @@ pub fn remote_branch(full: &str) -> Option<(&str, BranchName)> {
     Some((remote, branch.parse().ok()?))
 }
 
-/// The full name of the ref that holds the head of a session on a remote.
+/// Returns the full name of the ref for the head of a session on a remote.
 ///
-/// # Errors
-/// `InvalidInput` for a name that no remote or session has.
+/// # Errors `InvalidInput` for an invalid name of a remote or a session.
 pub fn remote_head_ref(remote: &str, session: &str) -> Result<String> {
     check_remote_name(remote)?;
     BranchName::main(session)?;
     Ok(format!("{REMOTE_HEADS}{remote}/{session}"))
 }
 
-/// The full name of the ref that holds the index of a bundle which was not fetched whole.
+/// Returns the full name of the ref for the index of a bundle that was fetched only in part.
 ///
-/// # Errors
-/// `InvalidInput` for a name that no remote or session has.
+/// # Errors `InvalidInput` for an invalid name of a remote or a session.
 pub fn distant_ref(remote: &str, session: &str, bundle: &str) -> Result<String> {
     check_remote_name(remote)?;
     BranchName::main(session)?;
     Ok(format!("{}{session}/{bundle}", distant_prefix(remote)))
 }
 
-/// The remote, the session and the bundle whose index a ref holds, if it does.
+/// Parses the name of a ref for the index of a bundle into the remote, the session and the bundle.
 #[must_use]
 pub fn distant_bundle(full: &str) -> Option<(&str, &str, &str)> {
     let (remote, rest) = full.strip_prefix(DISTANT_REFS)?.split_once('/')?;
@@ -117,7 +115,8 @@ pub fn distant_bundle(full: &str) -> Option<(&str, &str, &str)> {
 }
 
 impl Repository {
-    /// Returns the bundles of a remote that were not fetched whole, each by its session and its name.
+    /// Returns the bundles of a remote that were fetched only in part, each by its session and its
+    /// name.
     #[must_use]
     pub fn distant_bundles(&self, remote: &str) -> Vec<(String, String)> {
         let prefix = distant_prefix(remote);
@@ -128,10 +127,10 @@ impl Repository {
         split.map(|(_, session, bundle)| (session.to_owned(), bundle.to_owned())).collect()
     }
 
-    /// Returns the remotes, by their names.
+    /// Returns the remotes by name.
     ///
     /// # Errors
-    /// `Corrupt` for a list that cannot be read, `Unsupported` for one of a later version.
+    /// `Corrupt` for an unreadable list, `Unsupported` for one of a later version.
     pub fn remotes(&self) -> Result<BTreeMap<String, RemoteEntry>> {
         let Some(RefValue::Object(id)) = self.refs().value(REMOTES_REF).cloned() else {
             return Ok(BTreeMap::new());
@@ -140,8 +139,8 @@ impl Repository {
         Ok(decode_versioned::<StoredRemotes>(WHAT, VERSION, &bytes)?.remotes)
     }
 
-    /// Returns where the branches of a session, or of all, were on a remote when it was last seen, in
-    /// order of names.
+    /// Returns the remote-tracking branches of a session, or of all sessions, with their last seen
+    /// values, in order of names.
     #[must_use]
     pub fn remote_branches(
         &self,
@@ -162,8 +161,8 @@ impl Repository {
         own.collect()
     }
 
-    /// Returns the branches that a remote, when it was last seen, did not have as they are, but for those
-    /// of sessions that were deleted there.
+    /// Returns the branches that differ from the last seen state of a remote, without branches of
+    /// sessions that were deleted there.
     #[must_use]
     pub fn unpushed(&self, remote: &str) -> Vec<(BranchName, ObjectId)> {
         let there = self.remote_branches(remote, None);
@@ -173,17 +172,17 @@ impl Repository {
         self.branches().into_iter().filter(is_wanted).collect()
     }
 
-    /// True if a remote that is pushed to by itself lacks something, as far as is known here.
+    /// Returns true if a remote with automatic pushes lacks something, according to its last seen
+    /// state.
     ///
-    /// # Errors
-    /// Those of [`Repository::remotes`].
+    /// # Errors Errors of [`Repository::remotes`].
     pub fn is_push_due(&self) -> Result<bool> {
         let remotes = self.remotes()?;
         let mut auto = remotes.iter().filter(|(_, entry)| entry.auto);
         Ok(auto.any(|(name, _)| !self.unpushed(name).is_empty()))
     }
 
-    /// True if a session was deleted on a remote, as far as is known here.
+    /// Returns true if a session was deleted on a remote, according to its last seen state.
     #[must_use]
     pub fn is_deleted_on(&self, remote: &str, session: &str) -> bool {
         let is_known =
@@ -191,7 +190,7 @@ impl Repository {
         is_known && self.remote_branches(remote, Some(session)).is_empty()
     }
 
-    /// Returns the sessions that a remote had when it was last seen, with those that were deleted there.
+    /// Returns the sessions in the last seen state of a remote, including those deleted there.
     #[must_use]
     pub fn remote_sessions(&self, remote: &str) -> Vec<String> {
         let prefix = format!("{REMOTE_HEADS}{remote}/");
@@ -202,10 +201,10 @@ impl Repository {
 }
 
 impl Transaction<'_> {
-    /// Stages the list of remotes. What is known of one that is not in it any more goes with it.
+    /// Stages the list of remotes. Deletes the refs of remotes that are not in it.
     ///
     /// # Errors
-    /// `InvalidInput` for a name or a URL that no remote has.
+    /// `InvalidInput` for an invalid name or URL.
     pub fn set_remotes(&mut self, remotes: &BTreeMap<String, RemoteEntry>) -> Result<()> {
         for (name, RemoteEntry { url, .. }) in remotes {
             check_remote_name(name)?;

@@ -1,4 +1,4 @@
-//! The syntax of revisions: from what people type to commits and paths.
+//! The syntax of revisions: parses user input into commits and paths.
 //!
 //! ```text
 //! revision = start step* [":" path]
@@ -24,11 +24,11 @@ use crate::context::{MAIN_AGENT, Selection, agent_section};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, ObjectId, ObjectSource, RefValue};
 
-/// Most candidates an ambiguous abbreviation lists.
+/// The most candidates listed for an ambiguous abbreviation.
 const MAX_CANDIDATES: usize = 8;
 
-/// The refs that `text` may mean by the name of a remote and what was there: a branch of HEAD's session,
-/// a session, a session and a branch.
+/// Returns the remote-tracking refs that `text` may name: a remote with a branch of HEAD's session,
+/// a session, or a session and a branch.
 fn remote_candidates(text: &str, head: Option<&BranchName>) -> Vec<String> {
     let Some((remote, rest)) = text.split_once('/') else { return Vec::new() };
     let of_session = head.and_then(|head| BranchName::new(head.session(), rest).ok());
@@ -44,24 +44,23 @@ pub struct Revision {
     pub commit: ObjectId,
     /// The path after the colon.
     pub path: Option<String>,
-    /// The branch that was named, when one was and no step led away from its tip.
+    /// The named branch, if the revision is the tip of a branch.
     pub branch: Option<BranchName>,
 }
 
-/// The snapshot that a revision names, for what takes no entry.
+/// The snapshot that a revision names, for commands that accept no entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotRevision {
     /// The commit.
     pub commit: ObjectId,
-    /// The branch that was named, when one was and no step led away from its tip.
+    /// The named branch, if the revision is the tip of a branch.
     pub branch: Option<BranchName>,
 }
 
 impl Revision {
-    /// Returns the snapshot; `text` is what names it.
+    /// Returns the snapshot; `text` is the revision, for errors.
     ///
-    /// # Errors
-    /// `InvalidInput` when it names an entry of the snapshot.
+    /// # Errors `InvalidInput` when it names an entry of the snapshot.
     pub fn into_snapshot(self, text: &str) -> Result<SnapshotRevision> {
         match self.path {
             None => Ok(SnapshotRevision { commit: self.commit, branch: self.branch }),
@@ -75,14 +74,14 @@ impl Revision {
 pub struct Range {
     /// The commit at which a walk begins.
     pub include: Vec<ObjectId>,
-    /// The commit that is left out with all its ancestors.
+    /// The commit that is excluded with all its ancestors.
     pub exclude: Vec<ObjectId>,
 }
 
-/// Reads a time in `@{...}`: microseconds since the Unix epoch, or nothing when it is no time.
+/// Parses a time in `@{...}` into microseconds since the Unix epoch; `None` for other text.
 pub type ParseTime<'r> = &'r dyn Fn(&str) -> Option<i64>;
 
-/// Finds the session that a word means which is no name and no id, by its title for example, and
+/// Finds the session for a word that is neither a name nor an id, for example by its title, and
 /// returns its branch.
 pub type FindSession<'r> = &'r dyn Fn(&str) -> Result<Option<BranchName>>;
 
@@ -95,42 +94,42 @@ pub struct Resolver<'r> {
     find_session: Option<FindSession<'r>>,
 }
 
-/// The refs among which a name is looked for.
+/// The kinds of refs to look a name up in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RefKinds {
     All,
-    /// A tag or a branch of a remote may have the name, too.
+    /// Branches only: a tag or a remote branch may have the same name.
     Branches,
 }
 
-/// The state of a resolution: the commit, and the ref while one is named, for `@{...}`.
+/// The state of a resolution: the commit, and the ref it was named by, for `@{...}`.
 struct RevisionCursor {
     commit: ObjectId,
     name: Option<String>,
 }
 
 impl<'r> Resolver<'r> {
-    /// A resolver that knows no times.
+    /// Creates a resolver without times, prompts and sessions.
     #[must_use]
     pub fn new(repo: &'r Repository) -> Self {
         Self { repo, parse_time: None, is_prompt: None, find_session: None }
     }
 
-    /// Times in `@{...}` are read by `parse`.
+    /// Parses times in `@{...}` with `parse`.
     #[must_use]
     pub fn with_times(mut self, parse: ParseTime<'r>) -> Self {
         self.parse_time = Some(parse);
         self
     }
 
-    /// Prompts are told from other messages of the user by `is_prompt`.
+    /// Tells prompts from other messages of the user with `is_prompt`.
     #[must_use]
     pub fn with_prompts(mut self, is_prompt: IsPrompt<'r>) -> Self {
         self.is_prompt = Some(is_prompt);
         self
     }
 
-    /// A start that nothing else has as its name is looked for by `find`.
+    /// Looks unknown starts up with `find`.
     #[must_use]
     pub fn with_sessions(mut self, find: FindSession<'r>) -> Self {
         self.find_session = Some(find);
@@ -156,16 +155,14 @@ impl<'r> Resolver<'r> {
 
     /// Resolves `text` to a snapshot.
     ///
-    /// # Errors
-    /// As [`Resolver::resolve`], and `InvalidInput` for the path of an entry.
+    /// # Errors Errors of [`Resolver::resolve`], and `InvalidInput` for the path of an entry.
     pub fn resolve_snapshot(&self, text: &str) -> Result<SnapshotRevision> {
         self.resolve(text)?.into_snapshot(text)
     }
 
-    /// A range, or the history of one revision.
+    /// Resolves a range, or the history of one revision. An empty side means HEAD.
     ///
-    /// # Errors
-    /// As [`Resolver::resolve_snapshot`]; an empty side means HEAD.
+    /// # Errors Errors of [`Resolver::resolve_snapshot`].
     pub fn resolve_range(&self, text: &str) -> Result<Range> {
         let side = |side: &str| {
             let side = if side.is_empty() { HEAD } else { side };
@@ -179,8 +176,8 @@ impl<'r> Resolver<'r> {
         }
     }
 
-    /// The branch that `text` names for commands that act on branches: `session/branch`, a branch
-    /// of HEAD's session, a session, or `@{-n}`.
+    /// Returns the branch that `text` names for commands that act on branches: `session/branch`, a
+    /// branch of HEAD's session, a session, or `@{-n}`.
     ///
     /// # Errors
     /// `NotFound` when there is no such branch.
@@ -194,7 +191,7 @@ impl<'r> Resolver<'r> {
         found.ok_or_else(|| Error::not_found(format!("there is no branch '{text}'")))
     }
 
-    /// The start of a revision. `@{-n}` has no start of its own, so it is taken from the steps.
+    /// Resolves the start of a revision. `@{-n}` has an empty start, so it is read from the steps.
     fn start(&self, start: &str, steps: &mut &str) -> Result<RevisionCursor> {
         if let Some(turn) = start.strip_prefix("turn:") {
             let turn = parse_number(turn)?;
@@ -226,7 +223,7 @@ impl<'r> Resolver<'r> {
         Ok(RevisionCursor { commit, name: None })
     }
 
-    /// The branch that a word means by what a session is found by: its session, or `session/branch`.
+    /// Returns the branch for a word that finds a session, or for a word followed by `/branch`.
     fn found_session(&self, text: &str) -> Result<Option<BranchName>> {
         let Some(find) = self.find_session else { return Ok(None) };
         if let Some(found) = find(text)? {
@@ -238,7 +235,7 @@ impl<'r> Resolver<'r> {
         Ok(named.filter(|branch| self.repo.tip(branch).is_some()))
     }
 
-    /// The full name of the ref that `text` names, if one of these kinds does.
+    /// Returns the full name of the ref of these kinds that `text` names, if there is one.
     fn ref_name(&self, text: &str, kinds: RefKinds) -> Result<Option<String>> {
         if text.is_empty() || text == "@" || text == HEAD {
             return Ok(Some(HEAD.to_owned()));
@@ -269,11 +266,11 @@ impl<'r> Resolver<'r> {
         if named.is_some() || BranchName::main(text).is_err() {
             return Ok(named);
         }
-        // A session whose main branch has another name, or is gone.
+        // The main branch of the session was renamed or deleted.
         Ok(self.repo.branch_of_session(text)?.map(|branch| branch.full()))
     }
 
-    /// An id, whole or abbreviated; commits and tags win over other kinds.
+    /// Resolves an id, full or abbreviated; commits and tags win over other kinds.
     fn object(&self, text: &str) -> Result<ObjectId> {
         if let Ok(id) = text.parse::<ObjectId>() {
             return Ok(id);
@@ -298,7 +295,7 @@ impl<'r> Resolver<'r> {
         }
     }
 
-    /// Takes one step off `steps`.
+    /// Applies the first of `steps`, and returns the rest.
     fn step<'s>(&self, at: &RevisionCursor, steps: &'s str) -> Result<(RevisionCursor, &'s str)> {
         let moved = |commit| RevisionCursor { commit, name: None };
         if let Some(rest) = steps.strip_prefix('~') {
@@ -369,7 +366,7 @@ impl<'r> Resolver<'r> {
         })
     }
 
-    /// An earlier value of the ref that was named.
+    /// Returns an earlier value of the named ref.
     fn earlier(&self, at: &RevisionCursor, which: &str) -> Result<ObjectId> {
         let name = at
             .name
@@ -391,16 +388,15 @@ impl<'r> Resolver<'r> {
     }
 }
 
-/// Splits `A..B` into its sides; `None` for what is one revision. Dots in the path of an entry make no
-/// range.
+/// Splits `A..B` into its sides; `None` for a single revision. Dots in the path of an entry do not
+/// make a range.
 #[must_use]
 pub fn split_range(text: &str) -> Option<(&str, &str)> {
     let at = split_path(text).0.find("..")?;
     Some((text.get(..at)?, text.get(at + 2..)?))
 }
 
-/// Splits the path off a revision: at the first colon that does not belong to `turn:` or `prompt:` or
-/// stand in braces.
+/// Splits the path off a revision, at the first colon outside of `turn:`, `prompt:` and braces.
 #[must_use]
 pub fn split_path(text: &str) -> (&str, Option<&str>) {
     let from = ["turn:", "prompt:"].into_iter().find(|start| text.starts_with(start));
@@ -449,7 +445,7 @@ fn parse_number(text: &str) -> Result<u64> {
     text.parse().map_err(|_| Error::invalid(format!("'{text}': expected a number")))
 }
 
-/// Leads an error with the revision it is about.
+/// Adds the revision to an error.
 fn within(error: Error, text: &str) -> Error {
     error.at(format_args!("revision '{text}'"))
 }

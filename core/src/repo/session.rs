@@ -1,13 +1,14 @@
-//! Sessions: their newest branches, their directories, and what people say of them, a title and labels.
+//! Sessions: their newest branches, their directories, and the titles and labels that users give
+//! them.
 //!
 //! ```text
 //! refs/sessions/<session>
 //! {"version":1,"title":"fix the parser","labels":["draft"]}
 //! ```
 //!
-//! The name of a session is in its commits and stays; the title is for people. Since it is an object
-//! behind a ref, it is part of the operation log: who set it and when is known, and it can be
-//! undone. Specified in `format-spec/store.md`.
+//! The name of a session is in its commits and does not change; the title is for users. It is
+//! stored in an object with a ref, so it is part of the operation log: the log records its author
+//! and time, and it can be undone. Specified in `format-spec/store.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,30 +19,30 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Time};
 use crate::store::Expected;
 
-/// Most bytes of a title.
+/// The longest title, in bytes.
 pub const MAX_TITLE_BYTES: usize = 1000;
 
-/// Most bytes of a label.
+/// The longest label, in bytes.
 pub const MAX_LABEL_BYTES: usize = 100;
 
-/// Most labels of a session.
+/// The most labels of a session.
 pub const MAX_LABELS: usize = 100;
 
-/// Most bytes of a fact that are read.
+/// The longest fact that is read, in bytes.
 const MAX_FACT_BYTES: usize = 16 << 10;
 
-/// Most commits that are asked for their workspace: not every snapshot has one.
+/// The most commits searched for a workspace: not every snapshot has one.
 const MAX_COMMITS: usize = 16;
 
-/// The beginning of the names of refs that hold titles and labels; the name of a session follows.
+/// The prefix of refs with titles and labels; the name of a session follows.
 pub const SESSION_REFS: &str = "refs/sessions/";
 const VERSION: u64 = 1;
 const WHAT: &str = "title and labels of a session";
 
-/// The title and the labels that people gave a session.
+/// The title and the labels that users gave a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionLabels {
-    /// The title, in place of that of the client.
+    /// The title, which replaces the client's title.
     pub title: Option<String>,
     /// The labels.
     pub labels: BTreeSet<String>,
@@ -50,17 +51,17 @@ pub struct SessionLabels {
 /// The branch of a session that has the newest snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewestBranch {
-    /// The branch.
+    /// The name of the branch.
     pub branch: BranchName,
-    /// Its newest commit.
+    /// The newest commit of the branch.
     pub tip: ObjectId,
     /// The time of that commit.
     pub time: Time,
 }
 
 impl NewestBranch {
-    /// Returns whether it stands for its session rather than `known`: it is newer, and does not repeat the
-    /// name of the session where the other one does not.
+    /// Returns true if it represents its session better than `known`: only `known` repeats the name
+    /// of the session, or both or neither do and it is newer.
     #[must_use]
     pub fn comes_before(&self, known: &Self) -> bool {
         let rank = |it: &Self| (!it.branch.repeats_session(), it.time.micros);
@@ -68,7 +69,7 @@ impl NewestBranch {
     }
 }
 
-/// The blob behind a ref, its fields in this order.
+/// The blob of the ref, its fields in this order.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredLabels {
@@ -80,10 +81,9 @@ struct StoredLabels {
 }
 
 impl SessionLabels {
-    /// The bytes that are stored.
+    /// Returns the bytes to store.
     ///
-    /// # Errors
-    /// `InvalidInput`, naming what cannot be a title or a label.
+    /// # Errors `InvalidInput`, naming the invalid title or label.
     pub fn encode(&self) -> Result<Vec<u8>> {
         self.check().map_err(Error::invalid)?;
         let Self { title, labels } = self.clone();
@@ -91,11 +91,10 @@ impl SessionLabels {
             .map_err(|source| Error::invalid(WHAT).with_source(source))
     }
 
-    /// The title and labels in `bytes`.
+    /// Decodes a title and labels.
     ///
-    /// # Errors
-    /// `Unsupported` for a newer version, `Corrupt` for what is no such blob. Limits are for those
-    /// who write: a redaction may have made a text longer.
+    /// # Errors `Unsupported` for a newer version, `Corrupt` for another format. The limits apply
+    /// only to writing: a redaction may have made a text longer.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let StoredLabels { title, labels, .. } = decode_versioned(WHAT, VERSION, bytes)?;
         Ok(Self { title, labels })
@@ -128,8 +127,8 @@ impl SessionLabels {
 }
 
 impl Repository {
-    /// Returns the title and the labels that people gave a session. Reads one object, and none where
-    /// nobody did.
+    /// Returns the title and the labels that users gave a session. Reads one object, or none if
+    /// there are none.
     ///
     /// # Errors
     /// `NotFound`, `Corrupt` or `Unsupported`, naming the ref.
@@ -146,12 +145,12 @@ impl Repository {
         }
     }
 
-    /// Returns the directories of the line that ends at the commit `tip`, as text: the one that its
-    /// records name (`cwd` in the section `meta`), and the workspace of its newest snapshot that has
-    /// one. Reads a few objects.
+    /// Returns the directories of the line that ends at the commit `tip`: the one that its records
+    /// name (`cwd` in the section `meta`), and the workspace of its newest snapshot with one. Reads
+    /// a few objects.
     ///
     /// # Errors
-    /// `Corrupt` and `Io` when something cannot be read; what retention has dropped is left out.
+    /// `Corrupt` and `Io` when an object cannot be read; expired content is skipped.
     pub fn directories_of(&self, tip: &ObjectId) -> Result<Vec<String>> {
         let mut directories: Vec<String> = Vec::new();
         directories.extend(self.fact_of(tip, "cwd")?);
@@ -164,10 +163,9 @@ impl Repository {
         Ok(directories)
     }
 
-    /// Returns a fact of the section `meta` of a commit; none for an empty or a very long one.
+    /// Returns a fact of the section `meta` of a commit; `None` for an empty or a very long one.
     ///
-    /// # Errors
-    /// As [`Repository::directories_of`].
+    /// # Errors Errors of [`Repository::directories_of`].
     pub fn fact_of(&self, commit: &ObjectId, key: &str) -> Result<Option<String>> {
         let context = match self.context(commit) {
             Err(error) if error.kind() == ErrorKind::Expired => return Ok(None),
@@ -181,10 +179,9 @@ impl Repository {
         Ok(text.filter(|text| !text.is_empty()).map(str::to_owned))
     }
 
-    /// Returns the newest commit of a line that names its workspace, among the newest ones.
+    /// Returns the newest commit of a line that names its workspace, among its newest commits.
     ///
-    /// # Errors
-    /// As [`Repository::directories_of`].
+    /// # Errors Errors of [`Repository::directories_of`].
     pub fn newest_with_workspace(&self, tip: &ObjectId) -> Result<Option<Commit>> {
         let (mut at, grafts) = (Some(*tip), self.grafts()?);
         for _ in 0..MAX_COMMITS {
@@ -202,7 +199,7 @@ impl Repository {
     /// of every branch.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt`, naming a commit that cannot be read.
+    /// `NotFound` or `Corrupt`, naming an unreadable commit.
     pub fn newest_branches(&self) -> Result<BTreeMap<String, NewestBranch>> {
         let mut newest: BTreeMap<String, NewestBranch> = BTreeMap::new();
         for (branch, tip) in self.branches() {
@@ -216,11 +213,11 @@ impl Repository {
         Ok(newest)
     }
 
-    /// Returns the branch that a session stands for: its main one, else that with the newest
-    /// snapshot. `None` when it has none.
+    /// Returns the branch that represents a session: its main branch, else the one with the newest
+    /// snapshot. `None` without branches.
     ///
-    /// # Errors
-    /// As [`Repository::newest_branches`]; `InvalidInput` for what cannot name a session.
+    /// # Errors Errors of [`Repository::newest_branches`]; `InvalidInput` for an invalid name of a
+    /// session.
     pub fn branch_of_session(&self, session: &str) -> Result<Option<BranchName>> {
         let main = BranchName::main(session)?;
         if self.tip(&main).is_some() {
@@ -242,7 +239,8 @@ impl Repository {
 }
 
 impl Transaction<'_> {
-    /// Gives a session this title and these labels, and no others; it need not exist yet.
+    /// Sets the title and the labels of a session, replacing the old ones. The session need not
+    /// exist yet.
     ///
     /// # Errors
     /// `InvalidInput` for a title, a label or a name that is not allowed.

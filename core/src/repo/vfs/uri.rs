@@ -1,4 +1,4 @@
-//! URIs of payloads, in the forms that every era of ContextChef writes and models repeat.
+//! URIs of payloads, in all forms that versions of ContextChef write and models repeat.
 //!
 //! ```text
 //! context://vfs/vfs_eff006930bcb6ee9.txt              since 3.7: the hash of the content
@@ -8,8 +8,8 @@
 //! vfs_eff006930bcb6ee9.txt, eff006930bcb6ee9          what is left of one
 //! ```
 //!
-//! All forms of one payload are one [`VfsUri`]. Names that say what the content hashes to are computed and
-//! checked by who knows those hashes: see [`VfsUri::of_digest`] and [`VfsUri::digest`].
+//! All forms for one payload are the same [`VfsUri`]. The caller computes and checks the hashes of
+//! contents in names: see [`VfsUri::of_digest`] and [`VfsUri::digest`].
 
 use std::fmt;
 use std::ops::Range;
@@ -20,10 +20,10 @@ use regex::bytes::Regex;
 
 use crate::error::{Error, Result};
 
-/// Longest URI, in bytes.
+/// The longest URI, in bytes.
 pub const MAX_URI_BYTES: usize = 1024;
 
-/// Hex digits of a SHA-256 that name a payload.
+/// The number of hex digits of a SHA-256 that name a payload.
 const NAME_DIGITS: usize = 16;
 
 const SCHEME: &str = "context://";
@@ -33,14 +33,14 @@ const DIRECTORY: &str = ".context_vfs/";
 /// The pattern of a citation: a URI, or the name of a file of offloaded output.
 const CITATION: &str = r#"context://[A-Za-z0-9_.~-]+/[^\s"'`<>\\{}\[\]()|,;]+|vfs_[0-9a-f_]+\.txt"#;
 
-/// Punctuation that may follow a URI in a sentence without belonging to it.
+/// Punctuation that may follow a URI in a sentence.
 const PUNCTUATION: [char; 5] = ['.', ':', '!', '?', '*'];
 
 /// The URI of a payload: `context://<name space>/<path>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VfsUri(String);
 
-/// The first hex digits of a hash of the content, as the name of a payload gives them.
+/// The first hex digits of a hash of the content, as found in the name of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameDigest<'a> {
     /// SHA-256, since 3.7: at least 16 digits.
@@ -50,20 +50,20 @@ pub enum NameDigest<'a> {
 }
 
 impl VfsUri {
-    /// Returns the URI of a content by the digest of it, `context://vfs/vfs_<hex>.txt`. ContextChef
-    /// takes the first 8 bytes of the SHA-256 since 3.7.
+    /// Returns the URI of a content from its digest, `context://vfs/vfs_<hex>.txt`. ContextChef
+    /// uses the first 8 bytes of the SHA-256 since 3.7.
     #[must_use]
     pub fn of_digest(digest: &[u8]) -> Self {
         Self(format!("{SCHEME}{NAMESPACE}/vfs_{}.txt", hex(digest)))
     }
 
-    /// The URI of the entry `path` in a name space.
+    /// Creates the URI of the entry `path` in a name space.
     ///
     /// # Errors
-    /// `InvalidInput` for a name space or path that leads out of its directory or has control
+    /// `InvalidInput` for a name space or path that escapes its directory or has control
     /// characters, white space or a backslash; `LimitExceeded` over [`MAX_URI_BYTES`].
     pub fn new(namespace: &str, path: &str) -> Result<Self> {
-        // What is left of a name is that name.
+        // A bare hash is an abbreviated name.
         let is_short = namespace == NAMESPACE && is_bare_hash(path);
         let path = if is_short { format!("vfs_{path}.txt") } else { path.to_owned() };
         let uri = format!("{SCHEME}{namespace}/{path}");
@@ -78,19 +78,19 @@ impl VfsUri {
         Ok(Self(uri))
     }
 
-    /// The URI.
+    /// Returns the URI as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The name space: `vfs`, `archive`.
+    /// Returns the name space: `vfs`, `archive`.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.parts().0
     }
 
-    /// The path in the name space; the name of the file.
+    /// Returns the path in the name space, which is the name of the file.
     #[must_use]
     pub fn path(&self) -> &str {
         self.parts().1
@@ -100,8 +100,8 @@ impl VfsUri {
         self.0.strip_prefix(SCHEME).and_then(|rest| rest.split_once('/')).unwrap_or_default()
     }
 
-    /// When a payload of this name was made, in milliseconds since the Unix epoch: names before 3.7
-    /// say so.
+    /// Returns the creation time of a payload, in milliseconds since the Unix epoch, for names from
+    /// before 3.7.
     #[must_use]
     pub fn created_millis(&self) -> Option<i64> {
         let (millis, hash) = legacy(self.path())?;
@@ -120,8 +120,8 @@ impl VfsUri {
         }
     }
 
-    /// The URIs that `text` may cite, and where. More than one for a place where it is not clear
-    /// whether a full stop belongs to the URI.
+    /// Returns the URIs that `text` may cite, with their places. Several for one place if a full
+    /// stop may or may not belong to the URI.
     pub fn cited(text: &[u8]) -> impl Iterator<Item = (Self, Range<usize>)> + '_ {
         static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
         let pattern = PATTERN.get_or_init(|| Regex::new(CITATION).ok()).as_ref();
@@ -145,7 +145,7 @@ impl fmt::Display for VfsUri {
 impl FromStr for VfsUri {
     type Err = Error;
 
-    /// Any of the forms above.
+    /// Parses any of the forms above.
     fn from_str(text: &str) -> Result<Self> {
         let text = text.trim();
         if let Some(rest) = text.strip_prefix(SCHEME) {
@@ -176,7 +176,8 @@ fn expected(found: &str) -> Error {
     ))
 }
 
-/// Digits and hash of a name before 3.7, `vfs_<milliseconds>_<hash>.txt`.
+/// Returns the milliseconds and the hash of a name from before 3.7,
+/// `vfs_<milliseconds>_<hash>.txt`.
 fn legacy(name: &str) -> Option<(&str, &str)> {
     let (millis, hash) = name.strip_prefix("vfs_")?.strip_suffix(".txt")?.split_once('_')?;
     let digits = !millis.is_empty() && millis.bytes().all(|byte| byte.is_ascii_digit());

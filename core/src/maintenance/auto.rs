@@ -1,12 +1,12 @@
-//! Automatic maintenance: whether a small collection is worth it now, and doing one.
+//! Automatic maintenance: decides whether a small collection is worthwhile now, and runs it.
 //!
-//! Nothing here runs by itself, and nothing here is on the way of a snapshot. The command line starts
-//! it in a process of its own after a command that committed; a host that keeps a store open for
-//! days calls [`step`] between turns, on a thread of its own.
+//! Nothing here runs on its own, and nothing here delays a snapshot. The command line starts it in
+//! a background process after a command that committed. A host that keeps a store open for days
+//! calls [`step`] between turns, on a thread of its own.
 //!
-//! One process of a store is at work at a time: the lock of the collector is taken before anything is
-//! planned, and held until the end. A try leaves its outcome beside the store ([`LastStep`]), and the
-//! next one is due when as much is new again, or twice as much after a failure.
+//! Only one process of a store works at a time: it takes the lock of the collector before planning,
+//! and holds it to the end. A try records its outcome next to the store ([`LastStep`]). The next
+//! try is due when the same amount is new again, or twice the amount after a failure.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -38,31 +38,34 @@ use crate::error::{ErrorKind, Result};
 use crate::repo::{Repository, Signature};
 use crate::store::{CollectorLock, JournalSize, quietly};
 
-/// Bytes of the journal from which a step is worth it. A segment is sealed at this size, and opening
-/// a store reads the directories of what is not; packed, the same takes a tenth to a third.
+/// The bytes of the journal that make a step worthwhile. A segment is sealed at this size, and
+/// opening a store reads the directories of unsealed segments. Packed, the same content takes a
+/// tenth to a third.
 pub const DUE_BYTES: u64 = 8 << 20;
 
-/// Objects in the journal from which a step is worth it. Each costs some 100 bytes of memory and a
-/// microsecond in every process that opens the store.
+/// The objects in the journal that make a step worthwhile. Each costs some 100 bytes of memory and
+/// a microsecond in every process that opens the store.
 pub const DUE_OBJECTS: usize = 8192;
 
-/// A store that is over its budgets is worth a step for each part in so many of these: each step marks all
-/// that stays, so fewer take less of the processor and more leave less lying about.
+/// A store over its budgets gets a step whenever this fraction of them (1/6) is new. Each step
+/// marks everything that stays, so rarer steps take less processor time and leave more unpacked.
 const BUDGET_PARTS: u64 = 6;
 
-/// The least that this is, in bytes.
+/// The minimum of that fraction, in bytes.
 const MIN_DUE_BYTES: u64 = 128 << 10;
 
-/// Times that maintenance tries to get a store within its budgets, each by what the packs take then.
+/// The most runs that try to get a store within its budgets, each measured by the packs of the run
+/// before.
 const MAX_ROUNDS: usize = 3;
 
-/// Returns true if a step is worth it now, as far as this handle has seen the store: since the last try
-/// enough was written that no process still writes behind.
+/// Returns true if a step is worthwhile now, as far as this handle has seen the store: enough was
+/// written since the last try, in segments that no process still writes to.
 ///
-/// Costs some microseconds while the journal is small; then a lock that is tried for each segment.
+/// Costs some microseconds while the journal is small; beyond that, a try of a lock for each
+/// segment.
 ///
 /// # Errors
-/// `Io` when the sizes of the segments cannot be read, and those of reading the budgets.
+/// `Io` when the sizes of the segments cannot be read, and errors of reading the budgets.
 pub fn is_due(repo: &Repository) -> Result<bool> {
     is_due_in(repo, Fullness::of(repo)?)
 }
@@ -78,33 +81,31 @@ fn is_due_in(repo: &Repository, fullness: Fullness) -> Result<bool> {
     Ok(is_enough(repo.store().idle_journal()?, bytes, LastStep::of(repo.store()).as_ref()))
 }
 
-/// What a store is worth after a commit.
+/// The maintenance that a store needs after a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Upkeep {
-    /// A [`step`] is due.
+    /// True if a [`step`] is due.
     pub is_due: bool,
-    /// It is over its budgets, and a [`settle`] could change that.
+    /// True if the store is over its budgets, and a [`settle`] could change that.
     pub is_over: bool,
-    /// How full it is.
+    /// The fullness of the store.
     pub fullness: Fullness,
 }
 
-/// Looks at what a store is worth now, as far as this handle has seen it.
+/// Determines the maintenance that a store needs now, as far as this handle has seen it.
 ///
-/// # Errors
-/// Those of [`is_due`] and of [`is_over`].
+/// # Errors Errors of [`is_due`] and of [`is_over`].
 pub fn upkeep(repo: &Repository) -> Result<Upkeep> {
     let fullness = Fullness::of(repo)?;
     let is_over = fullness.is_over() && can_shrink(fullness, LastStep::of(repo.store()).as_ref());
     Ok(Upkeep { is_due: is_due_in(repo, fullness)?, is_over, fullness })
 }
 
-/// Returns true if the files of the store take more than its budgets say, and a [settling](settle) could
-/// change that: the last one did not end so, or a good part is new since.
+/// Returns true if the files of the store exceed its budgets, and a [settling](settle) could change
+/// that: the last one did not end over budget, or a good part is new since.
 ///
-/// # Errors
-/// Those of [`Fullness::of`].
+/// # Errors Errors of [`Fullness::of`].
 pub fn is_over(repo: &Repository) -> Result<bool> {
     Ok(can_shrink(Fullness::of(repo)?, LastStep::of(repo.store()).as_ref()))
 }
@@ -119,12 +120,12 @@ fn is_enough(idle: JournalSize, bytes: u64, last: Option<&LastStep>) -> bool {
     new.bytes >= bytes.saturating_mul(times) || new.objects >= times * DUE_OBJECTS as u64
 }
 
-/// Does what [`pack`] does, if that is due, and keeps the budget of the store. What goes for the budget is
-/// an operation of its own, which an undo takes back for a day. `None` when nothing is due, or while
-/// another process collects: then it costs a look at a lock.
+/// Runs [`pack`] if it is due, and enforces the budget of the store. Sessions over the budget are
+/// forgotten in an operation of its own, which undo can revert for a day. Returns `None` if nothing
+/// is due, or while another process collects, which only costs a look at a lock.
 ///
-/// # Errors
-/// Those of [`collect`](super::collect); then the store is as it was, and the next try is further away.
+/// # Errors Errors of [`collect`](super::collect). After an error the store is unchanged, and the
+/// next try is further away.
 pub fn step(repo: &Repository, stamp: &Signature) -> Result<Option<Collected>> {
     if repo.store().is_collected()? {
         return Ok(None);
@@ -142,11 +143,11 @@ pub fn step(repo: &Repository, stamp: &Signature) -> Result<Option<Collected>> {
     }
 }
 
-/// Packs what is idle and lets go what is over the budgets: for a store that [is over](is_over) them and
-/// that nothing was written to for a while. `None` while another process collects.
+/// Packs the idle journal and expires turns and sessions over the budgets: for a store that
+/// [exceeds](is_over) them and was not written to for a while. Returns `None` while another process
+/// collects.
 ///
-/// # Errors
-/// Those of [`step`].
+/// # Errors Errors of [`step`].
 pub fn settle(repo: &Repository, stamp: &Signature) -> Result<Option<Collected>> {
     let Some(lock) = repo.store().try_lock_collector()? else { return Ok(None) };
     repo.store().refresh()?;
@@ -156,7 +157,7 @@ pub fn settle(repo: &Repository, stamp: &Signature) -> Result<Option<Collected>>
     }
 }
 
-/// Tries it, and leaves what became of that beside the store.
+/// Runs a try, and records its outcome next to the store.
 fn attempt(
     repo: &Repository,
     lock: &CollectorLock,
@@ -166,14 +167,14 @@ fn attempt(
     let store = repo.store();
     let before = LastStep::of(store);
     let mut last = LastStep::begun(stamp.time.micros, before.as_ref());
-    // It saves work, and a full disk may refuse it.
+    // The record only saves work, so a failure to write it, as on a full disk, is ignored.
     let _ = last.keep(store, lock);
     let work = || work(repo, lock, stamp, purpose, before.as_ref());
-    // Writers wait for it in a store that is crowded: they are held back.
+    // In a crowded store writers are slowed down until it ends, so it runs at full priority.
     let is_crowded = Fullness::of(repo).is_ok_and(|fullness| fullness.is_crowded());
     let done = match if is_crowded { work() } else { quietly(work) } {
         Ok(collected) => Ok(Some(collected).filter(Collected::is_something)),
-        // Another process did what this was about.
+        // Another process changed or collected the same content.
         Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Locked) => Ok(None),
         Err(error) => Err(error),
     };
@@ -211,8 +212,8 @@ fn work(
             collected.add(more);
         }
     }
-    // What a budget lets go comes free a day later, and what is newer than a day stays: so it changes
-    // little in between.
+    // A budget keeps sessions newer than a day, and the content of forgotten sessions is freed only
+    // after a day. So enforcing it more often changes little.
     let is_old = before.is_some_and(|last| last.is_older(stamp.time.micros, GRACE_MICROS));
     let fullness = Fullness::of(repo)?;
     if can_shrink(fullness, before) || (is_old && fullness.is_over()) {
@@ -221,16 +222,15 @@ fn work(
     Ok(collected)
 }
 
-/// Does one step of a collection if at least `bytes` of the journal, or 8192 objects in it, are idle, and
-/// says what it did; `None` when there is less, when there is nothing to do, or while another collection goes
-/// on. The budget of the store is not looked at: this is for the middle of work that belongs together, such
-/// as an adoption.
+/// Runs one step of a collection if at least `bytes` of the journal, or 8192 objects in it, are
+/// idle, and returns its outcome. `None` if less is idle, if there is nothing to do, or while
+/// another collection runs. Ignores the budget of the store: this is for use between parts of work
+/// that belong together, such as an adoption.
 ///
-/// Segments that others write to are left for later. Takes the time of writing one pack, and holds
-/// no lock that a commit waits for while it does.
+/// Skips segments that other processes write to. Takes the time of writing one pack, and holds no
+/// lock that a commit waits for.
 ///
-/// # Errors
-/// Those of [`collect`](super::collect); then the store is as it was.
+/// # Errors Errors of [`collect`](super::collect). After an error the store is unchanged.
 pub fn pack(repo: &Repository, stamp: &Signature, bytes: u64) -> Result<Option<Collected>> {
     let Some(lock) = repo.store().try_lock_collector()? else { return Ok(None) };
     repo.store().refresh()?;

@@ -1,36 +1,37 @@
-//! The choice of files that a collection rewrites, and of their tier.
+//! Chooses the files that a collection rewrites, and their tier.
 
 use std::collections::BTreeMap;
 
 use super::collection_plan::{ObjectsSize, Purpose};
 use crate::store::{Tier, pack_room};
 
-/// Most bytes of files that are rewritten in one step, and so about the most that a pack has and the
-/// disk needs besides. A single file may be larger.
+/// The most bytes of files rewritten in one step. This is about the size of the largest pack and
+/// the free disk space needed. A single file may be larger.
 const MAX_STEP_BYTES: u64 = 256 << 20;
 
-/// The most that a step makes one pack of in a store with a bound: one part in so many of that.
+/// In a store with a bound, a step makes packs of at most this fraction of the bound (1/6).
 const BOUND_PARTS: u64 = 6;
 
-/// The least of these.
+/// The minimum of that fraction, in bytes.
 const MIN_STEP_BYTES: u64 = 256 << 10;
 
-/// A file with more garbage than one part in this many is worth a step.
+/// A step rewrites a file with more than this fraction of garbage (1/4).
 const GARBAGE_PARTS: u64 = 4;
 
-/// Packs of no more than this are rewritten with the journal by a collection under a budget, and by a step
-/// once one of them has garbage: turns that expire would leave many packs with a little of it each.
+/// Packs up to this size are rewritten with the journal by a collection under a budget, and by a
+/// step once one of them has garbage: expiring turns would leave many packs with a little garbage
+/// each.
 const SMALL_BYTES: u64 = 8 << 20;
 
-/// A step makes so many packs of about one size one pack: fewer would rewrite each byte more often, and
-/// every process that opens the store opens all packs.
+/// The number of packs of about one size that a step joins. A smaller number would rewrite each
+/// byte more often; a larger one would slow down every process, which opens all packs.
 const PACKS_OF_A_SIZE: usize = 8;
 
-/// The packs of the smallest size, as steps write them, have no more than this.
+/// The largest size of the smallest class of packs, as steps write them.
 const SMALLEST_SIZE_BYTES: u64 = 4 << 20;
 
-/// A pack of at least this is not rewritten to join others: of what one step takes, a tenth to a third of
-/// [`MAX_STEP_BYTES`] is left, and four such packs of one session as one were 1.9 percent smaller, for as
+/// A pack of at least this size is not rewritten to join others. A step leaves a tenth to a third
+/// of [`MAX_STEP_BYTES`]. Four such packs of one session, joined, were 1.9 percent smaller, for as
 /// much time as all the steps had taken.
 const FINISHED_BYTES: u64 = MAX_STEP_BYTES / 8;
 
@@ -40,26 +41,27 @@ pub(super) struct FileState {
     pub(super) tier: Option<Tier>,
     pub(super) bytes: u64,
     pub(super) replaceable: bool,
-    /// True if it would be written in another form now, though it has the tier.
+    /// True if it has the tier, but would be written in another form now.
     pub(super) outdated: bool,
     pub(super) live: ObjectsSize,
     pub(super) garbage: ObjectsSize,
 }
 
-/// What bounds the pack that a collection makes.
+/// The limits of the pack that a collection makes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Limits {
-    /// True if some session has a budget: then a collection packs what is not packed, together with packs that
-    /// are smaller, since a budget is about packs.
+    /// True if some session has a budget: a collection then packs unpacked content together with
+    /// smaller packs, since budgets are measured in packs.
     pub(super) is_budgeted: bool,
-    /// The most bytes that all files of the store may take. A step limits the size of its pack by it, since
-    /// the pack and the files that it replaces are on the disk at the same time.
+    /// The bound of all files of the store. A step limits the size of its pack by it, since the
+    /// pack and the files that it replaces are on the disk at the same time.
     pub(super) bound_bytes: Option<u64>,
-    /// What a pack may take on the disk, where that is known: see [`pack_room`].
+    /// The free disk space for a pack, if known: see [`pack_room`].
     pub(super) room_bytes: Option<u64>,
 }
 
-/// The numbers of the files to rewrite, the tier to write, and whether there is more to do after it.
+/// Returns the numbers of the files to rewrite, the tier to write, and whether work is left
+/// afterwards.
 pub(super) fn choose(
     files: &[FileState],
     purpose: Purpose,
@@ -75,7 +77,7 @@ pub(super) fn choose(
         Purpose::Repack(tier) => tier,
         _ => Tier::Hot,
     };
-    // Merging packs can wait, and repacking what a step has just packed would never end.
+    // Merging packs can wait, and repacking the output of the previous step would never end.
     let urgent = chosen.iter().filter_map(|number| Some((*number, files.get(*number)?)));
     let mut urgent: Vec<_> = urgent.filter(|(_, file)| !file.is_stored_as(wanted)).collect();
     if urgent.is_empty() && matches!(purpose, Purpose::Repack(_)) {
@@ -90,7 +92,7 @@ pub(super) fn choose(
     (chosen, tier, is_partial)
 }
 
-/// [`choose`], as if the disk had room for everything.
+/// Like [`choose`], as if the disk had room for everything.
 fn choose_with_room(
     files: &[FileState],
     purpose: Purpose,
@@ -118,7 +120,7 @@ fn choose_with_room(
         Purpose::Repack(tier) => {
             let wanted: Vec<_> = free.filter(|(_, file)| !file.is_finished(tier)).collect();
             let (chosen, partial) = oldest(wanted.iter().copied(), MAX_STEP_BYTES);
-            // A small pack alone is what repacking it would give again.
+            // Repacking a single small pack would give the same pack again.
             let alone = match wanted.as_slice() {
                 [(_, file)] => file.is_stored_as(tier),
                 _ => false,
@@ -134,7 +136,7 @@ fn choose_with_room(
 }
 
 impl FileState {
-    /// What its live objects take in a new pack, at most.
+    /// Returns the most bytes that its live objects take in a new pack.
     fn room(&self) -> u64 {
         pack_room(self.live.objects, self.live.bytes)
     }
@@ -147,13 +149,13 @@ impl FileState {
         self.tier >= Some(tier) && self.garbage.objects == 0 && !self.outdated
     }
 
-    /// Returns true if repacking would give nearly the same again.
+    /// Returns true if repacking would give nearly the same pack again.
     fn is_finished(&self, tier: Tier) -> bool {
         self.is_stored_as(tier) && self.bytes >= FINISHED_BYTES
     }
 }
 
-/// What is chosen, in the best tier that any of it has.
+/// Returns the chosen files with the best tier among them.
 fn keep_tier(
     files: &[FileState],
     (chosen, partial): (Vec<usize>, bool),
@@ -163,7 +165,8 @@ fn keep_tier(
     (chosen, tier, partial)
 }
 
-/// As many files as a pack of `most` bytes takes, oldest first, and whether any are left.
+/// Returns as many files as fit into a pack of `most` bytes, oldest first, and whether any are
+/// left.
 fn oldest<'f>(
     wanted: impl Iterator<Item = (usize, &'f FileState)>,
     most: u64,
@@ -171,7 +174,8 @@ fn oldest<'f>(
     first_step(wanted, most, |file| file.live.bytes)
 }
 
-/// The first files, at least one, of which `size` is no more than `most` together, and whether any are left.
+/// Returns the first files with a total `size` of at most `most`, but at least one, and whether any
+/// are left.
 fn first_step<'f>(
     wanted: impl Iterator<Item = (usize, &'f FileState)>,
     most: u64,
@@ -189,9 +193,9 @@ fn first_step<'f>(
     (chosen, false)
 }
 
-/// All of the journal that is free, packs that are largely garbage, small ones once one of them has garbage, and the
-/// packs of a size of which there are too many: so a byte is rewritten once each time that the store grows
-/// eightfold.
+/// Chooses the idle journal, packs that are largely garbage, small packs once one of them has
+/// garbage, and the packs of a size class with too many packs: so a byte is rewritten once each
+/// time that the store grows eightfold.
 fn step<'f>(
     free: impl Iterator<Item = (usize, &'f FileState)>,
     most: u64,
@@ -218,7 +222,7 @@ fn step<'f>(
     (chosen, tier, false)
 }
 
-/// The size of a pack: 0 for the smallest, one more for each time that it is larger eightfold.
+/// Returns the size class of a pack: 0 for the smallest, one more for each factor of eight.
 fn size_of(bytes: u64) -> u32 {
     let (mut size, mut most) = (0, SMALLEST_SIZE_BYTES);
     while bytes > most {
@@ -227,7 +231,7 @@ fn size_of(bytes: u64) -> u32 {
     size
 }
 
-/// The smallest size of which there are too many packs, of those that are not finished.
+/// Returns the smallest size class with too many packs, ignoring finished packs.
 fn crowd(packs: impl Iterator<Item = u64>) -> Option<u32> {
     let mut counts = BTreeMap::<u32, usize>::new();
     for bytes in packs.filter(|bytes| *bytes < FINISHED_BYTES) {
@@ -312,7 +316,8 @@ mod tests {
         let gc = |room| choose(&files, Purpose::Gc, tiny(room));
         assert_eq!(gc(u64::MAX), (vec![0, 2, 3], Tier::Compacted, false));
         assert_eq!(gc(pack_room(10, 1000)), (vec![2, 3], Tier::Compacted, true));
-        // An empty file needs no room. A file that does not fit is chosen alone, and its error names the bytes.
+        // An empty file needs no room. A file that does not fit is chosen alone, and its error
+        // names the bytes.
         assert_eq!(gc(0), (vec![3], Tier::Compacted, true));
         assert_eq!(choose(&files[..3], Purpose::Gc, tiny(0)), (vec![2], Tier::Compacted, true));
         let repack = Purpose::Repack(Tier::Compacted);

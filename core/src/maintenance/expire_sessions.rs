@@ -1,8 +1,8 @@
-//! Sessions that expire: those whose policy says how old their newest turn may be.
+//! Expires sessions by the policy for the age of their newest turn.
 //!
-//! An expired session is [forgotten](crate::repo::ForgottenSession), whole, by the next collection.
-//! Its content comes free [`GRACE_MICROS`] later, so an undo takes it back until then; under a strict
-//! policy at once. A tag or a pin on one of its turns keeps it.
+//! The next collection [forgets](crate::repo::ForgottenSession) an expired session as a whole. Its
+//! content is freed [`GRACE_MICROS`] later, so an undo restores it until then; under a strict
+//! policy it is freed immediately. A tag or a pin on one of its turns keeps the session.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,31 +14,31 @@ use crate::object::{ObjectId, ObjectSource, Time};
 use crate::repo::{BranchName, Repository, Signature};
 use crate::store::RefTable;
 
-/// How often a plan is made anew when others changed what it lets go.
+/// The most plans made because other processes changed the expired sessions.
 pub(super) const MAX_ROUNDS: usize = 3;
 
-/// The time for which an undo brings back what was let go by a policy.
+/// The time for which an undo restores sessions that a policy expired.
 pub const GRACE_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// A session whose time is over.
+/// An expired session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExpiredSession {
-    /// Its name.
+    /// The name of the session.
     pub session: String,
-    /// When its newest turn was made, or its branches were changed, whichever is later.
+    /// The time of its newest turn, or of the last change of its branches, whichever is later.
     pub time: Time,
-    /// True if its content comes free at once.
+    /// True if its content is freed immediately.
     pub at_once: bool,
 }
 
-/// Finds the sessions that these policies let expire at the moment `now`, by name.
+/// Finds the sessions that these policies expire at the moment `now`, by name.
 ///
-/// Reads the newest turn of each branch, all turns of the sessions without a newest turn that is young enough,
-/// and the operations when any session is old enough.
+/// Reads the newest turn of each branch, all turns of the sessions without a young enough newest
+/// turn, and the operations if any session is old enough.
 ///
 /// # Errors
-/// Those of reading commits, operations, tags and pins.
+/// Errors of reading commits, operations, tags and pins.
 pub fn plan_expired_sessions(
     repo: &Repository,
     policies: &Policies,
@@ -87,10 +87,9 @@ pub fn plan_expired_sessions(
     Ok(expired)
 }
 
-/// Finds the sessions that a collection of this purpose would let expire at the moment `now`.
+/// Finds the sessions that a collection of this purpose would expire at the moment `now`.
 ///
-/// # Errors
-/// Those of [`plan_expired_sessions`] and of reading the policies.
+/// # Errors Errors of [`plan_expired_sessions`] and of reading the policies.
 pub fn plan_expiring(
     repo: &Repository,
     purpose: Purpose,
@@ -100,17 +99,17 @@ pub fn plan_expiring(
     plan_expired_sessions(repo, &policies, now)
 }
 
-/// Lets expired sessions go, as one operation; returns them.
+/// Forgets expired sessions in one operation; returns them.
 ///
-/// # Errors
-/// Those of finding them and of a commit; `Conflict` when one of them has changed meanwhile.
+/// # Errors Errors of finding them and of a commit; `Conflict` when one of them keeps changing
+/// concurrently.
 pub(super) fn expire_sessions(
     repo: &Repository,
     purpose: Purpose,
     stamp: &Signature,
 ) -> Result<Vec<ExpiredSession>> {
     for _ in 0..MAX_ROUNDS {
-        // Begun before anything is looked at: a turn that comes meanwhile is a conflict.
+        // Begun before reading anything, so that a concurrent turn is a conflict.
         let mut change = repo.begin();
         let expired = plan_expiring(repo, purpose, stamp.time)?;
         if expired.is_empty() {
@@ -129,7 +128,7 @@ pub(super) fn expire_sessions(
     Err(Error::new(ErrorKind::Conflict, "sessions that expire keep changing: run it again"))
 }
 
-/// The policies by which a collection of this purpose goes.
+/// Returns the policies that a collection of this purpose applies.
 pub(super) fn policies_for(
     source: &dyn ObjectSource,
     refs: &RefTable,
@@ -142,7 +141,8 @@ pub(super) fn policies_for(
     })
 }
 
-/// When the branches of each session were changed the last time, by the operations that are kept.
+/// Returns the time when the branches of each session last changed, according to the kept
+/// operations.
 fn changes(repo: &Repository) -> Result<HashMap<String, i64>> {
     let mut changed = HashMap::new();
     for entry in repo.operations() {

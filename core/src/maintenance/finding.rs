@@ -1,41 +1,41 @@
-//! Findings of an examination: damage, loss, and notes.
+//! The findings of an examination: damage, loss, and notes.
 
 use std::fmt;
 
 use crate::object::ObjectId;
 
-/// Something that `fsck` found.
+/// A finding of `fsck`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FsckFinding {
-    /// Its kind.
+    /// The kind of the finding.
     pub kind: FsckKind,
     /// A file and offset, a ref, or a session with turn and section.
     pub place: String,
-    /// A description, for people.
+    /// A description for users.
     pub message: String,
-    /// The object it is about, if it is about one.
+    /// The object concerned, if there is one.
     pub object: Option<ObjectId>,
 }
 
-/// The kind of a finding. The first three are notes: nothing that was acknowledged is affected by
-/// the first two, and the third was accepted.
+/// The kind of a finding. The first three are notes: the first two affect nothing that was
+/// acknowledged, and the third was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FsckKind {
     /// A batch that was never acknowledged.
     TornTail,
-    /// A file, or part of an expired turn, that belongs to nobody.
+    /// An unreferenced file, or a remaining part of an expired turn.
     Leftover,
-    /// An object that was given up with [`Loss::Accept`](super::Loss::Accept).
+    /// An object that was accepted as lost with [`Loss::Accept`](super::Loss::Accept).
     Hole,
-    /// Bytes of a file are not what was written.
+    /// Bytes of a file differ from the written ones.
     Damaged,
-    /// An object that must be there is not, or does not verify.
+    /// A required object is missing or does not verify.
     Lost,
-    /// An object that verifies is not what its kind says.
+    /// An object verifies but has no valid format for its kind.
     Malformed,
-    /// The operations have a gap, do not explain the refs, or one is not followed by the newest.
+    /// The operations have a gap, do not explain the refs, or one is not an ancestor of the newest.
     Operations,
-    /// A ref holds what its name does not allow.
+    /// A ref holds a value that its name does not allow.
     Ref,
 }
 
@@ -55,7 +55,7 @@ impl FsckKind {
         }
     }
 
-    /// Returns true if the store is not as it should be.
+    /// Returns true if the finding is damage, false if it is a note.
     #[must_use]
     pub const fn is_damage(self) -> bool {
         !matches!(self, Self::TornTail | Self::Leftover | Self::Hole)

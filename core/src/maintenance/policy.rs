@@ -1,4 +1,5 @@
-//! Policies: what retention keeps of a session, as a small JSON blob behind a ref.
+//! Policies: the rules by which retention keeps turns of a session, as a small JSON blob behind a
+//! ref.
 //!
 //! ```text
 //! refs/retention/<session>   the policy of one session
@@ -7,8 +8,8 @@
 //! {"version":1,"keep_last":100,"keep_within_micros":2592000000000,"thin":["every:10"],"budget_bytes":200000000}
 //! ```
 //!
-//! Since a policy is an object behind a ref, it is part of the operation log: who set it and when is
-//! known, and it can be undone. Specified in `format-spec/retention.md`.
+//! A policy is an object behind a ref, so it is part of the operation log: the log records its
+//! author and time, and it can be undone. Specified in `format-spec/retention.md`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,28 +29,29 @@ const POLICIES: &str = "refs/retention/";
 /// The version of a policy with rules that the first one did not have.
 const VERSION: u64 = 2;
 const FIRST_VERSION: u64 = 1;
-/// Most rules of one policy that thin.
+/// The most thinning rules of one policy.
 const MAX_THIN: usize = 16;
 
 const MICROS_PER_HOUR: i64 = 60 * 60 * 1_000_000;
 
-/// The rules that keep turns of a session. A turn stays when any rule keeps it; the budget then
-/// drops the oldest.
+/// The rules that keep turns of a session. A turn stays if any rule keeps it; the budget then
+/// elides the oldest.
 ///
-/// Without any rule every turn stays, or as many of the newest as fit into the budget.
+/// Without rules every turn stays, or as many of the newest as fit into the budget.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// The newest turns on the line of each branch; pinned ones stay besides.
+    /// The number of newest turns to keep on the line of each branch; pinned turns stay in
+    /// addition.
     pub keep_last: Option<u64>,
-    /// Turns of the last so many microseconds.
+    /// The age in microseconds up to which turns stay.
     pub keep_within: Option<i64>,
-    /// Some of the older ones.
+    /// The rules that keep some of the older turns.
     pub thin: Vec<Thin>,
-    /// Most bytes of a pack with what the session keeps.
+    /// The most bytes of a pack with the kept content of the session.
     pub budget_bytes: Option<u64>,
-    /// The age of its newest turn from which on the session goes, whole, in microseconds.
+    /// The age of its newest turn, in microseconds, from which on the session expires as a whole.
     pub expire_session: Option<i64>,
-    /// True if nothing stays only because an undo would need it.
+    /// True if nothing stays only for undo.
     pub strict: bool,
 }
 
@@ -57,18 +59,18 @@ pub struct Policy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Thin {
-    /// Those whose number this divides.
+    /// Keeps turns whose number this divides.
     Every(u64),
-    /// The newest of each hour, in UTC.
+    /// Keeps the newest turn of each hour, in UTC.
     Hourly,
-    /// The newest of each day, in UTC.
+    /// Keeps the newest turn of each day, in UTC.
     Daily,
 }
 
 /// The scope of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope<'a> {
-    /// Every session without its own.
+    /// Every session without a policy of its own.
     Default,
     /// One session, which need not exist yet.
     Session(&'a str),
@@ -83,7 +85,7 @@ pub struct Policies {
     pub sessions: BTreeMap<String, Policy>,
 }
 
-/// A policy as it is stored, its fields in this order.
+/// The stored form of a policy, its fields in this order.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredPolicy {
@@ -103,13 +105,13 @@ struct StoredPolicy {
 }
 
 impl Policy {
-    /// Returns true if it has a rule that says which turns stay; a budget alone is none.
+    /// Returns true if it has a rule that keeps turns; a budget alone is not a rule.
     #[must_use]
     pub fn has_rules(&self) -> bool {
         self.keep_last.is_some() || self.keep_within.is_some() || !self.thin.is_empty()
     }
 
-    /// The bytes that are stored.
+    /// Returns the bytes to store.
     ///
     /// # Errors
     /// `InvalidInput` for a zero or negative number, or too many rules.
@@ -131,11 +133,11 @@ impl Policy {
             .map_err(|source| Error::invalid("retention policy").with_source(source))
     }
 
-    /// The policy in `bytes`.
+    /// Decodes a policy.
     ///
     /// # Errors
     /// `Unsupported` for a newer version; `Corrupt` for anything that [`Policy::encode`] would not
-    /// write: what a policy does not say clearly must not decide what is dropped.
+    /// write: an ambiguous policy must not cause turns to expire.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         const WHAT: &str = "retention policy";
         let stored: StoredPolicy = decode_versioned(WHAT, VERSION, bytes)?;
@@ -150,7 +152,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Refuses rules that cannot be meant.
+    /// Refuses rules that make no sense.
     fn check(&self) -> Result<(), String> {
         let zero = [
             ("keep_last", self.keep_last == Some(0)),
@@ -178,7 +180,7 @@ impl Thin {
         }
     }
 
-    /// The microseconds of which one turn stays, for rules of time.
+    /// Returns the period in microseconds of which one turn stays, for rules of time.
     pub(super) const fn period(self) -> Option<i64> {
         match self {
             Self::Every(_) => None,
@@ -226,10 +228,10 @@ impl From<Thin> for String {
 }
 
 impl Scope<'_> {
-    /// The full name of the ref that leads to the policy.
+    /// Returns the full name of the ref of the policy.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that no session can have.
+    /// `InvalidInput` for an invalid name of a session.
     pub fn ref_name(self) -> Result<String> {
         match self {
             Self::Default => Ok(DEFAULT_POLICY_REF.to_owned()),
@@ -242,10 +244,10 @@ impl Scope<'_> {
 }
 
 impl Policies {
-    /// The policies that `refs` lead to. One object read for each.
+    /// Loads the policies that `refs` name. Reads one object per policy.
     ///
     /// # Errors
-    /// `NotFound`, `Corrupt` or `Unsupported`, naming the ref: nothing may be dropped while a policy
+    /// `NotFound`, `Corrupt` or `Unsupported`, naming the ref: nothing may expire while a policy
     /// cannot be read.
     pub fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
         let mut policies = Self::default();
@@ -276,13 +278,13 @@ impl Policies {
         policies.any(|policy| policy.budget_bytes.is_some())
     }
 
-    /// The policy that holds for `session`: its own, or the one of all without their own.
+    /// Returns the policy of `session`: its own, or the default.
     #[must_use]
     pub fn of(&self, session: &str) -> Option<&Policy> {
         self.sessions.get(session).or(self.default.as_ref())
     }
 
-    /// The same policies, all of them strict.
+    /// Returns the same policies, all of them strict.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.default.iter_mut().chain(self.sessions.values_mut()).for_each(|it| it.strict = true);
@@ -290,11 +292,9 @@ impl Policies {
     }
 }
 
-/// Sets the policy of a session, or of all without their own. It takes effect with the next
-/// collection.
+/// Sets the policy of a session, or the default policy. It takes effect with the next collection.
 ///
-/// # Errors
-/// `InvalidInput` for a policy or a name that cannot be.
+/// # Errors `InvalidInput` for an invalid policy or name.
 pub fn set_policy(change: &mut Transaction<'_>, scope: Scope<'_>, policy: &Policy) -> Result<()> {
     let name = scope.ref_name()?;
     let id = change.write(Kind::Blob, policy.encode()?.into())?;
@@ -302,10 +302,9 @@ pub fn set_policy(change: &mut Transaction<'_>, scope: Scope<'_>, policy: &Polic
     Ok(())
 }
 
-/// Removes the policy of a session, or of all without their own. What it dropped stays dropped.
+/// Removes the policy of a session, or the default policy. Turns that it expired stay expired.
 ///
-/// # Errors
-/// `InvalidInput` for a name that no session can have.
+/// # Errors `InvalidInput` for an invalid name of a session.
 pub fn remove_policy(change: &mut Transaction<'_>, scope: Scope<'_>) -> Result<()> {
     change.set_ref(&scope.ref_name()?, Expected::Any, None);
     Ok(())

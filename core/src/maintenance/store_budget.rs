@@ -1,12 +1,13 @@
-//! The budget of a store: the oldest sessions go, whole, until what stays fits.
+//! Enforces the budget of a store: forgets the oldest sessions as a whole until the rest fits.
 //!
-//! A session that must go is [forgotten](crate::repo::ForgottenSession), and its content comes free
-//! [`GRACE_MICROS`] later, so an undo takes it back until then. Sessions with a tag or a pin stay,
-//! those that HEAD or a place is at, those of the last day, and the newest of each directory. What
-//! several sessions share counts for the newest, or for those that stay.
+//! A session over the budget is [forgotten](crate::repo::ForgottenSession), and its content is
+//! freed [`GRACE_MICROS`] later, so an undo restores it until then. The following sessions stay:
+//! those with a tag or a pin, those that HEAD or a place points to, those of the last day, and the
+//! newest of each directory. Shared content counts for the newest session, or for the sessions that
+//! stay.
 //!
-//! [`enforce_store_budget`] does it. Collections of the whole store and [automatic maintenance](super::auto)
-//! call it, so every program that looks after a store keeps its budget.
+//! [`enforce_store_budget`] implements it. Collections of the whole store and [automatic
+//! maintenance](super::auto) call it, so every program that maintains a store keeps its budget.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,15 +24,15 @@ use crate::object::{ObjectId, RefValue, Time};
 use crate::repo::{BranchName, HEAD, Repository, Signature, is_place};
 use crate::store::{CollectorLock, Committed, Tier};
 
-/// A session whose newest turn is no older stays.
+/// The age up to which a session stays, by its newest turn.
 const RECENT_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// Plans which sessions go so that the store fits into a budget, at the moment `now`.
+/// Plans which sessions to forget so that the store fits into a budget, at the moment `now`.
 ///
-/// Sizes are those of the store when it is packed, with ids and index; history indexes count as they are.
+/// Sizes are those of the packed store, with ids and index. History indexes count with their
+/// current sizes.
 ///
-/// # Errors
-/// Those of [`measure_sessions`](super::measure_sessions).
+/// # Errors Errors of [`measure_sessions`](super::measure_sessions).
 pub fn plan_store_budget(repo: &Repository, budget_bytes: u64, now: Time) -> Result<BudgetPlan> {
     let mut tips: BTreeMap<String, Vec<ObjectId>> = BTreeMap::new();
     for (branch, tip) in repo.branches() {
@@ -68,7 +69,8 @@ pub fn plan_store_budget(repo: &Repository, budget_bytes: u64, now: Time) -> Res
     ordered.sort_by_key(|(_, _, kept_by)| kept_by.is_none());
     let order: Vec<String> = ordered.iter().map(|(session, ..)| session.clone()).collect();
     let SessionSizes { mut rest, sessions, leaving } = measure_packed_sessions(repo, &order, now)?;
-    // Counted among the files of the store too; they are some percent of a pack, whoever goes.
+    // The derived files count in the bytes of the store too. They take some percent of a pack,
+    // whatever sessions go.
     rest.bytes = rest.bytes.saturating_add(repo.store().summary()?.derived_bytes);
     let mut plan = BudgetPlan { budget_bytes, rest, leaving, sessions: Vec::new() };
     let (mut used, mut is_full) = (rest.bytes, false);
@@ -81,11 +83,10 @@ pub fn plan_store_budget(repo: &Repository, budget_bytes: u64, now: Time) -> Res
     Ok(plan)
 }
 
-/// Lets the sessions of a plan go, as one operation; nothing when none goes.
+/// Forgets the sessions of a plan in one operation; returns `None` if the plan forgets none.
 ///
-/// # Errors
-/// `Conflict` when one went on since, `InvalidInput` or `NotFound` when one was tagged, pinned or removed
-/// since, and those of a commit.
+/// # Errors `Conflict` when a session has continued since, `InvalidInput` or `NotFound` when one
+/// was tagged, pinned or removed since, and errors of a commit.
 pub fn apply_store_budget(
     repo: &Repository,
     plan: &BudgetPlan,
@@ -110,10 +111,9 @@ pub fn apply_store_budget(
     if gone == 0 { Ok(None) } else { change.commit(stamp, &reason).map(Some) }
 }
 
-/// The plan for the budget that the store has; nothing when it has none, or is within it.
+/// Plans for the budget of the store; returns `None` if it has none, or is within it.
 ///
-/// # Errors
-/// Those of [`store_budget`] and of [`plan_store_budget`].
+/// # Errors Errors of [`store_budget`] and of [`plan_store_budget`].
 pub fn planned_store_budget(repo: &Repository, now: Time) -> Result<Option<BudgetPlan>> {
     match exceeded(repo)? {
         Some(budget) => plan_store_budget(repo, budget, now).map(Some),
@@ -121,11 +121,11 @@ pub fn planned_store_budget(repo: &Repository, now: Time) -> Result<Option<Budge
     }
 }
 
-/// Lets the oldest sessions go when the store is over its budget, packed; nothing when it has none, or
-/// is within it, which costs a look at the sizes of files.
+/// Forgets the oldest sessions if the packed store exceeds its budget. Returns `None` if it has no
+/// budget or is within it, which only costs a look at the sizes of files.
 ///
-/// # Errors
-/// Those of [`store_budget`], of a collection, `Locked` among them, and of [`apply_store_budget`].
+/// # Errors Errors of [`store_budget`], of a collection including `Locked`, and of
+/// [`apply_store_budget`].
 pub fn enforce_store_budget(
     repo: &Repository,
     stamp: &Signature,
@@ -133,7 +133,7 @@ pub fn enforce_store_budget(
     enforce_under(repo, &repo.store().lock_collector()?, stamp)
 }
 
-/// [`enforce_store_budget`], under a lock that the caller has.
+/// Like [`enforce_store_budget`], under a lock that the caller holds.
 pub(super) fn enforce_under(
     repo: &Repository,
     lock: &CollectorLock,
@@ -142,7 +142,7 @@ pub(super) fn enforce_under(
     if exceeded(repo)?.is_none() {
         return Ok(None);
     }
-    // What is not packed takes several times more, and no session goes for that.
+    // Unpacked objects take several times more, and must not cost a session.
     run(repo, lock, Purpose::Repack(Tier::Compacted), stamp, &mut |_| ())?;
     let Some(budget) = exceeded(repo)? else { return Ok(None) };
     let mut round = 1;
@@ -158,37 +158,37 @@ pub(super) fn enforce_under(
     }
 }
 
-/// The budget of the store, if its files take more.
+/// Returns the budget of the store if its files exceed it.
 fn exceeded(repo: &Repository) -> Result<Option<u64>> {
     let Some(budget) = store_budget(repo.store(), &repo.refs())? else { return Ok(None) };
     Ok((repo.store().summary()?.file_bytes > budget).then_some(budget))
 }
 
-/// Collects, step by step until nothing is left to do; a [`Purpose::Step`] is one step. A
-/// [`Purpose::Gc`], or one like it, keeps the budget of the store afterwards, if it has one.
+/// Collects in steps until nothing is left to do; a [`Purpose::Step`] is one step. A
+/// [`Purpose::Gc`] or a variant of it enforces the budget of the store afterwards, if there is one.
 ///
-/// `before_step` sees the plan of each step before it is applied.
+/// Calls `before_step` with the plan of each step before it is applied.
 ///
 /// # Errors
-/// Those of [`plan_collection`](super::plan_collection) and of [`enforce_store_budget`], `Locked`
-/// while another collection goes on unless the handle
-/// [waits](crate::store::Store::wait_for_collections), and those of writing a pack; then the store is
-/// as it was before the step.
+/// Errors of [`plan_collection`](super::plan_collection) and of [`enforce_store_budget`]; `Locked`
+/// while another collection runs, unless the handle
+/// [waits](crate::store::Store::wait_for_collections); and errors of writing a pack. After an error
+/// the store is as before the step.
 pub fn collect(
     repo: &Repository,
     purpose: Purpose,
     stamp: &Signature,
     before_step: &mut dyn FnMut(&CollectionPlan),
 ) -> Result<Collected> {
-    // First of all, so that nothing is planned or changed while another collection goes on.
+    // Taken first, so that nothing is planned or changed while another collection runs.
     let lock = repo.store().lock_collector()?;
     let collected = run(repo, &lock, purpose, stamp, before_step)?;
-    // Afterwards: what is garbage is not to cost a session.
+    // Enforced last: garbage must not cost a session.
     let budget = if purpose.is_gc() { enforce_under(repo, &lock, stamp)? } else { None };
     Ok(Collected { budget, ..collected })
 }
 
-/// The sessions that HEAD and the places are at.
+/// Returns the sessions that HEAD and the places point to.
 fn sessions_of_places(repo: &Repository) -> BTreeSet<String> {
     let refs = repo.refs();
     let named = refs.values.iter().filter(|(name, _)| *name == HEAD || is_place(name));

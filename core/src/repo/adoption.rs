@@ -1,8 +1,8 @@
-//! Adoptions: work that commits session by session, so that a process which is stopped leaves whole
-//! sessions, and that one undo takes back as one operation.
+//! Adoptions: work that commits session by session, so that a stopped process leaves complete
+//! sessions, and that one undo reverts as a whole.
 //!
-//! The reason of the first operation is `adopt NAME`, and that of each further one `adopt NAME with
-//! N`, where N is the number of the first. All of them have the same actor.
+//! The reason of the first operation is `adopt NAME`, and that of each further one
+//! `adopt NAME with N`, where N is the number of the first. All have the same actor.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,18 +14,18 @@ use crate::store::Committed;
 const ADOPT: &str = "adopt";
 const WITH: &str = "with";
 
-/// An adoption that goes on, over as many threads and handles as it takes.
+/// A running adoption, used from any number of threads and handles.
 #[derive(Debug, Default)]
 pub struct Adoption {
-    /// The number of its first operation.
+    /// The number of the first operation.
     first: Mutex<Option<u64>>,
 }
 
 impl Adoption {
-    /// Commits a change as one of the adoption; `name` is what it brings, a word without spaces.
+    /// Commits a change as part of the adoption; `name` is a word without spaces for the adopted
+    /// content.
     ///
-    /// # Errors
-    /// Those of [`Transaction::commit`].
+    /// # Errors Errors of [`Transaction::commit`].
     pub fn commit(
         &self,
         change: Transaction<'_>,
@@ -37,14 +37,14 @@ impl Adoption {
             drop(first);
             return change.commit(stamp, &format!("{ADOPT} {name} {WITH} {number}"));
         }
-        // The others wait for the number of this one.
+        // The lock makes other threads wait for the number of the first operation.
         let committed = change.commit(stamp, &format!("{ADOPT} {name}"))?;
         *first = Some(committed.sequence);
         Ok(committed)
     }
 }
 
-/// The number of the first operation of the adoption to which an operation belongs.
+/// Returns the number of the first operation of the adoption that an operation belongs to.
 pub(super) fn first_of(operation: &Operation) -> Option<u64> {
     let words: Vec<&str> = operation.reason.split(' ').collect();
     match words[..] {
@@ -54,18 +54,17 @@ pub(super) fn first_of(operation: &Operation) -> Option<u64> {
     }
 }
 
-/// Returns whether two operations belong to one adoption.
+/// Returns true if two operations belong to one adoption.
 pub(super) fn are_one(a: &Operation, b: &Operation) -> bool {
     let first = first_of(a);
     first.is_some() && first == first_of(b) && a.actor == b.actor
 }
 
 impl Repository {
-    /// The operations of the adoption to which `entry` belongs, newest first; itself alone when it
-    /// belongs to none.
+    /// Returns the operations of the adoption that `entry` belongs to, newest first; only `entry`
+    /// if it belongs to none.
     ///
-    /// # Errors
-    /// Those of reading operations.
+    /// # Errors Errors of reading operations.
     pub fn adoption_of(&self, entry: &OperationEntry) -> Result<Vec<OperationEntry>> {
         let Some(first) = first_of(&entry.operation) else { return Ok(vec![entry.clone()]) };
         let mut found = Vec::new();

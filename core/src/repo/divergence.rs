@@ -1,4 +1,4 @@
-//! The divergence of branches: the turns of each since the snapshot at which they parted.
+//! The divergence of branches: the turns of each since their fork point.
 
 use std::collections::HashSet;
 use std::iter::Peekable;
@@ -7,17 +7,17 @@ use super::{History, LogEntry, Repository};
 use crate::error::Result;
 use crate::object::ObjectId;
 
-/// The snapshot at which a branch parted from another one, and its turns since.
+/// The fork point of two branches, and the turns of one of them since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Divergence {
-    /// The newest snapshot that both have, with its turn; `None` when they have nothing in common.
+    /// The newest common snapshot, with its turn; `None` without one.
     pub fork: Option<(ObjectId, u64)>,
-    /// Snapshots on the branch's own line since then.
+    /// Snapshots on the branch's own line since the fork point.
     pub own: u64,
 }
 
-/// The line of a branch, read only as far back as it is asked about: many branches are compared
-/// with one at the cost of the longest way back and of their own snapshots.
+/// The line of a branch, read lazily: comparing many branches with it costs the longest way back
+/// plus the snapshots of each branch itself.
 #[derive(Debug)]
 pub struct BranchLine<'r> {
     repo: &'r Repository,
@@ -26,7 +26,7 @@ pub struct BranchLine<'r> {
 }
 
 impl Repository {
-    /// The line of the branch that ends in `tip`, to compare others with.
+    /// Returns the line of the branch with the tip `tip`, to compare others with.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt` when the tip cannot be read.
@@ -37,10 +37,10 @@ impl Repository {
 }
 
 impl BranchLine<'_> {
-    /// Returns how far the branch that ends in `tip` diverged from this line.
+    /// Returns the divergence of the branch with the tip `tip` from this line.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt`, naming a commit that cannot be read.
+    /// `NotFound` or `Corrupt`, naming an unreadable commit.
     pub fn divergence(&mut self, tip: &ObjectId) -> Result<Divergence> {
         let mut own = 0;
         for entry in self.repo.history(&[*tip], &[])?.first_parent() {
@@ -54,7 +54,7 @@ impl BranchLine<'_> {
         Ok(Divergence { fork: None, own })
     }
 
-    /// Turns fall along the line, so what is below `turn` need not be known yet.
+    /// Reads the line down to `turn`. Turns fall along the line, so the rest is not needed yet.
     fn read_to(&mut self, turn: u64) -> Result<()> {
         let reaches = |entry: &Result<LogEntry>| {
             entry.as_ref().map_or(true, |entry| entry.commit.turn >= turn)

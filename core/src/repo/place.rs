@@ -1,10 +1,10 @@
-//! Places: where the caller of a handle stands, and which branch commands act on there.
+//! Places: the caller's location, which determines the branch that commands act on.
 //!
-//! The engine knows no directories: a place is a key of the caller's choice, and a function of the
-//! caller chooses the branch. What was switched to at a place is a symbolic ref like HEAD,
-//! `refs/places/<key>`, written in the same operation as HEAD. It keeps nothing by itself, follows
-//! its branch to a new name, and goes with it. A place that was made for a branch, as a workspace
-//! beside others, is marked with a second ref, `refs/places/<key>.worktree`.
+//! The engine knows no directories: a place is a key that the caller chooses, and a function of the
+//! caller chooses the branch. The branch that was switched to at a place is a symbolic ref like
+//! HEAD, `refs/places/<key>`, written in the same operation as HEAD. It keeps nothing alive,
+//! follows its branch through a rename, and is deleted with it. A place that was created for a
+//! branch, as an additional workspace, has a second ref, `refs/places/<key>.worktree`.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -14,34 +14,34 @@ use crate::error::{ErrorKind, Result};
 use crate::object::{ObjectId, RefValue};
 use crate::store::Expected;
 
-/// The prefix of refs that say what was switched to at a place.
+/// The prefix of refs to the branches that were switched to at places.
 const PLACES: &str = "refs/places/";
 
-/// The end of the name of a ref that marks a place as a worktree.
+/// The suffix of a ref that marks a place as a worktree.
 const WORKTREE: &str = ".worktree";
 
-/// Chooses the branch that a handle acts on. The second argument is false to leave out what was
-/// switched to at the handle's own place.
+/// Chooses the branch that a handle acts on. The second argument is false to ignore switches at the
+/// handle's own place.
 pub type ChooseBranch = dyn Fn(&Repository, bool) -> Result<BranchName> + Send + Sync;
 
-/// Returns whether the ref `name` says what was switched to at a place.
+/// Returns true if the ref `name` belongs to a place.
 #[must_use]
 pub fn is_place(name: &str) -> bool {
     name.starts_with(PLACES)
 }
 
-/// Returns whether the ref `name` marks a place as a worktree.
+/// Returns true if the ref `name` marks a place as a worktree.
 #[must_use]
 pub fn is_worktree(name: &str) -> bool {
     is_place(name) && name.ends_with(WORKTREE)
 }
 
-/// Where the caller of a handle stands.
+/// The place of a handle.
 pub(super) struct Place {
-    /// The full name of its ref.
+    /// The full name of the ref.
     name: String,
     choose: Box<ChooseBranch>,
-    /// The branch that was chosen last, and the newest operation then.
+    /// The branch that was chosen last, and the newest operation at that time.
     chosen: Mutex<Option<(Option<ObjectId>, BranchName)>>,
 }
 
@@ -67,12 +67,12 @@ impl Place {
 }
 
 impl Repository {
-    /// Stands at the place `key`: [`Repository::head`] is what `choose` says, unless
-    /// [`Repository::acting_on`] names a branch, and a switch is written for this place too.
-    /// `choose` is asked when the branch is, and again after each operation.
+    /// Sets the place `key`: `choose` determines [`Repository::head`], unless
+    /// [`Repository::acting_on`] names a branch, and a switch is recorded for this place too.
+    /// `choose` is called when the branch is needed, and again after each operation.
     ///
     /// # Errors
-    /// `InvalidInput` for a key that cannot be part of the name of a ref.
+    /// `InvalidInput` for a key that is not allowed in the name of a ref.
     pub fn at_place(mut self, key: &str, choose: Box<ChooseBranch>) -> Result<Self> {
         let name = format!("{PLACES}{key}");
         check_full_name(&name)?;
@@ -80,7 +80,7 @@ impl Repository {
         Ok(self)
     }
 
-    /// Returns the branch that was switched to at the place `key`, if one was.
+    /// Returns the branch that was switched to at the place `key`, if there is one.
     #[must_use]
     pub fn switched_at(&self, key: &str) -> Option<BranchName> {
         match self.refs().value(&format!("{PLACES}{key}")) {
@@ -89,21 +89,22 @@ impl Repository {
         }
     }
 
-    /// Returns the branch of the worktree at the place `key`, if it is one: that which it was made for,
-    /// or what was switched to there since.
+    /// Returns the branch of the worktree at the place `key`: the branch that was last switched to
+    /// there, or the one it was created for. `None` if the place is not a worktree.
     #[must_use]
     pub fn worktree_at(&self, key: &str) -> Option<BranchName> {
         let made = self.switched_at(&format!("{key}{WORKTREE}"))?;
         Some(self.switched_at(key).unwrap_or(made))
     }
 
-    /// Returns whether something was switched to at any place.
+    /// Returns true if a branch was switched to at any place.
     #[must_use]
     pub fn has_places(&self) -> bool {
         self.refs().values.range(PLACES.to_owned()..).next().is_some_and(|(name, _)| is_place(name))
     }
 
-    /// [`Repository::head`], and nothing where no branch can be chosen: for what works without one.
+    /// Returns [`Repository::head`], or `None` if no branch can be chosen, for commands that work
+    /// without one.
     ///
     /// # Errors
     /// `Corrupt` when HEAD is not a symbolic ref to a branch.
@@ -115,11 +116,11 @@ impl Repository {
         }
     }
 
-    /// The branch HEAD was at `n` switches ago, by its full name: at the place of this handle, if it
-    /// has one. Before the first switch there it is what is chosen without it.
+    /// Returns the full name of the branch that HEAD was at `n` switches ago, at the place of this
+    /// handle if it has one. Before the first switch there, it is the branch chosen without a
+    /// switch.
     ///
-    /// # Errors
-    /// Those of reading operations.
+    /// # Errors Errors of reading operations.
     pub fn head_before(&self, n: usize) -> Result<Option<String>> {
         let name = self.place.as_ref().map_or(HEAD, |place| place.name.as_str());
         match (self.ref_before(name, n)?, &self.place) {
@@ -133,8 +134,8 @@ impl Repository {
 }
 
 impl Transaction<'_> {
-    /// Points HEAD at a branch, which need not exist yet, and so the place of the handle, if it has
-    /// one.
+    /// Points HEAD, and the place of the handle if it has one, at a branch, which need not exist
+    /// yet.
     pub fn switch(&mut self, branch: &BranchName) {
         self.set_head(branch);
         if let Some(place) = &self.repo().place {
@@ -143,10 +144,10 @@ impl Transaction<'_> {
         }
     }
 
-    /// Makes the place `key` a worktree of a branch, which HEAD is at there.
+    /// Makes the place `key` a worktree of a branch, and points the place at it.
     ///
     /// # Errors
-    /// `InvalidInput` for a key that cannot be part of the name of a ref.
+    /// `InvalidInput` for a key that is not allowed in the name of a ref.
     pub fn make_worktree(&mut self, key: &str, branch: &BranchName) -> Result<()> {
         for name in [format!("{PLACES}{key}"), format!("{PLACES}{key}{WORKTREE}")] {
             check_full_name(&name)?;
@@ -155,7 +156,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Points the place of the handle, if it has one, at a branch, unless something was switched to
+    /// Points the place of the handle, if it has one, at a branch, unless a branch was switched to
     /// there.
     pub fn settle(&mut self, branch: &BranchName) {
         let Some(place) = &self.repo().place else { return };
@@ -164,13 +165,13 @@ impl Transaction<'_> {
         }
     }
 
-    /// Points HEAD alone at a branch, which need not exist yet: what libraries and handles without a
-    /// place act on.
+    /// Points only HEAD at a branch, which need not exist yet: libraries and handles without a
+    /// place act on it.
     pub fn set_head(&mut self, branch: &BranchName) {
         self.set_ref(HEAD, Expected::Any, Some(RefValue::Symbolic(branch.full())));
     }
 
-    /// Points every place that is at `from` to another branch, or nowhere.
+    /// Points every place at `from` to another branch, or deletes its ref.
     pub(super) fn move_places(&mut self, from: &BranchName, to: Option<&BranchName>) {
         let full = from.full();
         let is_there = |value: &RefValue| matches!(value, RefValue::Symbolic(at) if *at == full);

@@ -1,8 +1,7 @@
-//! Tags: names for snapshots that do not move.
+//! Tags: fixed names for snapshots.
 //!
-//! A tag is the ref `refs/tags/<name>`, which leads to a [`Tag`] with who gave the name, when and
-//! why; plumbing may also set it to a bare commit. What a tag leads to stays, like what a branch
-//! does.
+//! A tag is the ref `refs/tags/<name>` to a [`Tag`] with the tagger, the time and the message;
+//! plumbing may also set it to a bare commit. A tag keeps its target alive, like a branch.
 
 use super::branch::{check_new_name, tag_name};
 use super::{Repository, Signature, Transaction, tag_ref};
@@ -20,10 +19,9 @@ pub struct NamedTag {
 }
 
 impl Repository {
-    /// Every tag, in order of names. One object read for each.
+    /// Returns every tag, in order of names. Reads one object per tag.
     ///
-    /// # Errors
-    /// `NotFound` or `Corrupt`, naming a tag that cannot be read.
+    /// # Errors `NotFound` or `Corrupt`, naming an unreadable tag.
     pub fn tags(&self) -> Result<Vec<NamedTag>> {
         let refs = self.refs();
         let named = refs.values.iter().filter_map(|(full, value)| match (tag_name(full), value) {
@@ -40,11 +38,11 @@ impl Repository {
 }
 
 impl Transaction<'_> {
-    /// Gives a commit a name that does not move.
+    /// Gives a commit a fixed name.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that is not allowed or taken; `NotFound` when there is no such
-    /// commit; `Expired`, as of [`Repository::context`], when retention has dropped its content.
+    /// `InvalidInput` for a name that is not allowed or taken; `NotFound` when the commit does not
+    /// exist; `Expired`, like [`Repository::context`], when its content has expired.
     pub fn tag(
         &mut self,
         name: &str,
@@ -88,7 +86,7 @@ impl Transaction<'_> {
     }
 }
 
-/// The tag `id`; a bare commit is one that says nothing.
+/// Reads the tag `id`; a bare commit gives a tag without tagger, time and message.
 pub(super) fn read_tag(source: &dyn ObjectSource, name: &str, id: &ObjectId) -> Result<Tag> {
     match source.read(id)? {
         Some(Object { kind: Kind::Tag, bytes }) => Tag::decode(&bytes),

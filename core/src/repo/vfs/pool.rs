@@ -1,4 +1,4 @@
-//! The pool: payloads by URI, with when they were stored and last used, behind one ref.
+//! The pool: payloads by URI, with the times when they were stored and last used, behind one ref.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,67 +14,67 @@ use crate::tree::{Item, Link, Map};
 /// The ref of the pool.
 pub const PAYLOADS_REF: &str = "refs/vfs/payloads";
 
-/// The ref of what was evicted from it.
+/// The ref of the tombstones of evicted payloads.
 pub const EVICTED_REF: &str = "refs/vfs/evicted";
 
-/// Evictions that are remembered, the newest of them.
+/// The most tombstones kept, newest first.
 const MAX_TOMBSTONES: u64 = 4096;
 
-/// Times beside a payload: code, two numbers, and the zero that says they are no text.
+/// The size of the times of a payload: a code, two numbers, and a zero that marks them as binary.
 const META_BYTES: usize = 1 + 8 + 8 + 1;
 
 /// A payload in the pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
-    /// Its URI.
+    /// The URI of the payload.
     pub uri: VfsUri,
     /// The content.
     pub blob: ObjectId,
-    /// When it was stored first, in microseconds since the Unix epoch.
+    /// The time when it was first stored, in microseconds since the Unix epoch.
     pub created_micros: i64,
-    /// When it was last stored or touched, likewise.
+    /// The time when it was last stored or touched, in microseconds since the Unix epoch.
     pub accessed_micros: i64,
 }
 
-/// A payload to put.
+/// A payload to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPayload {
     /// The content.
     pub content: Bytes,
-    /// The wanted URI. One that says when it was made is believed.
+    /// The wanted URI. A creation time in it is trusted.
     pub uri: VfsUri,
-    /// The URI to take when another content has the wanted one.
+    /// The URI to use when another content has the wanted one.
     pub otherwise: Option<VfsUri>,
 }
 
-/// The outcome of a put.
+/// The outcome of storing a payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredPayload {
     /// The payload.
     pub payload: Payload,
-    /// True when the pool did not have it before.
+    /// True if the pool did not have it before.
     pub is_new: bool,
 }
 
-/// Why a payload was evicted.
+/// The reason of an eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EvictionReason {
-    /// It was older than allowed.
+    /// The payload was older than allowed.
     Age,
-    /// There were more payloads than allowed.
+    /// The pool had more payloads than allowed.
     Count,
-    /// They were larger than allowed.
+    /// The payloads were larger than allowed.
     Bytes,
 }
 
-/// A payload that is not in the pool any more.
+/// The tombstone of an evicted payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadTombstone {
-    /// Its URI.
+    /// The URI of the payload.
     pub uri: VfsUri,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// When, in microseconds since the Unix epoch.
+    /// The time, in microseconds since the Unix epoch.
     pub time_micros: i64,
 }
 
@@ -83,12 +83,12 @@ pub struct PayloadTombstone {
 pub struct PayloadPlace {
     /// The content.
     pub blob: ObjectId,
-    /// The newest snapshot found that carries it; `None` when it is in the pool.
+    /// The newest snapshot found that carries it; `None` if it is in the pool.
     pub commit: Option<ObjectId>,
 }
 
 impl EvictionReason {
-    /// The name in JSON and for people.
+    /// The name in JSON and in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ impl Payload {
         Item { link: Link { kind: Kind::Blob, id: self.blob }, meta: meta.into() }
     }
 
-    /// The entry of `key`. Times that are not what they should be, as after a redaction, are zero.
+    /// Reads the entry of `key`. Times of an invalid form, as after a redaction, become zero.
     fn from_entry(key: &[u8], item: &Item) -> Result<Self> {
         let uri = uri_of(key, item)?;
         let number = |at: usize| {
@@ -130,7 +130,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The pool of `repo`, as its refs are now; empty when nothing was ever stored.
+    /// Loads the current pool of `repo`; empty if nothing was ever stored.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming the ref.
@@ -143,7 +143,7 @@ impl Pool {
         Ok(Self { payloads: open(PAYLOADS_REF)?, evicted: open(EVICTED_REF)? })
     }
 
-    /// Every payload, in order of URIs.
+    /// Returns every payload, in order of URIs.
     pub fn payloads<'a>(
         &self,
         source: &'a dyn ObjectSource,
@@ -154,17 +154,16 @@ impl Pool {
         })
     }
 
-    /// One payload.
+    /// Returns one payload.
     ///
-    /// # Errors
-    /// Those of reading.
+    /// # Errors Errors of reading.
     pub fn get(&self, source: &dyn ObjectSource, uri: &VfsUri) -> Result<Option<Payload>> {
         let item = self.payloads.get(source, uri.as_str().as_bytes())?;
         item.map(|item| Payload::from_entry(uri.as_str().as_bytes(), &item)).transpose()
     }
 
-    /// Every payload that was evicted and not stored again since, in order of URIs; the newest
-    /// 4,096.
+    /// Returns the tombstone of every payload that was evicted and not stored again since, in order
+    /// of URIs; at most the newest 4,096.
     pub fn evicted<'a>(
         &self,
         source: &'a dyn ObjectSource,
@@ -175,7 +174,7 @@ impl Pool {
         })
     }
 
-    /// Why one payload is gone.
+    /// Returns the tombstone of one payload.
     fn tombstone(
         &self,
         source: &dyn ObjectSource,
@@ -187,20 +186,19 @@ impl Pool {
 }
 
 impl Repository {
-    /// Stores a payload and returns where. A payload that is there already only counts as used
-    /// again. When others store at the same moment, it is made again on what they left.
+    /// Stores a payload and returns its place. Storing an existing payload again only updates its
+    /// last use. Retries when another process commits first.
     ///
     /// # Errors
-    /// `InvalidInput` when other contents have its URIs; those of writing.
+    /// `InvalidInput` when other contents have its URIs; errors of writing.
     pub fn put_payload(&self, new: &NewPayload, stamp: &Signature) -> Result<StoredPayload> {
         let stored = self.put_payloads(std::slice::from_ref(new), stamp)?;
         stored.into_iter().next().ok_or_else(|| Error::invalid("nothing was stored"))
     }
 
-    /// Stores payloads in one operation, as [`Repository::put_payload`] does one.
+    /// Stores payloads in one operation, each like [`Repository::put_payload`].
     ///
-    /// # Errors
-    /// Those of [`Repository::put_payload`]; then none is stored.
+    /// # Errors Errors of [`Repository::put_payload`]; then none is stored.
     pub fn put_payloads(
         &self,
         new: &[NewPayload],
@@ -214,10 +212,10 @@ impl Repository {
         })
     }
 
-    /// Counts a payload as used now, for eviction.
+    /// Updates the last use of a payload, for eviction.
     ///
     /// # Errors
-    /// `NotFound` when it is not in the pool; those of writing.
+    /// `NotFound` when it is not in the pool; errors of writing.
     pub fn touch_payload(&self, uri: &VfsUri, stamp: &Signature) -> Result<()> {
         self.retried(|repo| {
             let mut change = repo.begin();
@@ -233,12 +231,12 @@ impl Repository {
         })
     }
 
-    /// Finds a payload: in the pool, else in the newest snapshot that carries it.
+    /// Finds a payload in the pool, else in the newest snapshot that carries it.
     ///
-    /// Reads the root of every kept snapshot when nothing has it.
+    /// Reads the root of every kept snapshot if the payload is missing.
     ///
     /// # Errors
-    /// `NotFound` when it is nowhere; the message says so when it was evicted.
+    /// `NotFound` when it is missing; the message reports an eviction.
     pub fn find_payload(&self, uri: &VfsUri) -> Result<PayloadPlace> {
         let pool = Pool::load(self)?;
         if let Some(payload) = pool.get(self.store(), uri)? {
@@ -271,7 +269,8 @@ impl Repository {
         }
     }
 
-    /// The payload in the section `vfs` of a snapshot, if no equal section was looked at before.
+    /// Returns the payload from the section `vfs` of a snapshot, unless an equal section was
+    /// searched before.
     fn carried(
         &self,
         commit: &ObjectId,
@@ -292,10 +291,11 @@ impl Repository {
 }
 
 impl Transaction<'_> {
-    /// Stages payloads and the pool with them, as used at `now`. See [`Repository::put_payload`].
+    /// Stages payloads and the changed pool, with `now` as their last use. See
+    /// [`Repository::put_payload`].
     ///
     /// # Errors
-    /// `InvalidInput` when other contents have the URIs of one.
+    /// `InvalidInput` when other contents have the URIs of a payload.
     pub fn put_payloads(&mut self, new: &[NewPayload], now: i64) -> Result<Vec<StoredPayload>> {
         let pool = self.pool_map(PAYLOADS_REF)?;
         let evicted = self.pool_map(EVICTED_REF)?;
@@ -344,10 +344,9 @@ impl Transaction<'_> {
         Ok(stored)
     }
 
-    /// Takes payloads out of the pool, and remembers why.
+    /// Removes payloads from the pool, and records the reasons.
     ///
-    /// # Errors
-    /// Those of reading the pool.
+    /// # Errors Errors of reading the pool.
     pub fn evict_payloads(
         &mut self,
         payloads: &[(VfsUri, EvictionReason)],
@@ -402,7 +401,7 @@ impl Transaction<'_> {
     }
 }
 
-/// The root that a ref of the pool holds.
+/// Returns the root that a ref of the pool holds.
 pub(super) fn root_of(value: Option<&RefValue>) -> Option<ObjectId> {
     match value {
         Some(RefValue::Object(id)) => Some(*id),

@@ -15,7 +15,7 @@ const BUDGET_REF: &str = "refs/retention-store";
 const WHAT: &str = "the budget of the store";
 const VERSION: u64 = 1;
 
-/// The blob behind the ref, its fields in this order.
+/// The blob of the ref, its fields in this order.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -26,7 +26,8 @@ struct Stored {
 /// Returns the budget of a store with these refs, in bytes, if it has one.
 ///
 /// # Errors
-/// `NotFound`, `Corrupt` or `Unsupported`, naming the ref: nothing may go while it cannot be read.
+/// `NotFound`, `Corrupt` or `Unsupported`, naming the ref: nothing may be forgotten while the
+/// budget cannot be read.
 pub fn store_budget(source: &dyn ObjectSource, refs: &RefTable) -> Result<Option<u64>> {
     let Some(value) = refs.value(BUDGET_REF) else { return Ok(None) };
     let RefValue::Object(id) = value else {

@@ -1,12 +1,13 @@
-//! Cohorts: which objects the older half of the turns of their session needs.
+//! Cohorts: separates the objects that the older half of the turns of each session needs.
 //!
 //! ```text
 //! session a   turn 1  2  3 | 4  5  6        older: all that turns 1 to 3 of a and 1 to 2 of b need
 //! session b   turn 1  2    | 3  4           newer: everything else
 //! ```
 //!
-//! In an archive the two share no block, so one bad block costs a session its newer turns, or leaves
-//! what these alone have. Both cohorts hold many sessions, so blocks are as large as ever.
+//! In an archive the cohorts share no block. So one bad block costs a session only its newer turns,
+//! or only content of the newer turns. Both cohorts hold many sessions, so blocks are as large as
+//! usual.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,23 +18,23 @@ use crate::error::Result;
 use crate::object::ObjectId;
 use crate::store::{Inventory, Tier};
 
-/// The cohort of what an older half needs, and that of everything else.
+/// The cohort of objects that an older half needs, and of all other objects.
 const OLDER: u32 = 0;
 const NEWER: u32 = 1;
 
 /// The cohort of each object.
 #[derive(Debug)]
 pub(super) struct Cohorts {
-    /// Positions of what older halves need; nothing when all are of one cohort.
+    /// The positions of objects in older halves; `None` if there is only one cohort.
     older: Option<Bits>,
 }
 
 impl Cohorts {
-    /// Divides the objects of a pack of this tier by the turns that keep their content. Only an archive
-    /// is divided: others are written again before long. Reads every node of the older halves.
+    /// Divides the objects of a pack of this tier by the turns that keep their content. Only
+    /// archives are divided: other packs are rewritten soon. Reads every node of the older halves.
     ///
     /// # Errors
-    /// `Corrupt` when something of a turn is missing or does not verify.
+    /// `Corrupt` when an object of a turn is missing or does not verify.
     pub(super) fn find(
         inventory: &Inventory<'_>,
         roots: &Roots,
@@ -51,7 +52,7 @@ impl Cohorts {
         Ok(Self { older: Some(marker.into_live()) })
     }
 
-    /// The cohort of what lies at a position.
+    /// Returns the cohort of the object at a position.
     pub(super) fn of(&self, position: u32) -> u32 {
         match &self.older {
             Some(older) if !older.contains(position as usize) => NEWER,
@@ -60,7 +61,8 @@ impl Cohorts {
     }
 }
 
-/// The older half of the turns of each session, that in the middle included: commits and contexts.
+/// Returns the commits and contexts of the older half of the turns of each session, including the
+/// middle one.
 fn older_half(
     roots: &Roots,
     kept: impl IntoIterator<Item = ObjectId>,

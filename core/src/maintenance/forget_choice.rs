@@ -1,4 +1,4 @@
-//! The choice of expired turns of which not even the commits stay.
+//! Chooses the expired turns whose commits are forgotten.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -6,13 +6,14 @@ use super::plan::RetentionPlan;
 use super::roots::Roots;
 use crate::object::ObjectId;
 
-/// Expired turns of a session whose commits are kept.
+/// The number of expired turns of a session that keep their commits.
 pub const MAX_EXPIRED: usize = 500;
 
-/// As many more must have expired before any is forgotten: each time is an operation.
+/// The number of further expired turns before any is forgotten, because each forgetting is an
+/// operation.
 const AT_ONCE: usize = 100;
 
-/// The commits to forget.
+/// Returns the commits to forget.
 pub(super) fn choose_forgotten(roots: &Roots, plan: &RetentionPlan) -> HashSet<ObjectId> {
     let mut expired: BTreeMap<&str, Vec<(u64, ObjectId)>> = BTreeMap::new();
     for turn in plan.elided.iter().chain(&plan.gone) {
@@ -22,7 +23,7 @@ pub(super) fn choose_forgotten(roots: &Roots, plan: &RetentionPlan) -> HashSet<O
     chosen.collect()
 }
 
-/// The commits to forget of one session whose `turns`, with their commits, have expired.
+/// Returns the commits to forget of one session with these expired `turns` and their commits.
 pub(super) fn choose_forgotten_of(
     roots: &Roots,
     mut turns: Vec<(u64, ObjectId)>,

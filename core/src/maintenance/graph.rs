@@ -1,4 +1,4 @@
-//! The commit graph in memory: every commit behind some starts, read once, by number.
+//! The commit graph in memory: every commit reachable from some starts, read once and numbered.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,52 +9,51 @@ use crate::object::{Commit, Kind, ObjectId, ObjectSource};
 use crate::repo::Grafts;
 use crate::store::KnownLosses;
 
-/// Commits and how they continue each other.
+/// Commits and their parents.
 ///
-/// Costs one object read and some 150 bytes a commit. Numbers are in the order of reading and mean
-/// nothing outside.
+/// Costs one object read and some 150 bytes per commit. Numbers are in the order of reading and
+/// valid only in the graph.
 #[derive(Debug, Default)]
 pub(crate) struct CommitGraph {
     commits: Vec<GraphCommit>,
-    /// Numbers of the parents of all commits, back to back, each once for a commit.
+    /// The numbers of the parents of all commits, back to back, without duplicates per commit.
     parents: Vec<usize>,
     by_id: HashMap<ObjectId, usize>,
-    /// Numbers of commits with a parent that is forgotten, and that parent.
+    /// The numbers of commits with a forgotten parent, and that parent.
     grafted: Vec<(usize, ObjectId)>,
     sessions: Vec<String>,
     by_session: HashMap<String, usize>,
-    /// Commits that are lost and known to be: what stands behind them is not known.
+    /// The known lost commits, whose parents are unknown.
     holes: Arc<KnownLosses>,
 }
 
 /// The facts about a commit that retention needs.
 #[derive(Debug, Clone)]
 pub(crate) struct GraphCommit {
-    /// Its id.
+    /// The id of the commit.
     pub id: ObjectId,
     /// The root of its context.
     pub tree: ObjectId,
     /// The number of its session, see [`CommitGraph::sessions`].
     pub session: usize,
-    /// Its turn in the session.
+    /// The number of its turn in the session.
     pub turn: u64,
-    /// When it was made, in microseconds since the Unix epoch.
+    /// The time of the commit, in microseconds since the Unix epoch.
     pub time_micros: i64,
     /// The numbers of its parents.
     parents: Range<usize>,
 }
 
 impl CommitGraph {
-    /// An empty graph of a store with these holes: history ends at a commit that is lost.
+    /// Creates an empty graph of a store with these holes: history ends at a lost commit.
     #[must_use]
     pub(crate) fn with_holes(holes: Arc<KnownLosses>) -> Self {
         Self { holes, ..Self::default() }
     }
 
-    /// Adds what is reachable from the commit `start` and not there yet, along the grafts.
+    /// Adds the commits reachable from `start` that are not in the graph yet, following grafts.
     ///
-    /// # Errors
-    /// `NotFound` or `Corrupt`, naming the commit that cannot be read.
+    /// # Errors `NotFound` or `Corrupt`, naming the unreadable commit.
     pub(crate) fn add(
         &mut self,
         source: &dyn ObjectSource,
@@ -62,8 +61,8 @@ impl CommitGraph {
         start: &ObjectId,
     ) -> Result<()> {
         let mut waiting = vec![*start];
-        // A commit is numbered when it is read, and its parents, once they have numbers too, are
-        // linked from what it says.
+        // A commit is numbered when it is read. Its parents are linked after the walk, when they
+        // have numbers too.
         let mut links: Vec<(usize, Vec<ObjectId>)> = Vec::new();
         while let Some(id) = waiting.pop() {
             if self.by_id.contains_key(&id) {
@@ -89,43 +88,43 @@ impl CommitGraph {
         Ok(())
     }
 
-    /// Returns true if the commit `id` is here.
+    /// Returns true if the graph has the commit `id`.
     #[must_use]
     pub(crate) fn contains(&self, id: &ObjectId) -> bool {
         self.by_id.contains_key(id)
     }
 
-    /// The number of the commit `id`.
+    /// Returns the number of the commit `id`.
     #[must_use]
     pub(crate) fn find(&self, id: &ObjectId) -> Option<usize> {
         self.by_id.get(id).copied()
     }
 
-    /// Every commit, by number.
+    /// Returns every commit, by number.
     #[must_use]
     pub(crate) fn commits(&self) -> &[GraphCommit] {
         &self.commits
     }
 
-    /// Every session, by number.
+    /// Returns every session, by number.
     #[must_use]
     pub(crate) fn sessions(&self) -> &[String] {
         &self.sessions
     }
 
-    /// The number of a session.
+    /// Returns the number of a session.
     #[must_use]
     pub(crate) fn session_number(&self, name: &str) -> Option<usize> {
         self.by_session.get(name).copied()
     }
 
-    /// Numbers of the parents of a commit, the line it continues first.
+    /// Returns the numbers of the parents of a commit, first parent first.
     #[must_use]
     pub(crate) fn parents(&self, commit: &GraphCommit) -> &[usize] {
         self.parents.get(commit.parents.clone()).unwrap_or_default()
     }
 
-    /// Parents that are forgotten, with the number of the commit that names each.
+    /// Returns the forgotten parents, with the number of the commit that names each.
     #[must_use]
     pub(crate) fn grafted(&self) -> &[(usize, ObjectId)] {
         &self.grafted
@@ -143,7 +142,7 @@ impl CommitGraph {
         counts
     }
 
-    /// Every number, those of children before those of their parents. Does not trust turns.
+    /// Returns every number, children before their parents. Does not rely on turn numbers.
     #[must_use]
     pub(crate) fn children_first(&self) -> Vec<usize> {
         let mut waits_for = self.child_counts();
@@ -164,7 +163,7 @@ impl CommitGraph {
         order
     }
 
-    /// Returns true if an object is lost and known to be.
+    /// Returns true if an object is a known loss.
     pub(super) fn is_lost(&self, id: &ObjectId) -> bool {
         self.holes.is_lost(id)
     }

@@ -1,23 +1,23 @@
-//! The parity policy of a store as people set it and are told of it.
+//! Sets and reports the parity policy of a store.
 
 use crate::error::Result;
 use crate::object::{Kind, ObjectSink, RefValue};
 use crate::repo::Transaction;
 use crate::store::{Expected, PARITY_POLICY_REF, ParityShare, Store};
 
-/// The parity policy of a store, and what of the store is as it says.
+/// The parity policy of a store, and the packs that satisfy it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParityPolicy {
-    /// The least share of every pack that is written.
+    /// The least share of parity for every new pack.
     pub share: ParityShare,
-    /// Packs.
+    /// The number of packs.
     pub packs: usize,
-    /// Those with less, which were written before; a repack gives it to them.
+    /// The number of packs with less parity, written before the policy; a repack raises it.
     pub packs_below: usize,
 }
 
-/// Sets the parity that every pack of the store gets from now on, at least, or removes the policy:
-/// then archives get the usual share, and packs that replace others as much as those have.
+/// Sets the least parity of every new pack of the store, or removes the policy. Without a policy,
+/// archives get the default share, and a pack that replaces others gets as much as those have.
 ///
 /// # Errors
 /// `Io` when the blob cannot be written.
@@ -30,10 +30,9 @@ pub fn set_parity_policy(change: &mut Transaction<'_>, share: Option<ParityShare
     Ok(())
 }
 
-/// The parity policy of a store, if it has one. Reads the head of each parity.
+/// Returns the parity policy of a store, if it has one. Reads the header of each parity file.
 ///
-/// # Errors
-/// Those of [`Store::parity_policy`] and of [`Store::packs_below`].
+/// # Errors Errors of [`Store::parity_policy`] and of [`Store::packs_below`].
 pub fn parity_policy(store: &Store) -> Result<Option<ParityPolicy>> {
     let Some(share) = store.parity_policy()? else { return Ok(None) };
     let packs_below = store.packs_below(share)?;

@@ -1,4 +1,4 @@
-//! The retention plan as data and in words: what stays, what goes, and why.
+//! The retention plan as data and in words: turns that stay, turns that expire, and the reasons.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,9 +12,9 @@ use crate::object::ObjectId;
 pub struct RetentionPlan {
     /// Commits that keep their tree, by session, newest first.
     pub kept: Vec<ObjectId>,
-    /// Turns whose tree shall go now. A node of it that something kept holds as well must stay.
+    /// Turns to elide now. Nodes of their trees that kept objects share must stay.
     pub elided: Vec<ElidedTurn>,
-    /// Turns whose tree went earlier: what says so must be carried on.
+    /// Turns that were elided earlier: their tombstones must be preserved.
     pub gone: Vec<ElidedTurn>,
     /// Each session with a policy, by name.
     pub sessions: Vec<SessionPlan>,
@@ -27,19 +27,19 @@ pub struct RetentionPlan {
 pub struct ElidedTurn {
     /// The commit, which stays.
     pub commit: ObjectId,
-    /// Its tree, which goes.
+    /// The tree, which is elided.
     pub tree: ObjectId,
-    /// Its session.
+    /// The session of the turn.
     pub session: String,
-    /// Its turn in the session.
+    /// The number of the turn.
     pub turn: u64,
 }
 
-/// The plan for one session. Shown in words.
+/// The plan for one session. `Display` describes it in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionPlan {
-    /// Its name.
+    /// The name of the session.
     pub session: String,
     /// Turns that keep their content.
     pub kept: u64,
@@ -49,57 +49,57 @@ pub struct SessionPlan {
     pub expired: u64,
     /// The oldest and the newest turn that expire now.
     pub span: Option<(u64, u64)>,
-    /// The turns between these two that stay, by the strongest reason, and those beyond that stay
-    /// though no rule of the policy keeps them.
+    /// The kept turns between these two by their strongest reason, and kept turns outside of that
+    /// range that no rule of the policy keeps.
     pub spared: BTreeMap<Keep, u64>,
-    /// The part of these that is not between the two.
+    /// The part of `spared` outside of that range.
     pub beyond: BTreeMap<Keep, u64>,
-    /// Bytes of what stays as it will lie in a pack, where they were measured for a budget.
+    /// The bytes of everything that stays in a pack, if measured for a budget.
     pub bytes: Option<u64>,
 }
 
-/// Why a turn stays, the strongest reason first.
+/// The reason why a turn stays, the strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Keep {
     /// It is pinned.
     Pin,
     /// It is tagged.
     Tag,
-    /// A branch or another ref is at it.
+    /// It is the tip of a branch or of another ref.
     Tip,
     /// Several commits continue it.
     BranchPoint,
     /// A merge joined it.
     Merged,
-    /// It is where a branch was that was deleted or moved back.
+    /// It is the tip of a branch that was deleted or moved back.
     LostTip,
-    /// An undo would go back to it, or a rollback went back to it.
+    /// Undo needs it, or a rollback restored it.
     Undo,
     /// It is among the newest of a line.
     Last,
-    /// It is new enough.
+    /// It is recent enough.
     Within,
-    /// A rule that thins has chosen it.
+    /// A thinning rule selected it.
     Thin,
-    /// No rule is about it.
+    /// Its session has no rules.
     Unruled,
-    /// Its content is that of a turn that stays.
+    /// It has the same content as a kept turn.
     SameContent,
 }
 
 impl Keep {
-    /// Returns true if no policy can drop it.
+    /// Returns true if no policy can expire it.
     #[must_use]
     pub fn is_protected(self) -> bool {
         self <= Self::Undo
     }
 
-    /// Returns true if a rule of a policy keeps it, or that there is none.
+    /// Returns true if a rule of a policy keeps it, or the absence of rules.
     pub(super) const fn is_ruled(self) -> bool {
         matches!(self, Self::Last | Self::Within | Self::Thin | Self::Unruled)
     }
 
-    /// The name in records, and what one and several such turns are called.
+    /// Returns the name in records, and the singular and plural description of such turns.
     const fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Pin => ("pin", "pin", "pins"),
@@ -117,7 +117,7 @@ impl Keep {
         }
     }
 
-    /// The name in records.
+    /// Returns the name in records.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.names().0
@@ -141,11 +141,11 @@ impl From<&Reason> for Keep {
 pub(super) struct KeptTurn {
     pub(super) turn: u64,
     pub(super) why: Keep,
-    /// True if a rule keeps it, whatever else does.
+    /// True if a rule keeps it, possibly among other reasons.
     pub(super) is_ruled: bool,
 }
 
-/// The turns of a session, sorted into what becomes of them.
+/// The turns of a session, sorted by their fate.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SessionTally {
     /// Turns that stay, newest first.
@@ -219,7 +219,7 @@ impl fmt::Display for SessionPlan {
 }
 
 impl SessionPlan {
-    /// The turns that no rule keeps, in words. That a branch has a newest turn is no news.
+    /// Describes the turns that no rule keeps. Omits the tips of branches as obvious.
     fn told_beyond(&self) -> Option<String> {
         let told = self.beyond.iter().filter(|(why, _)| **why != Keep::Tip);
         listed(told.map(|(why, n)| (*why, *n)))
@@ -243,7 +243,7 @@ fn spared(why: Keep, n: u64) -> String {
     format!("{} {}", Grouped(n), if n == 1 { one } else { many })
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub(super) struct Grouped(pub(super) u64);
 
 impl fmt::Display for Grouped {

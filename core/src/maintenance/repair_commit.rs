@@ -1,4 +1,4 @@
-//! The change of refs by a repair: one operation, with the reason.
+//! Commits the changes of refs by a repair: one operation, with a reason.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Object, ObjectId};

@@ -1,11 +1,11 @@
-//! The retention plan: which turns keep their content, which expire, and why.
+//! The retention plan: decides which turns keep their content, which expire, and why.
 //!
-//! A turn that expires loses its tree and keeps its commit, so history stays whole and asking for the
-//! turn says what became of it. Nothing here drops anything: a collection applies the plan.
+//! An expired turn loses its tree and keeps its commit, so history stays complete and reading the
+//! turn reports that it expired. Nothing here deletes anything: a collection applies the plan.
 //!
-//! Always kept: every [root](super::roots), every commit that two or more continue, and every
-//! parent of a merge. With these the merge base of any two commits that stay is there as well: it is
-//! one of the two, or the lines to them part at it, so two commits continue it.
+//! Always kept: every [root](super::roots), every commit with two or more children, and every
+//! parent of a merge. This keeps the merge base of any two kept commits as well: it is one of the
+//! two, or the lines to them part at it, so it has two children.
 //!
 //! A policy also keeps, as a union of its rules:
 //!
@@ -17,11 +17,11 @@
 //! | `thin` `hourly`, `daily` | the newest of the session in each hour or day that is still there |
 //! | none | everything |
 //!
-//! Under a strict policy nothing stays only because an undo would need it: what only operations lead
-//! to is no line and no root, and a commit is no branch point for it.
+//! Under a strict policy nothing stays only for undo: commits that only operations reference are
+//! neither lines nor roots, and do not make another commit a branch point.
 //!
-//! A budget then drops the oldest of what does not always stay, until the session fits.
-//! A commit whose tree is that of another one that stays costs nothing and stays too.
+//! A budget then elides the oldest turns that are not always kept, until the session fits. A commit
+//! with the same tree as a kept commit costs nothing and stays too.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -34,15 +34,15 @@ use super::roots::{Reason, Roots};
 use crate::error::Result;
 use crate::object::ObjectId;
 
-/// Plans what `policies` say about everything behind `roots`, at the moment `now`, in microseconds
-/// since the Unix epoch. `is_gone` says of a tree whether it was dropped earlier. Without a `cost`
-/// budgets are left out, and the plan says so.
+/// Plans the retention of everything reachable from `roots` by `policies`, at the moment `now`, in
+/// microseconds since the Unix epoch. `is_gone` returns true for a tree that was elided earlier.
+/// Without a `cost`, budgets are ignored, and the notes of the plan report it.
 ///
-/// The same arguments give the same plan, and a plan made after it was applied drops nothing more.
-/// Costs a few hundred nanoseconds a commit, and what `cost` takes.
+/// The same arguments give the same plan, and a plan made after applying it elides nothing more.
+/// Costs a few hundred nanoseconds per commit, and the time of `cost`.
 ///
 /// # Errors
-/// Those of `cost`.
+/// Errors of `cost`.
 pub fn plan_retention(
     roots: &Roots,
     policies: &Policies,
@@ -61,20 +61,19 @@ pub fn plan_retention(
 
 struct Planner<'a> {
     graph: &'a CommitGraph,
-    /// The policy of each session, by its number.
+    /// The policy of each session, by number.
     policies: Vec<Option<&'a Policy>>,
     /// Every commit, by session, newest first.
     order: Vec<usize>,
-    /// Why each commit stays, by number; nothing yet for those that expire.
+    /// The reason why each commit stays, by number; `None` for expiring commits.
     keep: Vec<Option<Keep>>,
     /// True if a rule of the policy keeps the commit.
     ruled: Vec<bool>,
-    /// True for commits that no policy is about: those that only an undo needs, where that counts for
-    /// nothing.
+    /// True for commits that no policy covers: commits of strict policies that only undo needs.
     past: Vec<bool>,
-    /// True if the tree of each commit was dropped earlier.
+    /// True if the tree of each commit was elided earlier.
     gone: Vec<bool>,
-    /// The turns that sessions with a measured budget keep.
+    /// The bytes of the kept turns of sessions with a measured budget.
     bytes: HashMap<usize, u64>,
     notes: Vec<String>,
 }
@@ -133,7 +132,7 @@ impl<'a> Planner<'a> {
         self.past.get(at).copied().unwrap_or(false)
     }
 
-    /// Notes the commits of strict policies that only an undo needs.
+    /// Marks the commits of strict policies that only undo needs.
     fn pass_over(&mut self, roots: &Roots) {
         if !self.policies.iter().flatten().any(|policy| policy.strict) {
             return;
@@ -155,7 +154,7 @@ impl<'a> Planner<'a> {
         self.past = is_past;
     }
 
-    /// Counts the commits that continue each one, without those that are passed over.
+    /// Counts the children of each commit, ignoring commits that only undo needs.
     fn child_counts(&self) -> Vec<usize> {
         let mut counts = self.graph.child_counts();
         let commits = self.graph.commits().iter().enumerate();
@@ -169,7 +168,7 @@ impl<'a> Planner<'a> {
         counts
     }
 
-    /// Returns the commits that stay under every policy.
+    /// Keeps the commits that stay under every policy.
     fn protect(&mut self, roots: &Roots) {
         for (id, reasons) in &roots.commits {
             if let Some(at) = self.graph.find(id) {
@@ -191,7 +190,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Returns the commits that the rules of the policies keep.
+    /// Keeps the commits that the rules of the policies select.
     fn apply_rules(&mut self, roots: &Roots, now: i64) {
         for (at, commit) in self.graph.commits().iter().enumerate() {
             if self.is_past(at) {
@@ -225,7 +224,7 @@ impl<'a> Planner<'a> {
             .filter(|(_, reasons)| reasons.iter().any(is_pin))
             .map(|(id, _)| *id)
             .collect();
-        // How many commits of the nearest line stand before each, without those that stay by themselves.
+        // The number of commits on the nearest line before each commit, without pinned ones.
         let starts = self.child_counts().into_iter().enumerate();
         let mut places: Vec<Option<u64>> =
             starts.map(|(at, count)| (count == 0 && !self.is_past(at)).then_some(0)).collect();
@@ -254,7 +253,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Keeps the newest commit of each session in each hour or day, of those that have content.
+    /// Keeps the newest commit with content of each session in each hour or day.
     fn keep_periods(&mut self) {
         let graph = self.graph;
         let mut taken: HashSet<(usize, i64, i64)> = HashSet::new();
@@ -272,7 +271,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Drops the oldest turns of sessions that are over their budget.
+    /// Elides the oldest turns of sessions that are over their budget.
     fn apply_budgets(&mut self, mut cost: Option<&mut dyn Cost>) -> Result<()> {
         let (graph, order) = (self.graph, std::mem::take(&mut self.order));
         let session_of = |at: &usize| graph.commits().get(*at).map(|commit| commit.session);
@@ -296,8 +295,8 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Drops the oldest of `members`, which are newest first, until they fit; returns their bytes if
-    /// they were measured.
+    /// Elides the oldest of `members`, which are newest first, until they fit; returns their bytes
+    /// if they were measured.
     fn fit(
         &mut self,
         name: &str,
@@ -338,7 +337,7 @@ impl<'a> Planner<'a> {
         Ok(Some(bytes))
     }
 
-    /// Keeps commits whose tree stays anyway.
+    /// Keeps commits whose tree is kept for another commit.
     fn keep_equal_content(&mut self) {
         let commits = self.graph.commits();
         let trees: HashSet<ObjectId> = (0..)

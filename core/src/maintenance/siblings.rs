@@ -1,5 +1,5 @@
-//! Where links of nodes lead: versions of a node link to nearly the same objects, so those of the node that
-//! was asked about before answer for most, in order and without a search.
+//! Finds the positions of links of nodes. Versions of a node link to nearly the same objects, so
+//! most positions come from the previous node of the section, in order and without a search.
 
 use super::walk::short;
 use crate::error::Result;
@@ -7,13 +7,13 @@ use crate::object::ObjectId;
 use crate::store::Inventory;
 use crate::tree::Link;
 
-/// A link that was looked for.
+/// A link and its position.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     id: ObjectId,
-    /// Nothing for what lies nowhere.
+    /// The position; `None` for a missing object.
     pub(super) position: Option<u32>,
-    /// True if the node of this section that was asked about before has the link too.
+    /// True if the previous node of this section has the link too.
     pub(super) is_repeated: bool,
 }
 
@@ -22,18 +22,18 @@ pub(super) struct Found {
 pub(super) struct Siblings<'i> {
     inventory: &'i Inventory<'i>,
     by_section: Vec<(u32, Vec<Found>)>,
-    /// Memory of the links before.
+    /// A buffer that is reused.
     spare: Vec<Found>,
 }
 
 impl<'i> Siblings<'i> {
-    /// Nothing was asked yet.
+    /// Starts without known links.
     pub(super) fn new(inventory: &'i Inventory<'i>) -> Self {
         Self { inventory, by_section: Vec::new(), spare: Vec::new() }
     }
 
-    /// Finds the links of a node of a section, in their order. Costs a search for each that the node before
-    /// has not, or has at another place among the others.
+    /// Finds the links of a node of a section, in their order. Costs a search for each link that
+    /// the previous node lacks, or has in another order.
     ///
     /// # Errors
     /// `LimitExceeded` when the store has more objects than a walk can number.

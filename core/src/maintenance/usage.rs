@@ -10,23 +10,23 @@ use crate::object::ObjectId;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Each session by name; only the one that was asked about, if one was.
+    /// The sessions by name; only the selected one, if one was selected.
     pub sessions: Vec<SessionStats>,
-    /// The log of operations.
+    /// The operation log.
     pub operations: StorageUsage,
-    /// Reachable objects of no session: tags, pins, policies, objects of open changes.
+    /// Reachable objects of no session: tags, pins, policies, objects of open transactions.
     pub other: StorageUsage,
-    /// Objects of expiring turns alone: the next collection frees them.
+    /// Objects that only expiring turns reference: the next collection frees them.
     pub expiring: ObjectsSize,
-    /// Unreachable objects, and second copies: the next collection frees them.
+    /// Unreachable objects and duplicates: the next collection frees them.
     pub garbage: ObjectsSize,
     /// Every file with objects.
     pub files: Vec<StoreFilePlan>,
-    /// Bytes of the parity of packs.
+    /// Bytes of the parity files of packs.
     pub parity_bytes: u64,
     /// Bytes of the history indexes of packs.
     pub history_index_bytes: u64,
-    /// Bytes of the ids that are kept beside packs that list none.
+    /// Bytes of the id files of packs that store no ids.
     pub ids_bytes: u64,
     /// The parity policy of the store.
     pub parity_policy: Option<ParityPolicy>,
@@ -38,65 +38,65 @@ pub struct Stats {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionStats {
-    /// Its name.
+    /// The name of the session.
     pub session: String,
-    /// Branches.
+    /// The number of branches.
     pub branches: u64,
     /// Turns with content.
     pub turns: u64,
-    /// Those of them that policies let expire with the next collection.
+    /// Turns with content that policies expire with the next collection.
     pub expiring: u64,
-    /// Turns whose content has gone.
+    /// Turns without content.
     pub elided: u64,
     /// Pins that have not expired.
     pub pins: u64,
-    /// When its oldest turn with content was made, in microseconds since the Unix epoch.
+    /// The time of its oldest turn with content, in microseconds since the Unix epoch.
     pub oldest_micros: Option<i64>,
     /// Commits.
     pub commits: StorageUsage,
-    /// The nodes that hold contexts together.
+    /// The nodes of contexts outside of sections.
     pub contexts: StorageUsage,
     /// Each section by name.
     pub sections: BTreeMap<String, StorageUsage>,
-    /// The part of all this that other sessions have too. They do not count it again.
+    /// The part that other sessions have too. It does not count for them again.
     pub shared: StorageUsage,
-    /// The size of full copies of the context of every turn: bytes of all entries, without
-    /// markup around them, and without the section `source`, which holds conversations once more.
+    /// The size of full copies of the context of every turn: the bytes of all entries, without
+    /// markup, and without the section `source`, which repeats conversations.
     pub full_bytes: u64,
-    /// The same with a full copy after every message instead of every turn; those within a turn
-    /// are taken to grow evenly.
+    /// The size of full copies after every message instead of every turn, assuming that a context
+    /// grows evenly within a turn.
     pub per_message_bytes: u64,
 }
 
-/// Objects, and what they take.
+/// A number of objects and their sizes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StorageUsage {
-    /// Objects.
+    /// The number of objects.
     pub objects: u64,
-    /// Their own bytes.
+    /// The uncompressed bytes.
     pub raw_bytes: u64,
-    /// Their bytes on disk, those in directories and indexes included.
+    /// The bytes on disk, including directories and indexes.
     pub stored_bytes: u64,
 }
 
-/// An object that takes much.
+/// One of the largest objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct LargeObject {
-    /// Its own bytes.
+    /// The uncompressed bytes.
     pub raw_bytes: u64,
-    /// Its bytes on disk.
+    /// The bytes on disk.
     pub stored_bytes: u64,
-    /// Its id.
+    /// The id of the object.
     pub id: ObjectId,
-    /// The session it is counted for.
+    /// The session that owns it.
     pub session: String,
-    /// Its section, with its key if that is a map.
+    /// The section, with the key if the section is a map.
     pub path: String,
 }
 
 impl StorageUsage {
-    /// Adds one object, or those of another usage.
+    /// Adds another usage.
     pub fn add(&mut self, other: Self) {
         self.objects += other.objects;
         self.raw_bytes += other.raw_bytes;
@@ -105,7 +105,7 @@ impl StorageUsage {
 }
 
 impl SessionStats {
-    /// All that is counted for the session.
+    /// Returns the sum of everything that counts for the session.
     #[must_use]
     pub fn total(&self) -> StorageUsage {
         let mut total = self.commits;

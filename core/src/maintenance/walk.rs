@@ -1,11 +1,11 @@
-//! One walk through contexts, which a collection, the statistics and `fsck` follow in their own way.
+//! The walk through contexts that collections, statistics and `fsck` share.
 //!
 //! ```text
 //!  open nodes of a level ──> read on all processors ──> met one by one, in order ──> next level
 //! ```
 //!
-//! Nodes are met in the order in which they were opened, however many processors read them: packs,
-//! numbers and findings come out the same each time.
+//! Nodes are met in the order in which they were opened, however many processors read them. So
+//! packs, numbers and findings are the same each time.
 
 use rayon::prelude::*;
 
@@ -14,33 +14,34 @@ use crate::object::{Kind, Object, ObjectId};
 use crate::store::Inventory;
 use crate::tree::Children;
 
-/// Nodes whose links are in memory at once: a context of a million entries does not bring all of them.
+/// Nodes whose links are in memory together: the walk of a context with a million entries holds
+/// only part of their links.
 const NODES_AT_ONCE: usize = 1 << 14;
 
-/// Nodes that one thread takes at a time, and verifies together.
+/// Nodes per task of a thread, which verifies them together.
 const NODES_PER_TASK: usize = 64;
 
 /// A node to read, by its position in the inventory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenNode {
     pub(super) position: u32,
-    /// The section it was first met in.
+    /// The section in which it was first met.
     pub(super) section: u32,
 }
 
 /// A walk through contexts, level by level.
 pub(super) trait ContextWalk: Sync {
-    /// A node that was met and not read.
+    /// A node that was met but not read.
     type Node: Copy + Send + Sync;
 
     /// The links of a node, as far as this walk needs them.
     type Links: Send;
 
-    /// Reads the links of each of some nodes, in their order. Runs on all processors, so whatever need not
-    /// be done in order is done here. A node may leave out what a node before it has.
+    /// Reads the links of some nodes, in their order. Runs on all processors, so work that needs no
+    /// order belongs here. A node may omit links of an earlier node.
     fn links(&self, nodes: &[Self::Node]) -> Vec<Result<Self::Links>>;
 
-    /// Meets the links of a node, and opens the nodes among them that were not met before.
+    /// Meets the links of a node, and opens the new nodes among them.
     fn meet_links(
         &mut self,
         node: Self::Node,
@@ -48,7 +49,7 @@ pub(super) trait ContextWalk: Sync {
         open: &mut Vec<Self::Node>,
     ) -> Result<()>;
 
-    /// Walks from these nodes to everything below them.
+    /// Walks everything below these nodes.
     fn walk(&mut self, mut open: Vec<Self::Node>) -> Result<()> {
         while !open.is_empty() {
             let mut next = Vec::new();
@@ -66,7 +67,8 @@ pub(super) trait ContextWalk: Sync {
     }
 }
 
-/// Reads nodes of an inventory, and gives each with its id and its children, in their order.
+/// Reads nodes of an inventory, and calls `of_node` with each node, its id and its children, in
+/// order.
 pub(super) fn read_nodes<T>(
     inventory: &Inventory<'_>,
     nodes: &[OpenNode],
@@ -85,7 +87,7 @@ pub(super) fn read_nodes<T>(
     read.collect()
 }
 
-/// Returns a position in the width that walks remember it in.
+/// Converts a position to the integer width that walks use.
 pub(super) fn short(position: usize) -> Result<u32> {
     u32::try_from(position)
         .map_err(|_| Error::limit("objects in a store", u32::MAX.into(), position as u64))

@@ -1,16 +1,16 @@
-//! The links of an object: the arrows that reachability follows.
+//! The links of an object, which reachability follows.
 
 use crate::error::Result;
 use crate::object::{Commit, Kind, Object, Tag};
 use crate::tree::{self, Link};
 
-/// Returns the links of `object` in order: of a node to nodes and items, of a commit to its context
-/// and its parents, of a tag to its target.
+/// Returns the links of `object` in order: from a node to nodes and items, from a commit to its
+/// context and its parents, from a tag to its target.
 ///
-/// Operations refer to nothing here: which of the values they hold must stay is a matter of policy.
+/// Operations have no links here: a policy decides which of their values must stay.
 ///
 /// # Errors
-/// `Corrupt` when the object is not what its kind says.
+/// `Corrupt` when the object is invalid for its kind.
 pub fn links(object: &Object) -> Result<Vec<Link>> {
     match object.kind {
         Kind::Node => tree::links(&object.bytes),

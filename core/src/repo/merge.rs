@@ -1,14 +1,14 @@
-//! Merges: what another branch explored comes into this one.
+//! Merges another branch into this one.
 //!
-//! | base of both | what happens |
+//! | merge base of both | result |
 //! |---|---|
-//! | theirs itself | nothing: ours has it all |
-//! | ours itself, in one session and workspace, and everything is wanted | the branch moves on to theirs |
+//! | theirs | nothing: ours has it all |
+//! | ours, in one session and workspace, with everything selected | fast-forward to theirs |
 //! | another snapshot, or none | a snapshot with both as parents |
-//! | any, and only a part is wanted | a snapshot with one parent, so that the rest can still be merged |
+//! | any, with only a part selected | a snapshot with one parent, to merge the rest later |
 //!
-//! A merge is staged in a transaction: one that is dropped has only said what would happen. What
-//! excludes each other lies in the context as [`conflicts`](crate::context::CONFLICTS).
+//! A merge is staged in a transaction; dropping the transaction makes it a dry run. Conflicts are
+//! stored in the context as [`conflicts`](crate::context::CONFLICTS).
 
 use std::fmt;
 
@@ -20,26 +20,26 @@ use crate::context::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, ObjectId, Trigger};
 
-/// Metadata: their branch, or a prefix of their id.
+/// The metadata key of their branch, or of a prefix of their id.
 pub(super) const MERGED_FROM: &str = "merged-from";
-/// The commit of theirs, where it is no parent.
+/// The metadata key of their commit, if it is not a parent.
 pub(super) const MERGED_COMMIT: &str = "merged-commit";
-/// Metadata: the selected part of theirs, when it was not everything.
+/// The metadata key of the selected part of theirs, if it was not everything.
 pub(super) const MERGED_ONLY: &str = "merged-only";
 
 /// A request to merge.
 #[derive(Clone)]
 pub struct MergeRequest<'a> {
-    /// The branch that it comes into.
+    /// The target branch.
     pub into: BranchName,
-    /// The commit that is merged.
+    /// The commit to merge.
     pub theirs: ObjectId,
-    /// The name of theirs in markers, in the origin of messages and in the snapshot: a branch, or a
-    /// prefix of the id.
+    /// The name of theirs in conflict markers, in the origin of messages and in the snapshot: a
+    /// branch, or a prefix of the id.
     pub label: String,
     /// The policy for conversations that both sides continued.
     pub messages: MessagePolicy,
-    /// The sections and paths taken of theirs; empty for everything.
+    /// The sections and paths to take from theirs; empty for everything.
     pub only: Selection,
     /// The pairing of messages with tool calls.
     pub tools: ReadToolUse<'a>,
@@ -63,14 +63,14 @@ impl fmt::Debug for MergeRequest<'_> {
 pub enum MergeKind {
     /// Ours has everything already: nothing changes.
     UpToDate,
-    /// The branch moves on to theirs.
+    /// The branch moves to theirs.
     FastForward,
     /// A new snapshot.
     Merged,
 }
 
 impl MergeKind {
-    /// Returns its name, in lower case.
+    /// Returns the name, in lower case.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -81,12 +81,12 @@ impl MergeKind {
     }
 }
 
-/// A merge, or a pick, as it is staged.
+/// A staged merge or pick.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeReport {
     /// The kind of the result.
     pub kind: MergeKind,
-    /// The common ancestor; `None` when there is none.
+    /// The merge base; `None` without one.
     pub base: Option<ObjectId>,
     /// The commit of the branch before the merge.
     pub ours: ObjectId,
@@ -94,19 +94,18 @@ pub struct MergeReport {
     pub theirs: ObjectId,
     /// The commit of the branch after the merge.
     pub commit: ObjectId,
-    /// The changes of ours, section by section, and the conflicts; `None` unless a snapshot was
-    /// made.
+    /// The changes of ours, section by section, and the conflicts; `None` if no snapshot was made.
     pub report: Option<ContextMerge>,
 }
 
 impl Transaction<'_> {
-    /// Stages a merge of a stored commit into a branch. Conflicts do not keep it from being made.
+    /// Stages a merge of a stored commit into a branch. Conflicts do not prevent it.
     ///
-    /// Costs what changed on both sides since their base.
+    /// Costs the changes of both sides since their base.
     ///
     /// # Errors
-    /// `NotFound` when the branch has no snapshot, or nothing of theirs is at a path of `only`;
-    /// `Expired` when retention has dropped a context that is needed: nothing is staged then.
+    /// `NotFound` when the branch has no snapshot, or theirs has nothing at a path of `only`;
+    /// `Expired` when a required context has expired. Nothing is staged then.
     pub fn merge(&mut self, request: &MergeRequest<'_>, stamp: &Signature) -> Result<MergeReport> {
         self.pass_filter();
         let (ours, theirs) = (self.tip_of(&request.into)?, request.theirs);
@@ -164,8 +163,8 @@ impl Transaction<'_> {
         Ok(MergeReport { kind: MergeKind::Merged, report: Some(report), ..found })
     }
 
-    /// Returns whether theirs has gone on in another workspace than ours: a branch that moved on to it would
-    /// have that workspace.
+    /// Returns true if theirs continued in another workspace than ours: a fast-forward would give
+    /// the branch that workspace.
     fn is_elsewhere(&self, ours: &ObjectId, theirs: &ObjectId) -> Result<bool> {
         let repo = self.repo();
         for entry in repo.history(&[*theirs], &[*ours])?.first_parent() {
@@ -176,7 +175,7 @@ impl Transaction<'_> {
         Ok(false)
     }
 
-    /// Puts the merged context on the branch.
+    /// Adds the merged context to the branch.
     fn merged(
         &mut self,
         request: &MergeRequest<'_>,
@@ -198,13 +197,13 @@ impl Transaction<'_> {
         self.snapshot(into, snapshot)
     }
 
-    /// The newest commit of a branch, which must have one.
+    /// Returns the newest commit of a branch, or an error if it has none.
     pub(super) fn tip_of(&self, branch: &BranchName) -> Result<ObjectId> {
         self.tip(branch)
             .ok_or_else(|| Error::not_found(format!("branch {branch} has no snapshot yet")))
     }
 
-    /// The context under a commit, staged or stored.
+    /// Returns the context of a commit, staged or stored.
     pub(super) fn context_of(&self, id: &ObjectId) -> Result<Context> {
         let Commit { tree, .. } = self.read_commit(id)?;
         if self.has_staged(&tree)? { Context::open(self, &tree) } else { self.repo().context(id) }

@@ -1,22 +1,23 @@
-//! Words for branches: `SESSION/BRANCH`, or a branch of a session that is known otherwise.
+//! Resolves words to branches: `SESSION/BRANCH`, or a branch of a session that the context gives.
 //!
-//! A branch may have a slash in its name, so a word with one can be read twice. It names a session
-//! wherever its first part is one: else a snapshot meant for `task/plan` would begin the branch
-//! `task/task/plan`, which nothing else is on.
+//! The name of a branch may contain a slash, so a word with a slash is ambiguous. It names a
+//! session if its first part is a session. Otherwise a snapshot meant for `task/plan` would begin a
+//! new branch `task/task/plan`.
 
 use super::{BranchName, Repository};
 use crate::error::{Error, Result};
 
 impl Repository {
-    /// Returns the branch that `word` names, which need not be there: `SESSION/BRANCH`, or a branch of
-    /// `session`, which is that of HEAD by default.
+    /// Returns the branch that `word` names, which need not exist: `SESSION/BRANCH`, or a branch of
+    /// `session`, by default that of HEAD.
     ///
-    /// Where the first part of a word is no session, a branch of this name in the session wins; without
-    /// one, the word is a branch of `session` if that is given, else of a session that begins with it.
+    /// If the first part of a word is not a session, a branch of this name in the session wins.
+    /// Without one, the word is a branch of `session` if that is given, else of a new session named
+    /// by the first part.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that is not allowed, and for a word that names another session than
-    /// `session`; `NotFound` when there is no HEAD and the word names no session.
+    /// `InvalidInput` for a name that is not allowed, and for a word that names another session
+    /// than `session`; `NotFound` when there is no HEAD and the word names no session.
     pub fn branch_of_word(&self, session: Option<&str>, word: &str) -> Result<BranchName> {
         let Some((first, _)) = word.split_once('/') else {
             let head = || self.head().map(|head| head.branch.session().to_owned());
@@ -47,10 +48,10 @@ impl Repository {
         }
     }
 
-    /// Returns the branch called `word` that is to begin in `session`; `SESSION/BRANCH` is the same.
+    /// Returns the name of a new branch `word` in `session`; `SESSION/BRANCH` is the same.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that is not allowed, and for one that means a branch of another
+    /// `InvalidInput` for a name that is not allowed, and for one that names a branch of another
     /// session.
     pub fn new_branch(&self, session: &str, word: &str) -> Result<BranchName> {
         let branch = match word.split_once('/') {
@@ -67,7 +68,7 @@ impl Repository {
         Ok(branch)
     }
 
-    /// Returns whether a session of this name has a branch. Reads no object.
+    /// Returns true if a session of this name has a branch. Reads no object.
     #[must_use]
     pub fn has_session(&self, session: &str) -> bool {
         let refs = self.refs();
@@ -78,7 +79,7 @@ impl Repository {
         first.is_some_and(|(name, _)| name.starts_with(prefix))
     }
 
-    /// Refuses a name that nothing new gets, unless it is there.
+    /// Refuses a name that new branches must not have, unless the branch exists.
     fn checked(&self, branch: BranchName) -> Result<BranchName> {
         if self.tip(&branch).is_none() {
             branch.check_new()?;

@@ -10,15 +10,15 @@ use crate::store::RefTable;
 /// An operation with its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationEntry {
-    /// Its id.
+    /// The id of the operation.
     pub id: ObjectId,
     /// The operation.
     pub operation: Operation,
 }
 
 impl Repository {
-    /// Every operation that is kept, newest first. One object read for each. The last one has a
-    /// parent when what was before it was forgotten, or a collection has dropped it.
+    /// Returns every kept operation, newest first. Reads one object per operation. The oldest one
+    /// has a parent if the operations before it were forgotten or collected.
     pub fn operations(&self) -> impl Iterator<Item = Result<OperationEntry>> {
         let mut next = self.refs().operation;
         let mut forgotten = Some(self.forgotten_operations());
@@ -45,11 +45,10 @@ impl Repository {
         })
     }
 
-    /// The same store as it was after an operation: every ref is what it was then. What has been
-    /// dropped since cannot be read, and nothing can be changed.
+    /// Returns the same store as of an operation: every ref has its value of that time. Content
+    /// that expired since cannot be read, and the handle is read-only.
     ///
-    /// # Errors
-    /// `NotFound` when the operation is not kept, else what reading operations reports.
+    /// # Errors `NotFound` when the operation is not kept, and errors of reading operations.
     pub fn at_operation(mut self, id: &ObjectId) -> Result<Self> {
         self.past = Some(Arc::new(self.refs_after(id)?));
         Ok(self)
@@ -73,11 +72,11 @@ impl Repository {
         Err(Error::not_found(format!("operation {id} is not kept")))
     }
 
-    /// The operation that a person names: by its number, or by at least 4 digits of its id.
+    /// Finds an operation by its number, or by at least 4 digits of its id.
     ///
     /// # Errors
-    /// `InvalidInput` when it is neither, `NotFound` when none that is kept has it, `Ambiguous`
-    /// when several begin with the digits.
+    /// `InvalidInput` when the name is neither, `NotFound` when no kept operation has it,
+    /// `Ambiguous` when several begin with the digits.
     pub fn find_operation(&self, name: &str) -> Result<OperationEntry> {
         let number = name.parse::<u64>().ok();
         let prefix = number.map_or_else(|| name.parse().map(Some), |_| Ok(None))?;
@@ -98,11 +97,10 @@ impl Repository {
         found.ok_or_else(|| Error::not_found(format!("no operation {name} is kept")))
     }
 
-    /// The newest operation that changed the ref `name`; nothing when none that is kept did. Reads
-    /// the operations since.
+    /// Returns the newest operation that changed the ref `name`; `None` if no kept operation did.
+    /// Reads the operations since.
     ///
-    /// # Errors
-    /// Those of reading operations.
+    /// # Errors Errors of reading operations.
     pub fn last_change(&self, name: &str) -> Result<Option<OperationEntry>> {
         let is_change = |change: &RefChange| change.name == name && change.old != change.new;
         for entry in self.operations() {
@@ -114,11 +112,10 @@ impl Repository {
         Ok(None)
     }
 
-    /// The value a ref had `n` changes ago: 0 is the present one.
+    /// Returns the value of a ref `n` changes ago: 0 is the current value.
     ///
-    /// # Errors
-    /// `NotFound` when that is before the first operation that is kept, else what reading
-    /// operations reports.
+    /// # Errors `NotFound` when that is before the first kept operation, and errors of reading
+    /// operations.
     pub fn ref_before(&self, name: &str, n: usize) -> Result<Option<RefValue>> {
         if n == 0 {
             return Ok(self.refs().value(name).cloned());
@@ -138,11 +135,10 @@ impl Repository {
         check_whole(first.as_ref()).map(|()| None)
     }
 
-    /// The value a ref had at a moment, in microseconds since the Unix epoch.
+    /// Returns the value of a ref at a moment, in microseconds since the Unix epoch.
     ///
-    /// # Errors
-    /// `NotFound` when that is before the first operation that is kept, else what reading
-    /// operations reports.
+    /// # Errors `NotFound` when that is before the first kept operation, and errors of reading
+    /// operations.
     pub fn ref_at(&self, name: &str, micros: i64) -> Result<Option<RefValue>> {
         let (mut value, mut first) = (self.refs().value(name).cloned(), None);
         for entry in self.operations() {
@@ -158,7 +154,7 @@ impl Repository {
     }
 }
 
-/// Refuses to answer beyond the first operation that is kept, when there were others before it.
+/// Refuses to answer for times before the first kept operation, if there were earlier ones.
 fn check_whole(first: Option<&Operation>) -> Result<()> {
     match first {
         Some(Operation { parents, sequence, .. }) if !parents.is_empty() => Err(Error::not_found(

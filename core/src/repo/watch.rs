@@ -1,13 +1,14 @@
-//! When to take a snapshot by itself: shares of the context window that are crossed upwards.
+//! Decides when to take automatic snapshots: when the used share of the context window rises past a
+//! level.
 //!
 //! ```text
 //! usage   0.80  0.86  0.88  0.97   0.99  0.70  0.86
 //! fires         auto        before-overflow    auto, when its cooldown is over
 //! ```
 //!
-//! A level fires when usage comes to it from below, once, and again only after usage was below it.
-//! It does not fire again within the cooldown of its own last time or a higher one's; what was
-//! crossed meanwhile and is still crossed then fires with the first observation after it. Higher
+//! A level fires once when usage rises to it, and again only after usage was below it. It does not
+//! fire within the cooldown after its own last firing or that of a higher level. A level that was
+//! crossed in the cooldown and is still crossed at its end fires with the next observation. Higher
 //! levels never wait for lower ones.
 //!
 //! ```
@@ -42,12 +43,12 @@ pub(super) const WATCHES: &str = "refs/watch/";
 const VERSION: u64 = 1;
 const DEFAULT_COOLDOWN: i64 = 60 * 1_000_000;
 
-/// A share of the context window that is worth a snapshot.
+/// A used share of the context window that triggers a snapshot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsageLevel {
-    /// Its name; what was observed is kept by it.
+    /// The name, under which its state is stored.
     pub name: &'static str,
-    /// From which share on, 1 for a full window.
+    /// The share at which it fires, 1 for a full window.
     pub at: f64,
     /// The trigger that its snapshot records.
     pub trigger: Trigger,
@@ -58,12 +59,13 @@ pub struct UsageLevel {
 pub struct Watch {
     /// The levels, in any order.
     pub levels: Vec<UsageLevel>,
-    /// Microseconds in which a level does not fire again.
+    /// The microseconds in which a level does not fire again.
     pub cooldown: i64,
 }
 
 impl Default for Watch {
-    /// `auto` at 0.85, `before-overflow` at 0.95, `emergency` at 1, and 60 seconds.
+    /// Returns `auto` at 0.85, `before-overflow` at 0.95 and `emergency` at 1, with a cooldown of
+    /// 60 seconds.
     fn default() -> Self {
         let level = |name, at, trigger| UsageLevel { name, at, trigger };
         Self {
@@ -84,19 +86,19 @@ pub enum Decision<'w> {
     Fire(&'w UsageLevel),
     /// Usage is below all levels.
     Below,
-    /// The highest level that usage is over has fired since usage was below it.
+    /// Usage is over this highest level, which has already fired.
     Fired(&'w UsageLevel),
     /// This level was crossed within the cooldown, which ends at the moment `until`, in
     /// microseconds.
     Cooling {
         /// The level.
         level: &'w UsageLevel,
-        /// When it may fire.
+        /// The time from which on it may fire.
         until: i64,
     },
 }
 
-/// The levels observed so far; empty at first.
+/// The state of the levels; empty at first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WatchState(BTreeMap<String, LevelState>);
 
@@ -104,9 +106,9 @@ pub struct WatchState(BTreeMap<String, LevelState>);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LevelState {
-    /// True when this level or a higher one has fired since usage was below it.
+    /// True if this level or a higher one has fired since usage was below it.
     crossed: bool,
-    /// When it fired last.
+    /// The time when it last fired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fired_micros: Option<i64>,
 }
@@ -119,8 +121,8 @@ struct StoredWatch {
 }
 
 impl Watch {
-    /// Takes in that a share `usage` of the window is used at the moment `now`, in microseconds
-    /// since the Unix epoch.
+    /// Applies an observation: the share `usage` of the window is used at the moment `now`, in
+    /// microseconds since the Unix epoch.
     pub fn observe(&self, state: &mut WatchState, usage: f64, now: i64) -> Decision<'_> {
         let mut levels: Vec<&UsageLevel> = self.levels.iter().collect();
         levels.sort_by(|a, b| b.at.total_cmp(&a.at));
@@ -138,13 +140,13 @@ impl Watch {
         let Some(level) = over.iter().find(|level| !is_crossed(level, state)) else {
             return Decision::Fired(highest);
         };
-        // A lower one that was not crossed came to be known later: the higher one stood for it.
+        // A lower level that is new to the state: the higher level has fired for it.
         if over.iter().any(|other| other.at > level.at && is_crossed(other, state)) {
             return Decision::Fired(highest);
         }
         let fired = levels.iter().filter(|other| other.at >= level.at);
         let fired = fired.filter_map(|other| state.0.get(other.name)?.fired_micros).max();
-        // A clock that was set back does not make anybody wait.
+        // A clock that was set back does not extend the cooldown.
         if let Some(fired) = fired.filter(|fired| *fired <= now) {
             let until = fired.saturating_add(self.cooldown);
             if now < until {
@@ -178,20 +180,18 @@ impl WatchState {
         }
     }
 
-    /// Keeps what was observed of `branch`, as part of a change.
+    /// Stores the state of `branch` as part of a change.
     ///
-    /// # Errors
-    /// Those of writing.
+    /// # Errors Errors of writing.
     pub fn keep(&self, change: &mut Transaction<'_>, branch: &BranchName) -> Result<()> {
         let id = change.write(Kind::Blob, self.encode()?.into())?;
         change.set_ref(&ref_name(branch), Expected::Any, Some(RefValue::Object(id)));
         Ok(())
     }
 
-    /// The bytes that are stored.
+    /// Returns the bytes to store.
     ///
-    /// # Errors
-    /// None that happen.
+    /// # Errors No errors in practice.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let stored = StoredWatch { version: VERSION, levels: self.0.clone() };
         serde_json::to_vec(&stored)
@@ -221,7 +221,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000;
 
-    /// The names of what fires, by observation.
+    /// Returns the names of the fired levels, by observation.
     fn fired(observations: &[(f64, i64)]) -> Vec<&'static str> {
         let (watch, mut state) = (Watch::default(), WatchState::default());
         let decisions = observations.iter().map(|(usage, second)| {

@@ -1,17 +1,17 @@
-//! Lines that two texts share, in order.
+//! Finds the lines that two texts share, in order.
 
 use std::collections::HashMap;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-/// The lines of a text, each with its end.
+/// Returns the lines of a text, each with its end.
 pub(super) fn split(text: &[u8]) -> Vec<&[u8]> {
     text.split_inclusive(|byte| *byte == b'\n').collect()
 }
 
-/// For each line of `new`, its number in `old` if it is one of the lines that both share.
+/// Returns for each line of `new` its number in `old`, if it is one of the shared lines.
 ///
-/// The work is bounded: of texts that differ beyond comparison, fewer lines count as shared.
+/// The work is bounded: for very different texts, fewer lines count as shared.
 pub(super) fn shared(old: &[u8], new: &[u8]) -> Vec<Option<usize>> {
     let mut numbers: HashMap<&[u8], u32> = HashMap::new();
     let mut number = |text| -> Vec<u32> {

@@ -1,13 +1,15 @@
-//! Loose patterns: what a match is made of, wherever lines and words end.
+//! Loose patterns: match the characters of a pattern, without boundaries of lines and words.
 //!
-//! A text is often written as other bytes, such as a string of JSON. Where a match cannot have a character that
-//! is written otherwise, the bytes have it as it is, and only the ends of lines and words may lie
-//! elsewhere. So who knows how texts are written searches the bytes, and reads few of them.
+//! A text is often encoded, for example as a string of JSON. If a match contains no character that
+//! is encoded differently, the bytes contain the match unchanged, and only the boundaries of lines
+//! and words may differ. So a caller that knows the encoding searches the bytes, and decodes only a
+//! few of them.
 
 use regex_automata::meta::Regex;
 use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
 
-/// A pattern without the ends of lines and words: it matches wherever the pattern does, and perhaps elsewhere.
+/// A pattern without the boundaries of lines and words: it matches wherever the pattern does, and
+/// possibly elsewhere.
 #[derive(Debug, Clone)]
 pub struct LoosePattern {
     regex: Regex,
@@ -17,17 +19,18 @@ pub struct LoosePattern {
 /// The bits of control characters.
 const CONTROLS: u128 = (1 << 0x20) - 1;
 
-/// Characters that something may have.
+/// A set of possible characters.
 #[derive(Debug, Clone, Copy, Default)]
 struct Characters {
-    /// A bit for each of ASCII.
+    /// One bit for each ASCII character.
     ascii: u128,
-    /// True when there are others.
+    /// True if there are others.
     has_others: bool,
 }
 
 impl LoosePattern {
-    /// The loose form of an expression; nothing when it matches where nothing is, or is too large.
+    /// Returns the loose form of an expression; `None` if it matches the empty string or is too
+    /// large.
     pub(super) fn of(hir: &Hir, build: impl FnOnce(&Hir) -> Option<Regex>) -> Option<Self> {
         let hir = without_looks(hir);
         if hir.properties().minimum_len().is_none_or(|bytes| bytes == 0) {
@@ -36,25 +39,25 @@ impl LoosePattern {
         Some(Self { regex: build(&hir)?, hir })
     }
 
-    /// Returns true if it matches somewhere in `bytes`.
+    /// Returns true if the pattern matches somewhere in `bytes`.
     #[must_use]
     pub fn is_in(&self, bytes: &[u8]) -> bool {
         self.regex.is_match(bytes)
     }
 
-    /// Returns true if a match may have one of these ASCII characters.
+    /// Returns true if a match may contain one of these ASCII characters.
     #[must_use]
     pub fn may_have(&self, characters: &str) -> bool {
         Characters::within(&self.hir).ascii & bits_of(characters) != 0
     }
 
-    /// Returns true if a match may have a control character.
+    /// Returns true if a match may contain a control character.
     #[must_use]
     pub fn may_have_controls(&self) -> bool {
         Characters::within(&self.hir).ascii & CONTROLS != 0
     }
 
-    /// Returns true if a match may have a character beyond ASCII, or bytes that are none.
+    /// Returns true if a match may contain a non-ASCII character, or bytes that are not characters.
     #[must_use]
     pub fn may_have_others(&self) -> bool {
         Characters::within(&self.hir).has_others
@@ -66,7 +69,7 @@ impl LoosePattern {
         Characters::first(&self.hir).ascii & bits_of(characters) != 0
     }
 
-    /// Returns true if every match surely has a character that is none of these of ASCII.
+    /// Returns true if every match contains a character other than these ASCII characters.
     #[must_use]
     pub fn needs_other_than(&self, characters: &str) -> bool {
         needs_other(&self.hir, bits_of(characters))
@@ -103,7 +106,7 @@ impl Characters {
         found
     }
 
-    /// Those that a match may have.
+    /// Returns the characters that a match may contain.
     fn within(hir: &Hir) -> Self {
         match hir.kind() {
             HirKind::Empty | HirKind::Look(_) => Self::default(),
@@ -117,7 +120,7 @@ impl Characters {
         }
     }
 
-    /// Those that a match may begin with.
+    /// Returns the characters that a match may begin with.
     fn first(hir: &Hir) -> Self {
         match hir.kind() {
             HirKind::Empty | HirKind::Look(_) => Self::default(),

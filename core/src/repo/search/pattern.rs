@@ -1,7 +1,8 @@
-//! Patterns: which lines of a text match, how often, and the words that a match must hold.
+//! Patterns: find the matching lines of a text, count them, and extract words that every match
+//! contains.
 //!
-//! A text is searched as a whole, which is much faster than line by line, and yet no match spans
-//! lines: the line end is taken out of everything in the expression that could match it.
+//! A text is searched as a whole, which is much faster than line by line. Still no match spans
+//! lines: the line end is removed from everything in the expression that could match it.
 
 use memchr::{memchr, memchr_iter, memrchr};
 use regex_automata::Input;
@@ -12,29 +13,29 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 use super::loose::LoosePattern;
 use crate::error::{Error, Result};
 
-/// Longest pattern, in bytes.
+/// The longest pattern, in bytes.
 pub const MAX_PATTERN_BYTES: usize = 16 << 10;
 
-/// Most bytes of a compiled pattern.
+/// The largest compiled pattern, in bytes.
 const MAX_COMPILED_BYTES: usize = 64 << 20;
 
-/// Most bytes of a line that is kept: more of it is cut off around the match.
+/// The longest line returned, in bytes: a longer line is cut around the match.
 pub const MAX_LINE_BYTES: usize = 1000;
 
-/// Bytes before the match in a line that is cut.
+/// The bytes kept before the match in a cut line.
 const LEAD_BYTES: usize = 100;
 
-/// More words than these that a match may need are no help to look for.
+/// The most alternative words: more are no help for a search.
 const MAX_WORDS: usize = 64;
 
 /// Options of a pattern.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PatternOptions {
-    /// It is a string, not a regular expression.
+    /// The pattern is a string, not a regular expression.
     pub fixed: bool,
-    /// Case does not matter.
+    /// The case of letters does not matter.
     pub ignore_case: bool,
-    /// Matches stand alone as words.
+    /// A match must be a whole word.
     pub word: bool,
 }
 
@@ -50,26 +51,26 @@ pub struct LinePattern {
 /// The matches in a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TextMatches {
-    /// Lines that match.
+    /// The number of matching lines.
     pub count: u64,
-    /// True when the text holds a zero byte, so that it is binary.
+    /// True if the text holds a zero byte, so that it is binary.
     pub binary: bool,
-    /// The lines that match and those around them, as far as they were asked for.
+    /// The matching lines and their context lines, if requested.
     pub lines: Vec<MatchedLine>,
 }
 
 /// A line of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatchedLine {
-    /// Its number, from 1.
+    /// The line number, starting at 1.
     pub number: u64,
-    /// True when the line matches; false for a context line beside one.
+    /// True if the line matches; false for a context line.
     pub matches: bool,
-    /// The byte in the line where the first match begins, from 0; 0 when it does not match.
+    /// The byte offset of the first match in the line; 0 if the line does not match.
     pub column: u64,
     /// The line without its end, at most [`MAX_LINE_BYTES`].
     pub text: String,
-    /// True when the line is longer than that.
+    /// True if the line is longer than that.
     pub cut: bool,
 }
 
@@ -88,7 +89,7 @@ impl LinePattern {
     /// are the ends of a line. An empty pattern matches every line.
     ///
     /// # Errors
-    /// `InvalidInput` for what is no expression, or a string of several lines; `LimitExceeded` over
+    /// `InvalidInput` for an invalid expression, or a string of several lines; `LimitExceeded` over
     /// [`MAX_PATTERN_BYTES`], or when it would need too much memory.
     pub fn new(text: &str, options: PatternOptions) -> Result<Self> {
         let PatternOptions { fixed, ignore_case, word } = options;
@@ -110,28 +111,28 @@ impl LinePattern {
         Ok(Self { regex, hir, words: required(&exact).unwrap_or_default(), ignore_case })
     }
 
-    /// The same without the ends of lines and words; nothing when a match may be empty. Costs as much as
-    /// compiling it.
+    /// Returns the pattern without the boundaries of lines and words; `None` if a match may be
+    /// empty. Costs as much as compiling the pattern.
     #[must_use]
     pub fn loose(&self) -> Option<LoosePattern> {
         LoosePattern::of(&self.hir, |hir| compiled(hir).ok())
     }
 
-    /// Words of ASCII letters, digits and `_`, one of which every match holds, in any case when
-    /// [`LinePattern::ignores_case`]; none when no such words are known.
+    /// Returns words of ASCII letters, digits and `_`. Every match contains one of them, in any
+    /// case of letters if [`LinePattern::ignores_case`]. Empty if no such words are known.
     #[must_use]
     pub fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// Ignores case.
+    /// Returns true if the pattern ignores case.
     #[must_use]
     pub fn ignores_case(&self) -> bool {
         self.ignore_case
     }
 
-    /// The lines of `text` that match. `keep` asks for the lines themselves with so many around
-    /// each.
+    /// Finds the lines of `text` that match. With `keep`, also returns these lines with the given
+    /// number of context lines.
     #[must_use]
     pub fn find(&self, text: &[u8], keep: Option<usize>) -> TextMatches {
         let mut found = TextMatches::default();
@@ -175,7 +176,7 @@ fn part(text: &[u8], range: std::ops::Range<usize>) -> &[u8] {
     text.get(range).unwrap_or_default()
 }
 
-/// The lines at `spans`, with `around` lines before and after each.
+/// Returns the lines at `spans`, with `around` lines before and after each.
 fn lines(text: &[u8], spans: &[Span], around: usize) -> Vec<MatchedLine> {
     let mut lines: Vec<MatchedLine> = Vec::new();
     for (index, span) in spans.iter().enumerate() {
@@ -215,7 +216,7 @@ fn line(text: &[u8], span: Span, matches: bool) -> MatchedLine {
     let from = from.min(bytes.len().saturating_sub(MAX_LINE_BYTES));
     let shown = part(bytes, from..bytes.len().min(from + MAX_LINE_BYTES));
     let text = String::from_utf8_lossy(shown);
-    // Where it is cut, a character may be cut with it.
+    // A cut may split a character.
     let text = if cut { text.trim_matches('\u{fffd}') } else { &text };
     MatchedLine { number, matches, column: column as u64, text: text.to_owned(), cut }
 }
@@ -224,15 +225,15 @@ fn parse(pattern: &str, ignore_case: bool) -> Result<Hir> {
     let mut builder = ParserBuilder::new();
     builder.utf8(false).multi_line(true).case_insensitive(ignore_case);
     builder.build().parse(pattern).map_err(|error| {
-        // The error shows the whole expression; its last line says what is wrong with it.
+        // The error shows the whole expression, and its last line the reason.
         let text = error.to_string();
         let fault = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
         Error::invalid(format!("expected a regular expression: {fault}"))
     })
 }
 
-/// The same expression, which matches nothing with a line end in it. The ends of a text are those
-/// of its lines.
+/// Rewrites an expression so that no match contains a line end, and so that the ends of the text
+/// match at the ends of lines.
 fn within_line(hir: &Hir) -> Hir {
     let all = |parts: &[Hir]| parts.iter().map(within_line).collect();
     match hir.kind() {
@@ -266,7 +267,7 @@ fn without_line_end(mut class: Class) -> Class {
     class
 }
 
-/// Words of which every match has one, if there are any.
+/// Returns words of which every match contains one, if there are any.
 fn required(hir: &Hir) -> Option<Vec<String>> {
     match hir.kind() {
         HirKind::Literal(literal) => {
@@ -310,7 +311,7 @@ mod tests {
         found.lines.iter().map(|line| line.number).collect()
     }
 
-    /// The numbers of lines that match when each is looked at alone.
+    /// Returns the numbers of the lines that match when each is searched alone.
     fn one_by_one(pattern: &str, text: &str) -> Vec<u64> {
         let regex = regex::bytes::RegexBuilder::new(pattern).build().unwrap();
         let lines = text.split_inclusive('\n').map(|line| line.trim_end_matches('\n'));
@@ -380,7 +381,8 @@ mod tests {
         }
         let long = "x".repeat(MAX_PATTERN_BYTES + 1);
         assert!(LinePattern::new(&long, PatternOptions::default()).is_err());
-        // Exponential for who goes back, and quadratic for who looks beyond the line.
+        // Exponential for a backtracking engine, and quadratic for one that searches beyond the
+        // line.
         let text = "a\n".repeat(100_000);
         for (expression, lines) in [("(a+)+b", 0), ("a[^b]*", 100_000), ("", 100_000)] {
             let pattern = pattern(expression, PatternOptions::default());

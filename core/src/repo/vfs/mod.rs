@@ -1,5 +1,5 @@
-//! Payloads that left the conversation: stored at once, found by their URI, kept by what cites
-//! them.
+//! Payloads that were offloaded from the conversation: stored immediately, found by URI, kept by
+//! their citations.
 //!
 //! ```text
 //! refs/vfs/payloads -> map: URI -> payload, when it was stored and last used       the pool
@@ -8,14 +8,14 @@
 //! commit -> context -> vfs: URI -> payload                                         what is cited
 //! ```
 //!
-//! An offload is no turn, so it makes no commit: the payload goes into the pool, which is a root of
-//! every collection. The next context whose new content cites it takes it into its section `vfs`
-//! when it is written ([`Builder::write`](crate::context::Builder::write)). From there forks,
-//! merges and later turns carry it like any other content, and it stays as long as they do,
-//! whatever becomes of the pool.
+//! An offload is not a turn and makes no commit: the payload goes into the pool, which is a root of
+//! every collection. The next context with new content that cites the payload adds it to its
+//! section `vfs` when the context is written ([`Builder::write`](crate::context::Builder::write)).
+//! From then on, forks, merges and later turns carry it like other content, and it stays as long as
+//! they do, even if the pool evicts it.
 //!
-//! Payloads that several processes store at once are all kept: a put that loses a race is repeated
-//! on top of the other one.
+//! Payloads that several processes store concurrently are all kept: a put that loses a race is
+//! retried on top of the other.
 
 mod pool;
 mod uri;
@@ -36,25 +36,24 @@ use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::tree::{Item, Map};
 
 impl Transaction<'_> {
-    /// Replaces the citations that the next context takes: for a caller that writes several
-    /// contexts at once and knows which of them cites what.
+    /// Replaces the citations that the next context adds: for a caller that writes several contexts
+    /// in one transaction and knows the citations of each.
     pub fn set_cited(&mut self, cited: BTreeSet<VfsUri>) {
         self.cited = cited;
     }
 
-    /// Looks for citations in a blob that is written. Costs a search through it, and nothing in a
-    /// store without payloads.
+    /// Searches a written blob for citations. Costs a search through it, and nothing in a store
+    /// without payloads.
     pub(super) fn note_citations(&mut self, blob: &[u8]) {
         if self.begun_with(PAYLOADS_REF).is_some() {
             self.cited.extend(VfsUri::cited(blob).map(|(uri, _)| uri));
         }
     }
 
-    /// Takes the payloads of the pool that were cited since the last call, and those that they cite
-    /// in turn. A payload that does not verify, is lost or was redacted is left out.
+    /// Returns the payloads of the pool that were cited since the last call, and the payloads that
+    /// these cite in turn. Omits payloads that do not verify, are lost or were redacted.
     ///
-    /// # Errors
-    /// Those of reading the pool, and `Io`.
+    /// # Errors Errors of reading the pool, and `Io`.
     pub(super) fn take_cited_payloads(&mut self) -> Result<Vec<(String, ObjectId)>> {
         let cited = std::mem::take(&mut self.cited);
         let Some(root) = root_of(self.begun_with(PAYLOADS_REF)).filter(|_| !cited.is_empty())
@@ -72,8 +71,8 @@ impl Transaction<'_> {
             let bytes = match self.read_as(Kind::Blob, &item.link.id) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == ErrorKind::Io => return Err(error),
-                // A lost payload must not keep the turn that cites it from being recorded. `fsck`
-                // reports the loss, because the pool still names it.
+                // A lost payload must not prevent recording the turn that cites it. `fsck` reports
+                // the loss, because the pool still names it.
                 Err(_) => continue,
             };
             waiting.extend(VfsUri::cited(&bytes).map(|(uri, _)| uri));
@@ -83,7 +82,7 @@ impl Transaction<'_> {
     }
 }
 
-/// An entry of the section `vfs`.
+/// Returns an entry of the section `vfs`.
 #[must_use]
 pub fn payload_item(blob: ObjectId) -> Item {
     Item::new(Kind::Blob, blob)
@@ -102,7 +101,7 @@ mod tests {
     use crate::repo::{BranchName, Repository, Signature, SnapshotDraft};
     use crate::store::{NewStore, OpenOptions, RealIo};
 
-    /// Flips a bit of the only place where `bytes` stand in the journal of a store.
+    /// Flips a bit of the only occurrence of `bytes` in the journal of a store.
     fn damage(store: &Path, bytes: &[u8]) {
         let mut damaged = 0;
         for entry in std::fs::read_dir(store.join("journal")).unwrap() {

@@ -95,7 +95,8 @@ pub struct Upkeep {
 
 /// Determines the maintenance that a store needs now, as far as this handle has seen it.
 ///
-/// # Errors Errors of [`is_due`] and of [`is_over`].
+/// # Errors
+/// Errors of [`is_due`] and of [`is_over`].
 pub fn upkeep(repo: &Repository) -> Result<Upkeep> {
     let fullness = Fullness::of(repo)?;
     let is_over = fullness.is_over() && can_shrink(fullness, LastStep::of(repo.store()).as_ref());
@@ -105,7 +106,8 @@ pub fn upkeep(repo: &Repository) -> Result<Upkeep> {
 /// Returns true if the files of the store exceed its budgets, and a [settling](settle) could change
 /// that: the last one did not end over budget, or a good part is new since.
 ///
-/// # Errors Errors of [`Fullness::of`].
+/// # Errors
+/// Errors of [`Fullness::of`].
 pub fn is_over(repo: &Repository) -> Result<bool> {
     Ok(can_shrink(Fullness::of(repo)?, LastStep::of(repo.store()).as_ref()))
 }
@@ -124,8 +126,9 @@ fn is_enough(idle: JournalSize, bytes: u64, last: Option<&LastStep>) -> bool {
 /// forgotten in an operation of its own, which undo can revert for a day. Returns `None` if nothing
 /// is due, or while another process collects, which only costs a look at a lock.
 ///
-/// # Errors Errors of [`collect`](super::collect). After an error the store is unchanged, and the
-/// next try is further away.
+/// # Errors
+/// Errors of [`collect`](super::collect). After an error the store is unchanged, and the next try
+/// is further away.
 pub fn step(repo: &Repository, stamp: &Signature) -> Result<Option<Collected>> {
     if repo.store().is_collected()? {
         return Ok(None);
@@ -147,7 +150,8 @@ pub fn step(repo: &Repository, stamp: &Signature) -> Result<Option<Collected>> {
 /// [exceeds](is_over) them and was not written to for a while. Returns `None` while another process
 /// collects.
 ///
-/// # Errors Errors of [`step`].
+/// # Errors
+/// Errors of [`step`].
 pub fn settle(repo: &Repository, stamp: &Signature) -> Result<Option<Collected>> {
     let Some(lock) = repo.store().try_lock_collector()? else { return Ok(None) };
     repo.store().refresh()?;
@@ -230,7 +234,8 @@ fn work(
 /// Skips segments that other processes write to. Takes the time of writing one pack, and holds no
 /// lock that a commit waits for.
 ///
-/// # Errors Errors of [`collect`](super::collect). After an error the store is unchanged.
+/// # Errors
+/// Errors of [`collect`](super::collect). After an error the store is unchanged.
 pub fn pack(repo: &Repository, stamp: &Signature, bytes: u64) -> Result<Option<Collected>> {
     let Some(lock) = repo.store().try_lock_collector()? else { return Ok(None) };
     repo.store().refresh()?;

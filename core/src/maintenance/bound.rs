@@ -12,7 +12,8 @@ use crate::store::{RefTable, StoreSummary};
 /// Returns the most bytes for the files of a store with these refs: its budget, or the sum of the
 /// budgets of its sessions if each session has one. `None` while a session may grow without limit.
 ///
-/// # Errors Errors of reading the budget and the policies.
+/// # Errors
+/// Errors of reading the budget and the policies.
 pub(super) fn bound_of(source: &dyn ObjectSource, refs: &RefTable) -> Result<Option<u64>> {
     let whole = store_budget(source, refs)?;
     let policies = Policies::load(source, refs)?;
@@ -46,7 +47,8 @@ pub struct Fullness {
 impl Fullness {
     /// Measures the files and reads the budgets of a store.
     ///
-    /// # Errors `Io` when the size of a file cannot be read, and errors of reading the budgets.
+    /// # Errors
+    /// `Io` when the size of a file cannot be read, and errors of reading the budgets.
     pub fn of(repo: &Repository) -> Result<Self> {
         let StoreSummary { file_bytes, journal_bytes, journal_objects, .. } =
             repo.store().summary()?;

@@ -90,7 +90,8 @@ impl Collected {
 /// Plans a collection without changing anything. Needs no lock: in a read-only store, or while
 /// another collection runs, files that a process has open count as in use.
 ///
-/// # Errors `Corrupt` when a required object is missing: in a damaged store the garbage is unknown.
+/// # Errors
+/// `Corrupt` when a required object is missing: in a damaged store the garbage is unknown.
 pub fn plan_collection(repo: &Repository, purpose: Purpose, now: Time) -> Result<CollectionPlan> {
     let through = if purpose == Purpose::GcNow { u64::MAX } else { 0 };
     plan_collection_after(repo, purpose, now, through)
@@ -99,7 +100,8 @@ pub fn plan_collection(repo: &Repository, purpose: Purpose, now: Time) -> Result
 /// Plans like [`plan_collection`], as if the operations up to the sequence `through` had been
 /// forgotten.
 ///
-/// # Errors Errors of [`plan_collection`].
+/// # Errors
+/// Errors of [`plan_collection`].
 pub fn plan_collection_after(
     repo: &Repository,
     purpose: Purpose,

@@ -109,7 +109,8 @@ pub fn plan_eviction(repo: &Repository, limits: &EvictionLimits, now: i64) -> Re
 
 /// Applies a plan in one operation, which undo can revert. Returns the number of evicted payloads.
 ///
-/// # Errors `Conflict` when anything was stored since the plan was made; then nothing has changed.
+/// # Errors
+/// `Conflict` when anything was stored since the plan was made; then nothing has changed.
 pub fn evict(repo: &Repository, plan: &EvictionPlan, stamp: &Signature) -> Result<u64> {
     if plan.evicted.is_empty() {
         return Ok(0);

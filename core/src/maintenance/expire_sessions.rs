@@ -89,7 +89,8 @@ pub fn plan_expired_sessions(
 
 /// Finds the sessions that a collection of this purpose would expire at the moment `now`.
 ///
-/// # Errors Errors of [`plan_expired_sessions`] and of reading the policies.
+/// # Errors
+/// Errors of [`plan_expired_sessions`] and of reading the policies.
 pub fn plan_expiring(
     repo: &Repository,
     purpose: Purpose,
@@ -101,8 +102,8 @@ pub fn plan_expiring(
 
 /// Forgets expired sessions in one operation; returns them.
 ///
-/// # Errors Errors of finding them and of a commit; `Conflict` when one of them keeps changing
-/// concurrently.
+/// # Errors
+/// Errors of finding them and of a commit; `Conflict` when one of them keeps changing concurrently.
 pub(super) fn expire_sessions(
     repo: &Repository,
     purpose: Purpose,

@@ -15,18 +15,21 @@ pub trait Cost {
     /// Begins a session with all turns that the rules keep. Returns false to ignore its budget for
     /// now.
     ///
-    /// # Errors Errors of reading the content.
+    /// # Errors
+    /// Errors of reading the content.
     fn begin(&mut self, session: &str, kept: &[PricedTurn], budget: u64) -> Result<bool>;
 
     /// Returns the size of the session in bytes if exactly these turns keep their content.
     ///
-    /// # Errors Errors of reading the content.
+    /// # Errors
+    /// Errors of reading the content.
     fn bytes(&mut self, kept: &[PricedTurn]) -> Result<u64>;
 
     /// Returns the weight that each of these turns adds to those before it, in any unit. Only the
     /// search for the number of turns uses it.
     ///
-    /// # Errors Errors of reading the content.
+    /// # Errors
+    /// Errors of reading the content.
     fn weights(&mut self, kept: &[PricedTurn]) -> Result<Vec<u64>>;
 
     /// Returns the bytes into which a session over its budget is fitted.
@@ -66,7 +69,8 @@ struct Point {
 
 /// Finds how many of `turns` fit. The first `fixed` stay at any size.
 ///
-/// # Errors Errors of `cost`.
+/// # Errors
+/// Errors of `cost`.
 pub(super) fn fit(
     turns: &[PricedTurn],
     fixed: usize,

@@ -26,7 +26,8 @@ use crate::store::Expected;
 /// Forgets old expired turns in one operation; returns the retention plan behind it, or `None` if
 /// there was nothing to forget.
 ///
-/// # Errors Errors of reading the commits, and of a commit.
+/// # Errors
+/// Errors of reading the commits, and of a commit.
 pub(super) fn forget_expired(
     repo: &Repository,
     purpose: Purpose,

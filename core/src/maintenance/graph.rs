@@ -53,7 +53,8 @@ impl CommitGraph {
 
     /// Adds the commits reachable from `start` that are not in the graph yet, following grafts.
     ///
-    /// # Errors `NotFound` or `Corrupt`, naming the unreadable commit.
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming the unreadable commit.
     pub(crate) fn add(
         &mut self,
         source: &dyn ObjectSource,

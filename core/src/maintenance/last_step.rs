@@ -138,7 +138,8 @@ impl LastStep {
 
     /// Replaces the stored record.
     ///
-    /// # Errors `Io` when the file cannot be written.
+    /// # Errors
+    /// `Io` when the file cannot be written.
     pub(super) fn keep(&self, store: &Store, lock: &CollectorLock) -> Result<()> {
         let bytes = serde_json::to_vec(self).map_err(|source| {
             Error::new(ErrorKind::Io, "write the last step").with_source(source)

@@ -113,7 +113,8 @@ impl<'a> Marker<'a> {
 
     /// Meets single objects without the objects that they reference.
     ///
-    /// # Errors `Corrupt` when an object is missing.
+    /// # Errors
+    /// `Corrupt` when an object is missing.
     pub(super) fn meet(&mut self, ids: impl IntoIterator<Item = ObjectId>) -> Result<()> {
         for id in ids {
             let Some(position) = self.position(&id, || "a root".to_owned())? else { continue };
@@ -133,7 +134,8 @@ impl<'a> Marker<'a> {
 
     /// Meets contexts and everything in them.
     ///
-    /// # Errors `Corrupt` when an object is missing or does not verify.
+    /// # Errors
+    /// `Corrupt` when an object is missing or does not verify.
     pub(super) fn meet_contexts(&mut self, trees: &[ObjectId]) -> Result<()> {
         let mut open = Vec::new();
         for tree in trees {
@@ -152,7 +154,8 @@ impl<'a> Marker<'a> {
     /// reference, and the targets of their refs, tags and pins. Returns the older objects among
     /// these that were not met before.
     ///
-    /// # Errors `Corrupt` when an object is missing or does not verify.
+    /// # Errors
+    /// `Corrupt` when an object is missing or does not verify.
     pub(super) fn meet_arrived(
         &mut self,
         source: &dyn ObjectSource,
@@ -178,7 +181,8 @@ impl<'a> Marker<'a> {
 
     /// Meets objects of any kind and everything that they reference.
     ///
-    /// # Errors `Corrupt` when an object is missing or does not verify.
+    /// # Errors
+    /// `Corrupt` when an object is missing or does not verify.
     pub(super) fn meet_closure(
         &mut self,
         source: &dyn ObjectSource,
@@ -209,7 +213,8 @@ impl<'a> Marker<'a> {
     /// Meets objects that may have belonged to a lost object, and everything that they reference,
     /// since they may still be needed. Skips positions that `may_stay` rejects.
     ///
-    /// # Errors `Corrupt` when an object does not verify.
+    /// # Errors
+    /// `Corrupt` when an object does not verify.
     pub(super) fn meet_kept(&mut self, may_stay: &dyn Fn(usize) -> bool) -> Result<()> {
         let (inventory, before) = (self.inventory, self.met.len());
         let kept = self.holes.kept.keys().copied();

@@ -14,7 +14,8 @@ const AHEAD_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 /// Returns the newest time on the lines of `tips` that is not ahead of `now`; the newest time of
 /// the tips if all are ahead, and `None` without tips. Reads each remaining turn of the lines once.
 ///
-/// # Errors Errors of reading the tips.
+/// # Errors
+/// Errors of reading the tips.
 pub fn newest_time(repo: &Repository, tips: &[ObjectId], now: Time) -> Result<Option<Time>> {
     let latest = now.micros.saturating_add(AHEAD_MICROS);
     let mut newest: Option<Time> = None;

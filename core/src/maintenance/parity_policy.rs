@@ -32,7 +32,8 @@ pub fn set_parity_policy(change: &mut Transaction<'_>, share: Option<ParityShare
 
 /// Returns the parity policy of a store, if it has one. Reads the header of each parity file.
 ///
-/// # Errors Errors of [`Store::parity_policy`] and of [`Store::packs_below`].
+/// # Errors
+/// Errors of [`Store::parity_policy`] and of [`Store::packs_below`].
 pub fn parity_policy(store: &Store) -> Result<Option<ParityPolicy>> {
     let Some(share) = store.parity_policy()? else { return Ok(None) };
     let packs_below = store.packs_below(share)?;

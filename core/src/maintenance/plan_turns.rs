@@ -17,8 +17,8 @@ use crate::store::Inventory;
 /// committed now for this reason. The operation itself counts too: undo can revert it, and it has a
 /// size. Writes nothing.
 ///
-/// # Errors Errors of [`plan_collection`](super::plan_collection), and errors of committing the
-/// change.
+/// # Errors
+/// Errors of [`plan_collection`](super::plan_collection), and errors of committing the change.
 pub fn plan_policies(
     change: &Transaction<'_>,
     stamp: &Signature,

@@ -294,7 +294,8 @@ impl Policies {
 
 /// Sets the policy of a session, or the default policy. It takes effect with the next collection.
 ///
-/// # Errors `InvalidInput` for an invalid policy or name.
+/// # Errors
+/// `InvalidInput` for an invalid policy or name.
 pub fn set_policy(change: &mut Transaction<'_>, scope: Scope<'_>, policy: &Policy) -> Result<()> {
     let name = scope.ref_name()?;
     let id = change.write(Kind::Blob, policy.encode()?.into())?;
@@ -304,7 +305,8 @@ pub fn set_policy(change: &mut Transaction<'_>, scope: Scope<'_>, policy: &Polic
 
 /// Removes the policy of a session, or the default policy. Turns that it expired stay expired.
 ///
-/// # Errors `InvalidInput` for an invalid name of a session.
+/// # Errors
+/// `InvalidInput` for an invalid name of a session.
 pub fn remove_policy(change: &mut Transaction<'_>, scope: Scope<'_>) -> Result<()> {
     change.set_ref(&scope.ref_name()?, Expected::Any, None);
     Ok(())

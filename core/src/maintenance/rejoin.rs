@@ -51,7 +51,8 @@ pub(super) fn plan(reach: &Reach<'_>, detached: &[Detached]) -> Vec<RefChange> {
 
 /// Rejoins operations, with planned changes of refs.
 ///
-/// # Errors `Conflict` when another process changed a ref, and errors of a commit.
+/// # Errors
+/// `Conflict` when another process changed a ref, and errors of a commit.
 pub(super) fn apply(
     store: &Store,
     detached: &[Detached],

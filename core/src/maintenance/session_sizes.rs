@@ -54,7 +54,8 @@ pub fn measure_sessions(repo: &Repository, order: &[String], now: Time) -> Resul
 ///
 /// Takes the time to pack the store in memory.
 ///
-/// # Errors Errors of [`measure_sessions`].
+/// # Errors
+/// Errors of [`measure_sessions`].
 pub(super) fn measure_packed_sessions(
     repo: &Repository,
     order: &[String],

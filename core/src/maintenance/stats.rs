@@ -33,8 +33,8 @@ use crate::store::StoreSummary;
 /// expire, and looks at the blocks of every pack. Takes some 100 bytes of memory per object,
 /// whatever the size of the files.
 ///
-/// # Errors `NotFound` when the session does not exist, `Corrupt` when a required object is
-/// missing.
+/// # Errors
+/// `NotFound` when the session does not exist, `Corrupt` when a required object is missing.
 pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stats> {
     let inventory = repo.store().inventory()?;
     // Independent of each other, so both run in parallel.

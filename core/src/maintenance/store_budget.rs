@@ -32,7 +32,8 @@ const RECENT_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 /// Sizes are those of the packed store, with ids and index. History indexes count with their
 /// current sizes.
 ///
-/// # Errors Errors of [`measure_sessions`](super::measure_sessions).
+/// # Errors
+/// Errors of [`measure_sessions`](super::measure_sessions).
 pub fn plan_store_budget(repo: &Repository, budget_bytes: u64, now: Time) -> Result<BudgetPlan> {
     let mut tips: BTreeMap<String, Vec<ObjectId>> = BTreeMap::new();
     for (branch, tip) in repo.branches() {
@@ -85,8 +86,9 @@ pub fn plan_store_budget(repo: &Repository, budget_bytes: u64, now: Time) -> Res
 
 /// Forgets the sessions of a plan in one operation; returns `None` if the plan forgets none.
 ///
-/// # Errors `Conflict` when a session has continued since, `InvalidInput` or `NotFound` when one
-/// was tagged, pinned or removed since, and errors of a commit.
+/// # Errors
+/// `Conflict` when a session has continued since, `InvalidInput` or `NotFound` when one was tagged,
+/// pinned or removed since, and errors of a commit.
 pub fn apply_store_budget(
     repo: &Repository,
     plan: &BudgetPlan,
@@ -113,7 +115,8 @@ pub fn apply_store_budget(
 
 /// Plans for the budget of the store; returns `None` if it has none, or is within it.
 ///
-/// # Errors Errors of [`store_budget`] and of [`plan_store_budget`].
+/// # Errors
+/// Errors of [`store_budget`] and of [`plan_store_budget`].
 pub fn planned_store_budget(repo: &Repository, now: Time) -> Result<Option<BudgetPlan>> {
     match exceeded(repo)? {
         Some(budget) => plan_store_budget(repo, budget, now).map(Some),
@@ -124,8 +127,8 @@ pub fn planned_store_budget(repo: &Repository, now: Time) -> Result<Option<Budge
 /// Forgets the oldest sessions if the packed store exceeds its budget. Returns `None` if it has no
 /// budget or is within it, which only costs a look at the sizes of files.
 ///
-/// # Errors Errors of [`store_budget`], of a collection including `Locked`, and of
-/// [`apply_store_budget`].
+/// # Errors
+/// Errors of [`store_budget`], of a collection including `Locked`, and of [`apply_store_budget`].
 pub fn enforce_store_budget(
     repo: &Repository,
     stamp: &Signature,

@@ -105,7 +105,8 @@ impl WholeTurns {
 /// Returns the newest whole turn on the first-parent line of `start`, or of `session` if that line
 /// cannot be followed. Reads the whole store, which may be damaged.
 ///
-/// # Errors Errors of [`Store::examine`].
+/// # Errors
+/// Errors of [`Store::examine`].
 pub fn newest_whole_turn(
     store: &Store,
     session: &str,

@@ -25,7 +25,8 @@ impl Adoption {
     /// Commits a change as part of the adoption; `name` is a word without spaces for the adopted
     /// content.
     ///
-    /// # Errors Errors of [`Transaction::commit`].
+    /// # Errors
+    /// Errors of [`Transaction::commit`].
     pub fn commit(
         &self,
         change: Transaction<'_>,
@@ -64,7 +65,8 @@ impl Repository {
     /// Returns the operations of the adoption that `entry` belongs to, newest first; only `entry`
     /// if it belongs to none.
     ///
-    /// # Errors Errors of reading operations.
+    /// # Errors
+    /// Errors of reading operations.
     pub fn adoption_of(&self, entry: &OperationEntry) -> Result<Vec<OperationEntry>> {
         let Some(first) = first_of(&entry.operation) else { return Ok(vec![entry.clone()]) };
         let mut found = Vec::new();

@@ -225,8 +225,9 @@ impl Bisect {
 
     /// Records the verdict on a turn.
     ///
-    /// # Errors `InvalidInput` for a contradiction: a good turn must come before every bad one, and
-    /// a bad or skipped turn must be one of the candidates.
+    /// # Errors
+    /// `InvalidInput` for a contradiction: a good turn must come before every bad one, and a bad or
+    /// skipped turn must be one of the candidates.
     pub fn mark(&mut self, repo: &Repository, id: &ObjectId, verdict: BisectVerdict) -> Result<()> {
         let commit = repo.commit(id)?;
         let turn = commit.turn;
@@ -333,7 +334,8 @@ impl Bisect {
 impl Transaction<'_> {
     /// Writes the state of a search. Its refs must not have changed since the transaction began.
     ///
-    /// # Errors Errors of the store.
+    /// # Errors
+    /// Errors of the store.
     pub fn set_bisect(&mut self, bisect: &Bisect) -> Result<()> {
         let log = self.write(Kind::Blob, encode(&bisect.notes).into())?;
         let mut refs: BTreeMap<String, ObjectId> = BTreeMap::new();

@@ -146,7 +146,8 @@ pub fn tag_name(full: &str) -> Option<&str> {
 
 /// Refuses names other than HEAD and `refs/<kind>/<name>`.
 ///
-/// # Errors `InvalidInput`, naming the ref and the expected form.
+/// # Errors
+/// `InvalidInput`, naming the ref and the expected form.
 pub fn check_full_name(full: &str) -> Result<()> {
     if full == HEAD {
         return Ok(());
@@ -166,7 +167,8 @@ pub fn check_full_name(full: &str) -> Result<()> {
 
 /// Refuses an invalid name for a remote.
 ///
-/// # Errors `InvalidInput`, with the expected form.
+/// # Errors
+/// `InvalidInput`, with the expected form.
 pub fn check_remote_name(name: &str) -> Result<()> {
     check_name("remote", name)?;
     match name.contains('/') || name.len() > MAX_REMOTE_BYTES {

@@ -16,12 +16,14 @@ pub trait ContentFilter: fmt::Debug + Send + Sync {
     /// Returns the replacement of a content; `None` to store the content itself. The filter must
     /// return `None` for its own replacements.
     ///
-    /// # Errors When the filter cannot decide.
+    /// # Errors
+    /// When the filter cannot decide.
     fn instead(&self, repo: &Repository, content: &[u8]) -> Result<Option<Vec<u8>>>;
 
     /// Returns the ids that the same content may have in the store, imported under other settings.
     ///
-    /// # Errors When the filter cannot determine them.
+    /// # Errors
+    /// When the filter cannot determine them.
     fn others(&self, repo: &Repository, content: &[u8]) -> Result<Vec<ObjectId>>;
 
     /// Called for content that was new to the store, after it was stored.
@@ -41,7 +43,8 @@ impl Repository {
 
     /// Returns the replacement of a content; `None` to store the content itself.
     ///
-    /// # Errors Errors of the filter.
+    /// # Errors
+    /// Errors of the filter.
     pub fn instead(&self, content: &[u8]) -> Result<Option<Vec<u8>>> {
         self.filter.as_ref().map_or(Ok(None), |filter| filter.instead(self, content))
     }
@@ -49,7 +52,8 @@ impl Repository {
     /// Returns the ids that the same content may have in the store, imported under other settings
     /// of the filter.
     ///
-    /// # Errors Errors of the filter.
+    /// # Errors
+    /// Errors of the filter.
     pub fn other_ids(&self, content: &[u8]) -> Result<Vec<ObjectId>> {
         self.filter.as_ref().map_or(Ok(Vec::new()), |filter| filter.others(self, content))
     }

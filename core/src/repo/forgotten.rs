@@ -228,7 +228,8 @@ impl Transaction<'_> {
 
     /// Forgets a session on behalf of a policy: continuing the session imports it again.
     ///
-    /// # Errors Errors of [`Transaction::forget_session`].
+    /// # Errors
+    /// Errors of [`Transaction::forget_session`].
     pub(crate) fn expire_session(
         &mut self,
         repo: &Repository,
@@ -313,14 +314,16 @@ impl Transaction<'_> {
 impl Repository {
     /// Returns the sessions that this store has forgotten.
     ///
-    /// # Errors Errors of [`ForgottenSession::load`].
+    /// # Errors
+    /// Errors of [`ForgottenSession::load`].
     pub fn forgotten_sessions(&self) -> Result<Vec<ForgottenSession>> {
         ForgottenSession::load(self.store(), &self.refs())
     }
 
     /// Marks sessions whose grace period has passed as free to collect, in one operation.
     ///
-    /// # Errors Errors of reading the forgotten sessions, and of a commit.
+    /// # Errors
+    /// Errors of reading the forgotten sessions, and of a commit.
     pub(crate) fn free_forgotten(&self, stamp: &Signature) -> Result<()> {
         let now = stamp.time.micros;
         let in_grace = self.forgotten_sessions()?.into_iter();
@@ -374,7 +377,8 @@ impl Repository {
     /// Returns the name of a session, and the names that its newest commits record and no branch
     /// has: the names before a rename.
     ///
-    /// # Errors Errors of reading the newest turns.
+    /// # Errors
+    /// Errors of reading the newest turns.
     pub fn names_of_session(&self, session: &str) -> Result<BTreeSet<String>> {
         let branches = self.branches();
         let mut names = BTreeSet::from([session.to_owned()]);
@@ -389,7 +393,8 @@ impl Repository {
 
     /// Returns the tags and the unexpired pins on turns of a session.
     ///
-    /// # Errors Errors of reading them.
+    /// # Errors
+    /// Errors of reading them.
     pub fn names_that_keep(&self, session: &str, now: i64) -> Result<Vec<String>> {
         let (names, mut kept) = (self.names_of_session(session)?, self.kept_sessions(now)?);
         Ok(names.iter().filter_map(|name| kept.remove(name)).flatten().collect())
@@ -397,7 +402,8 @@ impl Repository {
 
     /// Returns the tags and the unexpired pins, grouped by the session that their commit names.
     ///
-    /// # Errors Errors of reading them.
+    /// # Errors
+    /// Errors of reading them.
     pub fn kept_sessions(&self, now: i64) -> Result<BTreeMap<String, Vec<String>>> {
         let mut kept: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut add = |id: Result<ObjectId>, name: String| {
@@ -418,7 +424,8 @@ impl Repository {
     /// Refuses to restore a value that a collection may have freed in part: a turn of a session
     /// that was forgotten after the operation `past`.
     ///
-    /// # Errors `NotFound` when an object of it is missing.
+    /// # Errors
+    /// `NotFound` when an object of it is missing.
     pub(super) fn check_not_freed(
         &self,
         past: &Operation,

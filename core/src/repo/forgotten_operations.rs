@@ -52,8 +52,9 @@ impl Transaction<'_> {
     /// Forgets the operations up to the sequence `through`. Undo cannot revert them from then on,
     /// and the next collection frees objects that only they referenced.
     ///
-    /// # Errors `InvalidInput` when `through` is newer than all operations, and errors of reading
-    /// the previous value.
+    /// # Errors
+    /// `InvalidInput` when `through` is newer than all operations, and errors of reading the
+    /// previous value.
     pub fn forget_operations(&mut self, through: u64) -> Result<()> {
         if through > self.base_sequence() {
             let message = format!("there is no operation {through} yet");

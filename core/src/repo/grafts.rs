@@ -31,7 +31,8 @@ pub struct Grafts(pub BTreeMap<ObjectId, Option<ObjectId>>);
 impl Grafts {
     /// Loads the grafts of a store with these refs.
     ///
-    /// # Errors `NotFound` or `Corrupt`, naming the ref.
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming the ref.
     pub fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
         match refs.value(GRAFTS_REF) {
             None => Ok(Self::default()),

@@ -70,8 +70,9 @@ impl Repository {
 
     /// Returns the commit of turn `turn` on the first-parent line of `from`.
     ///
-    /// # Errors `NotFound`, naming the turn and the newest existing one. `Expired` if even the
-    /// commit was forgotten.
+    /// # Errors
+    /// `NotFound`, naming the turn and the newest existing one. `Expired` if even the commit was
+    /// forgotten.
     pub fn find_turn(&self, from: &ObjectId, turn: u64) -> Result<ObjectId> {
         let tip = self.commit(from)?;
         let newest = tip.turn;
@@ -115,7 +116,8 @@ impl History<'_> {
     /// Continues from other starts, without commits reachable from `hide` or from earlier starts of
     /// this walk. Reads each commit once over all rounds.
     ///
-    /// # Errors Errors of [`Repository::history`].
+    /// # Errors
+    /// Errors of [`Repository::history`].
     pub(crate) fn go_on(&mut self, starts: &[ObjectId], hide: &[ObjectId]) -> Result<()> {
         self.round += 1;
         // Commits that the previous round left unread are hidden from now on.

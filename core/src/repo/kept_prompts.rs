@@ -39,7 +39,8 @@ pub trait NoteKeeper: fmt::Debug + Send + Sync {
 
     /// Stores `bytes` as the note `name`, replacing the old one.
     ///
-    /// # Errors When it cannot be written.
+    /// # Errors
+    /// When it cannot be written.
     fn write(&self, store: &Store, name: &str, bytes: &[u8]) -> Result<()>;
 }
 

@@ -35,7 +35,8 @@ impl Repository {
     /// Reads the commits since the oldest of them, and those of longer lines down to what both
     /// histories share.
     ///
-    /// # Errors Errors of [`Repository::merge_base`].
+    /// # Errors
+    /// Errors of [`Repository::merge_base`].
     pub fn merge_bases(&self, first: &ObjectId, second: &ObjectId) -> Result<Vec<ObjectId>> {
         self.common(first, second, usize::MAX)
     }

@@ -245,8 +245,9 @@ impl Repository {
     /// Returns the branch that commands act on: that of [`Repository::acting_on`], else that of
     /// [`Repository::at_place`], else HEAD.
     ///
-    /// # Errors `Corrupt` when HEAD is not a symbolic ref to a branch, `NotFound` when a place has
-    /// no branch.
+    /// # Errors
+    /// `Corrupt` when HEAD is not a symbolic ref to a branch, `NotFound` when a place has no
+    /// branch.
     pub fn head(&self) -> Result<Head> {
         let branch = match (&self.acting_on, &self.place) {
             (Some(branch), _) => branch.clone(),
@@ -312,7 +313,8 @@ impl Repository {
 
     /// Returns the commit that `id` names: itself, or the target at the end of a chain of tags.
     ///
-    /// # Errors `InvalidInput` when the target is not a commit.
+    /// # Errors
+    /// `InvalidInput` when the target is not a commit.
     pub fn peel(&self, id: &ObjectId) -> Result<ObjectId> {
         let mut at = *id;
         for _ in 0..MAX_INDIRECTIONS {
@@ -367,7 +369,8 @@ impl Repository {
 
     /// Resolves a revision to a snapshot, see [`Repository::resolve`].
     ///
-    /// # Errors Errors of [`Repository::resolve`], and `InvalidInput` for the path of an entry.
+    /// # Errors
+    /// Errors of [`Repository::resolve`], and `InvalidInput` for the path of an entry.
     pub fn resolve_snapshot(&self, revision: &str) -> Result<SnapshotRevision> {
         Resolver::new(self).resolve_snapshot(revision)
     }

@@ -48,7 +48,8 @@ impl Repository {
     /// Returns the same store as of an operation: every ref has its value of that time. Content
     /// that expired since cannot be read, and the handle is read-only.
     ///
-    /// # Errors `NotFound` when the operation is not kept, and errors of reading operations.
+    /// # Errors
+    /// `NotFound` when the operation is not kept, and errors of reading operations.
     pub fn at_operation(mut self, id: &ObjectId) -> Result<Self> {
         self.past = Some(Arc::new(self.refs_after(id)?));
         Ok(self)
@@ -100,7 +101,8 @@ impl Repository {
     /// Returns the newest operation that changed the ref `name`; `None` if no kept operation did.
     /// Reads the operations since.
     ///
-    /// # Errors Errors of reading operations.
+    /// # Errors
+    /// Errors of reading operations.
     pub fn last_change(&self, name: &str) -> Result<Option<OperationEntry>> {
         let is_change = |change: &RefChange| change.name == name && change.old != change.new;
         for entry in self.operations() {
@@ -114,8 +116,8 @@ impl Repository {
 
     /// Returns the value of a ref `n` changes ago: 0 is the current value.
     ///
-    /// # Errors `NotFound` when that is before the first kept operation, and errors of reading
-    /// operations.
+    /// # Errors
+    /// `NotFound` when that is before the first kept operation, and errors of reading operations.
     pub fn ref_before(&self, name: &str, n: usize) -> Result<Option<RefValue>> {
         if n == 0 {
             return Ok(self.refs().value(name).cloned());
@@ -137,8 +139,8 @@ impl Repository {
 
     /// Returns the value of a ref at a moment, in microseconds since the Unix epoch.
     ///
-    /// # Errors `NotFound` when that is before the first kept operation, and errors of reading
-    /// operations.
+    /// # Errors
+    /// `NotFound` when that is before the first kept operation, and errors of reading operations.
     pub fn ref_at(&self, name: &str, micros: i64) -> Result<Option<RefValue>> {
         let (mut value, mut first) = (self.refs().value(name).cloned(), None);
         for entry in self.operations() {

@@ -53,7 +53,8 @@ impl Pin {
 impl Repository {
     /// Returns every pin, including expired ones, in order of names. Reads one object per pin.
     ///
-    /// # Errors `NotFound` or `Corrupt`, naming an unreadable pin.
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming an unreadable pin.
     pub fn pins(&self) -> Result<Vec<Pin>> {
         let refs = self.refs();
         let named = refs.values.iter().filter_map(|(full, value)| match (pin_name(full), value) {

@@ -120,7 +120,8 @@ impl Repository {
     /// handle if it has one. Before the first switch there, it is the branch chosen without a
     /// switch.
     ///
-    /// # Errors Errors of reading operations.
+    /// # Errors
+    /// Errors of reading operations.
     pub fn head_before(&self, n: usize) -> Result<Option<String>> {
         let name = self.place.as_ref().map_or(HEAD, |place| place.name.as_str());
         match (self.ref_before(name, n)?, &self.place) {

@@ -70,7 +70,8 @@ impl Repository {
     /// of this handle and cached by [`Repository::keeping_notes`], so all calls must pass the same
     /// function. A later count does not walk back to the beginning again.
     ///
-    /// # Errors Errors of reading the grafts.
+    /// # Errors
+    /// Errors of reading the grafts.
     pub fn prompts<'r>(&'r self, is_prompt: Option<IsPrompt<'r>>) -> Result<Prompts<'r>> {
         let prompts = Prompts::new(self, is_prompt)?;
         if is_prompt.is_none() {
@@ -98,7 +99,8 @@ impl Repository {
 impl Transaction<'_> {
     /// Returns the metadata about prompts for the next turn of `branch`.
     ///
-    /// # Errors Errors of [`Prompts::count`].
+    /// # Errors
+    /// Errors of [`Prompts::count`].
     pub fn prompt_note(
         &self,
         branch: &BranchName,
@@ -149,7 +151,8 @@ impl<'r> Prompts<'r> {
 
     /// Returns the number of a turn among the prompts; `None` if the turn is not a prompt.
     ///
-    /// # Errors Errors of [`Prompts::count`].
+    /// # Errors
+    /// Errors of [`Prompts::count`].
     pub fn number(&mut self, entry: &LogEntry) -> Result<Option<u64>> {
         let place = self.place(entry.id, &entry.commit)?;
         Ok(place.is_prompt.then_some(place.count))
@@ -158,7 +161,8 @@ impl<'r> Prompts<'r> {
     /// Returns the turn of a prompt: the `number`-th of the line that ends in `from`. A negative
     /// number counts back from the end, without prompts that a rollback of the part `only` undid.
     ///
-    /// # Errors `NotFound` with the number of prompts. `Expired` if even the commit was forgotten.
+    /// # Errors
+    /// `NotFound` with the number of prompts. `Expired` if even the commit was forgotten.
     pub fn find(&mut self, from: &ObjectId, number: i64, only: &Selection) -> Result<ObjectId> {
         let Ok(wanted) = u64::try_from(number) else {
             return self.standing(from, number.unsigned_abs(), only);
@@ -186,9 +190,9 @@ impl<'r> Prompts<'r> {
     /// Returns the turn before the one of [`Prompts::find`], for a caller that restores the part
     /// `only` of its context.
     ///
-    /// # Errors `NotFound` when there are fewer prompts, or no turn before them. `Expired` when
-    /// even the commits were forgotten. Both have [`Availability`](super::Availability) as the
-    /// source.
+    /// # Errors
+    /// `NotFound` when there are fewer prompts, or no turn before them. `Expired` when even the
+    /// commits were forgotten. Both have [`Availability`](super::Availability) as the source.
     pub fn before(&mut self, from: &ObjectId, number: i64, only: &Selection) -> Result<ObjectId> {
         let prompt = self.find(from, number, only)?;
         self.repo.turns_before(&prompt, 1, only).map_err(|error| match error.kind() {

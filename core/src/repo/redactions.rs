@@ -26,7 +26,8 @@ pub struct Redactions(BTreeMap<ObjectId, ObjectId>);
 impl Redactions {
     /// Loads the redactions of a store with these refs.
     ///
-    /// # Errors `NotFound` or `Corrupt`, naming the ref.
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming the ref.
     pub fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
         match refs.value(REDACTIONS_REF) {
             None => Ok(Self::default()),
@@ -107,7 +108,8 @@ impl Repository {
     /// A lost list counts as empty: redacted contents have no replacements then.
     /// [`Repository::is_redacted`] still recognizes them.
     ///
-    /// # Errors `Io` when the list cannot be read.
+    /// # Errors
+    /// `Io` when the list cannot be read.
     pub fn redactions(&self) -> Result<Arc<Redactions>> {
         let refs = self.refs();
         let Some(RefValue::Object(id)) = refs.value(REDACTIONS_REF) else {

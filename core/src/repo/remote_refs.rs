@@ -74,7 +74,8 @@ struct StoredRemotes {
 
 /// Returns the full name of the remote-tracking ref of a branch.
 ///
-/// # Errors `InvalidInput` for an invalid name of a remote.
+/// # Errors
+/// `InvalidInput` for an invalid name of a remote.
 pub fn remote_branch_ref(remote: &str, branch: &BranchName) -> Result<String> {
     check_remote_name(remote)?;
     Ok(format!("{REMOTE_BRANCHES}{remote}/{branch}"))
@@ -90,7 +91,8 @@ pub fn remote_branch(full: &str) -> Option<(&str, BranchName)> {
 
 /// Returns the full name of the ref for the head of a session on a remote.
 ///
-/// # Errors `InvalidInput` for an invalid name of a remote or a session.
+/// # Errors
+/// `InvalidInput` for an invalid name of a remote or a session.
 pub fn remote_head_ref(remote: &str, session: &str) -> Result<String> {
     check_remote_name(remote)?;
     BranchName::main(session)?;
@@ -99,7 +101,8 @@ pub fn remote_head_ref(remote: &str, session: &str) -> Result<String> {
 
 /// Returns the full name of the ref for the index of a bundle that was fetched only in part.
 ///
-/// # Errors `InvalidInput` for an invalid name of a remote or a session.
+/// # Errors
+/// `InvalidInput` for an invalid name of a remote or a session.
 pub fn distant_ref(remote: &str, session: &str, bundle: &str) -> Result<String> {
     check_remote_name(remote)?;
     BranchName::main(session)?;
@@ -175,7 +178,8 @@ impl Repository {
     /// Returns true if a remote with automatic pushes lacks something, according to its last seen
     /// state.
     ///
-    /// # Errors Errors of [`Repository::remotes`].
+    /// # Errors
+    /// Errors of [`Repository::remotes`].
     pub fn is_push_due(&self) -> Result<bool> {
         let remotes = self.remotes()?;
         let mut auto = remotes.iter().filter(|(_, entry)| entry.auto);

@@ -21,7 +21,8 @@ pub struct Resolution {
 impl Transaction<'_> {
     /// Stages a snapshot that resolves open conflicts of a branch.
     ///
-    /// # Errors `NotFound` when the branch has no snapshot or no open conflict at one of the paths;
+    /// # Errors
+    /// `NotFound` when the branch has no snapshot or no open conflict at one of the paths;
     /// `InvalidInput` when there are no decisions, or for content that is not allowed at a path.
     pub fn resolve_conflicts(
         &mut self,

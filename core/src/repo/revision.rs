@@ -60,7 +60,8 @@ pub struct SnapshotRevision {
 impl Revision {
     /// Returns the snapshot; `text` is the revision, for errors.
     ///
-    /// # Errors `InvalidInput` when it names an entry of the snapshot.
+    /// # Errors
+    /// `InvalidInput` when it names an entry of the snapshot.
     pub fn into_snapshot(self, text: &str) -> Result<SnapshotRevision> {
         match self.path {
             None => Ok(SnapshotRevision { commit: self.commit, branch: self.branch }),
@@ -155,14 +156,16 @@ impl<'r> Resolver<'r> {
 
     /// Resolves `text` to a snapshot.
     ///
-    /// # Errors Errors of [`Resolver::resolve`], and `InvalidInput` for the path of an entry.
+    /// # Errors
+    /// Errors of [`Resolver::resolve`], and `InvalidInput` for the path of an entry.
     pub fn resolve_snapshot(&self, text: &str) -> Result<SnapshotRevision> {
         self.resolve(text)?.into_snapshot(text)
     }
 
     /// Resolves a range, or the history of one revision. An empty side means HEAD.
     ///
-    /// # Errors Errors of [`Resolver::resolve_snapshot`].
+    /// # Errors
+    /// Errors of [`Resolver::resolve_snapshot`].
     pub fn resolve_range(&self, text: &str) -> Result<Range> {
         let side = |side: &str| {
             let side = if side.is_empty() { HEAD } else { side };

@@ -74,8 +74,9 @@ impl Repository {
     /// `only` of its context. Snapshots before a restore and changes of only lessons are not turns.
     /// A newest snapshot before a tool counts as the first. Reads the commits in between.
     ///
-    /// # Errors `NotFound` when there are fewer turns, and `Expired` when even the commits were
-    /// forgotten. Both have [`Availability`](super::Availability) as the source.
+    /// # Errors
+    /// `NotFound` when there are fewer turns, and `Expired` when even the commits were forgotten.
+    /// Both have [`Availability`](super::Availability) as the source.
     pub fn turns_before(&self, from: &ObjectId, turns: u64, only: &Selection) -> Result<ObjectId> {
         let walk = TurnWalk { repo: self, grafts: &*self.grafts()?, only };
         let is_before_tool = walk.newest(from)?.trigger == Trigger::BeforeTool;
@@ -103,7 +104,8 @@ impl Repository {
     /// Returns the directory of the newest snapshot with a workspace, on the first-parent line of
     /// `from`. Reads the commits up to it.
     ///
-    /// # Errors Errors of reading commits.
+    /// # Errors
+    /// Errors of reading commits.
     pub fn workspace_of(&self, from: &ObjectId) -> Result<Option<String>> {
         for entry in self.history(&[*from], &[])?.first_parent() {
             if let Some(dir) = entry?.commit.metadata.remove(WORKSPACE) {

@@ -83,7 +83,8 @@ struct StoredLabels {
 impl SessionLabels {
     /// Returns the bytes to store.
     ///
-    /// # Errors `InvalidInput`, naming the invalid title or label.
+    /// # Errors
+    /// `InvalidInput`, naming the invalid title or label.
     pub fn encode(&self) -> Result<Vec<u8>> {
         self.check().map_err(Error::invalid)?;
         let Self { title, labels } = self.clone();
@@ -93,8 +94,9 @@ impl SessionLabels {
 
     /// Decodes a title and labels.
     ///
-    /// # Errors `Unsupported` for a newer version, `Corrupt` for another format. The limits apply
-    /// only to writing: a redaction may have made a text longer.
+    /// # Errors
+    /// `Unsupported` for a newer version, `Corrupt` for another format. The limits apply only to
+    /// writing: a redaction may have made a text longer.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let StoredLabels { title, labels, .. } = decode_versioned(WHAT, VERSION, bytes)?;
         Ok(Self { title, labels })
@@ -165,7 +167,8 @@ impl Repository {
 
     /// Returns a fact of the section `meta` of a commit; `None` for an empty or a very long one.
     ///
-    /// # Errors Errors of [`Repository::directories_of`].
+    /// # Errors
+    /// Errors of [`Repository::directories_of`].
     pub fn fact_of(&self, commit: &ObjectId, key: &str) -> Result<Option<String>> {
         let context = match self.context(commit) {
             Err(error) if error.kind() == ErrorKind::Expired => return Ok(None),
@@ -181,7 +184,8 @@ impl Repository {
 
     /// Returns the newest commit of a line that names its workspace, among its newest commits.
     ///
-    /// # Errors Errors of [`Repository::directories_of`].
+    /// # Errors
+    /// Errors of [`Repository::directories_of`].
     pub fn newest_with_workspace(&self, tip: &ObjectId) -> Result<Option<Commit>> {
         let (mut at, grafts) = (Some(*tip), self.grafts()?);
         for _ in 0..MAX_COMMITS {
@@ -216,8 +220,8 @@ impl Repository {
     /// Returns the branch that represents a session: its main branch, else the one with the newest
     /// snapshot. `None` without branches.
     ///
-    /// # Errors Errors of [`Repository::newest_branches`]; `InvalidInput` for an invalid name of a
-    /// session.
+    /// # Errors
+    /// Errors of [`Repository::newest_branches`]; `InvalidInput` for an invalid name of a session.
     pub fn branch_of_session(&self, session: &str) -> Result<Option<BranchName>> {
         let main = BranchName::main(session)?;
         if self.tip(&main).is_some() {

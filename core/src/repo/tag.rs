@@ -21,7 +21,8 @@ pub struct NamedTag {
 impl Repository {
     /// Returns every tag, in order of names. Reads one object per tag.
     ///
-    /// # Errors `NotFound` or `Corrupt`, naming an unreadable tag.
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming an unreadable tag.
     pub fn tags(&self) -> Result<Vec<NamedTag>> {
         let refs = self.refs();
         let named = refs.values.iter().filter_map(|(full, value)| match (tag_name(full), value) {

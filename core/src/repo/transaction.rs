@@ -154,7 +154,8 @@ impl<'r> Transaction<'r> {
 
     /// Adds a snapshot to a branch, on top of its tip; a new branch begins with it.
     ///
-    /// # Errors Errors of reading the parent.
+    /// # Errors
+    /// Errors of reading the parent.
     pub fn snapshot(&mut self, branch: &BranchName, snapshot: SnapshotDraft) -> Result<ObjectId> {
         let id = self.record(branch, snapshot)?;
         self.move_branch(branch, Some(id));
@@ -164,14 +165,16 @@ impl<'r> Transaction<'r> {
     /// Writes a snapshot that continues a branch, without moving the branch: the caller must add
     /// another ref to it.
     ///
-    /// # Errors Errors of reading the parent.
+    /// # Errors
+    /// Errors of reading the parent.
     pub fn record(&mut self, branch: &BranchName, snapshot: SnapshotDraft) -> Result<ObjectId> {
         self.write_commit(branch, &[], snapshot)
     }
 
     /// Adds a snapshot to a branch, as a merge of its tip and `others`.
     ///
-    /// # Errors Errors of reading a parent.
+    /// # Errors
+    /// Errors of reading a parent.
     pub(super) fn join(
         &mut self,
         branch: &BranchName,
@@ -242,8 +245,8 @@ impl<'r> Transaction<'r> {
 
     /// Renames a branch; HEAD and places follow. Returns its tip.
     ///
-    /// # Errors `NotFound` when there is no branch `from`, `InvalidInput` when there is a branch
-    /// `to`.
+    /// # Errors
+    /// `NotFound` when there is no branch `from`, `InvalidInput` when there is a branch `to`.
     pub fn rename_branch(&mut self, from: &BranchName, to: &BranchName) -> Result<ObjectId> {
         let Some(tip) = self.tip(from) else {
             return Err(Error::not_found(format!("there is no branch {from}")));

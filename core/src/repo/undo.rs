@@ -161,7 +161,8 @@ impl Repository {
     /// Returns the operations that are not in force because one in force reverts them. Reads the
     /// whole log.
     ///
-    /// # Errors Errors of reading operations.
+    /// # Errors
+    /// Errors of reading operations.
     pub fn undone_operations(&self) -> Result<HashSet<ObjectId>> {
         OperationLog::read(self).map(|log| log.undone)
     }
@@ -170,7 +171,8 @@ impl Repository {
     /// redone, changed a ref and is not an undo, of `actor` or of all actors. `None` if there is no
     /// such operation in the log.
     ///
-    /// # Errors Errors of reading operations.
+    /// # Errors
+    /// Errors of reading operations.
     pub fn undoable(&self, actor: Option<&str>) -> Result<Option<OperationEntry>> {
         let log = OperationLog::read(self)?;
         for entry in log.in_force(actor) {
@@ -192,7 +194,8 @@ impl Repository {
 
     /// Returns the undo that a redo would revert: the newest in force, of `actor` or of all actors.
     ///
-    /// # Errors Errors of reading operations.
+    /// # Errors
+    /// Errors of reading operations.
     pub fn redoable(&self, actor: Option<&str>) -> Result<Option<OperationEntry>> {
         let log = OperationLog::read(self)?;
         let found = log.in_force(actor).find(|entry| log.chain(entry.id).count() % 2 == 0);
@@ -202,7 +205,8 @@ impl Repository {
     /// Returns the last undo or redo that moved files, if later operations changed only workspace
     /// files.
     ///
-    /// # Errors Errors of reading operations.
+    /// # Errors
+    /// Errors of reading operations.
     pub fn last_undo(&self) -> Result<Option<LastUndo>> {
         let log = OperationLog::read(self)?;
         let Some(entry) = log.entries.iter().find(|entry| {
@@ -225,7 +229,8 @@ impl Repository {
     /// Returns the operation at the end of a chain of undos; the operation itself if it is not an
     /// undo.
     ///
-    /// # Errors `NotFound` when it is not kept, `Corrupt` when it does not verify.
+    /// # Errors
+    /// `NotFound` when it is not kept, `Corrupt` when it does not verify.
     pub fn undo_subject(&self, entry: &OperationEntry) -> Result<OperationEntry> {
         let mut at = entry.clone();
         for _ in 0..MAX_DEPTH {
@@ -239,9 +244,10 @@ impl Repository {
 
     /// Plans to revert an operation, together with all operations of its adoption.
     ///
-    /// # Errors `InvalidInput` when it changed nothing that undo can revert, or is reverted
-    /// already. `Conflict` when a later operation changed one of its refs, which the error names.
-    /// `Expired` or `NotFound` when the old value of a ref is not kept.
+    /// # Errors
+    /// `InvalidInput` when it changed nothing that undo can revert, or is reverted already.
+    /// `Conflict` when a later operation changed one of its refs, which the error names. `Expired`
+    /// or `NotFound` when the old value of a ref is not kept.
     pub fn plan_undo(&self, undone: OperationEntry) -> Result<UndoPlan> {
         let number = undone.operation.sequence;
         let log = OperationLog::read(self)?;
@@ -286,8 +292,8 @@ impl Repository {
 
     /// Reverts an operation by a new operation. Workspace files stay as they are.
     ///
-    /// # Errors `Conflict` when a ref changed since the plan; then nothing has changed. Errors of
-    /// writing.
+    /// # Errors
+    /// `Conflict` when a ref changed since the plan; then nothing has changed. Errors of writing.
     pub fn undo(&self, plan: &UndoPlan, stamp: &Signature, reason: &str) -> Result<Committed> {
         let mut change = self.begin();
         change.take_back(plan)?;
@@ -324,7 +330,8 @@ impl Repository {
 impl Transaction<'_> {
     /// Reverts an operation: each ref gets its old value.
     ///
-    /// # Errors `NotFound` when a part of a forgotten session is missing.
+    /// # Errors
+    /// `NotFound` when a part of a forgotten session is missing.
     pub fn take_back(&mut self, plan: &UndoPlan) -> Result<()> {
         for RefChange { name, old, new } in &plan.changes {
             // The read guard of this transaction prevents further losses after this check.

@@ -182,7 +182,8 @@ impl WatchState {
 
     /// Stores the state of `branch` as part of a change.
     ///
-    /// # Errors Errors of writing.
+    /// # Errors
+    /// Errors of writing.
     pub fn keep(&self, change: &mut Transaction<'_>, branch: &BranchName) -> Result<()> {
         let id = change.write(Kind::Blob, self.encode()?.into())?;
         change.set_ref(&ref_name(branch), Expected::Any, Some(RefValue::Object(id)));
@@ -191,7 +192,8 @@ impl WatchState {
 
     /// Returns the bytes to store.
     ///
-    /// # Errors No errors in practice.
+    /// # Errors
+    /// No errors in practice.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let stored = StoredWatch { version: VERSION, levels: self.0.clone() };
         serde_json::to_vec(&stored)

@@ -95,7 +95,8 @@ impl Repository {
     /// Returns the workspace whose files the commit `from` has completely; `None` if nothing proves
     /// that its list of files is complete. Reads commits back to the capture of the files.
     ///
-    /// # Errors Errors of reading commits. An expired commit does not count as a capture.
+    /// # Errors
+    /// Errors of reading commits. An expired commit does not count as a capture.
     pub fn whole_workspace(&self, from: &ObjectId) -> Result<Option<WholeWorkspace>> {
         let grafts = self.grafts()?;
         let (mut whole, mut seen, mut next) =

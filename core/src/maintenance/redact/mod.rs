@@ -150,8 +150,9 @@ impl RedactionPlan {
 /// Reads every object on all processors. If there are matches, reads every node and commit again,
 /// and the matching sections of each turn.
 ///
-/// # Errors `Corrupt` when an object does not verify, since its content is unknown. `Locked` while
-/// a collection runs.
+/// # Errors
+/// `Corrupt` when an object does not verify, since its content is unknown. `Locked` while a
+/// collection runs.
 pub fn plan_redaction(repo: &Repository, pattern: &Pattern) -> Result<RedactionPlan> {
     check_here(repo)?;
     let collection = repo.store().collect()?;
@@ -186,10 +187,11 @@ pub fn plan_redaction(repo: &Repository, pattern: &Pattern) -> Result<RedactionP
 /// everything that stays, which needs as much disk. Objects that other processes commit before the
 /// files are replaced are searched as well.
 ///
-/// # Errors `Locked` when another process writes to a file of the store. At the start nothing has
-/// changed then; later, history is already rewritten, and the message reports it. `Conflict` when
-/// another process committed content to remove. `InvalidInput` when a new name is not allowed or
-/// taken. In all cases, calling it again completes the redaction.
+/// # Errors
+/// `Locked` when another process writes to a file of the store. At the start nothing has changed
+/// then; later, history is already rewritten, and the message reports it. `Conflict` when another
+/// process committed content to remove. `InvalidInput` when a new name is not allowed or taken. In
+/// all cases, calling it again completes the redaction.
 pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result<Redacted> {
     check_here(repo)?;
     let stamp = Signature { time: stamp.time, actor: pattern.hide(&stamp.actor) };

@@ -86,7 +86,8 @@ impl Pattern {
     /// Matches several strings, each with a replacement, in the forms of [`Pattern::literal`].
     /// Longer strings match first.
     ///
-    /// # Errors Errors of [`Pattern::literal`], and `InvalidInput` without strings.
+    /// # Errors
+    /// Errors of [`Pattern::literal`], and `InvalidInput` without strings.
     pub fn literals<'t>(literals: impl Iterator<Item = (&'t str, String)>) -> Result<Self> {
         let mut literals: Vec<(&str, String)> = literals.collect();
         literals.sort_by_key(|(text, _)| (std::cmp::Reverse(text.len()), *text));
@@ -115,8 +116,9 @@ impl Pattern {
     /// Matches a regular expression over bytes, in the syntax of the `regex` crate. Matches raw
     /// bytes only, and no other form.
     ///
-    /// # Errors Errors of [`Pattern::literal`], and `InvalidInput` for an invalid expression or one
-    /// that matches the empty string.
+    /// # Errors
+    /// Errors of [`Pattern::literal`], and `InvalidInput` for an invalid expression or one that
+    /// matches the empty string.
     pub fn regex(expression: &str, replacement: &str) -> Result<Self> {
         Self::new(expression, None, expression.len(), [replacement.to_owned()])
     }
@@ -238,14 +240,16 @@ impl Pattern {
 
     /// Returns `bytes` with all matches replaced.
     ///
-    /// # Errors `InvalidInput` when replacing keeps making new matches.
+    /// # Errors
+    /// `InvalidInput` when replacing keeps making new matches.
     pub fn replace(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         self.replace_with(bytes, |replacement| &replacement.text)
     }
 
     /// Returns `text` with all matches replaced.
     ///
-    /// # Errors Errors of [`Pattern::replace`].
+    /// # Errors
+    /// Errors of [`Pattern::replace`].
     pub(super) fn replace_text(&self, text: &str) -> Result<String> {
         self.replace(text.as_bytes()).map(into_text)
     }
@@ -253,7 +257,8 @@ impl Pattern {
     /// Returns a name of a session, branch, tag or pin with all matches replaced. Omits characters
     /// of the replacement that such names must not hold.
     ///
-    /// # Errors Errors of [`Pattern::replace`].
+    /// # Errors
+    /// Errors of [`Pattern::replace`].
     pub(super) fn replace_name(&self, name: &str) -> Result<String> {
         self.replace_with(name.as_bytes(), |replacement| &replacement.name).map(into_text)
     }

@@ -29,7 +29,8 @@ pub(super) struct Removal<'a> {
 impl<'a> Removal<'a> {
     /// Marks everything reachable from refs and from the operations since `first`.
     ///
-    /// # Errors `Corrupt` when a required object is missing.
+    /// # Errors
+    /// `Corrupt` when a required object is missing.
     pub(super) fn new(search: &'a Search<'a>, first: ObjectId, now: Time) -> Result<Self> {
         let inventory = search.inventory;
         let roots = Roots::find_since(inventory, inventory.refs(), now.micros, Some(first))?;
@@ -52,8 +53,9 @@ impl<'a> Removal<'a> {
 
     /// Writes the pack and replaces all files with it.
     ///
-    /// # Errors `Conflict` when another process committed a reference to a removed object, and
-    /// errors of [`Collection::replace`]. After an error the store is unchanged.
+    /// # Errors
+    /// `Conflict` when another process committed a reference to a removed object, and errors of
+    /// [`Collection::replace`]. After an error the store is unchanged.
     pub(super) fn apply(
         self,
         collection: &Collection<'_>,

@@ -43,9 +43,9 @@ enum Tree {
 
 /// Rewrites everything reachable from refs and moves the refs, in one operation.
 ///
-/// # Errors `InvalidInput` when a new name is not allowed or taken, `Conflict` when another process
-/// moved a ref, and errors of the store. After an error nothing has changed except for unreachable
-/// objects.
+/// # Errors
+/// `InvalidInput` when a new name is not allowed or taken, `Conflict` when another process moved a
+/// ref, and errors of the store. After an error nothing has changed except for unreachable objects.
 pub(super) fn rewrite(
     repo: &Repository,
     search: &Search<'_>,

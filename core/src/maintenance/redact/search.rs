@@ -112,7 +112,8 @@ pub(super) struct Search<'a> {
 impl<'a> Search<'a> {
     /// Searches every object.
     ///
-    /// # Errors `Corrupt` when an object does not verify, since its content is unknown.
+    /// # Errors
+    /// `Corrupt` when an object does not verify, since its content is unknown.
     pub(super) fn new(inventory: &'a Inventory<'a>, pattern: &Pattern) -> Result<Self> {
         let positions = (0..inventory.positions()).into_par_iter();
         let found: Vec<_> = positions
@@ -334,7 +335,8 @@ fn chosen_part(full: &str) -> Option<(&str, &str)> {
 
 /// Returns the new full name of a ref.
 ///
-/// # Errors Errors of [`Pattern::replace_name`].
+/// # Errors
+/// Errors of [`Pattern::replace_name`].
 pub(super) fn renamed(full: &str, pattern: &Pattern) -> Result<String> {
     match chosen_part(full) {
         Some((kind, name)) => Ok(format!("{kind}{}", pattern.replace_name(name)?)),

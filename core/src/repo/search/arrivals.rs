@@ -54,8 +54,8 @@ impl Repository {
     /// Lists the turns of a scope, oldest first. Reads each commit. The added entries are read from
     /// the trees, not from a history index: a table would preserve the errors of a wrong index.
     ///
-    /// # Errors `NotFound` when a start is missing, `Corrupt` when it or the grafts are damaged,
-    /// `Io`.
+    /// # Errors
+    /// `NotFound` when a start is missing, `Corrupt` when it or the grafts are damaged, `Io`.
     pub fn arrivals(&self, scope: &SearchScope) -> Result<Arrivals<'_>> {
         let mut collector = Collector::by_walking(self, SearchFilter::default());
         let turns = collector.turns(scope)?;

@@ -107,8 +107,8 @@ impl Repository {
     /// Reads the changes of each turn, and each blob once. [`Grep::damage`] lists unreadable
     /// content.
     ///
-    /// # Errors `NotFound` when a start is missing, `Corrupt` when it or the grafts are damaged,
-    /// `Io`.
+    /// # Errors
+    /// `NotFound` when a start is missing, `Corrupt` when it or the grafts are damaged, `Io`.
     pub fn grep<'r>(
         &'r self,
         scopes: &[SearchScope],
@@ -139,7 +139,8 @@ impl<'r> GrepSteps<'r, '_> {
     /// Searches the next scopes; `None` when all are searched. Gaps and damage cover all scopes
     /// searched until now.
     ///
-    /// # Errors Errors of [`Repository::grep`].
+    /// # Errors
+    /// Errors of [`Repository::grep`].
     pub fn step(&mut self, progress: GrepProgress<'_>) -> Result<Option<Grep<'r>>> {
         let (now, later) = self.scopes.split_at(self.at_once.min(self.scopes.len()));
         if now.is_empty() {
@@ -191,7 +192,8 @@ impl Grep<'_> {
 
     /// Returns the matches in a place. Reads the blob again if its lines did not fit in memory.
     ///
-    /// # Errors `NotFound` or `Corrupt` when the blob cannot be read again.
+    /// # Errors
+    /// `NotFound` or `Corrupt` when the blob cannot be read again.
     pub fn found(&self, place: &GrepPlace) -> Result<TextMatches> {
         let known = self.found.get(&(place.blob, place.reading.media().to_owned()));
         match known {

@@ -77,7 +77,8 @@ impl Repository {
 impl Pickaxe<'_> {
     /// Returns whether a turn changed it. Costs the changes of the turn in the selected sections.
     ///
-    /// # Errors `NotFound` or `Corrupt`, naming the unreadable object.
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming the unreadable object.
     pub fn of(&mut self, entry: &LogEntry) -> Result<PickaxeMatch> {
         if self.lineage.is_gone(&entry.commit) {
             return Ok(PickaxeMatch::Gone);

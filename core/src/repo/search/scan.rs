@@ -81,8 +81,8 @@ impl Repository {
     /// Passes everything that was ever in the scopes to `find`, each content once. A turn in
     /// several scopes belongs to the first.
     ///
-    /// # Errors `NotFound` when a start is missing, `Corrupt` when it or the grafts are damaged,
-    /// `Io`.
+    /// # Errors
+    /// `NotFound` when a start is missing, `Corrupt` when it or the grafts are damaged, `Io`.
     pub fn scan<F: Clone + Send>(
         &self,
         scopes: &[SearchScope],

@@ -44,7 +44,8 @@ impl<'s> TurnComparison<'s> {
 
     /// Compares a context with the previous one, or with an empty one.
     ///
-    /// # Errors Errors of reading.
+    /// # Errors
+    /// Errors of reading.
     pub(super) fn between(
         &mut self,
         old: Option<&ObjectId>,

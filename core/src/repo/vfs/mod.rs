@@ -53,7 +53,8 @@ impl Transaction<'_> {
     /// Returns the payloads of the pool that were cited since the last call, and the payloads that
     /// these cite in turn. Omits payloads that do not verify, are lost or were redacted.
     ///
-    /// # Errors Errors of reading the pool, and `Io`.
+    /// # Errors
+    /// Errors of reading the pool, and `Io`.
     pub(super) fn take_cited_payloads(&mut self) -> Result<Vec<(String, ObjectId)>> {
         let cited = std::mem::take(&mut self.cited);
         let Some(root) = root_of(self.begun_with(PAYLOADS_REF)).filter(|_| !cited.is_empty())

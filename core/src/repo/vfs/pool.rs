@@ -156,7 +156,8 @@ impl Pool {
 
     /// Returns one payload.
     ///
-    /// # Errors Errors of reading.
+    /// # Errors
+    /// Errors of reading.
     pub fn get(&self, source: &dyn ObjectSource, uri: &VfsUri) -> Result<Option<Payload>> {
         let item = self.payloads.get(source, uri.as_str().as_bytes())?;
         item.map(|item| Payload::from_entry(uri.as_str().as_bytes(), &item)).transpose()
@@ -198,7 +199,8 @@ impl Repository {
 
     /// Stores payloads in one operation, each like [`Repository::put_payload`].
     ///
-    /// # Errors Errors of [`Repository::put_payload`]; then none is stored.
+    /// # Errors
+    /// Errors of [`Repository::put_payload`]; then none is stored.
     pub fn put_payloads(
         &self,
         new: &[NewPayload],
@@ -346,7 +348,8 @@ impl Transaction<'_> {
 
     /// Removes payloads from the pool, and records the reasons.
     ///
-    /// # Errors Errors of reading the pool.
+    /// # Errors
+    /// Errors of reading the pool.
     pub fn evict_payloads(
         &mut self,
         payloads: &[(VfsUri, EvictionReason)],

@@ -54,8 +54,8 @@ const BUDGET_PARTS: u64 = 6;
 /// The minimum of that fraction, in bytes.
 const MIN_DUE_BYTES: u64 = 128 << 10;
 
-/// The most runs that try to get a store within its budgets, each measured by the packs of the run
-/// before.
+/// The maximum number of runs that try to get a store within its budgets. Each run measures the
+/// packs of the run before.
 const MAX_ROUNDS: usize = 3;
 
 /// Returns true if a step is worthwhile now, as far as this handle has seen the store: enough was

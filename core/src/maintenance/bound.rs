@@ -1,4 +1,4 @@
-//! The bound of a store: the most bytes of all files, if budgets cover the whole store.
+//! The bound of a store: the maximum size of all files, if budgets cover the whole store.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,9 @@ use crate::object::ObjectSource;
 use crate::repo::{BranchName, Repository};
 use crate::store::{RefTable, StoreSummary};
 
-/// Returns the most bytes for the files of a store with these refs: its budget, or the sum of the
-/// budgets of its sessions if each session has one. `None` while a session may grow without limit.
+/// Returns the maximum size of the files of a store with these refs, in bytes: its budget, or the
+/// sum of the budgets of its sessions if each session has one. `None` while a session may grow
+/// without limit.
 ///
 /// # Errors
 /// Errors of reading the budget and the policies.

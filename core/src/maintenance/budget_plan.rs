@@ -40,7 +40,7 @@ pub struct BudgetedSession {
     pub time: Time,
     /// The reason why the session stays under any budget, in words.
     pub kept_by: Option<String>,
-    /// True if the budget forgets the session.
+    /// True if the session has to be forgotten.
     pub goes: bool,
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::collection_plan::{ObjectsSize, Purpose};
 use crate::store::{Tier, pack_room};
 
-/// The most bytes of files rewritten in one step. This is about the size of the largest pack and
-/// the free disk space needed. A single file may be larger.
+/// The maximum number of bytes of files rewritten in one step. This is about the size of the
+/// largest pack and the free disk space needed. A single file may be larger.
 const MAX_STEP_BYTES: u64 = 256 << 20;
 
 /// In a store with a bound, a step makes packs of at most this fraction of the bound (1/6).
@@ -136,7 +136,7 @@ fn choose_with_room(
 }
 
 impl FileState {
-    /// Returns the most bytes that its live objects take in a new pack.
+    /// Returns the maximum size of its live objects in a new pack.
     fn room(&self) -> u64 {
         pack_room(self.live.objects, self.live.bytes)
     }

@@ -5,9 +5,9 @@
 //! session b   turn 1  2    | 3  4           newer: everything else
 //! ```
 //!
-//! In an archive the cohorts share no block. So one bad block costs a session only its newer turns,
-//! or only content of the newer turns. Both cohorts hold many sessions, so blocks are as large as
-//! usual.
+//! In an archive the cohorts share no block. A bad block among the newer objects costs a session
+//! only its newer turns. A bad block among the older objects leaves the content that only newer
+//! turns have. Both cohorts hold many sessions, so blocks are as large as usual.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -2,8 +2,9 @@
 //!
 //! `gc` and `repack` do the same work with different aims. [`Purpose::Gc`] applies retention and
 //! rewrites every file with garbage. [`Purpose::Repack`] rewrites everything that is not stored as
-//! requested. [`Purpose::Step`] does a bounded and most profitable part of both, and runs
-//! automatically after a number of commits. Each makes a plan that is shown before it is applied.
+//! requested. [`Purpose::Step`] does a bounded part of both, the most worthwhile files first, and
+//! runs automatically after a number of commits. Each makes a plan that is shown before it is
+//! applied.
 //!
 //! Each step writes one pack of limited size, so a larger store takes several steps and never needs
 //! more free disk than one pack.

@@ -3,7 +3,7 @@
 use super::plan::RetentionPlan;
 use crate::store::Tier;
 
-/// The approximate bytes of an object in the index of a pack.
+/// The approximate size of an object in the index of a pack, in bytes.
 const INDEX_BYTES: u64 = 48;
 
 /// The purpose of a collection.
@@ -17,7 +17,7 @@ pub enum Purpose {
     GcNow,
     /// Store everything in this tier.
     Repack(Tier),
-    /// A small collection of the most profitable part.
+    /// A small collection of the files that are most worth rewriting.
     Step,
     /// A step for all garbage, and down to the budgets, once nothing was written for a while.
     Settle,
@@ -116,8 +116,8 @@ impl CollectionPlan {
         self.files.iter().all(|file| file.fate != Fate::Replaced)
     }
 
-    /// Returns the most bytes of disk that the step needs before the replaced files are deleted:
-    /// the size of the new pack, assuming it compresses like them.
+    /// Returns the maximum disk space that the step needs before the replaced files are deleted, in
+    /// bytes: the size of the new pack, assuming it compresses like them.
     #[must_use]
     pub fn needed_bytes(&self) -> u64 {
         let replaced = self.files.iter().filter(|file| file.fate == Fate::Replaced);

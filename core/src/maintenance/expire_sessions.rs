@@ -14,7 +14,8 @@ use crate::object::{ObjectId, ObjectSource, Time};
 use crate::repo::{BranchName, Repository, Signature};
 use crate::store::RefTable;
 
-/// The most plans made because other processes changed the expired sessions.
+/// The maximum number of plans. A plan is made again when another process changed an expired
+/// session.
 pub(super) const MAX_ROUNDS: usize = 3;
 
 /// The time for which an undo restores sessions that a policy expired.

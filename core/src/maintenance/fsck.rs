@@ -25,10 +25,11 @@ use crate::object::Time;
 use crate::repo::wrong_history_indexes;
 use crate::store::{Detached, Examination, Finding, FindingKind, Progress, Store, Thoroughness};
 
-/// The most examinations of a store, repeated because a collection deleted files concurrently.
+/// The maximum number of examinations of a store. It is examined again when a collection deleted
+/// files concurrently.
 const MAX_ATTEMPTS: usize = 4;
 
-/// The most refs named for an operation that changed many.
+/// The maximum number of refs named for an operation that changed many.
 const MAX_NAMED: usize = 4;
 
 /// The report of `fsck`.

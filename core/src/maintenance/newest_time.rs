@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::object::{ObjectId, Time};
 use crate::repo::Repository;
 
-/// The most that clocks of machines writing to one store may differ.
+/// The maximum difference between clocks of machines that write to one store.
 const AHEAD_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
 /// Returns the newest time on the lines of `tips` that is not ahead of `now`; the newest time of

@@ -28,12 +28,12 @@ use crate::store::{Inventory, PackItem, ParityShare, Tier, Tombstone};
 /// Contexts per round of the mark.
 const TURNS_PER_ROUND: usize = 256;
 
-/// The most bytes of objects that are compressed as one pack to measure them. More are measured in
-/// parts of this size, compacted: an archive of them takes minutes to make.
+/// The maximum number of bytes of objects that are compressed as one pack to measure them. More are
+/// measured in parts of this size, compacted: an archive of them takes minutes to make.
 pub(super) const MAX_RAW_BYTES: u64 = 256 << 20;
 
-/// The most bytes of objects of a session for which the exact last turn that fits is found, in four
-/// or five more measurements.
+/// The size of a session, in bytes of objects, up to which the last turn that fits is found
+/// exactly, in four or five more measurements.
 const MAX_EXACT_BYTES: u64 = 16 << 20;
 
 /// A larger session may end below its budget by this fraction of it (1/50).
@@ -52,10 +52,10 @@ const STEP_TOLERANCE_PARTS: u64 = 32;
 /// A step elides turns only while at most this fraction of the budget (1/8) is in no pack yet.
 const UNPACKED_PARTS: u64 = 8;
 
-/// The most bytes of an object or tombstone besides its content.
+/// The maximum size of an object or tombstone besides its content, in bytes.
 const ENTRY_BYTES: u64 = 70;
 
-/// The approximate bytes of a pack besides its objects.
+/// The approximate size of a pack besides its objects, in bytes.
 const PACK_BYTES: u64 = 4096;
 
 /// The sessions to measure.
@@ -83,7 +83,7 @@ impl Measure {
         }
     }
 
-    /// Returns the bytes to which a session over its budget is reduced.
+    /// Returns the size to which a session over its budget is reduced, in bytes.
     fn target(self, budget: u64) -> u64 {
         match self {
             Self::Step => budget - budget / ROOM_PARTS,

@@ -8,7 +8,7 @@ use crate::store::{Expected, PARITY_POLICY_REF, ParityShare, Store};
 /// The parity policy of a store, and the packs that satisfy it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParityPolicy {
-    /// The least share of parity for every new pack.
+    /// The minimum share of parity for every new pack.
     pub share: ParityShare,
     /// The number of packs.
     pub packs: usize,
@@ -16,7 +16,7 @@ pub struct ParityPolicy {
     pub packs_below: usize,
 }
 
-/// Sets the least parity of every new pack of the store, or removes the policy. Without a policy,
+/// Sets the minimum parity of every new pack of the store, or removes the policy. Without a policy,
 /// archives get the default share, and a pack that replaces others gets as much as those have.
 ///
 /// # Errors

@@ -29,7 +29,7 @@ const POLICIES: &str = "refs/retention/";
 /// The version of a policy with rules that the first one did not have.
 const VERSION: u64 = 2;
 const FIRST_VERSION: u64 = 1;
-/// The most thinning rules of one policy.
+/// The maximum number of thinning rules of one policy.
 const MAX_THIN: usize = 16;
 
 const MICROS_PER_HOUR: i64 = 60 * 60 * 1_000_000;
@@ -47,7 +47,7 @@ pub struct Policy {
     pub keep_within: Option<i64>,
     /// The rules that keep some of the older turns.
     pub thin: Vec<Thin>,
-    /// The most bytes of a pack with the kept content of the session.
+    /// The maximum size of a pack with the kept content of the session, in bytes.
     pub budget_bytes: Option<u64>,
     /// The age of its newest turn, in microseconds, from which on the session expires as a whole.
     pub expire_session: Option<i64>,

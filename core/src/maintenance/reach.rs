@@ -82,7 +82,7 @@ impl<'a> Reach<'a> {
     /// Follows everything reachable from the roots at the moment `now`.
     pub(super) fn find(examination: &'a Examination<'_>, now: i64) -> Self {
         let inventory = &examination.inventory;
-        // Unreadable known losses are found from the roots.
+        // If they are unreadable, the walk from the roots reports it.
         let holes = KnownLosses::load(inventory, inventory.refs()).unwrap_or_default();
         Self::find_around(examination, now, Arc::new(holes))
     }
@@ -119,7 +119,7 @@ impl<'a> Reach<'a> {
             inventory,
             unreadable: &examination.unreadable,
             now,
-            // Unreadable grafts are found from the roots.
+            // If they are unreadable, the walk from the roots reports it.
             grafts: Grafts::load(inventory, inventory.refs()).unwrap_or_default(),
             holes,
             findings: Vec::new(),
@@ -206,9 +206,9 @@ impl<'a> Reach<'a> {
         let refs = self.inventory.refs();
         let mut values = refs.values.clone();
         let Some(mut id) = refs.operation else { return };
-        // After a joining operation, the sequence of the first parent is not the previous number.
+        // The sequence of a joining operation is not the sequence of its first parent plus one.
         let mut expected = Some(refs.sequence);
-        // An unreadable value is found from the roots.
+        // If the value is unreadable, the walk from the roots reports it.
         let through = forgotten_through(self.inventory, refs).unwrap_or_default();
         // An operation that is not kept may still be in a file that was not rewritten, without its
         // parents.

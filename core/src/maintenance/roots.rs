@@ -27,7 +27,7 @@ use crate::repo::{
 };
 use crate::store::{KnownLosses, RefTable};
 
-/// The most operations kept, if they are not older than `OPERATION_DAYS`.
+/// The maximum number of operations kept, if they are not older than `OPERATION_DAYS`.
 pub const MAX_OPERATIONS: usize = 1000;
 
 /// The age in days up to which operations are kept.
@@ -332,10 +332,9 @@ impl Finder<'_> {
         ForgottenSession::lets_go(&self.forgotten, self.source, operation, (name, id))
     }
 
-    /// Detects a ref that only advanced from the commit `old` to `new`: then nothing was lost, even
-    /// if commits in between were forgotten since. Only forgetting and losses make reachable
-    /// commits vanish. Behind a lost commit the walk finds nothing, so it does not count as
-    /// forgotten.
+    /// Returns true if the ref only advanced from the commit `old` to `new`: then nothing was lost,
+    /// even if commits in between were forgotten since. A missing commit counts as forgotten,
+    /// unless it is a known loss: then `old` may be behind it, unreachable.
     fn is_before(&self, old: &ObjectId, new: Option<&RefValue>) -> Result<bool> {
         let (Some(RefValue::Object(new)), Some(before)) = (new, self.commit(old)?) else {
             return Ok(false);

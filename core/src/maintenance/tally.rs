@@ -57,7 +57,8 @@ pub(super) struct Tally<'a> {
     largest: BinaryHeap<Reverse<Large>>,
 }
 
-/// The children of a node to count, and its partial sum, unless the sum is known.
+/// The children of a node that may have to be counted, and its partial sum, unless the sum is
+/// known.
 pub(super) struct Below {
     arrows: Vec<Arrow>,
     sum: Option<PartialSum>,
@@ -342,7 +343,7 @@ impl<'a> Tally<'a> {
         owner == self.current || owner != NOBODY && self.shared.contains(at)
     }
 
-    /// Returns the children of a node to count, and its sum.
+    /// Returns the children of a node that may have to be counted, and its partial sum.
     fn below_node(
         &self,
         siblings: &mut Siblings<'_>,

@@ -46,7 +46,7 @@ pub struct SessionStats {
     pub turns: u64,
     /// Turns with content that policies expire with the next collection.
     pub expiring: u64,
-    /// Turns without content.
+    /// Turns whose content has expired.
     pub elided: u64,
     /// Pins that have not expired.
     pub pins: u64,

@@ -14,7 +14,7 @@ use crate::repo::links;
 use crate::store::{Inventory, Tombstone};
 use crate::tree::Link;
 
-/// The most commits tried on one line for a ref.
+/// The maximum number of commits tried on one line for a ref.
 const MAX_TRIED: usize = 10_000;
 
 /// The set of whole objects at the moment of a [`Reach`].

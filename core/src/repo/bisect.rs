@@ -1,8 +1,8 @@
-//! Bisect: the search for the first bad turn, by halves.
+//! Bisect: finds the first bad turn by binary search.
 //!
-//! The candidates are the first-parent ancestors of a bad turn, without the ancestors of good ones;
-//! each answer halves them. The state is kept in refs, so it survives the process, can be undone,
-//! and protects the named turns:
+//! The candidates are the turns on the first-parent line of a bad turn, without a good turn and its
+//! ancestors; each answer halves them. The state is kept in refs, so it survives the process, can
+//! be undone, and protects the named turns:
 //!
 //! ```text
 //! refs/bisect/<session>/bad          the newest bad turn

@@ -26,7 +26,7 @@ pub trait ContentFilter: fmt::Debug + Send + Sync {
     /// When the filter cannot determine them.
     fn others(&self, repo: &Repository, content: &[u8]) -> Result<Vec<ObjectId>>;
 
-    /// Called for content that was new to the store, after it was stored.
+    /// Called for content that is new to the store, just before it is stored.
     ///
     /// # Errors
     /// When the settings cannot be read.

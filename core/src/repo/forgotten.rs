@@ -63,7 +63,8 @@ pub struct ForgottenSession {
     pub time_micros: i64,
     /// The time from which a collection may free the content; `None` if it may already.
     pub free_micros: Option<i64>,
-    /// True if a policy expired the session, false if a user or a budget forgot it by name.
+    /// True if a policy or the budget of the store forgot the session, false if a user forgot it by
+    /// name.
     pub expired: bool,
     /// The sequence of the operation that forgot the session, unless another process committed one
     /// first.
@@ -226,7 +227,8 @@ impl Transaction<'_> {
         self.let_session_go(repo, session, stamp, (free_micros, false))
     }
 
-    /// Forgets a session on behalf of a policy: continuing the session imports it again.
+    /// Forgets a session on behalf of a policy or a budget: continuing the session imports it
+    /// again.
     ///
     /// # Errors
     /// Errors of [`Transaction::forget_session`].

@@ -26,7 +26,7 @@ const NOTE: &str = "prompt counts";
 /// it.
 const VERSION: &str = concat!("1 ", env!("CARGO_PKG_VERSION"), " ");
 
-/// The most cached counts.
+/// The maximum number of cached counts.
 const MAX_KEPT: usize = 1 << 16;
 
 /// The size of an entry: an id, the count, and a flag for a prompt.

@@ -32,8 +32,8 @@ impl Repository {
     /// Returns all best common ancestors of two commits, the newest first: several where histories
     /// cross, as after merges in both directions.
     ///
-    /// Reads the commits since the oldest of them, and those of longer lines down to what both
-    /// histories share.
+    /// Reads the commits since the merge bases, and the commits of older lines down to their shared
+    /// ancestors.
     ///
     /// # Errors
     /// Errors of [`Repository::merge_base`].

@@ -131,8 +131,8 @@ use crate::store::{Io, NewStore, OpenOptions, RefTable, Store};
 /// The longest chain of tags and symbolic refs that is followed.
 const MAX_INDIRECTIONS: usize = 16;
 
-/// The most retries of a change after conflicts: every conflict means that another process made
-/// progress.
+/// The maximum number of retries of a change after conflicts: every conflict means that another
+/// process made progress.
 const MAX_ATTEMPTS: usize = 1000;
 
 /// The actor and the time of an operation: the library reads no clock and no environment.
@@ -223,8 +223,8 @@ impl Repository {
         Transaction::new(self)
     }
 
-    /// Makes a change, and retries while other processes commit first. Returns a conflict with the
-    /// refs of the beginning immediately.
+    /// Makes a change, and retries while other processes commit first. A conflict without a
+    /// concurrent commit is returned immediately.
     pub(crate) fn retried<T>(&self, mut change: impl FnMut(&Self) -> Result<T>) -> Result<T> {
         let mut attempts = 0;
         loop {

@@ -5,7 +5,6 @@
 //! Compactions, merges, rollbacks and restores repeat earlier messages, so they are not prompts.
 //! Numbers count first parents from the beginning. They stay the same while the branch grows,
 //! whatever contexts still exist.
-//! whatever its contexts still hold.
 //!
 //! A writer that knows its messages records the number in the metadata of the commit: [`PROMPT`] in
 //! a prompt, [`PROMPTS`] in every other turn. Without either, the turn is compared with its parent
@@ -346,7 +345,7 @@ impl<'r> Prompts<'r> {
         let Some(is_prompt) = self.is_prompt else { return Ok(true) };
         match self.repo.store().read_as(Kind::Blob, &entry.blob) {
             Ok(bytes) => Ok(is_prompt(&entry.media, &bytes)),
-            // Redacted and expired messages count as messages of a person.
+            // Missing and expired messages count as messages of a person.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Expired) => {
                 Ok(true)
             }

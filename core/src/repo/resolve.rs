@@ -1,4 +1,4 @@
-//! Resolves open conflicts, one or several in a snapshot of its own.
+//! Resolves open conflicts, one or several, in a snapshot of their own.
 
 use super::{BranchName, Signature, SnapshotDraft, Transaction};
 use crate::context::{Builder, Context, Take, open_conflicts, resolve, write_resolved};

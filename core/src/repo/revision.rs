@@ -24,7 +24,7 @@ use crate::context::{MAIN_AGENT, Selection, agent_section};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, ObjectId, ObjectSource, RefValue};
 
-/// The most candidates listed for an ambiguous abbreviation.
+/// The maximum number of candidates listed for an ambiguous abbreviation.
 const MAX_CANDIDATES: usize = 8;
 
 /// Returns the remote-tracking refs that `text` may name: a remote with a branch of HEAD's session,
@@ -130,7 +130,7 @@ impl<'r> Resolver<'r> {
         self
     }
 
-    /// Looks unknown starts up with `find`.
+    /// Calls `find` for a start that names nothing else.
     #[must_use]
     pub fn with_sessions(mut self, find: FindSession<'r>) -> Self {
         self.find_session = Some(find);

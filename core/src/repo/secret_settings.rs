@@ -22,10 +22,10 @@ use crate::store::Expected;
 /// The ref of the settings.
 pub const SECRET_SETTINGS_REF: &str = "refs/secrets/settings";
 
-/// The most allowed rules and ids.
+/// The maximum number of allowed rules and ids.
 const MAX_ALLOWED: usize = 10_000;
 
-/// The most bytes of an allowed rule or id.
+/// The maximum length of an allowed rule or id, in bytes.
 const MAX_NAME_BYTES: usize = 100;
 
 const VERSION: u64 = 1;

@@ -25,13 +25,13 @@ pub const MAX_TITLE_BYTES: usize = 1000;
 /// The longest label, in bytes.
 pub const MAX_LABEL_BYTES: usize = 100;
 
-/// The most labels of a session.
+/// The maximum number of labels of a session.
 pub const MAX_LABELS: usize = 100;
 
 /// The longest fact that is read, in bytes.
 const MAX_FACT_BYTES: usize = 16 << 10;
 
-/// The most commits searched for a workspace: not every snapshot has one.
+/// The maximum number of commits searched for a workspace: not every snapshot has one.
 const MAX_COMMITS: usize = 16;
 
 /// The prefix of refs with titles and labels; the name of a session follows.

@@ -25,7 +25,7 @@ use crate::tree::Link;
 const STAGED_BYTES: usize = 16 << 20;
 const STAGED_OBJECTS: usize = 1 << 16;
 
-/// The most ids known to be in the store that a repository remembers.
+/// The maximum number of ids known to be in the store that a repository remembers.
 const MAX_KNOWN: usize = 1 << 16;
 
 /// Ids that are in the store: consecutive turns refer to the same objects.

@@ -36,7 +36,7 @@ pub const PART_OF_FILES: &str = "part";
 /// per line.
 pub const WORKSPACE_SKIPPED: &str = "workspace-skipped";
 
-/// The most paths in the metadata of a commit.
+/// The maximum number of paths in the metadata of a commit.
 const MAX_SKIPPED: usize = 256;
 
 /// A workspace whose files a commit has completely.

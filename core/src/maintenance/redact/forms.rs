@@ -10,15 +10,15 @@ use std::collections::BTreeSet;
 /// quote JSON again.
 pub(super) const MAX_NESTING: usize = 3;
 
-/// The least bytes of a string to search for in base64: the inner characters of a shorter string
-/// would match by chance.
+/// The minimum length of a string to search for in base64, in bytes: the inner characters of a
+/// shorter string would match by chance.
 pub(super) const MIN_BASE64_BYTES: usize = 6;
 
 /// The longest string whose base64 is searched across line ends, in bytes.
 const MAX_WRAPPED_BYTES: usize = 512;
 
-/// The first characters of base64 between which line ends are not matched, so that the expression
-/// begins with a literal.
+/// The number of leading base64 characters between which line ends are not matched, so that the
+/// expression begins with a literal.
 const UNWRAPPED: usize = 4;
 
 /// A line end in base64, raw or as JSON escapes it.

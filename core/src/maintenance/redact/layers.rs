@@ -18,14 +18,15 @@ use super::{encodings, escapes};
 const BLOCK_BYTES: usize = 4 << 10;
 const BESIDE_BYTES: usize = 256;
 
-/// The most blocks decoded together, plus one on each side: it bounds the memory of all layers. A
-/// value not longer than a block is always within one such part.
+/// The maximum number of blocks decoded together, plus one on each side: it bounds the memory of
+/// all layers. A value not longer than a block is always within one such part.
 const MAX_BLOCKS: usize = 16;
 
-/// The most layers above each other.
+/// The maximum number of layers above each other.
 const MAX_DEPTH: usize = 9;
 
-/// The most bytes decoded per byte of a part, and the minimum for a part of any length.
+/// The maximum number of bytes decoded per byte of a part, and the minimum for a part of any
+/// length.
 const WORK_PER_BYTE: usize = 24;
 const LEAST_WORK: usize = 1 << 20;
 

@@ -80,10 +80,10 @@ use crate::object::{Kind, ObjectId, RefValue};
 use crate::repo::{Repository, Signature, complete_history_index};
 use crate::store::{Collection, RefTable};
 
-/// Rounds of a redaction, each started because another process committed concurrently.
+/// The maximum number of rounds of a redaction: a concurrent commit starts another round.
 const MAX_ROUNDS: usize = 8;
 
-/// The most files that a message names.
+/// The maximum number of files that a message names.
 const NAMED_FILES: usize = 3;
 
 /// The plan of a redaction.

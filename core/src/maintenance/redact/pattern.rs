@@ -16,13 +16,14 @@ pub const DEFAULT_REPLACEMENT: &str = "[redacted]";
 /// The longest string or expression, in bytes.
 pub(crate) const MAX_PATTERN_BYTES: usize = 16 << 10;
 
-/// The total length of strings in one pattern, in bytes.
+/// The maximum total length of the strings in one pattern, in bytes.
 const MAX_LITERAL_BYTES: usize = 1 << 20;
 
-/// The largest compiled expression, in bytes.
+/// The maximum size of a compiled expression, in bytes.
 const MAX_COMPILED_BYTES: usize = 256 << 20;
 
-/// The most rounds of replacing: the rest around a replaced match may form a new match.
+/// The maximum number of rounds of replacing: the rest around a replaced match may form a new
+/// match.
 const MAX_ROUNDS: usize = 32;
 
 /// Characters that names of refs must not hold, besides white space and control characters.

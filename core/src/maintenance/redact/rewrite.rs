@@ -23,7 +23,7 @@ use crate::repo::{
 use crate::store::Expected;
 use crate::tree::{Item, List, Map};
 
-/// Staged bytes after which they are flushed to disk.
+/// The number of staged bytes after which they are flushed to disk.
 const FLUSH_BYTES: usize = 16 << 20;
 
 /// The largest number for equal names, and the separators before the number.
@@ -148,7 +148,7 @@ impl Rewriter<'_, '_> {
         self.change.write(Kind::Commit, commit.encode().into())
     }
 
-    /// Rewrites a metadata value of a commit. The id of a commit to roll back to becomes the id of
+    /// Rewrites a metadata value of a commit. The target of a rollback or restore becomes the id of
     /// its replacement.
     fn metadata_value(&self, name: &str, value: &str) -> Result<String> {
         let names_commit = [ROLLED_BACK_TO, RESTORED_FROM].contains(&name);
@@ -382,7 +382,7 @@ impl Rewriter<'_, '_> {
         Ok(())
     }
 
-    /// Writes the blob with the grafts: the next commits after forgotten ones.
+    /// Writes the blob of the grafts with rewritten ids.
     fn grafts(&mut self) -> Result<ObjectId> {
         let mut grafts = Grafts::default();
         for (forgotten, next) in &self.search.grafts.0 {

@@ -17,7 +17,7 @@ use crate::repo::{GRAFTS_REF, Grafts, REDACTIONS_REF, Redactions, links};
 use crate::store::{Inventory, KNOWN_LOSSES_REF};
 use crate::tree::{Item, Link, items};
 
-/// The most positions reported per part of an object.
+/// The maximum number of positions reported per part of an object.
 const MAX_SPOTS: usize = 3;
 
 /// The prefix of refs that maintenance names.

@@ -26,7 +26,7 @@ use crate::repo::Repository;
 /// certain.
 pub type MayHold<'a> = &'a (dyn Fn(&[u8]) -> bool + Sync);
 
-/// The most bytes of contents kept from the scan for the search.
+/// The maximum number of bytes of contents kept from the scan for the search.
 const KEPT_BYTES: usize = 16 << 20;
 
 /// The blobs of a store that may match.

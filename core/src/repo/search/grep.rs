@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId};
 use crate::repo::{BranchName, Repository};
 
-/// The most bytes of matching lines kept per blob, and in total.
+/// The maximum number of bytes of matching lines kept per blob, and in total.
 const KEPT_BYTES_EACH: usize = 256 << 10;
 const KEPT_BYTES: usize = 16 << 20;
 

@@ -27,7 +27,7 @@ const TURNS_PER_TASK: usize = 64;
 /// Tasks per thread before their results are written.
 const TASKS_PER_THREAD: usize = 2;
 
-/// The most memory for the results of one task, approximately.
+/// The approximate maximum memory for the results of one task, in bytes.
 const MAX_TASK_MEMORY: usize = 8 << 20;
 
 /// The history indexes of a store.

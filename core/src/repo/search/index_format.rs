@@ -20,8 +20,8 @@ use crate::tree::{Item, Link, MultisetChange, MultisetChanges};
 /// The size in bytes at which a part of records ends.
 const PART_BYTES: usize = 64 << 10;
 
-/// The approximate most memory of a decoded record. Larger records are not written, and the trees
-/// are walked instead.
+/// The approximate maximum memory of a decoded record, in bytes. Larger records are not written,
+/// and the trees are walked instead.
 const MAX_RECORD_MEMORY: usize = 256 << 20;
 
 /// The approximate memory of a section, an entry of a map and an item of a list, without names and

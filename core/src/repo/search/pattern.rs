@@ -25,7 +25,7 @@ pub const MAX_LINE_BYTES: usize = 1000;
 /// The bytes kept before the match in a cut line.
 const LEAD_BYTES: usize = 100;
 
-/// The most alternative words: more are no help for a search.
+/// The maximum number of alternative words: more do not help a search.
 const MAX_WORDS: usize = 64;
 
 /// Options of a pattern.

@@ -19,7 +19,7 @@ use crate::object::{Kind, Object, ObjectId};
 use crate::repo::{LogEntry, Repository};
 use crate::tree::{Item, List};
 
-/// The most counts remembered: the counts of one turn are needed again for the next.
+/// The maximum number of counts remembered: the counts of one turn are needed again for the next.
 const MAX_COUNTS: usize = 1 << 16;
 
 /// Turns whose contents are read ahead together: few at first, since the caller may want the first

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::tree::{Item, Link, MultisetChanges, MultisetDiff};
 
-/// The most recorded entries of one section: more are read as fast from the trees.
+/// The maximum number of recorded entries of one section: more are read as fast from the trees.
 const MAX_TOLD: usize = 1 << 16;
 
 /// The sections that differ between two contexts, in order of their names.

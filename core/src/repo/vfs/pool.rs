@@ -17,7 +17,7 @@ pub const PAYLOADS_REF: &str = "refs/vfs/payloads";
 /// The ref of the tombstones of evicted payloads.
 pub const EVICTED_REF: &str = "refs/vfs/evicted";
 
-/// The most tombstones kept, newest first.
+/// The maximum number of tombstones kept, newest first.
 const MAX_TOMBSTONES: u64 = 4096;
 
 /// The size of the times of a payload: a code, two numbers, and a zero that marks them as binary.

@@ -10,8 +10,8 @@
 //! operations must form a gapless chain from the newest to the first kept one, and reverting them
 //! one by one must explain every ref.
 //!
-//! Writes nothing and takes no locks. A collection may delete files concurrently, so apparent
-//! losses are checked again.
+//! Writes nothing and makes no other process wait. A collection may delete files concurrently, so
+//! apparent losses are checked again.
 
 use std::collections::HashSet;
 

@@ -1,7 +1,7 @@
-//! Takes sessions out of one store and into another, with everything that they need.
+//! Moves sessions with their dependencies from one store to another.
 //!
-//! [`bundle`] does it by one file, which verifies by itself and may lie in an archive for years;
-//! [`remote`] by many of them in a bucket that several machines push to and fetch from.
+//! [`bundle`] uses one self-contained file, which verifies without a store and can be archived for
+//! years. [`remote`] uses a bucket of such files, which several machines push to and fetch from.
 
 pub mod bundle;
 pub mod remote;

@@ -1,4 +1,4 @@
-//! Reads a bundle from front to back and believes nothing: every id, every link, every ref.
+//! Reads a bundle from front to back and verifies every id, link and ref.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -12,49 +12,49 @@ use crate::object::{Commit, Kind, Object, ObjectId, Tag};
 use crate::repo::{BranchName, check_full_name, links, pin_name, tag_name};
 use crate::store::{BundleFile, Outside, Protected, ReadAt, Tombstone};
 
-/// Bytes that are enough for the first line.
+/// Bytes that always contain the whole first line.
 const HEAD_BYTES: usize = 32;
 
-/// A bundle holds more than this only if it is told that it may, unless its file is large itself.
+/// Limit of object bytes in a bundle, unless the caller raises it or the file itself is large.
 pub(super) const PLAIN_BYTES: u64 = 1 << 30;
 pub(super) const PLAIN_RATIO: u64 = 1000;
 
-/// An open bundle. Its manifest is verified, and nothing else is yet.
+/// An open bundle. Only its manifest has been verified.
 #[derive(Debug)]
 pub struct Bundle {
     pub(super) file: BundleFile,
     pub(super) manifest: Manifest,
-    /// The ids outside that something in it names.
+    /// External objects that objects in the bundle name.
     pub(in crate::transfer) outside: Vec<(ObjectId, Kind, Outside)>,
-    /// The objects that count, when it is what is left of a damaged one.
+    /// The objects to use, if the bundle was recovered from a damaged file.
     pub(super) kept: Option<HashSet<ObjectId>>,
 }
 
-/// The content of a bundle, once every byte of it is verified.
+/// The content of a bundle with every byte verified.
 #[derive(Debug, Default)]
 pub struct BundleContents {
-    /// Objects by kind and number.
+    /// Number of objects of each kind.
     pub counts: Counts,
     /// Bytes of the objects.
     pub raw_bytes: u64,
     kinds: HashMap<ObjectId, Kind>,
-    /// Parents of its commits, along its grafts, and their turns.
+    /// Parents of its commits, with grafts applied, and their turns.
     pub(super) commits: HashMap<ObjectId, (u64, Vec<ObjectId>)>,
     /// Targets of its tags.
     pub(super) tags: HashMap<ObjectId, ObjectId>,
-    /// Commits and tags in it and outside, by their ordinals.
+    /// Commits and tags, both internal and external, by their ordinals.
     named: HashMap<u32, ObjectId>,
 }
 
 impl Bundle {
-    /// Opens a bundle and reads what it says of itself: some kilobytes, or the whole file when it has
-    /// parity, by which it is read as it should be.
+    /// Opens a bundle and reads its manifest and indexes: some kilobytes. Reads the whole file only
+    /// if the bundle has parity and needs repair; the repaired content is then used.
     ///
     /// # Errors
-    /// `InvalidInput` when it is something else, `Unsupported` for a later version, `Corrupt` when it
-    /// is not whole, `Io` when it cannot be read.
+    /// `InvalidInput` if the file is not a bundle, `Unsupported` for a later version, `Corrupt` if
+    /// the file is incomplete, `Io` if it cannot be read.
     pub fn open(file: Arc<dyn ReadAt>) -> Result<Self> {
-        // A bundle with parity does not end where its file ends, and its head may be damaged.
+        // A bundle with parity does not end at the end of the file, and its head may be damaged.
         let refused = match Self::open_plain(Arc::clone(&file)) {
             Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::InvalidInput) => {
                 error
@@ -70,7 +70,7 @@ impl Bundle {
 
     fn open_plain(file: Arc<dyn ReadAt>) -> Result<Self> {
         let mut head = [0; HEAD_BYTES];
-        // What cannot be read at all, opening it says better.
+        // `BundleFile::open` reports read errors better.
         if let Ok(read) = file.read_at(&mut head, 0) {
             check_head(head.get(..read).unwrap_or_default())?;
         }
@@ -84,39 +84,40 @@ impl Bundle {
         Ok(Self { file, manifest, outside, kept: None })
     }
 
-    /// Returns its manifest.
+    /// Returns the manifest.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The checksum of the whole file.
+    /// Returns the checksum of the whole file.
     #[must_use]
     pub fn checksum(&self) -> ObjectId {
         self.file.checksum()
     }
 
-    /// Bytes of the file, decrypted.
+    /// Returns the size of the file, decrypted.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.file.file_bytes()
     }
 
-    /// Bytes of the objects in it, as it says.
+    /// Returns the total bytes of the objects, as recorded in the file.
     #[must_use]
     pub fn raw_bytes(&self) -> u64 {
         self.file.raw_bytes()
     }
 
-    /// Verifies every byte: the frames, the hash of every object, that whatever an object or ref leads
-    /// to is there, required, or marked as gone, that operations speak of refs and objects as there can
-    /// be, and that the manifest tells the truth.
+    /// Verifies every byte: the frames, the hash of every object, that everything reachable from an
+    /// object or ref is included, required or has a tombstone, that operations name only valid refs
+    /// and objects, and that the manifest matches.
     ///
-    /// Holds no more than `max_bytes` of objects; without a limit, 1 GiB or a thousand times the file,
-    /// whichever is more. Memory: three blocks, the largest object, and 120 bytes for each object.
+    /// Accepts at most `max_bytes` of objects. The default is 1 GiB or a thousand times the file
+    /// size, whichever is larger. Memory: three blocks, the largest object, and 120 bytes per
+    /// object.
     ///
     /// # Errors
-    /// `LimitExceeded` when it holds more, `Corrupt` when something is not as it must be.
+    /// `LimitExceeded` if the objects exceed the limit, `Corrupt` if any check fails.
     pub fn verify(&self, max_bytes: Option<u64>) -> Result<BundleContents> {
         self.check_size(max_bytes)?;
         let mut check = Verification::new(self)?;
@@ -124,7 +125,7 @@ impl Bundle {
         check.finish()
     }
 
-    /// Gives each object with its id, those that it names first.
+    /// Visits each object with its id, dependencies first.
     pub(in crate::transfer) fn visit(
         &self,
         visit: &mut dyn FnMut(ObjectId, Object) -> Result<()>,
@@ -137,13 +138,13 @@ impl Bundle {
         }
     }
 
-    /// Returns the operations on its refs that the store it was made from still had, oldest first; none
-    /// when it is what is left of a damaged one.
+    /// Returns the recorded operations on the bundle's refs, oldest first. Returns none if the
+    /// bundle was recovered from a damaged file.
     ///
-    /// Memory: ten times what their bytes take, of which there are at most 16 MiB.
+    /// Memory: ten times the encoded size, which is at most 16 MiB.
     ///
     /// # Errors
-    /// `Corrupt` when these are not the contents of this bundle.
+    /// `Corrupt` if `contents` belongs to another bundle.
     pub fn operations(&self, contents: &BundleContents) -> Result<Vec<BundledOperation>> {
         let mut operations = Vec::new();
         self.read_operations(contents, &mut |operation| operations.push(operation))?;
@@ -176,11 +177,11 @@ impl Bundle {
     }
 }
 
-/// A verification under way.
+/// A verification in progress.
 struct Verification<'b> {
     bundle: &'b Bundle,
     outside: HashMap<ObjectId, (Kind, Outside)>,
-    /// Of those outside, the ones that something has named.
+    /// External objects named by an object.
     named: HashSet<ObjectId>,
     grafts: BTreeMap<ObjectId, Option<ObjectId>>,
     required: HashMap<ObjectId, u64>,
@@ -283,7 +284,7 @@ impl<'b> Verification<'b> {
         Ok(())
     }
 
-    /// Refuses a link to something that is neither in front of what names it nor rightly outside.
+    /// Refuses a link unless its target precedes the object or is a valid external object.
     fn check_link(&mut self, id: ObjectId, kind: Kind, outside: &[Outside]) -> Result<()> {
         if let Some(found) = self.contents.kinds.get(&id) {
             return if *found == kind { Ok(()) } else { Err(Error::corrupt(id, kind, found)) };
@@ -331,7 +332,7 @@ impl<'b> Verification<'b> {
 }
 
 impl BundleContents {
-    /// Ids of all objects.
+    /// Returns the ids of all objects.
     pub(super) fn ids(&self) -> impl Iterator<Item = &ObjectId> {
         self.kinds.keys()
     }
@@ -340,7 +341,7 @@ impl BundleContents {
         self.kinds.contains_key(id)
     }
 
-    /// The commit that a ref leads to, through tags of the bundle.
+    /// Returns the commit of a ref, through tags of the bundle.
     pub(super) fn peel(&self, id: &ObjectId) -> Option<ObjectId> {
         let mut at = *id;
         for _ in 0..=MAX_TAGS {
@@ -353,12 +354,13 @@ impl BundleContents {
     }
 }
 
-/// Returns true if operations speak of objects of this kind.
+/// Returns true if operations can name objects of this kind.
 pub(super) const fn is_named(kind: Kind) -> bool {
     matches!(kind, Kind::Commit | Kind::Tag)
 }
 
-/// Refuses a ref that no bundle has, or that leads to something else than it says.
+/// Refuses a ref that a bundle cannot hold, or whose target does not match its recorded kind and
+/// turn.
 fn check_ref(
     name: &str,
     value: &BundledRef,

@@ -1,10 +1,10 @@
-//! Every object of some contexts, in an order in which each lies behind all that it names.
+//! Collects every object of some contexts, in an order in which dependencies come first.
 //!
-//! Turns lie in portions, the oldest in front: half of the objects, half of the rest, and so on. So a
-//! file that loses a part of its end still has the turns of the portions in front. In a portion contents
-//! come first, in the order in which its turns first have them; then nodes, what a node refers to in
-//! front of it; then commits, parents first; tags end the last one. Older versions lie in front of
-//! newer ones, so they are what these are compressed against.
+//! Turns are split into portions, the oldest first: half of the objects, half of the rest, and so
+//! on. So a file truncated at the end still has the turns of the earlier portions. In a portion
+//! blobs come first, in the order in which its turns introduce them; then nodes, dependencies
+//! first; then commits, parents first. Tags end the last portion. Older versions precede newer
+//! ones, so newer ones are compressed against them.
 
 use std::collections::{HashMap, HashSet};
 use std::vec::IntoIter;
@@ -14,22 +14,23 @@ use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::store::{Outside, PackItem};
 use crate::tree::{self, Link};
 
-/// A bundle of fewer than twice as many objects is one portion: each costs some bytes of compression.
+/// A bundle with fewer than twice as many objects is one portion: each portion costs some bytes of
+/// compression.
 const LEAST_OBJECTS: usize = 256;
 
 /// The order of the objects in a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ObjectOrder {
-    /// Turns in portions: a torn end leaves those in front.
+    /// Turns in portions: a torn end keeps the earlier portions.
     Portions,
-    /// One portion: the history lies together, behind all contents.
+    /// One portion: all blobs, then the whole history together.
     ContentsFirst,
 }
 
 /// Collects objects.
 pub(super) struct Closure<'a> {
     source: &'a dyn ObjectSource,
-    /// Each behind what it names.
+    /// Collected objects, dependencies first.
     taken: Vec<(ObjectId, Kind)>,
     seen: HashSet<ObjectId>,
     left_out: HashSet<ObjectId>,
@@ -43,7 +44,7 @@ pub(super) struct ClosureItems {
     pub(super) outside: Vec<(ObjectId, Kind, Outside)>,
 }
 
-/// A node whose children are followed.
+/// A node whose children are being visited.
 struct Open {
     id: ObjectId,
     left: IntoIter<Link>,
@@ -61,7 +62,7 @@ impl<'a> Closure<'a> {
         }
     }
 
-    /// Notes everything of a context as something that whoever reads the bundle has.
+    /// Excludes every object of a context that the recipient has.
     pub(super) fn leave_out(&mut self, tree: &ObjectId) -> Result<()> {
         let mut waiting = vec![Link { kind: Kind::Node, id: *tree }];
         while let Some(link) = waiting.pop() {
@@ -72,7 +73,7 @@ impl<'a> Closure<'a> {
         Ok(())
     }
 
-    /// Takes everything of a context that is not taken or left out.
+    /// Collects every object of a context that is not yet collected or excluded.
     pub(super) fn take(&mut self, tree: &ObjectId) -> Result<()> {
         let mut open: Vec<Open> = Vec::new();
         self.enter(Link { kind: Kind::Node, id: *tree }, &mut open)?;
@@ -109,12 +110,12 @@ impl<'a> Closure<'a> {
         tree::links(&bytes).map_err(|error| error.at(node))
     }
 
-    /// Takes one object.
+    /// Collects one object.
     pub(super) fn push(&mut self, id: ObjectId, kind: Kind) {
         self.taken.push((id, kind));
     }
 
-    /// Notes an object that is named and not taken.
+    /// Records an object that is named but not collected.
     pub(super) fn name(&mut self, id: ObjectId, kind: Kind, why: Outside) {
         if self.named.insert(id, why).is_none() {
             self.outside.push((id, kind, why));
@@ -142,7 +143,7 @@ impl<'a> Closure<'a> {
     }
 }
 
-/// Cuts objects behind commits: half of them, half of the rest, and so on.
+/// Cuts the objects after commits: half of them, half of the rest, and so on.
 fn portions(taken: &[(ObjectId, Kind)]) -> Vec<&[(ObjectId, Kind)]> {
     let (mut portions, mut rest) = (Vec::new(), taken);
     while rest.len() >= 2 * LEAST_OBJECTS {

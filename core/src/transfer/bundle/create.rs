@@ -1,4 +1,4 @@
-//! Writes what was planned into a file, and reads it back before anybody relies on it.
+//! Writes a planned bundle into a file and verifies it before reporting success.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::store::{BundleDraft, BundleWritten, IoFile, Tier};
 impl BundlePlan {
     /// Writes the bundle into an empty file, syncs it, and reads and verifies all of it.
     ///
-    /// A file without a name, or with a temporary one, gets its own when this has returned. The same
-    /// plan makes the same bytes. An archive of 33 MB takes some 10 s and 100 MB of memory.
+    /// The caller passes an unnamed or temporary file and names it after this returns. The same
+    /// plan produces the same bytes. An archive of 33 MB takes about 10 s and 100 MB of memory.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt` when an object cannot be read, `Corrupt` when the file does not read
-    /// back, `Io` when the disk refuses.
+    /// `NotFound` or `Corrupt` if an object cannot be read, `Corrupt` if verification fails, `Io`
+    /// if writing fails.
     pub fn write(
         &self,
         repo: &Repository,

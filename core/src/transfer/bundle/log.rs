@@ -1,8 +1,8 @@
-//! The operations of a store that go into a bundle, and the parts of them.
+//! Selects the operations of a store that go into a bundle, and reduces them to its refs.
 //!
-//! The log of a store is about all of its sessions, and a bundle is about those in it. So a bundle has
-//! of each operation the changes of its own refs, and nothing that names another session: not even
-//! in the words of who acted.
+//! The operation log covers all sessions of a store, but a bundle only some of them. So a bundle
+//! has only the changes of its own refs, and no name of another session, not even in the reason of
+//! an operation.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -17,36 +17,36 @@ use crate::repo::{BranchName, OperationEntry, Repository, check_full_name, pin_n
 pub(super) struct BundleScope<'a> {
     pub(super) repo: &'a Repository,
     pub(super) wanted: &'a [BundleRequest],
-    /// Commits that whoever reads the bundle has.
+    /// Commits that the recipient has.
     pub(super) without: &'a [ObjectId],
     /// Commits in the bundle.
     pub(super) chosen: &'a HashSet<ObjectId>,
-    /// The commits behind its branches, with these.
+    /// The ancestors of its branches, with these.
     pub(super) reach: &'a Reach<'a>,
-    /// Sessions that its refs and commits name.
+    /// Sessions named by its refs and commits.
     pub(super) sessions: &'a BTreeSet<String>,
-    /// What an earlier bundle has told, if that is known.
+    /// Operations that an earlier bundle included, if known.
     pub(super) told: Option<&'a ToldBefore>,
 }
 
-/// What needs no telling again: operations on a branch from before the store learned that a remote has one of
-/// some turns on it.
+/// Identifies operations that an earlier push already sent: operations on a branch older than the
+/// one in which this store recorded that the remote has some known turn of it.
 pub(in crate::transfer) struct ToldBefore {
-    /// The branches that are told about, each with the ref that says where it was on the remote.
+    /// The branches already pushed, each with its remote-tracking ref.
     pub(in crate::transfer) branches: Vec<(BranchName, String)>,
     pub(in crate::transfer) tips: HashSet<ObjectId>,
 }
 
-/// Branches about which there may be more to tell, while operations are read, the newest first.
+/// Branches with possibly unsent operations, while operations are read newest first.
 struct Untold<'a> {
     tips: &'a HashSet<ObjectId>,
-    /// By the ref of the branch.
+    /// By the full name of the branch.
     open: HashMap<String, OpenBranch<'a>>,
 }
 
 struct OpenBranch<'a> {
     on_remote: &'a str,
-    /// True behind the operation by which the store learned what the remote has.
+    /// True for operations older than the one that recorded the state of the remote.
     is_there: bool,
 }
 
@@ -59,8 +59,9 @@ impl<'a> Untold<'a> {
         Self { tips: &told.tips, open: open.collect() }
     }
 
-    /// Takes away changes of branches that were told, and closes branches about which all is told. What was
-    /// made while a push was on its way lies behind it, and leads to a commit of the bundle.
+    /// Removes changes of branches that an earlier push sent, and closes branches whose unsent
+    /// operations are complete. An operation made during a push is older than the record of this
+    /// push, but sets a commit of the bundle, so it is kept.
     fn take_away(&mut self, changes: &mut Vec<BundledChange>, chosen: &HashSet<ObjectId>) {
         changes.retain(|change| {
             if session_of(&change.name).is_none() {
@@ -76,7 +77,7 @@ impl<'a> Untold<'a> {
         });
     }
 
-    /// Notes which branches the remote had, as an operation says.
+    /// Records which branches the remote had, according to an operation.
     fn meet(&mut self, operation: &Operation) {
         for RefChange { name, new, .. } in &operation.changes {
             let is_told = matches!(new, Some(RefValue::Object(id)) if self.tips.contains(id));
@@ -88,31 +89,32 @@ impl<'a> Untold<'a> {
     }
 }
 
-/// An operation, as far as a bundle has it.
+/// An operation, reduced to the refs of the bundle.
 struct KeptOperation {
     operation: Operation,
     changes: Vec<BundledChange>,
-    /// True if it changed the branch, tag or pin of somebody else, too.
+    /// True if it also changed a branch, tag or pin outside of the bundle.
     is_shared: bool,
 }
 
 impl KeptOperation {
-    /// Returns true if its reason may have the name of a session that is not in the bundle.
+    /// Returns true if its reason may name a session outside of the bundle.
     fn may_name_others(&self) -> bool {
         !self.is_shared && self.operation.reason.contains(' ')
     }
 }
 
 impl BundleScope<'_> {
-    /// The operations that the store still has and that changed branches, tags or pins of the bundle,
-    /// oldest first. Reads every operation of the store, or those since what was told.
+    /// Returns the retained operations that changed branches, tags or pins of the bundle, oldest
+    /// first. Reads every operation of the store, or only those since the last push.
     ///
-    /// If something is left out because it is known, those on a session begin behind the first one
-    /// that set a branch of it to such a commit, or with the first that set one to a commit in the
-    /// bundle, and those on tags and pins with the first of these. Behind what was told they begin at once.
+    /// If commits are excluded because the recipient has them, the operations on a session begin
+    /// after the first one that set one of its branches to such a commit, or with the first one
+    /// that set a branch to a commit in the bundle. The operations on tags and pins begin with the
+    /// first of these. Operations after a known push begin immediately.
     ///
     /// # Errors
-    /// Those of reading operations.
+    /// Errors of reading operations.
     pub(super) fn operations(&self) -> Result<Vec<BundledOperation>> {
         let (mut kept, mut sequences, mut others) = (Vec::new(), HashMap::new(), HashSet::new());
         let mut untold = self.told.map(Untold::new);
@@ -138,7 +140,7 @@ impl BundleScope<'_> {
         if untold.is_none() {
             self.leave_out_known(&mut kept);
         } else if kept.iter().any(KeptOperation::may_name_others) {
-            // Those of before may name a session, too.
+            // Reasons of kept operations may also name sessions of older operations.
             for entry in entries {
                 self.add_others(&entry?.operation, &mut others);
             }
@@ -162,7 +164,7 @@ impl BundleScope<'_> {
         others.extend(names.filter(|session| !self.sessions.contains(session)));
     }
 
-    /// The number of an operation; 0 for one that is not kept.
+    /// Returns the sequence number of an operation; 0 for a collected operation.
     fn sequence_of(&self, id: &ObjectId, known: &HashMap<ObjectId, u64>) -> u64 {
         let read = || {
             let bytes = self.repo.store().read_as(Kind::Operation, id).ok()?;
@@ -183,8 +185,8 @@ impl BundleScope<'_> {
         Ok((!changes.is_empty()).then_some(KeptOperation { operation, changes, is_shared }))
     }
 
-    /// The change, if it is one of a ref of the bundle. Branches that are gone are, when their session
-    /// is in it; tags and pins when they led into it.
+    /// Returns the change if its ref belongs to the bundle. A deleted branch belongs to it if its
+    /// session does; a deleted tag or pin if it pointed into the bundle.
     fn own(&self, RefChange { name, old, new }: &RefChange) -> Result<Option<BundledChange>> {
         let (Some(old), Some(new)) = (object(old), object(new)) else { return Ok(None) };
         let is_own = match BranchName::from_full(name) {
@@ -209,7 +211,7 @@ impl BundleScope<'_> {
         commit.and_then(Result::ok).map_or(Ok(false), |commit| self.reach.contains(&commit))
     }
 
-    /// Takes away what whoever takes the bundle in knows.
+    /// Removes changes that the recipient knows.
     fn leave_out_known(&self, kept: &mut Vec<KeptOperation>) {
         if self.without.is_empty() {
             return;
@@ -228,7 +230,7 @@ impl BundleScope<'_> {
         kept.retain(|kept| !kept.changes.is_empty());
     }
 
-    /// The number of the first operation on each session that counts.
+    /// Returns the sequence number of the first operation to keep, by session.
     fn starts(&self, kept: &[KeptOperation]) -> HashMap<String, u64> {
         let (mut starts, mut built_on) = (HashMap::new(), HashMap::new());
         for KeptOperation { operation, changes, .. } in kept {
@@ -251,7 +253,7 @@ impl BundleScope<'_> {
     }
 }
 
-/// Returns the value of a ref, if that is nothing or an object.
+/// Returns the value of a ref if it is unset or an object.
 #[expect(clippy::option_option, reason = "a ref may hold the name of another one")]
 fn object(value: &Option<RefValue>) -> Option<Option<ObjectId>> {
     match value {
@@ -261,7 +263,7 @@ fn object(value: &Option<RefValue>) -> Option<Option<ObjectId>> {
     }
 }
 
-/// The session of a branch.
+/// Returns the session of a branch.
 fn session_of(name: &str) -> Option<String> {
     BranchName::from_full(name).map(|branch| branch.session().to_owned())
 }
@@ -271,11 +273,11 @@ fn is_of_sessions(name: &str) -> bool {
     BranchName::from_full(name).is_some() || tag_name(name).is_some() || pin_name(name).is_some()
 }
 
-/// The reason of an operation, or only the command that it begins with when the rest may name what is
-/// not in the bundle.
+/// Returns the reason of an operation, or only its command (the first word) if the rest may name
+/// something outside of the bundle.
 fn own_words<'r>(reason: &'r str, is_shared: bool, others: &HashSet<String>) -> &'r str {
     let (command, rest) = reason.split_once(' ').unwrap_or((reason, ""));
-    // A name ends where no name goes on, and at a slash behind a session.
+    // A name ends at a character that no name has, and at the slash after a session.
     let ends = |c: char| c.is_whitespace() || "/,:;\"'()[]~^@".contains(c);
     let names_other = rest.split(ends).any(|word| others.contains(word));
     if is_shared || names_other { command } else { reason }

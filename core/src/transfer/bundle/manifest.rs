@@ -1,4 +1,4 @@
-//! The manifest of a bundle: text in front that can be read without turntree.
+//! The manifest of a bundle: a text header that can be read without turntree.
 //!
 //! ```text
 //! turntree bundle 2
@@ -18,44 +18,45 @@ use crate::repo::{BranchName, SessionLabels};
 /// The beginning of the first line of every bundle; the version follows.
 const MAGIC: &str = "turntree bundle ";
 
-/// The version that is written, and the one before, whose front has no recipe.
+/// The version written, and the previous one, which has no recipe.
 const VERSION: &str = "2";
 const WITHOUT_RECIPE: &str = "1";
 
-/// How to read a bundle, for whoever has nothing else: lines that begin with `#`.
+/// Instructions for reading a bundle without turntree: lines that begin with `#`.
 const RECIPE: &str = include_str!("recipe.txt");
 
 /// The description of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Its sessions, in order of names.
+    /// The sessions, ordered by name.
     pub sessions: Vec<BundledSession>,
-    /// Its refs, by their full names.
+    /// The refs, by their full names.
     pub refs: BTreeMap<String, BundledRef>,
     /// Commits that the receiving store must have, oldest first.
     pub prerequisites: Vec<Prerequisite>,
-    /// Grafts of commits whose parents are forgotten, in order of their ids.
+    /// Grafts of commits whose parents are forgotten, ordered by id.
     pub grafts: Vec<Graft>,
     /// The numbers of objects.
     pub objects: Counts,
-    /// Objects that those in it name and that are not in it.
+    /// Number of external objects that objects in the bundle name.
     pub outside: u32,
-    /// The number of operations on its refs.
+    /// The number of operations on the refs.
     pub operations: u64,
-    /// What people call its sessions, by the session of the branches. Absent where nobody said anything.
+    /// Titles and labels of sessions, by the session of the branches. Sessions without any are
+    /// absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, BundledLabels>,
 }
 
-/// What people call a session.
+/// Title and labels of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BundledLabels {
-    /// The title that somebody gave it.
+    /// The title that the user set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Its labels.
+    /// The labels.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub labels: BTreeSet<String>,
 }
@@ -68,19 +69,19 @@ pub struct TextId(pub ObjectId);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BundledSession {
-    /// Its name, as its commits have it.
+    /// The name, as recorded in the commits.
     pub session: String,
-    /// Commits.
+    /// Number of commits.
     pub turns: u64,
-    /// The lowest and the highest turn.
+    /// The lowest turn.
     pub first_turn: u64,
     /// The highest turn.
     pub last_turn: u64,
-    /// Turns without their context, which was dropped before.
+    /// Number of expired turns, which have no context.
     pub elided: u64,
-    /// When the earliest was made, in UTC.
+    /// Time of the earliest turn, in UTC.
     pub oldest: String,
-    /// When the latest was made, in UTC.
+    /// Time of the latest turn, in UTC.
     pub newest: String,
 }
 
@@ -92,45 +93,45 @@ pub struct BundledRef {
     pub kind: String,
     /// The object.
     pub id: TextId,
-    /// The turn that it leads to.
+    /// The turn of the commit that it points to.
     pub turn: u64,
 }
 
-/// A commit that is not in a bundle and must be where it is taken in.
+/// A commit that is not in a bundle and that the receiving store must have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prerequisite {
     /// The commit.
     pub commit: TextId,
-    /// The session that it names.
+    /// The session of the commit.
     pub session: String,
     /// Its turn.
     pub turn: u64,
-    /// True if its context must be there too.
+    /// True if its context is also required.
     pub context: bool,
 }
 
-/// A forgotten commit, and the one that history goes on with.
+/// A forgotten commit, and the next commit of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Graft {
-    /// The commit that is nowhere any more.
+    /// The commit that no longer exists anywhere.
     pub forgotten: TextId,
-    /// The next commit; `None` when history begins behind it.
+    /// The next commit; `None` if history begins after the forgotten one.
     pub next: Option<TextId>,
 }
 
-/// Objects of each kind.
+/// Number of objects of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
-    /// Contents.
+    /// Number of blobs.
     pub blobs: u32,
-    /// Nodes of trees.
+    /// Number of tree nodes.
     pub nodes: u32,
-    /// Snapshots.
+    /// Number of snapshots.
     pub commits: u32,
-    /// Tags and pins with a description.
+    /// Number of tags, and of pins with a description.
     pub tags: u32,
 }
 
@@ -147,7 +148,7 @@ impl From<BundledLabels> for SessionLabels {
 }
 
 impl Manifest {
-    /// A manifest of nothing.
+    /// Returns an empty manifest.
     pub(super) fn empty() -> Self {
         Self {
             sessions: Vec::new(),
@@ -161,25 +162,25 @@ impl Manifest {
         }
     }
 
-    /// The front of the file.
+    /// Encodes the front of the file.
     ///
     /// # Errors
-    /// `InvalidInput`, which no manifest ends in.
+    /// `InvalidInput`, which cannot occur for a manifest.
     pub(super) fn encode(&self) -> Result<String> {
         let json = self.json()?;
         Ok(format!("{MAGIC}{VERSION}\n{RECIPE}{json}\n\n"))
     }
 
-    /// The manifest that a file begins with.
+    /// Decodes the manifest at the beginning of a file.
     ///
     /// # Errors
-    /// `Unsupported` for a later version, `Corrupt` for what no writer writes.
+    /// `Unsupported` for a later version, `Corrupt` for bytes that no writer produces.
     pub(super) fn decode(front: &str) -> Result<Self> {
         let place = "the manifest of the bundle";
         let version = check_head(front.as_bytes())?;
         let (_, mut json) = front.split_once('\n').unwrap_or_default();
         let mut recipe = 0;
-        // Later writers may word it better.
+        // Later writers may change the text of the recipe.
         while let Some((line, rest)) = json.split_once('\n')
             && line.starts_with('#')
         {
@@ -197,22 +198,22 @@ impl Manifest {
         }
     }
 
-    /// The manifest in its one form.
+    /// Encodes the manifest in its canonical form.
     fn json(&self) -> Result<String> {
         serde_json::to_string_pretty(self)
             .map_err(|error| Error::invalid("a manifest that is no JSON").with_source(error))
     }
 
-    /// The sessions of its branches.
+    /// Returns the sessions of its branches.
     pub(super) fn branch_sessions(&self) -> BTreeSet<String> {
         let branches = self.refs.keys().filter_map(|name| BranchName::from_full(name));
         branches.map(|branch| branch.session().to_owned()).collect()
     }
 
-    /// Refuses labels of other sessions than those of its branches, and what cannot be any.
+    /// Refuses labels of sessions without a branch in the bundle, and invalid labels.
     ///
     /// # Errors
-    /// `Corrupt`.
+    /// `Corrupt` if a label is refused.
     pub(super) fn check_labels(&self) -> Result<()> {
         let known = self.branch_sessions();
         for (session, labels) in &self.labels {
@@ -226,7 +227,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Names of sessions, for people.
+    /// Returns the session names for display.
     #[must_use]
     pub fn session_names(&self) -> String {
         let names: Vec<&str> = self.sessions.iter().map(|session| &*session.session).collect();
@@ -234,10 +235,10 @@ impl Manifest {
     }
 }
 
-/// The version of a bundle that begins so.
+/// Returns the bundle version from the first bytes of a file.
 ///
 /// # Errors
-/// `InvalidInput` for something else, `Unsupported` for a later version.
+/// `InvalidInput` if it is not a bundle, `Unsupported` for a later version.
 pub(super) fn check_head(head: &[u8]) -> Result<&'static str> {
     let line = head.strip_prefix(MAGIC.as_bytes());
     let line = line.ok_or_else(|| Error::invalid("this is no bundle of turntree"))?;
@@ -269,12 +270,12 @@ impl<'de> Deserialize<'de> for TextId {
     }
 }
 
-/// A moment in UTC, to the second, as RFC 3339 has it.
+/// Formats a time in UTC as RFC 3339, to the second.
 pub(in crate::transfer) fn utc(micros: i64) -> String {
     let seconds = micros.div_euclid(1_000_000);
     let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Days of a calendar whose years begin in March, so that the leap day comes last; from the
-    // first of March of a year that 400 divides, 719,468 days before 1970.
+    // Days in a calendar whose years begin in March, so that the leap day comes last. The epoch is
+    // March 1 of a year divisible by 400, 719,468 days before 1970.
     let shifted = days + 719_468;
     let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -319,7 +320,7 @@ mod tests {
             }
             assert!(Manifest::decode(&front[..at]).is_err());
         }
-        // That of version 1, and with a recipe in other words.
+        // Version 1, and version 2 with another recipe text.
         let (old, other) = (front.replace(RECIPE, ""), front.replace(RECIPE, "# see elsewhere\n"));
         let old = old.replacen('2', "1", 1);
         for known in [&old, &other] {

@@ -1,4 +1,4 @@
-//! Bundles: sessions in one file that verifies, to keep or to carry elsewhere.
+//! Bundles: sessions in one verifiable file, for archives and for transfer to another store.
 //!
 //! ```text
 //! refs ── commits ── contexts ── nodes and blobs      plan_bundle, BundlePlan::create
@@ -13,14 +13,15 @@
 //!       objects that are new ── refs, one operation   plan_unbundle, unbundle
 //! ```
 //!
-//! What is whole in a damaged bundle is a bundle too: [`Bundle::open_partial`].
+//! The intact part of a damaged bundle is also a bundle: [`Bundle::open_partial`].
 //!
-//! A bundle says in its manifest what is in it, and what it requires: one that was made without what
-//! another commit leads to is an increment, and a store without that commit refuses it. Turns whose
-//! context was dropped travel as such, and so do grafts. The operations that made its refs what they
-//! are can be read in it and never undone elsewhere; policies stay where they are.
-//! The same turns and operations make the same bytes. How the objects lie in the file is for the store to say
-//! ([`crate::store::BundleFile`]); the whole is specified in `format-spec/bundle.md`.
+//! The manifest of a bundle lists its content and its prerequisites. A bundle made without the
+//! ancestors of some commit is an increment; a store that lacks this commit refuses it. Expired
+//! turns travel without their context, and grafts travel too. The bundle carries the operations
+//! that changed its refs. They can be read from the bundle but not undone in the receiving store.
+//! Policies do not travel. The same turns and operations produce the same bytes. The store defines
+//! the layout of objects in the file ([`crate::store::BundleFile`]); `format-spec/bundle.md`
+//! specifies the whole format.
 //!
 //! ```
 //! use turntree::transfer::bundle::{Bundle, UnbundleOptions, BundleRequest, plan_bundle, unbundle};

@@ -1,4 +1,4 @@
-//! The operations of a bundle as bytes: each is told in terms of the one before.
+//! Encodes the operations of a bundle, each relative to the previous one.
 //!
 //! ```text
 //! [ids, [sequence, micros, actor, reason, undoes, [name, old, new, ...], sequence, ...]]
@@ -8,7 +8,8 @@
 //! old    its place, as the distance from what the ref held last; new: as that from old
 //! ```
 //!
-//! So a turn on top of another costs what its time costs. Specified in `format-spec/bundle.md`.
+//! So a turn on top of another costs little more than its time. Specified in
+//! `format-spec/bundle.md`.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -17,26 +18,26 @@ use crate::error::Result;
 use crate::object::{ObjectId, Reader, Writer};
 use crate::repo::{BranchName, check_full_name, pin_name, tag_name};
 
-/// Items of an operation, and of a change in it.
+/// Items per operation, and per change of an operation.
 const OPERATION_ITEMS: usize = 6;
 const CHANGE_ITEMS: usize = 3;
 
-/// Bytes of an id that is nowhere in a bundle: enough to find it in a store that has it. A session that
-/// is followed while it goes on abandons several commits for each turn.
+/// Bytes of an id prefix for an object outside of the bundle: enough to find it in a store that has
+/// it. A live followed session abandons several commits per turn.
 const BEGINNING_BYTES: usize = 8;
 
-/// One change of refs in the store that a bundle was made from, as far as it is about the bundle.
+/// One operation of the source store, reduced to the refs of the bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundledOperation {
-    /// Its number in that store. They rise, and those of operations on other refs are not there.
+    /// Sequence number in that store. Numbers rise; operations on other refs are skipped.
     pub sequence: u64,
-    /// When, in microseconds since the Unix epoch.
+    /// Time in microseconds since the Unix epoch.
     pub time_micros: i64,
     /// The actor.
     pub actor: String,
-    /// The reason; only its first word when more of it was about other sessions.
+    /// The reason; only its first word if the rest concerned other sessions.
     pub reason: String,
-    /// The number of the operation that it takes back, if it does; 0 for one that was not kept.
+    /// The sequence number of the undone operation, if this is an undo; 0 if that one was not kept.
     pub undoes: Option<u64>,
     /// The changes, in rising order of names.
     pub changes: Vec<BundledChange>,
@@ -47,18 +48,18 @@ pub struct BundledOperation {
 pub struct BundledChange {
     /// The full name of a branch, tag or pin.
     pub name: String,
-    /// The old value; `None` when it did not exist.
+    /// The old value; `None` if the ref did not exist.
     pub old: Option<Held>,
-    /// The new value; `None` when it was deleted.
+    /// The new value; `None` if the ref was deleted.
     pub new: Option<Held>,
 }
 
 /// The value of a ref, by its id in hexadecimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Held {
-    /// A commit or tag object that is in the bundle, or that whoever takes it in has.
+    /// A commit or tag object in the bundle or in the receiving store.
     Object(ObjectId),
-    /// One that is in neither, as a turn that was abandoned: how its id begins.
+    /// Prefix of the id of another object, such as an abandoned turn.
     Abandoned([u8; BEGINNING_BYTES]),
 }
 
@@ -84,11 +85,11 @@ impl fmt::Display for Held {
 
 /// The objects that operations may name.
 pub(super) struct Places<'a> {
-    /// Commits and tags in the bundle and outside, by their ordinals.
+    /// Commits and tags, both internal and external, by their ordinals.
     pub(super) ids: &'a HashMap<u32, ObjectId>,
-    /// Objects in the bundle and outside.
+    /// Number of internal and external objects.
     pub(super) count: u32,
-    /// Sessions of its branches.
+    /// Sessions of the branches.
     pub(super) sessions: BTreeSet<String>,
 }
 
@@ -102,8 +103,8 @@ impl Places<'_> {
     }
 }
 
-/// The bytes of operations. `ordinals` has the commits and tags of the bundle and those outside, of
-/// `count` objects in all.
+/// Encodes operations. `ordinals` has the internal and external commits and tags, of `count`
+/// objects in total.
 pub(super) fn encode(
     operations: &[BundledOperation],
     ordinals: &HashMap<ObjectId, u32>,
@@ -147,10 +148,10 @@ pub(super) fn encode(
     writer.finish()
 }
 
-/// Reads operations, which may be anything, and gives each in turn. Returns how many there are.
+/// Decodes untrusted operations and visits each. Returns their number.
 ///
 /// # Errors
-/// `Corrupt` for bytes that [`encode`] does not write, and what `visit` fails with.
+/// `Corrupt` for bytes that [`encode`] does not write, and any error of `visit`.
 pub(super) fn decode(
     bytes: &[u8],
     places: &Places<'_>,
@@ -183,13 +184,13 @@ pub(super) fn decode(
     Ok(count)
 }
 
-/// The bytes read so far.
+/// The state of decoding.
 struct Decoder<'a> {
     places: &'a Places<'a>,
     abandoned: &'a [[u8; BEGINNING_BYTES]],
-    /// The number of them that were named.
+    /// Number of abandoned ids named until now.
     used: usize,
-    /// The place that each ref held last.
+    /// The last place of each ref.
     held: HashMap<&'a str, i64>,
     sequence: u64,
     micros: i64,
@@ -236,7 +237,7 @@ impl<'a> Decoder<'a> {
         Ok(changes)
     }
 
-    /// Reads the value of a ref by its ordinal: 0 for nothing.
+    /// Reads the value of a ref by its ordinal; 0 means unset.
     fn value(&mut self, from: i64, reader: &mut Reader<'a>) -> Result<(Option<Held>, i64)> {
         let place = from.checked_add(reader.int()?);
         let place = place.ok_or_else(|| reader.refuse("a place", "one that cannot be"))?;
@@ -266,14 +267,14 @@ mod tests {
     use super::*;
     use crate::object::Kind;
 
-    /// Objects of the bundle and outside, of which every second one is a commit.
+    /// Number of internal and external objects; every second one is a commit.
     const COUNT: u32 = 8;
 
     fn id(n: u32) -> ObjectId {
         ObjectId::of(Kind::Commit, &n.to_le_bytes())
     }
 
-    /// The value as it is told of a ref.
+    /// Returns the value as operations record it.
     fn held(n: u32) -> Held {
         let (held, is_known) = (Held::Object(id(n)), n < COUNT && n.is_multiple_of(2));
         if is_known { held } else { Held::Abandoned(held.beginning()) }
@@ -298,7 +299,7 @@ mod tests {
     }
 
     fn any_operations() -> impl Strategy<Value = Vec<BundledOperation>> {
-        // Odd numbers, and those from `COUNT` on, are of turns that were abandoned.
+        // Odd numbers, and numbers from `COUNT` on, are abandoned turns.
         let value = || prop::option::of((0..COUNT + 4).prop_map(held));
         let name = prop::sample::select(vec![
             "refs/heads/s/main",

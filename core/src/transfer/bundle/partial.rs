@@ -1,4 +1,4 @@
-//! Opens what is left of a damaged bundle, as a bundle that says no more than that.
+//! Recovers the intact part of a damaged bundle as a smaller bundle.
 //!
 //! ```text
 //! damaged file ── objects whose ids are known ── those whose links all are ── refs that lead to them
@@ -6,10 +6,10 @@
 //!                    Bundle: a manifest of what these refs reach   <─────────────────┘
 //! ```
 //!
-//! An object that names something lost has no id, so whatever is left leads to nothing that is not:
-//! each branch is whole up to some turn, and lost from there on. A branch goes to the newest turn that
-//! is whole among those that it was at, as the operations tell, else to the newest of its session that
-//! is on no other branch. What was made is verified like any other bundle.
+//! An object that names a lost object is skipped, so everything reachable from the rest is intact:
+//! each branch is complete up to some turn and lost after it. A branch is set to the newest intact
+//! turn among its values in the operations; otherwise to the newest turn of its session that is on
+//! no other branch. The result is verified like any other bundle.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -23,30 +23,30 @@ use crate::object::{Commit, Kind, Object, ObjectId};
 use crate::repo::{BranchName, links};
 use crate::store::{BundleFile, Outside, Protected, ReadAt, Tombstone};
 
-/// Stands for a commit or tag that is lost, where operations name it.
+/// Represents a lost commit or tag that operations name.
 const LOST: [u8; 32] = [0; 32];
 
-/// What of a bundle is not whole.
+/// The losses of a damaged bundle.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BundleLosses {
-    /// The number of objects that cannot be had back.
+    /// Number of objects that cannot be recovered.
     pub objects: u64,
-    /// The number of all objects.
+    /// Total number of objects.
     pub of_objects: u64,
-    /// Turns that cannot be had back.
+    /// Number of turns that cannot be recovered.
     pub turns: u64,
-    /// The refs that lead to less than they did, or to nothing.
+    /// Refs that were set back to an earlier turn or dropped.
     pub refs: Vec<LostRef>,
 }
 
 /// A ref of a bundle whose value is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostRef {
-    /// Its full name.
+    /// The full name.
     pub name: String,
-    /// The turn that it led to.
+    /// The turn that it pointed to.
     pub turn: u64,
-    /// The turn that it leads to instead: all up to it is whole. `None` when there is none.
+    /// The intact turn that it points to instead; `None` if there is none.
     pub whole: Option<u64>,
 }
 
@@ -59,15 +59,15 @@ impl BundleLosses {
 }
 
 impl Bundle {
-    /// Opens a bundle that may be damaged beyond what its parity restores: one with what is whole of it,
-    /// and what is not. One that is whole is opened as it is. Holds no more than `max_bytes` of objects,
-    /// as [`Bundle::verify`] does. Memory: 80 bytes for each object and 32 for each link, and the file
-    /// when its end is lost.
+    /// Opens a bundle that may be damaged beyond the repair of its parity. Returns a bundle of its
+    /// intact part, and the losses. Opens an intact bundle unchanged. Accepts at most `max_bytes`
+    /// of objects, as [`Bundle::verify`] does. Memory: 80 bytes per object and 32 per link, and the
+    /// whole file if its end is lost.
     ///
     /// # Errors
-    /// `InvalidInput` when it is something else, `Unsupported` for a later version, `Corrupt` when not
-    /// even its manifest is whole, or what is left contradicts itself, `LimitExceeded` when it holds
-    /// more.
+    /// `InvalidInput` if the file is not a bundle, `Unsupported` for a later version, `Corrupt` if
+    /// the manifest is damaged or the remaining objects contradict each other, `LimitExceeded` if
+    /// the objects exceed the limit.
     pub fn open_partial(
         file: Arc<dyn ReadAt>,
         max_bytes: Option<u64>,
@@ -93,34 +93,34 @@ impl Bundle {
     }
 }
 
-/// Objects and ids outside, as the front says.
+/// Returns the numbers of objects and external ids, according to the manifest.
 fn counts_in(front: &str) -> Result<(u32, u32)> {
     let manifest = Manifest::decode(front)?;
     Ok((manifest.objects.sum(), manifest.outside))
 }
 
 impl Counts {
-    /// Objects of all kinds.
+    /// Returns the number of objects of all kinds.
     fn sum(self) -> u32 {
         let structures = self.nodes.saturating_add(self.commits).saturating_add(self.tags);
         self.blobs.saturating_add(structures)
     }
 }
 
-/// The objects of a damaged bundle that lead to nothing that is lost.
+/// The objects of a damaged bundle from which nothing lost is reachable.
 #[derive(Default)]
 struct Left {
     kinds: HashMap<ObjectId, Kind>,
-    /// Those that name others, and what they name, in order.
+    /// Objects with links, and the objects that they name, in order.
     linked: Vec<(ObjectId, Vec<ObjectId>)>,
     commits: HashMap<ObjectId, Commit>,
     /// Targets of tags.
     tags: HashMap<ObjectId, ObjectId>,
     outside: HashMap<ObjectId, (Kind, Outside)>,
-    /// What follows the forgotten commits.
+    /// The next commit after each forgotten commit.
     grafts: BTreeMap<ObjectId, Option<ObjectId>>,
     required: HashMap<ObjectId, u64>,
-    /// Commits and tags by ordinals, outside ones too; [`LOST`] for others.
+    /// Commits and tags by ordinals, both internal and external; [`LOST`] for lost ones.
     named: HashMap<u32, ObjectId>,
 }
 
@@ -141,7 +141,7 @@ impl Left {
         };
         left.named.extend(outside_at.map(|(ordinal, (id, ..))| (ordinal, *id)));
         file.salvage(limit, &mut |ordinal, id, object| {
-            // What is not what its kind says is as good as lost.
+            // An object that does not decode as its kind counts as lost.
             if left.take(id, &object).is_ok_and(|taken| taken) && is_named(object.kind) {
                 left.named.insert(ordinal, id);
             }
@@ -150,7 +150,7 @@ impl Left {
         Ok(left)
     }
 
-    /// Takes an object in, if all that it names is there; returns whether it is.
+    /// Adds an object if its dependencies exist; returns whether it did.
     fn take(&mut self, id: ObjectId, object: &Object) -> Result<bool> {
         let named = links(object)?;
         let is_known = |id: &ObjectId, kind: Kind| match self.kinds.get(id) {
@@ -186,7 +186,7 @@ impl Left {
         Ok(true)
     }
 
-    /// What there is to take in, what is lost, and the objects and ids outside that belong to it.
+    /// Returns the manifest of the recovered bundle, its losses, and its objects and external ids.
     fn manifest(
         self,
         file: &BundleFile,
@@ -255,7 +255,7 @@ impl Left {
         (manifest, losses, taken)
     }
 
-    /// A commit and those before it, along grafts.
+    /// Returns a commit and its ancestors, along grafts.
     fn history(&self, id: ObjectId) -> HashSet<ObjectId> {
         let (mut found, mut open) = (HashSet::new(), vec![id]);
         while let Some(id) = open.pop() {
@@ -268,7 +268,7 @@ impl Left {
         found
     }
 
-    /// All that these objects lead to, and they, along grafts.
+    /// Returns the given objects and everything reachable from them, along grafts.
     fn reach(&self, starts: impl IntoIterator<Item = ObjectId>) -> HashSet<ObjectId> {
         let mut reached: HashSet<ObjectId> = starts.into_iter().collect();
         for (id, named) in self.linked.iter().rev() {
@@ -281,7 +281,7 @@ impl Left {
         reached
     }
 
-    /// What refs held, oldest first, as far as the operations can be read.
+    /// Returns the values that refs held, oldest first, as far as the operations are readable.
     fn told(&self, file: &BundleFile, manifest: &Manifest) -> Vec<(String, ObjectId)> {
         let count = file.len().saturating_add(manifest.outside);
         let places = Places { ids: &self.named, count, sessions: manifest.branch_sessions() };
@@ -300,7 +300,8 @@ impl Left {
         if read.is_ok() { told } else { Vec::new() }
     }
 
-    /// The newest turn of a session that is on no branch yet, and not behind `turn`; else the newest.
+    /// Returns the newest turn of a session up to `turn`, preferring turns that are on no branch
+    /// yet.
     fn newest(&self, session: &str, turn: u64, taken: &HashSet<ObjectId>) -> Option<ObjectId> {
         let own = self.commits.iter();
         let own = own.filter(|(_, commit)| commit.session == session && commit.turn <= turn);

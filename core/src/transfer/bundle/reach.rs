@@ -1,4 +1,4 @@
-//! Whether a commit lies behind others, found out no further back than it takes.
+//! Tests whether a commit is an ancestor of some commits, with the shortest walk.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -7,22 +7,22 @@ use crate::error::Result;
 use crate::object::ObjectId;
 use crate::repo::{History, LogEntry, Repository};
 
-/// The commits behind some that are known, with these. An increment asks about few, most of them new.
+/// Some commits and their ancestors. An increment tests few commits, most of them new.
 pub(super) struct Reach<'a> {
     repo: &'a Repository,
     walk: RefCell<Walk<'a>>,
 }
 
-/// A walk in falling order of turns, as far as it has come.
+/// A walk in falling order of turns, and its progress.
 struct Walk<'a> {
     history: History<'a>,
     met: HashSet<ObjectId>,
-    /// The turn that was met last; all turns from here on are no newer.
+    /// The turn visited last; all later visits have the same or an older turn.
     turn: u64,
 }
 
 impl<'a> Reach<'a> {
-    /// What lies behind `starts`. Reads these alone.
+    /// Starts a walk from `starts`. Reads only these commits.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming a start that cannot be read.
@@ -32,16 +32,16 @@ impl<'a> Reach<'a> {
         Ok(Self { repo, walk: RefCell::new(walk) })
     }
 
-    /// Returns true for a commit that is there. Reads history back to its turn, once.
+    /// Returns true if the commit is a start or an ancestor. Walks history back to its turn, once.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt`, naming a commit on the way.
+    /// `NotFound` or `Corrupt`, naming an unreadable commit on the way.
     pub(super) fn contains(&self, id: &ObjectId) -> Result<bool> {
         let mut walk = self.walk.borrow_mut();
         if walk.met.contains(id) {
             return Ok(true);
         }
-        // What is no commit, or was forgotten, lies behind none.
+        // An object that is not a commit, or was forgotten, is not an ancestor.
         let Ok(commit) = self.repo.commit(id) else { return Ok(false) };
         while walk.turn >= commit.turn
             && let Some(entry) = walk.history.next()

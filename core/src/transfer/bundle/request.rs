@@ -10,7 +10,8 @@ pub enum BundleRequest {
     Session(String),
     /// One branch.
     Branch(BranchName),
-    /// A branch as it is elsewhere: at this commit, which must be here, wherever the branch is here.
+    /// A branch at the given local commit, whatever its local value: used for the state of a
+    /// remote.
     BranchAt(BranchName, ObjectId),
     /// A commit, which becomes a branch `turn-<n>` of its session.
     Commit(ObjectId),

@@ -1,4 +1,4 @@
-//! The selection of refs and commits for a bundle, and its prerequisites.
+//! Selects refs and commits for a bundle, and finds its prerequisites.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -15,35 +15,37 @@ use crate::object::{Kind, Object, ObjectId, ObjectSource, RefValue, Tag};
 use crate::repo::{BranchName, LogEntry, Repository, SessionLabels, pin_name, tag_name};
 use crate::store::{Outside, PackItem, Tombstone};
 
-/// Most tags that are followed to a commit.
+/// Maximum length of a chain of tags.
 pub(super) const MAX_TAGS: usize = 16;
 
-/// One in so many contents counts as newest.
+/// One of so many blobs counts as newest.
 const NEWEST_SHARE: usize = 16;
 
-/// Most contents that do.
+/// Maximum number of newest blobs.
 const MAX_NEWEST: usize = 64;
 
-/// The plan of a bundle. Nothing is written yet.
+/// The plan of a bundle, before anything is written.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct BundlePlan {
-    /// Returns its manifest.
+    /// The manifest.
     pub manifest: Manifest,
     pub(super) items: Vec<PackItem>,
     pub(super) outside: Vec<(ObjectId, Kind, Outside)>,
     pub(super) operations: Vec<u8>,
 }
 
-/// Finds what goes into a bundle: what is wanted with all that came before, the tags and pins on it,
-/// the content of every turn that has not expired, and the operations that made it so; but no commit
-/// that `without` leads to, and nothing that is in the contexts of those where both meet.
+/// Plans a bundle: the requested refs with their ancestors, tags and pins on them, the content of
+/// every turn that has not expired, and the operations that changed these refs. Excludes commits
+/// reachable from `without`, and every object in the contexts of the commits where both histories
+/// meet.
 ///
-/// Costs a walk through the contexts that go in, through history back to the oldest tag or pin that is not
-/// behind it, and through every operation; and 100 bytes of memory for each object.
+/// Walks the included contexts, history back to the oldest tag or pin that is not an ancestor, and
+/// every operation. Memory: 100 bytes per object.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt`, naming what cannot be read; `InvalidInput` when nothing is left to bundle.
+/// `NotFound` or `Corrupt`, naming an unreadable object; `InvalidInput` if nothing is left to
+/// bundle.
 pub fn plan_bundle(
     repo: &Repository,
     wanted: &[BundleRequest],
@@ -52,8 +54,9 @@ pub fn plan_bundle(
     plan(repo, wanted, without, None, ObjectOrder::Portions)
 }
 
-/// As [`plan_bundle`], for a remote: all contents lie in front of the history, which a lazy clone reads
-/// in one piece. Of operations it has only those that were not told before, if that is known.
+/// Plans a bundle for a remote, like [`plan_bundle`], but with all blobs before the history, so
+/// that a lazy clone reads the history in one range. Omits operations that an earlier push sent, if
+/// known.
 pub(in crate::transfer) fn plan_increment(
     repo: &Repository,
     wanted: &[BundleRequest],
@@ -73,7 +76,7 @@ fn plan(
     let mut heads = heads(repo, wanted)?;
     let starts: Vec<ObjectId> = heads.values().copied().collect();
     let mut chosen = repo.history(&starts, without)?.collect::<Result<Vec<LogEntry>>>()?;
-    // Parents first: turns rise.
+    // Parents first, because turns rise.
     chosen.reverse();
     if chosen.is_empty() {
         return Err(Error::invalid("there is nothing to bundle: no turn is left"));
@@ -147,12 +150,13 @@ fn plan(
 }
 
 impl BundlePlan {
-    /// The ids of the objects, back to back, in the order in which they lie in the bundle.
+    /// Returns the ids of the objects, concatenated in bundle order.
     pub(in crate::transfer) fn ids(&self) -> Vec<u8> {
         self.items.iter().flat_map(|item| *item.id.as_bytes()).collect()
     }
 
-    /// Sees to it that the newest contents share no block with earlier ones: who reads these alone reads little.
+    /// Puts the newest blobs into separate blocks, so that a client that needs only them reads
+    /// little.
     pub(in crate::transfer) fn set_newest_apart(&mut self) {
         let is_blob = |item: &PackItem| item.kind == Kind::Blob;
         let blobs = self.items.iter().filter(|item| is_blob(item)).count();
@@ -161,14 +165,14 @@ impl BundlePlan {
         all.take(newest).for_each(|item| item.cohort = 1);
     }
 
-    /// Returns true if every turn in it is whole, and none before them was forgotten.
+    /// Returns true if every turn has its context and no ancestor was forgotten.
     pub(in crate::transfer) fn is_whole(&self) -> bool {
         self.manifest.grafts.is_empty()
             && self.outside.iter().all(|(.., why)| *why == Outside::Required)
     }
 
-    /// Returns what goes along beside turns and their contexts, as bytes that hold texts as they are:
-    /// what the bundle says of itself, its operations, and tags.
+    /// Returns the texts other than turns and contexts, as bytes: the manifest, the operations and
+    /// the tags.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming a tag that cannot be read.
@@ -181,7 +185,7 @@ impl BundlePlan {
     }
 }
 
-/// The branches that are wanted, by the names of their refs, and their newest commits.
+/// Returns the requested branches by ref name, with their newest commits.
 fn heads(repo: &Repository, wanted: &[BundleRequest]) -> Result<BTreeMap<String, ObjectId>> {
     let mut heads = BTreeMap::new();
     for wanted in wanted {
@@ -221,7 +225,7 @@ fn heads(repo: &Repository, wanted: &[BundleRequest]) -> Result<BTreeMap<String,
     Ok(heads)
 }
 
-/// What people call the sessions whose branches are in a bundle.
+/// Returns titles and labels of the sessions whose branches are in the bundle.
 fn labels(repo: &Repository, manifest: &Manifest) -> Result<BTreeMap<String, BundledLabels>> {
     let mut known = BTreeMap::new();
     for session in manifest.branch_sessions() {
@@ -233,7 +237,7 @@ fn labels(repo: &Repository, manifest: &Manifest) -> Result<BTreeMap<String, Bun
     Ok(known)
 }
 
-/// Sessions that a manifest names.
+/// Returns the sessions that a manifest names.
 fn own_sessions(manifest: &Manifest) -> BTreeSet<String> {
     let branches = manifest.branch_sessions().into_iter();
     let commits = manifest.sessions.iter().map(|session| session.session.clone());
@@ -241,7 +245,7 @@ fn own_sessions(manifest: &Manifest) -> BTreeSet<String> {
     branches.chain(commits).chain(required).collect()
 }
 
-/// Returns the ordinals of commits and tags, in the bundle and outside.
+/// Returns the ordinals of internal and external commits and tags.
 fn ordinals(items: &[PackItem], outside: &[(ObjectId, Kind, Outside)]) -> HashMap<ObjectId, u32> {
     let inside = items.iter().map(|item| (item.id, item.kind));
     let all = (0..).zip(inside.chain(outside.iter().map(|(id, kind, _)| (*id, *kind))));
@@ -249,7 +253,7 @@ fn ordinals(items: &[PackItem], outside: &[(ObjectId, Kind, Outside)]) -> HashMa
     named.map(|(ordinal, (id, _))| (id, ordinal)).collect()
 }
 
-/// Tags and pins on what is reached: what the refs hold, and the tag objects, those that others name
+/// Returns tags and pins on commits in `reach`: the ref values, and the tag objects, dependencies
 /// first.
 #[expect(clippy::type_complexity, reason = "both are taken apart at once")]
 fn names(
@@ -273,12 +277,12 @@ fn names(
     Ok((names, tags))
 }
 
-/// The tag objects from `id` on.
+/// Returns the chain of tag objects from `id`.
 fn chain(source: &dyn ObjectSource, id: &ObjectId) -> Result<Vec<(ObjectId, Tag)>> {
     let mut chain: Vec<(ObjectId, Tag)> = Vec::new();
     let mut at = *id;
     while chain.len() < MAX_TAGS {
-        // What an expired pin was on may be gone.
+        // The target of an expired pin may have been collected.
         let Some(Object { kind: Kind::Tag, bytes }) = there(source.read(&at))? else { break };
         let tag = Tag::decode(&bytes).map_err(|error| error.at(at))?;
         let next = tag.target;
@@ -288,7 +292,7 @@ fn chain(source: &dyn ObjectSource, id: &ObjectId) -> Result<Vec<(ObjectId, Tag)
     Ok(chain)
 }
 
-/// Returns the object that was read, unless it was dropped on purpose.
+/// Returns the object read, or `None` if it was elided or redacted.
 fn there(read: Result<Option<Object>>) -> Result<Option<Object>> {
     match read {
         Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => Ok(None),
@@ -331,7 +335,7 @@ fn refs(
     heads.iter().map(value).collect()
 }
 
-/// The sessions of some commits.
+/// Returns the sessions of some commits.
 pub(super) fn sessions<'a>(
     commits: impl Iterator<Item = &'a LogEntry>,
     gone: &dyn Fn(&ObjectId) -> Option<Tombstone>,

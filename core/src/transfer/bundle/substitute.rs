@@ -1,8 +1,8 @@
-//! Rewrites the turns of a bundle that hold what was redacted in the receiving store, as an import does.
+//! Rewrites turns of a bundle that contain content redacted in the receiving store, during import.
 //!
-//! What stands for a redacted content takes its place, and everything that leads to it is written
-//! again, so a turn that the store has without it gets the id that it has there. All other turns
-//! keep their ids.
+//! The replacement of redacted content takes its place, and every object that references it is
+//! rewritten. So a turn that the store already redacted gets the id that it has there. All other
+//! turns keep their ids.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,37 +15,37 @@ use crate::repo::{RESTORED_FROM, ROLLED_BACK_TO, Redactions, Repository, links};
 use crate::store::{Store, Tombstone};
 use crate::tree::{Item, List, Map};
 
-/// The section whose entries say how many bytes they have.
+/// The section whose entries record file sizes.
 const FILES: &[u8] = b"files";
 
-/// What is said of a turn that brings redacted content, where the store does not know the turn: its
-/// own words may repeat that content.
+/// The message of a rewritten turn that the store does not know: the original message may repeat
+/// redacted content.
 const REDACTED_MESSAGE: &str = "[redacted]";
 
-/// What takes the place of objects of a bundle.
+/// Replacements for objects of a bundle.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Substitutes {
-    /// The redacted contents in the bundle.
+    /// The redacted blobs in the bundle.
     redacted: HashSet<ObjectId>,
-    /// Nodes, commits and tags that lead to one, which are left out, too.
+    /// Nodes, commits and tags from which a redacted blob is reachable; the import skips these too.
     tainted: HashSet<ObjectId>,
-    /// The commits and tags written in place of others.
+    /// The rewritten commits and tags, by their original ids.
     new: HashMap<ObjectId, ObjectId>,
-    /// What is written, each after what it names.
+    /// The new objects, dependencies first.
     pub(super) written: Vec<(ObjectId, Object)>,
-    /// Commits that were written, by turn and parents.
+    /// New commits, with turn and parents.
     commits: Vec<(ObjectId, u64, Vec<ObjectId>)>,
-    /// Tags that were written, and their targets.
+    /// New tags, and their targets.
     tags: Vec<(ObjectId, ObjectId)>,
 }
 
 impl Substitutes {
-    /// Finds what of a bundle was redacted in this store, and writes in memory what takes its place.
-    /// Reads the bundle only if there is such content. `own` has the commits of the store.
+    /// Finds content of a bundle that is redacted in this store, and writes replacements in memory.
+    /// Reads the bundle only if it has such content. `own` has the commits of the store.
     ///
     /// # Errors
-    /// `Redacted` when nothing is known to stand for an object: its name, or the words of a turn, were
-    /// redacted and not a content.
+    /// `Redacted` if an object has no replacement: a name or the message of a turn was redacted,
+    /// not a blob.
     pub(super) fn find(
         repo: &Repository,
         bundle: &Bundle,
@@ -80,22 +80,22 @@ impl Substitutes {
         Ok(found)
     }
 
-    /// Returns true if the object does not come in.
+    /// Returns true if the import skips the object.
     pub(super) fn leaves_out(&self, id: &ObjectId) -> bool {
         self.redacted.contains(id) || self.tainted.contains(id)
     }
 
-    /// The commit or tag that takes the place of `id`: itself, when nothing in it changes.
+    /// Returns the replacement of a commit or tag, or `id` itself if it does not change.
     pub(super) fn get(&self, id: &ObjectId) -> ObjectId {
         self.new.get(id).copied().unwrap_or(*id)
     }
 
-    /// The number of redacted contents.
+    /// Returns the number of redacted blobs.
     pub(super) fn redacted(&self) -> u64 {
         self.redacted.len() as u64
     }
 
-    /// Makes the contents those that come in.
+    /// Updates the contents to the rewritten objects.
     pub(super) fn apply(&self, contents: &mut BundleContents) {
         for (_, parents) in contents.commits.values_mut() {
             parents.iter_mut().for_each(|parent| *parent = self.get(parent));
@@ -109,7 +109,7 @@ impl Substitutes {
     }
 }
 
-/// Where trees are read from while they are written again.
+/// Sources of trees while they are rewritten.
 struct Places<'a> {
     store: &'a Store,
     /// The nodes of the bundle.
@@ -139,7 +139,7 @@ impl ObjectSink for Places<'_> {
     }
 }
 
-/// Redacted contents that something leads to.
+/// Redacted blobs reachable from an object.
 type Reached = Arc<BTreeSet<ObjectId>>;
 
 struct Writer<'a> {
@@ -148,9 +148,9 @@ struct Writer<'a> {
     places: Places<'a>,
     /// Commits of the store by their contexts.
     own_by_tree: HashMap<ObjectId, Vec<ObjectId>>,
-    /// What tainted nodes, and the contexts of commits, lead to.
+    /// Redacted blobs reachable from tainted nodes and from contexts of commits.
     reached: HashMap<ObjectId, Reached>,
-    /// Trees that were written again; those of files say sizes.
+    /// Rewritten trees; the key's flag marks trees of files, whose entries record sizes.
     trees: HashMap<(ObjectId, bool), ObjectId>,
     found: Substitutes,
 }
@@ -197,7 +197,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Refuses an object in which nothing is replaced, and that was redacted all the same.
+    /// Refuses a redacted object that has no replacement.
     fn check(&self, id: &ObjectId) -> Result<()> {
         let store = self.repo.store();
         if store.tombstone(id) != Some(Tombstone::Redacted) || store.contains(id)? {
@@ -248,7 +248,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The turn of the store that is this one but for its words.
+    /// Returns the store's turn that differs from this one only in its message.
     fn own(&self, commit: &Commit) -> Result<Option<ObjectId>> {
         for id in self.own_by_tree.get(&commit.tree).into_iter().flatten() {
             let known = self.repo.commit(id)?;
@@ -263,7 +263,7 @@ impl Writer<'_> {
         Ok(None)
     }
 
-    /// Ids of commits in metadata become those of what stands for them.
+    /// Replaces commit ids in metadata by their replacements.
     fn map_metadata(&self, metadata: &mut BTreeMap<String, String>) {
         for name in [ROLLED_BACK_TO, RESTORED_FROM] {
             if let Some(value) = metadata.get_mut(name)
@@ -274,7 +274,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a tree again: a context, or a section of one.
+    /// Rewrites a tree: a context, or a section of one.
     fn tree(&mut self, root: &ObjectId, is_context: bool, is_files: bool) -> Result<ObjectId> {
         if let Some(new) = self.trees.get(&(*root, is_files)) {
             return Ok(*new);
@@ -316,7 +316,8 @@ impl Writer<'_> {
         Ok(new)
     }
 
-    /// `opens_files`: the item is the section of files. `is_file`: it is an entry of that.
+    /// Rewrites an item. `opens_files`: the item is the files section. `is_file`: the item is an
+    /// entry of it.
     fn item(&mut self, mut item: Item, opens_files: bool, is_file: bool) -> Result<Item> {
         if item.link.kind == Kind::Node {
             item.link.id = self.tree(&item.link.id, false, opens_files)?;

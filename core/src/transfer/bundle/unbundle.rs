@@ -1,4 +1,4 @@
-//! Takes a bundle into a store: a plan, and then one operation.
+//! Imports a bundle into a store: first a plan, then one operation.
 //!
 //! | the store has the ref | what becomes of it |
 //! |---|---|
@@ -7,11 +7,11 @@
 //! | a branch at an earlier commit | it moves on |
 //! | with another history | the one of the bundle gets another name: `main-2` |
 //!
-//! Titles and labels come with the sessions, and never over those of the store.
-//! What was redacted in the store does not come back: what stands for it takes its place, see
-//! `substitute.rs`. Whatever the store knows better, it keeps: a turn that the bundle has without its context and the
-//! store with it, a commit that is forgotten there and not here. Retention policies do not travel: what
-//! may expire is for who owns the store to say.
+//! Titles and labels are imported with their sessions, and never replace those of the store.
+//! Content redacted in the store is not imported; its replacement is, see `substitute.rs`. The
+//! store keeps more complete data: a turn that has its context here but not in the bundle, or a
+//! commit that was forgotten there but exists here. Retention policies do not travel: the owner of
+//! a store decides what may expire.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -26,40 +26,41 @@ use crate::repo::{
 };
 use crate::store::{Expected, FileReplacement, Outside, Tier, Tombstone};
 
-/// Names that are tried for a ref before one is refused.
+/// Maximum number of names tried for a ref.
 const MAX_NAMES: u32 = 10_000;
 
-/// The options of taking a bundle in.
+/// Options of an import.
 #[derive(Debug, Clone, Default)]
 pub struct UnbundleOptions {
-    /// The session that its branches become part of; their own without one.
+    /// The session that its branches join; `None` keeps their sessions.
     pub session: Option<String>,
-    /// Most bytes of objects, see [`Bundle::verify`].
+    /// Limit of object bytes, see [`Bundle::verify`].
     pub max_bytes: Option<u64>,
-    /// The remote that it comes from: then its branches tell where they are there, tags and pins come in
-    /// unless there is one of that name, and nothing may stand for what was redacted here.
+    /// The remote that the bundle comes from. If set, branches become remote-tracking refs, tags
+    /// and pins are imported unless one of that name exists, and redacted content is refused, not
+    /// replaced.
     pub remote: Option<String>,
 }
 
-/// The plan of taking a bundle in.
+/// The plan of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnbundlePlan {
     /// Every ref of the bundle.
     pub refs: Vec<PlannedRef>,
-    /// Objects that the store does not have.
+    /// Number of objects that the store lacks.
     pub new_objects: u64,
-    /// Objects that it has.
+    /// Number of objects that the store has.
     pub known_objects: u64,
-    /// Prerequisites that the store lacks. With any, nothing can be taken in.
+    /// Prerequisites that the store lacks. The import fails if there are any.
     pub missing: Vec<Prerequisite>,
-    /// Contents that were redacted in this store: what stands for them comes in instead, and the turns
-    /// from the first one with such content on have the ids that follow from that.
+    /// Number of blobs redacted in this store. The import stores their replacements, so turns from
+    /// the first one with such content on get new ids.
     pub redacted: u64,
-    /// Titles and labels that sessions of the store get.
+    /// Titles and labels to add to sessions of the store.
     pub labels: Vec<PlannedLabels>,
     substitutes: Substitutes,
     grafts: Option<Grafts>,
-    /// Contexts that are gone, here as where the bundle was made.
+    /// Contexts that are expired in the bundle and absent here.
     gone: Vec<(ObjectId, Kind, Tombstone)>,
     switch: Option<BranchName>,
 }
@@ -68,57 +69,57 @@ pub struct UnbundlePlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlannedRef {
-    /// Its full name in the bundle.
+    /// The full name in the bundle.
     pub name: String,
-    /// Its full name in the store.
+    /// The full name in the store.
     pub becomes: String,
-    /// Its fate.
+    /// The fate of the ref.
     pub fate: RefFate,
-    /// Its value.
+    /// The new value.
     pub id: ObjectId,
-    /// The turn that it leads to.
+    /// The turn of the commit that it points to.
     pub turn: u64,
-    /// The value that the store has there now.
+    /// The current value in the store.
     before: Option<ObjectId>,
 }
 
-/// What a session of the store gets of what people call it.
+/// Title and labels that a session of the store gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedLabels {
-    /// The session, as the store calls it.
+    /// The name of the session in the store.
     pub session: String,
-    /// The title, if the session had none from anybody.
+    /// The title, if the session had none.
     pub title: Option<String>,
-    /// The labels that it did not have.
+    /// The labels that the session lacked.
     pub labels: BTreeSet<String>,
-    /// All that it has afterwards.
+    /// Title and labels after the import.
     whole: SessionLabels,
 }
 
 /// The fate of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefFate {
-    /// It is made.
+    /// The ref is created.
     New,
-    /// It moves on to a later commit.
+    /// The ref is fast-forwarded.
     Forward,
-    /// The store has it, or a later one.
+    /// The store has this commit or a descendant.
     Known,
 }
 
-/// The outcome of taking a bundle in.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unbundled {
     /// The plan that was applied.
     pub plan: UnbundlePlan,
-    /// The number of the operation; none when there was nothing to do.
+    /// The sequence number of the operation; `None` if nothing changed.
     pub operation: Option<u64>,
-    /// Bytes the store grew by.
+    /// Bytes added to the store.
     pub new_bytes: u64,
 }
 
 impl UnbundlePlan {
-    /// Returns true if the store has everything already.
+    /// Returns true if the store already has everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.grafts.is_none()
@@ -126,10 +127,10 @@ impl UnbundlePlan {
             && self.refs.iter().all(|planned| planned.fate == RefFate::Known)
     }
 
-    /// Refuses when something is missing.
+    /// Refuses the import if a prerequisite is missing.
     ///
     /// # Errors
-    /// `NotFound`, naming each turn.
+    /// `NotFound`, naming each missing turn.
     pub fn check(&self) -> Result<()> {
         if self.missing.is_empty() {
             return Ok(());
@@ -144,11 +145,11 @@ impl UnbundlePlan {
     }
 }
 
-/// Verifies a bundle to its last byte, and plans how it would be taken in. Nothing changes.
+/// Verifies a whole bundle and plans its import. Changes nothing.
 ///
 /// # Errors
-/// Those of [`Bundle::verify`]; `Redacted` when it holds what was redacted in this store and nothing
-/// stands for it: a name, or the words of a turn; `InvalidInput` when it has several sessions that should become one.
+/// Errors of [`Bundle::verify`]; `Redacted` if it holds redacted content without a replacement (a
+/// name, or the message of a turn); `InvalidInput` if several sessions would become one.
 pub fn plan_unbundle(
     repo: &Repository,
     bundle: &Bundle,
@@ -158,13 +159,12 @@ pub fn plan_unbundle(
     Planner { repo, bundle, contents }.run(options)
 }
 
-/// Takes a bundle in, as one operation. The bundle is verified before anything is written, and again
-/// while it is read.
+/// Imports a bundle in one operation. Verifies the bundle before writing, and again while reading
+/// it.
 ///
 /// # Errors
-/// Those of [`plan_unbundle`]; `NotFound`, naming them, when the store does not have what the bundle
-/// requires; `Conflict` when somebody else changed a ref meanwhile; `Io` when the disk refuses. In all
-/// cases nothing has become visible.
+/// Errors of [`plan_unbundle`]; `NotFound`, naming missing prerequisites; `Conflict` if another
+/// process changed a ref concurrently; `Io` if writing fails. Nothing is visible after an error.
 pub fn unbundle(
     repo: &Repository,
     bundle: &Bundle,
@@ -196,8 +196,8 @@ pub fn unbundle(
     let committed = match plan.gone.is_empty() {
         true => change.commit(stamp, &reason)?,
         false => {
-            // A pack says of the contexts that they are gone before anything leads to them, and no
-            // other collection can take it away meanwhile.
+            // Write a pack with tombstones of the contexts before any ref references them. The
+            // collection lock keeps another collection from removing the pack.
             let collection = repo.store().collect()?;
             let (files, items) = (Vec::new(), Vec::new());
             let gone = plan.gone.clone();
@@ -237,7 +237,7 @@ impl UnbundlePlan {
     }
 }
 
-/// A plan in the making.
+/// A plan under construction.
 struct Planner<'a> {
     repo: &'a Repository,
     bundle: &'a Bundle,
@@ -292,7 +292,8 @@ impl Planner<'_> {
         Ok(plan)
     }
 
-    /// Every commit that a ref of the store leads to, and its context. Only looked for when it matters.
+    /// Returns every commit reachable from refs of the store, with its context. Empty if not
+    /// needed.
     fn own_commits(&self) -> Result<HashMap<ObjectId, ObjectId>> {
         let manifest = self.bundle.manifest();
         let is_redacted = !self.repo.redactions()?.is_empty();
@@ -309,8 +310,8 @@ impl Planner<'_> {
         entries.map(|entry| entry.map(|entry| (entry.id, entry.commit.tree))).collect()
     }
 
-    /// Returns the prerequisites that the store lacks. An unreachable commit may go at any time,
-    /// so it does not count.
+    /// Returns the prerequisites that the store lacks. An unreachable commit does not count,
+    /// because a collection may delete it at any time.
     fn missing(&self, own: &HashMap<ObjectId, ObjectId>) -> Result<Vec<Prerequisite>> {
         let store = self.repo.store();
         let mut missing = Vec::new();
@@ -338,8 +339,8 @@ impl Planner<'_> {
         Ok(missing)
     }
 
-    /// The grafts that the store has afterwards, if they change: none for a commit that comes with the
-    /// bundle, and a new one only for a commit that is not here.
+    /// Returns the grafts of the store after the import, if they change. Removes grafts of commits
+    /// that the bundle contains; adds grafts only for commits that the store lacks.
     fn grafts(
         &self,
         own: &HashMap<ObjectId, ObjectId>,
@@ -391,7 +392,7 @@ impl Planner<'_> {
         Err(Error::new(ErrorKind::Conflict, format!("{first}: every name for it is taken")))
     }
 
-    /// The plan for a ref of a remote, which the store follows wherever it went.
+    /// Plans a remote-tracking ref, which always follows the remote, even backwards.
     fn plan_remote_ref(
         &self,
         remote: &str,
@@ -419,8 +420,8 @@ impl Planner<'_> {
         Ok(PlannedRef { name, becomes, fate, id, turn, before })
     }
 
-    /// Returns the fate of a ref that holds `before` in the store; `None` when that is another
-    /// history.
+    /// Returns the fate of a ref whose value in the store is `before`; `None` if the histories
+    /// diverge.
     fn fate(
         &self,
         name: &str,
@@ -432,7 +433,7 @@ impl Planner<'_> {
             return Ok(Some(RefFate::Known));
         }
         if BranchName::from_full(name).is_none() {
-            // Another tag object that says the same is as good.
+            // A different tag object with the same target counts as known.
             let same =
                 self.repo.peel(before).ok().is_some_and(|it| self.contents.peel(id) == Some(it));
             return Ok(same.then_some(RefFate::Known));
@@ -443,7 +444,7 @@ impl Planner<'_> {
         Ok(self.is_before(id, before)?.then_some(RefFate::Known))
     }
 
-    /// Returns true if the commit `old` comes before `new`, in the bundle and then in the store.
+    /// Returns true if `old` is an ancestor of `new`, in the bundle or the store.
     fn is_before(&self, old: &ObjectId, new: &ObjectId) -> Result<bool> {
         let Some((floor, _)) = self.commit(old)? else { return Ok(false) };
         let (mut waiting, mut seen) = (vec![*new], HashSet::new());
@@ -461,7 +462,7 @@ impl Planner<'_> {
         Ok(false)
     }
 
-    /// Turn and parents of a commit that is in the bundle or the store.
+    /// Returns turn and parents of a commit in the bundle or the store.
     fn commit(&self, id: &ObjectId) -> Result<Option<(u64, Vec<ObjectId>)>> {
         if let Some((turn, parents)) = self.contents.commits.get(id) {
             return Ok(Some((*turn, parents.clone())));
@@ -475,8 +476,8 @@ impl Planner<'_> {
     }
 }
 
-/// The titles and labels that change, of `session` if all become part of one. A title that the store has
-/// stays, and so do its labels; what was redacted here stays out.
+/// Returns the titles and labels that change; of `session` if all sessions become one. The store's
+/// title and labels stay; redacted text is not added.
 fn planned_labels(
     repo: &Repository,
     manifest: &Manifest,
@@ -504,10 +505,10 @@ fn planned_labels(
     Ok(planned.into_values().collect())
 }
 
-/// Stages the titles and labels that come with sessions, never over those of the store.
+/// Stages imported titles and labels of sessions. Never replaces those of the store.
 ///
 /// # Errors
-/// `Corrupt` for labels of the store that cannot be read.
+/// `Corrupt` if labels of the store cannot be read.
 pub(in crate::transfer) fn stage_labels(
     repo: &Repository,
     manifest: &Manifest,
@@ -519,7 +520,8 @@ pub(in crate::transfer) fn stage_labels(
     Ok(())
 }
 
-/// The branch that a store without snapshots is on afterwards: the first main branch, or the first.
+/// Returns the initial current branch of an empty store: the first main branch, or the first
+/// branch.
 fn main_of(refs: &[PlannedRef]) -> Option<BranchName> {
     let branches = || refs.iter().filter_map(|planned| BranchName::from_full(&planned.becomes));
     branches().find(|branch| branch.branch() == MAIN_BRANCH).or_else(|| branches().next())

@@ -1,9 +1,8 @@
-//! What is asked of object storage: objects by key, written whole, changed by compare-and-swap.
+//! The interface to object storage: objects by key, written whole, changed by compare-and-swap.
 //!
-//! Immutable objects have names that are never used twice, and are uploaded. The few that change are
-//! small, and are written only over what the writer has seen. An answer that was lost is neither a
-//! success nor a lost race, and [`Put`] has a word for it: whoever meets it reads the object again and
-//! looks for what it wrote.
+//! Immutable objects have unique names and are uploaded. The few mutable objects are small, and a
+//! write replaces only the version that the writer has read. A write without an answer has an
+//! unknown result, [`Put::Unknown`]: the caller rereads the object and looks for its own write.
 
 use std::fmt::{self, Debug};
 use std::ops::Range;
@@ -14,81 +13,82 @@ use super::names::Names;
 use crate::error::{Error, Result};
 use crate::store::ReadAt;
 
-/// Most bytes of a key. With a prefix it stays below what every object storage takes, 1,024.
+/// Maximum bytes of a key. With a prefix it stays below 1,024, which every object storage accepts.
 pub const MAX_KEY_BYTES: usize = 512;
 
-/// Most bytes of a part of a key: file systems take no longer names.
+/// Maximum bytes of a part of a key: the limit of file names.
 pub const MAX_PART_BYTES: usize = 200;
 
-/// A place where a remote keeps objects: a bucket of object storage, or a folder.
+/// Storage for the objects of a remote: a bucket of object storage, or a folder.
 ///
-/// Calls may be repeated, and none changes more than its key. Nothing is believed of what comes back.
+/// Calls may be repeated, and each changes only its key. Callers must treat all results as
+/// untrusted.
 pub trait Bucket: Debug + Send + Sync {
-    /// Reads an object, or a range of it, unless it still is `unless`.
+    /// Reads an object, or a range of it, unless its version is `unless`.
     ///
-    /// A range that reaches beyond the end gives what there is.
+    /// A range beyond the end returns the existing bytes.
     ///
     /// # Errors
-    /// `Io` when there was no answer, or one that does not say.
+    /// `Io` if there was no answer, or an unclear one.
     fn get(&self, key: &Key, range: Option<Range<u64>>, unless: Option<&Version>) -> Result<Got>;
 
-    /// Writes an object that is not there.
+    /// Writes an object that must not exist yet.
     ///
     /// # Errors
-    /// `Io` when it was certainly not written, and cannot be, as without the right to.
+    /// `Io` if the write certainly failed and a retry cannot succeed, e.g. without permission.
     fn put_new(&self, key: &Key, bytes: Bytes) -> Result<Put>;
 
-    /// Writes an object over the one that was seen.
+    /// Replaces the version of an object that the caller has read.
     ///
     /// # Errors
     /// As [`Bucket::put_new`].
     fn put_over(&self, key: &Key, bytes: Bytes, seen: &Version) -> Result<Put>;
 
-    /// Writes an immutable object under a name that nobody else has. After a success it is durable; after
-    /// an error it may be there, whole or not, and may be uploaded again.
+    /// Uploads an immutable object under a unique name. After a success it is durable. After an
+    /// error it may exist, whole or in part, and may be uploaded again.
     ///
     /// # Errors
-    /// `Io` when it is not known to be there.
+    /// `Io` if the object may be missing.
     fn upload(&self, key: &Key, from: &dyn ReadAt) -> Result<()>;
 
-    /// Lists objects whose keys begin with `prefix`, in order of keys, from behind `after` on. A page may
-    /// have any number of them, and may lack what was written a moment ago.
+    /// Lists objects whose keys begin with `prefix`, ordered by key, after the key `after`. A page
+    /// may have any number of objects, and may lack recently written ones.
     ///
     /// # Errors
-    /// `Io` when there was no answer.
+    /// `Io` if there was no answer.
     fn list(&self, prefix: &str, after: Option<&Key>) -> Result<Page>;
 
-    /// Deletes objects; those that are gone already are no error.
+    /// Deletes objects; already deleted objects are no error.
     ///
     /// # Errors
-    /// `Io` when some may still be there.
+    /// `Io` if some objects may still exist.
     fn delete(&self, keys: &[Key]) -> Result<()>;
 
-    /// True if an immutable object is sealed with keys that are not the newest ones, so that who was removed
-    /// since reads it. It costs a request in an encrypted remote.
+    /// Returns true if an immutable object is sealed with old keys, which removed members still
+    /// have. Costs a request on an encrypted remote.
     ///
     /// # Errors
-    /// Those of reading it.
+    /// Errors of reading the object.
     fn is_sealed_before(&self, _key: &Key) -> Result<bool> {
         Ok(false)
     }
 
-    /// How the keys of objects name sessions.
+    /// Returns how keys name sessions.
     fn names(&self) -> Names {
         Names::Plain
     }
 }
 
-/// The name of an object: parts of letters, digits, `-`, `_`, `.` and `%`, with slashes between them.
+/// The name of an object: parts of letters, digits, `-`, `_`, `.` and `%`, separated by slashes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(String);
 
 impl Key {
-    /// A key.
+    /// Creates a key.
     ///
     /// # Errors
-    /// `InvalidInput` for what no remote has: other characters, parts that are empty, too long or begin
-    /// with a dot. So a key is a relative path below any folder.
+    /// `InvalidInput` for other characters, and for parts that are empty, too long or begin with a
+    /// dot. So a key is always a relative path inside of a folder.
     pub fn new(key: impl Into<String>) -> Result<Self> {
         let key = key.into();
         let is_safe = |c: char| c.is_ascii_alphanumeric() || "-_.%".contains(c);
@@ -99,14 +99,14 @@ impl Key {
                 && part.chars().all(is_safe)
         };
         if key.len() > MAX_KEY_BYTES || !key.split('/').all(is_part) {
-            // A listing of others may have anything in it.
+            // A listing from another writer may contain anything.
             let shown: String = key.chars().take(100).collect();
             return Err(Error::invalid(format!("{shown:?} is no key of a remote")));
         }
         Ok(Self(key))
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -119,24 +119,24 @@ impl fmt::Display for Key {
     }
 }
 
-/// Tells one state of an object from all others it ever had; only the bucket knows what is in it.
+/// An opaque version of an object, unique among all its states.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version(pub String);
 
-/// The answer to a reading.
+/// The result of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Got {
-    /// There is no such object.
+    /// The object does not exist.
     Missing,
-    /// It is the one that was seen.
+    /// The object still has the known version.
     Same,
-    /// Its bytes, or those of the range.
+    /// The bytes of the object or range.
     Bytes {
         /// The bytes.
         bytes: Bytes,
-        /// Its state.
+        /// The version of the object.
         version: Version,
-        /// Bytes of the whole object.
+        /// Size of the whole object.
         size: u64,
     },
 }
@@ -144,31 +144,32 @@ pub enum Got {
 /// The outcome of a conditional write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Put {
-    /// It is written, durable, and has this state.
+    /// The object is written and durable, and has this version.
     Done(Version),
-    /// It is not what was seen, or is there already: perhaps by this very write, if that was sent twice.
+    /// The object has another version or already exists, possibly from this write if it was sent
+    /// twice.
     Lost,
-    /// There was no answer. It may be written, or be written later.
+    /// There was no answer. The write may have happened, or may still happen.
     Unknown,
 }
 
-/// A part of a listing.
+/// A page of a listing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// The objects, in order of keys.
+    /// The objects, ordered by key.
     pub objects: Vec<Listed>,
-    /// True if there may be more behind the last one.
+    /// True if more objects may follow.
     pub has_more: bool,
 }
 
 /// An object of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Its key.
+    /// The key.
     pub key: Key,
-    /// Its bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Its state.
+    /// The version.
     pub version: Version,
 }
 

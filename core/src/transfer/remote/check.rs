@@ -1,4 +1,4 @@
-//! The check of a remote: each bundle that a head lists must be there and whole, and bundles that no head
+//! Checks a remote: each bundle that a head lists must exist and be intact. Bundles that no head
 //! lists are counted.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -14,47 +14,48 @@ use crate::error::{ErrorKind, Result};
 use crate::object::ObjectId;
 use crate::transfer::bundle::{Bundle, BundleContents};
 
-/// How much of a remote a check reads.
+/// The depth of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckDepth {
-    /// The heads, and the names and sizes of bundles.
+    /// Reads the heads, and the names and sizes of bundles.
     Listing,
-    /// Every byte: what a fetch into an empty store verifies.
+    /// Reads every byte, and verifies it like a fetch into an empty store.
     Contents,
 }
 
-/// The findings of a check of a whole remote.
+/// The result of a check of a whole remote.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Sessions on the remote.
+    /// Number of sessions on the remote.
     pub sessions: u64,
-    /// Bundles that heads list.
+    /// Number of bundles that heads list.
     pub bundles: u64,
-    /// Bytes of these.
+    /// Bytes of these bundles.
     pub bytes: u64,
-    /// Keys of heads that this store has seen, and of bundles that a head lists, that are not there; and of
-    /// bundles with another size.
+    /// Keys of known heads and listed bundles that are missing, and of bundles with a wrong size.
     pub missing: Vec<String>,
-    /// The key of each bundle or head whose contents do not verify, with what is wrong.
+    /// The key of each bundle or head whose content does not verify, with the reason.
     pub damaged: Vec<String>,
-    /// Bundles that no head lists: of pushes that are under way, or that ended before they were done, and
-    /// those whose place a later one took.
+    /// Number of bundles that no head lists: of pushes in progress, of interrupted pushes, and
+    /// replaced ones.
     pub unlisted: u64,
-    /// Bytes of these.
+    /// Bytes of unlisted bundles.
     pub unlisted_bytes: u64,
 }
 
 impl Remote<'_> {
-    /// Looks at every head and at what lies on the remote: a request for each session, and one for a
-    /// thousand objects. With [`CheckDepth::Contents`] it downloads and verifies each bundle, one at a time.
+    /// Checks every head and lists all objects: one request per session, and one per thousand
+    /// objects. With [`CheckDepth::Contents`] it also downloads and verifies each bundle, one at a
+    /// time.
     ///
     /// # Errors
-    /// `Corrupt` when a head is none, or cannot have come after the one that was seen before; `Io` when
-    /// the remote does not answer.
+    /// `Corrupt` if a head is invalid or cannot be a successor of the last known one; `Io` if the
+    /// remote does not answer.
     pub fn check(&self, depth: CheckDepth) -> Result<Checked> {
         self.check_id()?;
         let mut there: BTreeMap<Key, u64> = BTreeMap::new();
-        // Before the heads: what these list was there before them.
+        // List bundles before reading heads: bundles that these heads list existed before the
+        // heads.
         each_object(self.bucket, "bundles/", &mut |object| {
             there.insert(object.key.clone(), object.size);
             Ok(())
@@ -89,7 +90,7 @@ impl Remote<'_> {
         for (key, bytes) in &listed {
             checked.bundles += 1;
             checked.bytes = checked.bytes.saturating_add(*bytes);
-            // One that came since, or that the listing has not yet, is asked for by itself.
+            // Ask for the size of a newer bundle, or one that the listing does not show yet.
             let size = match there.get(key) {
                 Some(size) => Some(*size),
                 None => self.size_of(key)?,
@@ -110,7 +111,8 @@ impl Remote<'_> {
         Ok(checked)
     }
 
-    /// Verifies the bundles of a head, and of later ones where another machine changes it at the same time.
+    /// Verifies the bundles of a head, and of its successors if another machine replaces it
+    /// concurrently.
     fn check_contents(&self, key: &Key, head: &Head, checked: &mut Checked) -> Result<()> {
         let mut head = head.clone();
         for _ in 0..MAX_LOOKS {
@@ -122,8 +124,8 @@ impl Remote<'_> {
         Ok(())
     }
 
-    /// Verifies the bundles of a head, and that its branches are in them. Returns the later head instead
-    /// where a bundle is gone because that took its place.
+    /// Verifies the bundles of a head, and that they contain its branches. Returns the new head if
+    /// a bundle was deleted because another client replaced it.
     fn check_bundles(&self, key: &Key, head: &Head, checked: &mut Checked) -> Result<Option<Head>> {
         let mut ends: HashSet<ObjectId> = head.branches().map(|(_, id)| id).collect();
         let mut is_whole = true;

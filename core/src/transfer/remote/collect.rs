@@ -1,5 +1,5 @@
-//! What lies on a remote and nothing can lead to any more is deleted: exactly that, without a clock or a
-//! lock, whoever pushes meanwhile.
+//! Deletes unreachable bundles of a remote, without a clock or a lock, and safely during concurrent
+//! pushes.
 //!
 //! ```text
 //! bundles/<session>/<g>-<salt>, which was made for the head with generation g
@@ -10,8 +10,8 @@
 //!   anything else                                      no push made it: it stays, and is named
 //! ```
 //!
-//! Each step leaves a remote that is whole, so a collection may end anywhere. A head that it looks at may be
-//! an old one, or a listing: both only show less of what can go.
+//! Each step leaves the remote consistent, so a collection may stop anywhere. An outdated head or
+//! listing only makes fewer bundles deletable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,39 +23,39 @@ use super::push::Swap;
 use super::{Remote, lost};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Objects that are deleted by one request.
+/// Maximum number of objects deleted by one request.
 const DELETED_AT_ONCE: usize = 1_000;
 
-/// Times that a head is looked at again because somebody pushed meanwhile.
+/// Maximum number of rereads of a head after concurrent pushes.
 pub(super) const MAX_LOOKS: u32 = 16;
 
-/// What a collection does.
+/// Options of a collection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CollectOptions {
-    /// Looks only, and changes nothing.
+    /// Changes nothing, only reports.
     pub is_dry: bool,
-    /// Makes the bundles of each session one first, where everything of them is here.
+    /// Folds the bundles of each session into one first, if this store has all their content.
     pub is_aggressive: bool,
 }
 
-/// What a collection found, and did unless it only looked.
+/// The result of a collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collected {
-    /// Sessions with a head or a bundle.
+    /// Number of sessions with a head or a bundle.
     pub sessions: u64,
-    /// Bundles that nothing can lead to.
+    /// Number of unreachable bundles.
     pub bundles: u64,
-    /// Bytes of these.
+    /// Bytes of these bundles.
     pub bytes: u64,
-    /// Sessions whose bundles were made one.
+    /// Number of sessions whose bundles were folded.
     pub folded: u64,
-    /// Heads that were written again, so that a push that died, or is under way, cannot end any more.
+    /// Number of heads rewritten so that an interrupted or concurrent push cannot complete.
     pub rewritten: u64,
-    /// Keys of what no push made: it is left where it is.
+    /// Keys of objects that no push creates; they are left unchanged.
     pub unknown: Vec<String>,
 }
 
-/// What a listing shows of a session.
+/// The listed objects of a session.
 #[derive(Default)]
 struct Lying {
     head: Option<Version>,
@@ -68,22 +68,22 @@ struct LyingBundle {
     object: Listed,
 }
 
-/// What a head says of the bundles that lie there.
+/// The bundles of a session, classified by its head.
 #[derive(Default)]
 struct Sorted<'a> {
     garbage: Vec<&'a LyingBundle>,
-    /// Those of the next head, which may still be written.
+    /// Bundles for the next head, which may still be written.
     waiting: Vec<&'a LyingBundle>,
     unknown: Vec<&'a LyingBundle>,
 }
 
 impl Remote<'_> {
-    /// Deletes what nothing on the remote can lead to any more. When there is nothing to do it costs one
-    /// request, and one for a thousand objects; the heads that changed since they were seen here are read.
+    /// Deletes unreachable bundles of the remote. If there are none, it costs one request, and one
+    /// per thousand objects. Reads heads that changed since this store last read them.
     ///
     /// # Errors
-    /// `Corrupt` when a head is none, or cannot have come after the one that was seen before: nothing of
-    /// that session is deleted then; `Io` when the remote does not answer, or the key may not delete.
+    /// `Corrupt` if a head is invalid or cannot be a successor of the last known one: then nothing
+    /// of that session is deleted; `Io` if the remote does not answer, or refuses to delete.
     pub fn collect(&self, options: CollectOptions) -> Result<Collected> {
         self.check_id()?;
         let mut collected = Collected::default();
@@ -112,7 +112,7 @@ impl Remote<'_> {
         Ok(collected)
     }
 
-    /// Deletes the bundles of a session that a head has passed, but for those that are named.
+    /// Deletes unlisted bundles of a session up to the generation of `head`, except `spared` ones.
     pub(super) fn collect_passed(&self, head: &Head, spared: &BTreeSet<&str>) -> Result<()> {
         let part = self.bucket.names().part_of(&head.session);
         let lying = self.lying(&format!("bundles/{part}/"), &mut Collected::default())?;
@@ -126,7 +126,7 @@ impl Remote<'_> {
         keys.chunks(DELETED_AT_ONCE).try_for_each(|keys| self.bucket.delete(keys))
     }
 
-    /// Everything below a prefix, by the part of the key that stands for the session.
+    /// Lists everything below a prefix, by the part of the key that names the session.
     fn lying(&self, prefix: &str, collected: &mut Collected) -> Result<BTreeMap<String, Lying>> {
         let (root, mut all) = (Root::key()?, BTreeMap::<String, Lying>::new());
         each_object(self.bucket, prefix, &mut |object| {
@@ -149,7 +149,7 @@ impl Remote<'_> {
         Ok(all)
     }
 
-    /// The bundles of a session that nothing can list any more.
+    /// Returns the bundles of a session that no future head can list.
     fn dead<'a>(
         &self,
         key: &Key,
@@ -158,7 +158,8 @@ impl Remote<'_> {
         options: CollectOptions,
         collected: &mut Collected,
     ) -> Result<Vec<&'a LyingBundle>> {
-        // The head that was seen last is one that was: what it has passed is passed for good.
+        // The last known head was once current, so bundles up to its generation can never be listed
+        // again.
         if let Some(known) = known
             && lying.head.as_ref() == Some(&known.version)
         {
@@ -169,7 +170,7 @@ impl Remote<'_> {
         } else if lying.bundles.is_empty() {
             return Ok(Vec::new());
         }
-        // After the listing, so that no bundle is of a later head than the next one.
+        // Read the head after the listing, so that no bundle is more than one generation newer.
         let mut found = self.read_head(key)?;
         for _ in 0..MAX_LOOKS {
             match (known, &found) {
@@ -198,8 +199,8 @@ impl Remote<'_> {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// Writes a head again as the next generation, with nothing else changed; an empty one where there is
-    /// none, which has no session: its key does not always tell it.
+    /// Rewrites a head unchanged as the next generation. Without a head it writes an empty one
+    /// without a session name, which cannot always be derived from the key.
     pub(super) fn pass(&self, key: &Key, found: Option<&KnownHead>) -> Result<(Swap, Head)> {
         let mut next = match found {
             Some(found) => found.head.clone(),
@@ -209,7 +210,7 @@ impl Remote<'_> {
         Ok((self.swap(key, found, &next)?, next))
     }
 
-    /// Remembers a head that was written again, if what it was written over is known here.
+    /// Records a rewritten head, if this store knew the head before it.
     pub(super) fn record_passed(
         &self,
         known: Option<&KnownHead>,
@@ -225,7 +226,7 @@ impl Remote<'_> {
     }
 }
 
-/// Sorts bundles by what a head says of them.
+/// Classifies bundles by a head.
 fn sorted<'a>(head: Option<&Head>, bundles: &'a [LyingBundle]) -> Sorted<'a> {
     let mut sorted = Sorted::default();
     let generation = head.map_or(0, |head| head.generation);

@@ -1,4 +1,4 @@
-//! What a remote has of a session comes into the store: the bundles that are new, and then the refs.
+//! Fetches the sessions of a remote: imports the new bundles, then sets the refs.
 //!
 //! ```text
 //! head: later than the one that is known, and going on from it
@@ -6,8 +6,8 @@
 //!   refs/remotes/<remote>/... and the head, in one operation
 //! ```
 //!
-//! A bundle after the other is taken in, each with the refs that it brings, so what was interrupted goes
-//! on where it was. Each prefix of the bundles is a state that the remote once had.
+//! Bundles are imported one by one, each with its refs, so an interrupted fetch resumes where it
+//! stopped. Each prefix of the bundle list was once a state of the remote.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -26,56 +26,56 @@ use crate::repo::BranchName;
 use crate::store::IoFile;
 use crate::transfer::bundle::{Bundle, Manifest, UnbundleOptions, unbundle};
 
-/// Most bytes that are asked for at once.
+/// Maximum bytes per request.
 const RANGE_BYTES: u64 = 8 << 20;
 
-/// Times that a session is looked at again because a bundle that its head listed is gone.
+/// Maximum number of rereads of a head because a listed bundle was deleted.
 pub(super) const MAX_LOOKS: u32 = 4;
 
-/// What came of fetching a session.
+/// The result of fetching a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fetched {
     /// The session.
     pub session: String,
-    /// Branches of the remote that moved, were new, or are gone there.
+    /// Branches of the remote that moved, are new, or were deleted.
     pub moved: Vec<MovedBranch>,
-    /// Bundles that were read, and their bytes.
+    /// Number of bundles read.
     pub bundles: u64,
-    /// Their bytes.
+    /// Bytes of these bundles.
     pub bytes: u64,
-    /// True if somebody deleted the session there since it was last seen.
+    /// True if the session was deleted on the remote since the last fetch.
     pub is_deleted: bool,
 }
 
-/// A branch of a remote that is elsewhere than it was.
+/// A branch of a remote that has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MovedBranch {
     /// The branch.
     pub branch: BranchName,
-    /// Where it was when the remote was last seen.
+    /// Its value at the last fetch.
     pub before: Option<ObjectId>,
-    /// Where it is; nothing when it is gone there.
+    /// Its current value; `None` if it was deleted.
     pub now: Option<ObjectId>,
 }
 
 impl Remote<'_> {
-    /// Fetches a session; returns nothing when the remote does not have it. When nothing is new it costs
-    /// one request.
+    /// Fetches a session; returns `None` if the remote does not have it. Costs one request if
+    /// nothing is new.
     ///
     /// # Errors
-    /// `Corrupt` when the remote has gone back in time, tells another story than before, or what it has
-    /// does not verify; `Redacted` when it has what was redacted here; `Io` when it does not answer.
+    /// `Corrupt` if the remote was rolled back, has a diverging history, or does not verify;
+    /// `Redacted` if it has content redacted here; `Io` if it does not answer.
     pub fn fetch(&self, session: &str) -> Result<Option<Fetched>> {
         let known = KnownHead::load(self.repo, self.name, session)?;
         match self.look(session, known.as_ref())? {
-            // There is nothing that it was deleted from here.
+            // A deletion that changes nothing here.
             Some(found) if known.is_none() && found.head.is_closed() => Ok(None),
             Some(found) => self.take(&found).map(Some),
             None => self.take_again(session, known),
         }
     }
 
-    /// Takes in the known head of a session once more, if the session was forgotten here since.
+    /// Imports the known head again, if the session was forgotten here since.
     fn take_again(&self, session: &str, known: Option<KnownHead>) -> Result<Option<Fetched>> {
         match known {
             None => Ok(None),
@@ -84,17 +84,17 @@ impl Remote<'_> {
         }
     }
 
-    /// Returns whether the session of a head was forgotten here, and not fetched by its name since.
+    /// Returns true if the session of a head was forgotten here, and not fetched explicitly since.
     fn has_forgotten(&self, head: &Head) -> bool {
         self.repo.is_forgotten(&head.session)
             && self.repo.remote_branches(self.name, Some(&head.session)).is_empty()
     }
 
-    /// Fetches every session of the remote that changed and was not forgotten here: one request finds a
-    /// thousand of them. Tells of them in order of keys.
+    /// Fetches every session of the remote that changed and was not forgotten here, and calls
+    /// `tell` for each in order of keys. One request lists a thousand sessions.
     ///
     /// # Errors
-    /// Those of [`Remote::fetch`], with what was fetched before being there.
+    /// Errors of [`Remote::fetch`]; earlier sessions stay fetched.
     pub fn fetch_all(&self, tell: &mut dyn FnMut(&Fetched)) -> Result<()> {
         let known: BTreeMap<Key, KnownHead> = self.known_keys()?.into_iter().collect();
         let mut seen = HashSet::new();
@@ -102,7 +102,7 @@ impl Remote<'_> {
             seen.insert(object.key.clone());
             self.fetch_listed(object, known.get(&object.key), tell)
         })?;
-        // A listing may lag; a remote that was emptied has lost them.
+        // A listing may lag; a session whose head is missing was lost.
         for (key, known) in known.iter().filter(|(key, _)| !seen.contains(*key)) {
             if self.read_head(key)?.is_none() {
                 return Err(lost(&known.head.session));
@@ -111,15 +111,15 @@ impl Remote<'_> {
         Ok(())
     }
 
-    /// Fetches every session that a survey has found, into a store that knows nothing of the remote.
+    /// Fetches every session of a survey, into a store that has nothing of the remote.
     ///
     /// # Errors
-    /// Those of [`Remote::fetch_all`].
+    /// Errors of [`Remote::fetch_all`].
     pub fn fetch_surveyed(&self, survey: &Survey, tell: &mut dyn FnMut(&Fetched)) -> Result<()> {
         survey.heads.iter().try_for_each(|object| self.fetch_listed(object, None, tell))
     }
 
-    /// Fetches a session by its head in a listing, unless it is the one that is known.
+    /// Fetches a session by its listed head, unless that head is already known.
     fn fetch_listed(
         &self,
         object: &Listed,
@@ -132,7 +132,7 @@ impl Remote<'_> {
         let Some(found) = self.read_head(&object.key)? else { return Ok(()) };
         match known {
             Some(known) => known.check_after(&found.head)?,
-            // There is nothing that it was deleted from here.
+            // A deletion that changes nothing here.
             None if found.head.is_closed() => return Ok(()),
             None => {}
         }
@@ -143,7 +143,7 @@ impl Remote<'_> {
         Ok(())
     }
 
-    /// Heads that were seen, with their keys.
+    /// Returns the known heads with their keys.
     pub(super) fn known_keys(&self) -> Result<Vec<(Key, KnownHead)>> {
         let mut keys = Vec::new();
         for session in self.repo.remote_sessions(self.name) {
@@ -154,7 +154,7 @@ impl Remote<'_> {
         Ok(keys)
     }
 
-    /// Bytes of an object, if it is there.
+    /// Returns the size of an object; `None` if it does not exist.
     pub(super) fn size_of(&self, key: &Key) -> Result<Option<u64>> {
         Ok(match self.bucket.get(key, Some(0..1), None)? {
             Got::Bytes { size, .. } => Some(size),
@@ -162,10 +162,11 @@ impl Remote<'_> {
         })
     }
 
-    /// The head of a session, if it is another one than what is known; nothing, too, when there is none.
+    /// Returns the head of a session if it differs from the known one; `None` also if there is no
+    /// head.
     ///
     /// # Errors
-    /// `Corrupt` when it cannot have come after the one that is known, or is gone.
+    /// `Corrupt` if the head cannot be a successor of the known one, or is missing.
     pub(super) fn look(
         &self,
         session: &str,
@@ -185,7 +186,7 @@ impl Remote<'_> {
         }
     }
 
-    /// The head with this key, whatever its session.
+    /// Reads the head with this key, of any session.
     pub(super) fn read_head(&self, key: &Key) -> Result<Option<KnownHead>> {
         let Got::Bytes { bytes, version, size } = self.bucket.get(key, None, None)? else {
             return Ok(None);
@@ -199,7 +200,8 @@ impl Remote<'_> {
         Ok(Some(KnownHead { head, version }))
     }
 
-    /// Takes in what a head has, and remembers it; again where another process of this store is faster.
+    /// Imports the content of a head and records the head. Retries if another process of this store
+    /// commits first.
     pub(super) fn take(&self, found: &KnownHead) -> Result<Fetched> {
         self.repo.retried(|_| self.take_once(found))
     }
@@ -213,7 +215,7 @@ impl Remote<'_> {
             match self.take_bundles(&found.head, &mut fetched)? {
                 None => break,
                 Some(gone) if look + 1 == MAX_LOOKS => return Err(gone),
-                // Somebody made several bundles one meanwhile.
+                // Another client folded bundles concurrently.
                 Some(gone) => match self.read_head(&Head::key(self.bucket.names(), &session)?)? {
                     Some(later) if later.head.push != found.head.push => {
                         found.check_after(&later.head)?;
@@ -240,7 +242,7 @@ impl Remote<'_> {
         Ok(fetched)
     }
 
-    /// Takes in the bundles that have what is not here. Returns the error for one that is gone.
+    /// Imports the bundles with missing content. Returns an error if a bundle was deleted.
     fn take_bundles(&self, head: &Head, fetched: &mut Fetched) -> Result<Option<Error>> {
         let distant = self.distant_of(head);
         for bundle in &head.bundles {
@@ -287,8 +289,8 @@ impl Remote<'_> {
         Ok(None)
     }
 
-    /// True if every turn that a bundle leads to is one that the store has from this remote, or on a
-    /// branch of its own, with all before it.
+    /// Returns true if every tip of a bundle is an ancestor of a branch of this remote or of a
+    /// local branch of the session.
     fn has_all(&self, head: &Head, bundle: &PushedBundle) -> Result<bool> {
         let mut known: Vec<ObjectId> = Vec::new();
         let there = self.repo.remote_branches(self.name, Some(&head.session));
@@ -313,7 +315,7 @@ impl Remote<'_> {
         Ok(true)
     }
 
-    /// Reads a bundle into a file, and checks that it is the one that the head lists.
+    /// Downloads a bundle into a file, and checks that it is the listed one.
     pub(super) fn download(&self, head: &Head, bundle: &PushedBundle) -> Result<Arc<dyn IoFile>> {
         let (key, file) = (head.bundle_key(self.bucket.names(), &bundle.name)?, (self.spool)()?);
         let (mut hash, mut at) = (checksum(), 0);
@@ -341,8 +343,8 @@ impl Remote<'_> {
         }
     }
 
-    /// Remembers a head, with where the branches of the remote are, in one operation. Other processes
-    /// of this store remember heads too: a later one that they have seen stays.
+    /// Records a head and the remote-tracking refs in one operation. Keeps a later head that
+    /// another process of this store has recorded.
     pub(super) fn record(&self, known: &KnownHead, reason: &str) -> Result<()> {
         let session = &known.head.session;
         let reason = format!("{reason} {session}");
@@ -358,7 +360,7 @@ impl Remote<'_> {
     }
 }
 
-/// Refuses a bundle with branches of another session than that of the head.
+/// Refuses a bundle with branches of another session than the head.
 pub(super) fn expect_own(head: &Head, manifest: &Manifest) -> Result<()> {
     let is_own = |name: &String| match BranchName::from_full(name) {
         Some(branch) => branch.session() == head.session,
@@ -370,7 +372,7 @@ pub(super) fn expect_own(head: &Head, manifest: &Manifest) -> Result<()> {
     }
 }
 
-/// The branches that are elsewhere than before.
+/// Returns the branches that changed.
 fn moved(before: &[(BranchName, ObjectId)], head: &Head) -> Vec<MovedBranch> {
     let was =
         |branch: &BranchName| before.iter().find(|(name, _)| name == branch).map(|(_, id)| *id);

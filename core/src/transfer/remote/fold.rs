@@ -1,4 +1,5 @@
-//! Bundles of a session are made one, so that a head lists few and a clone reads little more than an archive.
+//! Folds bundles of a session into one, so that a head lists few and a clone reads little more than
+//! an archive.
 //!
 //! ```text
 //! by a push                    the newest ones, of 8 KiB in all: whoever pushes waits for it
@@ -7,9 +8,9 @@
 //! by a push, of 24 bundles     the same: nobody else has done it
 //! ```
 //!
-//! So a byte that was pushed is written again some 20 times at most, however long a session gets, and a
-//! clone reads a tenth more than what one bundle would have. It is done only by a store that has every turn
-//! of these bundles whole. What they were is listed by nothing then, and goes.
+//! So a pushed byte is rewritten about 20 times at most, however long a session gets, and a clone
+//! reads a tenth more than a single bundle would have. Only a store with every turn of these
+//! bundles complete folds them. No head lists the replaced bundles, and they are deleted.
 
 use std::collections::HashSet;
 
@@ -21,34 +22,36 @@ use crate::error::Result;
 use crate::object::ObjectId;
 use crate::transfer::bundle::{BundleRequest, plan_increment};
 
-/// Bytes of the bundles that a push makes one with what it brings.
+/// Bytes of the newest bundles that a push folds into its own bundle.
 const PUSHED_BYTES: u64 = 8 << 10;
 
-/// Bundles of a session that are left where everything is folded that is worth it.
+/// Maximum number of bundles of a session after background folding.
 const MAX_BUNDLES: usize = 7;
 
-/// Bundles of a session from which on a push folds all that is worth it.
+/// Number of bundles of a session from which a push folds as background folding does.
 const MAX_UNFOLDED: usize = 24;
 
-/// The first bundle has so many times the bytes of those behind it, or all are made one.
+/// If the first bundle has less than so many times the bytes of the others, all are folded into
+/// one.
 const FIRST_TO_OTHERS: u64 = 10;
 
 impl Remote<'_> {
-    /// True if bundles of a session are worth to be made one, as far as is known here.
+    /// Returns true if folding bundles of a session is worth it, according to the last known head.
     ///
     /// # Errors
-    /// `Corrupt` when what is known of the remote cannot be read.
+    /// `Corrupt` if the record of the remote cannot be read.
     pub fn is_fold_due(&self, session: &str) -> Result<bool> {
         let known = KnownHead::load(self.repo, self.name, session)?;
         Ok(known.is_some_and(|known| !self.worth(&known.head).is_empty()))
     }
 
-    /// Makes bundles of a session one, if that is worth it, everything in them is here and nobody is faster.
-    /// Then deletes what no head can list any more, if the key may: but for what was replaced just now and
-    /// has an index, which somebody may be reading. Costs two requests with a bundle, and two more.
+    /// Folds bundles of a session, if it is worth it, this store has all their content, and no
+    /// other client pushes first. Then deletes bundles that no head can list, if permitted, except
+    /// replaced bundles with an index, because a lazy clone may be reading them. Costs two requests
+    /// with a bundle, and two more.
     ///
     /// # Errors
-    /// Those of [`Remote::push`].
+    /// Errors of [`Remote::push`].
     pub fn fold(&self, session: &str) -> Result<bool> {
         let Some(known) = KnownHead::load(self.repo, self.name, session)? else {
             return Ok(false);
@@ -59,7 +62,7 @@ impl Remote<'_> {
                 let replaced = known.head.bundles.iter();
                 let spared = replaced.filter(|bundle| bundle.index.is_some());
                 let spared = spared.map(|bundle| &*bundle.name).collect();
-                // A collection does it where this key may not.
+                // A collection deletes them if this client may not.
                 let _ = self.collect_passed(&folded.head, &spared);
                 return Ok(true);
             }
@@ -67,8 +70,8 @@ impl Remote<'_> {
         Ok(false)
     }
 
-    /// Makes all bundles of a session one, in the same way. One that was sealed before somebody was removed
-    /// is sealed again.
+    /// Folds all bundles of a session into one. A bundle that was sealed before a member was
+    /// removed is sealed again.
     pub(super) fn fold_all(&self, known: &KnownHead) -> Result<bool> {
         let kept = self.without_distant(&known.head, 0);
         let is_due = match known.head.bundles.get(kept..).unwrap_or_default() {
@@ -86,8 +89,8 @@ impl Remote<'_> {
         Ok(self.replace(known, draft)?.is_some())
     }
 
-    /// What a push makes one with what it brings, if everything is here. It stays if it brings much: else
-    /// the next push makes it one with what that brings.
+    /// Returns the bundle into which a push folds others with its own content, if this store has
+    /// all of it. The bundle stays if the push is large; otherwise the next push folds it again.
     pub(super) fn folded_by_push(
         &self,
         base: &Head,
@@ -102,15 +105,16 @@ impl Remote<'_> {
         kept.find_map(|(kept, stays)| Some(Draft { stays, ..self.folded(base, branches, kept)? }))
     }
 
-    /// How many bundles stay in front when those behind them are made one: what is worth it, the best first.
+    /// Returns how many leading bundles to keep when folding the others: candidates, the best
+    /// first.
     fn worth(&self, base: &Head) -> Vec<usize> {
         let from = self.foldable(base);
         let foldable = base.bundles.get(from..).unwrap_or_default();
         worth(foldable).into_iter().map(|kept| from + kept).collect()
     }
 
-    /// From which bundle on turns are here: not in those that were not fetched, nor in front of one that
-    /// leads to what has expired here.
+    /// Returns the index of the first bundle that can be folded: after all bundles that were not
+    /// fetched, and after the last bundle with a tip that is expired here.
     fn foldable(&self, base: &Head) -> usize {
         let is_expired = |id: &ObjectId| {
             let tree = self.repo.commit(id).map(|commit| commit.tree);
@@ -123,7 +127,7 @@ impl Remote<'_> {
         self.without_distant(base, expired.map_or(0, |last| last + 1))
     }
 
-    /// What of `kept` bundles on can be made one without reading what is not here.
+    /// Returns the index, at least `kept`, of the first bundle after all remote-only bundles.
     fn without_distant(&self, base: &Head, kept: usize) -> usize {
         let distant = self.repo.distant_bundles(self.name);
         let is_distant = |name: &str| {
@@ -133,10 +137,10 @@ impl Remote<'_> {
         last.map_or(kept, |last| kept.max(last + 1))
     }
 
-    /// The bundle that takes the place of all but the first `kept` ones; nothing when this store has not
-    /// all that these have.
+    /// Plans the bundle that replaces all but the first `kept` ones; `None` if this store lacks
+    /// some of their content.
     fn folded(&self, base: &Head, branches: &[PushedBranch], kept: usize) -> Option<Draft> {
-        // Where it is not pushed, a branch is as the remote has it, whoever brought it there.
+        // A branch that is not pushed keeps its value on the remote.
         let there = base.branches().map(|(branch, id)| BundleRequest::BranchAt(branch, id));
         let pushed = branches.iter().filter(|own| own.line.is_pushed());
         let pushed = pushed.map(|own| BundleRequest::Branch(own.branch.clone()));
@@ -152,12 +156,12 @@ impl Remote<'_> {
         let named = behind.map(|(branch, _)| branch).chain(moved.map(|own| own.branch.clone()));
         let told = self.told_before(named, tips.clone()).ok()?;
         let plan = plan_increment(self.repo, &wanted, &without, Some(&told)).ok()?;
-        // The remote may have turns whole that retention has dropped here.
+        // The remote may have turns that retention has expired here.
         let is_whole = plan.manifest.sessions.iter().all(|session| session.elided == 0);
         (is_whole && plan.manifest.grafts.is_empty()).then(|| Draft::that_stays(plan, kept))
     }
 
-    /// Writes the head that lists a bundle in the place of others, unless somebody is faster.
+    /// Writes a head that lists the bundle instead of others, unless another client writes first.
     fn replace(&self, known: &KnownHead, draft: Draft) -> Result<Option<KnownHead>> {
         let (next, _) = self.upload(&known.head, Some(known), Some(draft), &[])?;
         match self.swap(&Head::key(self.bucket.names(), &next.session)?, Some(known), &next)? {
@@ -174,7 +178,7 @@ impl Remote<'_> {
     }
 }
 
-/// How many bundles stay in front of the newest ones that are small.
+/// Returns how many bundles precede the newest ones that are small.
 fn small(bundles: &[PushedBundle]) -> usize {
     let mut left = PUSHED_BYTES;
     let newest = bundles.iter().rev();
@@ -188,7 +192,7 @@ fn small(bundles: &[PushedBundle]) -> usize {
     bundles.len() - small.count()
 }
 
-/// How many bundles stay in front when those behind them are made one: what is worth it, the best first.
+/// Returns how many leading bundles to keep when folding the others: candidates, the best first.
 fn worth(bundles: &[PushedBundle]) -> Vec<usize> {
     let Some((first, others)) = bundles.split_first() else { return Vec::new() };
     let mut worth = Vec::new();
@@ -201,8 +205,8 @@ fn worth(bundles: &[PushedBundle]) -> Vec<usize> {
     worth
 }
 
-/// How many stay when the newest of many bundles are made one: the first ones, if each has at least twice
-/// the bytes of what lies behind it, so that each byte is written again some log n times.
+/// Returns how many leading bundles to keep when folding the newest of many: those with at least
+/// twice the bytes of all bundles after them, so that each byte is rewritten about log n times.
 fn newest(bundles: &[PushedBundle]) -> usize {
     let mut kept = (bundles.len() - MAX_BUNDLES / 2).min(MAX_BUNDLES - 2);
     let mut behind = bytes(bundles.get(kept..).unwrap_or_default());
@@ -237,14 +241,14 @@ mod tests {
         }
     }
 
-    /// Bundles of a session on a remote, as far as their sizes go, and what was sent.
+    /// Bundles of a session on a remote, by size only, and the bytes sent.
     #[derive(Default)]
     struct Sizes {
         bundles: Vec<PushedBundle>,
         pushed: u64,
-        /// By pushes, beside what they brought.
+        /// Bytes rewritten by pushes.
         again: u64,
-        /// By who is waited for by none.
+        /// Bytes written by background folding.
         folded: u64,
     }
 
@@ -275,7 +279,7 @@ mod tests {
         }
     }
 
-    /// Bytes that pushes bring: about the same each time, or anything between a sentence and 4 MiB.
+    /// Bytes per push: similar sizes, or anything between a sentence and 4 MiB.
     fn turns() -> impl Strategy<Value = Vec<u64>> {
         let alike = (6..18_u32).prop_map(|power| (power, power + 1));
         let bounds = prop_oneof![3 => alike, 1 => Just((6, 22))];
@@ -293,7 +297,7 @@ mod tests {
         #[test]
         fn ten_thousand_pushes_leave_few_bundles_and_each_byte_is_written_some_times_only(
             turns in turns(),
-            // Every push, some, or none is followed by somebody who is waited for by none.
+            // Background folding runs after every push, after some, or never.
             fold_after in prop_oneof![Just(1), 2..40_usize, Just(usize::MAX)],
         ) {
             let mut sizes = Sizes::default();

@@ -1,4 +1,4 @@
-//! A folder as a bucket: a disk that is carried around, or one of the network.
+//! A bucket in a folder, on a removable or network disk.
 //!
 //! ```text
 //! <folder>/.lock               makes it a remote; orders what is compared and swapped
@@ -6,10 +6,10 @@
 //! <folder>/<key>               the objects
 //! ```
 //!
-//! A file gets its name when it is whole and durable, and is never written to again: a reader that has
-//! it open reads one state, and a crash leaves the old or the new one. What was answered is durable;
-//! a state that a reader saw may be gone after a crash of the machine if its writer had no answer yet.
-//! Files and folders belong to their owner alone, as those of a store do.
+//! A file gets its name when it is whole and durable, and is never changed: a reader that has it
+//! open reads one state, and a crash leaves the old or the new one. An acknowledged write is
+//! durable. A state that was read before its write was acknowledged may be lost in a crash of the
+//! machine. Files and folders are readable by their owner only, as in a store.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,18 +28,18 @@ use crate::error::{Error, ErrorKind as Kind, Result};
 use crate::object::Checksum;
 use crate::store::{Access, Io, IoFile, ReadAt};
 
-/// Most bytes of what is changed by compare-and-swap: its version is a hash of all its bytes. Of what is
-/// larger, and so immutable, the size and the ends are hashed, since a reading of a range cannot read
-/// everything.
+/// Maximum size of an object that changes by compare-and-swap: its version is a hash of all its
+/// bytes. For larger, immutable objects only the size and the ends are hashed, because reading a
+/// range must not read the whole file.
 pub const MAX_CHANGEABLE_BYTES: usize = 1 << 20;
 
-/// Hashed bytes at each end of what is larger.
+/// Hashed bytes at each end of larger objects.
 const END_BYTES: u64 = 64 << 10;
 
-/// Bytes that are copied at once.
+/// Bytes per copy step.
 const COPY_BYTES: usize = 1 << 20;
 
-/// Longest wait for the lock, which is held for a comparison and a rename.
+/// Timeout for the lock, which is held for a comparison and a rename.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 const LOCK: &str = ".lock";
@@ -47,17 +47,17 @@ const INCOMING: &str = ".incoming";
 
 /// A folder whose files are the objects of a remote.
 ///
-/// The version of an object is a hash of its bytes. It comes back when the bytes do, which those of a
-/// mutable object never do: a random push id is among them.
+/// The version of an object is a hash of its bytes. Equal bytes have equal versions, but a mutable
+/// object never has the same bytes twice: it contains a random push id.
 #[derive(Debug)]
 pub struct FolderBucket {
     io: Arc<dyn Io>,
     root: PathBuf,
-    /// Begins the names of this handle's files, so that no other handle has the same.
+    /// Prefix of temporary file names, unique to this handle.
     salt: [u8; 16],
     files: AtomicU64,
     is_swept: AtomicBool,
-    /// Folders whose names are known to be durable.
+    /// Folders whose names are durable.
     durable: Mutex<BTreeSet<PathBuf>>,
 }
 
@@ -65,7 +65,8 @@ impl FolderBucket {
     /// Opens a folder that is a remote. `salt` is random, and used once.
     ///
     /// # Errors
-    /// `NotFound` when it is none, as when its disk is not there; `Io` when it cannot be read.
+    /// `NotFound` if the folder is not a remote, such as when its disk is not mounted; `Io` if it
+    /// cannot be read.
     pub fn open(io: Arc<dyn Io>, root: impl Into<PathBuf>, salt: [u8; 16]) -> Result<Self> {
         let bucket = Self::new(io, root.into(), salt);
         match bucket.io.identity(&bucket.root.join(LOCK)) {
@@ -75,10 +76,10 @@ impl FolderBucket {
         }
     }
 
-    /// Makes a folder a remote, if it is none yet, and opens it; the folder above must be there.
+    /// Creates a remote in a folder if needed, and opens it; the parent folder must exist.
     ///
     /// # Errors
-    /// `Io` when that cannot be done.
+    /// `Io` if creating it fails.
     pub fn create(io: Arc<dyn Io>, root: impl Into<PathBuf>, salt: [u8; 16]) -> Result<Self> {
         let bucket = Self::new(io, root.into(), salt);
         let Self { io, root, .. } = &bucket;
@@ -109,7 +110,7 @@ impl FolderBucket {
         self.root.join(key.as_str())
     }
 
-    /// The folders on the way to a path below the root, topmost first, without the root.
+    /// Returns the folders of a path below the root, topmost first, without the root.
     fn folders<'a>(&self, path: &'a Path) -> Vec<&'a Path> {
         let above = path.ancestors().skip(1);
         let mut folders: Vec<&Path> = above.take_while(|folder| **folder != *self.root).collect();
@@ -117,11 +118,12 @@ impl FolderBucket {
         folders
     }
 
-    /// Tells a folder from a link to one, which would lead out of here; `None` when nothing is there.
+    /// Returns true for a folder, and false for a link, which could point outside; `None` if
+    /// nothing exists.
     fn is_folder(&self, path: &Path) -> Result<Option<bool>> {
         let looked = unless(ErrorKind::NotFound, self.io.identity(path));
         let Some(found) = looked.map_err(failed("look at", path))? else { return Ok(None) };
-        // A dot behind a link is the folder that it leads to, behind a file it is nothing.
+        // `link/.` is the folder that the link points to, and `file/.` does not exist.
         match self.io.identity(&path.join(".")) {
             Ok(within) => Ok(Some(within == found)),
             Err(error) if error.kind() == ErrorKind::NotADirectory || is_no_file(&error) => {
@@ -131,7 +133,7 @@ impl FolderBucket {
         }
     }
 
-    /// Opens the file of an object, if there is one.
+    /// Opens the file of an object, if it exists.
     fn open_object(&self, key: &Key) -> Result<Option<Arc<dyn IoFile>>> {
         let path = self.path(key);
         for folder in self.folders(&path) {
@@ -148,7 +150,7 @@ impl FolderBucket {
         }
     }
 
-    /// Nothing is missing in a folder that is not there.
+    /// Returns `None` for a missing object, or an error if the whole folder is missing.
     fn missing<T>(&self) -> Result<Option<T>> {
         match self.io.identity(&self.root.join(LOCK)) {
             Ok(_) => Ok(None),
@@ -156,7 +158,7 @@ impl FolderBucket {
         }
     }
 
-    /// Makes the folders of a path, with durable names.
+    /// Creates the folders of a path, with durable names.
     fn make_folders(&self, path: &Path) -> Result<()> {
         for folder in self.folders(path) {
             let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,7 +170,7 @@ impl FolderBucket {
             if self.is_folder(folder)? != Some(true) {
                 return Err(not_a_folder(folder));
             }
-            // Also when another one has made it, perhaps a moment ago.
+            // Needed also if another process created it, perhaps just now.
             self.sync_names_of(folder)?;
             durable.insert(folder.to_owned());
         }
@@ -181,7 +183,7 @@ impl FolderBucket {
         self.io.sync_dir(folder).map_err(failed("sync", folder))
     }
 
-    /// Writes a file that has no name yet that counts, whole and durable.
+    /// Writes a temporary file, whole and durable.
     fn write(&self, from: &dyn ReadAt) -> Result<Incoming<'_>> {
         let incoming = self.root.join(INCOMING);
         if self.io.identity(&self.root.join(LOCK)).is_err() {
@@ -208,14 +210,15 @@ impl FolderBucket {
             let made = unless(ErrorKind::AlreadyExists, self.io.create(&path));
             let Some(file) = made.map_err(failed("create", &path))? else { continue };
             let file = Incoming { io: &*self.io, path, file };
-            // Another handle may have swept it away before it was locked.
+            // Another handle may have swept the file away before it was locked.
             if file.lock()? && self.io.identity(&file.path).is_ok() {
                 return Ok(file);
             }
         }
     }
 
-    /// Removes what killed writers have left: nobody has it locked. What cannot be removed hurts nobody.
+    /// Removes files of killed writers, which are not locked. A file that cannot be removed is
+    /// harmless.
     fn sweep(&self, incoming: &Path) {
         for name in self.io.list(incoming).unwrap_or_default() {
             let path = incoming.join(name);
@@ -226,7 +229,7 @@ impl FolderBucket {
         }
     }
 
-    /// Takes the lock that orders what is compared and swapped; it ends with what is returned.
+    /// Takes the lock that orders compare-and-swaps; dropping the returned file releases it.
     fn lock(&self) -> Result<Arc<dyn IoFile>> {
         let path = self.root.join(LOCK);
         let file = self.io.open(&path, Access::Write).map_err(failed("open", &path))?;
@@ -234,7 +237,7 @@ impl FolderBucket {
         if !file.lock(LOCK_TIMEOUT).map_err(failed("lock", &path))? {
             return Err(Error::new(Kind::Locked, message()));
         }
-        // Otherwise others lock another file, and this lock excludes nobody.
+        // Otherwise other processes lock a different file, and this lock excludes none of them.
         let named = self.io.identity(&path).map_err(failed("look at", &path))?;
         if named != file.identity().map_err(failed("look at", &path))? {
             let message = format!("{} was replaced since it was opened", path.display());
@@ -243,7 +246,7 @@ impl FolderBucket {
         Ok(file)
     }
 
-    /// Writes an object if what is there is what was seen.
+    /// Writes an object if its version is the expected one.
     fn put(&self, key: &Key, bytes: &Bytes, seen: Option<&Version>) -> Result<Put> {
         if bytes.len() > MAX_CHANGEABLE_BYTES {
             let limit = MAX_CHANGEABLE_BYTES as u64;
@@ -258,7 +261,7 @@ impl FolderBucket {
             return Ok(Put::Lost);
         }
         let named = match seen {
-            // A lock that the file system only pretends to have still makes nobody overwrite.
+            // Linking never overwrites, even if the file system only pretends to lock.
             None => self.io.link(&incoming.path, &path),
             Some(_) => self.io.replace(&incoming.path, &path),
         };
@@ -282,7 +285,7 @@ impl FolderBucket {
             unless(ErrorKind::NotFound, self.io.list(&path)).map_err(failed("list", &path))?;
         for name in names.unwrap_or_default() {
             let inner = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-            // What else people and systems leave in folders is no object.
+            // Other files in the folder, of users or of the system, are not objects.
             let Ok(key) = Key::new(inner) else { continue };
             let could_hold = prefix.starts_with(&format!("{key}/"));
             let is_asked = key.as_str().starts_with(prefix);
@@ -298,10 +301,10 @@ impl FolderBucket {
         Ok(())
     }
 
-    /// What a listing says of an object; nothing of one that is gone since, and of a link.
+    /// Returns the listing entry of an object; `None` for a deleted object and for a link.
     ///
     /// # Errors
-    /// `Corrupt` for a pipe, a socket or a device in the place of an object.
+    /// `Corrupt` for a pipe, a socket or a device with the name of an object.
     fn look(&self, key: Key) -> Result<Option<Listed>> {
         let path = self.path(&key);
         let file = match self.io.open(&path, Access::Read) {
@@ -351,7 +354,7 @@ impl Bucket for FolderBucket {
         self.sync_names_of(&path)
     }
 
-    /// Everything in one page: a second one would walk through the folders again.
+    /// Returns everything in one page: a second page would walk the folders again.
     fn list(&self, prefix: &str, after: Option<&Key>) -> Result<Page> {
         self.missing::<()>()?;
         let mut keys = BTreeSet::new();
@@ -362,7 +365,8 @@ impl Bucket for FolderBucket {
     }
 
     fn delete(&self, keys: &[Key]) -> Result<()> {
-        // Under the lock: else what was compared could go before it is replaced, and would be back.
+        // Under the lock: otherwise a compared object could be deleted before it is replaced, and
+        // reappear.
         let lock = self.lock()?;
         let mut folders = BTreeSet::new();
         for key in keys {
@@ -380,7 +384,7 @@ impl Bucket for FolderBucket {
     }
 }
 
-/// A file that is being written, until it has its name or is given up.
+/// A temporary file, until it is renamed or dropped.
 struct Incoming<'a> {
     io: &'a dyn Io,
     path: PathBuf,
@@ -395,12 +399,12 @@ impl Incoming<'_> {
 
 impl Drop for Incoming<'_> {
     fn drop(&mut self) {
-        // What cannot be removed now is removed when others sweep.
+        // A sweep by another handle removes the file if this fails.
         let _ = self.io.remove(&self.path);
     }
 }
 
-/// Bytes that are written.
+/// Bytes to write.
 #[derive(Debug)]
 struct Memory<'a>(&'a [u8]);
 
@@ -431,7 +435,7 @@ fn copy(from: &dyn ReadAt, to: &dyn IoFile, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads a range of a file that nobody writes to.
+/// Reads a range of an immutable file.
 fn read(file: &dyn IoFile, range: Range<u64>, key: &Key) -> Result<Vec<u8>> {
     let bytes = usize::try_from(range.end.saturating_sub(range.start));
     let mut bytes = vec![0; bytes.map_err(|_| Error::invalid(format!("{key}: too long a range")))?];
@@ -456,7 +460,7 @@ fn version_of(size: u64, head: &[u8], tail: &[u8]) -> Version {
     Version(hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Turns one kind of error into the absence of an answer.
+/// Converts one kind of error to `None`.
 fn unless<T>(absent: ErrorKind, answer: io::Result<T>) -> io::Result<Option<T>> {
     match answer {
         Err(source) if source.kind() == absent => Ok(None),
@@ -464,7 +468,7 @@ fn unless<T>(absent: ErrorKind, answer: io::Result<T>) -> io::Result<Option<T>> 
     }
 }
 
-/// Tells what was certainly not done from what may have been.
+/// Returns true if the error means that nothing was changed.
 fn is_refusal(error: &io::Error) -> bool {
     let refusals = [
         ErrorKind::PermissionDenied,
@@ -480,7 +484,7 @@ fn is_refusal(error: &io::Error) -> bool {
     refusals.contains(&error.kind())
 }
 
-/// Tells a link, a pipe or nothing at all from a file that cannot be read.
+/// Returns true for a link, a pipe or a missing file, and false for an unreadable file.
 fn is_no_file(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput)
         || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())

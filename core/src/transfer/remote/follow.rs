@@ -1,4 +1,4 @@
-//! Branches of the store go to where the remote has them: made, moved on, or merged.
+//! Updates local branches to the remote: creates, fast-forwards or merges them.
 
 use super::Remote;
 use super::line::Line;
@@ -8,36 +8,36 @@ use crate::object::{ObjectId, RefValue};
 use crate::repo::{BranchName, MergeKind, MergeRequest, remote_branch_ref};
 use crate::store::Expected;
 
-/// A branch that follows one of a remote.
+/// A local branch that was updated from a remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Followed {
     /// The branch.
     pub branch: BranchName,
-    /// How it came to where it is.
+    /// The kind of update.
     pub how: HowFollowed,
-    /// The snapshot that it is at now.
+    /// The snapshot that the branch points to now.
     pub id: ObjectId,
-    /// Paths that both sides changed to something else; both are kept until somebody decides.
+    /// Conflicting paths; both sides are kept until the user decides.
     pub conflicts: Vec<String>,
 }
 
-/// How a branch came to where it is.
+/// The kind of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HowFollowed {
-    /// There was none of this name.
+    /// The branch was created.
     Made,
-    /// It had nothing of its own, and moved on.
+    /// The branch had no turns of its own and was fast-forwarded.
     Forward,
-    /// Both had turns of their own, and it has all of them now.
+    /// Both sides had turns of their own and were merged.
     Merged,
 }
 
 impl Remote<'_> {
-    /// Brings the branches of a session to where the remote had them when it was last seen, each in an
-    /// operation. Those that are there already, or have gone on, are left out.
+    /// Updates the branches of a session to the last known state of the remote, each in one
+    /// operation. Omits branches that are equal or ahead.
     ///
     /// # Errors
-    /// `Conflict` when somebody moved a branch meanwhile; those of a merge.
+    /// `Conflict` if another process moved a branch concurrently; errors of a merge.
     pub fn follow(
         &self,
         session: &str,

@@ -1,4 +1,4 @@
-//! The two documents of a remote that change: its root, and the head of each session.
+//! The two mutable documents of a remote: its root, and the head of each session.
 //!
 //! ```text
 //! turntree                        {"version":1,"remote":"5f...","made":"2026-11-24T04:20:00Z"}
@@ -6,9 +6,9 @@
 //! bundles/<session>/<g>-<salt>    what the push with generation g brought, see transfer/bundle
 //! ```
 //!
-//! Both are JSON, so that a person finds their way through a bucket; the order of fields is fixed. All
-//! of it may come from somebody hostile: nothing is allocated by what is declared, names are checked
-//! before they are used, and what a head names counts only when it has been read and verified.
+//! Both are JSON, so that people can read a bucket; the order of fields is fixed. All of it is
+//! untrusted: no allocation follows a declared size, names are checked before use, and a reference
+//! of a head counts only after its target was read and verified.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,15 +23,15 @@ use crate::object::ObjectId;
 use crate::repo::{BranchName, pin_name, tag_name};
 use crate::transfer::bundle::{BundledRef, TextId};
 
-/// Most bytes of a head: some 5,000 branches.
+/// Maximum bytes of a head: about 5,000 branches.
 pub(super) const MAX_HEAD_BYTES: u64 = MAX_CHANGEABLE_BYTES as u64;
 
-/// Most bytes of a root.
+/// Maximum bytes of a root.
 pub(super) const MAX_ROOT_BYTES: u64 = 64 << 10;
 
 const VERSION: u64 = 1;
 
-/// Names a remote for good, whatever it is called and wherever it is copied to.
+/// The permanent id of a remote, whatever its name or place.
 pub type RemoteId = Hex<16>;
 
 /// The root of a remote.
@@ -39,13 +39,13 @@ pub type RemoteId = Hex<16>;
 #[serde(deny_unknown_fields)]
 pub struct Root {
     version: u64,
-    /// Its id, drawn when it was made.
+    /// The id, drawn at creation.
     pub remote: RemoteId,
-    /// When it was made, in UTC.
+    /// Time of creation, in UTC.
     pub made: String,
 }
 
-/// What a remote has of a session.
+/// The state of a session on a remote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
@@ -54,19 +54,19 @@ pub struct Head {
     pub remote: RemoteId,
     /// The session.
     pub session: String,
-    /// How many pushes there were, this one included.
+    /// Number of pushes, including this one.
     pub generation: u64,
-    /// Drawn for this push: whoever lost the answer finds out by it whether it was written.
+    /// Random id of this push: a client that lost the answer recognizes its own write by it.
     pub push: Hex<16>,
-    /// The hash of the head before this one; none in the first generation.
+    /// Hash of the previous head; `None` in the first generation.
     pub before: Option<Hex<32>>,
     /// Branches of the session, and tags and pins on their turns, by their full names.
     pub refs: BTreeMap<String, BundledRef>,
-    /// The bundles that have everything of these refs: each builds on those in front of it.
+    /// The bundles with all content of these refs; each builds on the previous ones.
     pub bundles: Vec<PushedBundle>,
-    /// Who pushed.
+    /// The actor of the push.
     pub by: String,
-    /// When, in UTC, by the clock of that machine.
+    /// Time of the push in UTC, by the clock of that machine.
     pub at: String,
 }
 
@@ -74,35 +74,35 @@ pub struct Head {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PushedBundle {
-    /// The last part of its key, which is never used again.
+    /// The last part of its key, which is never reused.
     pub name: String,
-    /// Its bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Their hash.
+    /// The hash of its bytes.
     pub hash: Hex<32>,
-    /// The turns that it leads to: whoever has these needs it no more.
+    /// The tips of the bundle: a store that has these does not need the bundle.
     pub tips: Vec<TextId>,
-    /// By what it is read without being fetched, if it is large.
+    /// The index for reading a large bundle without fetching it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<PushedIndex>,
 }
 
-/// What lies behind a bundle in its object, and where its ends are.
+/// The parts of a bundle object: the ends of the bundle, and the ids appended to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PushedIndex {
-    /// The end of what lies in front of its frames.
+    /// The offset at which the front ends and the frames begin.
     pub front: u64,
-    /// The beginning of what tells of history.
+    /// The offset at which the history begins.
     pub tail: u64,
-    /// Bytes of the ids of its objects, which lie behind it.
+    /// Bytes of the ids of its objects, which follow the bundle.
     pub ids: u64,
-    /// The hash of the front, then of all from the tail on.
+    /// The hash of the front, then of everything from the tail on.
     pub hash: Hex<32>,
 }
 
 impl PushedBundle {
-    /// Bytes of its object.
+    /// Returns the bytes of the whole object.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.bytes.saturating_add(self.index.as_ref().map_or(0, |index| index.ids))
@@ -114,7 +114,7 @@ impl Root {
         Self { version: VERSION, remote, made }
     }
 
-    /// The key of the root.
+    /// Returns the key of the root.
     pub(super) fn key() -> Result<Key> {
         Key::new("turntree")
     }
@@ -129,7 +129,7 @@ impl Root {
 }
 
 impl Head {
-    /// The head of a session that was never pushed: generation 0, which is nowhere written.
+    /// Returns the head of a session that was never pushed: generation 0, which is never written.
     pub(super) const fn first(remote: RemoteId, session: String) -> Self {
         Self {
             version: VERSION,
@@ -145,28 +145,29 @@ impl Head {
         }
     }
 
-    /// The same head, of this session: who closed one before anybody pushed did not know the name.
+    /// Returns the head with the name of its session: a collection that closes an unpushed head
+    /// does not know the name.
     pub(super) fn named(self, session: &str) -> Self {
         Self { session: session.to_owned(), ..self }
     }
 
-    /// The key of the head of a session.
+    /// Returns the key of the head of a session.
     pub(super) fn key(names: Names, session: &str) -> Result<Key> {
         Key::new(format!("heads/{}", names.part_of(session)))
     }
 
-    /// The key of one of its bundles.
+    /// Returns the key of one of its bundles.
     pub(super) fn bundle_key(&self, names: Names, name: &str) -> Result<Key> {
         bundle_key(names, &self.session, name)
     }
 
-    /// True if it leads to nothing: the session was deleted, or nobody has pushed it yet.
+    /// Returns true if the head has no refs: the session was deleted, or never pushed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.refs.is_empty()
     }
 
-    /// The branches, in order of names.
+    /// Returns the branches, ordered by name.
     pub fn branches(&self) -> impl Iterator<Item = (BranchName, ObjectId)> {
         self.refs
             .iter()
@@ -177,7 +178,7 @@ impl Head {
         encode(self)
     }
 
-    /// The head in these bytes, if it can be that of this session on this remote.
+    /// Decodes a head, and checks that it is valid for this session on this remote.
     ///
     /// # Errors
     /// `Corrupt`, or `Unsupported` for a later version.
@@ -188,14 +189,14 @@ impl Head {
         Ok(head)
     }
 
-    /// The session that a head says it is of, to be checked.
+    /// Returns the session that a head names, unchecked.
     pub(super) fn session_in(bytes: &[u8]) -> Result<String> {
         let head: Self = decode("a head on the remote", MAX_HEAD_BYTES, bytes)?;
         Ok(head.session)
     }
 
     fn check(&self, remote: &RemoteId, session: &str) -> std::result::Result<(), &'static str> {
-        // A collection that closed it before anybody pushed did not know the name.
+        // A collection that closed the head before the first push did not know the name.
         let is_nameless = self.session.is_empty() && self.is_closed();
         if self.remote != *remote || self.session != session && !is_nameless {
             return Err("this session of this remote, and no other one");
@@ -223,7 +224,7 @@ impl Head {
     }
 }
 
-/// The generation of the head that a bundle was made for, by its name; nothing for names that no push gives.
+/// Returns the generation in the name of a bundle; `None` for a name that no push creates.
 pub(super) fn generation_of(name: &str) -> Option<u64> {
     let (digits, salt) = name.split_once('-')?;
     let generation: u64 = digits.parse().ok()?;
@@ -231,7 +232,7 @@ pub(super) fn generation_of(name: &str) -> Option<u64> {
     (is_own && Hex::<16>::parse(salt).is_some()).then_some(generation)
 }
 
-/// The key of a bundle of a session.
+/// Returns the key of a bundle of a session.
 pub(super) fn bundle_key(names: Names, session: &str, name: &str) -> Result<Key> {
     Key::new(format!("bundles/{}/{name}", names.part_of(session)))
 }
@@ -241,7 +242,7 @@ pub(super) fn encode<T: Serialize>(document: &T) -> Result<Vec<u8>> {
     json.map_err(|error| Error::invalid("a document that is no JSON").with_source(error))
 }
 
-/// The field that is read first: a later version may have other fields.
+/// The version, which is decoded first because a later version may have other fields.
 #[derive(Deserialize)]
 struct DocumentVersion {
     version: u64,
@@ -255,7 +256,7 @@ pub(super) fn decode<T: for<'de> Deserialize<'de>>(
     if bytes.len() as u64 > limit {
         return Err(Error::limit(format!("bytes of {place}"), limit, bytes.len() as u64));
     }
-    // The cause would quote bytes that may be anything.
+    // The source error would quote untrusted bytes.
     let not_json = |_| Error::malformed(place, "JSON with its fields");
     let DocumentVersion { version } = serde_json::from_slice(bytes).map_err(not_json)?;
     if version > VERSION {
@@ -334,7 +335,7 @@ mod tests {
             .iter()
             .map(|name| Head::key(Names::Plain, name).unwrap().as_str().to_lowercase())
             .collect();
-        // Where file systems do not tell letters apart, two of them may be one.
+        // On case-insensitive file systems, two of them may be one.
         assert!(keys.len() >= names.len() - 1, "{keys:?}");
         assert_eq!(Head::key(Names::Plain, "ä b").unwrap().as_str(), "heads/%C3%A4%20b");
         assert!(

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Hex<const N: usize>(pub [u8; N]);
 
 impl<const N: usize> Hex<N> {
-    /// The bytes that `text` writes; nothing for other lengths and other characters.
+    /// Parses hex digits; `None` for another length or other characters.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
@@ -21,7 +21,7 @@ impl<const N: usize> Hex<N> {
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
             *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
         }
-        // `from_str_radix` takes a sign too.
+        // `from_str_radix` also accepts a sign.
         digits.iter().all(u8::is_ascii_hexdigit).then_some(Self(bytes))
     }
 }

@@ -1,13 +1,15 @@
-//! The keys of an encrypted remote: secrets of epochs, and the document that has them wrapped for members.
+//! The keys of an encrypted remote: the secret of each epoch, and the document that wraps them for
+//! members.
 //!
 //! ```text
 //! keys    {"version":1,"remote":"5f...","generation":3,"epoch":2,"members":["age1...",...],
 //!          "wrapped":"<secrets of all epochs, in the format of age, as hex>","push":"...","mac":"..."}
 //! ```
 //!
-//! A new epoch begins when a member is removed: what is written from then on is sealed with a secret that
-//! was never wrapped for them. Whoever can write to the bucket could put secrets of their own into such a
-//! document, so it is authenticated by the newest secret, and must go on from what was known before.
+//! Removing a member begins a new epoch: later objects are sealed with a secret that was never
+//! wrapped for this member. A writer of the bucket without keys could put their own secrets into
+//! such a document, so it is authenticated with the newest secret, and must be a successor of the
+//! last known document.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,37 +23,37 @@ use crate::object::Checksum;
 /// Bytes of the secret of an epoch.
 pub const SECRET_BYTES: usize = 32;
 
-/// Most bytes of the document.
+/// Maximum bytes of the document.
 const MAX_KEYS_BYTES: u64 = 1 << 20;
 
-/// Most epochs: each is a removal.
+/// Maximum number of epochs; each removal of a member begins one.
 const MAX_EPOCHS: usize = 1 << 12;
 
-/// Most members.
+/// Maximum number of members.
 const MAX_MEMBERS: usize = 1_000;
 
-/// Most bytes of the public key of a member.
+/// Maximum bytes of the public key of a member.
 const MAX_MEMBER_BYTES: usize = 200;
 
 const VERSION: u64 = 1;
 const PLACE: &str = "the keys of the remote";
 const TITLE: &str = "turntree remote keys, version 1";
 
-/// The secrets of a remote, of all epochs. Whoever has them reads everything that was pushed in these.
+/// The secrets of all epochs of a remote. Their holder can read everything pushed in these epochs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RemoteKeys(Vec<[u8; SECRET_BYTES]>);
 
 impl RemoteKeys {
-    /// The keys of a new remote, by a secret that nobody can guess.
+    /// Creates the keys of a new remote from an unguessable secret.
     #[must_use]
     pub fn new(secret: [u8; SECRET_BYTES]) -> Self {
         Self(vec![secret])
     }
 
-    /// The same keys with those of one more epoch.
+    /// Returns the keys with the secret of one more epoch.
     ///
     /// # Errors
-    /// `LimitExceeded` when there were too many.
+    /// `LimitExceeded` if there are too many epochs.
     pub fn with_epoch(mut self, secret: [u8; SECRET_BYTES]) -> Result<Self> {
         if self.0.len() >= MAX_EPOCHS {
             return Err(Error::limit(
@@ -64,13 +66,13 @@ impl RemoteKeys {
         Ok(self)
     }
 
-    /// The newest epoch; the first one is 1.
+    /// Returns the newest epoch; the first one is 1.
     #[must_use]
     pub fn epoch(&self) -> u32 {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
 
-    /// True if these are `earlier` keys with epochs after them, or the same.
+    /// Returns true if these keys equal `earlier` or extend it by later epochs.
     #[must_use]
     pub fn goes_on_from(&self, earlier: &Self) -> bool {
         self.0.starts_with(&earlier.0)
@@ -81,21 +83,22 @@ impl RemoteKeys {
         self.0.get(index)
     }
 
-    /// What names sessions in keys of objects. It stays, so that objects keep their names.
+    /// Returns how object keys name sessions. The result is the same in all epochs, so objects keep
+    /// their names.
     pub(super) fn names(&self) -> Names {
         let mut derived = Checksum::new("turntree v1 remote names");
         derived.update(self.0.first().map_or(&[][..], |secret| secret));
         Names::Keyed(derived.finish())
     }
 
-    /// The text that is wrapped for members.
+    /// Returns the text that is wrapped for members.
     #[must_use]
     pub fn to_text(&self) -> String {
         let lines = self.0.iter().map(|secret| format!("{}\n", Hex(*secret)));
         format!("{TITLE}\n{}", lines.collect::<String>())
     }
 
-    /// The keys in such a text; nothing when there are none.
+    /// Parses the keys from such a text; `None` if it is invalid.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         let mut lines = text.lines();
@@ -113,49 +116,50 @@ impl std::fmt::Debug for RemoteKeys {
     }
 }
 
-/// Who may read a remote, with its secrets wrapped for them.
+/// The members of a remote, and its secrets wrapped for them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeysDocument {
     version: u64,
     /// The remote.
     pub remote: RemoteId,
-    /// How many of these documents there were, this one included.
+    /// Number of these documents, including this one.
     pub generation: u64,
     /// The newest epoch.
     pub epoch: u32,
-    /// True while heads are written anew in it: those of the epoch before are still read.
+    /// True while heads are rewritten for this epoch: heads of the previous epoch are still
+    /// accepted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_pending: bool,
     /// The public keys of the members, as text.
     pub members: Vec<String>,
-    /// The secrets, wrapped for all of them, as hex digits.
+    /// The secrets, wrapped for all members, as hex digits.
     pub wrapped: String,
-    /// Drawn for this document.
+    /// Random id of this document.
     pub push: Hex<16>,
-    /// Says that a member wrote it.
+    /// Authenticates the document as written by a member.
     pub mac: Hex<32>,
 }
 
-/// What a new document of keys says.
+/// The content of a new keys document.
 #[derive(Debug)]
 pub struct NewKeys<'a> {
     /// The remote.
     pub remote: RemoteId,
-    /// The document that it goes on from, if there was one.
+    /// The previous document, if there was one.
     pub before: Option<&'a KeysDocument>,
-    /// Whether heads are still to be written anew.
+    /// True if heads still have to be rewritten.
     pub is_pending: bool,
     /// The public keys of the members.
     pub members: Vec<String>,
-    /// The text of the keys, wrapped for these.
+    /// The text of the keys, wrapped for the members.
     pub wrapped: &'a [u8],
     /// Random bytes.
     pub push: [u8; 16],
 }
 
 impl KeysDocument {
-    /// Makes a document that says who the members are.
+    /// Creates a document with the given members.
     ///
     /// # Errors
     /// `InvalidInput` or `LimitExceeded` for no members, or too many.
@@ -178,18 +182,18 @@ impl KeysDocument {
         Ok(document)
     }
 
-    /// The key of the object.
+    /// Returns the key of the object.
     ///
     /// # Errors
-    /// None that can happen.
+    /// Cannot fail.
     pub fn key() -> Result<Key> {
         Key::new("keys")
     }
 
-    /// Its bytes.
+    /// Encodes the document.
     ///
     /// # Errors
-    /// `LimitExceeded` when it is too long.
+    /// `LimitExceeded` if it is too long.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let bytes = encode(self)?;
         match bytes.len() as u64 {
@@ -200,8 +204,7 @@ impl KeysDocument {
         }
     }
 
-    /// The document in these bytes, if it can be that of this remote. It is not believed before
-    /// [`KeysDocument::verify`].
+    /// Decodes a document of this remote. It is not authenticated until [`KeysDocument::verify`].
     ///
     /// # Errors
     /// `Corrupt`; `Unsupported` for a later version.
@@ -214,10 +217,10 @@ impl KeysDocument {
         }
     }
 
-    /// The remote that the document in these bytes says it is of, to be checked.
+    /// Returns the remote that an encoded document names, unchecked.
     ///
     /// # Errors
-    /// Those of [`KeysDocument::decode`].
+    /// Errors of [`KeysDocument::decode`].
     pub fn remote_in(bytes: &[u8]) -> Result<RemoteId> {
         let document: Self = decode(PLACE, MAX_KEYS_BYTES, bytes)?;
         Ok(document.remote)
@@ -237,10 +240,10 @@ impl KeysDocument {
         Ok(())
     }
 
-    /// The secrets as they are wrapped.
+    /// Returns the wrapped secrets.
     ///
     /// # Errors
-    /// `Corrupt` for what is no hex digits.
+    /// `Corrupt` for invalid hex digits.
     pub fn wrapped_bytes(&self) -> Result<Vec<u8>> {
         let pairs = self.wrapped.as_bytes().chunks(2);
         let byte = |pair: &[u8]| Some(Hex::<1>::parse(std::str::from_utf8(pair).ok()?)?.0[0]);
@@ -248,10 +251,10 @@ impl KeysDocument {
         bytes.ok_or_else(|| Error::malformed(PLACE, "wrapped keys as hex digits"))
     }
 
-    /// Refuses a document that nobody wrote who had its keys.
+    /// Refuses a document whose writer did not have its keys.
     ///
     /// # Errors
-    /// `Corrupt`.
+    /// `Corrupt` if it was not authenticated by the newest secret.
     pub fn verify(&self, keys: &RemoteKeys) -> Result<()> {
         if self.epoch == keys.epoch() && self.mac == self.mac_by(keys)? {
             return Ok(());
@@ -259,10 +262,10 @@ impl KeysDocument {
         Err(Error::corrupt(PLACE, "what a member wrote", "what somebody else did"))
     }
 
-    /// Refuses a document that cannot have come after one that is known, each with its keys.
+    /// Refuses a document that cannot be a successor of a known one, each with its keys.
     ///
     /// # Errors
-    /// `Corrupt`.
+    /// `Corrupt` if the generation is not later, or the secrets do not extend the known ones.
     pub fn check_after(&self, keys: &RemoteKeys, known: &Self, before: &RemoteKeys) -> Result<()> {
         let is_later = self.generation > known.generation || self == known;
         if is_later && keys.goes_on_from(before) {
@@ -287,7 +290,7 @@ impl KeysDocument {
     }
 }
 
-/// The error for keys that are not wrapped for anybody here.
+/// Returns the error for keys that are wrapped for no identity of this user.
 #[must_use]
 pub fn not_a_member(remote: &str) -> Error {
     let message = format!("the remote {remote} is encrypted, and not for a key that is at hand");

@@ -1,7 +1,8 @@
-//! What a store remembers of a remote: the head of each session that it saw last.
+//! Stores the last known head of each session of a remote.
 //!
-//! It is written in the same operation as the refs of the remote, so both are of one moment. By it a push
-//! needs no reading, and a remote that goes back in time, or tells two stories, is noticed.
+//! A head is recorded in the same operation as the remote-tracking refs, so both have the same
+//! state. It lets a push skip reading the remote, and reveals a remote that rolls back or forks its
+//! history.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +21,11 @@ use crate::store::Expected;
 const VERSION: u64 = 1;
 const WHAT: &str = "what is known of the head of a remote";
 
-/// A head that was seen.
+/// A head that this store has read or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KnownHead {
     pub(super) head: Head,
-    /// The state in which the bucket had it.
+    /// Its version in the bucket.
     pub(super) version: Version,
 }
 
@@ -37,12 +38,12 @@ struct StoredHead {
 }
 
 impl KnownHead {
-    /// The hash of its bytes, which the next head names.
+    /// Returns the hash of its bytes, which the next head names.
     pub(super) fn hash(&self) -> Result<Hex<32>> {
         Ok(hash(&self.head.encode()?))
     }
 
-    /// The head of a session that was seen last, if one was.
+    /// Loads the last known head of a session, if there is one.
     pub(super) fn load(repo: &Repository, remote: &str, session: &str) -> Result<Option<Self>> {
         let name = remote_head_ref(remote, session)?;
         let Some(RefValue::Object(id)) = repo.refs().value(&name).cloned() else { return Ok(None) };
@@ -51,10 +52,10 @@ impl KnownHead {
         Ok(Some(Self { head: stored.head, version: Version(stored.state) }))
     }
 
-    /// Refuses a head that cannot have come after the one that is known.
+    /// Refuses a head that cannot be a successor of this one.
     ///
     /// # Errors
-    /// `Corrupt`: it is an older one, another one of the same generation, or builds on another one.
+    /// `Corrupt` if it is older, differs in the same generation, or has another predecessor.
     pub(super) fn check_after(&self, next: &Head) -> Result<()> {
         let (known, found) = (self.head.generation, next.generation);
         let place = &next.session;
@@ -94,10 +95,10 @@ impl KnownHead {
         json.map_err(|error| Error::invalid(format!("{WHAT} is no JSON")).with_source(error))
     }
 
-    /// Stages it, and that the branches on the remote are where it says.
+    /// Stages the head, and remote-tracking refs with the values of its branches.
     ///
     /// # Errors
-    /// `NotFound` when the store has not what a branch is at.
+    /// `NotFound` if the store lacks the commit of a branch.
     pub(super) fn stage(
         &self,
         repo: &Repository,

@@ -1,13 +1,13 @@
-//! Large bundles of a remote are not fetched: their ends are, and the rest is read when it is asked for.
+//! Lazy clones: only the ends of large bundles are fetched, and the rest is read on demand.
 //!
 //! ```text
 //! object on the remote   | front | frames of contents | frames of history, table, footer | ids |
 //!                          `--- read at once ---------'`--------------------------------------'
 //! ```
 //!
-//! A pusher puts the ids of the objects behind a large bundle, and says in the head where its ends are. So
-//! two requests tell all of history and which objects there are; the store keeps both as one blob
-//! ([`crate::store::BundleIndex`]), and reads contents by range through [`RemoteRanges`].
+//! A push appends the ids of the objects to a large bundle, and records the offsets of its ends in
+//! the head. So two requests return the whole history and the list of objects. The store keeps both
+//! as one blob ([`crate::store::BundleIndex`]), and reads blobs by range through [`RemoteRanges`].
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -28,21 +28,21 @@ use crate::repo::{BranchName, Transaction, distant_bundle, distant_ref, remote_b
 use crate::store::{BundleEnds, BundleIndex, Expected, IoFile, Outside, RangeSource, ReadAt};
 use crate::transfer::bundle::{Bundle, BundlePlan, stage_labels};
 
-/// Smaller bundles are fetched whole: it takes no longer.
+/// Smaller bundles are fetched whole, which takes no longer.
 const MIN_BYTES: u64 = 256 << 10;
 
-/// Most bytes of the ends of a bundle with its ids; of what has more, everything is fetched.
+/// Maximum bytes of the ends of a bundle with its ids; larger ones are fetched whole.
 const MAX_ENDS_BYTES: u64 = 128 << 20;
 
-/// The bundles of a session of which only the ends are here.
+/// The remote-only bundles of a session, of which this store has only the ends.
 pub(super) struct DistantOf {
-    /// Those that a head lists.
+    /// Bundles that the head lists.
     pub(super) kept: BTreeSet<String>,
-    /// Those that it lists no more.
+    /// Bundles that the head does not list.
     pub(super) stale: BTreeSet<String>,
 }
 
-/// Writes the ids of the objects behind a bundle of so many bytes, if it is worth it.
+/// Appends the ids of the objects to a bundle of `bytes` bytes, if it is large enough and complete.
 pub(super) fn append_index(
     plan: &BundlePlan,
     file: &Arc<dyn IoFile>,
@@ -72,10 +72,11 @@ pub(super) fn append_index(
 }
 
 impl Remote<'_> {
-    /// Fetches everything of which only the ends are here, and needs the remote no more for it.
+    /// Fetches all remote-only bundles, so that the store does not need the remote for their
+    /// content.
     ///
     /// # Errors
-    /// Those of [`Remote::fetch`].
+    /// Errors of [`Remote::fetch`].
     pub fn fetch_whole(&self) -> Result<u64> {
         let (whole, mut bytes) = (Remote { lazy: false, ..*self }, 0_u64);
         let distant = self.repo.distant_bundles(self.name).into_iter();
@@ -91,7 +92,7 @@ impl Remote<'_> {
         Ok(bytes)
     }
 
-    /// The bundles of the session of a head of which only the ends are here.
+    /// Returns the remote-only bundles of the session of a head.
     pub(super) fn distant_of(&self, head: &Head) -> DistantOf {
         let all = self.repo.distant_bundles(self.name).into_iter();
         let own = all.filter(|(session, _)| *session == head.session).map(|(_, bundle)| bundle);
@@ -100,10 +101,10 @@ impl Remote<'_> {
         DistantOf { kept, stale }
     }
 
-    /// Takes in the ends of a bundle: its history, and what tells where the rest is. Returns their bytes.
+    /// Imports the ends of a bundle: its history, and the index of the rest. Returns their bytes.
     ///
     /// # Errors
-    /// `NotFound` when the bundle is gone, `Corrupt` when something does not verify.
+    /// `NotFound` if the bundle was deleted, `Corrupt` if it does not verify.
     pub(super) fn take_ends(
         &self,
         head: &Head,
@@ -126,7 +127,7 @@ impl Remote<'_> {
         let history = index.history(&mut |range| self.read_exactly(&key, range, stored));
         for (_, object) in history.map_err(place)? {
             if object.kind == Kind::Commit {
-                // It is in the index that comes in with it.
+                // The tree is in the index that this operation adds.
                 change.allow_elided(Commit::decode(&object.bytes).map_err(place)?.tree);
             }
             change.write(object.kind, object.bytes)?;
@@ -134,7 +135,7 @@ impl Remote<'_> {
         for (name, value) in &manifest.refs {
             let becomes = match BranchName::from_full(name) {
                 Some(branch) => remote_branch_ref(self.name, &branch)?,
-                // Of a tag or a pin with this name, that of the store stays.
+                // An existing tag or pin of this name stays.
                 None if self.repo.refs().value(name).is_some() => continue,
                 None => name.clone(),
             };
@@ -149,7 +150,7 @@ impl Remote<'_> {
         Ok(bytes)
     }
 
-    /// Reads the ends of a bundle and checks that they are those that the head lists.
+    /// Reads the ends of a bundle, and checks them against the head.
     fn read_ends(
         &self,
         key: &Key,
@@ -175,7 +176,7 @@ impl Remote<'_> {
         BundleIndex::new(BundleEnds { front: index.front, tail, bytes }, front, rest, ids)
     }
 
-    /// A range of an object that has so many bytes.
+    /// Reads a range of an object of `stored` bytes.
     fn read_exactly(&self, key: &Key, range: Range<u64>, stored: u64) -> Result<Bytes> {
         match read_range(self.bucket, key, range)? {
             Some((bytes, size)) if size == stored => Ok(bytes),
@@ -184,7 +185,7 @@ impl Remote<'_> {
         }
     }
 
-    /// Takes in every object of a bundle whose history is here, and forgets its index.
+    /// Imports every object of a bundle whose history is already here, and drops its index.
     pub(super) fn take_whole(
         &self,
         head: &Head,
@@ -206,8 +207,8 @@ impl Remote<'_> {
         Ok(())
     }
 
-    /// Forgets the indexes of bundles that a head lists no more, if everything in them is to be had from
-    /// those that it lists.
+    /// Drops indexes of bundles that the head does not list, if listed bundles or the store have
+    /// all their objects.
     pub(super) fn drop_stale(&self, head: &Head, change: &mut Transaction<'_>) -> Result<()> {
         let DistantOf { kept, stale } = self.distant_of(head);
         if stale.is_empty() {
@@ -238,7 +239,7 @@ impl Remote<'_> {
         }
     }
 
-    /// Stages a ref, whatever it holds now.
+    /// Stages a ref, whatever its current value.
     fn set(&self, change: &mut Transaction<'_>, name: &str, id: Option<ObjectId>) {
         let before = self.repo.refs().value(name).cloned();
         let value = id.map(RefValue::Object);
@@ -248,17 +249,17 @@ impl Remote<'_> {
     }
 }
 
-/// The way to the bucket of a remote, by its name.
+/// Opens the bucket of a remote by name.
 type OpenBucket = Box<dyn Fn(&str) -> Result<Arc<dyn Bucket>> + Send + Sync>;
 
-/// Reads contents of bundles that a store knows and has not, from the remotes that have them.
+/// Reads the content of remote-only bundles from their remotes.
 pub struct RemoteRanges {
     open: OpenBucket,
     opened: Mutex<HashMap<String, Arc<dyn Bucket>>>,
 }
 
 impl RemoteRanges {
-    /// Reads from the bucket that `open` gives for the name of a remote, asked once for each.
+    /// Reads from the buckets that `open` returns; calls it once for each remote name.
     #[must_use]
     pub fn new(open: impl Fn(&str) -> Result<Arc<dyn Bucket>> + Send + Sync + 'static) -> Self {
         Self { open: Box::new(open), opened: Mutex::default() }
@@ -298,7 +299,8 @@ impl RangeSource for RemoteRanges {
     }
 }
 
-/// A range of an object, whole, and the bytes of the object; nothing when there is none.
+/// Reads a whole range, and returns it with the size of the object; `None` if the object is
+/// missing.
 fn read_range(bucket: &dyn Bucket, key: &Key, range: Range<u64>) -> Result<Option<(Bytes, u64)>> {
     let mut parts: Vec<Bytes> = Vec::new();
     let mut at = range.start;
@@ -316,7 +318,7 @@ fn read_range(bucket: &dyn Bucket, key: &Key, range: Range<u64>) -> Result<Optio
             ));
         }
         at += read;
-        // An answer may end early; one with nothing at all is none.
+        // An answer may be short, but an empty one is an error.
         if read == 0 && at < range.end {
             let error = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
             return Err(Error::io(format!("read {key}"), error));

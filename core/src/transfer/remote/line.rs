@@ -1,26 +1,26 @@
-//! How a branch of the store and one of a remote stand to each other.
+//! Compares a local branch with a branch of a remote.
 
 use super::Remote;
 use crate::error::Result;
 use crate::object::{ObjectId, ObjectSource};
 
-/// How a branch here stands to the branch of the remote.
+/// The relation of a local branch to the branch of the remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line {
-    /// The remote has none of that name.
+    /// The remote has no branch of that name.
     New,
-    /// It goes on from there.
+    /// The local branch is a descendant.
     Ahead,
-    /// They are at the same turn.
+    /// Both are at the same commit.
     Same,
-    /// The remote goes on from here.
+    /// The branch of the remote is a descendant.
     Behind,
-    /// Both have turns that the other one lacks.
+    /// The branches have diverged.
     Apart,
 }
 
 impl Line {
-    /// True if a push would bring something.
+    /// Returns true if a push would send something.
     #[must_use]
     pub const fn is_pushed(self) -> bool {
         matches!(self, Self::New | Self::Ahead)
@@ -28,7 +28,7 @@ impl Line {
 }
 
 impl Remote<'_> {
-    /// Returns how a turn of the store stands to one of the remote.
+    /// Returns the relation of a local commit to a commit of the remote.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming a commit that cannot be read.
@@ -36,7 +36,7 @@ impl Remote<'_> {
         if here == there {
             return Ok(Line::Same);
         }
-        // What was dropped here since, nothing here can go on from.
+        // A commit that was deleted here is no ancestor of anything here.
         if !self.repo.store().contains(there)? {
             return Ok(Line::Apart);
         }

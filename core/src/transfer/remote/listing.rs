@@ -1,28 +1,29 @@
-//! Listings of a remote, page by page: which objects there are, and what changes among them.
+//! Lists the objects of a remote, page by page.
 
 use super::bucket::{Bucket, Key, Listed};
 use super::keys::KeysDocument;
 use crate::error::{Error, Result};
 
-/// Below it are the heads.
+/// The prefix of heads.
 const HEADS: &str = "heads/";
 
-/// Pages of a listing that are read.
+/// Maximum number of pages read.
 const MAX_PAGES: usize = 1 << 16;
 
-/// What a listing shows of a remote that nothing is known of: its heads, and whether it is encrypted.
+/// A listing of an unknown remote: its heads, and whether it is encrypted.
 #[derive(Debug)]
 pub struct Survey {
     pub(super) heads: Vec<Listed>,
-    /// True if it has [keys](KeysDocument). A listing may lag: what is sealed does not pass for what is not.
+    /// True if it has [keys](KeysDocument). A listing may lag, but sealed heads never decode as
+    /// plain ones.
     pub is_encrypted: bool,
 }
 
 impl Survey {
-    /// Lists what lies behind the bundles in order of keys: one request for a thousand sessions.
+    /// Lists only keys after the bundles: one request per thousand sessions.
     ///
     /// # Errors
-    /// `Io` when the bucket does not answer, `Corrupt` when it lists in no order.
+    /// `Io` if the bucket does not answer, `Corrupt` if its listing is unordered.
     pub fn of(bucket: &dyn Bucket) -> Result<Self> {
         let keys = KeysDocument::key()?;
         let mut survey = Self { heads: Vec::new(), is_encrypted: false };
@@ -45,7 +46,7 @@ pub(super) fn each_head(
     each_object(bucket, HEADS, visit)
 }
 
-/// Visits every object whose key begins so.
+/// Visits every object whose key begins with `prefix`.
 pub(super) fn each_object(
     bucket: &dyn Bucket,
     prefix: &str,
@@ -63,7 +64,7 @@ fn each_object_after(
     for _ in 0..MAX_PAGES {
         let page = bucket.list(prefix, after.as_ref())?;
         for object in &page.objects {
-            // What comes again would be visited for ever.
+            // A repeated key would cause an endless loop.
             if after.as_ref().is_some_and(|after| object.key <= *after) {
                 let place = "the listing of the remote";
                 return Err(Error::corrupt(place, "keys in order", "others"));

@@ -1,4 +1,4 @@
-//! Remotes: sessions in a bucket of object storage or in a folder, for other machines.
+//! Remotes share sessions between machines, through a bucket of object storage or a folder.
 //!
 //! ```text
 //!   store A                     bucket                        store B
@@ -8,13 +8,13 @@
 //!   a bundle  ------------->  bundles/task/7-5e...  ---------------+
 //! ```
 //!
-//! Everything but the heads is immutable, under names that are never used again. A head is changed by
-//! compare-and-swap, and there is one for each session: agents that work on different sessions never meet.
-//! What a head lists is there, since it is durable before the head is written, and nothing that is listed
-//! is deleted; so nobody looks at a clock, and nobody takes a lock. The protocol is `format-spec/remote.md`.
+//! All objects except heads are immutable and have unique names. Each session has one head, which
+//! changes only by compare-and-swap, so agents on different sessions never conflict. Listed bundles
+//! are durable before the head is written and are not deleted while a head lists them. So the
+//! protocol needs no clock and no lock. `format-spec/remote.md` specifies it.
 //!
-//! What comes from a remote is believed no more than a bundle that somebody sent: a head must go on from
-//! the one that was seen before, and every object is verified against its id.
+//! A remote is as untrusted as a received bundle: a head must be a successor of the last known
+//! head, and every object is verified against its id.
 
 mod bucket;
 mod check;
@@ -67,24 +67,25 @@ use crate::repo::{Repository, Signature};
 use crate::store::IoFile;
 use crate::transfer::bundle::utc;
 
-/// A remote, as one store uses it.
+/// A remote, as used by one store.
 #[derive(Clone, Copy)]
 pub struct Remote<'a> {
     /// The store.
     pub repo: &'a Repository,
-    /// What the store calls it.
+    /// The name of the remote in the store.
     pub name: &'a str,
-    /// Which one it is: another one in its place is refused.
+    /// The id of the remote; a remote with another id at the same place is refused.
     pub id: RemoteId,
-    /// Where it is.
+    /// The storage of the remote.
     pub bucket: &'a dyn Bucket,
-    /// True if of what is large only the ends are fetched, and the rest is read when it is asked for.
+    /// True for a lazy clone: only the ends of large bundles are fetched, and the rest is read on
+    /// demand.
     pub lazy: bool,
-    /// Who acts, and when.
+    /// The actor, and the time.
     pub stamp: &'a Signature,
-    /// Draws random bytes: names on the remote must be new in the world.
+    /// Returns random bytes: object names on the remote must be globally unique.
     pub random: &'a (dyn Fn() -> [u8; 16] + Sync),
-    /// Makes an empty file without a name for a bundle on its way.
+    /// Creates an empty unnamed file, for a bundle in transfer.
     pub spool: &'a (dyn Fn() -> Result<Arc<dyn IoFile>> + Sync),
 }
 
@@ -100,10 +101,10 @@ impl fmt::Debug for Remote<'_> {
     }
 }
 
-/// The id of the remote in a bucket; nothing when there is none.
+/// Returns the id of the remote in a bucket; `None` if the bucket has no remote.
 ///
 /// # Errors
-/// `Corrupt` when something else is there, `Unsupported` for a later version, `Io` without an answer.
+/// `Corrupt` if the root is invalid, `Unsupported` for a later version, `Io` without an answer.
 pub fn find_remote(bucket: &dyn Bucket) -> Result<Option<RemoteId>> {
     match bucket.get(&Root::key()?, None, None)? {
         Got::Bytes { bytes, size, .. } => {
@@ -114,10 +115,10 @@ pub fn find_remote(bucket: &dyn Bucket) -> Result<Option<RemoteId>> {
     }
 }
 
-/// Makes a remote in a bucket that has none, or finds the one that somebody else made meanwhile.
+/// Creates a remote in a bucket, or returns the one that another client created concurrently.
 ///
 /// # Errors
-/// Those of [`find_remote`]; `Io` when nothing can be written.
+/// Errors of [`find_remote`]; `Io` if writing fails.
 pub fn make_remote(bucket: &dyn Bucket, id: RemoteId, stamp: &Signature) -> Result<RemoteId> {
     let root = Root::new(id, utc(stamp.time.micros)).encode()?;
     let put = bucket.put_new(&Root::key()?, Bytes::from(root))?;
@@ -131,11 +132,11 @@ pub fn make_remote(bucket: &dyn Bucket, id: RemoteId, stamp: &Signature) -> Resu
 }
 
 impl Remote<'_> {
-    /// Refuses another remote in the place of this one: a folder that was emptied, a bucket that was made
-    /// again. Heads say of which remote they are, so this is asked only where there is none.
+    /// Refuses a different remote at the same place, such as an emptied folder or a recreated
+    /// bucket. Heads record the id of their remote, so callers check it only if there is no head.
     ///
     /// # Errors
-    /// `Corrupt`, with both ids; those of [`find_remote`].
+    /// `Corrupt`, with both ids; errors of [`find_remote`].
     pub fn check_id(&self) -> Result<()> {
         let place = format!("the remote {}", self.name);
         match find_remote(self.bucket)? {
@@ -146,7 +147,7 @@ impl Remote<'_> {
     }
 }
 
-/// Refuses a document of which only a part came, or that is too long to be one.
+/// Refuses a truncated or oversized document.
 fn check_whole(place: &str, bytes: &Bytes, size: u64) -> Result<()> {
     if size > MAX_HEAD_BYTES {
         return Err(Error::limit(format!("bytes of {place}"), MAX_HEAD_BYTES, size));
@@ -158,7 +159,7 @@ fn check_whole(place: &str, bytes: &Bytes, size: u64) -> Result<()> {
     Err(Error::io(format!("read {place}: {} of {size} bytes came", bytes.len()), error))
 }
 
-/// The error for a remote that is not what it was.
+/// Returns the error for a remote whose state was rolled back or replaced.
 fn gone_back(session: &str, expected: impl fmt::Display, found: impl fmt::Display) -> Error {
     Error::corrupt(
         format_args!("the remote was changed behind its back, {session}"),
@@ -167,7 +168,7 @@ fn gone_back(session: &str, expected: impl fmt::Display, found: impl fmt::Displa
     )
 }
 
-/// The error for a session that a remote had and has not.
+/// Returns the error for a session that disappeared from a remote.
 fn lost(session: &str) -> Error {
     gone_back(session, "the session, which was there before", "nothing")
 }

@@ -1,19 +1,19 @@
-//! How objects of a remote name sessions, and the hashes that it has.
+//! Names sessions in object keys, and computes hashes of a remote.
 
 use std::fmt;
 
 use super::hex::Hex;
 use crate::object::Checksum;
 
-/// Bytes of the name of a session in a key; of longer ones the beginning stands there, and a hash.
+/// Maximum bytes of a session in a key; a longer name is cut and a hash is appended.
 const MAX_SHOWN_BYTES: usize = 120;
 
-/// How the keys of objects name sessions.
+/// How object keys name sessions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Names {
     /// By their names.
     Plain,
-    /// By a hash with this key, which tells nobody else what they are called.
+    /// By a keyed hash, which hides the names.
     Keyed([u8; 32]),
 }
 
@@ -39,19 +39,19 @@ impl fmt::Debug for Names {
     }
 }
 
-/// The hash of a document or a bundle.
+/// Returns the hash of a document or a bundle.
 pub(super) fn hash(bytes: &[u8]) -> Hex<32> {
     let mut checksum = checksum();
     checksum.update(bytes);
     Hex(checksum.finish())
 }
 
-/// Begins such a hash.
+/// Begins a hash of a document or a bundle.
 pub(super) fn checksum() -> Checksum {
     Checksum::new("turntree v1 remote")
 }
 
-/// The name of a session as a part of a key: percent-coded, and of a long one the beginning with a hash.
+/// Encodes a session name as a part of a key: percent-coded; a long name is cut and gets a hash.
 fn part_of(session: &str) -> String {
     let mut part = String::new();
     for (at, byte) in session.bytes().enumerate() {

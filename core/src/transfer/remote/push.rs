@@ -1,4 +1,4 @@
-//! Branches of a session go to a remote: one bundle, and one compare-and-swap of the head.
+//! Pushes branches of a session to a remote: one bundle, and one compare-and-swap of the head.
 //!
 //! ```text
 //! what the head that is known lacks -> a bundle, uploaded under a name that nobody has
@@ -6,8 +6,8 @@
 //!            lost, or no answer?    -> read the head: is it this push, or has it gone on?
 //! ```
 //!
-//! Nobody relies on an object because it lies in the bucket: a head that was swapped in lists it. So a
-//! push that dies leaves a bundle that no head ever lists.
+//! Readers use only objects listed by a current head. So an interrupted push leaves a bundle that
+//! no head ever lists.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,26 +29,27 @@ use crate::transfer::bundle::{
     BundlePlan, BundleRequest, BundledRef, TextId, ToldBefore, plan_increment, utc,
 };
 
-/// Times that a push begins again because others pushed to the session meanwhile.
+/// Maximum number of restarts of a push after concurrent pushes to the session.
 const MAX_RACES: u32 = 16;
 
-/// Times that the same head is written again because nobody answered.
+/// Maximum number of writes of the same head without an answer.
 const MAX_WRITES: u32 = 4;
 
-/// A bundle of so many turns is made with the effort of an archive, unless the next push makes it again.
+/// A bundle with at least so many turns is compressed like an archive, unless the next push folds
+/// it.
 const LARGE_TURNS: usize = 64;
 
-/// Bytes that are hashed at once.
+/// Bytes per hashing step.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What a push does beside pushing.
+/// Options of a push.
 #[derive(Clone, Copy)]
 pub struct PushOptions<'a> {
-    /// The branches; all of the session without any.
+    /// The branches to push; `None` pushes all of the session.
     pub branches: Option<&'a [BranchName]>,
-    /// Brings a session back that somebody deleted on the remote, as was told before.
+    /// Recreates a session that was deleted on the remote, after that deletion was reported.
     pub is_revived: bool,
-    /// Looks at what would go out, and may refuse: the branches as they stand, and the bundle.
+    /// Inspects the branches and the bundle before the upload, and may refuse them.
     pub check: &'a dyn Fn(&[PushedBranch], &BundlePlan) -> Result<()>,
 }
 
@@ -61,48 +62,48 @@ impl std::fmt::Debug for PushOptions<'_> {
     }
 }
 
-/// The outcome of a push.
+/// The result of a push.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pushed {
-    /// Every branch that was asked for.
+    /// Every requested branch.
     pub branches: Vec<PushedBranch>,
-    /// Bytes of the bundle; zero when the remote had every turn.
+    /// Bytes of the bundle; zero if the remote had every turn.
     pub bytes: u64,
-    /// The generation of the head now.
+    /// The new generation of the head.
     pub generation: u64,
 }
 
-/// A session that was deleted on a remote; here everything is as before.
+/// A session that was deleted on a remote. The local session is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeletedSession {
-    /// Its branches there, with the turns that they were at.
+    /// Its branches on the remote, with their last commits.
     pub branches: Vec<(BranchName, ObjectId)>,
-    /// The generation of the head now.
+    /// The new generation of the head.
     pub generation: u64,
 }
 
-/// A branch, here and on the remote.
+/// A branch, local and on the remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushedBranch {
     /// The branch.
     pub branch: BranchName,
-    /// The turn that it is at here.
+    /// The local commit.
     pub id: ObjectId,
-    /// The turn that it was at on the remote.
+    /// The commit on the remote before the push.
     pub before: Option<ObjectId>,
-    /// How the two stand to each other, before the push.
+    /// The relation of both before the push.
     pub line: Line,
 }
 
 impl Remote<'_> {
-    /// Pushes branches of a session. After a success they are on the remote, and whoever fetches gets
-    /// them. Costs two requests and a bundle of what is new when nobody else pushed to the session.
+    /// Pushes branches of a session. After a success they are on the remote, and other stores can
+    /// fetch them. Costs two requests and a bundle of the new turns if there is no concurrent push.
     ///
     /// # Errors
-    /// `NotFound` for a branch that is not here; `Conflict` when a branch here and on the remote both have
-    /// turns that the other one lacks, or when the session was deleted there; `Corrupt` when the remote has gone back in time or is damaged;
-    /// `Io` when it does not answer: then it is as before, or has the push already, and the next push finds
-    /// out which.
+    /// `NotFound` for a missing local branch; `Conflict` if a branch has diverged from the remote,
+    /// or the session was deleted there; `Corrupt` if the remote was rolled back or is damaged;
+    /// `Io` if it does not answer. After `Io` the push may or may not have happened; the next push
+    /// finds out.
     pub fn push(&self, session: &str, options: PushOptions<'_>) -> Result<Pushed> {
         let mut looked = false;
         for _ in 0..MAX_RACES {
@@ -157,8 +158,8 @@ impl Remote<'_> {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// Takes in what others did to a session. What was deleted while it was known here is told, and what
-    /// was never known here is not: there was nothing to lose.
+    /// Imports the current state of a session. Reports a deletion if the session was known here;
+    /// otherwise nothing was lost.
     fn catch_up(&self, session: &str, found: &KnownHead) -> Result<()> {
         let known = KnownHead::load(self.repo, self.name, session)?;
         if found.head.is_closed() && known.is_none() {
@@ -172,12 +173,12 @@ impl Remote<'_> {
         Ok(())
     }
 
-    /// Deletes a session on the remote, if it is there as it was last seen. The next fetch tells others,
-    /// and so does their next push; what lay there goes with the next collection.
+    /// Deletes a session on the remote, if its head is the last known one. Other stores learn of it
+    /// with their next fetch or push. The next collection deletes the bundles.
     ///
     /// # Errors
-    /// `NotFound` when it is not there; `Conflict` when it has something that was not fetched; those of
-    /// [`Remote::push`].
+    /// `NotFound` if the remote has no such session; `Conflict` if it has unfetched changes; errors
+    /// of [`Remote::push`].
     pub fn delete_session(&self, session: &str) -> Result<DeletedSession> {
         let known = KnownHead::load(self.repo, self.name, session)?;
         let Some(known) = known.filter(|known| !known.head.is_closed()) else {
@@ -206,7 +207,7 @@ impl Remote<'_> {
         }
     }
 
-    /// How the branches that are wanted stand to those of a head.
+    /// Compares the requested branches with a head.
     fn lines(
         &self,
         base: &Head,
@@ -236,8 +237,8 @@ impl Remote<'_> {
         own.into_iter().map(line).collect()
     }
 
-    /// What is to be written: what is new, with the bundles that are made one with it. Nothing when the
-    /// remote has every turn, as of a branch that was made there.
+    /// Plans the bundle of a push: new turns, and the bundles folded with them. `None` if the
+    /// remote has every turn, e.g. for a new branch at a commit of the remote.
     fn draft(&self, base: &Head, branches: &[PushedBranch]) -> Result<Option<Draft>> {
         let moved = || branches.iter().filter(|branch| branch.line.is_pushed());
         let wanted: Vec<_> =
@@ -264,7 +265,7 @@ impl Remote<'_> {
         Ok(Some(Draft::that_stays(plan, base.bundles.len())))
     }
 
-    /// That operations on branches were told up to some turns that this remote was seen to have.
+    /// Describes the operations on branches that were sent up to some tips of this remote.
     pub(super) fn told_before(
         &self,
         branches: impl Iterator<Item = BranchName>,
@@ -277,8 +278,8 @@ impl Remote<'_> {
         Ok(ToldBefore { branches: branches.map(on_remote).collect::<Result<_>>()?, tips })
     }
 
-    /// Writes and uploads a bundle, if there is something for one; returns the head that lists it, which is
-    /// not written yet.
+    /// Writes and uploads the bundle of a draft, if there is one. Returns the head that lists it,
+    /// which is not written yet.
     pub(super) fn upload(
         &self,
         base: &Head,
@@ -320,7 +321,7 @@ impl Remote<'_> {
         Ok((next, bundle.bytes))
     }
 
-    /// Writes a bundle to a file, under a name that nobody has.
+    /// Writes a bundle to a file, and gives it a unique name.
     fn written(
         &self,
         draft: &Draft,
@@ -339,7 +340,7 @@ impl Remote<'_> {
         Ok(PushedBundle { name, bytes, hash, tips, index })
     }
 
-    /// Makes a head the one that comes after the one that is known.
+    /// Turns a head into the successor of the known one.
     pub(super) fn go_on(&self, next: &mut Head, known: Option<&KnownHead>) -> Result<()> {
         let after = known.map_or(Some(1), |known| known.head.generation.checked_add(1));
         let full = || Error::limit("heads of a session", u64::MAX, u64::MAX);
@@ -349,7 +350,7 @@ impl Remote<'_> {
         Ok(())
     }
 
-    /// Writes a head over the one that is known.
+    /// Replaces the known head by compare-and-swap.
     pub(super) fn swap(&self, key: &Key, known: Option<&KnownHead>, next: &Head) -> Result<Swap> {
         let bytes = Bytes::from(next.encode()?);
         for _ in 0..MAX_WRITES {
@@ -360,7 +361,7 @@ impl Remote<'_> {
             if let Put::Done(version) = put {
                 return Ok(Swap::Done(version));
             }
-            // This very write may have been done twice, or its answer lost.
+            // This write may have been sent twice, or its answer lost.
             match self.read_head(key)? {
                 Some(found) if found.head.push == next.push => {
                     return Ok(Swap::Done(found.version));
@@ -383,8 +384,9 @@ impl Remote<'_> {
         Err(Error::new(ErrorKind::Io, message))
     }
 
-    /// Deletes the bundle of a push that lost, unless somebody has gone on from it: the head that it was
-    /// for is gone, so nothing can list it any more. A collection does it where this key may not.
+    /// Deletes the bundle of a push that lost the race, unless the current head lists it. The head
+    /// that it was made for was replaced, so no head can list it. A collection deletes it if this
+    /// client may not.
     pub(super) fn clear_away(&self, next: &Head, found: &KnownHead) -> Result<()> {
         let made = format!("{}-", next.generation);
         let own = next.bundles.last().filter(|last| last.name.starts_with(&made));
@@ -396,27 +398,27 @@ impl Remote<'_> {
     }
 }
 
-/// What is to be written, and how many bundles stay in front of it.
+/// A planned bundle, and the number of bundles that stay before it.
 pub(super) struct Draft {
     pub(super) plan: BundlePlan,
     pub(super) kept: usize,
-    /// False if the next push makes it one with what that brings.
+    /// False if the next push folds this bundle into its own.
     pub(super) stays: bool,
 }
 
 impl Draft {
-    /// A bundle that the next push leaves as it is.
+    /// Creates a draft of a bundle that the next push does not fold.
     pub(super) fn that_stays(mut plan: BundlePlan, kept: usize) -> Self {
         plan.set_newest_apart();
         Self { plan, kept, stays: true }
     }
 }
 
-/// What came of writing a head.
+/// The result of writing a head.
 pub(super) enum Swap {
-    /// It is there.
+    /// The head is written.
     Done(Version),
-    /// Another one is there.
+    /// Another head was written first.
     Moved(Box<KnownHead>),
 }
 
@@ -433,14 +435,14 @@ fn refuse_apart(remote: &str, branches: &[PushedBranch]) -> Result<()> {
     Err(Error::new(ErrorKind::Conflict, message))
 }
 
-/// The error for a session that somebody deleted there.
+/// Returns the error for a session that was deleted on the remote.
 fn deleted(remote: &str, head: &Head) -> Error {
     let Head { session, by, at, .. } = head;
     let message = format!("{session} was deleted on {remote}, by {by} at {at}");
     Error::new(ErrorKind::Conflict, message)
 }
 
-/// The bytes of a file and their hash.
+/// Returns the size of a file and the hash of its bytes.
 fn measured(file: &Arc<dyn IoFile>) -> Result<(u64, Hex<32>)> {
     let failed = |error| Error::io("read the bundle that was written", error);
     let (mut hash, mut at) = (checksum(), 0);

@@ -1,5 +1,5 @@
-//! Heads are written again, all of them: with the keys of a new epoch, so that who has only the earlier ones
-//! cannot pass for a member any more.
+//! Rewrites all heads with the keys of a new epoch, so that a removed member, who has only earlier
+//! keys, cannot forge heads.
 
 use super::Remote;
 use super::bucket::Key;
@@ -10,11 +10,11 @@ use super::push::Swap;
 use crate::error::{Error, ErrorKind, Result};
 
 impl Remote<'_> {
-    /// Writes every head again, with nothing changed but what tells it from the one before. Returns how many
-    /// there are. May end anywhere, and be done again.
+    /// Rewrites every head with only its generation, predecessor and push id changed. Returns the
+    /// number of heads. May be interrupted and repeated.
     ///
     /// # Errors
-    /// Those of [`Remote::fetch`]; `Conflict` when others push again and again.
+    /// Errors of [`Remote::fetch`]; `Conflict` after repeated concurrent pushes.
     pub fn renew_heads(&self) -> Result<u64> {
         let mut keys = Vec::new();
         each_head(self.bucket, &mut |object| {

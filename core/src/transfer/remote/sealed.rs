@@ -1,15 +1,15 @@
-//! An encrypted remote: heads and bundles are sealed, so that a bucket sees sizes and times only, and
-//! cannot change anything that is believed.
+//! An encrypted remote: heads and bundles are sealed, so that the bucket sees only sizes and times,
+//! and any change is detected.
 //!
 //! ```text
 //! | magic 8 | epoch 4 | salt 32 | 64 KiB + 16 | 64 KiB + 16 | ... | the rest + 16 |
 //! ```
 //!
-//! [`SealedBucket`] stands between the protocol and a bucket. Each object has a key of its own, by the
-//! secret of the epoch, the salt and the name of the object; each chunk is sealed by itself
-//! (ChaCha20-Poly1305, with its number and whether it is the last one as nonce), so ranges are read as
-//! before. What lies under another name, was cut, or was put together from others does not open. Specified
-//! in `format-spec/remote.md`.
+//! [`SealedBucket`] is a layer between the protocol and a bucket. Each object has its own key,
+//! derived from the secret of the epoch, the salt and the name of the object. Each chunk is sealed
+//! separately (ChaCha20-Poly1305; the nonce is its number and whether it is the last one), so
+//! ranges stay readable. Objects that were renamed, cut or assembled from other objects do not
+//! open. Specified in `format-spec/remote.md`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -33,12 +33,12 @@ const SALT_BYTES: usize = 32;
 const HEADER: usize = 44;
 const HEADER_BYTES: u64 = HEADER as u64;
 
-/// Bytes of a chunk that was not sealed, and what sealing adds.
+/// Bytes of a chunk before sealing, and the bytes that sealing adds.
 const CHUNK_BYTES: u64 = 64 << 10;
 const TAG_BYTES: u64 = 16;
 const SEALED_CHUNK: u64 = CHUNK_BYTES + TAG_BYTES;
 
-/// Draws random bytes.
+/// Returns random bytes.
 type Draw = Box<dyn Fn() -> [u8; 16] + Send + Sync>;
 
 /// A bucket whose heads and bundles are sealed.
@@ -46,13 +46,13 @@ pub struct SealedBucket {
     bucket: Arc<dyn Bucket>,
     keys: RemoteKeys,
     draw: Draw,
-    /// True while heads are written anew: those of the epoch before are read then.
+    /// True while heads are rewritten: heads of the previous epoch are accepted.
     takes_old_heads: bool,
     /// Headers of immutable objects, so that a range takes one request.
     headers: Mutex<HashMap<Key, Header>>,
 }
 
-/// What an object begins with.
+/// The header of a sealed object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header {
     epoch: u32,
@@ -60,8 +60,8 @@ struct Header {
 }
 
 impl SealedBucket {
-    /// Seals what goes into a bucket with the newest of these keys, and opens what comes with any of them.
-    /// `draw` gives random bytes.
+    /// Seals writes with the newest of these keys, and opens reads with any of them. `draw` returns
+    /// random bytes.
     #[must_use]
     pub fn new(
         bucket: Arc<dyn Bucket>,
@@ -81,7 +81,7 @@ impl SealedBucket {
         Header { epoch: self.keys.epoch(), salt }
     }
 
-    /// What opens or seals an object.
+    /// Returns the cipher of an object.
     fn sealer(&self, key: &Key, header: Header) -> Result<Sealer> {
         let Some(secret) = self.keys.secret(header.epoch) else {
             let message = format!(
@@ -112,7 +112,7 @@ impl SealedBucket {
         Ok(sealed.into())
     }
 
-    /// The header of an object, of which `bytes` are the beginning if it is not known.
+    /// Returns the header of an object from its first bytes, and caches it.
     fn learn(&self, key: &Key, bytes: &[u8]) -> Result<Header> {
         if (bytes.len() as u64) < HEADER_BYTES {
             return Err(short(key));
@@ -173,7 +173,7 @@ impl SealedBucket {
         for index in first..shape.chunks.min(last + 1) {
             let end = place_of(index + 1).min(size);
             let chunk = slice(&bytes, place_of(index) - at, end - place_of(index));
-            // What came of an answer that ended early is a part of what was asked for.
+            // A short answer contains only a part of the requested chunks.
             if (chunk.len() as u64) < end - place_of(index) {
                 break;
             }
@@ -223,7 +223,7 @@ impl Bucket for SealedBucket {
     fn list(&self, prefix: &str, after: Option<&Key>) -> Result<Page> {
         let mut page = self.bucket.list(prefix, after)?;
         for object in page.objects.iter_mut().filter(|object| is_sealed(&object.key)) {
-            // What was not sealed keeps its size, which is then that of nothing that a head lists.
+            // An unsealed object keeps its size, which matches no listed bundle.
             if let Some(shape) = Shape::of(object.size) {
                 object.size = shape.plain;
             }
@@ -274,7 +274,7 @@ impl Header {
     }
 }
 
-/// What an object of a size holds.
+/// The plain size and the chunks of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     plain: u64,
@@ -282,7 +282,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// The shape of an object of so many sealed bytes; nothing when none has so many.
+    /// Returns the shape of an object of `sealed` bytes; `None` if no object has this size.
     fn of(sealed: u64) -> Option<Self> {
         let body = sealed.checked_sub(HEADER_BYTES)?;
         let (full, rest) = (body / SEALED_CHUNK, body % SEALED_CHUNK);
@@ -295,12 +295,13 @@ impl Shape {
     }
 }
 
-/// Chunks of so many bytes: of nothing there is one, too, which says that it is nothing.
+/// Returns the number of chunks. An empty object also has one, which authenticates that it is
+/// empty.
 fn chunks_of(plain: u64) -> u64 {
     plain.div_ceil(CHUNK_BYTES).max(1)
 }
 
-/// Where a chunk begins in the object.
+/// Returns the offset of a chunk in the object.
 fn place_of(chunk: u64) -> u64 {
     HEADER_BYTES.saturating_add(chunk.saturating_mul(SEALED_CHUNK))
 }
@@ -310,7 +311,7 @@ struct Sealer(ChaCha20Poly1305);
 
 impl Sealer {
     fn seal(&self, index: u64, is_last: bool, chunk: &[u8]) -> Vec<u8> {
-        // It fails for what is longer than any memory.
+        // Fails only for a chunk longer than any memory.
         self.0.encrypt(&nonce(index, is_last).into(), chunk).unwrap_or_default()
     }
 
@@ -324,12 +325,12 @@ fn nonce(index: u64, is_last: bool) -> [u8; 12] {
     [0, 0, 0, a, b, c, d, e, f, g, h, u8::from(is_last)]
 }
 
-/// A file as it is sealed, chunk by chunk while it is read.
+/// A file that is sealed chunk by chunk while it is read.
 struct SealedFile<'a> {
     header: [u8; HEADER],
     sealer: Sealer,
     from: &'a dyn ReadAt,
-    /// Bytes before they are sealed.
+    /// Bytes before sealing.
     size: u64,
     /// The chunk that was sealed last.
     chunk: Mutex<Option<(u64, Vec<u8>)>>,
@@ -399,7 +400,7 @@ fn copy(from: &[u8], to: &mut [u8]) -> usize {
     length
 }
 
-/// A part of bytes, as far as they go.
+/// Returns the existing part of a range.
 fn slice(bytes: &[u8], at: u64, length: u64) -> &[u8] {
     let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
     bytes.get(place(at)..place(at.saturating_add(length))).unwrap_or_default()
@@ -413,7 +414,7 @@ fn is_sealed(key: &Key) -> bool {
     is_head(key) || key.as_str().starts_with("bundles/")
 }
 
-/// An answer, if it is a whole object.
+/// Returns an answer only if it has the whole object.
 fn whole(got: Got) -> Result<Got> {
     match &got {
         Got::Bytes { bytes, size, .. } if bytes.len() as u64 != *size => {

@@ -1,4 +1,4 @@
-//! The end of a pipe that asks: a bucket whose objects are on another machine.
+//! The client end of a pipe: a bucket whose objects are on another machine.
 
 use std::error::Error as _;
 use std::fmt;
@@ -14,22 +14,22 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::store::ReadAt;
 use crate::transfer::remote::bucket::{Bucket, Got, Key, Page, Put, Version};
 
-/// Most bytes that are read while the greeting is waited for.
+/// Maximum bytes read while waiting for the greeting.
 const MAX_GREETING_BYTES: u64 = 4096;
 
-/// Keys that are deleted at once.
+/// Maximum number of keys deleted by one request.
 const KEYS_AT_ONCE: usize = 1000;
 
-/// Most characters of what the other end says that are told.
+/// Maximum characters of a server message to show.
 const MAX_SAID: usize = 500;
 
-/// Both directions of a connection. Dropping it ends it.
+/// Both directions of a connection. Dropping it closes the connection.
 pub struct Pipe {
-    /// What the server says.
+    /// Reads from the server.
     pub input: Box<dyn Read + Send>,
-    /// What it is told.
+    /// Writes to the server.
     pub output: Box<dyn Write + Send>,
-    /// Ends with the connection, as a process does.
+    /// Dropped with the connection; e.g. a handle of a process.
     pub guard: Box<dyn Send>,
 }
 
@@ -39,7 +39,8 @@ impl fmt::Debug for Pipe {
     }
 }
 
-/// A bucket behind a pipe. The connection is made when it is needed, and made again after it was lost.
+/// A bucket at the other end of a pipe. It connects on demand, and reconnects after a lost
+/// connection.
 pub struct PipeBucket {
     connect: Box<dyn Fn() -> Result<Pipe> + Send + Sync>,
     open: Mutex<Option<Connection>>,
@@ -51,7 +52,7 @@ impl fmt::Debug for PipeBucket {
     }
 }
 
-/// A connection whose server has said who it is.
+/// A connection whose server has sent its greeting.
 struct Connection {
     input: BufReader<Box<dyn Read + Send>>,
     output: Box<dyn Write + Send>,
@@ -59,13 +60,13 @@ struct Connection {
 }
 
 impl PipeBucket {
-    /// A bucket that is reached so.
+    /// Creates a bucket over connections from `connect`.
     #[must_use]
     pub fn new(connect: impl Fn() -> Result<Pipe> + Send + Sync + 'static) -> Self {
         Self { connect: Box::new(connect), open: Mutex::new(None) }
     }
 
-    /// Asks something that has one answer.
+    /// Sends one request and reads its answer.
     fn ask(&self, request: &Frame<Request>) -> Result<Frame<Answer>> {
         self.converse(&mut |connection| {
             connection.say(request)?;
@@ -73,7 +74,7 @@ impl PipeBucket {
         })
     }
 
-    /// Sends and reads; a connection on which anything went wrong is not used again.
+    /// Runs an exchange. A connection is not reused after an error.
     fn converse(
         &self,
         work: &mut dyn FnMut(&mut Connection) -> Result<Frame<Answer>>,
@@ -97,13 +98,13 @@ impl PipeBucket {
             Ok(Frame { header: Answer::Lost {}, .. }) => Ok(Put::Lost),
             Ok(Frame { header: Answer::Unknown {}, .. }) => Ok(Put::Unknown),
             Ok(_) => Err(unexpected()),
-            // The connection ended with the question on its way.
+            // The connection ended after the request was sent.
             Err(error) if is_cut(&error) => Ok(Put::Unknown),
             Err(error) => Err(error),
         }
     }
 
-    /// A range that one frame holds.
+    /// Reads a range that fits into one frame.
     fn get_piece(
         &self,
         key: &Key,
@@ -231,8 +232,8 @@ impl Connection {
         Err(Error::new(ErrorKind::Io, message))
     }
 
-    /// Asks, or says a part of it. That nobody hears it is no closed pipe of an output, whose reader has read
-    /// enough: what was asked is not done.
+    /// Sends a request or a part of one. Maps a broken pipe to another error, because callers treat
+    /// a broken pipe as an output whose reader has read enough; here the request was not executed.
     fn say(&mut self, frame: &Frame<Request>) -> Result<()> {
         frame.write(&mut self.output).map_err(|error| {
             let is_unheard = cause(&error).is_some_and(|cause| cause.kind() == Io::BrokenPipe);
@@ -249,12 +250,12 @@ impl Connection {
     }
 }
 
-/// True when a connection ended, which says nothing of what was asked.
+/// Returns true if the connection ended, so that the result of the request is unknown.
 fn is_cut(error: &Error) -> bool {
     error.kind() == ErrorKind::Io && cause(error).is_some()
 }
 
-/// What the system says.
+/// Returns the I/O error behind an error.
 fn cause(error: &Error) -> Option<&io::Error> {
     error.source().and_then(|cause| cause.downcast_ref())
 }
@@ -270,7 +271,7 @@ fn unexpected() -> Error {
     Error::corrupt("the other side of the remote", "an answer to what was asked", "another one")
 }
 
-/// The error that the other side tells of.
+/// Converts a failure reported by the server to an error.
 fn told(kind: &str, message: &str) -> Error {
     let kinds = [
         ErrorKind::NotFound,
@@ -283,7 +284,7 @@ fn told(kind: &str, message: &str) -> Error {
     Error::new(kind, format!("the other side of the remote: {}", shown(message)))
 }
 
-/// What the other side says, for a terminal.
+/// Sanitizes a server message for a terminal.
 fn shown(text: &str) -> String {
     text.trim().chars().filter(|c| !c.is_control()).take(MAX_SAID).collect()
 }

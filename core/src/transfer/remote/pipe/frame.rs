@@ -1,11 +1,11 @@
-//! Frames: what is asked or answered as JSON, with the bytes of an object behind it.
+//! Frames: a request or an answer as JSON, followed by the bytes of an object.
 //!
 //! ```text
 //! u32 bytes of the header | u32 bytes of the payload | header, one JSON object | payload
 //! ```
 //!
-//! Numbers are little-endian. A header of another shape, with other fields or with a key that is none, is
-//! refused, and so is a payload where there is none.
+//! Numbers are little-endian. A header with another shape, unknown fields or an invalid key is
+//! refused, and so is an unexpected payload.
 
 use std::io::{self, Read, Write};
 use std::ops::Range;
@@ -17,13 +17,13 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::transfer::remote::bucket::{Key, Listed, Page, Version};
 
-/// Most bytes of a header: a listing of a thousand objects.
+/// Maximum bytes of a header: enough to list a thousand objects.
 pub const MAX_HEADER_BYTES: u32 = 1 << 20;
 
-/// Most bytes of a payload; what is larger comes in several.
+/// Maximum bytes of a payload; larger ones are split.
 pub const MAX_PAYLOAD_BYTES: u32 = 4 << 20;
 
-/// What a client asks.
+/// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
@@ -31,10 +31,10 @@ pub enum Request {
     Get {
         /// The key.
         key: String,
-        /// The range; everything without one.
+        /// The range; `None` for the whole object.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         range: Option<Range<u64>>,
-        /// The state that is known.
+        /// The known version.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unless: Option<String>,
     },
@@ -47,23 +47,23 @@ pub enum Request {
     PutOver {
         /// The key.
         key: String,
-        /// The state that was seen.
+        /// The version that was read.
         seen: String,
     },
     /// `Bucket::upload`; `Part` frames with the object follow.
     Upload {
         /// The key.
         key: String,
-        /// Bytes of the object.
+        /// Size of the object.
         bytes: u64,
     },
-    /// A part of what is uploaded, in its payload. It has no answer of its own.
+    /// A part of an upload, in its payload. It has no answer of its own.
     Part {},
     /// `Bucket::list`.
     List {
-        /// What the keys begin with.
+        /// The prefix of the keys.
         prefix: String,
-        /// The last key of the page before.
+        /// The last key of the previous page.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<String>,
     },
@@ -74,59 +74,59 @@ pub enum Request {
     },
 }
 
-/// What a server answers.
+/// An answer of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Answer {
-    /// There is no such object.
+    /// The object does not exist.
     Missing {},
-    /// It is the one that is known.
+    /// The object still has the known version.
     Same {},
-    /// The payload is what was asked for.
+    /// The payload is the requested object or range.
     Bytes {
-        /// The state of the object.
+        /// The version of the object.
         version: String,
-        /// Bytes of the whole object.
+        /// Size of the whole object.
         size: u64,
     },
-    /// A conditional write is done.
+    /// A conditional write succeeded.
     Done {
-        /// The state of the object.
+        /// The version of the object.
         version: String,
     },
-    /// Something else is there.
+    /// The object has another version or already exists.
     Lost {},
-    /// The write may be done.
+    /// The write may have happened.
     Unknown {},
-    /// An upload or a deletion is done.
+    /// An upload or a deletion succeeded.
     Ok {},
-    /// A part of a listing.
+    /// A page of a listing.
     Page {
-        /// Key, bytes and state of each object, in order of keys.
+        /// Key, size and version of each object, ordered by key.
         objects: Vec<(String, u64, String)>,
-        /// True if there may be more.
+        /// True if more objects may follow.
         has_more: bool,
     },
-    /// It was not done.
+    /// The request failed.
     Failed {
         /// The kind of the error.
         kind: String,
-        /// What went wrong.
+        /// The error message.
         message: String,
     },
 }
 
-/// A frame as it was read.
+/// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame<T> {
-    /// What it says.
+    /// The request or answer.
     pub header: T,
-    /// The bytes behind it.
+    /// The bytes after the header.
     pub payload: Bytes,
 }
 
 impl<T: Serialize + DeserializeOwned> Frame<T> {
-    /// A frame without bytes of an object.
+    /// Creates a frame without a payload.
     pub fn plain(header: T) -> Self {
         Self { header, payload: Bytes::new() }
     }
@@ -134,7 +134,7 @@ impl<T: Serialize + DeserializeOwned> Frame<T> {
     /// Writes the frame.
     ///
     /// # Errors
-    /// `LimitExceeded` for what is too large to be one, `Io` when the other end is gone.
+    /// `LimitExceeded` if the frame is too large, `Io` if the other end has closed.
     pub fn write(&self, output: &mut dyn Write) -> Result<()> {
         let header = serde_json::to_vec(&self.header)
             .map_err(|error| Error::invalid(format!("a frame cannot be written: {error}")))?;
@@ -149,11 +149,11 @@ impl<T: Serialize + DeserializeOwned> Frame<T> {
         written.and_then(|()| output.flush()).map_err(|error| Error::io("write a frame", error))
     }
 
-    /// Reads a frame; nothing at the end of the stream.
+    /// Reads a frame; `None` at the end of the stream.
     ///
     /// # Errors
-    /// `Corrupt` for what is none, `LimitExceeded` for lengths beyond the limits, `Io` when the stream ends
-    /// within one.
+    /// `Corrupt` for an invalid frame, `LimitExceeded` for lengths beyond the limits, `Io` if the
+    /// stream ends within a frame.
     pub fn read(input: &mut dyn Read) -> Result<Option<Self>> {
         let Some(lengths) = read_start(input)? else { return Ok(None) };
         let [header, payload] = lengths;
@@ -172,7 +172,7 @@ impl<T: Serialize + DeserializeOwned> Frame<T> {
     }
 }
 
-/// The lengths of header and payload; nothing at the end of the stream.
+/// Reads the lengths of header and payload; `None` at the end of the stream.
 fn read_start(input: &mut dyn Read) -> Result<Option<[u32; 2]>> {
     let mut start = Vec::with_capacity(8);
     input.take(8).read_to_end(&mut start).map_err(failed)?;
@@ -185,7 +185,7 @@ fn read_start(input: &mut dyn Read) -> Result<Option<[u32; 2]>> {
     }
 }
 
-/// Reads so many bytes. Memory grows with what comes, not with what was said.
+/// Reads `length` bytes. Allocates as data arrives, never by the declared length.
 fn read_exactly(input: &mut dyn Read, length: u32) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = input.take(length.into()).read_to_end(&mut bytes).map_err(failed)?;
@@ -213,7 +213,7 @@ impl From<Page> for Answer {
     }
 }
 
-/// A page as it was told, of keys that are keys.
+/// Converts a received page, and checks its keys.
 pub(super) fn page(objects: Vec<(String, u64, String)>, has_more: bool) -> Result<Page> {
     let objects = objects.into_iter().map(|(key, size, version)| {
         Ok(Listed { key: Key::new(key)?, size, version: Version(version) })

@@ -1,4 +1,4 @@
-//! The end of a pipe that answers, from a bucket that it has.
+//! The server end of a pipe: answers requests from a local bucket.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::error::{Error, Result};
 use crate::store::IoFile;
 use crate::transfer::remote::bucket::{Bucket, Got, Key, Put, Version};
 
-/// Objects of one page.
+/// Objects per page.
 const PAGE_OBJECTS: usize = 1000;
 
-/// Answers until the other side is done. What is uploaded waits in a file of `spool` until it is whole.
+/// Serves requests until the client is done. Uploads are spooled to a file until they are complete.
 ///
 /// # Errors
-/// `Io` when the other side ends within a question, `Corrupt` or `LimitExceeded` when what it says is no
-/// frame; what fails in the bucket is an answer.
+/// `Io` if the client ends within a request, `Corrupt` or `LimitExceeded` if it sends an invalid
+/// frame. Errors of the bucket become answers.
 pub fn serve(
     bucket: &dyn Bucket,
     input: &mut dyn Read,
@@ -40,10 +40,10 @@ pub fn serve(
     Ok(())
 }
 
-/// Answers the first question by why there is no bucket.
+/// Answers the first request with the reason why there is no bucket.
 ///
 /// # Errors
-/// Those of [`serve`].
+/// Errors of [`serve`].
 pub fn refuse(why: &Error, input: &mut dyn Read, output: &mut dyn Write) -> Result<()> {
     greet(output)?;
     match Frame::<Request>::read(input)? {
@@ -62,7 +62,8 @@ fn failed(error: &Error) -> Frame<Answer> {
     Frame::plain(Answer::Failed { kind, message })
 }
 
-/// Reads the parts of an upload. What cannot be kept is read, too: the next question is behind it.
+/// Reads the parts of an upload. Reads them even if they cannot be stored, because the next request
+/// follows them.
 fn receive(
     input: &mut dyn Read,
     bytes: u64,

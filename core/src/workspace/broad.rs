@@ -1,18 +1,19 @@
-//! Directories that are more than a workspace: the root of all files, the home directory, and those
-//! above it. Whatever captures a directory or writes files into one asks here.
+//! Refuses directories that contain more than a workspace: the filesystem root, the home directory,
+//! and its ancestors. Every operation that captures a directory or writes files into it calls this
+//! check.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Refuses `dir` when it is broad: the root of all files, the user's directory `home`, or one above it.
+/// Refuses `dir` if it is the filesystem root, the user's directory `home`, or an ancestor of it.
 ///
-/// Directories are told apart by what they are and not by their names, so links, `//` and `x/..` hide
-/// none; one that is not there yet is where it would be made.
+/// Compares directories by inode, not by name, so links, `//` and `x/..` hide none. A missing
+/// directory is checked at the place where it would be created.
 ///
 /// # Errors
-/// `InvalidInput`, saying which directory it is.
+/// `InvalidInput`, naming the directory.
 pub fn expect_narrow(dir: &Path, home: Option<&Path>) -> Result<()> {
     let Some(found) = identity(&resolved(dir)) else { return Ok(()) };
     let home = home.and_then(|home| home.canonicalize().ok());
@@ -30,7 +31,7 @@ pub fn expect_narrow(dir: &Path, home: Option<&Path>) -> Result<()> {
     Err(Error::invalid(refused))
 }
 
-/// Resolves `dir` as it will be once all of it exists: links are followed, the rest counts as made.
+/// Resolves `dir` as if all of it existed: follows links, and appends missing parts.
 fn resolved(dir: &Path) -> PathBuf {
     let Ok(dir) = std::path::absolute(dir) else { return dir.to_owned() };
     let mut whole = PathBuf::new();

@@ -1,28 +1,27 @@
-//! Directories and contexts: a workspace is captured, a context is laid out as files.
+//! Directories and contexts: captures a workspace, and writes a context as files.
 //!
-//! | room | does |
+//!  part | purpose |
 //! |---|---|
-//! | [`capture`](capture()) | reads a directory into the `files` section of a context |
+//!  [`capture`](capture()) | reads a directory into the `files` section of a context |
 //! | [`checkout`](plan_checkout) | writes a context into any directory; nothing else changes |
-//! | [`rewind`](prepare_rewind) | brings a branch and its workspace back to a state, as one operation that [`prepare_undo`] takes back |
-//! | `broad` | refuses directories that are more than a workspace |
-//! | `caches` | files beside the store that save work between processes and may be deleted at any time |
-//! | `git` | what git says of a directory beside its `.gitignore`: settings, other rules, the index |
-//! | `disk` | directories held open, and files that get their names when they are whole |
+//! | [`rewind`](prepare_rewind) | restores a branch and its workspace; [`prepare_undo`] undoes it |
+//! | `broad` | refuses directories that contain more than a workspace |
+//! | `caches` | files next to the store that save work between processes; may be deleted any time |
+//! | `git` | git's data about a directory besides `.gitignore`: settings, other rules, the index |
+//! | `disk` | directories held open, and files that are renamed into place when they are complete |
 //!
-//! A context may come from anyone, and other processes may change the directory while we work in
-//! it. So:
+//! Contexts are untrusted, and other processes may change the directory concurrently. So:
 //!
-//! - Every key has a path inside the directory, and none in a folder of git or of a store.
-//! - No symbolic link is followed below the directory. The directory that was checked is the one
-//!   that is written to: directories are held open and entered one name at a time.
-//! - An existing file is overwritten only if the caller allows it and only if it is still what the
-//!   plan saw. A directory, pipe, socket or device is never replaced.
-//! - A file gets its name when it is whole, on disk and read back. A killed process leaves a
-//!   temporary file, `.turntree-part-` and 16 hex digits; the next process that writes the same
-//!   file removes it.
-//! - Permissions are 666, or 777 for an executable, less the user's umask, and never more than
-//!   those of the file that is replaced. Setuid, setgid and sticky bits are never set.
+//! - Every key is a path inside the directory, and never in a folder of git or of a store.
+//! - No symbolic link below the directory is followed. The checked directory is the one written to:
+//!   directories are held open and entered one name at a time.
+//! - An existing file is overwritten only if the caller allows it, and only if it is unchanged
+//!   since the plan. A directory, pipe, socket or device is never replaced.
+//! - A file is renamed into place after it was written, synced and read back. A killed process
+//!   leaves a temporary file, `.turntree-part-` and 16 hex digits; the next process that writes the
+//!   same file removes it.
+//! - Permissions are 666, or 777 for an executable, minus the user's umask, and never more than
+//!   those of the replaced file. Setuid, setgid and sticky bits are never set.
 
 mod broad;
 mod caches;

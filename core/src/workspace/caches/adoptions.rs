@@ -1,9 +1,10 @@
-//! The cache of adopted transcripts: the branch of each file, its tip, and the stat of the file then.
+//! The cache of adopted transcripts: the branch of each file, its tip, and the stat of the file
+//! then.
 //!
-//! A database holds many transcripts: each has its own entry, with how the database was and the log
-//! beside it, where new rows are first. One file among the caches of a store. It is a cache:
-//! without it every transcript is read again, and found to be known. It holds paths, stats and
-//! names of branches, and no content.
+//! A database holds many transcripts. Each has its own entry, with the stat of the database and of
+//! its write-ahead log, where new rows appear first. All entries are one file in the cache folder
+//! of a store. Without the cache every transcript is read again and found unchanged. The cache
+//! holds paths, stats and branch names, but no content.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -23,19 +24,19 @@ const VERSION: u32 = 2;
 /// Transcripts that were adopted.
 #[derive(Debug, Default)]
 pub struct AdoptionCache {
-    /// By path, and by the transcript in it for a database.
+    /// By path; for a database, by path and transcript.
     files: BTreeMap<String, AdoptedFile>,
-    /// The folder of the cache, and the clock of that file system when it was opened.
+    /// The cache folder, and the time of its file system when the cache was opened.
     place: Option<(CacheFolder, FileTime)>,
     is_changed: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct AdoptedFile {
-    /// A [`Stat`], as numbers; for a database also that of its log.
+    /// A [`Stat`], as numbers; for a database also the stat of its log.
     stat: Vec<u8>,
     branch: String,
-    /// The id of the tip of that branch when it had the file.
+    /// The tip of the branch when the file was adopted.
     tip: String,
 }
 
@@ -43,10 +44,10 @@ struct AdoptedFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileMark(Vec<u8>);
 
-/// Separates a path from the transcript in that file; no path has it.
+/// Separates a path from a transcript in that file; no path contains it.
 const ENTRY: char = '\0';
 
-/// The suffix of the log beside a database.
+/// The suffix of the write-ahead log of a database.
 const LOG: &str = "-wal";
 
 #[derive(Serialize, Deserialize)]
@@ -56,8 +57,8 @@ struct StoredCache<F> {
 }
 
 impl AdoptionCache {
-    /// Opens the cache of `store`: empty when it cannot be read, and never saved when the store
-    /// cannot be written to.
+    /// Opens the cache of `store`. It is empty if it cannot be read, and never saved if the store
+    /// is read-only.
     #[must_use]
     pub fn open(store: &Store) -> Self {
         let place = CacheFolder::open(store).and_then(|folder| {
@@ -77,8 +78,8 @@ impl AdoptionCache {
         Self { files, place: None, is_changed: false }
     }
 
-    /// The branch that has the file at `path`, or the transcript `entry` in that database, if the
-    /// file is as it was and the branch at the tip that it had: an undo may have taken that away.
+    /// Returns the branch of the file at `path`, or of the transcript `entry` in that database, if
+    /// the file is unchanged and the branch still has the recorded tip (an undo may have moved it).
     #[must_use]
     pub fn unchanged(
         &self,
@@ -93,23 +94,23 @@ impl AdoptionCache {
         (is_there && stats_of(path, entry, &|_| true)? == known.stat).then_some(branch)
     }
 
-    /// The files that were adopted, also those that have changed since; a database once.
+    /// Returns the adopted files, including changed ones; a database once.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         let files = self.files.keys().map(|key| key.split(ENTRY).next().unwrap_or(key));
         let mut last = None;
         files.filter(move |file| last.replace(*file) != Some(*file)).map(Path::new)
     }
 
-    /// Returns the state of the file at `path`, or of the database with `entry`. `None` when a
-    /// later write might not change that state, as for a file that was changed a moment ago.
+    /// Returns the state of the file at `path`, or of the database with `entry`. Returns `None` for
+    /// a file changed so recently that a later write might not change its stat.
     #[must_use]
     pub fn mark(&self, path: &Path, entry: Option<&str>) -> Option<FileMark> {
         let (_, moment) = self.place.as_ref()?;
         stats_of(path, entry, &|stat| stat.lasts(moment)).map(FileMark)
     }
 
-    /// Remembers that `branch`, with this tip, has the file at `path`, or the transcript `entry` in
-    /// it, as it was at `mark`.
+    /// Records that `branch` with this tip has the file at `path`, or the transcript `entry` in it,
+    /// in the state `mark`.
     pub fn insert(
         &mut self,
         path: &Path,
@@ -123,10 +124,10 @@ impl AdoptionCache {
         self.is_changed = true;
     }
 
-    /// Keeps it for the next time, without the files that are gone.
+    /// Saves the cache, without deleted files.
     ///
     /// # Errors
-    /// `Io` when it cannot be written. What was kept before stays then.
+    /// `Io` if writing fails. The previous file stays then.
     pub fn save(mut self) -> Result<()> {
         let Some((folder, _)) = self.place.as_ref().filter(|_| self.is_changed) else {
             return Ok(());
@@ -136,7 +137,7 @@ impl AdoptionCache {
         let stored = StoredCache { version: VERSION, files: &self.files };
         let bytes = serde_json::to_vec(&stored).map_err(|error| failed(error.into()))?;
         match folder.write(ADOPTIONS_FILE, &[&bytes]) {
-            // Another process keeps what it saw, which is as good.
+            // The file of another process is as good.
             Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::Conflict) => Ok(()),
             written => written.map(drop),
         }

@@ -1,9 +1,9 @@
-//! The directories that this store captured on this machine, beside the store.
+//! Records the directories that this store captured on this machine, in a file next to the store.
 //!
-//! A snapshot says which directory its files are from, and that goes along with it: by a bundle, a remote, a
-//! clone. What came that way must not choose where files are written here. So captures are noted beside the
-//! store, in a file that does not travel, and that names the directory of the store by its inode and the time
-//! at which the disk made it: of a store that was copied or unpacked no note counts.
+//! A snapshot records the directory of its files, and that travels by bundles, remotes and clones.
+//! A received path must not decide where files are written here. So captures are recorded in a file
+//! that does not travel. It identifies the store's directory by inode and creation time, so it is
+//! ignored in a copied or unpacked store.
 
 use std::fs;
 use std::io;
@@ -19,23 +19,23 @@ use crate::store::{CAPTURED_FILE, Store};
 
 const VERSION: u32 = 1;
 
-/// Directories that are kept; the oldest go.
+/// Maximum number of recorded directories; the oldest are dropped.
 const MAX_DIRECTORIES: usize = 1024;
 
-/// The file whose change tells a store from a copy, where the disk does not say when it made a directory.
+/// The file whose inode and change time identify a store on file systems without creation times.
 const SUPERBLOCK: &str = "superblock";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct CapturedDirectories {
     version: u32,
-    /// The store on this disk.
+    /// The identity of the store's directory on this disk.
     place: Vec<i128>,
-    /// The hash of the path of each, the newest last.
+    /// The hash of the path of each directory, newest last.
     directories: Vec<String>,
 }
 
-/// Returns whether `store` captured the directory `dir` on this machine. A capture that went on before this
-/// was noted is not known.
+/// Returns true if `store` captured the directory `dir` on this machine. Captures from before this
+/// record existed are unknown.
 #[must_use]
 pub fn was_captured_here(store: &Store, dir: &Path) -> bool {
     let Ok(dir) = fs::canonicalize(dir) else { return false };
@@ -43,14 +43,14 @@ pub fn was_captured_here(store: &Store, dir: &Path) -> bool {
     noted.is_some_and(|noted| noted.directories.contains(&key(&dir)))
 }
 
-/// Notes that `store` captured the directory `dir`.
+/// Records that `store` captured the directory `dir`.
 pub(in crate::workspace) fn note_capture(store: &Store, dir: &Path) {
     if let (Ok(folder), Ok(dir)) = (CacheFolder::open(store), fs::canonicalize(dir)) {
         note_captured(&folder, store.dir(), &dir);
     }
 }
 
-/// Notes that the store in the directory `store` captured the directory whose whole path is `dir`.
+/// Records that the store at `store` captured the directory with the canonical path `dir`.
 pub(in crate::workspace) fn note_captured(folder: &CacheFolder, store: &Path, dir: &Path) {
     let key = key(dir);
     let mut noted = noted(folder, store).unwrap_or_default();
@@ -63,7 +63,7 @@ pub(in crate::workspace) fn note_captured(folder: &CacheFolder, store: &Path, di
     noted.directories.drain(..spare);
     let noted = CapturedDirectories { version: VERSION, place, ..noted };
     if let Ok(bytes) = serde_json::to_vec(&noted) {
-        // Without it the directory has to be named, and the next capture notes it.
+        // On failure the user has to name the directory, and the next capture records it.
         let _ = folder.write(CAPTURED_FILE, &[&bytes]);
     }
 }
@@ -78,7 +78,8 @@ fn key(dir: &Path) -> String {
     ObjectId::of(Kind::Blob, dir.as_os_str().as_encoded_bytes()).to_string()
 }
 
-/// The directory of a store as no copy has it: nobody chooses an inode, or the time of its making.
+/// Returns the identity of a store's directory, which no copy shares: inodes and creation times
+/// cannot be chosen.
 fn place_of(store: &Path) -> io::Result<Vec<i128>> {
     let found = fs::metadata(store)?;
     let made = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());

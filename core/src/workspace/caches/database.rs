@@ -1,8 +1,8 @@
-//! The place of a database that is derived from a store: a file among its caches, which whoever knows
-//! how to read it opens by its path.
+//! The path of a database that is derived from a store: a file in its cache folder. Its reader
+//! opens it by path.
 //!
-//! It holds content, so it is for stores in the clear alone; a redaction removes it with everything else
-//! in the folder before it returns.
+//! It holds content, so only unencrypted stores have one. A redaction deletes it with the rest of
+//! the folder before it returns.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,11 +13,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::store::{DATABASE_PREFIX, Store, WORKSPACES_DIR};
 use crate::workspace::disk::temp_file::TempFile;
 
-/// Makes the file of the database `name` of `store` if there is none, empty and for its owner alone, and
-/// returns its path.
+/// Creates the file of the database `name` of `store` if it is missing, empty and readable only by
+/// its owner, and returns its path.
 ///
 /// # Errors
-/// `Encrypted` for an encrypted store, in which nothing lies in the clear; `Io` when it cannot be made.
+/// `Encrypted` for an encrypted store, which has no plaintext files; `Io` if creating it fails.
 pub fn make_database(store: &Store, name: &str) -> Result<PathBuf> {
     if store.keys().is_some() {
         let message = "the store is encrypted, and nothing of it lies in the clear";
@@ -31,12 +31,12 @@ pub fn make_database(store: &Store, name: &str) -> Result<PathBuf> {
     let file = file_name(name);
     let file = OsStr::new(&file);
     if folder.find(file).map_err(failed)?.is_none() {
-        // It is closed before it has its name: whoever closes a file lets go of the locks that others of
-        // this process have on it.
+        // Close the file before it gets its name: closing a file releases all POSIX locks that this
+        // process has on it.
         let (part, made) = TempFile::file(&folder, file, MODE)?;
         drop(made);
         match part.name(file, None) {
-            // Another process was faster, and made the same.
+            // Another process created the same file first.
             Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::Conflict) => {}
             named => named?,
         }
@@ -44,7 +44,7 @@ pub fn make_database(store: &Store, name: &str) -> Result<PathBuf> {
     Ok(database_path(store, name))
 }
 
-/// Returns the path of the database `name` of `store`, be it there or not.
+/// Returns the path of the database `name` of `store`, whether it exists or not.
 #[must_use]
 pub fn database_path(store: &Store, name: &str) -> PathBuf {
     store.dir().join(WORKSPACES_DIR).join(file_name(name))

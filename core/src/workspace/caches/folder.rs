@@ -1,5 +1,5 @@
-//! The folder of the caches beside a store. Files in it may be deleted at any time, the oldest
-//! first. Those of an encrypted store are enciphered, their names too.
+//! The cache folder of a store. Its files may be deleted at any time, the oldest first. In an
+//! encrypted store both contents and names are encrypted.
 
 use std::ffi::{CString, OsStr};
 use std::io::{self, Read, Write};
@@ -17,19 +17,19 @@ use crate::workspace::disk::temp_file::TempFile;
 /// The prefix of names of notes.
 pub(in crate::workspace) const NOTES_PREFIX: &str = "notes-";
 
-/// Largest file that is read, in bytes: some ten million files.
+/// Maximum bytes of a cache file: about ten million files.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// The error of a store beside which nothing is kept.
+/// The error of a store without caches.
 pub(super) const NO_CACHES: &str = "nothing is kept beside this store";
 
 /// Hex digits of a name.
 pub(super) const DIGITS: usize = 32;
 
-/// Only the owner of a store reads what is in it.
+/// Only the owner of a store can read its caches.
 pub(in crate::workspace) const MODE: u32 = 0o600;
 
-/// The folder of caches in a store, made if need be.
+/// Opens the cache folder of a store, and creates it if needed.
 pub(in crate::workspace) fn open_folder(store: &Path) -> io::Result<Folder> {
     let store = Folder::open(store)?;
     let name = OsStr::new(WORKSPACES_DIR);
@@ -51,7 +51,7 @@ pub(in crate::workspace) struct CacheFolder {
 }
 
 impl CacheFolder {
-    /// The caches of `store`, to be written to; their folder is made if need be.
+    /// Opens the caches of `store` for writing, and creates the folder if needed.
     pub(in crate::workspace) fn open(store: &Store) -> io::Result<Self> {
         if store.keeps_no_caches() {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, NO_CACHES));
@@ -59,13 +59,13 @@ impl CacheFolder {
         Ok(Self { folder: open_folder(store.dir())?, keys: store.keys().copied() })
     }
 
-    /// The caches of `store`, to be read; the folder is not made.
+    /// Opens the caches of `store` for reading; does not create the folder.
     pub(in crate::workspace) fn peek(store: &Store) -> io::Result<Self> {
         let folder = Folder::open(&store.dir().join(WORKSPACES_DIR))?;
         Ok(Self { folder, keys: store.keys().copied() })
     }
 
-    /// The name of the file of what is called `name`, which is behind `prefix`.
+    /// Returns the file name for `name`, after `prefix`.
     pub(in crate::workspace) fn file_name(&self, prefix: &str, name: &[u8]) -> String {
         let digest = ObjectId::of(Kind::Blob, name);
         let digest = match &self.keys {
@@ -75,12 +75,12 @@ impl CacheFolder {
         format!("{prefix}{}", digest.short(DIGITS))
     }
 
-    /// The clock of the file system, now.
+    /// Returns the current time of the file system.
     pub(in crate::workspace) fn moment(&self) -> io::Result<FileTime> {
         Ok(FileTime::of_change(&Stat::from(&self.folder.touch()?)))
     }
 
-    /// The bytes of a file; nothing when there is none, or anything else.
+    /// Returns the bytes of a file; `None` if it is missing or not a valid cache.
     pub(in crate::workspace) fn read(&self, name: &str) -> Option<Bytes> {
         let mut file = self.folder.read(OsStr::new(name)).ok()?;
         let stat = Stat::from(&rustix::fs::fstat(&file).ok()?);
@@ -95,11 +95,11 @@ impl CacheFolder {
         }
     }
 
-    /// Gives the file `name` this content, in place of what was there; whether there was none. Of
-    /// several processes that do so at once one wins.
+    /// Replaces the file `name` with this content; returns whether there was none before. Of
+    /// several concurrent writers one wins.
     ///
     /// # Errors
-    /// `Io` when it cannot be written, `Locked` or `Conflict` when somebody else was faster.
+    /// `Io` if writing fails, `Locked` or `Conflict` if another process wrote first.
     pub(in crate::workspace) fn write(&self, name: &str, parts: &[&[u8]]) -> Result<bool> {
         let failed = |error| Error::io("write a cache", error);
         let name = OsStr::new(name);
@@ -116,7 +116,7 @@ impl CacheFolder {
         Ok(before.is_none())
     }
 
-    /// Removes the oldest files that `is_one` is true of while there are more than `most`.
+    /// Removes the oldest files accepted by `is_one` until at most `most` are left.
     pub(in crate::workspace) fn bound(
         &self,
         most: usize,
@@ -126,11 +126,11 @@ impl CacheFolder {
     }
 }
 
-/// Removes the oldest files that `is_one` is true of while there are more than `most`.
+/// Removes the oldest files accepted by `is_one` until at most `most` are left.
 fn bound(folder: &Folder, most: usize, is_one: &dyn Fn(&[u8]) -> bool) -> io::Result<()> {
     let mut files = Vec::new();
     for (name, _) in folder.names()?.into_iter().filter(|(name, _)| is_one(name.as_bytes())) {
-        // One that is gone by now needs no removing.
+        // A file deleted concurrently needs no removal.
         let Ok(stat) = folder.stat(&name) else { continue };
         files.push((Stat::from(&stat).changed(), name));
     }

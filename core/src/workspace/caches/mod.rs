@@ -1,7 +1,7 @@
-//! Files beside the store that save work between processes. Losing one costs time and nothing else.
+//! Files next to the store that save work between processes. Losing one costs only time.
 //!
-//! Each is written whole under a temporary name and then renamed, never synced. A reader verifies
-//! what it finds and treats anything odd as missing. None but a database holds content of a store.
+//! Each is written under a temporary name and then renamed, never synced. A reader verifies the
+//! file and treats an invalid one as missing. Only a database holds content of a store.
 
 mod adoptions;
 mod captured;

@@ -1,7 +1,7 @@
-//! Notes: small files beside the store, kept from one process to the next.
+//! Notes: small files next to the store that persist between processes.
 //!
-//! Written whole under a temporary name and then renamed, never synced; they may be deleted at any
-//! time. A reader verifies what it finds, and a note is worth nothing without the store.
+//! They are written under a temporary name and then renamed, never synced, and may be deleted at
+//! any time. A reader verifies them, and a note is useless without the store.
 
 use std::ffi::OsStr;
 use std::fs::TryLockError;
@@ -13,10 +13,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ID_BYTES, Kind, ObjectId};
 use crate::store::Store;
 
-/// Files of notes that a store keeps; the oldest go.
+/// Maximum number of notes of a store; the oldest are deleted.
 const MAX_FILES: usize = 64;
 
-/// Returns the note `name` of `store`; `None` when there is none or it is not whole.
+/// Returns the note `name` of `store`; `None` if it is missing or damaged.
 #[must_use]
 pub fn read_note(store: &Store, name: &str) -> Option<Bytes> {
     let folder = CacheFolder::peek(store).ok()?;
@@ -25,17 +25,17 @@ pub fn read_note(store: &Store, name: &str) -> Option<Bytes> {
     (ObjectId::of(Kind::Blob, rest).as_bytes() == sum).then(|| bytes.slice(ID_BYTES..))
 }
 
-/// Keeps `bytes` under `name` in `store`, in place of what was there. Of several processes that do
-/// so at once one wins.
+/// Writes `bytes` as the note `name` of `store`, replacing an older one. Of several concurrent
+/// writers one wins.
 ///
 /// # Errors
-/// `Io` when it cannot be written.
+/// `Io` if writing fails.
 pub fn write_note(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
     let failed = |error| Error::io("write notes", error);
     let folder = CacheFolder::open(store).map_err(failed)?;
     let name = folder.file_name(NOTES_PREFIX, name.as_bytes());
     match folder.write(&name, &[ObjectId::of(Kind::Blob, bytes).as_bytes(), bytes]) {
-        // What another process knows is as good.
+        // The note of another process is as good.
         Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::Conflict) => Ok(()),
         Err(error) => Err(error),
         Ok(false) => Ok(()),
@@ -45,8 +45,8 @@ pub fn write_note(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// The right to do something in a store that only one process is to do at a time. It goes with the
-/// process.
+/// A lock for work in a store that only one process may do at a time. The process releases it on
+/// exit.
 #[derive(Debug)]
 pub struct Claim {
     file: std::fs::File,
@@ -54,31 +54,31 @@ pub struct Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // As with a file of the store: a process that was just started may have it still.
+        // Unlock explicitly: a child process that was just started may still hold the file.
         let _ = self.file.unlock();
     }
 }
 
 impl Claim {
-    /// The right called `name` in the store at `dir`; nothing when another process has it, or the
-    /// store cannot be written to.
+    /// Takes the lock `name` in the store at `dir`; `None` if another process has it, or the store
+    /// is read-only.
     #[must_use]
     pub fn take(dir: &std::path::Path, name: &str) -> Option<Self> {
         Self::ask(dir, name).ok().flatten()
     }
 
-    /// The right called `name` in the store at `dir`; nothing when another process or another part of
-    /// this one has it. Costs opening a file.
+    /// Takes the lock `name` in the store at `dir`; `None` if another process, or this one, has it.
+    /// Costs opening a file.
     ///
     /// # Errors
-    /// `Io` when the store cannot be written to, or the system has no such locks.
+    /// `Io` if the store is read-only, or the system has no such locks.
     pub fn ask(dir: &std::path::Path, name: &str) -> Result<Option<Self>> {
         let failed = |error| Error::io("ask for a right beside the store", error);
         let folder = open_folder(dir).map_err(failed)?;
         let digest = ObjectId::of(Kind::Blob, name.as_bytes()).short(DIGITS);
         let name = format!("{NOTES_PREFIX}{digest}");
         let name = OsStr::new(&name);
-        // Made by whoever comes first; where two are at once, one opens that of the other.
+        // The first process creates the file; of two concurrent ones, one opens the other's file.
         let file = folder.create(name, MODE).or_else(|_| folder.read(name)).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Self { file })),

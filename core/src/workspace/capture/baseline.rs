@@ -1,9 +1,9 @@
-//! The baseline of a capture: the files of the parent context, and the stat that each of them had
-//! when its content was captured.
+//! The baseline of a capture: the files of the parent context, and the stat of each when its
+//! content was captured.
 //!
-//! The files are those of the context, whatever a table says. A table adds stats, as far as its own
-//! section and that of the context are the same: what differs between the two has no stat, so it is
-//! read. So a table is never wrong about what the context holds, only more or less of use.
+//! The context alone determines the files. A table adds stats where its section equals the section
+//! of the context; files that differ between the two get no stat, so they are read. So a table
+//! never causes a wrong result, only more or less work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ use crate::object::ObjectSource;
 use crate::tree::{Map, diff_maps};
 use crate::workspace::disk::stat::Stat;
 
-/// Files without a stat, by folder and name, that a table does not have, or has wrongly: false when
-/// the context does not have them.
+/// Files without a stat, by folder and name, that a table lacks or has wrongly: false if the
+/// context does not have the file.
 type Corrections = BTreeMap<String, BTreeMap<String, bool>>;
 
-/// The files of a context, with the stats of some.
+/// The files of a context, with the known stats.
 #[derive(Debug, Default)]
 pub(in crate::workspace) struct Baseline<'t> {
     table: Option<&'t Table>,
@@ -33,11 +33,11 @@ pub(in crate::workspace) struct BaselineFile<'k> {
 }
 
 impl<'t> Baseline<'t> {
-    /// The files of `context`. With a table of the same files it reads nothing but the root; with
-    /// one of others what differs, and all files without one.
+    /// Reads the files of `context`. With a table of the same section it reads only the root; with
+    /// a table of another section only the differences; without a table all files.
     ///
     /// # Errors
-    /// Those of reading the context.
+    /// Errors of reading the context.
     pub(in crate::workspace) fn new(
         source: &dyn ObjectSource,
         context: &Context,
@@ -57,7 +57,7 @@ impl<'t> Baseline<'t> {
         Ok(Self { table: None, corrections })
     }
 
-    /// The files in a folder, sorted by name.
+    /// Returns the files in a folder, sorted by name.
     pub(in crate::workspace) fn folder<'k>(&'k self, prefix: &str) -> Vec<BaselineFile<'k>> {
         let found = self.table.and_then(|table| Some((table, table.find(prefix)?)));
         let files = found.into_iter().flat_map(|(table, block)| table.files(block));
@@ -75,7 +75,7 @@ impl<'t> Baseline<'t> {
         all.into_iter().map(|(name, stat)| BaselineFile { name, stat }).collect()
     }
 
-    /// The paths of all files that have one of these names.
+    /// Returns the paths of all files with one of these names.
     pub(in crate::workspace) fn named<'k>(
         &'k self,
         names: &'k [&str],
@@ -87,13 +87,13 @@ impl<'t> Baseline<'t> {
         })
     }
 
-    /// A folder of the table in which every file and stat holds.
+    /// Returns a folder of the table if every file and stat in it is valid.
     pub(in crate::workspace) fn block(&self, prefix: &str) -> Option<(&'t Table, &'t TableBlock)> {
         let table = self.table.filter(|_| !self.corrections.contains_key(prefix))?;
         Some((table, table.find(prefix)?))
     }
 
-    /// Every folder that a file is in, in order.
+    /// Returns every folder that has a file, in order.
     pub(in crate::workspace) fn folders(&self) -> BTreeSet<&str> {
         // The context may have no file left in a folder of the table.
         let has_files = |prefix: &&str| {
@@ -106,13 +106,13 @@ impl<'t> Baseline<'t> {
         blocks.chain(self.corrections.keys().map(String::as_str)).filter(has_files).collect()
     }
 
-    /// Returns whether the table alone is the baseline.
+    /// Returns true if the table alone is the baseline.
     pub(in crate::workspace) fn is_all_in_table(&self) -> bool {
         self.table.is_some() && self.corrections.is_empty()
     }
 }
 
-/// Returns the corrections of a table; `None` when it does not belong to its section.
+/// Returns the corrections of a table; `None` if the table does not match its section.
 fn compare(
     source: &dyn ObjectSource,
     table: &Table,
@@ -139,7 +139,7 @@ fn correct(corrections: &mut Corrections, key: &str, is_there: bool) {
     corrections.entry(prefix.to_owned()).or_default().insert(name.to_owned(), is_there);
 }
 
-/// A key as the folder it is in, which is empty or ends with a slash, and its name there.
+/// Splits a key into its folder, empty or with a trailing slash, and its name.
 fn split(key: &str) -> (&str, &str) {
     key.split_at(key.rfind('/').map_or(0, |slash| slash + 1))
 }

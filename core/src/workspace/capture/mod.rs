@@ -1,8 +1,8 @@
 //! Captures a directory into the `files` section of a context.
 //!
-//! Every name is looked at; files whose stat differs from the baseline are read; only files with
-//! another content or mode than in the parent context are stored. What git ignores is left out, and
-//! what `.turntreeignore` names. `.git`, stores of any name and temporary files are never captured.
+//! Reads every name and stat, then the content of files whose stat differs from the baseline, and
+//! stores only files whose content or mode differs from the parent context. Omits files ignored by
+//! git or by `.turntreeignore`. Never captures `.git`, stores of any name and temporary files.
 
 mod baseline;
 mod options;
@@ -37,18 +37,18 @@ use crate::context::{Builder, Context, FileEntry};
 use crate::error::{Error, Result};
 use crate::object::{MAX_BLOB_BYTES, ObjectSink};
 
-/// Makes the `files` section of `builder`, which continues `parent`, what `dir` holds, whatever the
-/// builder had there.
+/// Sets the `files` section of `builder`, which continues `parent`, to the content of `dir`,
+/// whatever the builder had there.
 ///
-/// Looks at every file that is not left out, and with a [`StatCache`] reads only those that differ.
-/// When none does, the section is that of `parent` and no tree is touched. At most 32 MiB of files
-/// are in memory at once, or one larger file, beside what the sink keeps: it is asked to make room
-/// now and then.
+/// Stats every file that is not ignored; with a [`StatCache`] it reads only changed files. If
+/// nothing changed, the section is that of `parent` and no tree is read or written. At most 32 MiB
+/// of files, or one larger file, are in memory at a time, besides the memory of the sink, which is
+/// asked to make room regularly.
 ///
 /// # Errors
-/// `NotFound` when `dir` is not a directory, `InvalidInput` when it belongs to a store, `Io` when
-/// it cannot be opened, and what the sink reports. What cannot be read in it is skipped and keeps
-/// its last known content.
+/// `NotFound` if `dir` is not a directory, `InvalidInput` if it belongs to a store, `Io` if it
+/// cannot be opened; errors of the sink. An unreadable file is skipped and keeps its last known
+/// content.
 pub fn capture(
     sink: &mut dyn ObjectSink,
     parent: &Context,
@@ -59,8 +59,8 @@ pub fn capture(
     capture_beside(sink, parent, builder, dir, options, &[])
 }
 
-/// Captures a directory that is then changed: what the rules of `others` ignore is left out too, and
-/// what the parent context has of it stays as it is known.
+/// Captures a directory before it is changed: also omits paths ignored by the rules of `others`,
+/// and keeps their last known content from the parent context.
 ///
 /// # Errors
 /// As [`capture`].
@@ -120,7 +120,7 @@ struct Capture<'a> {
     found: CaptureReport,
 }
 
-/// A file to read: its key, how much of that is its folder, and where it stands there.
+/// A file to read: its key, the length of the folder part, and its index in the folder.
 struct ToRead {
     key: String,
     prefix: usize,
@@ -139,7 +139,7 @@ impl ToRead {
 }
 
 impl Capture<'_> {
-    /// Reads what differs, and puts what has changed.
+    /// Reads differing files, and stores changed ones.
     fn read(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -178,7 +178,7 @@ impl Capture<'_> {
         Ok(())
     }
 
-    /// The files to read, in the order of their keys.
+    /// Returns the files to read, ordered by key.
     fn to_read(&self) -> Vec<ToRead> {
         let mut files = Vec::new();
         for (prefix, folder) in &self.scan.folders {
@@ -245,7 +245,7 @@ impl Capture<'_> {
         Ok(())
     }
 
-    /// Removes what is not there any more: from folders, and with them.
+    /// Removes deleted files, also of deleted folders.
     fn remove(&mut self, sink: &mut dyn ObjectSink, builder: &mut Builder) -> Result<()> {
         for (prefix, folder) in &self.scan.folders {
             for name in &folder.gone {
@@ -278,7 +278,7 @@ impl Capture<'_> {
         self.found
     }
 
-    /// Returns the table for the next capture, when there is a cache and the table changed.
+    /// Returns the table for the next capture, if there is a cache and the table changed.
     fn draft(&self) -> Option<TableDraft> {
         self.options.cache?;
         let is_same = self.scan.folders.values().all(|folder| folder.files.is_none());
@@ -297,7 +297,7 @@ impl Capture<'_> {
                     let files = files.map(|file| (file.name.as_str(), file.stat));
                     draft.add(prefix, &folder.rules, files);
                 }
-                // As it was, or not looked into.
+                // Unchanged, or not entered.
                 (None, folder) if folder.is_some() || is_closed(&closed, prefix) => {
                     self.copy(&mut draft, prefix);
                 }
@@ -310,7 +310,7 @@ impl Capture<'_> {
     fn copy(&self, draft: &mut TableDraft, prefix: &str) {
         match self.known.block(prefix) {
             Some((table, block)) => draft.copy(table, block),
-            // Nobody knows by which rules these were captured.
+            // The rules of the capture that stored these are unknown.
             None => {
                 let files = self.known.folder(prefix);
                 let files = files.iter().map(|file| (file.name, file.stat));
@@ -320,7 +320,7 @@ impl Capture<'_> {
     }
 }
 
-/// Returns whether a folder, or one above it, was skipped.
+/// Returns true if a folder or one of its ancestors was skipped.
 fn is_closed(closed: &HashSet<&str>, prefix: &str) -> bool {
     let mut ends = prefix.match_indices('/').map(|(at, _)| prefix.get(..=at).unwrap_or_default());
     closed.contains("") || ends.any(|above| closed.contains(above))

@@ -6,34 +6,35 @@ use std::path::PathBuf;
 use super::stat_cache::StatCache;
 use crate::workspace::git::{GitPlaces, NO_PLACES};
 
-/// Largest file that is captured unless the options say otherwise, in bytes.
+/// Default maximum size of a captured file, in bytes.
 pub const MAX_FILE_BYTES: u64 = 100 << 20;
 
 /// Options of a capture. [`CaptureOptions::default`] captures everything, without a cache.
 #[derive(Clone, Copy)]
 pub struct CaptureOptions<'a> {
-    /// Largest file that is captured, in bytes; [`MAX_FILE_BYTES`] by default.
+    /// Maximum size of a captured file, in bytes; [`MAX_FILE_BYTES`] by default.
     pub max_file_bytes: u64,
-    /// Returns whether the time is up. Called before every folder and file, from any thread. Never
-    /// up by default: the library has no clock. Files that are not reached keep their last known
-    /// content.
+    /// Returns true if the deadline has passed. Called before every folder and file, from any
+    /// thread. Never by default, because the library has no clock. Files not reached keep their
+    /// last known content.
     pub over_budget: &'a (dyn Fn() -> bool + Sync),
-    /// Told how far it has come, from any thread.
+    /// Receives progress, from any thread.
     pub progress: &'a (dyn Fn(CaptureProgress) + Sync),
-    /// Folders that are never entered under any name, such as that of the store.
+    /// Folders that are never entered under any name, such as the store.
     pub never: &'a [PathBuf],
-    /// The cache of an earlier capture of the same directory. Unchanged files are not read then.
+    /// The cache of an earlier capture of the same directory, which avoids reading unchanged files.
     pub cache: Option<&'a StatCache>,
-    /// Where git keeps the settings of the user. By default those of a repository itself count alone.
+    /// The locations of the user's git settings. By default only the repository's own settings
+    /// apply.
     pub git: &'a GitPlaces,
 }
 
 /// The progress of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaptureProgress {
-    /// So many files have been looked at.
+    /// Number of files examined.
     Looked(u64),
-    /// Of the files that differ, so many have been read.
+    /// Number of files read, and number of differing files.
     Read(u64, u64),
 }
 

@@ -1,4 +1,4 @@
-//! How far the rules of a directory, or of a state beside it, reach into a folder.
+//! The scope of the rules of a directory, or of a side, in a folder.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::rules::{Rules, Verdict};
 #[derive(Debug, Clone)]
 pub(in crate::workspace) struct Reach {
     pub(in crate::workspace) rules: Arc<Rules>,
-    /// Set when they ignore the folder: then they ignore all in it but what is tracked.
+    /// Set if they ignore the folder: then they ignore everything in it that is not tracked.
     pub(in crate::workspace) ignored: Option<Ignored>,
 }
 
@@ -16,12 +16,12 @@ pub(in crate::workspace) struct Reach {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::workspace) struct Ignored {
     pub(in crate::workspace) verdict: Verdict,
-    /// The outermost such folder, without a slash at its end.
+    /// The outermost ignored folder, without a trailing slash.
     pub(in crate::workspace) folder: Arc<str>,
 }
 
 impl Reach {
-    /// Returns what the rules say of a path in the folder.
+    /// Returns the verdict of the rules on a path in the folder.
     pub(in crate::workspace) fn verdict(&self, path: &[u8], is_folder: bool) -> Verdict {
         match &self.ignored {
             None => self.rules.verdict(path, is_folder),
@@ -32,7 +32,7 @@ impl Reach {
         }
     }
 
-    /// The reach into a folder in this one, of which the rules say `verdict`.
+    /// Returns the scope for a subfolder with this `verdict`.
     pub(in crate::workspace) fn inside(&self, path: &str, verdict: Verdict) -> Self {
         let above = self.ignored.as_ref().map(|ignored| Arc::clone(&ignored.folder));
         let ignored = || Ignored { verdict, folder: above.unwrap_or_else(|| path.into()) };
@@ -42,7 +42,8 @@ impl Reach {
         }
     }
 
-    /// Returns whether both say the same of every path, but for what one of them skips.
+    /// Returns true if both give the same verdict on every path, apart from skipped paths of a
+    /// side.
     pub(in crate::workspace) fn is_as(&self, other: &Self) -> bool {
         self.rules.digest() == other.rules.digest() && self.ignored == other.ignored
     }

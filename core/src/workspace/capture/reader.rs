@@ -1,8 +1,9 @@
-//! Reads files that may change meanwhile, many at a time and never more than some bytes at once.
+//! Reads files that may change concurrently, many in parallel, and only a bounded number of bytes
+//! at a time.
 //!
-//! A file counts as read when the system says the same of the open file before and after, and it
-//! had as many bytes as it said. Otherwise it is read again, and after some tries left as it is
-//! known.
+//! A read succeeds if the stat of the open file is the same before and after, and matches the
+//! number of bytes. Otherwise it is repeated, and after some attempts the file keeps its last known
+//! content.
 
 use std::ffi::{CString, OsStr};
 use std::io::{self, Read};
@@ -18,13 +19,13 @@ use crate::object::{Kind, ObjectId};
 use crate::workspace::disk::folder::Folder;
 use crate::workspace::disk::stat::Stat;
 
-/// Bytes of files that are in memory at once, unless a single one has more.
+/// Maximum bytes of files in memory, unless a single file is larger.
 pub(in crate::workspace) const WINDOW_BYTES: u64 = 32 << 20;
 
-/// Files that are read before anybody is told.
+/// Maximum number of files read between progress reports.
 const WINDOW_FILES: usize = 4096;
 
-/// The number of attempts at a file that changes while it is read.
+/// Maximum number of attempts to read a changing file.
 const MAX_TRIES: usize = 3;
 
 const CHANGES: &str = "it changes while it is read";
@@ -32,39 +33,39 @@ const CHANGES: &str = "it changes while it is read";
 /// A file to read.
 #[derive(Debug)]
 pub(in crate::workspace) struct ReadRequest<'a> {
-    /// The path of its folder, empty or with a slash at its end.
+    /// The path of its folder, empty or with a trailing slash.
     pub(in crate::workspace) prefix: &'a str,
     pub(in crate::workspace) name: &'a str,
-    /// Bytes that it has, as far as is known.
+    /// The expected size in bytes.
     pub(in crate::workspace) size: u64,
-    /// Its last known content.
+    /// The last known content.
     pub(in crate::workspace) known: Option<FileEntry>,
 }
 
 /// The outcome of reading a file.
 #[derive(Debug)]
 pub(in crate::workspace) enum ReadOutcome {
-    /// It has its last known content.
+    /// The content is the last known one.
     Same(Stat),
-    /// It has another one.
+    /// The content differs.
     Changed(Stat, FileMode, Bytes),
-    /// It is not there any more.
+    /// The file was deleted.
     Gone,
-    /// It cannot be read.
+    /// The file cannot be read.
     Skipped(String),
-    /// The time was up before.
+    /// The deadline passed before.
     Late,
 }
 
 /// Limits of reading.
 pub(in crate::workspace) struct FileReader<'a> {
     pub(in crate::workspace) root: &'a Folder,
-    /// Largest file, in bytes.
+    /// Maximum file size, in bytes.
     pub(in crate::workspace) max_bytes: u64,
     pub(in crate::workspace) over_budget: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// Returns the number of the first of `wanted` that are read in one batch.
+/// Returns how many of the first `wanted` files are read in one batch.
 pub(in crate::workspace) fn window(wanted: &[ReadRequest<'_>]) -> usize {
     let mut bytes = 0_u64;
     let fits = |file: &&ReadRequest<'_>| {
@@ -75,8 +76,8 @@ pub(in crate::workspace) fn window(wanted: &[ReadRequest<'_>]) -> usize {
 }
 
 impl FileReader<'_> {
-    /// Reads files, on all processors. When the time is up, the first one is read all the same if
-    /// `insist` says so: whoever never has time for anything would never be done.
+    /// Reads files on all processors. After the deadline it still reads the first file if `insist`
+    /// is set, so that repeated captures with too little time make progress.
     pub(in crate::workspace) fn read(
         &self,
         wanted: &[ReadRequest<'_>],
@@ -143,7 +144,8 @@ impl FileReader<'_> {
             Some(FileMode::Symlink) => folder.read_link(OsStr::new(name))?,
             Some(FileMode::Regular | FileMode::Executable) => {
                 let file = folder.read(OsStr::new(name))?;
-                // What was opened is what was looked at, or it is not read: a pipe could have come.
+                // Skip the file if the opened one differs from the examined one: it could be a
+                // pipe.
                 if Stat::from(&rustix::fs::fstat(&file)?) != before {
                     return Ok(Attempt::Changed);
                 }
@@ -164,7 +166,7 @@ impl FileReader<'_> {
     }
 }
 
-/// The folder that a thread has read a file in last.
+/// The folder of the file that a thread read last.
 type OpenFolder = Option<(String, Folder)>;
 
 /// The outcome of one attempt.

@@ -1,11 +1,11 @@
-//! Rules by which a capture ignores names: `.gitignore`, `.turntreeignore`, and what git has beside
-//! them.
+//! Rules by which a capture ignores names: `.gitignore`, `.turntreeignore`, and git's other
+//! sources.
 //!
-//! A folder has the rules of its own files and of those above it, and the nearest file that says
-//! anything of a name decides. What a `.turntreeignore` says, at whatever height, goes before every
-//! `.gitignore`. Behind the `.gitignore` of a repository come its `info/exclude` and the file that
-//! `core.excludesFile` names; in a repository inside another one the outer rules say nothing. What git
-//! ignores and tracks all the same is not ignored; what a `.turntreeignore` ignores is.
+//! A folder has the rules of its own files and of its ancestors, and the nearest matching file
+//! decides. Every `.turntreeignore`, at any level, takes precedence over every `.gitignore`. The
+//! `info/exclude` of a repository and the file named by `core.excludesFile` follow its
+//! `.gitignore`. Outer rules do not apply in a nested repository. A file that git both ignores and
+//! tracks is not ignored; a file ignored by `.turntreeignore` is.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -14,14 +14,14 @@ use std::sync::Arc;
 use crate::object::{Kind, ObjectId};
 use crate::workspace::git::{DOT_GIT, GitRules, Patterns, Repositories};
 
-/// The files that rules stand in.
+/// The names of rule files.
 pub(in crate::workspace) const GIT_RULES: &str = ".gitignore";
 pub(in crate::workspace) const OWN_RULES: &str = ".turntreeignore";
 
-/// Largest file of rules that is read, in bytes.
+/// Maximum bytes of a rule file.
 pub(in crate::workspace) const MAX_RULES_BYTES: u64 = 1 << 20;
 
-/// The rules that hold in one folder.
+/// The rules that apply in one folder.
 #[derive(Debug)]
 pub(in crate::workspace) struct Rules {
     above: Option<Arc<Rules>>,
@@ -33,16 +33,16 @@ pub(in crate::workspace) struct Rules {
     digest: ObjectId,
 }
 
-/// Where the folder of some rules is, seen from the captured directory.
+/// The place of the folder of some rules, relative to the captured directory.
 #[derive(Debug, Clone)]
 pub(in crate::workspace) enum RulesPlace {
-    /// Inside: so many bytes has its path, with the slash at its end.
+    /// Inside the directory: the length of its path, with a trailing slash.
     Inside(usize),
-    /// Around: this path leads from it to the directory, with a slash at its end.
+    /// Outside of the directory: the path from this folder to the directory, with a trailing slash.
     Around(Vec<u8>),
 }
 
-/// The rules of a repository behind those in its working tree.
+/// The rules of a repository besides those in its working tree.
 #[derive(Debug)]
 struct RepositoryLevel {
     git: Arc<GitRules>,
@@ -50,34 +50,34 @@ struct RepositoryLevel {
     excludes: Patterns,
 }
 
-/// The texts of the rules in one folder.
+/// The rule texts of one folder.
 #[derive(Debug, Default, Clone)]
 pub(in crate::workspace) struct RuleTexts {
     pub(in crate::workspace) git: Vec<u8>,
     pub(in crate::workspace) own: Vec<u8>,
-    /// Set where the folder is the working tree of a repository.
+    /// Set if the folder is the working tree of a repository.
     pub(in crate::workspace) repository: Option<Arc<GitRules>>,
 }
 
-/// What rules say of a path.
+/// The verdict of rules on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workspace) enum Verdict {
     Included,
     /// A `.turntreeignore` ignores it.
     IgnoredByOwn,
-    /// Git ignores it unless it tracks it.
+    /// Git ignores it unless it is tracked.
     IgnoredByGit,
 }
 
 impl Rules {
-    /// The rules of a directory that no repository is around.
+    /// Returns the rules of a directory outside of any repository.
     pub(in crate::workspace) fn outermost(git: GitRules) -> Arc<Self> {
         let repository = Some(Arc::new(git));
         Self::new(None, RulesPlace::Inside(0), &RuleTexts { repository, ..RuleTexts::default() })
     }
 
-    /// The rules that hold in `dir`, of the repository that it lies in: with the files of rules in the
-    /// folders between. A repository that ignores the directory says nothing of what is in it.
+    /// Returns the rules that apply in `dir` from the repository around it, including rule files in
+    /// the folders between. A repository that ignores the directory does not affect its content.
     pub(in crate::workspace) fn around(dir: &Path, repositories: &Repositories<'_>) -> Arc<Self> {
         Self::of_outer_repository(dir, repositories)
             .unwrap_or_else(|| Self::outermost(repositories.none()))
@@ -99,7 +99,7 @@ impl Rules {
             let mut lead = dir.strip_prefix(&folder).ok()?.as_os_str().as_bytes().to_vec();
             lead.push(b'/');
             let here = Self::new(rules, RulesPlace::Around(lead), &texts);
-            // The verdict on the folder itself, which the rules above it and of its folder have.
+            // The folder itself is judged by the rules of its ancestors and its parent folder.
             folder.push(name);
             let inside = dir.strip_prefix(&folder).ok()?.as_os_str().len();
             if here.is_around_ignored(inside) {
@@ -110,8 +110,8 @@ impl Rules {
         rules
     }
 
-    /// Returns whether these rules ignore the folder on the way to the directory that has `rest` bytes
-    /// of the way behind it.
+    /// Returns true if these rules ignore the ancestor of the directory that has `rest` bytes of
+    /// the path after it.
     fn is_around_ignored(&self, rest: usize) -> bool {
         let levels = std::iter::successors(Some(self), |rules| rules.above.as_deref());
         for rules in levels {
@@ -169,7 +169,7 @@ impl Rules {
         })
     }
 
-    /// The rules of a folder whose path has `depth` bytes, below these.
+    /// Returns the rules of a subfolder whose path has `depth` bytes.
     pub(in crate::workspace) fn below(
         self: &Arc<Self>,
         depth: usize,
@@ -181,13 +181,13 @@ impl Rules {
         Self::new(Some(Arc::clone(self)), RulesPlace::Inside(depth), texts)
     }
 
-    /// Names all the rules but what git tracks: where it is the same, the same is left out of the same
-    /// folder, unless git tracks it.
+    /// Returns a digest of all rules except the tracked files of git. With equal digests the same
+    /// paths of the same folder are ignored, apart from tracked ones.
     pub(in crate::workspace) fn digest(&self) -> ObjectId {
         self.digest
     }
 
-    /// Returns what the rules say of `path`, relative to the captured directory.
+    /// Returns the verdict on `path`, relative to the captured directory.
     pub(in crate::workspace) fn verdict(&self, path: &[u8], is_folder: bool) -> Verdict {
         if let Some(is_ignored) = self.own_verdict(path, is_folder) {
             return if is_ignored { Verdict::IgnoredByOwn } else { Verdict::Included };
@@ -205,12 +205,13 @@ impl Rules {
         Verdict::Included
     }
 
-    /// Returns whether a `.turntreeignore` ignores `path`, or keeps it; `None` when none says anything.
+    /// Returns true if a `.turntreeignore` ignores `path`, false if it includes it; `None` if none
+    /// matches.
     pub(in crate::workspace) fn own_verdict(&self, path: &[u8], is_folder: bool) -> Option<bool> {
         self.levels().find_map(|rules| rules.own.verdict(&rules.inside(path), is_folder))
     }
 
-    /// Returns whether git tracks `path`, or, of a folder, anything in it.
+    /// Returns whether git tracks `path`, or, for a folder, anything in it.
     pub(in crate::workspace) fn tracks(
         &self,
         path: &[u8],
@@ -236,7 +237,7 @@ impl Rules {
         exclude.verdict(inside, is_folder).or_else(|| excludes.verdict(inside, is_folder))
     }
 
-    /// A path as the folder of these rules sees it.
+    /// Returns a path relative to the folder of these rules.
     fn inside<'p>(&self, path: &'p [u8]) -> Cow<'p, [u8]> {
         match &self.place {
             RulesPlace::Inside(depth) => Cow::Borrowed(path.get(*depth..).unwrap_or_default()),
@@ -245,13 +246,13 @@ impl Rules {
     }
 }
 
-/// What git tracks of a path.
+/// The part of a path that git tracks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workspace) enum Tracked {
     No,
     /// The file, or the repository in the folder.
     Itself,
-    /// Something in the folder.
+    /// A path in the folder.
     Below,
 }
 
@@ -281,7 +282,7 @@ mod tests {
         files.iter(&objects).map(|entry| String::from_utf8(key(entry)).unwrap()).collect()
     }
 
-    /// The files that the walker of the crate finds by the same rules.
+    /// Returns the files that the walker of the `ignore` crate finds by the same rules.
     fn walked(dir: &Path) -> BTreeSet<String> {
         let mut walk = ignore::WalkBuilder::new(dir);
         walk.hidden(false).ignore(false).git_global(false);
@@ -312,7 +313,7 @@ mod tests {
             end in prop::sample::select(&["\n", "\r\n"][..]),
         ) {
             let folder = tempfile::tempdir().unwrap();
-            // The crate looks for repositories only where there is one at the top.
+            // The crate looks for repositories only if the top directory is one.
             fs::create_dir(folder.path().join(DOT_GIT)).unwrap();
             for (at, prefix) in FOLDERS.iter().enumerate() {
                 let path = folder.path().join(prefix);

@@ -1,8 +1,8 @@
-//! Looks at every file of a directory, on all processors: its name, its stat, and nothing else.
+//! Examines every file of a directory on all processors: only its name and its stat.
 //!
-//! A folder is opened below the handle of the folder that it is in, so no link is followed,
-//! whatever others do meanwhile. What its files are is compared with what is known as they come, so
-//! a folder in which nothing changed leaves two numbers behind.
+//! A folder is opened below the handle of its parent, so no link is followed even if other
+//! processes change the directory. Files are compared with the baseline as they are found, so an
+//! unchanged folder adds only two numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, OsStr};
@@ -29,13 +29,13 @@ use crate::workspace::disk::target::OF_A_STORE;
 use crate::workspace::disk::temp_file;
 use crate::workspace::git::{DOT_GIT, Repositories};
 
-/// Names that are never captured, whatever they are.
+/// Names that are never captured.
 const NEVER: [&str; 2] = [DOT_GIT, ".turntree"];
 
-/// Folders that are held open for the folders in them. Others are opened again from the top.
+/// Maximum number of folders held open for their subfolders. Others are reopened from the top.
 const MAX_OPEN: usize = 256;
 
-/// Stands in a table for rules that are not known.
+/// Represents unknown rules in a table.
 pub(in crate::workspace) const UNKNOWN_RULES: ObjectId = ObjectId::from_bytes([0; 32]);
 
 pub(in crate::workspace) const TIME_IS_UP: &str = "the time was up before it was looked at";
@@ -43,23 +43,23 @@ pub(in crate::workspace) const TIME_IS_UP: &str = "the time was up before it was
 /// The files of a directory that differ from the baseline.
 #[derive(Debug, Default)]
 pub(in crate::workspace) struct ScanResult {
-    /// By prefix: empty, or with a slash at its end.
+    /// By prefix: empty, or with a trailing slash.
     pub(in crate::workspace) folders: BTreeMap<String, SeenFolder>,
-    /// Prefixes of folders that were not looked into. What is known below them stays.
+    /// Prefixes of folders that were not entered. Known files below them stay.
     pub(in crate::workspace) closed: Vec<String>,
     pub(in crate::workspace) skipped: Vec<SkippedFile>,
-    /// Files that are as they were, and their bytes.
+    /// Number of unchanged files, and their bytes.
     pub(in crate::workspace) same_files: u64,
     pub(in crate::workspace) same_bytes: u64,
-    /// True when the time was up.
+    /// True if the deadline passed.
     pub(in crate::workspace) unfinished: bool,
-    /// Paths that a side ignores or did not take along.
+    /// Paths that a side ignores or did not capture.
     pub(in crate::workspace) beside: BTreeMap<PathBuf, LeftBeside>,
-    /// What is wrong with files of git.
+    /// Problems with files of git.
     pub(in crate::workspace) warnings: Vec<String>,
 }
 
-/// What a scan goes by.
+/// The input of a scan.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::workspace) struct ScanInput<'a> {
     pub(in crate::workspace) dir: &'a Path,
@@ -67,21 +67,21 @@ pub(in crate::workspace) struct ScanInput<'a> {
     pub(in crate::workspace) root: &'a Folder,
     pub(in crate::workspace) known: &'a Baseline<'a>,
     pub(in crate::workspace) options: &'a CaptureOptions<'a>,
-    /// States whose rules count too.
+    /// States whose rules also apply.
     pub(in crate::workspace) sides: &'a [Side],
 }
 
-/// A folder that was looked into.
+/// A folder that was examined.
 #[derive(Debug)]
 pub(in crate::workspace) struct SeenFolder {
     pub(in crate::workspace) rules: ObjectId,
-    /// Its files, by name; nothing when they are those that the table has.
+    /// The files, by name; `None` if they equal those of the table.
     pub(in crate::workspace) files: Option<Vec<SeenFile>>,
-    /// Names of files that were known and are not there any more.
+    /// Names of deleted files.
     pub(in crate::workspace) gone: Vec<String>,
 }
 
-/// A file that was seen, or is known and could not be looked at.
+/// A file that was found, or a known one that could not be examined.
 #[derive(Debug)]
 pub(in crate::workspace) struct SeenFile {
     pub(in crate::workspace) name: String,
@@ -92,29 +92,29 @@ pub(in crate::workspace) struct SeenFile {
 /// The decision about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workspace) enum FileFate {
-    /// Its last known content stays.
+    /// The last known content stays.
     Keep,
-    /// It is read: it is new, changed, or nobody knows.
+    /// The file is read: it is new, changed, or of unknown state.
     Read,
-    /// It is not in the section.
+    /// The file is not in the section.
     Drop,
 }
 
-/// A folder to look into.
+/// A folder to examine.
 struct FolderTask {
-    /// Its path, empty or with a slash at its end.
+    /// The path, empty or with a trailing slash.
     prefix: String,
-    /// The open folder that it is in, if that is still held.
+    /// The open parent folder, if it is still held.
     parent: Option<Arc<FoundNames>>,
-    /// How far the rules of the directory reach into it: those of its parent.
+    /// The scope of the directory's rules, inherited from the parent.
     disk: Reach,
-    /// The same of each side.
+    /// The scope of each side's rules.
     sides: Vec<Reach>,
-    /// The folders that it lies in.
+    /// The ancestors of the folder.
     above: Arc<ParentFolders>,
 }
 
-/// A folder, and those that it lies in: a mount may lead back into one of them.
+/// A folder and its ancestors, to detect mounts that create a cycle.
 struct ParentFolders {
     identity: (u64, u64),
     above: Option<Arc<ParentFolders>>,
@@ -156,7 +156,7 @@ struct FolderWalk<'a> {
     found: Mutex<ScanResult>,
 }
 
-/// Looks at everything in the directory that no rules leave out.
+/// Examines everything in the directory that no rule ignores.
 pub(in crate::workspace) fn scan(input: &ScanInput<'_>) -> ScanResult {
     let ScanInput { dir, root, known, options, sides } = *input;
     let never = options.never.iter().filter_map(|path| {
@@ -177,7 +177,7 @@ pub(in crate::workspace) fn scan(input: &ScanInput<'_>) -> ScanResult {
         looked_at: AtomicU64::new(0),
         found: Mutex::default(),
     };
-    // No folder has this identity: inode 0 is none.
+    // No folder has this identity: inode 0 does not exist.
     let above = Arc::new(ParentFolders { identity: (0, 0), above: None });
     let disk = Reach { rules: Rules::around(dir, &walk.repositories), ignored: None };
     let top = |side: &Side| {
@@ -218,7 +218,7 @@ impl<'a> FolderWalk<'a> {
                 }
                 Err(reason) => self.close(task.prefix, reason),
             },
-            // Gone since it was listed.
+            // Deleted since it was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => self.close(task.prefix, error.to_string()),
         }
@@ -238,7 +238,8 @@ impl<'a> FolderWalk<'a> {
         self.never.contains(&identity) || OF_A_STORE.iter().all(|name| has(name))
     }
 
-    /// The rules in a folder. What may be left out and cannot be read is not captured on a guess.
+    /// Returns the rules in a folder. An unreadable rule file is an error, so that nothing is
+    /// captured on a guess.
     fn texts_of(
         &self,
         task: &FolderTask,
@@ -261,13 +262,13 @@ impl<'a> FolderWalk<'a> {
         Ok(texts)
     }
 
-    /// Returns whether the baseline has a file below the folder, which ends with a slash.
+    /// Returns true if the baseline has a file below the folder, which ends with a slash.
     fn has_known_below(&self, folder: &str) -> bool {
         let folders = self.known_folders.get_or_init(|| self.known.folders());
         folders.range(folder..).next().is_some_and(|known| known.starts_with(folder))
     }
 
-    /// Why a file is not captured, whatever the rules say.
+    /// Returns the reason why a file cannot be captured, whatever the rules.
     fn refusal(&self, stat: &Stat) -> Option<String> {
         let limit = self.options.max_file_bytes;
         match stat.file_mode() {
@@ -277,7 +278,7 @@ impl<'a> FolderWalk<'a> {
         }
     }
 
-    /// Leaves a folder as it is known.
+    /// Skips a folder and keeps its last known files.
     fn close(&self, prefix: String, reason: String) {
         let path = PathBuf::from(prefix.trim_end_matches('/'));
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -286,7 +287,7 @@ impl<'a> FolderWalk<'a> {
     }
 }
 
-/// The rules in a file; nothing when it is no regular file.
+/// Reads a rule file; empty if it is not a regular file.
 fn read_rules(folder: &Folder, name: &CStr) -> io::Result<Vec<u8>> {
     if Stat::from(&folder.stat(name)?).kind() != EntryKind::File {
         return Ok(Vec::new());
@@ -301,7 +302,7 @@ fn read_rules(folder: &Folder, name: &CStr) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A folder that is being looked into.
+/// A folder that is being examined.
 struct FolderScan<'s, 'a> {
     walk: &'s FolderWalk<'a>,
     prefix: String,
@@ -310,18 +311,18 @@ struct FolderScan<'s, 'a> {
     above: Arc<ParentFolders>,
 }
 
-/// What becomes of a name.
+/// The decision about a name.
 enum NameFate {
-    /// It is captured; `by_index` when a rule ignores it and git tracks it all the same.
+    /// It is captured; `by_index` if a rule ignores it but git tracks it.
     Take { by_index: bool },
-    /// It is a folder to look into, with this reach of rules.
+    /// It is a folder to enter, with these scopes of rules.
     Enter { disk: Reach, sides: Vec<Reach> },
-    /// It is left out.
+    /// It is ignored.
     Leave,
-    /// The same; `folder` is the ignored one that it is in. A side would include it, so what comes of
-    /// that side must not take it for new.
+    /// It is ignored, possibly with the ignored `folder` that contains it, but a side would include
+    /// it. So changes from that side must not treat it as new.
     LeaveUncovered { folder: Option<Arc<str>> },
-    /// The rules of a side ignore it, or this folder that it is in.
+    /// The rules of a side ignore it, or the `folder` that contains it.
     LeaveBeside { folder: Option<Arc<str>>, reason: &'static str },
 }
 
@@ -358,8 +359,8 @@ impl<'s, 'a> FolderScan<'s, 'a> {
         let known = self.walk.known.folder(&self.prefix);
         let block = self.walk.known.block(&self.prefix);
         let mut digest = self.disk.rules.digest();
-        // By the same rules what was known was captured before, and it is not asked again. The table
-        // names no rules where a file was captured for being tracked: git may have let it go.
+        // With the same rules, known files need no new verdict. The table records no rules for a
+        // folder with a file captured only because git tracked it, since git may have untracked it.
         let is_judged = block.is_some_and(|(_, block)| block.rules == digest)
             && self.disk.ignored.is_none()
             && self.sides.iter().all(|reach| reach.is_as(&self.disk))
@@ -374,7 +375,7 @@ impl<'s, 'a> FolderScan<'s, 'a> {
             }
             let stat = match look_at(&folder, name, *kind) {
                 Ok(found) => found,
-                // Gone since it was listed.
+                // Deleted since it was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => {
                     files.skip(&self.prefix, bytes, error.to_string());
@@ -433,8 +434,8 @@ impl<'s, 'a> FolderScan<'s, 'a> {
         self.report(files, digest, beside, is_same);
     }
 
-    /// Decides what becomes of a path, by the rules of the directory and then by those of each side.
-    /// What any of them ignores stays as it is on disk: this is the one place that says so.
+    /// Decides about a path, by the rules of the directory and then by those of each side. A path
+    /// that any of them ignores stays unchanged on disk. Only this function implements that rule.
     fn judge(&self, path: &[u8], is_folder: bool, is_known: bool) -> NameFate {
         let tracked = OnceLock::new();
         let tracks = |verdict| match verdict {
@@ -531,7 +532,7 @@ impl<'s, 'a> FolderScan<'s, 'a> {
     }
 }
 
-/// A path that stays for the sake of a rule, perhaps with a folder that it is in.
+/// Returns a path that stays because of a rule, with the ignored folder that contains it, if any.
 fn left_beside(path: &[u8], folder: Option<&str>, reason: &'static str) -> (PathBuf, LeftBeside) {
     let whole = |path: &[u8]| PathBuf::from(OsStr::from_bytes(path));
     let shown = whole(folder.map_or(path, str::as_bytes));
@@ -543,7 +544,7 @@ fn is_never(name: &[u8]) -> bool {
         || name.starts_with(temp_file::PREFIX.as_bytes())
 }
 
-/// The stat of `name`; nothing when it is a folder.
+/// Returns the stat of `name`; `None` if it is a folder.
 fn look_at(folder: &Folder, name: &CStr, kind: FileType) -> io::Result<Option<Stat>> {
     if kind == FileType::Directory {
         return Ok(None);
@@ -552,13 +553,13 @@ fn look_at(folder: &Folder, name: &CStr, kind: FileType) -> io::Result<Option<St
     Ok((stat.kind() != EntryKind::Folder).then_some(stat))
 }
 
-/// The files of a folder as they are found, beside those that are known there.
+/// The found files of a folder, compared with its known files.
 #[derive(Default)]
 struct BaselineFiles<'k> {
     known: &'k [BaselineFile<'k>],
-    /// The number of files of the baseline that were passed.
+    /// Number of files of the baseline that were passed.
     passed: usize,
-    /// Stats and fates of the files that are not left out, in order.
+    /// Stats and fates of the files that are not ignored, in order.
     seen: Vec<(FoundName<'k>, Option<Stat>, FileFate)>,
     gone: Vec<String>,
     skipped: Vec<SkippedFile>,
@@ -567,15 +568,15 @@ struct BaselineFiles<'k> {
     differing: u64,
 }
 
-/// A name that is known, or a new one.
+/// A known or a new name.
 enum FoundName<'k> {
     Baseline(&'k str),
     New(String),
 }
 
 impl<'k> BaselineFiles<'k> {
-    /// Returns the file `name` of the baseline. Names come in order; files that were passed over
-    /// are deleted ones.
+    /// Returns the file `name` of the baseline. Names come in order; skipped files of the baseline
+    /// were deleted.
     fn known_as(&mut self, name: &[u8]) -> Option<BaselineFile<'k>> {
         while let Some(known) = self.known.get(self.passed) {
             match known.name.as_bytes().cmp(name) {
@@ -626,7 +627,7 @@ impl<'k> BaselineFiles<'k> {
         }
     }
 
-    /// Skips a name, and keeps what is known under it.
+    /// Skips a name, and keeps its last known file.
     fn skip(&mut self, prefix: &str, name: &[u8], reason: String) {
         let before = self.known_as(name);
         self.keep(before);
@@ -640,14 +641,14 @@ impl<'k> BaselineFiles<'k> {
         }
     }
 
-    /// The remaining files of the baseline are deleted ones.
+    /// Marks the remaining files of the baseline as deleted.
     fn end(&mut self) {
         let rest = self.known.get(self.passed..).unwrap_or_default();
         self.gone.extend(rest.iter().map(|known| known.name.to_owned()));
         self.passed = self.known.len();
     }
 
-    /// Returns whether every file has its stat of the baseline, and none is missing.
+    /// Returns true if every file has its baseline stat, and none is missing.
     fn is_as_known(&self) -> bool {
         self.same_files == self.known.len() as u64 && self.seen.len() == self.known.len()
     }
@@ -662,7 +663,7 @@ impl<'k> BaselineFiles<'k> {
     }
 }
 
-/// Why a file is left out that has more bytes than `limit`.
+/// Returns the reason for skipping a file larger than `limit`.
 pub(in crate::workspace) fn too_large(limit: u64) -> String {
     format!("it has more bytes than the limit of {limit}")
 }

@@ -1,5 +1,6 @@
-//! The states beside a directory that is captured to be changed: the snapshot that it leaves, and the
-//! one that comes back. What the rules of either ignore is not captured, so nothing plans to change it.
+//! Other states of a directory that is captured before a change: the snapshot that it leaves, and
+//! the one that is restored. A capture omits paths that the rules of either ignore, so no plan
+//! changes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,44 +13,45 @@ use crate::object::ObjectSource;
 use crate::tree::{Map, diff_maps};
 use crate::workspace::disk::content::Content;
 
-/// A state whose rules count beside those of the directory.
+/// A state whose rules apply in addition to those of the directory.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::workspace) struct OtherState<'a> {
     pub(in crate::workspace) context: &'a Context,
-    /// Its files are a whole workspace: what it has was captured although a rule names it.
+    /// True if its files are a whole workspace: then its files were captured even if a rule matches
+    /// them.
     pub(in crate::workspace) is_whole: bool,
-    /// Paths that its captures did not take along.
+    /// Paths that its captures skipped.
     pub(in crate::workspace) skipped: &'a BTreeSet<String>,
-    /// Why a path stays that its rules ignore.
+    /// The reason to report for a path that its rules ignore.
     pub(in crate::workspace) reason: &'static str,
 }
 
-/// The rules of a state, and which files it has.
+/// The rules of a state, and its files.
 #[derive(Debug)]
 pub(in crate::workspace) struct Side {
     rules: BTreeMap<String, SideTexts>,
-    /// Where its files are others than those of the baseline: true for a file that it has beyond them.
+    /// Paths where its files differ from the baseline: true for a file that only this state has.
     differing: BTreeMap<String, bool>,
     is_whole: bool,
     skipped: BTreeSet<String>,
     pub(in crate::workspace) reason: &'static str,
 }
 
-/// The texts of the rules of a state in one folder.
+/// The rule texts of a state in one folder.
 #[derive(Debug, Default)]
 pub(in crate::workspace) struct SideTexts {
     pub(in crate::workspace) git: Vec<u8>,
     pub(in crate::workspace) own: Vec<u8>,
-    /// A file of rules is there and cannot be read: nothing is known to be included.
+    /// True if a rule file exists but cannot be read: then no path counts as included.
     pub(in crate::workspace) is_unreadable: bool,
 }
 
 impl Side {
-    /// Reads the rules of `other`. The baseline is that of `parent`. Costs the files of rules, and what
-    /// differs between the two.
+    /// Reads the rules of `other`. `known` is the baseline of `parent`. Reads the rule files, and
+    /// the differences between both states.
     ///
     /// # Errors
-    /// Those of reading the contexts.
+    /// Errors of reading the contexts.
     pub(in crate::workspace) fn new(
         source: &dyn ObjectSource,
         parent: &Context,
@@ -83,28 +85,28 @@ impl Side {
         Ok(Self { rules, differing, is_whole, skipped: skipped.clone(), reason })
     }
 
-    /// Returns whether its captures did not take a path along; an empty one stands for everything.
+    /// Returns true if its captures skipped a path; the empty path means everything.
     pub(in crate::workspace) fn skips(&self, path: &str) -> bool {
         self.skipped.contains(path)
     }
 
-    /// Returns whether its captures took everything along that no rule ignores.
+    /// Returns true if its captures included every path that no rule ignores.
     pub(in crate::workspace) fn skips_nothing(&self) -> bool {
         self.skipped.is_empty()
     }
 
-    /// The rules in a folder, which is empty or ends with a slash.
+    /// Returns the rules in a folder, which is empty or ends with a slash.
     pub(in crate::workspace) fn texts(&self, prefix: &str) -> Option<&SideTexts> {
         self.rules.get(prefix)
     }
 
-    /// Returns whether the state took the file along, whatever its rules say; `is_known` when the
-    /// baseline has it.
+    /// Returns true if the state captured the file, whatever its rules; `is_known` if the baseline
+    /// has it.
     pub(in crate::workspace) fn took(&self, path: &str, is_known: bool) -> bool {
         self.is_whole && self.differing.get(path).copied().unwrap_or(is_known)
     }
 
-    /// Returns whether it has a file below the folder that the baseline does not have.
+    /// Returns true if it has a file below the folder that the baseline lacks.
     pub(in crate::workspace) fn has_more_below(&self, folder: &str) -> bool {
         let below = self.differing.range(folder.to_owned()..);
         below.take_while(|(path, _)| path.starts_with(folder)).any(|(_, is_there)| *is_there)
@@ -116,7 +118,7 @@ fn is_rules(key: &str) -> bool {
     name == GIT_RULES || name == OWN_RULES
 }
 
-/// The text of a file of rules, as git reads it: a link is none. `None` when it cannot be read.
+/// Returns the text of a rule file as git reads it: a link is empty. `None` if it cannot be read.
 fn read(source: &dyn ObjectSource, files: &Map, key: &str) -> Result<Option<Vec<u8>>> {
     let Some(item) = files.get(source, key.as_bytes())? else { return Ok(Some(Vec::new())) };
     let entry = FileEntry::from_item(&item)?;

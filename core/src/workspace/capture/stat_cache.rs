@@ -1,8 +1,8 @@
-//! The file in a store that keeps what a capture of a directory has seen, for the next one.
+//! The file in a store that keeps the stats of a capture of a directory for the next one.
 //!
-//! It is a cache: whatever is wrong with it costs a capture that reads every file, and nothing
-//! else. It is written whole under a name of its own and then renamed, never synced, and read only
-//! if it verifies. Two captures at once each keep what they saw, and the one that ends later stays.
+//! It is a cache: any problem with it only costs a capture that reads every file. It is written
+//! under a temporary name and then renamed, never synced, and used only if it verifies. Of two
+//! concurrent captures, the later one replaces the file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,21 +17,21 @@ use crate::store::{CAPTURED_FILE, DATABASE_PREFIX, Store, WORKSPACES_DIR};
 use crate::workspace::caches::{CacheFolder, NOTES_PREFIX, note_captured};
 use crate::workspace::disk::stat::FileTime;
 
-/// Files of directories that a store keeps; the oldest go.
+/// Maximum number of these files in a store; the oldest are deleted.
 const MAX_FILES: usize = 16;
 
-/// About how many bytes of a cache a file takes.
+/// Approximate cache bytes per file.
 const BYTES_PER_FILE: u64 = 60;
 
-/// The table of an earlier capture of a directory, and the time at which this one began.
+/// The table of an earlier capture of a directory, and the start time of this one.
 pub struct StatCache {
     folder: CacheFolder,
     name: String,
     /// The directory of the store.
     store: PathBuf,
-    /// The directory that is captured, whole.
+    /// The canonical path of the captured directory.
     path: PathBuf,
-    /// Its path, hashed.
+    /// The hash of that path.
     directory: ObjectId,
     moment: FileTime,
     table: Option<Table>,
@@ -45,14 +45,14 @@ impl fmt::Debug for StatCache {
 }
 
 impl StatCache {
-    /// Opens the cache that `store` has for the directory `dir`, which is empty when there is none,
-    /// or none that is whole. To be opened anew for each capture, before it: the clock of the file
-    /// system is read here, and what changes later is not taken for unchanged.
+    /// Opens the cache of `store` for the directory `dir`; empty if it is missing or damaged. Open
+    /// it again before each capture: it reads the clock of the file system, and files that change
+    /// later are not treated as unchanged.
     ///
-    /// Reads about 60 bytes a file.
+    /// Reads about 60 bytes per file.
     ///
     /// # Errors
-    /// `Io` when the store cannot be written to, or `dir` is not there.
+    /// `Io` if the store is read-only, or `dir` does not exist.
     pub fn open(store: &Store, dir: &Path) -> Result<Self> {
         let failed = |error| Error::io(format!("open the cache of {}", dir.display()), error);
         let path = fs::canonicalize(dir).map_err(failed)?;
@@ -65,14 +65,13 @@ impl StatCache {
         Ok(Self { folder, name, store, path, directory, moment, table })
     }
 
-    /// Notes that the directory was captured on this machine, and keeps what `captured` has seen for the next
-    /// capture, which goes on from the context `tree`.
-    /// To be called when `tree`, which the builder wrote right after the capture, is in the store.
-    /// Does nothing when the cache says so already.
+    /// Records that the directory was captured on this machine, and saves the stats of `captured`
+    /// for the next capture, which continues the context `tree`. Call it when `tree`, written by
+    /// the builder right after the capture, is in the store. Does nothing if the cache is up to
+    /// date.
     ///
     /// # Errors
-    /// `Io` when it cannot be written, and what reading `tree` reports. The cache is as it was
-    /// then.
+    /// `Io` if writing fails; errors of reading `tree`. The cache is unchanged after an error.
     pub fn save(
         &self,
         captured: &CaptureReport,
@@ -87,14 +86,14 @@ impl StatCache {
             return Err(Error::invalid("the files were changed after they were captured"));
         }
         match self.write(draft, &section.id) {
-            // Another capture of the same directory was faster, and what it saw is as good.
+            // Another capture of the same directory finished first; its stats are as good.
             Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::Conflict) => Ok(()),
             Err(error) => Err(error),
             Ok(()) => self.bound().map_err(|error| Error::io("remove old caches", error)),
         }
     }
 
-    /// About how many files the cache of `dir` knows, without reading it; 0 when there is none.
+    /// Returns about how many files the cache of `dir` has, without reading it; 0 without a cache.
     #[must_use]
     pub fn known_files(store: &Store, dir: &Path) -> u64 {
         let Ok(path) = fs::canonicalize(dir) else { return 0 };
@@ -109,7 +108,7 @@ impl StatCache {
         self.table.as_ref()
     }
 
-    /// When it was opened, by the clock of the file system.
+    /// Returns the time of opening, by the clock of the file system.
     pub(in crate::workspace) fn moment(&self) -> FileTime {
         self.moment
     }
@@ -119,7 +118,7 @@ impl StatCache {
         self.folder.write(&self.name, &[&header[..], draft.blocks(), &checksum[..]]).map(drop)
     }
 
-    /// Removes the oldest caches of directories while there are too many.
+    /// Removes the oldest directory caches while there are too many.
     fn bound(&self) -> io::Result<()> {
         let others = [NOTES_PREFIX, DATABASE_PREFIX, CAPTURED_FILE];
         let is_one = |name: &[u8]| !others.iter().any(|it| name.starts_with(it.as_bytes()));

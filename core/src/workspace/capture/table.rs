@@ -1,9 +1,9 @@
-//! Tables of stats as bytes: what each file of a directory was when its content was last known.
+//! Encodes tables of stats: the stat of each file of a directory when its content was last known.
 //!
-//! A table names the `files` section that it goes with, by its root, and has the same paths. It
-//! holds no content and no id of any: it only says which stat a file had when its content was the
-//! one in that section. Files stand folder by folder, so that a folder in which nothing changed is
-//! copied from one table into the next. Specified in `format-spec/workspace.md`.
+//! A table names its `files` section by the root, and has the same paths. It holds no content and
+//! no ids of content, only the stat that each file had when it had the content in that section.
+//! Files are grouped by folder, so an unchanged folder is copied from one table to the next.
+//! Specified in `format-spec/workspace.md`.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -21,19 +21,19 @@ const LENGTH_BYTES: usize = 2;
 const CHECKSUM_BYTES: usize = 32;
 const CHECKSUM: &str = "turntree v1 workspace";
 
-/// A whole and valid table.
+/// A complete and valid table.
 #[derive(Debug)]
 pub(in crate::workspace) struct Table {
     bytes: Bytes,
     /// Sorted by prefix.
     blocks: Vec<TableBlock>,
-    /// The root of the section that it goes with.
+    /// The root of its section.
     pub(in crate::workspace) root: ObjectId,
-    /// Files in it.
+    /// Number of files.
     pub(in crate::workspace) files: u64,
 }
 
-/// A folder in a table: places in its bytes.
+/// A folder in a table: ranges of its bytes.
 #[derive(Debug)]
 pub(in crate::workspace) struct TableBlock {
     whole: Range<usize>,
@@ -41,20 +41,20 @@ pub(in crate::workspace) struct TableBlock {
     stats: Range<usize>,
     lengths: Range<usize>,
     names: Range<usize>,
-    /// The rules by which nothing in it was left out.
+    /// The digest of the rules, by which no file in the folder was ignored.
     pub(in crate::workspace) rules: ObjectId,
 }
 
 impl TableBlock {
-    /// Files in it.
+    /// Returns the number of files.
     pub(in crate::workspace) fn files(&self) -> usize {
         self.lengths.len() / LENGTH_BYTES
     }
 }
 
 impl Table {
-    /// The table in `bytes` of the directory that `directory` names; nothing when they are anything
-    /// else, or damaged.
+    /// Decodes the table of the directory identified by `directory`; `None` if the bytes are
+    /// something else or damaged.
     pub(in crate::workspace) fn decode(bytes: &Bytes, directory: &ObjectId) -> Option<Self> {
         let content = bytes.len().checked_sub(CHECKSUM_BYTES)?;
         let (content, checksum) = bytes.split_at_checked(content)?;
@@ -78,23 +78,23 @@ impl Table {
         (is_counted && is_whole && is_valid).then_some(table)
     }
 
-    /// The folders with a file in them, in order.
+    /// Returns the folders with files, in order.
     pub(in crate::workspace) fn blocks(&self) -> &[TableBlock] {
         &self.blocks
     }
 
-    /// The folder `prefix`, which is empty or ends with a slash.
+    /// Returns the folder `prefix`, which is empty or ends with a slash.
     pub(in crate::workspace) fn find(&self, prefix: &str) -> Option<&TableBlock> {
         let at = self.blocks.binary_search_by(|block| self.prefix(block).cmp(prefix)).ok()?;
         self.blocks.get(at)
     }
 
-    /// The path of a folder, empty or with a slash at its end.
+    /// Returns the path of a folder, empty or with a trailing slash.
     pub(in crate::workspace) fn prefix(&self, block: &TableBlock) -> &str {
         self.text(&block.prefix).unwrap_or_default()
     }
 
-    /// The names in a folder, sorted, and their stats.
+    /// Returns the names in a folder, sorted, and their stats.
     pub(in crate::workspace) fn files<'t>(
         &'t self,
         block: &TableBlock,
@@ -115,7 +115,7 @@ impl Table {
         std::str::from_utf8(self.bytes.get(range.clone())?).ok()
     }
 
-    /// Returns whether every path is valid, unique and in order.
+    /// Returns true if every path is valid, unique and in order.
     fn is_valid(&self) -> bool {
         let prefixes = self.blocks.iter().map(|block| self.text(&block.prefix));
         let are_prefixes = prefixes
@@ -143,7 +143,7 @@ impl Table {
     }
 }
 
-/// A place in the bytes of a table.
+/// A position in the bytes of a table.
 struct TableReader<'b> {
     bytes: &'b [u8],
     place: usize,
@@ -185,7 +185,7 @@ impl<'b> TableReader<'b> {
     }
 }
 
-/// A table in the making, of which everything is known but its root.
+/// A table under construction, complete except for its root.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(in crate::workspace) struct TableDraft {
     folders: u32,
@@ -193,7 +193,7 @@ pub(in crate::workspace) struct TableDraft {
     blocks: Vec<u8>,
 }
 
-/// It holds names of files, which are content.
+/// Hides file names, which are content.
 impl std::fmt::Debug for TableDraft {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TableDraft").field("files", &self.files).finish_non_exhaustive()
@@ -201,14 +201,14 @@ impl std::fmt::Debug for TableDraft {
 }
 
 impl TableDraft {
-    /// Adds a folder as it is in another table. Folders come in the order of their prefixes.
+    /// Copies a folder from another table. Folders must come in the order of their prefixes.
     pub(in crate::workspace) fn copy(&mut self, table: &Table, block: &TableBlock) {
         self.folders += 1;
         self.files += block.files() as u64;
         self.blocks.extend_from_slice(table.bytes.get(block.whole.clone()).unwrap_or_default());
     }
 
-    /// Adds a folder: its path, empty or with a slash at its end, its rules, and its files by name.
+    /// Adds a folder: its path, empty or with a trailing slash, its rules, and its files by name.
     pub(in crate::workspace) fn add<'n>(
         &mut self,
         prefix: &str,
@@ -238,12 +238,12 @@ impl TableDraft {
         }
     }
 
-    /// Files in it.
+    /// Returns the number of files.
     pub(in crate::workspace) fn files(&self) -> u64 {
         self.files
     }
 
-    /// The bytes of the table, before and after [`TableDraft::blocks`].
+    /// Returns the bytes of the table before and after [`TableDraft::blocks`].
     pub(in crate::workspace) fn encode(
         &self,
         root: &ObjectId,
@@ -260,7 +260,7 @@ impl TableDraft {
         [header, checksum.to_vec()]
     }
 
-    /// The bytes between the two parts of [`TableDraft::encode`].
+    /// Returns the bytes between the two parts of [`TableDraft::encode`].
     pub(in crate::workspace) fn blocks(&self) -> &[u8] {
         &self.blocks
     }
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(copy, written);
     }
 
-    /// With a good checksum, as somebody could make it who writes to the store.
+    /// The tables have a valid checksum, as an attacker with write access could forge them.
     #[test]
     fn what_is_no_table_is_none() {
         let good = draft(&[("", &["a", "b"]), ("x/", &["c"])]);
@@ -330,7 +330,7 @@ mod tests {
         for draft in miscounted {
             assert!(Table::decode(&bytes(&draft), &id("directory")).is_none());
         }
-        // Every byte of the blocks changed, under a checksum that is right.
+        // Change every byte of the blocks, with a valid checksum.
         for at in 0..good.blocks.len() {
             let mut changed = good.clone();
             changed.blocks[at] = changed.blocks[at].wrapping_add(0x81);

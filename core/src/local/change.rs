@@ -1,9 +1,10 @@
-//! A change that waits in memory: any sections of one branch or several, committed as one operation.
+//! A change that is buffered in memory: edits of any sections of one or more branches, committed as
+//! one operation.
 //!
-//! A [`Turn`](super::Turn) begins at the newest snapshot and holds to it. A change looks at the store
-//! only when it is committed, so it can be made again when somebody else was faster: adding a record
-//! or setting an entry means the same on top of any snapshot. What depends on what was read says so
-//! with [`BranchChange::expect`].
+//! A [`Turn`](super::Turn) is bound to the newest snapshot at its beginning. A change reads the
+//! store only at commit, so it can be repeated after a concurrent commit: appending a record or
+//! setting an entry means the same on top of any snapshot. A change that depends on content read
+//! before requires its snapshot with [`BranchChange::expect`].
 
 use std::collections::BTreeMap;
 
@@ -19,17 +20,17 @@ use crate::object::{Kind, ObjectId, ObjectSink, Trigger};
 use crate::repo::{BranchName, SnapshotDraft, Transaction};
 use crate::tree::{Item, MAX_KEY_BYTES};
 
-/// How often a change is made again on top of what others did meanwhile.
+/// Maximum number of repetitions of a change after concurrent commits.
 const MAX_ATTEMPTS: usize = 1000;
 
-/// A change of branches that was not made yet. Dropping it leaves the store as it was.
+/// An uncommitted change of branches. Dropping it leaves the store unchanged.
 #[derive(Debug, Clone)]
 pub struct Change {
     repo: Repo,
     branches: BTreeMap<BranchName, BranchChange>,
 }
 
-/// What a change does to one branch.
+/// The change of one branch.
 #[derive(Debug, Clone, Default)]
 pub struct BranchChange {
     expected: Option<Option<ObjectId>>,
@@ -39,7 +40,7 @@ pub struct BranchChange {
     metadata: BTreeMap<String, String>,
 }
 
-/// What a branch goes on from.
+/// The base of the new snapshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Base {
     #[default]
@@ -62,46 +63,47 @@ enum Edit {
 }
 
 impl Repo {
-    /// Begins a change that waits in memory until it is committed.
+    /// Begins a change that is buffered in memory until it is committed.
     #[must_use]
     pub fn change(&self) -> Change {
         Change { repo: self.clone(), branches: BTreeMap::new() }
     }
 
-    /// Sees what other handles and processes have committed since.
+    /// Reads the commits of other handles and processes.
     ///
     /// # Errors
-    /// `Io` when the journal cannot be read, `Locked` when collections follow one another too fast.
+    /// `Io` if the journal cannot be read, `Locked` if collections follow each other too fast.
     pub fn refresh(&self) -> Result<()> {
         self.inner.store().refresh()
     }
 }
 
 impl Change {
-    /// The part of the change that is about `branch`.
+    /// Returns the part of the change for `branch`.
     pub fn on(&mut self, branch: &BranchName) -> &mut BranchChange {
         self.branches.entry(branch.clone()).or_default()
     }
 
-    /// Returns true if nothing would be done.
+    /// Returns true if the change is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.branches.values().all(BranchChange::is_empty)
     }
 
-    /// Makes the change durable as one operation, with a snapshot of this title on each branch that it
-    /// alters; a branch that would stay the same gets none. Returns where each branch is now. Costs
-    /// what changed, and one sync; where somebody else was faster, it is made again on top of that.
+    /// Commits the change durably as one operation, with a snapshot of this title on each changed
+    /// branch. Unchanged branches get no snapshot. Returns the new tip of each branch. Costs in
+    /// proportion to the change, and one sync; after a concurrent commit the change is repeated on
+    /// top of it.
     ///
     /// # Errors
-    /// `Conflict` when a branch is not where it was expected, `InvalidInput` for a section of another
-    /// shape, a bad key or path, `Expired` when the newest snapshot of a branch was dropped, `Io` when
-    /// the disk refuses. Nothing has changed then.
+    /// `Conflict` if a branch does not have the expected tip, `InvalidInput` for a section of
+    /// another shape or a bad key or path, `Expired` if the newest snapshot of a branch was
+    /// dropped, `Io` if writing fails. Nothing has changed after an error.
     pub fn commit(&self, title: &str) -> Result<Vec<(BranchName, Option<ObjectId>)>> {
         let mut attempt = 1;
         loop {
             match self.attempt(title) {
-                // What others did is seen first: the handle may not have looked for long.
+                // Read other commits first: the handle may not have been refreshed for a long time.
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < MAX_ATTEMPTS => {
                     if attempt > 1 && self.is_bound() {
                         return Err(error);
@@ -134,52 +136,54 @@ impl Change {
 }
 
 impl BranchChange {
-    /// Commits only if the newest snapshot is this one, `None` for a branch that is not there.
+    /// Commits only if the newest snapshot is this one; `None` expects that the branch does not
+    /// exist.
     pub fn expect(&mut self, tip: Option<ObjectId>) -> &mut Self {
         self.expected = Some(tip);
         self
     }
 
-    /// Makes the branch go on from a snapshot of any session, which is not copied. What the branch had
-    /// stays where other branches lead to it, and for an undo.
+    /// Continues the branch from a snapshot of any session, without a copy. Previous snapshots of
+    /// the branch stay reachable from other branches and for an undo.
     pub fn go_on_from(&mut self, snapshot: ObjectId) -> &mut Self {
         self.base = Base::At(snapshot);
         self
     }
 
-    /// Makes the branch begin anew, without the history and the sections that it has.
+    /// Restarts the branch without its history and its sections.
     pub fn start_over(&mut self) -> &mut Self {
         self.base = Base::Nothing;
         self
     }
 
-    /// Deletes the branch; what only it led to goes with a collection, once no undo can want it.
+    /// Deletes the branch. A collection deletes content that only this branch references, once no
+    /// undo can restore it.
     pub fn delete(&mut self) -> &mut Self {
         self.base = Base::Gone;
         self
     }
 
-    /// Gives the snapshot of this branch a title of its own.
+    /// Sets a separate title for the snapshot of this branch.
     pub fn titled(&mut self, title: impl Into<String>) -> &mut Self {
         self.title = Some(title.into());
         self
     }
 
-    /// Records a fact about the snapshot.
+    /// Adds metadata to the snapshot.
     pub fn with(&mut self, name: impl Into<String>, value: impl Into<String>) -> &mut Self {
         self.metadata.insert(name.into(), value.into());
         self
     }
 
-    /// Sets an entry of a map section; a new section begins with it.
+    /// Sets an entry of a map section; creates the section if needed.
     ///
     /// # Errors
-    /// `InvalidInput` for a section or key that cannot be.
+    /// `InvalidInput` for an invalid section or key.
     pub fn put(&mut self, section: &str, key: &str, content: impl Into<Bytes>) -> Result<()> {
         self.set(section, key, content.into(), false)
     }
 
-    /// Sets an entry of a map section unless it is there when the change is committed.
+    /// Sets an entry of a map section unless it exists at commit.
     ///
     /// # Errors
     /// As for [`BranchChange::put`].
@@ -194,11 +198,11 @@ impl BranchChange {
         Ok(())
     }
 
-    /// Sets a file of the workspace, which [`BranchChange::put`] sets as an ordinary one. The content of a
-    /// link is its target.
+    /// Sets a file of the workspace with its mode; [`BranchChange::put`] always sets a regular
+    /// file. The content of a link is its target.
     ///
     /// # Errors
-    /// `InvalidInput` for a path that could not be laid out below a directory.
+    /// `InvalidInput` for a path that cannot be checked out below a directory.
     pub fn put_file(
         &mut self,
         path: &str,
@@ -210,7 +214,7 @@ impl BranchChange {
         Ok(())
     }
 
-    /// Removes an entry of a map section, if it is there.
+    /// Removes an entry of a map section, if it exists.
     ///
     /// # Errors
     /// As for [`BranchChange::put`].
@@ -220,10 +224,10 @@ impl BranchChange {
         Ok(())
     }
 
-    /// Appends a record to a list section; a new section begins with it.
+    /// Appends a record to a list section; creates the section if needed.
     ///
     /// # Errors
-    /// `InvalidInput` for a section that cannot be, and for a conversation: its records have a role.
+    /// `InvalidInput` for an invalid section, and for a conversation, whose records need a role.
     pub fn push(&mut self, section: &str, content: impl Into<Bytes>) -> Result<()> {
         check_section(section)?;
         if is_conversation(section) {
@@ -237,7 +241,7 @@ impl BranchChange {
     /// Appends a record in the format `media` to the conversation of `agent`.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that no agent can have.
+    /// `InvalidInput` for an invalid agent name.
     pub fn push_message(
         &mut self,
         agent: &str,
@@ -251,30 +255,30 @@ impl BranchChange {
         Ok(())
     }
 
-    /// Cuts a list section back to its first `len` records. A shorter list stays as it is.
+    /// Truncates a list section to its first `len` records. A shorter list stays unchanged.
     ///
     /// # Errors
-    /// `InvalidInput` for a section that cannot be.
+    /// `InvalidInput` for an invalid section.
     pub fn cut(&mut self, section: &str, len: u64) -> Result<()> {
         check_section(section)?;
         self.edits.push(Edit::Cut { section: section.to_owned(), len });
         Ok(())
     }
 
-    /// Makes a section one blob, whatever it was.
+    /// Replaces a section of any shape with one blob.
     ///
     /// # Errors
-    /// `InvalidInput` for a section that cannot be.
+    /// `InvalidInput` for an invalid section.
     pub fn set_blob(&mut self, section: &str, content: impl Into<Bytes>) -> Result<()> {
         check_section(section)?;
         self.edits.push(Edit::Blob { section: section.to_owned(), content: content.into() });
         Ok(())
     }
 
-    /// Removes a section, if it is there.
+    /// Removes a section, if it exists.
     ///
     /// # Errors
-    /// `InvalidInput` for a section that cannot be.
+    /// `InvalidInput` for an invalid section.
     pub fn drop_section(&mut self, section: &str) -> Result<()> {
         check_section(section)?;
         self.edits.push(Edit::Drop { section: section.to_owned() });
@@ -285,7 +289,7 @@ impl BranchChange {
         self.base == Base::Newest && self.edits.is_empty()
     }
 
-    /// Stages what this does to `branch`. Returns whether the branch moves.
+    /// Stages the change of `branch`. Returns true if the branch moves.
     fn make(
         &self,
         repo: &Repo,
@@ -372,7 +376,7 @@ impl Edit {
     }
 }
 
-/// Sets or removes an entry; that of the workspace is a file.
+/// Sets or removes an entry; an entry of the workspace is a file.
 fn put(
     change: &mut Transaction<'_>,
     builder: &mut Builder,
@@ -387,7 +391,7 @@ fn put(
     builder.set_entry(change, section, key, content)
 }
 
-/// Refuses a name that no section can have, and sections whose entries are more than bytes.
+/// Refuses invalid section names, and sections whose entries are more than bytes.
 fn check_section(section: &str) -> Result<()> {
     if section.is_empty() || section.len() > MAX_KEY_BYTES {
         let (len, limit) = (section.len(), MAX_KEY_BYTES);

@@ -1,4 +1,4 @@
-//! A checkout: a snapshot laid out as files in a directory of its own, planned first.
+//! A checkout: writes a snapshot as files into a directory, planned first.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::workspace::{
     CheckoutReport, FileAction, FilesPlan, PlannedFile, expect_narrow, plan_checkout,
 };
 
-/// A checkout that is being described.
+/// A checkout under construction.
 #[derive(Debug)]
 #[must_use = "a checkout does nothing before its plan is applied"]
 pub struct Checkout<'s> {
@@ -23,7 +23,7 @@ pub struct Checkout<'s> {
     allow_broad: bool,
 }
 
-/// A checkout that is planned: file by file what would be done. Displays as a list for people.
+/// A planned checkout, file by file. Displays as a list for people.
 #[derive(Debug)]
 pub struct CheckoutPlan<'s> {
     repo: &'s Repo,
@@ -36,30 +36,31 @@ impl<'s> Checkout<'s> {
         Self { repo, context, dir, only: Vec::new(), overwrite: false, allow_broad: false }
     }
 
-    /// Limits it to a section or path, such as `files` or `files/src`; may be called several times.
+    /// Limits the checkout to a section or path, such as `files` or `files/src`; can be called
+    /// several times.
     pub fn only(mut self, path: impl Into<String>) -> Self {
         self.only.push(path.into());
         self
     }
 
-    /// Allows overwriting files that differ; without it such a plan cannot be applied.
+    /// Allows overwriting files that differ; otherwise such a plan cannot be applied.
     pub fn overwrite(mut self) -> Self {
         self.overwrite = true;
         self
     }
 
-    /// Allows `/`, the home directory and those above it as the directory.
+    /// Allows `/`, the home directory and its ancestors as the directory.
     pub fn allow_broad(mut self) -> Self {
         self.allow_broad = true;
         self
     }
 
-    /// Plans it. Writes nothing.
+    /// Plans the checkout. Writes nothing.
     ///
     /// # Errors
-    /// `NotFound` when the snapshot has nothing of what it is limited to, `InvalidInput` when a path
-    /// leads out of the directory or something that is no file is in the way, or for `/`,
-    /// the home directory and those above it unless they are allowed.
+    /// `NotFound` if the snapshot has nothing at the given paths, `InvalidInput` if a path leaves
+    /// the directory or a non-file is in the way, or for `/`, the home directory and its ancestors
+    /// unless allowed.
     pub fn plan(self) -> Result<CheckoutPlan<'s>> {
         if !self.allow_broad {
             expect_narrow(&self.dir, home().as_deref())?;
@@ -70,18 +71,17 @@ impl<'s> Checkout<'s> {
 }
 
 impl CheckoutPlan<'_> {
-    /// Returns every file of the plan, in order of paths.
+    /// Returns every file of the plan, ordered by path.
     #[must_use]
     pub fn files(&self) -> &[PlannedFile] {
         &self.plan.files
     }
 
-    /// Writes the files. Each gets its name when it is whole, on disk and read back.
+    /// Writes the files. Each is renamed into place after it was written, synced and read back.
     ///
     /// # Errors
-    /// `InvalidInput` when files that differ are in the way and may not be overwritten: nothing was
-    /// written then. `Conflict` when a file changed since it was planned, `Io` when the system
-    /// refuses.
+    /// `InvalidInput` if differing files exist and may not be overwritten: then nothing was
+    /// written. `Conflict` if a file changed since it was planned, `Io` if the system refuses.
     pub fn apply(&self) -> Result<CheckoutReport> {
         self.plan.apply(self.repo.inner.store(), self.overwrite)
     }

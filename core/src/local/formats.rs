@@ -1,15 +1,15 @@
-//! Readers of message records, which a caller brings: the engine knows no format.
+//! Readers of message records, supplied by the caller: the engine knows no format.
 
 use std::fmt;
 
 use crate::context::{MessageEntry, ToolUse};
 
-/// Functions that read records of messages. Without any, a message says its record.
+/// Functions that read message records. By default the text of a message is its record.
 #[derive(Clone, Copy)]
 pub struct MessageFormats {
-    /// Finds the text of a message, from the name of its format and its record.
+    /// Returns the text of a message, from the name of its format and its record.
     pub text: fn(&str, &[u8]) -> Option<String>,
-    /// Finds the tool calls and results of a message, which a merge keeps together.
+    /// Returns the tool calls and results of a message, which a merge keeps together.
     pub tool_use: fn(&MessageEntry, &[u8]) -> ToolUse,
 }
 

@@ -1,5 +1,5 @@
-//! A store that a program keeps open for long: one handle for all of its threads, also in processes
-//! that it forks, and the upkeep of the store between commits and at the end.
+//! A store that a program keeps open for long: one handle for all of its threads and forked
+//! processes, and background maintenance between commits and on close.
 
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -12,25 +12,25 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::{Purpose, auto, collect};
 use crate::store::{OpenOptions, StoreKeys};
 
-/// Bytes of the journal from which closing a store packs it: half of what is worth it meanwhile.
+/// Journal bytes from which closing a store packs it: half of the threshold while it is open.
 const CLOSING_BYTES: u64 = auto::DUE_BYTES / 2;
 
-/// Who packs.
+/// The actor of packing.
 const MAINTENANCE: &str = "maintenance";
 
-/// How a host opens its store.
+/// Options for opening the store of a host.
 #[derive(Debug, Clone)]
 pub struct HostOptions {
-    /// Who acts through it: the author of snapshots and operations.
+    /// The author of snapshots and operations.
     pub actor: String,
-    /// Whether a store is made where none is. It is not encrypted.
+    /// True to create a missing store, unencrypted.
     pub create: bool,
-    /// Whether what the journal has too much of is packed now and then, on a thread of its own, and
-    /// when the store is closed.
+    /// True to pack a large journal regularly, on a background thread, and when the store is
+    /// closed.
     pub maintain: bool,
-    /// What opens the store if it is encrypted.
+    /// The keys of an encrypted store.
     pub keys: Option<StoreKeys>,
-    /// The time that a commit waits for a lock that others hold for microseconds.
+    /// The timeout of a commit for locks that other processes hold for microseconds.
     pub lock_timeout: Duration,
 }
 
@@ -46,7 +46,7 @@ impl Default for HostOptions {
     }
 }
 
-/// A store that is open until somebody closes it, shared by reference or `Arc`.
+/// A store that is open until it is closed, shared by reference or `Arc`.
 #[derive(Debug)]
 pub struct Host {
     dir: PathBuf,
@@ -58,12 +58,12 @@ pub struct Host {
 struct State {
     /// The process that opened the handle.
     process: u32,
-    /// `None` once the store is closed.
+    /// `None` after the store was closed.
     repo: Option<Repo>,
     maintenance: Option<JoinHandle<()>>,
 }
 
-/// What is left to do for a store that was closed. Dropping it lets go of the store as it is.
+/// The remaining work for a closed store. Dropping it closes the store without that work.
 #[derive(Debug)]
 #[must_use = "maintenance is waited for and done where this is finished"]
 pub struct Closing {
@@ -73,12 +73,12 @@ pub struct Closing {
 }
 
 impl Host {
-    /// Opens the store in the directory `dir`. A later change of the working directory leads nowhere
-    /// else.
+    /// Opens the store in the directory `dir`. Resolves the path, so later changes of the working
+    /// directory have no effect.
     ///
     /// # Errors
-    /// `NotFound` when there is none and none is made, `Encrypted` when its keys are others or none were
-    /// given, `Corrupt` when it cannot be read, `Io` when the system refuses.
+    /// `NotFound` if the store is missing and not created, `Encrypted` if the keys are wrong or
+    /// missing, `Corrupt` if it cannot be read, `Io` if the system refuses.
     pub fn open(dir: impl AsRef<Path>, options: HostOptions) -> Result<Self> {
         let dir = dir.as_ref();
         let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
@@ -99,17 +99,17 @@ impl Host {
         &self.dir
     }
 
-    /// Returns true once it was closed.
+    /// Returns true after the store was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.lock().repo.is_none()
     }
 
-    /// Returns the handle of this process. One that came with a fork is left alone, since its locks are
-    /// its parent's, and the store is opened anew.
+    /// Returns the handle of this process. A forked process leaks the inherited handle, whose locks
+    /// belong to the parent, and reopens the store.
     ///
     /// # Errors
-    /// `InvalidInput` once it was closed; in a forked process those of [`Host::open`].
+    /// `InvalidInput` after the store was closed; in a forked process, errors of [`Host::open`].
     pub fn repo(&self) -> Result<Repo> {
         let mut state = self.lock();
         if state.repo.is_some() && state.process != std::process::id() {
@@ -122,9 +122,9 @@ impl Host {
         state.repo.clone().ok_or_else(closed)
     }
 
-    /// Packs on a thread of its own what the journal has too much of, if that is due and no other process
-    /// does it: to be called after commits. Costs some microseconds otherwise. What fails is tried again
-    /// when as much again is new, and the store is as it was.
+    /// Packs a large journal on a background thread, if that is due and no other process does it.
+    /// Call it after commits. Otherwise costs some microseconds. A failed pack leaves the store
+    /// unchanged, and is repeated when the journal has grown by as much again.
     pub fn maintain(&self) {
         let Ok(repo) = self.repo() else { return };
         if !self.options.maintain || self.is_maintaining() {
@@ -146,8 +146,8 @@ impl Host {
         state.maintenance = thread::Builder::new().spawn(work).ok();
     }
 
-    /// Closes the store: nobody gets its handle from now on, and those who have it may end what they do.
-    /// Everything that was committed is durable already. What takes time is left to [`Closing::finish`].
+    /// Closes the store: later calls get no handle, and existing users of the handle can finish.
+    /// Everything committed is already durable. [`Closing::finish`] does the slow work.
     pub fn close(&self) -> Closing {
         let mut state = self.lock();
         let (repo, thread) = (state.repo.take(), state.maintenance.take());
@@ -168,16 +168,16 @@ impl Host {
 }
 
 impl State {
-    /// Returns true while its thread is at work.
+    /// Returns true while the background thread runs.
     fn is_busy(&self) -> bool {
         self.maintenance.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 }
 
 impl Closing {
-    /// Waits for maintenance that goes on. A host that maintains its store then packs a journal of 4 MiB
-    /// and more and brings the store within its budgets, which takes some tenths of a second; what fails
-    /// is tried again by others, and the store is as it was.
+    /// Waits for running maintenance. With maintenance enabled it then packs a journal of 4 MiB or
+    /// more, and brings the store within its budgets, which takes some tenths of a second. A
+    /// failure leaves the store unchanged, and a later process repeats the work.
     pub fn finish(self) {
         if let Some(thread) = self.thread {
             drop(thread.join());
@@ -194,7 +194,7 @@ fn open(dir: &Path, options: &HostOptions) -> Result<Repo> {
     Ok(Repo::from(opened).acting_as(options.actor.clone()))
 }
 
-/// Packs the journal, what this handle wrote included, if it has enough for that.
+/// Packs the journal if it is large enough, including this handle's own segment.
 fn pack(repo: &Repo) -> Result<()> {
     if repo.repository().store().summary()?.journal_bytes >= CLOSING_BYTES {
         collect(repo.repository(), Purpose::Step, &repo.stamp(), &mut |_| ())?;

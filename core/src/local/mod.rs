@@ -1,15 +1,15 @@
-//! The front door: sessions, turns and snapshots as handles that carry their store.
+//! The high-level API: sessions, turns and snapshots as handles that hold their store.
 //!
-//! [`Repo`] opens a store. A [`Session`] is one of its branches; a [`Turn`] adds a snapshot to it. A
-//! [`Snapshot`] reads what an agent knew at a turn. [`Session::rewind`] brings a session and its
-//! workspace back, [`Snapshot::checkout`] lays a snapshot out in another directory: both plan first,
-//! and [`Repo::undo`] takes back what was done.
+//! [`Repo`] opens a store. A [`Session`] is one of its branches; a [`Turn`] adds a snapshot to it.
+//! A [`Snapshot`] reads an agent's context at a turn. [`Session::rewind`] restores a session and
+//! its workspace, [`Snapshot::checkout`] writes a snapshot into another directory. Both plan first,
+//! and [`Repo::undo`] undoes them.
 //!
-//! A [`Change`] is for programs that keep records of their own: it waits in memory, changes any
-//! sections of any branches, and goes on top of whatever is newest when it is committed.
+//! A [`Change`] is for programs with their own records: it is buffered in memory, changes any
+//! sections of any branches, and is applied on top of the newest snapshot at commit.
 //!
-//! Everything below this module gets clock, randomness and disk as arguments; here they are those of
-//! the system. [`Repo::repository`] is the floor below, for what has no shorter way.
+//! All modules below this one take clock, randomness and disk as arguments; this one passes those
+//! of the system. [`Repo::repository`] gives access to the lower level.
 //!
 //! ```
 //! use turntree::context::Role;
@@ -87,11 +87,11 @@ use crate::repo::{BranchName, OperationEntry, Repository, Signature};
 use crate::store::StoreKeys;
 use crate::workspace::{CaptureOptions, prepare_undo};
 
-/// The actor of a handle without a name.
+/// The default actor of a handle.
 const ACTOR: &str = "turntree";
 
-/// A store of sessions on this machine. Cloning a handle is cheap; threads and processes may use one
-/// store at once.
+/// A store of sessions on this machine. Cloning a handle is cheap; threads and processes can use
+/// one store concurrently.
 #[derive(Debug, Clone)]
 pub struct Repo {
     inner: Arc<Repository>,
@@ -103,7 +103,7 @@ impl Repo {
     /// Opens the store in the directory `dir`.
     ///
     /// # Errors
-    /// `NotFound` when there is none, `Corrupt` when it cannot be read, `Io` when the system refuses.
+    /// `NotFound` if it is missing, `Corrupt` if it cannot be read, `Io` if the system refuses.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         open_repository(dir.as_ref()).map(Self::from)
     }
@@ -111,21 +111,22 @@ impl Repo {
     /// Opens the encrypted store in the directory `dir`.
     ///
     /// # Errors
-    /// Those of [`Repo::open`], and `Encrypted` when the keys are others.
+    /// Errors of [`Repo::open`], and `Encrypted` for wrong keys.
     pub fn open_encrypted(dir: impl AsRef<Path>, keys: StoreKeys) -> Result<Self> {
         open_encrypted(dir.as_ref(), keys).map(Self::from)
     }
 
-    /// Creates a store in the directory `dir`, with the folders above it.
+    /// Creates a store in the directory `dir`, including parent directories.
     ///
     /// # Errors
-    /// `InvalidInput` when a store or something else is there, `Io` when the system refuses.
+    /// `InvalidInput` if the directory has a store or other files, `Io` if the system refuses.
     pub fn create(dir: impl AsRef<Path>) -> Result<Self> {
         create_repository(dir.as_ref()).map(Self::from)
     }
 
-    /// Opens the store in the directory `dir`, or creates it where nothing is: never among the files of
-    /// something else, such as those of a project, whose store is a directory of its own.
+    /// Opens the store in the directory `dir`, or creates it in a missing or empty directory. Never
+    /// creates it among other files, such as those of a project, whose store needs its own
+    /// directory.
     ///
     /// # Errors
     /// As for [`Repo::open`] and [`Repo::create`].
@@ -135,7 +136,7 @@ impl Repo {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 match expect_free(dir).and_then(|()| Self::create(dir)) {
                     Err(occupied) if occupied.kind() == ErrorKind::InvalidInput => {
-                        // Another process may have created it meanwhile.
+                        // Another process may have created it concurrently.
                         Self::open(dir).map_err(|error| match error.kind() {
                             ErrorKind::NotFound => occupied,
                             _ => error,
@@ -148,27 +149,27 @@ impl Repo {
         }
     }
 
-    /// Names who acts through this handle: the author of snapshots and operations.
+    /// Sets the actor of this handle: the author of snapshots and operations.
     #[must_use]
     pub fn acting_as(mut self, actor: impl Into<String>) -> Self {
         self.actor = actor.into();
         self
     }
 
-    /// Reads messages by these formats, such as those of the crate `turntree-exchange`.
+    /// Reads messages with these formats, such as those of the crate `turntree-exchange`.
     #[must_use]
     pub fn reading(mut self, formats: MessageFormats) -> Self {
         self.formats = formats;
         self
     }
 
-    /// Returns the repository below, for what this module has no shorter way for.
+    /// Returns the underlying repository, for uses that this module does not cover.
     #[must_use]
     pub fn repository(&self) -> &Repository {
         &self.inner
     }
 
-    /// Returns every session that has a snapshot, in order of names, at its main branch where it has
+    /// Returns every session that has a snapshot, ordered by name, at its main branch if it has
     /// one.
     #[must_use]
     pub fn sessions(&self) -> Vec<Session> {
@@ -186,11 +187,11 @@ impl Repo {
         sessions.into_iter().map(|branch| Session::new(self, branch)).collect()
     }
 
-    /// Returns the session called `name`, at its main branch; `name/branch` names another branch. It
-    /// need not exist: its first turn begins it.
+    /// Returns the session `name` at its main branch; `name/branch` names another branch. It need
+    /// not exist: its first turn creates it.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that no session can have.
+    /// `InvalidInput` for an invalid session name.
     pub fn session(&self, name: &str) -> Result<Session> {
         let branch = match name.contains('/') {
             true => name.parse()?,
@@ -206,14 +207,14 @@ impl Repo {
     /// `refactoring^{turn:12}` or an id.
     ///
     /// # Errors
-    /// `NotFound` when the revision names nothing, `InvalidInput` when it is ambiguous, malformed
-    /// or has the path of an entry, `Expired` when retention dropped the snapshot.
+    /// `NotFound` if the revision does not exist, `InvalidInput` if it is ambiguous, malformed or
+    /// has the path of an entry, `Expired` if retention dropped the snapshot.
     pub fn snapshot(&self, revision: &str) -> Result<Snapshot> {
         Snapshot::read(self, self.inner.resolve_snapshot(revision)?.commit)
     }
 
-    /// Returns the commit at a revision, in what other handles and processes have committed too. An id is
-    /// looked for in what this handle knows first, which reads nothing else.
+    /// Returns the commit at a revision, including commits of other handles and processes. An id
+    /// that this handle already knows is returned without reading anything else.
     ///
     /// # Errors
     /// As for [`Repo::snapshot`] and [`Repo::refresh`], and `InvalidInput` for the path of an entry.
@@ -227,19 +228,19 @@ impl Repo {
         Ok(self.inner.resolve_snapshot(revision)?.commit)
     }
 
-    /// Takes back the newest operation of this handle's actor, with the files that it moved in a
-    /// workspace. Returns what was undone, in words; `None` when there is nothing to undo.
+    /// Undoes the newest operation of this handle's actor, including files that it moved in a
+    /// workspace. Returns its description; `None` if there is nothing to undo.
     ///
     /// # Errors
-    /// `Conflict` when a later operation changed the same branch, `Expired` when what comes back was
-    /// dropped, and those of writing.
+    /// `Conflict` if a later operation changed the same branch, `Expired` if the previous snapshot
+    /// was dropped, and errors of writing.
     pub fn undo(&self) -> Result<Option<String>> {
         let found = self.inner.undoable(Some(&self.actor))?;
         found.map(|entry| self.take_back(entry, "undo")).transpose()
     }
 
-    /// Repeats the newest operation that this handle's actor has undone. Returns it in words; `None`
-    /// when there is nothing to redo.
+    /// Redoes the operation that this handle's actor undid last. Returns its description; `None` if
+    /// there is nothing to redo.
     ///
     /// # Errors
     /// As for [`Repo::undo`].
@@ -270,13 +271,13 @@ impl Repo {
         Ok(said)
     }
 
-    /// Returns the signature of an operation that this handle's actor makes now.
+    /// Returns the signature for an operation of this handle's actor now.
     #[must_use]
     pub fn stamp(&self) -> Signature {
         Signature { time: system::now(), actor: self.actor.clone() }
     }
 
-    /// Folders that no capture enters: that of the store.
+    /// Returns the folders that no capture enters: the store.
     fn never(&self) -> [PathBuf; 1] {
         [self.inner.store().dir().to_owned()]
     }
@@ -292,7 +293,7 @@ impl From<Repository> for Repo {
     }
 }
 
-/// An error of a path in a snapshot that is not one.
+/// Returns the error for a path that names no entry.
 fn bad_path(path: &str) -> Error {
     Error::invalid(format!(
         "'{path}' is no path of an entry: expected SECTION/KEY, as in files/a.rs"

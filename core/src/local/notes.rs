@@ -1,4 +1,4 @@
-//! Notes of the engine, in the folder of the caches beside a store.
+//! Notes of the engine, in the cache folder of a store.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::repo::NoteKeeper;
 use crate::store::Store;
 use crate::workspace::{read_note, write_note};
 
-/// Keeps notes where captures keep theirs.
+/// Stores notes in the folder that captures use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NotesBesideStore;
 

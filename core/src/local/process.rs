@@ -1,4 +1,4 @@
-//! Work in processes that were forked: their parent's threads stayed with their parent.
+//! Runs work in forked processes, which do not have the threads of their parent.
 
 use std::mem;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -7,18 +7,19 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Error, Result};
 
-/// The process whose work has the threads that are everybody's.
+/// The process that uses the global thread pool.
 static FIRST: OnceLock<u32> = OnceLock::new();
 
-/// The threads of a forked process, with its id: a process that it forks has none of them either.
+/// The thread pool of a forked process, with its id: processes that it forks do not have these
+/// threads.
 static OWN: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
 
-/// Does `work` with threads that this process has: a fork leaves those of its parent behind, and work
-/// that is divided among them would wait for ever. A program that may fork does all of its work this
-/// way; in the process of the first call it costs nothing.
+/// Runs `work` on threads of this process: after a fork the parent's threads do not exist, and
+/// parallel work would wait for them forever. A program that may fork does all of its work this
+/// way. In the process of the first call it costs nothing.
 ///
 /// # Errors
-/// Those of the work, and `Io` when threads cannot be started.
+/// Errors of the work, and `Io` if threads cannot be started.
 pub fn in_this_process<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let process = std::process::id();
     if *FIRST.get_or_init(|| process) == process {
@@ -38,7 +39,7 @@ fn own_threads(process: u32) -> Result<Arc<ThreadPool>> {
     let threads = Arc::new(
         started.map_err(|error| Error::io("start threads", std::io::Error::other(error)))?,
     );
-    // Those of the parent are not ended from here.
+    // Leak the parent's pool, because its threads do not exist here.
     mem::forget(own.replace((process, Arc::clone(&threads))));
     Ok(threads)
 }

@@ -1,4 +1,4 @@
-//! Records of a snapshot to read: entries of maps in order, from any key, and records of lists.
+//! Reads records of a snapshot: entries of maps in order, from any key, and records of lists.
 
 use std::ops::Range;
 
@@ -9,16 +9,16 @@ use crate::context::{Section, text_key};
 use crate::error::Result;
 use crate::object::{Kind, ObjectId};
 
-/// Entries of a map section to read.
+/// A query for entries of a map section.
 #[derive(Debug, Clone, Default)]
 pub struct Scan {
-    /// What their keys begin with.
+    /// The prefix of the keys.
     pub prefix: String,
-    /// The key that they come after, in the direction of reading; it need not be there.
+    /// The key after which reading begins, in reading direction; it need not exist.
     pub after: Option<String>,
-    /// From the last key to the first.
+    /// True to read from the last key to the first.
     pub backwards: bool,
-    /// How many, at most.
+    /// The maximum number of entries.
     pub limit: Option<u64>,
 }
 
@@ -26,31 +26,31 @@ impl Snapshot {
     /// Returns the sections by name, with their shapes.
     ///
     /// # Errors
-    /// `Corrupt` when the context cannot be read.
+    /// `Corrupt` if the context cannot be read.
     pub fn sections(&self) -> Result<Vec<(String, Section)>> {
         Ok(self.context().sections(self.source())?.into_iter().collect())
     }
 
-    /// Returns how many entries or records a section has; 0 when it is not there. Reads its root.
+    /// Returns the number of entries or records of a section; 0 if it is missing. Reads its root.
     ///
     /// # Errors
-    /// `Corrupt` when it cannot be read.
+    /// `Corrupt` if it cannot be read.
     pub fn count(&self, section: &str) -> Result<u64> {
         self.context().count(self.source(), section)
     }
 
-    /// Returns an entry of a map section; `None` when it is not there.
+    /// Returns an entry of a map section; `None` if it is missing.
     ///
     /// # Errors
-    /// `InvalidInput` for a section that is no map, `Corrupt` when it cannot be read.
+    /// `InvalidInput` for a section that is not a map, `Corrupt` if it cannot be read.
     pub fn get(&self, section: &str, key: &str) -> Result<Option<Bytes>> {
         let map = self.context().map(self.source(), section)?;
         let found = map.get(self.source(), key.as_bytes())?;
         found.map(|item| self.source().read_as(Kind::Blob, &item.link.id)).transpose()
     }
 
-    /// Returns entries of a map section, in the order of the bytes of their keys. Costs what is
-    /// returned, wherever it lies.
+    /// Returns entries of a map section, ordered by the bytes of their keys. Costs in proportion to
+    /// the returned entries, wherever they are.
     ///
     /// # Errors
     /// As for [`Snapshot::get`].
@@ -97,10 +97,10 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// Returns the records of a list section at these places, as far as there are any.
+    /// Returns the records of a list section at these places, as far as they exist.
     ///
     /// # Errors
-    /// `InvalidInput` for a section that is no list, `Corrupt` when it cannot be read.
+    /// `InvalidInput` for a section that is not a list, `Corrupt` if it cannot be read.
     pub fn list(&self, section: &str, places: Range<u64>) -> Result<Vec<Bytes>> {
         let list = self.context().list(self.source(), section)?;
         let items = list.iter(self.source(), places);

@@ -1,5 +1,5 @@
-//! A rewind: a branch, and its workspace if wanted, back at an earlier snapshot. Planned first, one
-//! operation, and undoable.
+//! A rewind: restores a branch, and optionally its workspace, to an earlier snapshot. It is planned
+//! first, and is one operation that can be undone.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::workspace::{
 /// Digits of an id in a title.
 const SHORT: usize = 12;
 
-/// A rewind that is being described.
+/// A rewind under construction.
 #[derive(Debug)]
 #[must_use = "a rewind does nothing before its plan is applied"]
 pub struct Rewind<'r> {
@@ -37,7 +37,7 @@ enum RewindTarget {
     Snapshot(ObjectId),
 }
 
-/// A rewind that is planned. Displays as a list of files for people. Dropping it changes nothing.
+/// A planned rewind. Displays as a list of files for people. Dropping it changes nothing.
 #[derive(Debug)]
 pub struct RewindPlan<'r> {
     repo: &'r Repo,
@@ -51,43 +51,44 @@ impl<'r> Rewind<'r> {
         Self { repo, branch, target, workspace, only, allow_broad: false }
     }
 
-    /// Goes back to the turn with this number.
+    /// Rewinds to the turn with this number.
     pub fn to_turn(mut self, turn: u64) -> Self {
         self.target = RewindTarget::Turn(turn);
         self
     }
 
-    /// Goes back to this snapshot.
+    /// Rewinds to this snapshot.
     pub fn to(mut self, snapshot: &Snapshot) -> Self {
         self.target = RewindTarget::Snapshot(snapshot.id());
         self
     }
 
-    /// Brings the files of the directory `dir` back as well. What is there now is saved before, edits
-    /// that no snapshot has included.
+    /// Also restores the files of the directory `dir`. Its current state is saved before, including
+    /// edits that no snapshot has.
     pub fn workspace(mut self, dir: impl AsRef<Path>) -> Self {
         self.workspace = Some(dir.as_ref().to_owned());
         self
     }
 
-    /// Limits it to a section or path, such as `files` or `scratchpad`; may be called several times.
+    /// Limits the rewind to a section or path, such as `files` or `scratchpad`; can be called
+    /// several times.
     pub fn only(mut self, path: impl Into<String>) -> Self {
         self.only.push(path.into());
         self
     }
 
-    /// Allows `/`, the home directory and those above it as the workspace.
+    /// Allows `/`, the home directory and its ancestors as the workspace.
     pub fn allow_broad(mut self) -> Self {
         self.allow_broad = true;
         self
     }
 
-    /// Plans it. Reads what comes back, captures the workspace, and changes nothing.
+    /// Plans the rewind. Reads the target, captures the workspace, and changes nothing.
     ///
     /// # Errors
-    /// `InvalidInput` without a target, and for the workspaces `/`, the home directory and those above
-    /// it unless they are allowed; `NotFound` when the turn is not on the branch or the workspace
-    /// is no directory, `Expired` when the snapshot was dropped.
+    /// `InvalidInput` without a target, and for the workspaces `/`, the home directory and its
+    /// ancestors unless allowed; `NotFound` if the turn is not on the branch or the workspace is
+    /// not a directory, `Expired` if the snapshot was dropped.
     pub fn plan(self) -> Result<RewindPlan<'r>> {
         let repo = &*self.repo.inner;
         let missing = || Error::not_found(format!("branch {} has no snapshot", self.branch));
@@ -128,7 +129,7 @@ impl<'r> Rewind<'r> {
 }
 
 impl RewindPlan<'_> {
-    /// Returns the files of the workspace that would be written or deleted, in order of paths.
+    /// Returns the files of the workspace that would be written or deleted, ordered by path.
     #[must_use]
     pub fn files(&self) -> &[FileChange] {
         self.prepared.plan().files.as_ref().map_or(&[], |changes| &changes.files)
@@ -140,18 +141,19 @@ impl RewindPlan<'_> {
         &self.prepared.plan().sections
     }
 
-    /// Does it: the branch first, as one operation, then the files. Returns the new snapshot of the
-    /// branch.
+    /// Applies the rewind: first the branch, as one operation, then the files. Returns the new
+    /// snapshot of the branch.
     ///
     /// # Errors
-    /// `Conflict` when another process moved the branch meanwhile: nothing has changed then. When a
-    /// file could not be written, its error; all others are done, and an undo takes everything back.
+    /// `Conflict` if another process moved the branch concurrently: then nothing has changed. If a
+    /// file could not be written, its error; all other files are done, and an undo reverts
+    /// everything.
     pub fn apply(self) -> Result<Snapshot> {
         let reason = self.prepared.plan().message.clone();
         let done = self.prepared.apply(&self.repo.stamp(), &reason)?;
         let before = done.plan.before.as_ref();
         if let Some((cache, before)) = self.cache.as_ref().zip(before) {
-            // Without it the next capture takes longer, and no more.
+            // Without the cache the next capture only takes longer.
             let _ = cache.save(&before.captured, self.repo.inner.store(), &before.tree);
         }
         let commit = done.plan.commit;
@@ -177,7 +179,7 @@ impl fmt::Display for RewindPlan<'_> {
     }
 }
 
-/// The first thing that went wrong with a file.
+/// Returns the first error of a file.
 pub(super) fn check(done: RewindReport) -> Result<()> {
     let failed = done.arranged.into_iter().flat_map(|arranged| arranged.failed).next();
     match failed {

@@ -1,32 +1,33 @@
-//! Search through the whole history of a store.
+//! Searches the whole history of a store.
 
 use super::{Repo, Session};
 use crate::error::Result;
 use crate::object::ObjectId;
 use crate::repo::{BranchName, GrepQuery, LinePattern, PatternOptions, SearchFilter, SearchScope};
 
-/// An entry of the history that holds what was searched.
+/// An entry of the history that matches a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Match {
-    /// The branch that leads to the turn.
+    /// A branch from which the turn is reachable.
     pub branch: Option<BranchName>,
     /// The first turn that has the entry.
     pub turn: u64,
     /// The id of that turn's snapshot.
     pub snapshot: ObjectId,
-    /// The path of the entry: section and key; messages are named by their index.
+    /// The path of the entry: section and key; a message is named by its index.
     pub path: String,
-    /// The lines that match.
+    /// The matching lines.
     pub lines: Vec<String>,
 }
 
 impl Repo {
-    /// Searches for `text` in all branches of all sessions: messages, entries and files of every turn,
-    /// each once. Returns the places in order of turns. Reads every distinct blob once.
+    /// Searches for `text` in all branches of all sessions: messages, entries and files of every
+    /// turn, each distinct one once. Returns the matches ordered by turn. Reads every distinct blob
+    /// once.
     ///
     /// # Errors
-    /// `InvalidInput` for text over the limit of a pattern, `Corrupt` when history cannot be read.
+    /// `InvalidInput` for text over the limit of a pattern, `Corrupt` if history cannot be read.
     pub fn search(&self, text: &str) -> Result<Vec<Match>> {
         self.search_in(text, self.inner.branches())
     }
@@ -37,7 +38,7 @@ impl Repo {
         let starts = branches.into_iter().map(|(branch, tip)| (tip, Some(branch))).collect();
         let scope = SearchScope { starts, hide: Vec::new() };
         let formats = self.formats;
-        // What a format has no text for is searched as it is.
+        // A record without a text in its format is searched as raw bytes.
         let read = move |media: &str, record: &[u8]| {
             let text = (formats.text)(media, record);
             Some(text.unwrap_or_else(|| String::from_utf8_lossy(record).into_owned()))

@@ -1,4 +1,4 @@
-//! A session at one of its branches: take a turn, fork, merge, walk back.
+//! A session at one of its branches: turns, forks, merges and history.
 
 use super::{Repo, Rewind, Snapshot, Turn};
 use crate::context::{MessagePolicy, Selection, open_conflicts};
@@ -13,15 +13,15 @@ pub struct Session {
     branch: BranchName,
 }
 
-/// The outcome of a merge.
+/// The result of a merge.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct MergeOutcome {
     /// The newest snapshot of the branch now.
     pub snapshot: Snapshot,
-    /// The kind of the result.
+    /// The kind of the merge.
     pub kind: MergeKind,
-    /// Paths that both sides changed to something else; all versions lie in the section `conflicts`.
+    /// Conflicting paths; all versions are in the section `conflicts`.
     pub conflicts: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ impl Session {
         &self.branch
     }
 
-    /// Returns all branches of the session that have a snapshot, in order of names.
+    /// Returns all branches of the session that have a snapshot, ordered by name.
     #[must_use]
     pub fn branches(&self) -> Vec<Self> {
         let all = self.repo.inner.branches().into_iter();
@@ -53,36 +53,37 @@ impl Session {
     /// Begins a turn on top of the newest snapshot, or an empty first one.
     ///
     /// # Errors
-    /// `Expired` when the newest snapshot was dropped, `Corrupt` when it cannot be read.
+    /// `Expired` if the newest snapshot was dropped, `Corrupt` if it cannot be read.
     pub fn turn(&self) -> Result<Turn<'_>> {
         Turn::begin(&self.repo, &self.branch)
     }
 
-    /// Returns the newest snapshot; `None` while there is none.
+    /// Returns the newest snapshot; `None` if there is none yet.
     ///
     /// # Errors
-    /// `Expired` when it was dropped, `Corrupt` when it cannot be read.
+    /// `Expired` if it was dropped, `Corrupt` if it cannot be read.
     pub fn newest(&self) -> Result<Option<Snapshot>> {
         self.tip().map(|id| Snapshot::read(&self.repo, id)).transpose()
     }
 
-    /// Returns the snapshots of the branch, newest first. Reads one commit and one node for each that
-    /// is asked for; one that retention has dropped is an `Expired` error, and the next one follows.
+    /// Returns the snapshots of the branch, newest first. Reads one commit and one node per
+    /// requested snapshot. A snapshot that retention dropped is an `Expired` error, and iteration
+    /// continues after it.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt` when the newest one cannot be read.
+    /// `NotFound` or `Corrupt` if the newest one cannot be read.
     pub fn history(&self) -> Result<impl Iterator<Item = Result<Snapshot>> + '_> {
         let starts: Vec<ObjectId> = self.tip().into_iter().collect();
         let entries = self.repo.inner.history(&starts, &[])?.first_parent();
         Ok(entries.map(|entry| Snapshot::read(&self.repo, entry?.id)))
     }
 
-    /// Begins the branch `name` of this session at a snapshot, of this session or another one. Nothing
-    /// is copied.
+    /// Creates the branch `name` of this session at a snapshot of this or another session, without
+    /// a copy.
     ///
     /// # Errors
-    /// `InvalidInput` when the branch exists, no branch can have the name, or it names a branch of
-    /// another session, and those of writing.
+    /// `InvalidInput` if the branch exists, the name is invalid, or it names a branch of another
+    /// session; and errors of writing.
     pub fn fork(&self, name: &str, from: &Snapshot) -> Result<Self> {
         let branch = self.repo.inner.new_branch(self.name(), name)?;
         if self.repo.inner.tip(&branch).is_some() {
@@ -96,13 +97,13 @@ impl Session {
         Ok(Self::new(&self.repo, branch))
     }
 
-    /// Merges the newest snapshot of `other` into this branch. Maps are merged key by key, JSON by
-    /// fields, text by lines; messages of both stay, in the order of time. Costs what changed on both
-    /// sides since their newest common snapshot.
+    /// Merges the newest snapshot of `other` into this branch. Maps are merged by key, JSON by
+    /// field, text by line; messages of both sides stay, ordered by time. Costs in proportion to
+    /// the changes of both sides since their newest common snapshot.
     ///
     /// # Errors
-    /// `NotFound` when one of them has no snapshot, `Expired` when one that is needed was dropped,
-    /// `Conflict` when another process moved the branch meanwhile: nothing has changed then.
+    /// `NotFound` if one of them has no snapshot, `Expired` if a needed snapshot was dropped,
+    /// `Conflict` if another process moved the branch concurrently: then nothing has changed.
     pub fn merge(&self, other: &Self) -> Result<MergeOutcome> {
         let missing = || Error::not_found(format!("branch {} has no snapshot", other.branch));
         let formats = self.repo.formats;
@@ -130,11 +131,11 @@ impl Session {
         Ok(MergeOutcome { snapshot, kind: merge.kind, conflicts })
     }
 
-    /// Deletes the session with all of its branches, as one operation. Returns whether it was there. What
-    /// only it led to goes with a collection, once no undo can want it.
+    /// Deletes the session with all of its branches, in one operation. Returns true if it existed.
+    /// A collection deletes content that only this session references, once no undo can restore it.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Errors of writing.
     pub fn delete(&self) -> Result<bool> {
         let branches = self.branches();
         let mut change = self.repo.change();
@@ -145,7 +146,7 @@ impl Session {
         Ok(!branches.is_empty())
     }
 
-    /// Begins to plan a way back on this branch, which one undo takes back.
+    /// Begins to plan a rewind of this branch. One undo reverts it.
     pub fn rewind(&self) -> Rewind<'_> {
         Rewind::new(&self.repo, &self.branch)
     }

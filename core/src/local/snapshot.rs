@@ -1,4 +1,4 @@
-//! A snapshot to read: what an agent knew at a turn.
+//! Reads a snapshot: an agent's context at a turn.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::context::{Context, MessageEntry, PathTarget, Role, diff};
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSource};
 
-/// A snapshot, with the store that it is read from.
+/// A snapshot, and the store that it is read from.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     repo: Repo,
@@ -27,27 +27,27 @@ pub struct Message {
     pub role: Role,
     /// The format of the record: `json`, or the name of a transcript format.
     pub format: String,
-    /// The branch that a merge took it from; `None` for a message of the branch itself.
+    /// The branch that a merge took the message from; `None` for a message of this branch.
     pub origin: Option<String>,
     /// The record, byte for byte.
     pub record: Bytes,
     text: Option<String>,
 }
 
-/// An entry that two snapshots do not have alike.
+/// An entry that differs between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EntryChange {
-    /// Its path: section and key. Messages are named by their index.
+    /// The path: section and key. A message is named by its index.
     pub path: String,
-    /// True when the older snapshot has it.
+    /// True if the older snapshot has the entry.
     pub before: bool,
-    /// True when the newer snapshot has it.
+    /// True if the newer snapshot has the entry.
     pub after: bool,
 }
 
 impl EntryChange {
-    /// Returns what happened to it: `added`, `removed` or `changed`.
+    /// Returns the kind of change: `added`, `removed` or `changed`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match (self.before, self.after) {
@@ -68,19 +68,19 @@ impl Snapshot {
         self.repo.inner.store()
     }
 
-    /// Returns the id of its commit.
+    /// Returns the id of the commit.
     #[must_use]
     pub fn id(&self) -> ObjectId {
         self.id
     }
 
-    /// Returns the number of its turn, from 1.
+    /// Returns the number of the turn, from 1.
     #[must_use]
     pub fn turn(&self) -> u64 {
         self.commit.turn
     }
 
-    /// Returns its title.
+    /// Returns the title.
     #[must_use]
     pub fn title(&self) -> &str {
         &self.commit.message
@@ -92,17 +92,17 @@ impl Snapshot {
         &self.commit
     }
 
-    /// Returns the context below, for what this handle has no shorter way for.
+    /// Returns the underlying context, for uses that this handle does not cover.
     #[must_use]
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// Returns the conversation of `agent`, oldest message first; empty for an agent that is not
-    /// there. Reads each message as it is asked for.
+    /// Returns the conversation of `agent`, oldest message first; empty for an unknown agent. Reads
+    /// each message on demand.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that no agent can have, `Corrupt` when it cannot be read.
+    /// `InvalidInput` for an invalid agent name, `Corrupt` if it cannot be read.
     pub fn messages(&self, agent: &str) -> Result<impl Iterator<Item = Result<Message>> + '_> {
         let store = self.repo.inner.store();
         let list = self.context.messages(store, agent)?;
@@ -116,10 +116,10 @@ impl Snapshot {
         }))
     }
 
-    /// Returns the agents that have a conversation or state, in order of names.
+    /// Returns the agents that have a conversation or state, ordered by name.
     ///
     /// # Errors
-    /// `Corrupt` when the context cannot be read.
+    /// `Corrupt` if the context cannot be read.
     pub fn agents(&self) -> Result<Vec<String>> {
         self.context.agents(self.repo.inner.store())
     }
@@ -127,7 +127,7 @@ impl Snapshot {
     /// Returns the entry at `path`, such as `scratchpad/plan` or `files/src/a.rs`, byte for byte.
     ///
     /// # Errors
-    /// `NotFound` when nothing is there, `InvalidInput` for a folder or a whole section.
+    /// `NotFound` if there is no entry, `InvalidInput` for a folder or a whole section.
     pub fn read_entry(&self, path: &str) -> Result<Bytes> {
         let store = self.repo.inner.store();
         let blob = match self.context.lookup(store, path)? {
@@ -152,11 +152,11 @@ impl Snapshot {
         text.map_err(|error| Error::invalid(format!("{path} is not text")).with_source(error))
     }
 
-    /// Returns the keys of a section that is a map, such as `scratchpad` or `files`, in order; empty
-    /// when it is not there.
+    /// Returns the keys of a map section, such as `scratchpad` or `files`, in order; empty if it is
+    /// missing.
     ///
     /// # Errors
-    /// `InvalidInput` for a section that is no map, `Corrupt` when it cannot be read.
+    /// `InvalidInput` for a section that is not a map, `Corrupt` if it cannot be read.
     pub fn keys(&self, section: &str) -> Result<Vec<String>> {
         let store = self.repo.inner.store();
         let map = self.context.map(store, section)?;
@@ -167,11 +167,11 @@ impl Snapshot {
         map.iter(store).map(key).collect()
     }
 
-    /// Returns what changed from `older` to this snapshot, in order of paths. Costs what changed,
-    /// however much both have in common.
+    /// Returns the changes from `older` to this snapshot, ordered by path. Costs in proportion to
+    /// the changes, however much both have in common.
     ///
     /// # Errors
-    /// `Corrupt` when one of them cannot be read.
+    /// `Corrupt` if one of them cannot be read.
     pub fn changes_since(&self, older: &Self) -> Result<Vec<EntryChange>> {
         let found = diff(self.repo.inner.store(), &older.context, &self.context)?;
         let sections = found.into_iter().flat_map(|(section, difference)| {
@@ -187,14 +187,14 @@ impl Snapshot {
         Ok(sections.collect())
     }
 
-    /// Begins to plan laying this snapshot out in the directory `dir`, which need not exist.
+    /// Begins to plan a checkout of this snapshot into the directory `dir`, which need not exist.
     pub fn checkout(&self, dir: impl Into<PathBuf>) -> Checkout<'_> {
         Checkout::new(&self.repo, &self.context, dir.into())
     }
 }
 
 impl Message {
-    /// Returns what it says: the text that its format finds in the record, else the record.
+    /// Returns the text that the format finds in the record, or else the record.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         match &self.text {

@@ -1,4 +1,5 @@
-//! The clock, randomness, the home directory and the real disk: the one file of the engine that asks the system for them.
+//! The clock, randomness, the home directory and the real disk. No other file of the engine gets
+//! these from the system.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -16,13 +17,13 @@ use crate::repo::Repository;
 use crate::store::{NewStore, OpenOptions, RealIo, StoreKeys};
 use crate::workspace::GitPlaces;
 
-/// The settings of git for all users.
+/// The git settings of the machine.
 const SYSTEM_CONFIG: &str = "/etc/gitconfig";
 
-/// Folders that are made for a store belong to its owner alone.
+/// Parent folders created for a store are accessible only to its owner.
 const FOLDER_MODE: u32 = 0o700;
 
-/// Returns the present moment in UTC.
+/// Returns the current time in UTC.
 pub(super) fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time { micros: i64::try_from(since.as_micros()).unwrap_or(i64::MAX), offset_minutes: 0 }
@@ -33,7 +34,7 @@ pub(super) fn home() -> Option<PathBuf> {
     std::env::home_dir()
 }
 
-/// Returns where git keeps the settings of the user and of the machine, as it finds them itself: in
+/// Returns the locations of the git settings of the user and the machine, by git's own rules: from
 /// `GIT_CONFIG_GLOBAL`, `GIT_CONFIG_SYSTEM`, `GIT_CONFIG_NOSYSTEM`, `XDG_CONFIG_HOME` and the home
 /// directory.
 #[must_use]
@@ -61,8 +62,8 @@ pub fn git_places() -> GitPlaces {
     GitPlaces { config: config.collect(), home, excludes: folder.map(|dir| dir.join("ignore")) }
 }
 
-/// Returns 16 bytes that nobody can guess and no other call gives: those of the system, or else a keyed
-/// hash, whose keys the system gave this process.
+/// Returns 16 unguessable and unique bytes: from the system, or else a keyed hash with keys that
+/// the system gave this process.
 #[must_use]
 pub fn random_bytes() -> [u8; 16] {
     let mut drawn = [0; 16];
@@ -81,8 +82,8 @@ pub fn random_bytes() -> [u8; 16] {
 /// Opens the repository in the directory `dir` on the real disk.
 ///
 /// # Errors
-/// `NotFound` when there is none, `Corrupt` or `Unsupported` when it cannot be read, `Io` when the
-/// system refuses.
+/// `NotFound` if it is missing, `Corrupt` or `Unsupported` if it cannot be read, `Io` if the system
+/// refuses.
 pub fn open_repository(dir: &Path) -> Result<Repository> {
     open(dir, OpenOptions::new(random_bytes()))
 }
@@ -90,7 +91,7 @@ pub fn open_repository(dir: &Path) -> Result<Repository> {
 /// Opens the encrypted repository in the directory `dir` on the real disk.
 ///
 /// # Errors
-/// Those of [`open_repository`], and `Encrypted` when the keys are others.
+/// Errors of [`open_repository`], and `Encrypted` for wrong keys.
 pub fn open_encrypted(dir: &Path, keys: StoreKeys) -> Result<Repository> {
     open_with(dir, Some(keys), OpenOptions::new(random_bytes()))
 }
@@ -98,7 +99,7 @@ pub fn open_encrypted(dir: &Path, keys: StoreKeys) -> Result<Repository> {
 /// Opens the repository in the directory `dir` on the real disk, with these keys if it is encrypted.
 ///
 /// # Errors
-/// Those of [`open_repository`], and `Encrypted` when the keys are others.
+/// Errors of [`open_repository`], and `Encrypted` for wrong keys.
 pub fn open_with(dir: &Path, keys: Option<StoreKeys>, options: OpenOptions) -> Result<Repository> {
     let Some(keys) = keys else { return open(dir, OpenOptions { keys: None, ..options }) };
     let mut refused = None;
@@ -116,11 +117,11 @@ fn open(dir: &Path, options: OpenOptions) -> Result<Repository> {
     Ok(repo.keeping_notes(Arc::new(NotesBesideStore)))
 }
 
-/// Returns whether a store may be made in the directory `dir` without mixing it with other files: nothing is
-/// there, or only what a process leaves that dies while it makes one.
+/// Returns true if a store can be created in the directory `dir` without mixing it with other
+/// files: it is missing or empty, or has only remains of a killed store creation.
 ///
 /// # Errors
-/// Those of the system; `NotADirectory` when a file is there.
+/// Errors of the system; `NotADirectory` if `dir` is a file.
 pub fn is_free(dir: &Path) -> io::Result<bool> {
     match fs::read_dir(dir) {
         Ok(entries) => {
@@ -145,7 +146,7 @@ fn is_of_unfinished_store(entry: &fs::DirEntry) -> bool {
         || name == ".gitignore" && entry.metadata().is_ok_and(|found| found.len() <= 2)
 }
 
-/// Refuses to make a store in the directory `dir` where something else is.
+/// Refuses to create a store in a directory `dir` with other files.
 pub(super) fn expect_free(dir: &Path) -> Result<()> {
     let shown = dir.display();
     let own = dir.join(".turntree");
@@ -159,10 +160,10 @@ pub(super) fn expect_free(dir: &Path) -> Result<()> {
     }
 }
 
-/// Creates a repository in the directory `dir` on the real disk, with the folders above it.
+/// Creates a repository in the directory `dir` on the real disk, including parent directories.
 ///
 /// # Errors
-/// `InvalidInput` when `dir` holds one already or something else, `Io` when the system refuses.
+/// `InvalidInput` if `dir` has a store or other files, `Io` if the system refuses.
 pub fn create_repository(dir: &Path) -> Result<Repository> {
     if let Some(parent) = dir.parent() {
         let made = DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(parent);
@@ -170,7 +171,7 @@ pub fn create_repository(dir: &Path) -> Result<Repository> {
     }
     let new = NewStore { id: random_bytes() };
     let repo = Repository::init(Arc::new(RealIo), dir, &new, OpenOptions::new(random_bytes()))?;
-    // A store without it is a whole one.
+    // The reserve is optional: a store without it is complete.
     let _ = repo.store().keep_reserve(None);
     Ok(repo)
 }

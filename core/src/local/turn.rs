@@ -1,4 +1,4 @@
-//! A turn under way: what it changes of the newest snapshot, and the commit that ends it.
+//! A turn in progress: changes on top of the newest snapshot, and the commit that ends it.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::workspace::{CaptureOptions, CaptureReport, StatCache, capture, expect
 /// The section of the workspace.
 pub(super) const FILES: &str = "files";
 
-/// A turn that is being taken. Dropping it leaves the session as it was.
+/// A turn in progress. Dropping it leaves the session unchanged.
 #[derive(Debug)]
 pub struct Turn<'r> {
     repo: &'r Repo,
@@ -54,8 +54,7 @@ impl<'r> Turn<'r> {
     /// Appends a message in JSON to the conversation of `agent`, `main` for the session's own.
     ///
     /// # Errors
-    /// `InvalidInput` for text that is not JSON or a name that no agent can have, and those of
-    /// writing.
+    /// `InvalidInput` for text that is not JSON or an invalid agent name, and errors of writing.
     pub fn push_message(&mut self, agent: &str, role: Role, json: impl Into<Bytes>) -> Result<()> {
         let json = json.into();
         if let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&json) {
@@ -69,13 +68,13 @@ impl<'r> Turn<'r> {
     /// Sets the entry at `path`, which names a section and a key: `scratchpad/plan`, `files/src/a.rs`.
     ///
     /// # Errors
-    /// `InvalidInput` for a path without a key, a section that is no map, or a file's path that leads
-    /// out of the workspace, and those of writing.
+    /// `InvalidInput` for a path without a key, a section that is not a map, or a file path outside
+    /// of the workspace; and errors of writing.
     pub fn set(&mut self, path: &str, content: impl Into<Bytes>) -> Result<()> {
         self.put(path, Some(content.into()))
     }
 
-    /// Removes the entry at `path`, if it is there.
+    /// Removes the entry at `path`, if it exists.
     ///
     /// # Errors
     /// As for [`Turn::set`].
@@ -96,26 +95,27 @@ impl<'r> Turn<'r> {
         self.builder.set_entry(&mut self.change, section, key, content)
     }
 
-    /// Allows `/`, the home directory and those above it to be captured.
+    /// Allows capturing `/`, the home directory and its ancestors.
     #[must_use]
     pub fn allow_broad(mut self) -> Self {
         self.allows_broad = true;
         self
     }
 
-    /// Makes the section `files` what the directory `dir` holds. What `.gitignore` leaves out is left
-    /// out. Reads only files that changed since the last capture; the result says how many.
+    /// Sets the section `files` to the content of the directory `dir`, without files that
+    /// `.gitignore` ignores. Reads only files that changed since the last capture; the result has
+    /// their number.
     ///
     /// # Errors
-    /// `NotFound` when `dir` is no directory, `InvalidInput` for `/`, the home directory and those above
-    /// it unless they are allowed, `Io` when it cannot be opened. A file that cannot be read
-    /// keeps its last known content.
+    /// `NotFound` if `dir` is not a directory, `InvalidInput` for `/`, the home directory and its
+    /// ancestors unless allowed, `Io` if it cannot be opened. An unreadable file keeps its last
+    /// known content.
     pub fn capture_files(&mut self, dir: impl AsRef<Path>) -> Result<&CaptureReport> {
         let dir = dir.as_ref();
         if !self.allows_broad {
             expect_narrow(dir, home().as_deref())?;
         }
-        // Without a cache every file is read, which is all that is lost.
+        // Without a cache the capture only has to read every file.
         let cache = StatCache::open(self.repo.inner.store(), dir).ok();
         let never = self.repo.never();
         let git = git_places();
@@ -130,14 +130,14 @@ impl<'r> Turn<'r> {
         Ok(&self.captured.insert((cache, captured)).1)
     }
 
-    /// Names the agent that took the turn, and the model that spoke; the handle's actor by default.
+    /// Sets the agent of the turn and its model; by default the agent is the handle's actor.
     #[must_use]
     pub fn by(mut self, agent: impl Into<String>, model: impl Into<String>) -> Self {
         self.author = Some((agent.into(), model.into()));
         self
     }
 
-    /// Records a fact about the snapshot, such as the outcome of a check.
+    /// Adds metadata to the snapshot, such as the outcome of a check.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.metadata.push((name.into(), value.into()));
@@ -145,11 +145,11 @@ impl<'r> Turn<'r> {
     }
 
     /// Commits the turn as a snapshot with this title. When it returns, the snapshot is durable.
-    /// Costs what the turn changed, and one sync.
+    /// Costs in proportion to the changes, and one sync.
     ///
     /// # Errors
-    /// `Conflict` when another process put a snapshot on the branch meanwhile, `Io` when the disk
-    /// refuses. The session is as it was then.
+    /// `Conflict` if another process added a snapshot to the branch concurrently, `Io` if writing
+    /// fails. The session is unchanged after an error.
     pub fn commit(mut self, title: impl Into<String>) -> Result<Snapshot> {
         let tree = self.builder.write(&mut self.change)?;
         let stamp = self.repo.stamp();
@@ -163,14 +163,14 @@ impl<'r> Turn<'r> {
         let id = self.change.snapshot(&self.branch, draft)?;
         self.change.commit(&stamp, "snapshot")?;
         if let Some((Some(cache), captured)) = &self.captured {
-            // The snapshot is durable: without this the next capture takes longer, and no more.
+            // The snapshot is durable: without the cache the next capture only takes longer.
             let _ = cache.save(captured, self.repo.inner.store(), &tree);
         }
         Snapshot::read(self.repo, id)
     }
 }
 
-/// Refuses a path of a file that could not be laid out below a directory.
+/// Refuses a file path that cannot be checked out below a directory.
 pub(super) fn check_file(path: &str) -> Result<()> {
     if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
         let message =

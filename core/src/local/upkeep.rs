@@ -1,4 +1,4 @@
-//! What a store keeps, and the collections that take effect of it.
+//! Retention rules of a store, and the collections that apply them.
 
 use super::Repo;
 use crate::error::{Error, Result};
@@ -7,23 +7,23 @@ use crate::store::Tier;
 
 const MICROS_PER_SECOND: f64 = 1e6;
 
-/// What a session keeps: everything, without a rule.
+/// The retention rules of a session. The default keeps everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Retention {
-    /// The newest turns, so many of them.
+    /// The number of newest turns to keep.
     pub turns: Option<u64>,
-    /// Turns that are not older than so many seconds.
+    /// The maximum age of turns to keep, in seconds.
     pub seconds: Option<f64>,
-    /// As many turns as fit into so many bytes.
+    /// The number of bytes that kept turns may take.
     pub budget_bytes: Option<u64>,
 }
 
 impl Repo {
-    /// Sets what a session keeps, or, for `None`, every session without rules of its own. Takes effect
-    /// with collections.
+    /// Sets the retention rules of a session, or, for `None`, of every session without its own
+    /// rules. Collections apply them.
     ///
     /// # Errors
-    /// `InvalidInput` for rules or a name that cannot be, and those of writing.
+    /// `InvalidInput` for invalid rules or names, and errors of writing.
     pub fn retain(&self, session: Option<&str>, rules: &Retention) -> Result<()> {
         let Retention { turns, seconds, budget_bytes } = *rules;
         let keep_within = seconds.map(micros).transpose()?;
@@ -37,13 +37,13 @@ impl Repo {
         change.commit(&self.stamp(), "retention").map(drop)
     }
 
-    /// Applies retention and frees what nothing leads to; with `repack` everything is compressed anew
-    /// after that. Others read and write meanwhile. Costs a walk through the store, and the time of
-    /// writing what stays.
+    /// Applies retention and frees unreachable content; with `repack` it then recompresses
+    /// everything. Other processes can read and write concurrently. Costs a walk through the store,
+    /// and writing the kept content.
     ///
     /// # Errors
-    /// `Locked` while another collection goes on, `Corrupt` when the store is damaged, `Io` when the
-    /// system refuses. The store is as it was then.
+    /// `Locked` while another collection runs, `Corrupt` if the store is damaged, `Io` if the
+    /// system refuses. The store is unchanged after an error.
     pub fn collect(&self, repack: bool) -> Result<Collected> {
         let stamp = self.stamp();
         let mut done = collect(&self.inner, Purpose::Gc, &stamp, &mut |_| ())?;

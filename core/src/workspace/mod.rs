@@ -1,8 +1,8 @@
 //! Directories and contexts: captures a workspace, and writes a context as files.
 //!
-//!  part | purpose |
+//! | part | purpose |
 //! |---|---|
-//!  [`capture`](capture()) | reads a directory into the `files` section of a context |
+//! | [`capture`](capture()) | reads a directory into the `files` section of a context |
 //! | [`checkout`](plan_checkout) | writes a context into any directory; nothing else changes |
 //! | [`rewind`](prepare_rewind) | restores a branch and its workspace; [`prepare_undo`] undoes it |
 //! | `broad` | refuses directories that contain more than a workspace |

@@ -1,4 +1,4 @@
-//! Applies the plan of a checkout: each file gets its name whole or not at all.
+//! Applies the plan of a checkout: each file is written completely or not at all.
 
 use std::path::Path;
 
@@ -15,24 +15,24 @@ use crate::workspace::disk::write::put;
 pub struct CheckoutReport {
     /// Files written.
     pub written: u64,
-    /// Files that were there just so.
+    /// Files that were already up to date.
     pub kept: u64,
     /// Bytes written.
     pub bytes: u64,
 }
 
 impl FilesPlan {
-    /// Does it. Each file is written under a temporary name, synced, read back and then renamed, so
-    /// that a file is there whole or not at all; the folders are synced at the end, each once.
+    /// Applies the plan. Each file is written under a temporary name, synced, read back and then
+    /// renamed, so it exists completely or not at all. Each folder is synced once at the end.
     ///
-    /// A file that changed since the plan is not touched. A path is opened name by name, and no
-    /// link is followed below the target, even if another process creates one at that moment.
+    /// A file that changed since the plan stays untouched. Paths are opened name by name, and no
+    /// link below the target is followed, even if another process creates one concurrently.
     ///
     /// # Errors
-    /// `InvalidInput` when files would be overwritten and `overwrite` is false: nothing is written
-    /// then. Other errors say how many files were written before: `Conflict` when a file came or
-    /// changed since it was planned, `Locked` when another restore writes it, `InvalidInput` when a
-    /// folder became something else, `Io` when the system refuses.
+    /// `InvalidInput` if files would be overwritten and `overwrite` is false: then nothing is
+    /// written. Other errors report how many files were written before: `Conflict` if a file
+    /// appeared or changed since the plan, `Locked` if another restore writes it, `InvalidInput` if
+    /// a folder was replaced, `Io` if the system refuses.
     pub fn apply(&self, source: &dyn ObjectSource, overwrite: bool) -> Result<CheckoutReport> {
         let mut in_the_way = self.files.iter().filter(|file| file.action == FileAction::Overwrite);
         if let (Some(first), false) = (in_the_way.next(), overwrite) {

@@ -1,4 +1,4 @@
-//! A checkout: a context laid out as files in a directory, planned file by file before it is
+//! A checkout: writes a context as files into a directory, planned file by file before it is
 //! applied.
 
 mod apply;

@@ -25,7 +25,7 @@ use crate::workspace::disk::folder::{EntryKind, Folder, FolderEntry};
 use crate::workspace::disk::layout::{entry_path, section_path};
 use crate::workspace::disk::target::TargetDir;
 
-/// The files of a checkout, in order of paths.
+/// The files of a checkout, ordered by path.
 #[derive(Debug, Clone)]
 pub struct FilesPlan {
     /// The directory.
@@ -38,7 +38,7 @@ pub struct FilesPlan {
 /// One file of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedFile {
-    /// Path below the directory.
+    /// The path relative to the directory.
     pub path: PathBuf,
     /// The action on this file.
     pub action: FileAction,
@@ -52,23 +52,23 @@ pub struct PlannedFile {
 /// The action of a checkout on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileAction {
-    /// It is not there and would be written.
+    /// The file is missing and would be written.
     Create,
-    /// Another file or a link is there: it would be overwritten, which must be allowed.
+    /// Another file or a link exists and would be overwritten, which must be allowed.
     Overwrite,
-    /// It is there just so.
+    /// The file is already up to date.
     Keep,
 }
 
-/// Plans to lay out `context` in `target`, which need not exist. `only` limits it to sections and
-/// paths that begin so (`files`, `agents/main`, `files/src`); empty means everything.
+/// Plans to write `context` into `target`, which need not exist. `only` limits it to sections and
+/// path prefixes (`files`, `agents/main`, `files/src`); empty means everything.
 ///
 /// Reads every file that would be overwritten; writes nothing.
 ///
 /// # Errors
-/// `NotFound` when nothing is under `only`; `InvalidInput` when two entries would be one file, when
-/// a path leads through a link or a file or into a store, or when a directory, pipe, socket or
-/// device is in the way of a file; `LimitExceeded` for a key that is too long for a path.
+/// `NotFound` if nothing matches `only`; `InvalidInput` if two entries map to one file, a path goes
+/// through a link or a file or into a store, or a directory, pipe, socket or device is in the way
+/// of a file; `LimitExceeded` for a key that is too long for a path.
 pub fn plan_checkout(
     source: &dyn ObjectSource,
     context: &Context,
@@ -157,8 +157,8 @@ fn add(wanted: &mut WantedFiles, path: PathBuf, mode: FileMode, content: Content
     Ok(())
 }
 
-/// Refuses files that would also have to be folders. In order of paths, what is in a folder comes
-/// right behind it.
+/// Refuses files that would also have to be folders. In path order, the content of a folder
+/// directly follows it.
 fn refuse_files_as_folders<'p>(paths: impl Iterator<Item = &'p PathBuf> + Clone) -> Result<()> {
     let mut neighbours = paths.clone().zip(paths.skip(1));
     match neighbours.find(|(file, next)| next.starts_with(file)) {
@@ -167,8 +167,8 @@ fn refuse_files_as_folders<'p>(paths: impl Iterator<Item = &'p PathBuf> + Clone)
     }
 }
 
-/// Refuses two names for what the file system takes for one entry, as where it folds case. Two
-/// links to one file are two entries.
+/// Refuses two names that the file system maps to one entry, such as on a case-insensitive one. Two
+/// hard links to one file are two entries.
 fn refuse_names_of_one_file(files: &[PlannedFile]) -> Result<()> {
     let mut known: HashMap<_, &PlannedFile> = HashMap::new();
     for file in files {
@@ -189,17 +189,17 @@ fn clash(a: &Path, b: &Path) -> Error {
     ))
 }
 
-/// A planner that looks at one file after another.
+/// A planner that examines one file after another.
 struct FilePlanner<'a> {
     source: &'a dyn ObjectSource,
     context: &'a Context,
     target: Option<TargetDir<'a>>,
-    /// The folder that was looked into last.
+    /// The folder examined last.
     folder: Option<(PathBuf, Option<Folder>)>,
 }
 
 impl FilePlanner<'_> {
-    /// Returns the action for a file and the entry that is on disk now.
+    /// Returns the action for a file, and its current entry on disk.
     fn look(
         &mut self,
         path: &Path,
@@ -235,7 +235,7 @@ impl FilePlanner<'_> {
         Ok((if same { FileAction::Keep } else { FileAction::Overwrite }, Some(found)))
     }
 
-    /// The folder of `path`, if it is there.
+    /// Returns the folder of `path`, if it exists.
     fn enter(&mut self, path: &Path) -> Result<Option<&Folder>> {
         let parent = path.parent().unwrap_or(Path::new(""));
         if self.folder.as_ref().is_none_or(|(known, _)| known != parent) {

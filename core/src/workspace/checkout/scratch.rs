@@ -1,4 +1,4 @@
-//! A directory that shows the files of one turn after another, to run something on each.
+//! A directory that shows the files of one turn after another, to run a command on each.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,14 @@ use crate::workspace::disk::folder::EntryKind;
 use crate::workspace::disk::layout::entry_path;
 use crate::workspace::disk::target::TargetDir;
 
-/// The section that is shown, and so the folder that it is in.
+/// The section that is shown, and the name of its folder.
 const FILES: &str = "files";
 
-/// A directory for the files of one context after another. It belongs to whoever made it, who
-/// removes it.
+/// A directory for the files of one context after another. Its creator owns and removes it.
 #[derive(Debug)]
 pub struct Scratch {
     dir: PathBuf,
-    /// The files that were shown last.
+    /// The files shown last.
     shown: BTreeSet<PathBuf>,
 }
 
@@ -37,11 +36,11 @@ impl Scratch {
         self.dir.join(FILES)
     }
 
-    /// Makes the directory show the files of `context`. Files that are as they should be are not
-    /// written; those of the last context that this one has not go. What else is there stays.
+    /// Updates the directory to the files of `context`. Skips files that are up to date, and
+    /// removes files of the previous context that this one lacks. Other files stay.
     ///
     /// # Errors
-    /// Those of [`plan_checkout`] and of [`FilesPlan::apply`](crate::workspace::FilesPlan::apply).
+    /// Errors of [`plan_checkout`] and of [`FilesPlan::apply`](crate::workspace::FilesPlan::apply).
     pub fn show(&mut self, source: &dyn ObjectSource, context: &Context) -> Result<CheckoutReport> {
         let mut wanted = BTreeSet::new();
         for entry in context.map(source, FILES)?.iter(source) {
@@ -56,8 +55,8 @@ impl Scratch {
         plan_checkout(source, context, &self.dir, &[FILES.to_owned()])?.apply(source, true)
     }
 
-    /// Removes the files that are shown and not wanted, and the folders that are empty then. What
-    /// was shown as a file and is a folder now is somebody else's.
+    /// Removes shown files that are not wanted, and folders that become empty. If a shown file is
+    /// now a folder, another process created it, and it stays.
     fn remove(&self, wanted: &BTreeSet<PathBuf>) -> Result<()> {
         let Some(target) = TargetDir::open(&self.dir)? else { return Ok(()) };
         for path in self.shown.difference(wanted) {
@@ -75,7 +74,7 @@ impl Scratch {
             for empty in above {
                 let (Some(above), Some(name)) = (empty.parent(), empty.file_name()) else { break };
                 let Some(folder) = target.enter(above)? else { break };
-                // It is not empty, or somebody was faster.
+                // The folder is not empty, or another process removed it first.
                 if folder.remove_folder(name).is_err() {
                     break;
                 }

@@ -1,4 +1,4 @@
-//! The content of a file in a context: written out, counted, and compared with a file on disk.
+//! The content of a file in a context: writes it, counts it, and compares it with a file on disk.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
@@ -9,13 +9,13 @@ use crate::context::{Context, export_messages, export_source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Checksum, Kind, ObjectId, ObjectSource};
 
-/// A key of its own for what is written and read back.
+/// The key of the checksum that verifies written content.
 const CHECKSUM: &str = "turntree v1 restored file";
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The source of the bytes of a file.
+/// The source of a file's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::workspace) enum Content {
     Blob(ObjectId),
@@ -26,7 +26,7 @@ pub(in crate::workspace) enum Content {
 }
 
 impl Content {
-    /// The bytes of a blob, which are few when it is the target of a link.
+    /// Returns the bytes of a blob; used for link targets, which are short.
     pub(in crate::workspace) fn bytes(&self, source: &dyn ObjectSource) -> Result<Bytes> {
         match self {
             Self::Blob(id) => source.read_as(Kind::Blob, id),
@@ -34,7 +34,7 @@ impl Content {
         }
     }
 
-    /// Writes it out.
+    /// Writes the content to `out`.
     pub(in crate::workspace) fn write(
         &self,
         source: &dyn ObjectSource,
@@ -52,7 +52,7 @@ impl Content {
         }
     }
 
-    /// Returns whether `file` holds exactly this content.
+    /// Returns true if `file` has exactly this content.
     pub(in crate::workspace) fn is_in(
         &self,
         source: &dyn ObjectSource,
@@ -65,11 +65,11 @@ impl Content {
     }
 }
 
-/// Writes to a new, empty `file` what `write` writes, makes it durable, and reads it back to be
-/// sure. Returns its bytes.
+/// Writes the output of `write` to a new, empty `file`, syncs it, and verifies it by reading it
+/// back. Returns its size.
 ///
 /// # Errors
-/// `Io` when the file does not take it, or does not give it back as it was.
+/// `Io` if writing fails, or the file reads back differently.
 pub(in crate::workspace) fn store(
     file: &mut File,
     write: impl FnOnce(&mut dyn Write) -> Result<()>,
@@ -103,7 +103,7 @@ fn digest(file: &mut File) -> io::Result<[u8; 32]> {
     }
 }
 
-/// Counts and digests what passes through.
+/// Counts and hashes the bytes that pass through.
 struct Hashing<W> {
     out: W,
     checksum: Checksum,
@@ -123,7 +123,7 @@ impl<W: Write> Write for Hashing<W> {
     }
 }
 
-/// Compares what is written with a file, without holding either in memory.
+/// Compares written bytes with a file, without holding either in memory.
 struct Comparing<R> {
     file: R,
     same: bool,

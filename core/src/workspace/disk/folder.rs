@@ -1,12 +1,11 @@
-//! Directories held open, so that the check of a path and what is done there are one.
+//! Directories held open, so that checking a path and acting on it are atomic.
 //!
-//! A path is a promise about names, and another process may change names between a check and a
-//! write. So nothing here takes a path: from the directory on that the user named, one name at a
-//! time is opened below the handle of the directory before it, and a name that is not a real
-//! directory is refused by the very call that opens it. A name is never `..` and never holds a `/`,
-//! so no step leads up or out. This is what `openat2` with `RESOLVE_BENEATH` does for whole paths,
-//! in a way that every Unix has; whole paths are no use here, since directories are made on the
-//! way.
+//! Another process may rename directories between a check and a write. So nothing here takes a
+//! path: from the user's directory down, each name is opened below the handle of its parent, and
+//! the same call refuses a name that is not a real directory. A name is never `..` and never
+//! contains a `/`, so no step leaves the directory. `openat2` with `RESOLVE_BENEATH` does this for
+//! whole paths, but this works on every Unix; whole paths would not help, since missing directories
+//! are created on the way.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
@@ -17,18 +16,18 @@ use std::path::Path;
 use rustix::fs::{self, AtFlags, Dir, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 
-/// Permissions of a new directory, less the user's umask.
+/// Permissions of a new directory, minus the user's umask.
 const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o777);
 
 /// Permissions of a directory of a store.
 const PRIVATE_MODE: Mode = Mode::from_raw_mode(0o700);
 
-/// An open directory. It stays the same one, whatever becomes of its name.
+/// An open directory. It stays the same directory, even if it is renamed.
 #[derive(Debug)]
 pub(in crate::workspace) struct Folder(OwnedFd);
 
 impl Folder {
-    /// Opens the directory that the user named, through links if it must be.
+    /// Opens the directory that the user named, following links.
     pub(in crate::workspace) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(fs::open(
             path,
@@ -37,38 +36,39 @@ impl Folder {
         )?))
     }
 
-    /// The same directory, open once more.
+    /// Duplicates the handle.
     pub(in crate::workspace) fn again(&self) -> io::Result<Self> {
         Ok(Self(self.0.try_clone()?))
     }
 
-    /// Opens the directory `name`; `NotADirectory` for anything else, a link to one included.
+    /// Opens the directory `name`; `NotADirectory` for anything else, including a link to a
+    /// directory.
     pub(in crate::workspace) fn enter(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match fs::openat(&self.0, name, flags, Mode::empty()) {
-            // Which of the two comes for a link differs between systems.
+            // The error for a link differs between systems.
             Err(Errno::LOOP | Errno::MLINK) => Err(Errno::NOTDIR.into()),
             opened => Ok(Self(opened?)),
         }
     }
 
-    /// Opens the directory `path` below this one, name by name; `NotADirectory` when the way leads
-    /// through anything else.
+    /// Opens the directory `path` below this one, name by name; `NotADirectory` if a component is
+    /// anything else.
     pub(in crate::workspace) fn descend(&self, path: &Path) -> io::Result<Self> {
         path.iter().try_fold(self.again()?, |folder, name| folder.enter(name))
     }
 
-    /// Makes the directory `name`; `AlreadyExists` when anything has that name.
+    /// Creates the directory `name`; `AlreadyExists` if the name is taken.
     pub(in crate::workspace) fn make(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::mkdirat(&self.0, name, DIRECTORY_MODE)?)
     }
 
-    /// Makes the directory `name` for its owner alone; `AlreadyExists` when anything has that name.
+    /// Creates the directory `name` for its owner only; `AlreadyExists` if the name is taken.
     pub(in crate::workspace) fn make_private(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::mkdirat(&self.0, name, PRIVATE_MODE)?)
     }
 
-    /// Returns the entry `name`, if there is one; of a symbolic link, the link itself.
+    /// Returns the entry `name`, if it exists; for a symbolic link, the link itself.
     pub(in crate::workspace) fn find(&self, name: &OsStr) -> io::Result<Option<FolderEntry>> {
         match fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(FolderEntry::from(&stat))),
@@ -77,8 +77,8 @@ impl Folder {
         }
     }
 
-    /// Returns the stat of `name`; of a symbolic link, of the link itself. Allocates nothing, for
-    /// directories of many names.
+    /// Returns the stat of `name`; for a symbolic link, of the link itself. Allocates nothing, for
+    /// directories with many names.
     pub(in crate::workspace) fn stat(&self, name: &CStr) -> io::Result<Stat> {
         Ok(fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
@@ -88,7 +88,7 @@ impl Folder {
         Ok(fs::fstat(&self.0)?)
     }
 
-    /// Every name in it, with what it is as far as the directory says, in no order.
+    /// Returns every name in it, unordered, with its type as far as the directory records it.
     pub(in crate::workspace) fn names(&self) -> io::Result<Vec<(CString, fs::FileType)>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)? {
@@ -101,25 +101,25 @@ impl Folder {
         Ok(names)
     }
 
-    /// Makes this moment the one when it was changed last, and returns what the system says of it:
-    /// so the clock of the file system is read.
+    /// Sets the modification time to now and returns the new stat, which reads the clock of the
+    /// file system.
     pub(in crate::workspace) fn touch(&self) -> io::Result<Stat> {
         let now = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_NOW };
         fs::futimens(&self.0, &Timestamps { last_access: now, last_modification: now })?;
         self.own_stat()
     }
 
-    /// Opens the file `name` to read. Never waits for whoever writes to a pipe.
+    /// Opens the file `name` for reading. Never waits for the writer of a pipe.
     pub(in crate::workspace) fn read(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(fs::openat(&self.0, name, flags, Mode::empty())?.into())
     }
 
-    /// Makes the new file `name`, open to read and write; `AlreadyExists` when anything has that
-    /// name. Its permissions are those of `mode` that the user's umask leaves.
+    /// Creates the new file `name`, open for reading and writing; `AlreadyExists` if the name is
+    /// taken. Its permissions are `mode` minus the user's umask.
     pub(in crate::workspace) fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        // Permissions only: whoever restores gets no setuid program out of it.
+        // Permission bits only, so that a restore never creates a setuid program.
         let mode = Mode::from_raw_mode(mode & 0o777);
         Ok(fs::openat(&self.0, name, flags | OFlags::CLOEXEC, mode)?.into())
     }
@@ -129,16 +129,17 @@ impl Folder {
         Ok(fs::readlinkat(&self.0, name, Vec::new())?.into_bytes())
     }
 
-    /// Makes the new link `name`; `AlreadyExists` when anything has that name.
+    /// Creates the new link `name`; `AlreadyExists` if the name is taken.
     pub(in crate::workspace) fn link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
         Ok(fs::symlinkat(target, &self.0, name)?)
     }
 
-    /// Gives `from` the name `to`; `AlreadyExists` when anything has that name, or one that this
-    /// file system cannot tell from it.
+    /// Renames `from` to `to`; `AlreadyExists` if the name, or one that this file system considers
+    /// equal, is taken.
     pub(in crate::workspace) fn publish(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match fs::renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
-            // A file system that cannot do that in one step has links, which refuse a taken name too.
+            // A file system without an atomic `NOREPLACE` has hard links, which also refuse a taken
+            // name.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 fs::linkat(&self.0, from, &self.0, to, AtFlags::empty())?;
                 self.remove(from)
@@ -147,7 +148,7 @@ impl Folder {
         }
     }
 
-    /// Gives `from` the name `to`, in place of what has it.
+    /// Renames `from` to `to`, replacing an existing entry.
     pub(in crate::workspace) fn replace(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(fs::renameat(&self.0, from, &self.0, to)?)
     }
@@ -162,39 +163,39 @@ impl Folder {
         Ok(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Makes the names in it durable, where the file system can.
+    /// Makes the names in it durable, if the file system supports that.
     pub(in crate::workspace) fn sync(&self) -> io::Result<()> {
         match fs::fsync(&self.0) {
-            // Some file systems of networks and cameras keep no promises about names.
+            // Some network and camera file systems do not support it.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
             synced => Ok(synced?),
         }
     }
 }
 
-/// Something that has a name in a directory.
+/// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::workspace) struct FolderEntry {
     pub(in crate::workspace) kind: EntryKind,
-    /// Its permissions.
+    /// The permissions.
     pub(in crate::workspace) mode: u32,
-    /// Its identity: device and inode.
+    /// The identity: device and inode.
     pub(in crate::workspace) identity: (i128, i128),
-    /// The number of its hard links.
+    /// The number of hard links.
     pub(in crate::workspace) names: i128,
-    /// Its length, and when its content was changed last.
+    /// The size, and the modification time.
     content: [i128; 3],
-    /// When anything of it was changed last.
+    /// The change time.
     changed: [i128; 2],
 }
 
-/// The kinds of an existing entry that a write has to tell apart.
+/// The kinds of an existing entry that a write distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workspace) enum EntryKind {
     File,
     Link,
     Folder,
-    /// A pipe, a socket, a device.
+    /// A pipe, a socket or a device.
     Special,
 }
 
@@ -204,7 +205,7 @@ impl FolderEntry {
         Ok(Self::from(&fs::fstat(file)?))
     }
 
-    /// Narrows the permissions `wanted` for a file that replaces this one: whoever could not read
+    /// Narrows the permissions `wanted` for a file that replaces this one: users who could not read
     /// or write this file cannot read or write the new one.
     pub(in crate::workspace) fn narrow(&self, wanted: u32) -> u32 {
         let readers = self.mode & 0o444;
@@ -214,7 +215,7 @@ impl FolderEntry {
         }
     }
 
-    /// Returns whether this is the same entry as `before`, unchanged.
+    /// Returns true if this is the same entry as `before`, unchanged.
     pub(in crate::workspace) fn is_still(&self, before: &Self) -> bool {
         // Replacing one name of a file changes the file behind its other names.
         let is_unchanged = self.changed == before.changed || before.names > 1;
@@ -222,7 +223,7 @@ impl FolderEntry {
     }
 }
 
-/// The fields have other widths on every system, which 128 bits hold all.
+/// Field widths differ between systems; 128 bits hold all of them.
 impl From<&Stat> for FolderEntry {
     fn from(stat: &Stat) -> Self {
         let kind = match fs::FileType::from_raw_mode(stat.st_mode) {

@@ -1,31 +1,30 @@
-//! Names of sections and keys as paths in a directory.
+//! Maps names of sections and keys to paths in a directory.
 //!
-//! A key may hold anything; a path component may not. What the system does not take, what would
-//! lead out of the directory, and what belongs to git or to turntree itself is percent-coded, so
-//! every key has a place inside. Every other name stays as it is, for a file comes back under its
-//! own name: what other systems reserve (`aux.c`, `a:b`, a dot or a space at the end) is an
-//! ordinary name here.
+//! A key may contain anything, a path component may not. Names that the system refuses, that would
+//! leave the directory, or that belong to git or to turntree are percent-coded, so every key has a
+//! path inside. All other names stay unchanged, so that a file is restored under its own name:
+//! names that other systems reserve (`aux.c`, `a:b`, a trailing dot or space) are ordinary names
+//! here.
 
 use std::path::PathBuf;
 
 use super::temp_file;
 use crate::error::{Error, Result};
 
-/// Longest component of a path, in bytes, that common file systems take.
+/// Maximum bytes of a path component on common file systems.
 const MAX_COMPONENT_BYTES: usize = 255;
 
-/// Longest path below the directory, in bytes: a longer one could be made, and no program could
-/// open it by its name.
+/// Maximum bytes of a path below the directory: a longer one could be created, but no program could
+/// open it by name.
 const MAX_PATH_BYTES: usize = 4095;
 
-/// Characters of a name that is too long, as an error shows it.
+/// Characters of a too long name that an error shows.
 const SHOWN_CHARS: usize = 40;
 
-/// Names of folders that belong to git and turntree, and the short name that a DOS file system
-/// gives the first of them.
+/// Folder names of git and turntree, and the short name that a DOS file system gives `.git`.
 const OF_OTHERS: [&str; 3] = [".git", "git~1", ".turntree"];
 
-/// The relative path of a section.
+/// Returns the relative path of a section.
 ///
 /// # Errors
 /// `LimitExceeded` for a name that is too long for a path.
@@ -33,7 +32,7 @@ pub(in crate::workspace) fn section_path(section: &str) -> Result<PathBuf> {
     path(section.split('/'))
 }
 
-/// The relative path of `key` in the folder of `section`.
+/// Returns the relative path of `key` in the folder of `section`.
 ///
 /// # Errors
 /// `LimitExceeded` for a key that is too long for a path.
@@ -41,11 +40,11 @@ pub(in crate::workspace) fn entry_path(section: &str, key: &str) -> Result<PathB
     path(section.split('/').chain(key.split('/')))
 }
 
-/// The path of the key `key` of `files` in a workspace, where a file has its own name or none.
+/// Returns the path of the key `key` of `files` in a workspace, where names are never encoded.
 ///
 /// # Errors
-/// `InvalidInput` for a key that leads out, or belongs to git or to turntree; `LimitExceeded` for
-/// one that is too long for a path.
+/// `InvalidInput` for a key that leaves the directory, or belongs to git or to turntree;
+/// `LimitExceeded` for a key that is too long for a path.
 pub(in crate::workspace) fn workspace_path(key: &str) -> Result<PathBuf> {
     let path = path(key.split('/'))?;
     if path.as_os_str() != key {
@@ -100,11 +99,11 @@ fn safe_component(component: &str) -> String {
     name
 }
 
-/// Returns whether some file system takes `name` for a folder of git or turntree, or it is the name
+/// Returns true if some file system treats `name` as a folder of git or turntree, or it is the name
 /// of a temporary file.
 ///
-/// File systems that fold case do, those of Apple skip characters that are not seen, and those of
-/// Windows drop dots and spaces at the end and what stands after a colon.
+/// Some file systems fold case, Apple's skip invisible characters, and those of Windows drop
+/// trailing dots and spaces and everything after a colon.
 pub fn is_reserved(name: &str) -> bool {
     let seen: String = name.chars().filter(|c| !is_skipped(*c)).collect();
     let folded = seen.to_lowercase();
@@ -112,7 +111,7 @@ pub fn is_reserved(name: &str) -> bool {
     OF_OTHERS.contains(&stem) || folded.starts_with(temp_file::PREFIX)
 }
 
-/// Characters that file systems of Apple skip when they compare names.
+/// Returns true for characters that Apple's file systems skip when comparing names.
 fn is_skipped(c: char) -> bool {
     matches!(
         c,

@@ -1,9 +1,9 @@
-//! Directories held open, and files that get their names when they are whole.
+//! Directories held open, and files that are renamed into place when they are complete.
 //!
-//! [`folder`] opens one name at a time, so that a check and the write after it are of one
-//! directory. [`target`] is the directory that a plan writes to, [`layout`] the paths in it,
-//! [`content`] what a file is to hold, and [`write`] puts a file in its place by way of a
-//! [`temp_file`]. [`open_regular`] reads what is found unasked, and nothing that waits.
+//! [`folder`] opens one name at a time, so that a check and the following write use the same
+//! directory. [`target`] is the directory that a plan writes to, [`layout`] maps keys to paths in
+//! it, [`content`] is the content of a file, and [`write`] puts a file into place through a
+//! [`temp_file`]. [`open_regular`] reads files at untrusted paths without blocking.
 
 pub(super) mod content;
 pub(super) mod folder;

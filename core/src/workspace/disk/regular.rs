@@ -1,4 +1,5 @@
-//! Opens files that are found unasked: regular ones of a bounded size, without waiting for a pipe or device.
+//! Opens files at untrusted paths: regular files of a bounded size, without blocking on a pipe or
+//! device.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -7,15 +8,15 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Opens the regular file at `path` to read it, through links. Nothing waits for the other end of a pipe,
-/// and a device or socket is not opened at all.
+/// Opens the regular file at `path` for reading, following links. Never waits for the other end of
+/// a pipe, and never opens a device or socket.
 ///
 /// # Errors
-/// Those of the system; `IsADirectory` for a directory and `InvalidInput` for anything else that is no
-/// regular file, with its kind.
+/// Errors of the system; `IsADirectory` for a directory, and `InvalidInput` with the kind for any
+/// other non-regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    // To open some devices is to use them, so the kind is looked at first. Another file may have the name by
-    // the time it is opened, so the kind is looked at again then.
+    // Check the kind first, because opening some devices has side effects. Check it again after
+    // opening, because the name may have been reused.
     expect_regular(&fs::metadata(path)?)?;
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits().cast_signed();
     let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -26,7 +27,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// Reads the regular file at `path`, of at most `limit` bytes.
 ///
 /// # Errors
-/// Those of [`open_regular`], and `FileTooLarge` for a larger file.
+/// Errors of [`open_regular`], and `FileTooLarge` for a larger file.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -40,7 +41,7 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// Reads the regular file at `path` as text, of at most `limit` bytes.
 ///
 /// # Errors
-/// Those of [`read_regular`], and `InvalidData` for what is no UTF-8.
+/// Errors of [`read_regular`], and `InvalidData` for bytes that are not UTF-8.
 pub fn read_regular_text(path: &Path, limit: u64) -> io::Result<String> {
     let text = String::from_utf8(read_regular(path, limit)?);
     text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))

@@ -1,8 +1,8 @@
 //! The stat of a file, and the rule by which an equal stat proves that the file is unchanged.
 //!
-//! A file whose [`Stat`] is the same was not written to, with one exception: clocks of file systems
-//! go in steps, and a file that is written twice within one step has the same times after both. So
-//! a stat counts for later only if the clock had gone on since the file was changed
+//! A file with the same [`Stat`] was not written to, with one exception: clocks of file systems
+//! advance in steps, and a file written twice within one step keeps its times. So a stat is valid
+//! for a later comparison only if the clock had advanced since the change of the file
 //! ([`Stat::lasts`]).
 
 use super::folder::EntryKind;
@@ -11,29 +11,29 @@ use crate::context::FileMode;
 /// Bytes of a stat in a table.
 pub(in crate::workspace) const STAT_BYTES: usize = 44;
 
-/// The bits of a mode that say what a file is; their values are the same on every Unix.
+/// The type bits of a mode, which have the same values on every Unix.
 const TYPE_BITS: u32 = 0o170_000;
 
 const NANOS: i64 = 1_000_000_000;
 
-/// Steps of file systems: of most, where it is that of the clock of the kernel; and of those that
-/// count seconds, or two.
+/// Clock steps of file systems: most use the step of the kernel's clock; some count seconds, or two
+/// seconds.
 const FINE_STEP: i64 = NANOS / 50;
 const COARSE_STEP: i64 = 2 * NANOS;
 
-/// Times that are whole multiples of this may come from a file system with coarse steps.
+/// A time that is a multiple of this may come from a file system with coarse steps.
 const COARSE_UNIT: i64 = NANOS / 100;
 
-/// The greatest difference expected between the clock of another device and this one's.
+/// The maximum expected difference between the clocks of two devices.
 const OTHER_CLOCK: i64 = 60 * NANOS;
 
-/// The fields that tell one state of a file from another.
+/// The fields that distinguish states of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workspace) struct Stat {
     pub(in crate::workspace) size: u64,
-    /// When the content was changed last, in nanoseconds since 1970. Users set it as they like.
+    /// The modification time, in nanoseconds since 1970. Users can set it.
     modified: i64,
-    /// When anything was changed last, in nanoseconds since 1970. Only the system sets it.
+    /// The change time, in nanoseconds since 1970. Only the system sets it.
     changed: i64,
     pub(in crate::workspace) inode: u64,
     pub(in crate::workspace) device: u64,
@@ -41,7 +41,7 @@ pub(in crate::workspace) struct Stat {
     mode: u32,
 }
 
-/// A reading of the clock of a file system.
+/// A time of the clock of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workspace) struct FileTime {
     nanos: i64,
@@ -49,14 +49,14 @@ pub(in crate::workspace) struct FileTime {
 }
 
 impl FileTime {
-    /// The moment when something was changed last.
+    /// Returns the change time of a stat.
     pub(in crate::workspace) fn of_change(stat: &Stat) -> Self {
         Self { nanos: stat.changed, device: stat.device }
     }
 }
 
-/// The fields have other widths on every system. What does not fit is folded, since it is only
-/// compared with itself.
+/// Field widths differ between systems. Larger values are folded, since they are only compared for
+/// equality.
 impl From<&rustix::fs::Stat> for Stat {
     fn from(stat: &rustix::fs::Stat) -> Self {
         let nanos = |seconds: i128, rest: i128| folded(seconds * i128::from(NANOS) + rest);
@@ -97,7 +97,7 @@ impl Stat {
         }
     }
 
-    /// When anything of it was changed last, in nanoseconds since 1970.
+    /// Returns the change time, in nanoseconds since 1970.
     pub(in crate::workspace) fn changed(&self) -> i64 {
         self.changed
     }
@@ -107,18 +107,18 @@ impl Stat {
         (self.device, self.inode)
     }
 
-    /// Returns whether every later change of the file after `moment` gives it another stat.
+    /// Returns true if every change of the file after `moment` gives it a different stat.
     pub(in crate::workspace) fn lasts(&self, moment: &FileTime) -> bool {
         let step = match self.changed % COARSE_UNIT {
             _ if self.device != moment.device => OTHER_CLOCK,
             0 => COARSE_STEP,
             _ => FINE_STEP,
         };
-        // A time of modification in the future is somebody's own, and git does not trust it either.
+        // A user can set a modification time in the future; git does not trust it either.
         self.changed.max(self.modified) < moment.nanos.saturating_sub(step)
     }
 
-    /// Appends it to a table; [`Stat::decode`] reads it.
+    /// Appends a stat to a table; [`Stat::decode`] reads it.
     pub(in crate::workspace) fn encode(stat: Option<&Self>, out: &mut Vec<u8>) {
         let Some(Self { size, modified, changed, inode, device, mode }) = stat else {
             out.extend_from_slice(&[0; STAT_BYTES]);
@@ -130,8 +130,8 @@ impl Stat {
         out.extend_from_slice(&mode.to_le_bytes());
     }
 
-    /// A stat in a table. All zero, or for anything without a number: a file of which only the name
-    /// is known.
+    /// Decodes a stat of a table. Returns `None` if the inode is zero: only the name of the file is
+    /// known.
     pub(in crate::workspace) fn decode(bytes: &[u8; STAT_BYTES]) -> Option<Self> {
         let (numbers, mode) = bytes.as_chunks::<8>();
         let [size, modified, changed, inode, device] = numbers else { return None };
@@ -150,7 +150,7 @@ impl Stat {
 
 #[cfg(test)]
 impl Stat {
-    /// Made up, changed and modified at these moments.
+    /// Returns an artificial stat, changed and modified at these times.
     pub(in crate::workspace) fn made_up(inode: u64, modified: i64, changed: i64) -> Self {
         Self { size: 3, modified, changed, inode, device: 7, mode: 0o100_644 }
     }
@@ -181,7 +181,7 @@ mod tests {
         assert!(coarse.lasts(&at(103 * NANOS)));
         let elsewhere = FileTime { nanos: 103 * NANOS, device: 8 };
         assert!(!coarse.lasts(&elsewhere));
-        // The time of modification is in the future, or was set back.
+        // The modification time is in the future, or was set back.
         assert!(!Stat::made_up(1, 900 * NANOS, 1).lasts(&at(500 * NANOS)));
         assert!(!Stat::made_up(1, 0, 500 * NANOS).lasts(&at(500 * NANOS)));
     }

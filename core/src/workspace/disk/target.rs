@@ -9,7 +9,7 @@ use std::{fs, io};
 use super::folder::{EntryKind, Folder, FolderEntry};
 use crate::error::{Error, Result};
 
-/// Names that every store has in its directory.
+/// Names in the directory of every store.
 pub(in crate::workspace) const OF_A_STORE: [&str; 2] = ["superblock", "journal"];
 
 /// The target of a restore, open.
@@ -17,17 +17,17 @@ pub(in crate::workspace) const OF_A_STORE: [&str; 2] = ["superblock", "journal"]
 pub(in crate::workspace) struct TargetDir<'a> {
     path: &'a Path,
     folder: Folder,
-    /// Folders in which names were made, below the target.
+    /// Folders below the target in which names changed.
     touched: BTreeSet<PathBuf>,
-    /// Directories above the target in which names were made.
+    /// Directories above the target in which names were created.
     above: Vec<PathBuf>,
 }
 
 impl<'a> TargetDir<'a> {
-    /// Opens the directory `path`, if it is there.
+    /// Opens the directory `path`, if it exists.
     ///
     /// # Errors
-    /// `InvalidInput` when it is something else, or belongs to a store.
+    /// `InvalidInput` if it is not a directory, or belongs to a store.
     pub(in crate::workspace) fn open(path: &'a Path) -> Result<Option<Self>> {
         let folder = match Folder::open(path) {
             Ok(folder) => folder,
@@ -49,7 +49,7 @@ impl<'a> TargetDir<'a> {
         Ok(Some(Self { path, folder, touched: BTreeSet::new(), above: Vec::new() }))
     }
 
-    /// The same, and makes it if need be.
+    /// Opens the directory `path`, and creates it if needed.
     pub(in crate::workspace) fn open_or_create(path: &'a Path) -> Result<Self> {
         if let Some(target) = Self::open(path)? {
             return Ok(target);
@@ -64,22 +64,22 @@ impl<'a> TargetDir<'a> {
         Ok(Self { above, ..target })
     }
 
-    /// The folder `path` below the target, if it is there.
+    /// Opens the folder `path` below the target, if it exists.
     ///
     /// # Errors
-    /// `InvalidInput` when the way leads through anything but real directories, or into a store.
+    /// `InvalidInput` if a component is not a real directory, or the path enters a store.
     pub(in crate::workspace) fn enter(&self, path: &Path) -> Result<Option<Folder>> {
         self.walk(path, &mut |_, _| Ok(false))
     }
 
-    /// The same, and makes what is missing.
+    /// Opens the folder `path` below the target, and creates missing folders.
     pub(in crate::workspace) fn enter_or_create(&mut self, path: &Path) -> Result<Folder> {
         let mut touched = std::mem::take(&mut self.touched);
         let entered = self.walk(path, &mut |parent, way| {
             let failed =
                 |error| Error::io(format!("make {}", self.path.join(way).display()), error);
             match parent.make(way.file_name().unwrap_or_default()) {
-                // Somebody else was faster: what it is, shows when it is entered.
+                // Another process created it first: entering it will show what it is.
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
                 _ => {
                     touched.extend(way.parent().map(Path::to_owned));
@@ -99,13 +99,13 @@ impl<'a> TargetDir<'a> {
         })
     }
 
-    /// Says that a name in the folder `path` is gone.
+    /// Records that a name in the folder `path` was removed.
     pub(in crate::workspace) fn touch(&mut self, path: &Path) {
         self.touched.insert(path.to_owned());
     }
 
-    /// Removes the folder `path` if it is empty. One that the system does not remove stays: it
-    /// holds nothing, and whatever it is in the way of says so.
+    /// Removes the folder `path` if it is empty. If the system refuses, the empty folder stays, and
+    /// the write that it blocks reports the error.
     pub(in crate::workspace) fn remove_if_empty(&mut self, path: &Path) {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
         let Ok(Some(folder)) = self.enter(parent) else { return };
@@ -115,8 +115,8 @@ impl<'a> TargetDir<'a> {
         }
     }
 
-    /// Removes the folder `path` if there is nothing in it but folders that hold nothing, so that a
-    /// file can have its name.
+    /// Removes the folder `path` if it contains only empty folders, so that a file can take its
+    /// name.
     pub(in crate::workspace) fn remove_hollow(&mut self, path: &Path) {
         let is_folder = |found: &FolderEntry| found.kind == EntryKind::Folder;
         let parent = path.parent().unwrap_or(Path::new(""));
@@ -132,7 +132,7 @@ impl<'a> TargetDir<'a> {
         self.remove_if_empty(path);
     }
 
-    /// Goes down to `path`, one name at a time. What is missing, `missing` may make.
+    /// Descends to `path`, one name at a time. `missing` may create missing folders.
     fn walk(
         &self,
         path: &Path,
@@ -168,10 +168,10 @@ impl<'a> TargetDir<'a> {
         Ok(Some(folder))
     }
 
-    /// Makes every name durable that was made, each folder once.
+    /// Syncs every folder in which names changed, once.
     ///
     /// # Errors
-    /// `InvalidInput` when another process put something else in the place of a folder meanwhile.
+    /// `InvalidInput` if another process replaced a folder concurrently.
     pub(in crate::workspace) fn finish(self) -> Result<()> {
         let failed = |path: &Path, error| Error::io(format!("sync {}", path.display()), error);
         for path in self.touched.iter().rev() {
@@ -190,13 +190,13 @@ impl<'a> TargetDir<'a> {
     }
 }
 
-/// The directory of the store that `path` belongs to, if it does.
+/// Returns the directory of the store that contains `path`, if any.
 pub fn store_above(path: &Path) -> io::Result<Option<PathBuf>> {
     let whole = fs::canonicalize(path)?;
     Ok(whole.ancestors().find(|folder| is_store(folder)).map(Path::to_owned))
 }
 
-/// Returns whether the directory `path` is a store.
+/// Returns true if the directory `path` is a store.
 fn is_store(path: &Path) -> bool {
     OF_A_STORE.iter().all(|name| fs::symlink_metadata(path.join(name)).is_ok())
 }
@@ -215,7 +215,7 @@ fn not_a_directory(path: &Path) -> Error {
     Error::invalid(format!("{path} is not a directory: nothing is written through it"))
 }
 
-/// The directory that has the name of `path` in it.
+/// Returns the parent directory of `path`.
 pub(in crate::workspace) fn parent_of(path: &Path) -> Option<&Path> {
     path.parent().map(|parent| if parent == Path::new("") { Path::new(".") } else { parent })
 }

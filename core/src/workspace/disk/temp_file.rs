@@ -1,8 +1,8 @@
-//! The temporary name under which a file is written, before it gets its own.
+//! The temporary name under which a file is written before it is renamed.
 //!
-//! The name follows from the file's own name, and whoever writes holds a lock on the file that dies
-//! with the process. So what a killed restore left is found and removed by the next one that writes
-//! the same file, and never taken for that of a restore that still runs.
+//! The name is derived from the file's own name, and the writer holds a lock on the file that ends
+//! with its process. So the next restore that writes the same file finds and removes the remains of
+//! a killed one, and never mistakes the file of a running restore for remains.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
@@ -12,15 +12,14 @@ use super::folder::{EntryKind, Folder, FolderEntry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId};
 
-/// The prefix of every temporary name. No key of a context gets such a name on disk, and no file
-/// with such a name is captured.
+/// The prefix of every temporary name. No key of a context maps to such a name, and such files are
+/// not captured.
 pub(in crate::workspace) const PREFIX: &str = ".turntree-part-";
 
-/// Hex digits of the name's hash that follow.
+/// Hex digits of the name's hash after the prefix.
 const DIGITS: usize = 16;
 
-/// A file, or a link, that does not have its own name yet. When it is dropped before, it is
-/// removed.
+/// A file or link that does not have its own name yet. Dropping it removes it.
 #[derive(Debug)]
 pub(in crate::workspace) struct TempFile<'f> {
     folder: &'f Folder,
@@ -29,10 +28,10 @@ pub(in crate::workspace) struct TempFile<'f> {
 }
 
 impl<'f> TempFile<'f> {
-    /// A new, empty file that is to be named `name`, open and locked.
+    /// Creates an empty file to be renamed to `name`, open and locked.
     ///
     /// # Errors
-    /// `Locked` when another restore writes the same file right now.
+    /// `Locked` if another restore is writing the same file.
     pub(in crate::workspace) fn file(
         folder: &'f Folder,
         name: &OsStr,
@@ -41,7 +40,7 @@ impl<'f> TempFile<'f> {
         let name = vacant(folder, name)?;
         let file = folder.create(&name, mode).map_err(|error| not_made(&name, error))?;
         lock(&file)?;
-        // Before it was locked, it looked like something left behind.
+        // Before it was locked, it looked like remains and may have been removed.
         let failed = |error| Error::io(format!("look at {}", name.display()), error);
         let mine = FolderEntry::of(&file).map_err(failed)?.identity;
         if folder.find(&name).map_err(failed)?.is_none_or(|found| found.identity != mine) {
@@ -50,10 +49,10 @@ impl<'f> TempFile<'f> {
         Ok((Self { folder, name, is_named: false }, file))
     }
 
-    /// A new link to `target` that is to be named `name`.
+    /// Creates a link to `target`, to be renamed to `name`.
     ///
     /// # Errors
-    /// `Io` when the system refuses.
+    /// `Io` if the system refuses.
     pub(in crate::workspace) fn link(
         folder: &'f Folder,
         name: &OsStr,
@@ -64,10 +63,10 @@ impl<'f> TempFile<'f> {
         Ok(Self { folder, name, is_named: false })
     }
 
-    /// Gives it its own name, in place of `before`, or of nothing.
+    /// Renames the file to its own name, replacing `before`, or nothing.
     ///
     /// # Errors
-    /// `Conflict` when something else has that name by now, which stays.
+    /// `Conflict` if another entry has that name by now; that entry stays.
     pub(in crate::workspace) fn name(
         mut self,
         name: &OsStr,
@@ -97,13 +96,13 @@ impl<'f> TempFile<'f> {
 impl Drop for TempFile<'_> {
     fn drop(&mut self) {
         if !self.is_named {
-            // An error is on its way already; what is left is removed by the next restore.
+            // An error is already being reported; the next restore removes the remains.
             let _ = self.folder.remove(&self.name);
         }
     }
 }
 
-/// The temporary name for `name`, which nothing has any more.
+/// Returns the temporary name for `name`, after removing remains with that name.
 fn vacant(folder: &Folder, name: &OsStr) -> Result<OsString> {
     let digits = ObjectId::of(Kind::Blob, name.as_encoded_bytes()).short(DIGITS);
     let part = OsString::from(format!("{PREFIX}{digits}"));
@@ -113,7 +112,7 @@ fn vacant(folder: &Folder, name: &OsStr) -> Result<OsString> {
         EntryKind::File => {
             let file = folder.read(&part).map_err(failed)?;
             lock(&file)?;
-            // Whoever had the lock until now may have given the file its own name.
+            // The previous lock holder may have renamed the file.
             if FolderEntry::of(&file).map_err(failed)?.identity != left.identity {
                 return Err(in_use());
             }
@@ -133,11 +132,11 @@ fn vacant(folder: &Folder, name: &OsStr) -> Result<OsString> {
     Ok(part)
 }
 
-/// Locks a file that this process made or means to remove.
+/// Locks a file that this process created or is about to remove.
 fn lock(file: &File) -> Result<()> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(in_use()),
-        // A file system without locks: two restores at once then fail when they name the file.
+        // Without locks in the file system, two concurrent restores fail when they rename the file.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
     }
 }

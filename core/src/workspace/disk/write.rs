@@ -1,4 +1,5 @@
-//! Files and links that get their names only when they are whole, on disk and read back.
+//! Writes files and links that are renamed into place after they were written, synced and read
+//! back.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -13,16 +14,16 @@ use crate::context::{Context, FileMode};
 use crate::error::{Error, Result};
 use crate::object::ObjectSource;
 
-/// Permissions of a file and of one that can be executed; the user's umask takes from them.
+/// Permissions of a file and of an executable, before the user's umask.
 const FILE_MODE: u32 = 0o666;
 const PROGRAM_MODE: u32 = 0o777;
 
-/// Gives the name `name` in a folder to a file or link with this content, in place of `before` or
-/// of nothing. Returns its bytes.
+/// Writes a file or link with this content as `name` in a folder, replacing `before` or nothing.
+/// Returns its size.
 ///
 /// # Errors
-/// `Conflict` when what has the name is not `before`, `Locked` when another restore writes the
-/// file, what reading the content reports, and `Io` when the system refuses.
+/// `Conflict` if the current entry is not `before`, `Locked` if another restore writes the file,
+/// errors of reading the content, and `Io` if the system refuses.
 pub(in crate::workspace) fn put(
     source: &dyn ObjectSource,
     context: &Context,
@@ -41,16 +42,15 @@ pub(in crate::workspace) fn put(
     write_file(folder, name, wanted, before, |out| content.write(source, context, out))
 }
 
-/// Writes a file that belongs to no directory of a context, such as an export: whole and durable
-/// under its name, or not at all. Returns its bytes.
+/// Writes a file outside of any workspace, such as an export: complete and durable under its name,
+/// or not at all. Returns its size.
 ///
-/// Its permissions are those the user's umask leaves of 666, and never more than those of the file
-/// that it replaces.
+/// Its permissions are 666 minus the user's umask, and never more than those of the replaced file.
 ///
 /// # Errors
-/// `InvalidInput` when something has that name and is not to be replaced, or is no file; `Conflict`
-/// when something got that name meanwhile, `Locked` when another process writes the same file, what
-/// `write` reports, and `Io` when the system refuses.
+/// `InvalidInput` if the name is taken by something that may not be replaced or is not a file;
+/// `Conflict` if the name was taken concurrently, `Locked` if another process writes the same file,
+/// errors of `write`, and `Io` if the system refuses.
 pub fn save(
     path: &Path,
     replace: bool,
@@ -86,7 +86,7 @@ fn write_file(
     write: impl FnOnce(&mut dyn Write) -> Result<()>,
 ) -> Result<u64> {
     let mode = before.map_or(wanted, |found| found.narrow(wanted));
-    // The lock goes with the file, so it is open until it has its name.
+    // The file stays open until it is renamed, because closing it releases the lock.
     let (part, mut file) = TempFile::file(folder, name, mode)?;
     let bytes = store(&mut file, write)?;
     part.name(name, before)?;

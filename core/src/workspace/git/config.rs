@@ -1,44 +1,44 @@
-//! Settings of git, as far as they say what is ignored: `core.excludesFile`, `core.ignoreCase`,
-//! `extensions.objectFormat`, `extensions.worktreeConfig`, and the files that are included.
+//! The git settings that affect ignoring: `core.excludesFile`, `core.ignoreCase`,
+//! `extensions.objectFormat`, `extensions.worktreeConfig`, and included files.
 
 use std::path::{Path, PathBuf};
 
 use super::patterns::matches_path;
 use super::read::read_file;
 
-/// Largest file of settings that is read, in bytes.
+/// Maximum bytes of a settings file.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
-/// Files that include files that include files are followed so far, as git follows them.
+/// Maximum depth of nested includes, as in git.
 const MAX_DEPTH: usize = 10;
 
-/// What settings say; a later one wins.
+/// Settings of git; a later one wins.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Settings {
-    /// The file of rules; an empty path for none.
+    /// The excludes file; an empty path for none.
     pub(super) excludes: Option<PathBuf>,
-    /// Names that differ by case alone are one.
+    /// Names that differ only by case are equal.
     pub(super) ignores_case: bool,
-    /// Ids of the repository are SHA-256.
+    /// The repository uses SHA-256 ids.
     pub(super) is_sha256: bool,
-    /// The working tree has settings of its own.
+    /// The working tree has its own settings.
     pub(super) has_worktree_config: bool,
-    /// What could not be read, or is not understood.
+    /// Unreadable files and unsupported settings.
     pub(super) warnings: Vec<String>,
 }
 
-/// What conditions of inclusion are about.
+/// The values that conditional includes test.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ConfigScope<'a> {
     pub(super) home: Option<&'a Path>,
-    /// The directory of the repository, whole.
+    /// The canonical directory of the repository.
     pub(super) git_dir: Option<&'a Path>,
     /// The branch that is checked out.
     pub(super) branch: Option<&'a str>,
 }
 
 impl Settings {
-    /// Reads a file of settings over what is known.
+    /// Reads a settings file on top of the known settings.
     pub(super) fn read(&mut self, path: &Path, scope: &ConfigScope<'_>) {
         self.read_to(path, scope, 0);
     }
@@ -84,7 +84,7 @@ impl Settings {
 }
 
 impl ConfigScope<'_> {
-    /// Returns whether the condition of an `includeIf` in the file `from` holds.
+    /// Returns true if the condition of an `includeIf` in the file `from` holds.
     fn holds(&self, condition: &str, from: &Path) -> bool {
         let Some((kind, pattern)) = condition.split_once(':') else { return false };
         match kind {
@@ -122,8 +122,8 @@ fn is_true(value: &str) -> bool {
     ["true", "yes", "on", "1"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
 }
 
-/// A path of settings: `~/` is the home directory. `None` for what depends on how git was installed, or
-/// on other users.
+/// Expands a path in settings: `~/` is the home directory. `None` for paths that depend on git's
+/// installation, or on other users.
 fn expanded(value: &str, home: Option<&Path>) -> Option<PathBuf> {
     if let Some(inside) = value.strip_prefix("~/") {
         return home.map(|home| home.join(inside));
@@ -134,7 +134,7 @@ fn expanded(value: &str, home: Option<&Path>) -> Option<PathBuf> {
     Some(PathBuf::from(value))
 }
 
-/// A setting: its section and key in lower case, and the name of a subsection as it is.
+/// A setting: its section and key in lower case, and the name of a subsection unchanged.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
     section: String,
@@ -143,7 +143,7 @@ struct Entry {
     value: String,
 }
 
-/// The settings in a file; `None` when it is none.
+/// Parses the settings in a file; `None` if it is not a settings file.
 fn entries(text: &str) -> Option<Vec<Entry>> {
     let (mut found, mut section, mut name) = (Vec::new(), String::new(), String::new());
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -162,7 +162,7 @@ fn entries(text: &str) -> Option<Vec<Entry>> {
                 let after = after.trim_start_matches([' ', '\t']);
                 let (value, after) = match after.strip_prefix('=') {
                     Some(after) => value(after)?,
-                    // A key alone is true.
+                    // A key without a value is true.
                     None => ("true".to_owned(), after.split_once('\n').map_or("", |(_, it)| it)),
                 };
                 let (section, name) = (section.clone(), name.clone());
@@ -174,7 +174,7 @@ fn entries(text: &str) -> Option<Vec<Entry>> {
     }
 }
 
-/// The section and subsection of a header, behind its bracket, and what follows.
+/// Parses section and subsection of a header after its bracket; also returns the remaining text.
 fn header(text: &str) -> Option<(String, String, &str)> {
     let end = text.find([']', '"', '\n'])?;
     let section = text.get(..end)?.trim_end();
@@ -199,7 +199,7 @@ fn header(text: &str) -> Option<(String, String, &str)> {
     Some((section.to_ascii_lowercase(), name, rest.strip_prefix(']')?))
 }
 
-/// A value behind its sign, and what follows its line.
+/// Parses a value after the equals sign; also returns the text after its line.
 fn value(text: &str) -> Option<(String, &str)> {
     let (mut value, mut quoted, mut kept) = (String::new(), false, 0);
     let mut chars = text.trim_start_matches([' ', '\t']).chars();
@@ -229,7 +229,7 @@ fn value(text: &str) -> Option<(String, &str)> {
             Some(c) => value.push(c),
             None => break,
         }
-        // Space at the end counts inside of quotes alone.
+        // Trailing space counts only inside of quotes.
         if quoted || !value.ends_with([' ', '\t', '\r']) {
             kept = value.len();
         }

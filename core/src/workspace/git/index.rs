@@ -1,42 +1,42 @@
-//! The paths that the index of a git repository has: versions 2 to 4, whole or split.
+//! Reads the tracked paths from the index of a git repository: versions 2 to 4, whole or split.
 //!
-//! Nothing but names is read. The checksum at the end is not: git may leave it out, and a name too many
-//! keeps a file in snapshots, which does no harm.
+//! Reads only names. Ignores the checksum at the end: git may omit it, and a surplus name only
+//! keeps a file in snapshots, which is harmless.
 
 use std::path::Path;
 
 use super::read::read_file;
 
-/// Largest index that is read, in bytes: some two million paths.
+/// Maximum bytes of an index: about two million paths.
 const MAX_INDEX_BYTES: u64 = 256 << 20;
 
 const SIGNATURE: &[u8] = b"DIRC";
-/// The stat of a file, before its id.
+/// Bytes of the stat of a file, before its id.
 const STAT_BYTES: usize = 40;
-/// Where its mode stands, the bits of that which are the type, and the type of a repository.
+/// The offset of the mode, its type bits, and the type of a repository.
 const MODE_AT: usize = 24;
 const TYPE: u32 = 0o170_000;
 const REPOSITORY: u32 = 0o160_000;
-/// Set in the flags when two more bytes of flags follow.
+/// The flag that announces two more bytes of flags.
 const IS_EXTENDED: u16 = 0x4000;
-/// The extension of an index that adds to another file.
+/// The extension of a split index, which names the shared index.
 const SPLIT: &[u8] = b"link";
 
 /// Paths that a repository tracks, relative to its working tree.
 #[derive(Debug, Default)]
 pub(in crate::workspace) struct TrackedPaths {
-    /// In order.
+    /// Sorted.
     paths: Paths,
 }
 
-/// A path without a slash at its end, and whether a repository is there.
+/// A path without a trailing slash, and whether it is a repository.
 type Paths = Vec<(Box<[u8]>, bool)>;
 
 impl TrackedPaths {
-    /// Reads the file `index` in the directory of a repository whose ids have `id_bytes`.
+    /// Reads the file `index` in the directory of a repository whose ids have `id_bytes` bytes.
     ///
     /// # Errors
-    /// A message about the damage, for a file that is no index or cannot be read.
+    /// A message about the damage, for an invalid or unreadable index.
     pub(super) fn read(git_dir: &Path, id_bytes: usize) -> Result<Self, String> {
         let path = git_dir.join("index");
         let Some(bytes) = read_file(&path, MAX_INDEX_BYTES)? else { return Ok(Self::default()) };
@@ -46,7 +46,7 @@ impl TrackedPaths {
             let name = git_dir.join(format!("sharedindex.{shared}"));
             let broken = || format!("{} is no index that can be read", name.display());
             let bytes = read_file(&name, MAX_INDEX_BYTES)?.ok_or_else(broken)?;
-            // Paths that the newer part deletes stay in: a name too many does no harm.
+            // Paths that the newer part deletes stay: a surplus name is harmless.
             paths.extend(parse(&bytes, id_bytes).ok_or_else(broken)?.0);
         }
         paths.sort_unstable();
@@ -54,20 +54,21 @@ impl TrackedPaths {
         Ok(Self { paths })
     }
 
-    /// Returns whether the path is tracked: as a file or a link, or as a folder that is a repository.
+    /// Returns true if the path is tracked: as a file or a link, or as a folder that is a
+    /// repository.
     pub(in crate::workspace) fn has(&self, path: &[u8], is_folder: bool) -> bool {
         let found = self.paths.binary_search_by(|(known, _)| (**known).cmp(path));
         found.is_ok_and(|at| self.paths.get(at).is_some_and(|(_, inner)| *inner == is_folder))
     }
 
-    /// Returns whether a path below the folder is tracked; `folder` ends with a slash.
+    /// Returns true if a path below the folder is tracked; `folder` ends with a slash.
     pub(in crate::workspace) fn has_below(&self, folder: &[u8]) -> bool {
         let at = self.paths.partition_point(|(known, _)| &**known < folder);
         self.paths.get(at).is_some_and(|(known, _)| known.starts_with(folder))
     }
 }
 
-/// The paths of an index, and the name of the file that it adds to; `None` when it is none.
+/// Parses the paths of an index, and the name of its shared index; `None` if it is invalid.
 fn parse(bytes: &[u8], id_bytes: usize) -> Option<(Paths, Option<String>)> {
     let mut rest = bytes.strip_prefix(SIGNATURE)?;
     let version = number(&mut rest)?;
@@ -95,17 +96,17 @@ fn parse(bytes: &[u8], id_bytes: usize) -> Option<(Paths, Option<String>)> {
         before.extend_from_slice(rest.get(..end)?);
         rest = rest.get(end + 1..)?;
         if version < 4 {
-            // An entry takes a multiple of eight bytes, the zero behind its name among them.
+            // An entry is padded to a multiple of eight bytes, including the zero after its name.
             let taken = start - rest.len();
             rest = rest.get(taken.next_multiple_of(8) - taken..)?;
         }
-        // A folder of an index that leaves folders out ends with a slash.
+        // A folder in a sparse index ends with a slash.
         let path = before.strip_suffix(b"/").unwrap_or(&before);
         if !path.is_empty() {
             paths.push((path.into(), u32::from_be_bytes(*mode) & TYPE == REPOSITORY));
         }
     }
-    // Behind the extensions is a checksum as long as an id.
+    // A checksum as long as an id follows the extensions.
     let mut shared = None;
     while rest.len() > id_bytes {
         let (name, after) = rest.split_first_chunk::<4>()?;
@@ -128,7 +129,8 @@ fn number(rest: &mut &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*number))
 }
 
-/// A number as packs have it for offsets: each byte has seven bits, and one is added at every step.
+/// Parses a number in the encoding of pack offsets: seven bits per byte, and one is added at every
+/// step.
 fn varint(rest: &mut &[u8]) -> Option<usize> {
     let mut value = 0_usize;
     for at in 0.. {
@@ -156,7 +158,7 @@ mod tests {
 
     const PATHS: [&str; 5] = [".hidden", "a", "a/b", "long/name/of/a/file.txt", "long/name/z"];
 
-    /// The index of a repository as git writes it, in one version.
+    /// Returns the index of a repository as git writes it, in one version.
     fn index(version: &str, split: bool) -> Option<(tempfile::TempDir, TrackedPaths)> {
         let folder = tempfile::tempdir().unwrap();
         let git = |args: &[&str]| {

@@ -1,4 +1,4 @@
-//! Patterns as `.gitignore` has them. The only user of `ignore`.
+//! Patterns of `.gitignore`. The only user of the `ignore` crate.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,12 +10,12 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 /// The byte order mark, which editors put before the first line.
 const MARK: &str = "\u{feff}";
 
-/// The patterns of one file of rules.
+/// The patterns of one rule file.
 #[derive(Debug)]
 pub(in crate::workspace) struct Patterns(Gitignore);
 
 impl Patterns {
-    /// Reads a file of rules. Lines that are no rules are passed over, as git does.
+    /// Parses a rule file. Skips invalid lines, as git does.
     pub(in crate::workspace) fn parse(text: &[u8], ignores_case: bool) -> Self {
         if text.is_empty() {
             return Self(Gitignore::empty());
@@ -30,8 +30,8 @@ impl Patterns {
         Self(builder.build().unwrap_or_else(|_| Gitignore::empty()))
     }
 
-    /// Returns whether they ignore a path, relative to the folder of the file, or keep it; `None` when
-    /// they say nothing of it.
+    /// Returns true if the patterns ignore a path relative to the folder of the file, false if they
+    /// include it; `None` if none matches.
     pub(in crate::workspace) fn verdict(&self, path: &[u8], is_folder: bool) -> Option<bool> {
         if self.0.is_empty() {
             return None;
@@ -44,7 +44,7 @@ impl Patterns {
     }
 }
 
-/// Returns whether a path matches one pattern as a whole; a leading slash of either says nothing.
+/// Returns true if a path matches one pattern as a whole; leading slashes are insignificant.
 pub(super) fn matches_path(pattern: &str, path: &Path, ignores_case: bool) -> bool {
     let path = path.as_os_str().as_bytes();
     let path = path.strip_prefix(b"/").unwrap_or(path);

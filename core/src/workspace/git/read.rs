@@ -1,14 +1,14 @@
-//! Reads files of git: regular ones of a bounded size, without waiting for a pipe.
+//! Reads files of git: regular files of a bounded size, without blocking on a pipe.
 
 use std::io;
 use std::path::Path;
 
 use crate::workspace::disk::read_regular;
 
-/// Reads a file of at most `limit` bytes, through links; `None` when there is none.
+/// Reads a file of at most `limit` bytes, following links; `None` if it is missing.
 ///
 /// # Errors
-/// A sentence that names the file, when it cannot be read, is larger, or is no regular file.
+/// A sentence naming the file, if it is unreadable, too large, or not a regular file.
 pub(super) fn read_file(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, String> {
     match read_regular(path, limit) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -25,7 +25,7 @@ pub(super) fn read_file(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Stri
     }
 }
 
-/// Reads a file of one line, without the end of the line.
+/// Reads a file of one line, without the line ending.
 pub(super) fn read_line(path: &Path) -> Result<Option<String>, String> {
     const LIMIT: u64 = 1 << 16;
     let Some(bytes) = read_file(path, LIMIT)? else { return Ok(None) };

@@ -1,5 +1,5 @@
-//! A repository of git as a capture sees it: where its directory is, which files of rules it has
-//! outside of its working tree, and which paths it tracks.
+//! A git repository as seen by a capture: its directory, its rule files outside of the working
+//! tree, and its tracked paths.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,23 +10,23 @@ use super::index::TrackedPaths;
 use super::read::{read_file, read_line};
 use super::{DOT_GIT, GitPlaces};
 
-/// Largest file of rules that is read, in bytes.
+/// Maximum bytes of a rule file.
 const MAX_RULES_BYTES: u64 = 1 << 20;
 
 /// Bytes of an id.
 const SHA1_BYTES: usize = 20;
 const SHA256_BYTES: usize = 32;
 
-/// What a repository says beside the files of rules in its working tree.
+/// Data of a repository besides the rule files in its working tree.
 #[derive(Debug, Default)]
 pub(in crate::workspace) struct GitRules {
     /// The text of `info/exclude`.
     pub(in crate::workspace) exclude: Vec<u8>,
     /// The text of the file that `core.excludesFile` names.
     pub(in crate::workspace) excludes: Vec<u8>,
-    /// Names that differ by case alone are one to it.
+    /// Names that differ only by case are equal.
     pub(in crate::workspace) ignores_case: bool,
-    /// The directory with the index; none where there is no repository.
+    /// The directory with the index; `None` outside of any repository.
     git_dir: Option<PathBuf>,
     id_bytes: usize,
     tracked: OnceLock<TrackedPaths>,
@@ -45,7 +45,7 @@ impl GitRules {
     }
 }
 
-/// The repositories that a capture meets, and what is wrong with their files.
+/// The repositories that a capture finds, and warnings about their files.
 #[derive(Debug)]
 pub(in crate::workspace) struct Repositories<'a> {
     places: &'a GitPlaces,
@@ -57,14 +57,14 @@ impl<'a> Repositories<'a> {
         Self { places, warnings: Mutex::default() }
     }
 
-    /// What holds in a directory that no repository is around.
+    /// Returns the rules in a directory outside of any repository.
     pub(in crate::workspace) fn none(&self) -> GitRules {
         let settings = self.settings(&ConfigScope::default(), &[]);
         let excludes = self.excludes(settings.excludes, Path::new("/"));
         GitRules { excludes, ..GitRules::default() }
     }
 
-    /// The repository whose working tree is `dir`, where a `.git` is.
+    /// Returns the rules of the repository whose working tree is `dir`, which has a `.git`.
     pub(in crate::workspace) fn of(&self, dir: &Path) -> GitRules {
         let Some(git_dir) = self.git_dir(dir) else { return self.none() };
         let whole = git_dir.canonicalize().ok();
@@ -89,7 +89,7 @@ impl<'a> Repositories<'a> {
         }
     }
 
-    /// Ends with what could not be read.
+    /// Returns the warnings about unreadable files.
     pub(in crate::workspace) fn into_warnings(self) -> Vec<String> {
         let mut warnings = self.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
         warnings.sort_unstable();
@@ -110,7 +110,7 @@ impl<'a> Repositories<'a> {
         Some(dir.join(line.strip_prefix("gitdir:")?.trim_start()))
     }
 
-    /// The settings of the user, and then those of a repository: its own and those of the working tree.
+    /// Reads the settings of the user, then those of a repository and its working tree.
     fn settings(&self, scope: &ConfigScope<'_>, own: &[PathBuf]) -> Settings {
         let scope = ConfigScope { home: self.places.home.as_deref(), ..*scope };
         let mut settings = Settings::default();
@@ -126,7 +126,7 @@ impl<'a> Repositories<'a> {
         settings
     }
 
-    /// The rules in the file that a setting names, or in that of the user.
+    /// Returns the rules in the file that a setting names, or else in the user's excludes file.
     fn excludes(&self, set: Option<PathBuf>, dir: &Path) -> Vec<u8> {
         match set.or_else(|| self.places.excludes.clone()) {
             Some(path) if path.as_os_str().is_empty() => Vec::new(),
@@ -135,7 +135,7 @@ impl<'a> Repositories<'a> {
         }
     }
 
-    /// The text of a file of rules; empty when there is none that can be read.
+    /// Returns the text of a rule file; empty if it is missing or unreadable.
     pub(in crate::workspace) fn rules(&self, path: &Path) -> Vec<u8> {
         let read = read_file(path, MAX_RULES_BYTES);
         read.unwrap_or_else(|warning| {

@@ -1,12 +1,12 @@
-//! Whether git tracks a path: then the path came with a clone, or goes out with a commit.
+//! Tests whether git tracks a path: then the path came with a clone, or will be committed.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::{DOT_GIT, NO_PLACES, Repositories};
 
-/// Returns the working tree of the innermost repository that tracks `path` itself, or something below it.
-/// Reads the index of every repository around `path`, which must be absolute.
+/// Returns the working tree of the innermost repository that tracks `path` itself or a path below
+/// it. Reads the index of every repository around `path`, which must be absolute.
 #[must_use]
 pub fn tracking_repository(path: &Path) -> Option<PathBuf> {
     let is_tracked = |top: &&Path| {

@@ -1,8 +1,8 @@
-//! Applies the file changes of a rewind. A file that fails stays as it was, and the others are
-//! done.
+//! Applies the file changes of a rewind. A file that fails stays unchanged, and the rewind
+//! continues with the others.
 //!
-//! Deletions come first, because a file may replace a folder and a folder a file. A folder that
-//! they empty is removed, unless a file is written into it.
+//! Deletions come first, because a file may replace a folder and vice versa. A folder that becomes
+//! empty is removed, unless a file is written into it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,12 +25,12 @@ pub struct AppliedFiles {
     pub deleted: u64,
     /// Bytes written.
     pub bytes: u64,
-    /// Files that are as they were, and why; with an empty path what concerns the directory.
+    /// Unchanged files with their errors; an empty path means the directory.
     pub failed: Vec<(PathBuf, Error)>,
 }
 
 impl AppliedFiles {
-    /// The most serious of the errors: what the system refused, else the first.
+    /// Returns the most serious error: the first one of the system, or else the first one.
     #[must_use]
     pub fn worst(&self) -> Option<&(PathBuf, Error)> {
         let system = self.failed.iter().find(|(_, error)| error.kind() == ErrorKind::Io);
@@ -39,11 +39,10 @@ impl AppliedFiles {
 }
 
 impl FileChanges {
-    /// Makes them. A file that is not as it was when the changes were planned is left as it is.
-    /// What is written is synced, read back and then renamed; folders are synced at the end, each
-    /// once.
+    /// Applies the changes. A file that changed since the plan stays unchanged. Written files are
+    /// synced, read back and then renamed; each folder is synced once at the end.
     ///
-    /// Making the same changes again after planning them again finishes what was interrupted.
+    /// After an interruption, planning and applying the same changes again completes them.
     pub(in crate::workspace) fn apply(&self, source: &dyn ObjectSource) -> AppliedFiles {
         let mut done = AppliedFiles::default();
         let mut target = match TargetDir::open(&self.dir) {
@@ -82,7 +81,7 @@ impl FileChanges {
         }
         let needed: BTreeSet<&Path> =
             writes.iter().flat_map(|file| file.path.ancestors().skip(1)).collect();
-        // What is in a folder comes behind it.
+        // Subfolders come after their parent, so go backwards.
         for folder in emptied.into_iter().rev().filter(|folder| !needed.contains(folder)) {
             target.remove_if_empty(folder);
         }

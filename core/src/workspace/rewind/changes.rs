@@ -1,9 +1,9 @@
-//! The plan of a rewind for the files of a workspace.
+//! Plans the file changes of a rewind in a workspace.
 //!
-//! Compares the `files` section that was just captured with the section to come back, so the cost
-//! follows the changes. A file is changed only while it is still what was captured: its content is
-//! in the store then. Files that are ignored, by the rules of the directory, of the snapshot that it
-//! leaves or of the state that comes back, or that cannot be captured, are left alone.
+//! Compares the `files` section that was just captured with the target section, so the cost follows
+//! the changes. A file is changed only while it equals the capture: then its content is in the
+//! store. Files stay if they cannot be captured, or are ignored by the rules of the directory, of
+//! the current snapshot or of the target state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -21,59 +21,59 @@ use crate::workspace::disk::folder::{EntryKind, Folder, FolderEntry};
 use crate::workspace::disk::layout::workspace_path;
 use crate::workspace::disk::target::TargetDir;
 
-/// The changes of files in a workspace, in order of paths.
+/// The changes of files in a workspace, ordered by path.
 #[derive(Debug, Clone)]
 pub struct FileChanges {
     /// The directory.
     pub dir: PathBuf,
     /// Files that would be written or deleted.
     pub files: Vec<FileChange>,
-    /// Files that stay although the state differs, or that could not be looked at.
+    /// Files that stay although the state differs, or that could not be examined.
     pub left: Vec<UntouchedFile>,
-    /// CaptureReport files that stay as they are because they should.
+    /// Number of captured files that are already up to date.
     pub unchanged: u64,
-    /// Deletes files that the state does not have. False when the files of the state were never
-    /// captured from a directory: such a list need not be complete.
+    /// True to delete files that the state lacks. False if the files of the state were never
+    /// captured from a directory: such a list may be incomplete.
     pub deletes: bool,
 }
 
 /// A file that would be written or deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
-    /// Path below the directory.
+    /// The path relative to the directory.
     pub path: PathBuf,
     /// The change.
     pub kind: ChangeKind,
-    /// True when the file on disk is not in the newest snapshot of the branch. It is saved first.
+    /// True if the file on disk is not in the newest snapshot of the branch. It is saved first.
     pub unsaved: bool,
-    /// True when the newest snapshot of the branch has no file of this path.
+    /// True if the newest snapshot of the branch has no file at this path.
     pub unknown: bool,
-    /// True when the file was made since the newest snapshot of the branch: that has all files that
-    /// were in the directory then, and not this one.
+    /// True if the file was created after the newest snapshot of the branch: that snapshot has all
+    /// files of the directory at that time, but not this one.
     pub is_new: bool,
     /// The file to write; `None` to delete.
     pub(in crate::workspace) wanted: Option<FileEntry>,
-    /// The entry on disk now.
+    /// The current entry on disk.
     pub(in crate::workspace) found: Option<FolderEntry>,
 }
 
 /// The kinds of changes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It is not there and would be written.
+    /// The file is missing and would be written.
     Create,
-    /// It is there with other content and would be written.
+    /// The file has other content and would be written.
     Overwrite,
-    /// It should not be there and would be deleted.
+    /// The file would be deleted.
     Delete,
 }
 
-/// A file that is left as it is.
+/// A file that stays unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UntouchedFile {
-    /// Path below the directory.
+    /// The path relative to the directory.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -83,15 +83,15 @@ pub(in crate::workspace) struct Sides<'a> {
     pub(in crate::workspace) now: &'a Context,
     /// The newest snapshot of the branch.
     pub(in crate::workspace) saved: &'a Context,
-    /// The state to come back.
+    /// The target state.
     pub(in crate::workspace) wanted: &'a Context,
     /// The selected part of it.
     pub(in crate::workspace) only: &'a Selection,
-    /// True when that list of files is complete, so that others are deleted.
+    /// True if the list of files of the target is complete, so that other files are deleted.
     pub(in crate::workspace) whole: bool,
     /// The capture of `now`.
     pub(in crate::workspace) captured: &'a CaptureReport,
-    /// What `saved` has of this directory; `None` when it need not have all files.
+    /// The workspace of `saved`; `None` if it may lack files.
     pub(in crate::workspace) saved_whole: Option<&'a WholeWorkspace>,
 }
 
@@ -104,11 +104,12 @@ impl FileChanges {
         (self.files.len() as u64 - deleted, deleted)
     }
 
-    /// Plans what `sides` say about the directory `dir`. `source` has the contexts of all sides.
+    /// Plans the changes of the directory `dir` according to `sides`. `source` has the contexts of
+    /// all sides.
     ///
     /// # Errors
-    /// Those of reading the contexts; `Redacted` or `Corrupt` for content that cannot be written;
-    /// `InvalidInput` when `dir` belongs to a store.
+    /// Errors of reading the contexts; `Redacted` or `Corrupt` for content that cannot be written;
+    /// `InvalidInput` if `dir` belongs to a store.
     pub(in crate::workspace) fn plan(
         source: &dyn ObjectSource,
         dir: &Path,
@@ -129,8 +130,9 @@ impl FileChanges {
         let mut files = Vec::new();
         for (path, PendingChange { key, have, want }) in pending {
             unchanged -= u64::from(have.is_some());
-            // INVARIANT: what is deleted or overwritten was just captured, and what the rules of any
-            // of the three sides ignore is not captured: at most its last known content is.
+            // INVARIANT: deleted and overwritten files were just captured. Files ignored by the
+            // rules of any of the three sides are not captured: at most their last known content
+            // is.
             if let Some(left) = sides.captured.beside.get(&path) {
                 looking.beside.insert(left.shown.clone(), left.reason.to_owned());
                 continue;
@@ -144,7 +146,8 @@ impl FileChanges {
                     let unsaved = kind != ChangeKind::Create && known != have;
                     let has_all = |saved: &WholeWorkspace| !saved.skips(&key);
                     let is_new = unknown && sides.saved_whole.is_some_and(has_all);
-                    // Nothing is begun that cannot be finished: what is written is there and whole.
+                    // Do not begin a change that cannot be completed: check that the content is
+                    // readable.
                     if let Some(file) = &wanted {
                         Content::Blob(file.blob).bytes(source)?;
                     }
@@ -160,7 +163,7 @@ impl FileChanges {
 
 const FILES: &str = "files";
 
-/// An entry that differs.
+/// A differing entry.
 #[derive(Debug)]
 struct PendingChange {
     key: String,
@@ -168,22 +171,24 @@ struct PendingChange {
     want: Option<Item>,
 }
 
-/// A planner that looks at one file after another.
+/// A planner that examines one file after another.
 struct ChangePlanner<'a> {
     source: &'a dyn ObjectSource,
     target: TargetDir<'a>,
     captured: &'a CaptureReport,
     /// The reason for each path that the capture skipped.
     skipped: BTreeMap<&'a Path, &'a str>,
-    /// The reason for each other path that is left alone.
+    /// The reason for each other path that stays unchanged.
     left: BTreeMap<PathBuf, String>,
-    /// The same of paths that another state ignores, or of the folders that they are left with.
+    /// The reason for each path that another state ignores, or for the skipped folder that contains
+    /// it.
     beside: BTreeMap<PathBuf, String>,
-    /// The folder that was looked into last.
+    /// The folder examined last.
     folder: Option<(PathBuf, Option<Folder>)>,
 }
 
-/// The change of a file and the entry on disk; `None` for no change; the reason when it is left.
+/// The change of a file and its entry on disk; `None` for no change; an error with the reason to
+/// skip it.
 type PlannedLook = Result<Option<(ChangeKind, Option<FolderEntry>)>, String>;
 
 impl<'a> ChangePlanner<'a> {
@@ -233,13 +238,13 @@ impl<'a> ChangePlanner<'a> {
         self.left.into_iter().map(|(path, reason)| UntouchedFile { path, reason }).collect()
     }
 
-    /// Why a file could not be captured, or a folder above it.
+    /// Returns the reason why a file, or a folder above it, could not be captured.
     fn why_skipped(&self, path: &Path) -> Option<&str> {
         path.ancestors().find_map(|above| self.skipped.get(above).copied())
     }
 
-    /// Returns the change that makes `path` become `want`, where `have` was captured there and the
-    /// paths `leaving` are deleted.
+    /// Returns the change from `have`, the captured file at `path`, to `want`. The paths `leaving`
+    /// are deleted.
     fn look(
         &mut self,
         path: &Path,
@@ -260,7 +265,7 @@ impl<'a> ChangePlanner<'a> {
         let in_the_way = |above: &Path| above != path && leaving.contains(above);
         let folder = match self.enter(path) {
             Ok(folder) => folder,
-            // A file or a link is where a folder has to be, and goes away.
+            // A file or a link at the place of a folder will be deleted.
             Err(error)
                 if error.kind() == ErrorKind::InvalidInput && path.ancestors().any(in_the_way) =>
             {
@@ -284,7 +289,7 @@ impl<'a> ChangePlanner<'a> {
             }
             (_, None) => match namesake(folder, name, &found).map_err(failed)? {
                 None => Err(why_not_captured(self.captured, path)),
-                // The file system takes two names for one, and the file goes away.
+                // The file system considers two names equal, and the other file will be deleted.
                 Some(other) if leaving.contains(&path.with_file_name(&other)) => missing,
                 Some(other) => {
                     let other = other.to_string_lossy();
@@ -299,7 +304,7 @@ impl<'a> ChangePlanner<'a> {
         }
     }
 
-    /// The folder of `path`, if it is there.
+    /// Returns the folder of `path`, if it exists.
     fn enter(&mut self, path: &Path) -> Result<Option<&Folder>> {
         let parent = path.parent().unwrap_or(Path::new(""));
         if self.folder.as_ref().is_none_or(|(known, _)| known != parent) {
@@ -309,14 +314,14 @@ impl<'a> ChangePlanner<'a> {
     }
 }
 
-/// Why a file that is there was not captured.
+/// Returns the reason why an existing file was not captured.
 fn why_not_captured(captured: &CaptureReport, path: &Path) -> String {
     let beside = path.ancestors().find_map(|above| captured.beside.get(above));
     beside.map_or(IGNORED, |left| left.reason).to_owned()
 }
 
-/// Returns the name that a folder has for the file that was found under another one, as file systems
-/// do that take names for one which differ by case or by normal form.
+/// Returns the name in a folder of a file that was found under another name. Some file systems
+/// consider names equal that differ by case or normal form.
 fn namesake(
     folder: &Folder,
     name: &OsStr,
@@ -335,10 +340,10 @@ fn namesake(
     Ok(namesake)
 }
 
-/// Returns whether some file that differs between `before` and `wanted` is in `dir` as before.
+/// Returns true if a file that differs between `before` and `wanted` is in `dir` as in `before`.
 ///
 /// # Errors
-/// Those of reading the contexts, and `Io` when a file cannot be looked at.
+/// Errors of reading the contexts, and `Io` if a file cannot be examined.
 pub(in crate::workspace) fn any_as_before(
     source: &dyn ObjectSource,
     dir: &Path,
@@ -351,7 +356,7 @@ pub(in crate::workspace) fn any_as_before(
         let change = change?;
         let Ok(path) = workspace_path(&text_key(&change.key)?) else { continue };
         let parent = path.parent().unwrap_or(Path::new(""));
-        // What is below a link or a file is not there.
+        // A path through a link or a file does not exist.
         let folder = target.enter(parent).ok().flatten();
         let name = path.file_name().unwrap_or_default();
         let failed = |error| Error::io(format!("look at {}", path.display()), error);
@@ -369,7 +374,7 @@ pub(in crate::workspace) fn any_as_before(
     Ok(false)
 }
 
-/// Returns whether a folder is empty once the paths `leaving` are deleted.
+/// Returns true if a folder is empty after the paths `leaving` are deleted.
 fn is_emptied(folder: &Folder, path: &Path, leaving: &BTreeSet<PathBuf>) -> std::io::Result<bool> {
     for (name, _) in folder.names()? {
         let name = OsStr::from_bytes(name.as_bytes());
@@ -385,7 +390,7 @@ fn is_emptied(folder: &Folder, path: &Path, leaving: &BTreeSet<PathBuf>) -> std:
     Ok(true)
 }
 
-/// Returns whether the file on disk is what the entry says.
+/// Returns true if the file on disk equals the entry.
 fn is_just_so(
     source: &dyn ObjectSource,
     folder: &Folder,
@@ -417,7 +422,7 @@ fn entry(item: Option<&Item>) -> Result<Option<FileEntry>> {
     item.map(FileEntry::from_item).transpose()
 }
 
-/// An error and its causes, on one line.
+/// Formats an error and its causes on one line.
 pub(in crate::workspace) fn words(error: &Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -1,4 +1,4 @@
-//! A rewind: a branch and the files of its workspace, back at an earlier state, as one operation
+//! A rewind: restores a branch and the files of its workspace to an earlier state, as one operation
 //! that can be undone.
 //!
 //! ```text
@@ -8,22 +8,22 @@
 //!  R    the state that came back
 //! ```
 //!
-//! 1. **Plan.** Everything that comes back is read, the workspace is captured, and each file that
-//!    differs is compared with what was captured.
-//! 2. **Commit.** Commits and refs become durable in one operation. From here on the files that
-//!    were in the workspace are in the store.
-//! 3. **Apply.** Files are written and deleted. A killed process leaves each file as it was or as
-//!    it should be, and the same rewind finishes the rest.
+//! 1. **Plan.** Reads everything to restore, captures the workspace, and compares each differing
+//!   file with the capture.
+//! 2. **Commit.** Commits and refs become durable in one operation. From now on the previous files
+//!   of the workspace are in the store.
+//! 3. **Apply.** Files are written and deleted. A killed process leaves each file in its old or new
+//!   state, and the same rewind completes the rest.
 //!
-//! The directory is one that the caller names, or that the store captured on this machine
-//! ([`expect_own_directory`]): one that came with a snapshot of others is none.
+//! The directory is named by the caller, or was captured by this store on this machine
+//! ([`expect_own_directory`]). A directory that an imported snapshot names is refused.
 //!
-//! What a plan may touch is one rule ([docs/safety.md](../../../../docs/safety.md)): only a path that was
-//! captured a moment ago, by rules of the directory, of `T` and of the state that comes back. What any
-//! of them ignores stays, and is not captured on the way. Files are deleted only if the state that
-//! comes back is a whole workspace ([`whole_workspace`](crate::repo::Repository::whole_workspace)).
+//! One rule limits a plan ([docs/safety.md](../../../../docs/safety.md)): it changes only paths
+//! that were just captured, by the rules of the directory, of `T` and of the target state. Paths
+//! that any of these ignore stay, and are not captured. Files are deleted only if the target state
+//! is a whole workspace ([`whole_workspace`](crate::repo::Repository::whole_workspace)).
 //!
-//! An undo sets the branch back and brings the files back from `refs/before`, after capturing the
+//! An undo sets the branch back and restores the files from `refs/before`, after capturing the
 //! workspace again. So an undo can be undone in the same way.
 
 mod apply;

@@ -1,4 +1,4 @@
-//! The directory that a snapshot names: whether files are written there unless a person names it, too.
+//! Decides whether files may be written to a directory that only a snapshot names.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::workspace::caches::was_captured_here;
 
-/// The entries by which a directory is the top of a project.
+/// The entries that mark the top of a project.
 const MARKS: [&str; 2] = [".git", ".turntree"];
 
-/// Refuses to write to the directory `dir`, which a snapshot names, unless `store` captured it on this machine
-/// or it is the project in which the caller stands, at `here`. Snapshots come from others, too, and theirs must
-/// not choose where files are written.
+/// Refuses to write to the directory `dir`, which a snapshot names, unless `store` captured it on
+/// this machine or it is the project around the caller's directory `here`. Imported snapshots must
+/// not decide where files are written.
 ///
 /// # Errors
 /// `InvalidInput`, naming the directory.
@@ -28,8 +28,8 @@ pub fn expect_own_directory(store: &Store, dir: &Path, here: Option<&Path>) -> R
     )))
 }
 
-/// Returns whether the directory `dir` is `here`, or the top of the innermost project around `here`: a folder
-/// of many projects is not the project.
+/// Returns true if the directory `dir` is `here`, or the top of the innermost project around
+/// `here`. A folder of many projects is not the project.
 fn is_project_of(dir: &Path, here: &Path) -> bool {
     let is_top = |dir: &&Path| MARKS.iter().any(|mark| dir.join(mark).exists());
     here == dir || here.ancestors().find(is_top) == Some(dir)

@@ -24,67 +24,67 @@ use crate::workspace::capture::{
 
 const FILES: &str = "files";
 
-/// The state to bring back, and where to.
+/// The state to restore, and its destination.
 #[derive(Debug, Clone)]
 pub struct RewindRequest {
-    /// The branch that goes on from there.
+    /// The branch that continues from there.
     pub branch: BranchName,
-    /// The commit whose state comes back.
+    /// The commit whose state is restored.
     pub from: ObjectId,
-    /// The part of it that comes back.
+    /// The part of it to restore.
     pub only: Selection,
-    /// The directory that gets the files; without one only the context comes back.
+    /// The directory that gets the files; without one only the context is restored.
     pub workspace: Option<PathBuf>,
-    /// Counts as going back by turns: [`Trigger::Rollback`].
+    /// True if this rewinds turns: [`Trigger::Rollback`].
     pub is_rollback: bool,
-    /// Keeps the lessons of the branch: they were learned from the turns that go.
+    /// True to keep the lessons of the branch, which were learned from the rewound turns.
     pub keep_lessons: bool,
-    /// Ends the main agent's conversation with a record of the type `rollback`.
+    /// True to end the main agent's conversation with a record of the type `rollback`.
     pub audit: bool,
-    /// The message of the commit; what becomes of files is added to it.
+    /// The message of the commit; a summary of the file changes is appended.
     pub message: String,
 }
 
 /// The effect of a rewind, before or after it is applied.
 #[derive(Debug, Clone)]
 pub struct RewindChanges {
-    /// The new commit of the branch; of an undo the one that keeps the workspace as it was.
+    /// The new commit of the branch; for an undo the commit that saves the previous workspace.
     pub commit: ObjectId,
-    /// Its message.
+    /// The message of the commit.
     pub message: String,
     /// Names of sections of the context that change.
     pub sections: Vec<String>,
-    /// The changes in the workspace; `None` when it stays as it is.
+    /// The changes in the workspace; `None` if it stays unchanged.
     pub files: Option<FileChanges>,
-    /// Why the workspace stays as it is; `None` when the plan looked at its files.
+    /// The reason why the workspace stays unchanged; `None` if its files were planned.
     pub kept: Option<KeptWorkspace>,
-    /// The commit that keeps the workspace as it was.
+    /// The commit that saves the previous workspace.
     pub before: Option<WorkspaceBackup>,
 }
 
-/// Why a plan leaves a workspace as it is.
+/// The reason why a plan leaves a workspace unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptWorkspace {
-    /// The part that comes back has no files.
+    /// The restored part has no files.
     NotSelected,
-    /// The state that comes back knows no files: none were captured, and no transcript names any.
+    /// The restored state has no files: none were captured, and no transcript names any.
     NoFiles,
     /// The request names no directory.
     NoDirectory,
 }
 
-/// A workspace as it was captured before its files are moved.
+/// A workspace as it was captured before the rewind changes its files.
 #[derive(Debug, Clone)]
 pub struct WorkspaceBackup {
     /// The commit.
     pub commit: ObjectId,
-    /// Its tree.
+    /// The tree of the commit.
     pub tree: ObjectId,
     /// The report of the capture, for [`StatCache::save`](crate::workspace::StatCache::save).
     pub captured: CaptureReport,
 }
 
-/// A restoration that is planned. Dropping it leaves store and workspace as they were.
+/// A planned rewind. Dropping it leaves store and workspace unchanged.
 #[derive(Debug)]
 pub struct PreparedRewind<'r> {
     repo: &'r Repository,
@@ -92,19 +92,19 @@ pub struct PreparedRewind<'r> {
     plan: RewindChanges,
 }
 
-/// A restoration that was made.
+/// An applied rewind.
 #[derive(Debug)]
 pub struct RewindReport {
     /// The plan.
     pub plan: RewindChanges,
     /// The operation.
     pub committed: Committed,
-    /// The outcome for the files; `None` without a workspace.
+    /// The result for the files; `None` without a workspace.
     pub arranged: Option<AppliedFiles>,
 }
 
 impl RewindChanges {
-    /// Returns whether the rewind changes anything.
+    /// Returns true if the rewind changes anything.
     #[must_use]
     pub fn changes_anything(&self) -> bool {
         let files = self.files.as_ref();
@@ -119,15 +119,16 @@ impl PreparedRewind<'_> {
         &self.plan
     }
 
-    /// Does it: commits and refs first, as one operation, then the files. What fails with a file is
-    /// in [`RewindReport::arranged`], and the others are done.
+    /// Applies the rewind: commits and refs first, as one operation, then the files. Errors of
+    /// single files are in [`RewindReport::arranged`]; the other files are done.
     ///
     /// # Errors
-    /// Those of [`Transaction::commit`]; nothing has changed then.
+    /// Errors of [`Transaction::commit`]; then nothing has changed.
     pub fn apply(self, stamp: &Signature, reason: &str) -> Result<RewindReport> {
         let committed = self.change.commit(stamp, reason)?;
         if let Some(files) = &self.plan.files {
-            // Before a file is written: an undo finds the directory even if this process ends on the way.
+            // Before a file is written, so that an undo finds the directory even if this process is
+            // killed.
             note_capture(self.repo.store(), &files.dir);
         }
         let arranged = self.plan.files.as_ref().map(|files| files.apply(self.repo.store()));
@@ -135,13 +136,13 @@ impl PreparedRewind<'_> {
     }
 }
 
-/// Plans to bring a state back. Captures the workspace, and reads what comes back: all of the
-/// context that does, and of the files those that differ.
+/// Plans to restore a state. Captures the workspace, and reads all of the restored context and the
+/// differing files.
 ///
 /// # Errors
-/// `Expired` when retention has dropped the state, `NotFound` when nothing of it is selected or the
-/// workspace is no directory, `Redacted` or `Corrupt` for content that is not there as it was, and
-/// those of [`capture`](crate::workspace::capture()).
+/// `Expired` if retention dropped the state, `NotFound` if nothing of it is selected or the
+/// workspace is not a directory, `Redacted` or `Corrupt` for unreadable content, and errors of
+/// [`capture`](crate::workspace::capture()).
 pub fn prepare_rewind<'r>(
     repo: &'r Repository,
     restore: &RewindRequest,
@@ -206,8 +207,9 @@ pub fn prepare_rewind<'r>(
     }
     draft.metadata.extend(workspace.map(workspace_metadata));
     if only.reaches_files() && has_files {
-        // INVARIANT: a workspace is whole after a restore only if what came back was, and what stayed.
-        // What an ignore rule kept stays unknown: the rule may be gone now.
+        // INVARIANT: a workspace is whole after a restore only if both the restored and the kept
+        // part are. Files kept because of an ignore rule stay unknown: the rule may have been
+        // deleted.
         let stayed = if only.has_all_of(FILES) { None } else { Some(tip_whole) };
         let seen = before.as_ref().map(|before| before.captured.whole());
         draft.metadata.extend(files_metadata([Some(whole), stayed, seen].into_iter().flatten()));
@@ -235,11 +237,11 @@ fn add_audit(
     agent_section(MAIN_AGENT, "messages")
 }
 
-/// Plans to take an operation back that has moved files, refs and files together.
-/// `workspace` is the directory if it is another one than then.
+/// Plans to undo an operation that changed files, including refs and files. `workspace` is the
+/// directory if it has moved since.
 ///
 /// # Errors
-/// `InvalidInput` when the directory is not known, or is none of this machine; else as [`prepare_rewind`].
+/// `InvalidInput` if the directory is unknown, or not on this machine; else as [`prepare_rewind`].
 pub fn prepare_undo<'r>(
     repo: &'r Repository,
     undo: &UndoPlan,
@@ -267,22 +269,22 @@ struct RewindState<'a> {
     current: &'a Context,
     current_whole: Option<&'a WholeWorkspace>,
     wanted: &'a Context,
-    /// `None` when its list of files need not be complete.
+    /// `None` if its list of files may be incomplete.
     wanted_whole: Option<&'a WholeWorkspace>,
     only: &'a Selection,
 }
 
-/// Returns whether an undo was interrupted: some file of it in `dir` is still as before.
+/// Returns true if an undo was interrupted: one of its files in `dir` is still in the old state.
 ///
 /// # Errors
-/// Those of reading commits, contexts and files.
+/// Errors of reading commits, contexts and files.
 pub fn is_undo_unfinished(repo: &Repository, last: &LastUndo, dir: &Path) -> Result<bool> {
     let (before, wanted) = (repo.context(&last.moved.before)?, repo.context(&last.target)?);
     any_as_before(repo.store(), dir, &before, &wanted)
 }
 
-/// Plans to finish an undo that was interrupted: its files become what they were to become. What is
-/// there now is kept as ever, in an operation that changes no more than that.
+/// Plans to complete an interrupted undo of files. Saves their current state as usual, in an
+/// operation that changes nothing else.
 ///
 /// # Errors
 /// As [`prepare_undo`].
@@ -297,7 +299,8 @@ pub fn prepare_undo_rest<'r>(
     files_back(repo, &last.moved.branch, &last.target, dir, None, options, stamp, message)
 }
 
-/// Plans to make the files of a workspace those of a commit, perhaps as an operation is taken back.
+/// Plans to restore the files of a commit to a workspace, optionally as part of undoing an
+/// operation.
 #[expect(clippy::too_many_arguments, reason = "what its two callers are given")]
 fn files_back<'r>(
     repo: &'r Repository,
@@ -335,8 +338,7 @@ fn files_back<'r>(
     Ok(PreparedRewind { repo, change, plan })
 }
 
-/// Keeps a workspace as it is in a commit behind the tip of a branch, and plans what its files
-/// become.
+/// Saves the current workspace in a commit on top of the branch's tip, and plans its file changes.
 #[expect(clippy::too_many_arguments, reason = "what its two callers are given")]
 fn keep(
     repo: &Repository,
@@ -375,7 +377,7 @@ fn keep(
     Ok((WorkspaceBackup { commit, tree, captured }, files))
 }
 
-/// The snapshot that a workspace leaves, as a state whose rules count.
+/// Returns the current snapshot of the workspace, as a state whose rules apply.
 pub(super) fn leaving<'a>(
     context: &'a Context,
     whole: Option<&'a WholeWorkspace>,
@@ -383,7 +385,7 @@ pub(super) fn leaving<'a>(
     side(context, whole, "the newest snapshot ignores it, or did not take it along")
 }
 
-/// The state that comes back, as one whose rules count.
+/// Returns the target state, as a state whose rules apply.
 pub(super) fn coming<'a>(
     context: &'a Context,
     whole: Option<&'a WholeWorkspace>,
@@ -401,7 +403,7 @@ fn side<'a>(
     OtherState { context, is_whole: whole.is_some(), skipped, reason }
 }
 
-/// The metadata of a commit whose files were made of these workspaces: all of them whole, or not.
+/// Returns the metadata of a commit whose files come from these workspaces; whole only if all are.
 pub(super) fn files_metadata(
     sources: impl Iterator<Item = Option<WholeWorkspace>>,
 ) -> Vec<(String, String)> {
@@ -413,8 +415,8 @@ pub(super) fn files_metadata(
     workspace_files(whole.as_ref())
 }
 
-/// Returns whether a state knows files. An empty workspace that was captured has no section, and the
-/// restore of a part may leave a section without files.
+/// Returns true if a state has known files. An empty captured workspace has no section, and
+/// restoring a part may leave a section without files.
 pub(super) fn has_files(
     repo: &Repository,
     context: &Context,

@@ -1,5 +1,5 @@
-//! Reads everything that a rewind brings back except the files, so that none begins that cannot
-//! end.
+//! Reads everything that a rewind restores except the files, so that none begins that cannot be
+//! completed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -12,8 +12,8 @@ use crate::tree::{Link, List, Map};
 
 const FILES: &str = "files";
 
-/// Links that are read in one batch, and links that are remembered so as not to be read again. Both
-/// bound the memory of a check.
+/// Maximum links per batch, and maximum links remembered to avoid rereading. Both bound the memory
+/// of a check.
 const LINKS_AT_ONCE: usize = 1 << 12;
 const LINKS_REMEMBERED: usize = 1 << 16;
 
@@ -32,10 +32,10 @@ pub(super) fn check_readable(store: &Store, wanted: &Context, only: &Selection) 
     Ok(())
 }
 
-/// A check that reads objects in batches, in the order in which they are stored, and keeps none.
+/// A check that reads objects in batches, in storage order, and keeps none.
 struct ReadCheck<'s> {
     store: &'s Store,
-    /// Links that were read. A transcript shares most of its pieces with the messages.
+    /// Links already read. A transcript shares most of its pieces with the messages.
     seen: HashSet<Link>,
     /// The next batch.
     links: Vec<Link>,
@@ -68,7 +68,7 @@ impl ReadCheck<'_> {
         if self.links.len() < LINKS_AT_ONCE { Ok(()) } else { self.read() }
     }
 
-    /// Reads the next batch. The error is that of the first link that cannot be read.
+    /// Reads the next batch. Returns the error of the first unreadable link.
     fn read(&mut self) -> Result<()> {
         let links = std::mem::take(&mut self.links);
         let ids: Vec<ObjectId> = links.iter().map(|link| link.id).collect();

@@ -1,5 +1,5 @@
-//! Workspaces beside the main one: a new directory gets the files of a snapshot, and what was made
-//! there comes back into the main one with the merge of its branch.
+//! Additional workspaces: a new directory gets the files of a snapshot, and changes made there
+//! return to the main workspace with the merge of its branch.
 
 use std::path::Path;
 
@@ -22,13 +22,13 @@ use crate::workspace::capture::{
 
 const FILES: &str = "files";
 
-/// Makes the files of a directory those of a snapshot, where the caller has just made the directory:
-/// what is there is not saved. Files that the snapshot does not have are deleted if its files were
-/// captured from a directory, and stay otherwise, as ignored ones do.
+/// Writes the files of a snapshot into a directory that the caller has just created: its current
+/// files are not saved. Deletes files that the snapshot lacks if its files were captured from a
+/// directory; otherwise they stay, as ignored ones do.
 ///
 /// # Errors
-/// As [`prepare_rewind`](super::prepare_rewind); then nothing was written. What fails with a file is
-/// in the result.
+/// As [`prepare_rewind`](super::prepare_rewind); then nothing was written. Errors of single files
+/// are in the result.
 pub fn lay_out_files(
     repo: &Repository,
     from: &ObjectId,
@@ -60,25 +60,25 @@ pub fn lay_out_files(
 }
 
 /// A merge that is planned together with the files of the workspace. Dropping it leaves store and
-/// workspace as they were.
+/// workspace unchanged.
 #[derive(Debug)]
 pub struct PreparedMerge<'r> {
     repo: &'r Repository,
     change: Transaction<'r>,
     /// The merge.
     pub report: MergeReport,
-    /// The turn that the branch will be at.
+    /// The turn of the branch after the merge.
     pub turn: u64,
     /// The changes in the workspace.
     pub files: FileChanges,
-    /// The workspace as it was.
+    /// The workspace before the merge.
     pub before: WorkspaceBackup,
-    /// The snapshot of what nothing had of the workspace, which the merge continues.
+    /// The snapshot of unsaved changes in the workspace, which the merge continues.
     pub saved: Option<ObjectId>,
 }
 
 impl PreparedMerge<'_> {
-    /// Returns whether anything changes.
+    /// Returns true if anything changes.
     #[must_use]
     pub fn changes_anything(&self) -> bool {
         self.report.kind != MergeKind::UpToDate
@@ -86,10 +86,10 @@ impl PreparedMerge<'_> {
             || !self.files.files.is_empty()
     }
 
-    /// Does it: the merge first, as one operation, then the files.
+    /// Applies the merge: refs first, as one operation, then the files.
     ///
     /// # Errors
-    /// Those of [`Transaction::commit`]; nothing has changed then.
+    /// Errors of [`Transaction::commit`]; then nothing has changed.
     pub fn apply(self, stamp: &Signature, reason: &str) -> Result<(Committed, AppliedFiles)> {
         let committed = self.change.commit(stamp, reason)?;
         note_capture(self.repo.store(), &self.files.dir);
@@ -97,14 +97,14 @@ impl PreparedMerge<'_> {
     }
 }
 
-/// Plans a merge whose files come into the workspace `dir` of the branch that is merged into.
+/// Plans a merge whose files are written into the workspace `dir` of the receiving branch.
 ///
-/// What no snapshot has of the workspace becomes a snapshot before the merge, so it is merged and not
-/// overwritten. Undoing the operation brings branch and files back, as after a rewind.
+/// Unsaved changes of the workspace become a snapshot before the merge, so they are merged and not
+/// overwritten. Undoing the operation restores branch and files, as after a rewind.
 ///
 /// # Errors
-/// `Conflict` when the workspace has changes that no snapshot has and lacks files that came to the
-/// branch since: they cannot be told apart. Those of [`Transaction::merge`] and
+/// `Conflict` if the workspace has unsaved changes and also lacks files that the branch got since:
+/// they cannot be distinguished. Errors of [`Transaction::merge`] and
 /// [`prepare_rewind`](super::prepare_rewind).
 pub fn prepare_merge<'r>(
     repo: &'r Repository,
@@ -146,15 +146,15 @@ pub fn prepare_merge<'r>(
         saved_whole: None,
         wanted: &wanted,
         only: &only,
-        // Files that theirs never knew are not those that it deleted.
+        // Files that theirs never had are not deleted by it.
         whole: theirs_whole.is_some(),
         captured: &before.captured,
     };
     let files = FileChanges::plan(&change, dir, &sides)?;
-    // What was just captured is whole; so is what comes of it and of another whole workspace.
+    // The capture is whole; its merge with another whole workspace is whole too.
     let made_of = files_metadata([before.captured.whole(), theirs_whole].into_iter());
     match report.kind {
-        // From here on the directory is known to have the files of the branch.
+        // From now on the metadata records that the directory has the files of the branch.
         MergeKind::Merged => {
             commit.metadata.extend(made_of);
             report.commit = with_workspace(&mut change, into, &mut commit, dir)?;
@@ -187,8 +187,8 @@ fn look(
     Ok((tree, Context::open(change, &tree)?, captured))
 }
 
-/// Returns whether the workspace has what no snapshot of the branch has; not when it only lacks what
-/// came to the branch without coming into the directory.
+/// Returns true if the workspace has changes that no snapshot of the branch has. Returns false if
+/// it only lacks changes that the branch got without the directory.
 fn is_unsaved(
     repo: &Repository,
     change: &Transaction<'_>,
@@ -227,7 +227,7 @@ fn is_unsaved(
     Ok(true)
 }
 
-/// Writes the merge again as one whose files are in a directory.
+/// Rewrites the merge commit with the directory of its files.
 fn with_workspace(
     change: &mut Transaction<'_>,
     into: &BranchName,

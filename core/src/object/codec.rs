@@ -1,4 +1,4 @@
-//! Canonical CBOR: one writer, and a reader that accepts only what the writer would have written.
+//! Canonical CBOR: one writer, and a reader that accepts only the writer's output.
 //!
 //! RFC 8949 section 4.2.1, narrowed: unsigned integers, byte strings, text and arrays of definite
 //! length, each with the shortest head; no floats, tags, maps, negative numbers or indefinite
@@ -19,42 +19,42 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An empty writer.
+    /// Creates an empty writer.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Opens an array of `len` items, which must follow.
+    /// Begins an array of `len` items, which must follow.
     pub fn array(&mut self, len: usize) -> &mut Self {
         self.head(Header::Array(Some(len)))
     }
 
-    /// An unsigned integer.
+    /// Writes an unsigned integer.
     pub fn uint(&mut self, value: u64) -> &mut Self {
         self.head(Header::Positive(value))
     }
 
-    /// A signed integer, zigzag-coded as an unsigned one: 0, -1, 1, -2 become 0, 1, 2, 3.
+    /// Writes a signed integer, zigzag-coded as an unsigned one: 0, -1, 1, -2 become 0, 1, 2, 3.
     pub fn int(&mut self, value: i64) -> &mut Self {
         self.uint(((value << 1) ^ (value >> 63)).cast_unsigned())
     }
 
-    /// A byte string.
+    /// Writes a byte string.
     pub fn bytes(&mut self, value: &[u8]) -> &mut Self {
         self.head(Header::Bytes(Some(value.len())));
         self.buffer.extend_from_slice(value);
         self
     }
 
-    /// A text string.
+    /// Writes a text string.
     pub fn text(&mut self, value: &str) -> &mut Self {
         self.head(Header::Text(Some(value.len())));
         self.buffer.extend_from_slice(value.as_bytes());
         self
     }
 
-    /// The size of the file that was written.
+    /// Returns the written bytes.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
         self.buffer
@@ -67,10 +67,10 @@ impl Writer {
     }
 }
 
-/// Reads canonical CBOR from a slice; every deviation is an error that names its offset.
+/// Reads canonical CBOR from a slice; every deviation is an error with its offset.
 #[derive(Debug)]
 pub struct Reader<'a> {
-    /// The subject of errors: a kind or a file.
+    /// The subject of error messages: a kind or a file.
     what: &'static str,
     bytes: &'a [u8],
     offset: usize,
@@ -83,10 +83,10 @@ impl<'a> Reader<'a> {
         Self { what, bytes, offset: 0 }
     }
 
-    /// Opens an array of exactly `len` items.
+    /// Reads the head of an array of exactly `len` items.
     ///
     /// # Errors
-    /// `Corrupt` when anything else is there.
+    /// `Corrupt` for anything else.
     pub fn array(&mut self, len: u64) -> Result<()> {
         let at = self.offset;
         match self.head("an array")? {
@@ -98,10 +98,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Opens an array of any length up to `max`, and returns the length.
+    /// Reads the head of an array of at most `max` items, and returns the length.
     ///
     /// # Errors
-    /// `Corrupt` when anything else is there.
+    /// `Corrupt` for anything else.
     pub fn array_up_to(&mut self, max: u64) -> Result<u64> {
         let at = self.offset;
         match self.head("an array")? {
@@ -113,10 +113,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An unsigned integer.
+    /// Reads an unsigned integer.
     ///
     /// # Errors
-    /// `Corrupt` when anything else is there.
+    /// `Corrupt` for anything else.
     pub fn uint(&mut self) -> Result<u64> {
         let at = self.offset;
         match self.head("an integer")? {
@@ -125,10 +125,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An unsigned integer of at most `max`.
+    /// Reads an unsigned integer of at most `max`.
     ///
     /// # Errors
-    /// `Corrupt` when anything else is there.
+    /// `Corrupt` for anything else.
     pub fn uint_up_to(&mut self, max: u64) -> Result<u64> {
         let at = self.offset;
         match self.uint()? {
@@ -137,19 +137,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A signed integer, see [`Writer::int`].
+    /// Reads a signed integer, see [`Writer::int`].
     ///
     /// # Errors
-    /// `Corrupt` when anything else is there.
+    /// `Corrupt` for anything else.
     pub fn int(&mut self) -> Result<i64> {
         let coded = self.uint()?;
         Ok((coded >> 1).cast_signed() ^ -(coded & 1).cast_signed())
     }
 
-    /// A byte string, as a slice of the input.
+    /// Reads a byte string, as a slice of the input.
     ///
     /// # Errors
-    /// `Corrupt` when anything else is there, or the input ends inside it.
+    /// `Corrupt` for anything else, or if the input ends inside it.
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
         let at = self.offset;
         match self.head("bytes")? {
@@ -158,10 +158,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A text string, as a slice of the input.
+    /// Reads a text string, as a slice of the input.
     ///
     /// # Errors
-    /// `Corrupt` when anything else is there, the input ends inside it, or it is not UTF-8.
+    /// `Corrupt` for anything else, if the input ends inside it, or if it is not UTF-8.
     pub fn text(&mut self) -> Result<&'a str> {
         let at = self.offset;
         let bytes = match self.head("text")? {
@@ -172,10 +172,10 @@ impl<'a> Reader<'a> {
             .map_err(|source| self.expected(at, "UTF-8 text", "other bytes").with_source(source))
     }
 
-    /// Ends the reading: nothing may be left.
+    /// Ends reading; no bytes may remain.
     ///
     /// # Errors
-    /// `Corrupt` when bytes are left.
+    /// `Corrupt` if bytes remain.
     pub fn finish(self) -> Result<()> {
         match self.bytes.len().saturating_sub(self.offset) {
             0 => Ok(()),
@@ -183,19 +183,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An error at the reader's present place, for rules above CBOR.
+    /// Returns an error at the current offset, for rules above CBOR.
     #[must_use]
     pub fn refuse(&self, expected: &str, found: &str) -> Error {
         self.expected(self.offset, expected, found)
     }
 
-    /// As [`Reader::refuse`], where what was found instead has no short name.
+    /// Like [`Reader::refuse`], if the found value has no short name.
     #[must_use]
     pub fn malformed(&self, expected: &str) -> Error {
         Error::malformed(format_args!("{} at byte {}", self.what, self.offset), expected)
     }
 
-    /// One head: major type and argument, refused unless it is the shortest form.
+    /// Reads one head: major type and argument. Refuses any form but the shortest.
     fn head(&mut self, wanted: &str) -> Result<(u8, u64)> {
         let at = self.offset;
         let Some((&first, rest)) = self.bytes.get(at..).and_then(<[u8]>::split_first) else {

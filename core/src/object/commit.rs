@@ -1,4 +1,4 @@
-//! Commits: a snapshot of a context, and where it came from.
+//! Commits: a snapshot of a context, and its origin.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,34 +10,34 @@ use crate::error::{Error, Result};
 
 const VERSION: u64 = 1;
 const MAX_PARENTS: usize = 1024;
-/// Most fields of a structure of any version.
+/// Maximum number of fields of a structure of any version.
 const MAX_FIELDS: u64 = 64;
 const MAX_METADATA_ENTRIES: u64 = 4096;
 
-/// One snapshot: the tree of a context, its parents, and the facts about the moment it was taken.
+/// One snapshot: the tree of a context, its parents, and the circumstances of the snapshot.
 ///
-/// Facts that change from run to run (time, model, machine) stand here and not in the tree, so equal
-/// contexts have equal trees.
+/// Facts that vary between runs (time, model, machine) are in the commit and not in the tree, so
+/// equal contexts have equal trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     /// The root of the context: a map of sections.
     pub tree: ObjectId,
-    /// The commits this one continues: none for a first one, two or more for a merge.
+    /// The parent commits: none for a first one, two or more for a merge.
     pub parents: Vec<ObjectId>,
-    /// The session it belongs to.
+    /// The session of the commit.
     pub session: String,
-    /// Its turn in the session: one more than the highest of its parents', 1 for a first commit. So
-    /// a commit's turn is greater than those of everything it comes from.
+    /// The turn in the session: one more than the highest of its parents', 1 for a first commit. So
+    /// a commit's turn is greater than those of all its ancestors.
     pub turn: u64,
     /// The author.
     pub author: Author,
-    /// When it was made, as the source says where it does.
+    /// The time of the snapshot, taken from the source if it records one.
     pub time: Time,
-    /// Why it was made.
+    /// The reason for the snapshot.
     pub trigger: Trigger,
     /// One line, or more, for people.
     pub message: String,
-    /// Anything else, by name.
+    /// Other facts, by name.
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -46,11 +46,11 @@ pub struct Commit {
 pub struct Author {
     /// The agent, tool or person; empty when unknown.
     pub agent: String,
-    /// The model that spoke; empty when unknown or not a model.
+    /// The model; empty if unknown or not a model.
     pub model: String,
 }
 
-/// A moment: microseconds since 1970-01-01 00:00 UTC, and the offset of the clock that was read.
+/// A time: microseconds since 1970-01-01 00:00 UTC, and the UTC offset of the clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time {
     /// Microseconds since the Unix epoch, UTC.
@@ -59,11 +59,11 @@ pub struct Time {
     pub offset_minutes: i16,
 }
 
-/// Why a snapshot was taken. The codes are part of the format.
+/// The reason for a snapshot. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Trigger {
-    /// Somebody asked for it.
+    /// A user asked for it.
     #[default]
     Manual,
     /// A turn ended.
@@ -82,9 +82,9 @@ pub enum Trigger {
     ModeChange,
     /// A restore is about to write.
     BeforeRestore,
-    /// Histories were joined.
+    /// Histories were merged.
     Merge,
-    /// The branch went back to an earlier turn.
+    /// The branch was rewound to an earlier turn.
     Rollback,
 }
 
@@ -103,7 +103,7 @@ impl Trigger {
         (Self::Rollback, "rollback"),
     ];
 
-    /// The name in formats, commands and messages.
+    /// Returns the name in formats, commands and messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(trigger, _)| *trigger == self).map_or("manual", |(_, name)| name)
@@ -130,7 +130,7 @@ impl fmt::Display for Trigger {
 }
 
 impl Commit {
-    /// The bytes that are hashed and stored.
+    /// Encodes the bytes that are hashed and stored.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new();
@@ -147,7 +147,7 @@ impl Commit {
         writer.finish()
     }
 
-    /// The commit in `bytes`.
+    /// Decodes a commit.
     ///
     /// # Errors
     /// `Corrupt` unless the bytes are exactly what [`Commit::encode`] writes; `Unsupported` for a
@@ -202,9 +202,9 @@ fn read_metadata(reader: &mut Reader<'_>) -> Result<BTreeMap<String, String>> {
     Ok(metadata)
 }
 
-/// Opens a structure whose first item is its version, and returns that. `fields` has the number of
-/// items of each version, the first of version 1. A newer version is unsupported, however many items
-/// it has.
+/// Reads the head of a structure whose first item is its version, and returns the version. `fields`
+/// has the number of items of each version, beginning with version 1. A newer version is
+/// unsupported, whatever its number of items.
 pub(super) fn open_structure(
     reader: &mut Reader<'_>,
     what: &'static str,

@@ -1,4 +1,4 @@
-//! Object ids: BLAKE3-256, one key for each structured kind; with `lanes.rs` the only user of `blake3`.
+//! Object ids: BLAKE3-256, one key per structured kind. Only this file and `lanes.rs` use `blake3`.
 //!
 //! A blob's id is the plain BLAKE3 of its bytes, so `b3sum file` prints it. Structured kinds hash
 //! in keyed mode with a key derived from the kind's context string. BLAKE3 keeps plain, keyed and
@@ -19,7 +19,7 @@ pub const ID_BYTES: usize = 32;
 /// Hex digits of an id in text.
 pub const ID_HEX_DIGITS: usize = 2 * ID_BYTES;
 
-/// Fewest hex digits that may abbreviate an id.
+/// Minimum number of hex digits that can abbreviate an id.
 pub(crate) const MIN_PREFIX_DIGITS: usize = 4;
 
 /// The name of an object: a BLAKE3-256 digest of its kind and bytes.
@@ -27,7 +27,7 @@ pub(crate) const MIN_PREFIX_DIGITS: usize = 4;
 pub struct ObjectId([u8; ID_BYTES]);
 
 impl Hash for ObjectId {
-    /// Eight bytes of a digest are as good as all of them, and tables of ids are large.
+    /// Hashes only eight bytes: any part of a digest is uniform, and tables of ids are large.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let (first, _) = self.0.split_at(8);
         state.write(first);
@@ -35,7 +35,8 @@ impl Hash for ObjectId {
 }
 
 impl ObjectId {
-    /// The id of the object of `kind` with `bytes`. About 1 µs for 1 KiB, 5 GB/s for large blobs.
+    /// Returns the id of the object of `kind` with `bytes`. About 1 µs for 1 KiB, 5 GB/s for large
+    /// blobs.
     #[must_use]
     pub fn of(kind: Kind, bytes: &[u8]) -> Self {
         match kind_key(kind) {
@@ -44,25 +45,25 @@ impl ObjectId {
         }
     }
 
-    /// An id from its raw bytes.
+    /// Creates an id from its raw bytes.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; ID_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// An id from a slice that must be exactly [`ID_BYTES`] long.
+    /// Creates an id from a slice that must be exactly [`ID_BYTES`] long.
     #[must_use]
     pub fn from_slice(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 
-    /// The raw bytes.
+    /// Returns the raw bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; ID_BYTES] {
         &self.0
     }
 
-    /// The first `digits` hex digits.
+    /// Returns the first `digits` hex digits.
     #[must_use]
     pub fn short(&self, digits: usize) -> String {
         let mut text = self.to_string();
@@ -94,7 +95,7 @@ impl FromStr for ObjectId {
     }
 }
 
-/// The first digits of an id, as a person types it.
+/// The first hex digits of an id, as a user types it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdPrefix {
     /// The digits as nibbles, most significant first.
@@ -109,7 +110,7 @@ impl IdPrefix {
         self.nibbles.iter().copied().zip(nibbles).all(|(a, b)| a == b)
     }
 
-    /// The smallest id that starts with this prefix: where a search in sorted ids begins.
+    /// Returns the smallest id that starts with this prefix: the start of a search in sorted ids.
     #[must_use]
     pub fn first(&self) -> ObjectId {
         let mut bytes = [0; ID_BYTES];
@@ -119,7 +120,7 @@ impl IdPrefix {
         ObjectId(bytes)
     }
 
-    /// The largest id that starts with this prefix.
+    /// Returns the largest id that starts with this prefix.
     #[must_use]
     pub fn last(&self) -> ObjectId {
         let ObjectId(mut bytes) = self.first();
@@ -149,32 +150,32 @@ impl FromStr for IdPrefix {
     }
 }
 
-/// Digest of a map key, from which tree boundaries are drawn. Plain BLAKE3 of the key.
+/// Returns the digest of a map key, which decides tree boundaries. Plain BLAKE3 of the key.
 #[must_use]
 pub(crate) fn key_digest(key: &[u8]) -> [u8; ID_BYTES] {
     *blake3::hash(key).as_bytes()
 }
 
-/// Checksum of bytes that are not objects: batches, manifests, superblocks.
+/// A checksum of bytes that are not objects: batches, manifests, superblocks.
 ///
-/// Plain BLAKE3 under a key of its own for each `context`, so that no checksum is ever an id.
+/// BLAKE3 with a separate derived key for each `context`, so that no checksum equals an id.
 #[derive(Debug, Clone)]
 pub struct Checksum(blake3::Hasher);
 
 impl Checksum {
-    /// A fresh checksum for `context`, which is a constant of the format (`format-spec`).
+    /// Creates a checksum for `context`, a constant of the format (`format-spec`).
     #[must_use]
     pub fn new(context: &str) -> Self {
         Self(blake3::Hasher::new_derive_key(context))
     }
 
-    /// Feeds bytes.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.update(bytes);
         self
     }
 
-    /// The digest of everything fed so far.
+    /// Returns the digest of all added bytes.
     #[must_use]
     pub fn finish(&self) -> [u8; 32] {
         *self.0.finalize().as_bytes()
@@ -193,7 +194,7 @@ pub fn verify(kind: Kind, bytes: &[u8], id: &ObjectId) -> Result<()> {
     Err(Error::new(ErrorKind::Corrupt, format!("{kind} {id}: its bytes hash to {found}")))
 }
 
-/// The key that structured objects of a kind are hashed with; none for blobs.
+/// Returns the key for hashing structured objects of a kind; `None` for blobs.
 pub(super) fn kind_key(kind: Kind) -> Option<&'static [u8; 32]> {
     static KEYS: LazyLock<[[u8; 32]; 4]> = LazyLock::new(|| {
         ["node", "commit", "tag", "operation"]

@@ -1,14 +1,15 @@
-//! Many small objects compared with their ids at once, in the lanes of the processor.
+//! Verifies many small objects against their ids in parallel, in the SIMD lanes of the processor.
 //!
-//! BLAKE3 fills the lanes with the pieces of one input, 1 KiB each, so an input of a few KiB is hashed with
-//! most of them idle: 0.7 GB/s where a large one takes 5. Here the pieces of many inputs go side by side:
-//! those with as many whole blocks, at the same place of their inputs. What a piece has beyond whole
-//! blocks is compressed alone, and the trees over pieces are built level by level.
+//! BLAKE3 fills the lanes with the 1 KiB pieces of one input, so an input of a few KiB leaves most
+//! of them idle: 0.7 GB/s instead of 5 for a large one. This code processes pieces of many inputs
+//! in parallel: pieces with the same number of whole blocks and the same index in their inputs. The
+//! partial last block of a piece is compressed separately, and the trees over pieces are built
+//! level by level.
 //!
-//! Nothing is refused by what is found here: an object that does not look right is asked again of
-//! [`verify`](super::verify). Nothing is believed that this does not find right, and a property holds it
-//! to the hashes of `blake3`. The functions that it rests on are not documented by that crate, so
-//! `Cargo.toml` takes no version that may have changed them.
+//! A failed check here refuses nothing: the caller verifies the object again with
+//! [`verify`](super::verify). Only objects that pass are accepted, and a property test compares the
+//! results with the hashes of `blake3`. The functions used here are undocumented in that crate, so
+//! `Cargo.toml` pins the versions known to have them.
 
 use blake3::IncrementCounter;
 use blake3::platform::{Platform, words_from_le_bytes_32};
@@ -16,25 +17,25 @@ use blake3::platform::{Platform, words_from_le_bytes_32};
 use super::id::kind_key;
 use super::{Kind, Object, ObjectId};
 
-/// Bytes of a block and of a piece of an input, as BLAKE3 cuts it.
+/// Bytes of a block and of a piece of an input, as defined by BLAKE3.
 const BLOCK_BYTES: usize = 64;
 const PIECE_BYTES: usize = 1024;
 
-/// Larger inputs fill the lanes by themselves.
+/// Larger inputs fill the lanes on their own.
 const MAX_PIECES: usize = 8;
 const MAX_INPUT_BYTES: usize = MAX_PIECES * PIECE_BYTES;
 
-/// So few are hashed one by one.
+/// Fewer inputs are hashed one by one.
 const LEAST_INPUTS: usize = 4;
 
-/// The flags of BLAKE3: what a block is.
+/// The flags of BLAKE3 for the role of a block.
 const FIRST_BLOCK: u8 = 1;
 const LAST_BLOCK: u8 = 1 << 1;
 const PARENT: u8 = 1 << 2;
 const ROOT: u8 = 1 << 3;
 const KEYED: u8 = 1 << 4;
 
-/// The words that an unkeyed hash begins with.
+/// The initial words of an unkeyed hash.
 const NO_KEY: [u32; 8] = [
     0x6a09_e667,
     0xbb67_ae85,
@@ -46,11 +47,11 @@ const NO_KEY: [u32; 8] = [
     0x5be0_cd19,
 ];
 
-/// What a block, or all blocks of a piece, are condensed to.
+/// The chaining value of a block, or of all blocks of a piece.
 type Digest = [u8; 32];
 
-/// Returns for each object true if its bytes surely hash to its id. Costs a fifth to a third of
-/// [`verify`](super::verify) for each where most have up to some KiB.
+/// Returns for each object true if its bytes certainly hash to its id. Costs a fifth to a third of
+/// [`verify`](super::verify) if most objects have up to a few KiB.
 pub(crate) fn have_their_ids(objects: &[(&ObjectId, &Object)]) -> Vec<bool> {
     let mut are_right = vec![false; objects.len()];
     for kind in Kind::ALL {
@@ -76,7 +77,7 @@ pub(crate) fn have_their_ids(objects: &[(&ObjectId, &Object)]) -> Vec<bool> {
     are_right
 }
 
-/// A way to hash.
+/// A hash mode.
 struct Hashing {
     platform: Platform,
     key: [u32; 8],
@@ -88,14 +89,14 @@ struct Hashing {
 #[derive(Clone, Copy)]
 struct Piece<'a> {
     bytes: &'a [u8],
-    /// Its input, and its number there.
+    /// The index of its input, and its index in the input.
     input: usize,
     number: u8,
     /// The flags of its last block.
     last: u8,
 }
 
-/// The digests of what an input has on one level of its tree.
+/// The digests of an input on one level of its tree.
 #[derive(Clone, Copy)]
 struct Level {
     digests: [Digest; MAX_PIECES],
@@ -111,7 +112,7 @@ impl Hashing {
         }
     }
 
-    /// The hashes of inputs of at most [`MAX_INPUT_BYTES`] each.
+    /// Returns the hashes of inputs of at most [`MAX_INPUT_BYTES`] each.
     fn all(&self, inputs: &[&[u8]]) -> Vec<Digest> {
         let mut pieces = Vec::with_capacity(inputs.len() * 2);
         let mut levels = Vec::with_capacity(inputs.len());
@@ -139,7 +140,7 @@ impl Hashing {
         levels.iter().map(|level| level.digests.first().copied().unwrap_or_default()).collect()
     }
 
-    /// The digests of pieces of one class.
+    /// Returns the digests of pieces of one class.
     fn digests(&self, alike: &[Piece<'_>]) -> Vec<Digest> {
         let whole = alike.first().map_or(0, |piece| piece.bytes.len() / BLOCK_BYTES);
         let blocks = match whole {
@@ -168,7 +169,7 @@ impl Hashing {
         alike.iter().zip(blocks).map(finished).collect()
     }
 
-    /// The digests of the first `N` bytes, which are whole blocks, of pieces of one class.
+    /// Returns the digests of the first `N` bytes, which are whole blocks, of pieces of one class.
     fn blocks<const N: usize>(&self, alike: &[Piece<'_>]) -> Vec<Digest> {
         let inputs: Vec<&[u8; N]> =
             alike.iter().filter_map(|piece| piece.bytes.first_chunk()).collect();
@@ -191,7 +192,8 @@ impl Hashing {
         digests
     }
 
-    /// The digest of a piece whose whole blocks are condensed already, which the rest of it is compressed into.
+    /// Returns the digest of a piece, from the chaining value of its whole blocks and its partial
+    /// last block.
     fn finish(&self, piece: &Piece<'_>, mut words: [u32; 8]) -> Digest {
         let start = piece.bytes.len() / BLOCK_BYTES * BLOCK_BYTES;
         let rest = piece.bytes.get(start..).unwrap_or_default();
@@ -209,8 +211,8 @@ impl Hashing {
         digest
     }
 
-    /// Makes the next level of each tree that is not at its root: neighbours are joined, and one that has
-    /// none goes up as it is.
+    /// Builds the next level of each tree that is not at its root: joins neighbours, and moves a
+    /// last odd one up unchanged.
     fn join(&self, levels: &mut [Level]) {
         for root in [0, ROOT] {
             let is_meant = |level: &Level| level.len > 1 && (level.len == 2) == (root == ROOT);
@@ -237,8 +239,9 @@ impl Piece<'_> {
         !self.bytes.is_empty() && self.bytes.len().is_multiple_of(BLOCK_BYTES)
     }
 
-    /// Pieces of one class are hashed side by side: those with as many whole blocks, with or without a rest, at
-    /// the same place in inputs, and with the same flags.
+    /// Returns the class of a piece. Pieces of one class are hashed in parallel: they have the same
+    /// number of whole blocks, with or without a partial one, the same index in their inputs, and
+    /// the same flags.
     fn class(&self) -> (usize, bool, u8, u8) {
         (self.bytes.len() / BLOCK_BYTES, self.is_whole(), self.number, self.last)
     }
@@ -252,7 +255,7 @@ mod tests {
     use super::*;
     use crate::object::verify;
 
-    /// Bytes that repeat nowhere near.
+    /// Returns bytes without a short period.
     fn bytes(len: usize, seed: u64) -> Bytes {
         let mut state = seed | 1;
         let mut byte = || {

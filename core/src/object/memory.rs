@@ -1,4 +1,4 @@
-//! Objects in memory: the staging area of a transaction, and the store of tests.
+//! Objects in memory: the staging area of a transaction, and the store in tests.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::{Kind, Object, ObjectId, ObjectSink, ObjectSource, check_size};
 use crate::error::Result;
 
-/// Objects by id, in the order in which they were written.
+/// Objects by id, in write order.
 #[derive(Debug, Default, Clone)]
 pub struct Memory {
     objects: HashMap<ObjectId, Object>,
@@ -17,36 +17,37 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Nothing yet.
+    /// Creates an empty memory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Number of objects.
+    /// Returns the number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Returns true if there is no object.
+    /// Returns true if there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// Bytes of all objects together.
+    /// Returns the bytes of all objects.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Every object, in the order in which they were written.
+    /// Iterates over the objects in write order.
     pub fn iter(&self) -> impl Iterator<Item = (&ObjectId, &Object)> {
         self.order.iter().filter_map(|id| self.objects.get_key_value(id))
     }
 
-    /// Every object, out of here, in the same order: what is read together lies together.
+    /// Consumes the memory and returns the objects in write order, which keeps objects that are
+    /// read together adjacent.
     #[must_use]
     pub fn into_objects(mut self) -> Vec<(ObjectId, Object)> {
         let take = |id| self.objects.remove(&id).map(|object| (id, object));

@@ -1,19 +1,20 @@
-//! Objects: five kinds of values that are hashed and stored, their ids and their bytes. No I/O.
+//! Objects: five kinds of hashed and stored values, their ids and their bytes. No I/O.
 //!
-//! An object is a kind and bytes, and its id follows from both ([`ObjectId::of`]). Nothing about an
-//! id depends on compression, chunking, or where bytes lie, so a store may change all of these and
-//! every link still holds.
+//! An object is a kind and bytes, and its id is derived from both ([`ObjectId::of`]). An id does
+//! not depend on compression, chunking, or storage location, so a store can change all of these and
+//! every link stays valid.
 //!
 //! | kind | bytes | id |
 //! |---|---|---|
-//! | [`Kind::Blob`] | whatever the user stored, untouched | plain BLAKE3, as `b3sum` prints it |
+//! | [`Kind::Blob`] | the user's bytes, unchanged | plain BLAKE3, as `b3sum` prints it |
 //! | [`Kind::Node`] | a node or root of a [tree](crate::tree), canonical CBOR | keyed BLAKE3 |
-//! | [`Kind::Commit`] | a [`Commit`]: a snapshot and where it came from | keyed BLAKE3 |
+//! | [`Kind::Commit`] | a [`Commit`]: a snapshot and its origin | keyed BLAKE3 |
 //! | [`Kind::Tag`] | a [`Tag`]: a name given to an object, with a reason | keyed BLAKE3 |
 //! | [`Kind::Operation`] | an [`Operation`]: one atomic change of refs | keyed BLAKE3 |
 //!
-//! Layers above read through [`ObjectSource`] and write through [`ObjectSink`], which are declared
-//! here and implemented by the store, so trees know no store. [`Memory`] implements both.
+//! Upper layers read through [`ObjectSource`] and write through [`ObjectSink`], which are declared
+//! here and implemented by the store, so trees do not depend on the store. [`Memory`] implements
+//! both.
 //!
 //! ```
 //! use turntree::object::{Kind, Memory, ObjectSink, ObjectSource};
@@ -50,10 +51,10 @@ pub(crate) use varint::{push_varint, take_varint, unzigzag, zigzag};
 
 use crate::error::{Error, Result};
 
-/// Largest structured object (node, commit, tag, operation) that is read or written, in bytes.
+/// Maximum bytes of a structured object (node, commit, tag, operation).
 pub const MAX_STRUCTURED_BYTES: usize = 4 << 20;
 
-/// Largest blob that is read or written, in bytes.
+/// Maximum bytes of a blob.
 pub const MAX_BLOB_BYTES: usize = 2 << 30;
 
 /// The kind of an object. The codes are part of the format.
@@ -76,19 +77,19 @@ impl Kind {
     /// Every kind, in order of its code.
     pub const ALL: [Self; 5] = [Self::Blob, Self::Node, Self::Commit, Self::Tag, Self::Operation];
 
-    /// The code that formats write.
+    /// Returns the code used in formats.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// The kind of a code read from a format, if there is one.
+    /// Returns the kind for a code, if it exists.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// The name in commands and messages.
+    /// Returns the name in commands and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -100,7 +101,7 @@ impl Kind {
         }
     }
 
-    /// Most bytes an object of this kind may have.
+    /// Returns the maximum bytes of an object of this kind.
     #[must_use]
     pub const fn max_bytes(self) -> usize {
         match self {
@@ -116,16 +117,16 @@ impl fmt::Display for Kind {
     }
 }
 
-/// An object as it is stored: a kind and verified bytes.
+/// An object: a kind and verified bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Object {
     /// The kind.
     pub kind: Kind,
-    /// The bytes, shared with whoever else holds them.
+    /// The bytes, shared with other holders.
     pub bytes: Bytes,
 }
 
-/// Stored content must not end in logs by accident: kind and length only.
+/// Shows only kind and length, so that stored content does not leak into logs.
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Object({}, {} bytes)", self.kind, self.bytes.len())
@@ -134,22 +135,22 @@ impl fmt::Debug for Object {
 
 /// A source of objects.
 pub trait ObjectSource {
-    /// The object `id`, verified against it, or `None` when it is not there.
+    /// Reads the object `id` and verifies it; `None` if it is missing.
     ///
     /// # Errors
-    /// `Corrupt` when its bytes do not verify, `Io` when they cannot be read.
+    /// `Corrupt` if its bytes do not verify, `Io` if they cannot be read.
     fn read(&self, id: &ObjectId) -> Result<Option<Object>>;
 
-    /// Returns true if the object `id` is there; its bytes are not read.
+    /// Returns true if the object `id` exists; does not read its bytes.
     ///
     /// # Errors
-    /// `Io` when the place cannot be looked at.
+    /// `Io` if the storage cannot be read.
     fn contains(&self, id: &ObjectId) -> Result<bool>;
 
-    /// The bytes of the object `id`, which must be there and be of `kind`.
+    /// Reads the bytes of the object `id`, which must exist and be of `kind`.
     ///
     /// # Errors
-    /// `NotFound` when it is not there, `Corrupt` when it is of another kind or does not verify.
+    /// `NotFound` if it is missing, `Corrupt` if it is of another kind or does not verify.
     fn read_as(&self, kind: Kind, id: &ObjectId) -> Result<Bytes> {
         match self.read(id)? {
             Some(object) if object.kind == kind => Ok(object.bytes),
@@ -158,27 +159,27 @@ pub trait ObjectSource {
         }
     }
 
-    /// Returns the error of reading an object that is not there.
+    /// Returns the error for reading a missing object.
     fn missing(&self, kind: Kind, id: &ObjectId) -> Error {
         Error::missing_object(format!("{kind} {id} is not in the store"))
     }
 
-    /// The bytes of many objects, in the order of `ids`: what [`ObjectSource::read_as`] gives for each.
-    /// A store reads them in the order in which they lie, on all processors.
+    /// Reads the bytes of many objects, in the order of `ids`, like [`ObjectSource::read_as`] for
+    /// each. A store reads them in storage order, on all processors.
     ///
     /// # Errors
-    /// Those of [`ObjectSource::read_as`], for one of the objects that fail.
+    /// Errors of [`ObjectSource::read_as`], for one of the failing objects.
     fn read_all(&self, kind: Kind, ids: &[ObjectId]) -> Result<Vec<Bytes>> {
         ids.iter().map(|id| self.read_as(kind, id)).collect()
     }
 }
 
-/// Why the content of a file is not stored.
+/// The reason why the content of a file is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileRefusal {
     /// It was redacted.
     Redacted,
-    /// Something else would be stored in its place, which nobody wants back in a file.
+    /// A masked version would be stored instead, which must not be restored into a file.
     Masked,
 }
 
@@ -193,36 +194,36 @@ impl fmt::Display for FileRefusal {
     }
 }
 
-/// A sink of objects, each readable as soon as it is written.
+/// A sink of objects. Each object is readable as soon as it is written.
 pub trait ObjectSink: ObjectSource {
-    /// Adds the object, unless it is there already, and returns its id.
+    /// Adds the object unless it exists, and returns its id.
     ///
     /// # Errors
-    /// `LimitExceeded` when it is larger than its kind allows, `Io` when it cannot be kept.
+    /// `LimitExceeded` if it is larger than its kind allows, `Io` if it cannot be stored.
     fn write(&mut self, kind: Kind, bytes: Bytes) -> Result<ObjectId>;
 
-    /// Returns why a file with these bytes is left out, where it is. Never by default.
+    /// Returns the reason if a file with these bytes must not be stored. Never by default.
     ///
     /// # Errors
-    /// When that cannot be told.
+    /// If the check fails.
     fn refuses(&self, _file: &[u8]) -> Result<Option<FileRefusal>> {
         Ok(None)
     }
 
-    /// Takes the payloads that the blobs written since the last call cite: their names, and their
-    /// blobs. A context that is written then keeps them. None by default.
+    /// Returns and clears the payloads cited by the blobs written since the last call: names and
+    /// blobs. The context written next references them. None by default.
     ///
     /// # Errors
-    /// When the names cannot be looked up.
+    /// If the names cannot be looked up.
     fn take_cited(&mut self) -> Result<Vec<(String, ObjectId)>> {
         Ok(Vec::new())
     }
 
-    /// Called now and then by whoever writes more than memory should hold: a sink that keeps objects
-    /// in memory may put them where they belong. Does nothing by default.
+    /// Called regularly by a caller that writes more than memory should hold: a sink that keeps
+    /// objects in memory may write them out. Does nothing by default.
     ///
     /// # Errors
-    /// `Io` when they cannot be put there.
+    /// `Io` if writing fails.
     fn make_room(&mut self) -> Result<()> {
         Ok(())
     }
@@ -253,7 +254,7 @@ impl<T: ObjectSource + ?Sized> ObjectSource for &T {
 /// Refuses bytes over the limit of their kind.
 ///
 /// # Errors
-/// `LimitExceeded`.
+/// `LimitExceeded` if there are too many bytes.
 pub fn check_size(kind: Kind, bytes: &[u8]) -> Result<()> {
     if bytes.len() <= kind.max_bytes() {
         return Ok(());

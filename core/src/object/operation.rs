@@ -1,38 +1,38 @@
-//! Operations: one atomic change of refs, and the chain of them that is the reflog.
+//! Operations: atomic changes of refs, and the chain of them that forms the reflog.
 
 use super::ObjectId;
 use super::codec::{Reader, Writer};
 use super::commit::{open_structure, read_id, read_ids, write_ids};
 use crate::error::Result;
 
-/// One that takes another back has a version of its own, with one more field.
+/// An undo has a separate version with one more field.
 const VERSION_PLAIN: u64 = 1;
 const VERSION_UNDOING: usize = 2;
 const FIELDS: [u64; 2] = [7, 8];
 
-/// Most parents of an operation.
+/// Maximum number of parents of an operation.
 pub(crate) const MAX_PARENTS: usize = 64;
 const MAX_CHANGES: u64 = 1 << 16;
 
 /// One atomic change of refs.
 ///
-/// Operations form a chain under the store's lock: each names the one before. Stores that were
-/// copied and diverged can be joined by an operation with several parents.
+/// Operations form a chain under the store's lock: each names the previous one. An operation with
+/// several parents joins the chains of stores that were copied and diverged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// The operations this one follows; none for the first of a store.
+    /// The previous operations; none for the first of a store.
     pub parents: Vec<ObjectId>,
     /// One more than the highest of its parents, 1 for the first.
     pub sequence: u64,
-    /// When, in microseconds since the Unix epoch.
+    /// Time in microseconds since the Unix epoch.
     pub time_micros: i64,
     /// The actor.
     pub actor: String,
-    /// The reason: the command, or words of the caller.
+    /// The reason: the command, or the caller's text.
     pub reason: String,
-    /// The changes, in rising order of names, each name once.
+    /// The changes, in rising order of unique names.
     pub changes: Vec<RefChange>,
-    /// The operation that this one takes back, if it does.
+    /// The operation that this one undoes, if any.
     pub undoes: Option<ObjectId>,
 }
 
@@ -41,9 +41,9 @@ pub struct Operation {
 pub struct RefChange {
     /// The full name.
     pub name: String,
-    /// The value before; `None` when the ref did not exist.
+    /// The old value; `None` if the ref did not exist.
     pub old: Option<RefValue>,
-    /// The value after; `None` when the ref was deleted.
+    /// The new value; `None` if the ref was deleted.
     pub new: Option<RefValue>,
 }
 
@@ -57,7 +57,7 @@ pub enum RefValue {
 }
 
 impl Operation {
-    /// The bytes that are hashed and stored.
+    /// Encodes the bytes that are hashed and stored.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new();
@@ -79,7 +79,7 @@ impl Operation {
         writer.finish()
     }
 
-    /// The operation in `bytes`.
+    /// Decodes an operation.
     ///
     /// # Errors
     /// `Corrupt` unless the bytes are exactly what [`Operation::encode`] writes; `Unsupported` for
@@ -113,7 +113,7 @@ pub(crate) fn write_value(writer: &mut Writer, value: Option<&RefValue>) {
     };
 }
 
-/// Reads what [`write_value`] wrote.
+/// Reads a value that [`write_value`] wrote.
 pub(crate) fn read_value(reader: &mut Reader<'_>) -> Result<Option<RefValue>> {
     match reader.array_up_to(2)? {
         0 => Ok(None),

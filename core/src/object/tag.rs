@@ -1,38 +1,38 @@
-//! Tags: a name given to an object, with who gave it, when and why, and perhaps until when.
+//! Tags: a name for an object, with author, time, reason and an optional expiry.
 
 use super::codec::{Reader, Writer};
 use super::commit::{open_structure, read_id};
 use super::{Kind, ObjectId};
 use crate::error::Result;
 
-/// The version without an expiry, and the one with it: a tag has the lowest that can say it.
+/// The versions without and with an expiry: a tag uses the lowest that can represent it.
 const VERSION_LASTING: u64 = 1;
 const VERSION_EXPIRING: usize = 2;
 
-/// Items of each version, its number included.
+/// Number of items of each version, including the version itself.
 const FIELDS: [u64; 2] = [7, 8];
 
-/// An annotated tag. A tag without words is only a ref and needs no object.
+/// An annotated tag. A tag without a description is only a ref and needs no object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
-    /// Its target.
+    /// The target.
     pub target: ObjectId,
-    /// The kind of what it names.
+    /// The kind of the target.
     pub target_kind: Kind,
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The author.
     pub tagger: String,
-    /// When, in microseconds since the Unix epoch.
+    /// Time in microseconds since the Unix epoch.
     pub time_micros: i64,
-    /// Why.
+    /// The reason.
     pub message: String,
-    /// When it stops to count, in microseconds since the Unix epoch; `None` for never.
+    /// Time of expiry, in microseconds since the Unix epoch; `None` for never.
     pub expires_micros: Option<i64>,
 }
 
 impl Tag {
-    /// The bytes that are hashed and stored.
+    /// Encodes the bytes that are hashed and stored.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new();
@@ -48,14 +48,13 @@ impl Tag {
         writer.finish()
     }
 
-    /// Returns true if it counts no more at the moment `now`, in microseconds since the Unix
-    /// epoch.
+    /// Returns true if the tag has expired at the time `now`, in microseconds since the Unix epoch.
     #[must_use]
     pub fn has_expired(&self, now: i64) -> bool {
         self.expires_micros.is_some_and(|expires| expires <= now)
     }
 
-    /// The tag in `bytes`.
+    /// Decodes a tag.
     ///
     /// # Errors
     /// `Corrupt` unless the bytes are exactly what [`Tag::encode`] writes; `Unsupported` for a

@@ -13,7 +13,7 @@ pub(crate) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
     }
 }
 
-/// Takes a varint off the front of `bytes`; `None` when there is none of at most 63 bits.
+/// Reads a varint from the front of `bytes`; `None` without a varint of at most 63 bits.
 pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..63).step_by(7) {
@@ -27,12 +27,12 @@ pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Small numbers of either sign as small ones without: 0, -1, 1, -2 ... become 0, 1, 2, 3 ...
+/// Maps small numbers of either sign to small unsigned ones: 0, -1, 1, -2 ... become 0, 1, 2, 3 ...
 pub(crate) fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63).cast_unsigned()
 }
 
-/// The number that [`zigzag`] wrote.
+/// Returns the number that [`zigzag`] encoded.
 pub(crate) fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }

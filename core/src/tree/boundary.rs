@@ -1,18 +1,18 @@
-//! Boundaries of nodes: the pinned thresholds, and the state that walks along a level.
+//! Boundaries of nodes: the pinned thresholds, and the chunker state while walking a level.
 //!
-//! Each entry gives 32 bits of a digest that its content already has. The entry ends the node when
-//! they are under a threshold that rises with the entries in the node. The rise keeps node sizes
-//! close to their mean (a constant threshold would give a geometric spread), and since nothing but
-//! the node's own entries counts, two sequences that share a boundary agree from there on.
+//! Each entry contributes 32 bits of a digest that its content already has. The entry ends the node
+//! if they are below a threshold that rises with the number of entries in the node. The rise keeps
+//! node sizes close to their mean (a constant threshold would give a geometric spread). Since only
+//! the node's own entries count, two sequences that share a boundary agree from there on.
 //!
-//! The thresholds are integers of the format, printed in `format-spec/tree.md`: no reader computes
+//! The thresholds are integers of the format, listed in `format-spec/tree.md`. No reader computes
 //! them, so no floating point decides an id.
 
 use super::entry::NodeEntry;
 use crate::object::{ID_BYTES, key_digest};
 
-/// The shape of a tree. Boundaries of a list follow the linked ids, those of a map its keys alone,
-/// so that a changed value never moves one.
+/// The shape of a tree. Boundaries of a list depend on the linked ids; those of a map only on its
+/// keys, so that a changed value never moves one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TreeShape {
     /// A sequence.
@@ -22,12 +22,13 @@ pub(super) enum TreeShape {
 }
 
 impl TreeShape {
-    /// Most entries of a node. An unfinished run is always shorter.
+    /// Maximum number of entries of a node. An unfinished run is always shorter.
     pub(super) const fn max_entries(self) -> usize {
         self.thresholds().len() + 1
     }
 
-    /// Position `n - 1` decides for the `n`-th entry; past the end every entry ends the node.
+    /// Returns the thresholds: index `n - 1` is for the `n`-th entry; past the end every entry ends
+    /// the node.
     const fn thresholds(self) -> &'static [u32] {
         match self {
             Self::List => &LIST_THRESHOLDS,
@@ -35,7 +36,7 @@ impl TreeShape {
         }
     }
 
-    /// The digest that an entry's content already has.
+    /// Returns the digest of an entry that decides boundaries.
     fn digest(self, entry: &NodeEntry) -> [u8; ID_BYTES] {
         match self {
             Self::List => *entry.item.link.id.as_bytes(),
@@ -43,15 +44,15 @@ impl TreeShape {
         }
     }
 
-    /// The 32 bits of it that decide for the entry at `level`. Each level takes another word, since the
-    /// keys of an inner level are those whose word one level below was small.
+    /// Returns the 32 bits of the digest for an entry at `level`. Each level uses another word,
+    /// because the keys of an inner level are those with a small word one level below.
     fn word(level: usize, digest: &[u8; ID_BYTES]) -> u32 {
         let (words, _) = digest.as_chunks::<4>();
         words.get(level % 8).map_or(0, |word| u32::from_le_bytes(*word))
     }
 }
 
-/// The chunker of one level: how far the present node is filled.
+/// The chunker of one level: the fill of the current node.
 #[derive(Debug)]
 pub(super) struct Boundary {
     shape: TreeShape,
@@ -60,17 +61,17 @@ pub(super) struct Boundary {
 }
 
 impl Boundary {
-    /// At the start of a node of `level`.
+    /// Creates a chunker at the start of a node of `level`.
     pub(super) fn new(shape: TreeShape, level: usize) -> Self {
         Self { shape, level, filled: 0 }
     }
 
-    /// Takes the next entry into the node; true when it is the node's last.
+    /// Adds the next entry to the node; returns true if it is the node's last.
     pub(super) fn ends_with(&mut self, entry: &NodeEntry) -> bool {
         self.ends_after(&self.shape.digest(entry))
     }
 
-    /// The same of an entry with this digest: in a list its id, in a map that of its key.
+    /// Adds an entry by its digest: the id in a list, the digest of the key in a map.
     pub(super) fn ends_after(&mut self, digest: &[u8; ID_BYTES]) -> bool {
         let threshold = self.shape.thresholds().get(self.filled);
         let ends = threshold.is_none_or(|least| TreeShape::word(self.level, digest) < *least);
@@ -79,7 +80,7 @@ impl Boundary {
     }
 }
 
-/// Mean 16 entries a node, 2 to 64.
+/// 16 entries per node on average, 2 to 64.
 const LIST_THRESHOLDS: [u32; 63] = [
     0,
     757_868,
@@ -146,7 +147,7 @@ const LIST_THRESHOLDS: [u32; 63] = [
     4_294_923_337,
 ];
 
-/// Mean 8 entries a node, 2 to 32.
+/// 8 entries per node on average, 2 to 32.
 const MAP_THRESHOLDS: [u32; 31] = [
     0,
     13_685_492,

@@ -1,4 +1,4 @@
-//! The children of nodes and roots: what they link to and under which keys, and nothing else of them.
+//! Reads only the children of nodes and roots: their links and keys.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::object::{ID_BYTES, Kind, ObjectId, key_digest};
 
 /// Returns the links of the node or root in `bytes`, in order: nodes of the level below, and the
-/// links of its items. This is what reachability follows.
+/// links of its items. Reachability follows these.
 ///
 /// # Errors
 /// `Corrupt` unless the bytes are exactly what a tree writes, `Unsupported` for a later form.
@@ -24,16 +24,16 @@ pub fn links(bytes: &Bytes) -> Result<Vec<Link>> {
 /// A child of a node or root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
-    /// The key of an item of a map; nothing for items of a list and for nodes of the level below.
+    /// The key of an item of a map; `None` for items of a list and for nodes of the level below.
     pub key: Option<Bytes>,
-    /// Its target.
+    /// The target.
     pub link: Link,
 }
 
-/// [`links`] with the keys of items, by which versions of the same thing are known.
+/// Like [`links`], with the keys of items, which identify versions of the same entry.
 ///
 /// # Errors
-/// Those of [`links`].
+/// Errors of [`links`].
 pub fn children(bytes: &Bytes) -> Result<Vec<Child>> {
     let mut children = Children::default();
     children.read(bytes)?;
@@ -44,32 +44,33 @@ pub fn children(bytes: &Bytes) -> Result<Vec<Child>> {
     Ok(children.iter().map(child).collect())
 }
 
-/// The children of one node after the other, in memory that is used again: a walk reads millions.
+/// The children of one node after another, with reused memory: a walk reads millions of nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
     links: Vec<Link>,
-    /// The first link of the run that is read.
+    /// The index of the first link of the current run.
     run: usize,
-    /// True if it is a run of items.
+    /// True if the current run has items.
     has_items: bool,
-    /// The keys of items, back to back, and where each ends. Items come first, so these are of the first links.
+    /// The keys of items, concatenated, and their ends. Items come first, so keys belong to the
+    /// first links.
     keys: Vec<u8>,
     key_ends: Vec<usize>,
     /// True from the second node on.
     is_used_again: bool,
-    /// Digests of keys that were read then, each in the one slot that its key may be in: versions of a node have
-    /// nearly the same keys.
+    /// Digests of recent keys, each in the one slot for its key: versions of a node have nearly the
+    /// same keys.
     digests: Vec<(Vec<u8>, [u8; ID_BYTES])>,
 }
 
-/// Digests that are remembered.
+/// Number of remembered digests.
 const DIGESTS: usize = 1 << 8;
 
 impl Children {
-    /// Reads the node or root in `bytes`; what was read before is forgotten.
+    /// Reads the node or root in `bytes`, and replaces the previous children.
     ///
     /// # Errors
-    /// Those of [`links`].
+    /// Errors of [`links`].
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<()> {
         self.links.clear();
         self.keys.clear();
@@ -79,17 +80,17 @@ impl Children {
         Ok(())
     }
 
-    /// The links, in order.
+    /// Returns the links, in order.
     pub(crate) fn links(&self) -> &[Link] {
         &self.links
     }
 
-    /// The same, to keep.
+    /// Consumes the children and returns the links.
     fn into_links(self) -> Vec<Link> {
         self.links
     }
 
-    /// The links with the keys of those that have one.
+    /// Returns the links, with their keys if they have one.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Option<&[u8]>, &Link)> {
         let mut start = 0;
         let mut ends = self.key_ends.iter();
@@ -135,7 +136,7 @@ impl TakeRuns for Children {
             self.digests.resize(DIGESTS, <(Vec<u8>, [u8; ID_BYTES])>::default());
         }
         let Some((known, digest)) = self.digests.get_mut(slot(key)) else { return key_digest(key) };
-        // Of no key an empty one is remembered, which none is.
+        // An unused slot has an empty key, which no entry has.
         if known != key {
             *digest = key_digest(key);
             known.clear();
@@ -145,7 +146,7 @@ impl TakeRuns for Children {
     }
 }
 
-/// The slot of the digest of a key: by the end of it, as keys begin alike.
+/// Returns the slot of a key, from its end, because many keys share a prefix.
 fn slot(key: &[u8]) -> usize {
     let end = key.last_chunk().copied().map_or(0, u64::from_le_bytes);
     let mixed = (end ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);

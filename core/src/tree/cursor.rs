@@ -1,8 +1,8 @@
-//! A place in one level of a tree: it moves forward and opens only the nodes it must.
+//! A position in one level of a tree: it moves forward and opens only the nodes that it needs.
 //!
 //! A tree read from the left is the run of the top level, then the run of the level below it, and
-//! so on down to the unfinished leaves. A cursor keeps these runs as a stack, the top one first,
-//! and puts the run of every node that it opens on top. Its memory is one node for each level.
+//! so on down to the unfinished leaves. A cursor keeps these runs as a stack, the top level on top,
+//! and pushes the run of every node that it opens. Its memory is one node per level.
 
 use bytes::Bytes;
 
@@ -12,15 +12,16 @@ use super::node::{Root, read_node};
 use crate::error::Result;
 use crate::object::ObjectSource;
 
-/// A place in the sequence of entries of one level.
+/// A position in the sequence of entries of one level.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor {
     shape: TreeShape,
-    /// The level whose entries are walked; entries above it are opened or skipped whole.
+    /// The level being walked; entries above it are opened or skipped whole.
     level: usize,
-    /// Items before this place.
+    /// Number of items before this position.
     position: u64,
-    /// The bottom frame is the level's unfinished run and stays; others leave when they are used up.
+    /// The bottom frame is the level's unfinished run and stays; other frames are popped when
+    /// finished.
     stack: Vec<CursorFrame>,
 }
 
@@ -29,12 +30,12 @@ struct CursorFrame {
     level: usize,
     run: EntryRun,
     next: usize,
-    /// The key before the run; empty when there is none.
+    /// The key before the run; empty if there is none.
     floor: Bytes,
 }
 
 impl CursorFrame {
-    /// The key before the next entry; empty when there is none.
+    /// Returns the key before the next entry; empty if there is none.
     fn floor(&self) -> &Bytes {
         let before = self.next.checked_sub(1).and_then(|index| self.run.get(index));
         before.map_or(&self.floor, |entry| &entry.key)
@@ -42,7 +43,7 @@ impl CursorFrame {
 }
 
 impl Cursor {
-    /// At the start of `level` of the tree under `root`.
+    /// Creates a cursor at the start of `level` of the tree under `root`.
     pub(super) fn new(root: &Root, level: usize) -> Self {
         let mut floor = Bytes::new();
         let mut stack = Vec::new();
@@ -58,29 +59,28 @@ impl Cursor {
         cursor
     }
 
-    /// Items before this place.
+    /// Returns the number of items before this position.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
 
-    /// The next entry and its level, which is over the cursor's when its node is not opened yet.
+    /// Returns the next entry and its level, which is above the cursor's until its node is opened.
     pub(super) fn peek(&self) -> Option<(usize, &NodeEntry)> {
         let frame = self.stack.last()?;
         Some((frame.level, frame.run.get(frame.next)?))
     }
 
-    /// The key that everything from here on lies over; empty when there is none.
+    /// Returns the key that all remaining keys exceed; empty if there is none.
     pub(super) fn floor(&self) -> &[u8] {
         self.stack.last().map_or(&[], |frame| frame.floor())
     }
 
-    /// Returns true if this place is the start of a node of the cursor's level or of its
-    /// unfinished run.
+    /// Returns true at the start of a node of the cursor's level, or of its unfinished run.
     pub(super) fn at_node_start(&self) -> bool {
         self.stack.last().is_none_or(|frame| frame.level > self.level || frame.next == 0)
     }
 
-    /// The next entry of the cursor's level, or `None` at the end.
+    /// Returns the next entry of the cursor's level, or `None` at the end.
     pub(super) fn next(&mut self, source: &dyn ObjectSource) -> Result<Option<NodeEntry>> {
         while let Some((level, entry)) = self.peek() {
             if level == self.level {
@@ -93,17 +93,18 @@ impl Cursor {
         Ok(None)
     }
 
-    /// Moves forward to the entry that holds item `target`, or begins there.
+    /// Moves forward to the entry that contains or begins at item `target`.
     pub(super) fn seek(&mut self, source: &dyn ObjectSource, target: u64) -> Result<()> {
         self.seek_above(source, target, self.level)
     }
 
-    /// Moves forward to the start of the node that holds item `target`, or of the unfinished run.
+    /// Moves forward to the start of the node that contains item `target`, or of the unfinished
+    /// run.
     pub(super) fn seek_node(&mut self, source: &dyn ObjectSource, target: u64) -> Result<()> {
         self.seek_above(source, target, self.level + 1)
     }
 
-    /// Moves forward to the first entry whose key is not under `key`; for cursors over leaves.
+    /// Moves forward to the first entry whose key is at least `key`; for cursors over leaves.
     pub(super) fn seek_key(&mut self, source: &dyn ObjectSource, key: &[u8]) -> Result<()> {
         while let Some((level, entry)) = self.peek() {
             if entry.key.as_ref() < key {
@@ -117,7 +118,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Passes over the next entry, with all that lies below it.
+    /// Skips the next entry with everything below it.
     pub(super) fn skip(&mut self) {
         if let Some(frame) = self.stack.last_mut()
             && let Some(entry) = frame.run.get(frame.next)
@@ -128,7 +129,7 @@ impl Cursor {
         self.leave_finished_runs();
     }
 
-    /// Opens the node of the next entry, which is over the cursor's level.
+    /// Opens the node of the next entry, which is above the cursor's level.
     pub(super) fn open(&mut self, source: &dyn ObjectSource) -> Result<()> {
         let Some(frame) = self.stack.last_mut() else { return Ok(()) };
         let Some(entry) = frame.run.get(frame.next) else { return Ok(()) };
@@ -153,7 +154,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Leaves the runs that are used up.
+    /// Pops finished runs.
     fn leave_finished_runs(&mut self) {
         while self.stack.len() > 1
             && self.stack.last().is_some_and(|frame| frame.next >= frame.run.len())

@@ -1,12 +1,11 @@
-//! Differences of two lists or two maps, found without reading the nodes that they share.
+//! Finds the differences of two lists or two maps without reading the nodes that they share.
 //!
-//! Maps are walked together in the order of keys, and a subtree that both have is passed over.
+//! Maps are walked in parallel, in the order of keys, and shared subtrees are skipped.
 //!
-//! Lists are compared from the top level down. The entries that both have exactly once in a gap,
-//! in the longest order that is the same in both, hold the gap's ends together (the patience rule);
-//! what equals its neighbour next to them is added to the match. What is left are smaller gaps,
-//! whose nodes are opened for the next level. So a message that was inserted in the middle is one
-//! small change, and the time is O(m log m) in the entries of the gaps.
+//! Lists are compared from the top level down. In a gap, the entries that occur exactly once on
+//! both sides, in their longest common order, are matched (the patience rule). Equal neighbours
+//! extend each match. The remaining smaller gaps are opened for the next level. So an inserted
+//! message is one small change, and the time is O(m log m) in the entries of the gaps.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -22,7 +21,7 @@ use super::{Item, List, Map};
 use crate::error::Result;
 use crate::object::ObjectSource;
 
-/// Items of an old list that were replaced by items of a new one; either may be none.
+/// Items of an old list that were replaced by items of a new one; either range may be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListChange {
     /// Positions in the old list.
@@ -36,23 +35,23 @@ pub struct ListChange {
 pub struct MapChange {
     /// The key.
     pub key: Bytes,
-    /// Its item in the old map.
+    /// The item in the old map.
     pub old: Option<Item>,
-    /// Its item in the new map.
+    /// The item in the new map.
     pub new: Option<Item>,
 }
 
-/// The changes that make `new` of `old`, sorted, with equal items between any two of them. An item
-/// whose meta differs is a change.
+/// Returns the changes from `old` to `new`, sorted, with equal items between any two of them. An
+/// item with different meta is a change.
 ///
-/// Reads the nodes that are not in both, and keeps what lies below them in memory.
+/// Reads the nodes that are not in both lists, and keeps their items in memory.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt` when a node is missing or damaged.
+/// `NotFound` or `Corrupt` if a node is missing or damaged.
 pub fn diff_lists(old: &List, new: &List, source: &dyn ObjectSource) -> Result<Vec<ListChange>> {
     let mut changes = Vec::new();
     let mut gaps: Vec<Gap> = Vec::new();
-    // The last gap also takes the unfinished runs, which follow what the levels above cover.
+    // The last gap also includes the unfinished runs, which follow the nodes of the levels above.
     let mut edge = Gap::default();
     let levels = old.root.runs.len().max(new.root.runs.len());
     for level in (0..levels).rev() {
@@ -60,7 +59,7 @@ pub fn diff_lists(old: &List, new: &List, source: &dyn ObjectSource) -> Result<V
         for gap in gaps.drain(..) {
             smaller.extend(gap.open(source, level)?.align());
         }
-        // When one list is at its end, what is left of the other is one change, however long.
+        // When one list ends, the rest of the other is one change of any length.
         if edge.old.start < old.len() && edge.new.start < new.len() {
             let edge_here = edge.open(source, level)?.with_edge(&old.root, &new.root, level);
             let mut parts = edge_here.align();
@@ -83,14 +82,14 @@ pub fn diff_lists(old: &List, new: &List, source: &dyn ObjectSource) -> Result<V
     Ok(changes)
 }
 
-/// A stretch of both lists between two matches.
+/// A range of both lists between two matches.
 #[derive(Debug, Default)]
 struct Gap {
     old: Side,
     new: Side,
 }
 
-/// One list's part of a gap: entries of one level, from an item on.
+/// One list's part of a gap: entries of one level, from item `start` on.
 #[derive(Debug, Default)]
 struct Side {
     start: u64,
@@ -99,11 +98,11 @@ struct Side {
 
 impl Side {
     fn range(&self) -> Range<u64> {
-        // Items of a list of at most 2^48 in all, each counted once.
+        // A list has at most 2^48 items, each counted once.
         self.start..self.start + total(&self.run)
     }
 
-    /// The same items as entries of `level`, one below the present one.
+    /// Returns the same items as entries of `level`, one below the current one.
     fn open(self, source: &dyn ObjectSource, level: usize) -> Result<Self> {
         let mut run = Vec::new();
         for entry in &self.run {
@@ -112,20 +111,20 @@ impl Side {
         Ok(Self { start: self.start, run })
     }
 
-    /// The same side, to be walked from its start.
+    /// Returns a walk from the start of this side.
     fn walk(&self) -> RestOfSide<'_> {
         RestOfSide { start: self.start, rest: &self.run }
     }
 }
 
-/// The entries of a side that are not compared yet.
+/// The entries of a side that were not compared yet.
 struct RestOfSide<'a> {
     start: u64,
     rest: &'a [NodeEntry],
 }
 
 impl<'a> RestOfSide<'a> {
-    /// The next `n` entries, or all that are left.
+    /// Returns the next `n` entries, or all remaining ones.
     fn take(&mut self, n: usize) -> Side {
         let side = Side { start: self.start, run: self.next(n).to_vec() };
         self.skip(n);
@@ -156,7 +155,7 @@ impl Gap {
         Ok(Self { old: self.old.open(source, level)?, new: self.new.open(source, level)? })
     }
 
-    /// The gap followed by the unfinished runs of `level`.
+    /// Returns the gap followed by the unfinished runs of `level`.
     fn with_edge(mut self, old: &Root, new: &Root, level: usize) -> Self {
         for (side, root) in [(&mut self.old, old), (&mut self.new, new)] {
             side.run.extend(root.runs.get(level).into_iter().flat_map(|run| run.iter().cloned()));
@@ -164,10 +163,11 @@ impl Gap {
         self
     }
 
-    /// The gaps, some of them empty, that are left when what both sides share is matched. The last
-    /// one ends where this one ends.
+    /// Matches equal entries and returns the remaining gaps, some of them empty. The last one ends
+    /// where this one ends.
     fn align(self) -> Vec<Self> {
-        // Where only one side has more, as after most turns, every anchor lies in what is equal at its ends.
+        // If only one side has more, as after most turns, every anchor is in the equal head or
+        // tail.
         let head = equal_pairs(self.old.run.iter(), self.new.run.iter());
         let (olds, news) = (self.old.run.iter().skip(head), self.new.run.iter().skip(head));
         let equal = head + equal_pairs(olds.rev(), news.rev());
@@ -188,7 +188,7 @@ impl Gap {
             old.skip(head);
             new.skip(head);
             gaps.push(Self { old: old.take(old_gap), new: new.take(new_gap) });
-            // The anchor itself is passed over with what matched before it.
+            // The anchor itself is skipped with the entries matched before it.
             old.skip(tail + 1);
             new.skip(tail + 1);
             (old_from, new_from) = (old_to + 1, new_to + 1);
@@ -201,7 +201,7 @@ impl Gap {
     }
 }
 
-/// Counts the entries that are equal until two differ.
+/// Counts equal entries up to the first difference.
 fn equal_pairs<'a>(
     old: impl Iterator<Item = &'a NodeEntry>,
     new: impl Iterator<Item = &'a NodeEntry>,
@@ -209,8 +209,8 @@ fn equal_pairs<'a>(
     old.zip(new).take_while(|(old, new)| old == new).count()
 }
 
-/// Positions of entries that stand exactly once on both sides, as the longest sequence that rises
-/// on both.
+/// Returns the positions of entries that occur exactly once on both sides, as the longest sequence
+/// that rises on both.
 fn anchors(old: &[NodeEntry], new: &[NodeEntry]) -> Vec<(usize, usize)> {
     let mut places: HashMap<&NodeEntry, (Occurrence, Occurrence)> = HashMap::new();
     for (index, entry) in old.iter().enumerate() {
@@ -226,7 +226,7 @@ fn anchors(old: &[NodeEntry], new: &[NodeEntry]) -> Vec<(usize, usize)> {
     longest_increasing(&old.iter().filter_map(unique).collect::<Vec<_>>())
 }
 
-/// The occurrence of an entry in one side.
+/// How often an entry occurs on one side.
 #[derive(Debug, Default)]
 enum Occurrence {
     #[default]
@@ -244,9 +244,10 @@ impl Occurrence {
     }
 }
 
-/// The longest subsequence of `pairs`, whose first parts rise, in which the second parts rise too.
+/// Returns the longest subsequence of `pairs` in which the second parts rise; the first parts
+/// already do.
 pub(crate) fn longest_increasing(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    // Pile n has, on top, the pair with the least second part that ends a rise of n + 1 pairs.
+    // The top of pile n is the pair with the smallest second part that ends a rise of n + 1 pairs.
     let mut piles: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     let second = |index: &usize| pairs.get(*index).map(|(_, new)| *new);
@@ -265,11 +266,11 @@ pub(crate) fn longest_increasing(pairs: &[(usize, usize)]) -> Vec<(usize, usize)
     rise
 }
 
-/// The keys whose items differ, in order. Reads a node when the iteration comes to it, and none
-/// that both maps have in the same place; ends after the first error.
+/// Iterates over the keys whose items differ, in order. Reads nodes on demand, and none that both
+/// maps have in the same place; ends after the first error.
 ///
 /// # Errors
-/// The iterator yields `NotFound` or `Corrupt` when a node is missing or damaged.
+/// The iterator yields `NotFound` or `Corrupt` if a node is missing or damaged.
 pub fn diff_maps<'a>(
     old: &Map,
     new: &Map,
@@ -286,7 +287,7 @@ pub fn diff_maps<'a>(
     })
 }
 
-/// Two maps, walked together.
+/// Two maps, walked in parallel.
 struct MapWalk<'a> {
     source: &'a dyn ObjectSource,
     old: Cursor,
@@ -316,25 +317,24 @@ impl MapWalk<'_> {
         }
     }
 
-    /// Compares the next keys: the old side goes on when less, the new one when greater, else
-    /// both.
+    /// Compares the next keys: `Less` advances the old side, `Greater` the new side, `Equal` both.
     fn order(&self, old: (usize, &NodeEntry), new: (usize, &NodeEntry)) -> Ordering {
         let ((old_level, old), (new_level, new)) = (old, new);
         if old.key.as_ref() <= self.new.floor() {
-            // All that is below lies before anything left on the other side.
+            // Everything below is before all that remains on the other side.
             Ordering::Less
         } else if new.key.as_ref() <= self.old.floor() {
             Ordering::Greater
         } else if old_level == 0 && new_level == 0 {
             old.key.cmp(&new.key)
         } else {
-            // The higher one is opened, so that both come to stand before the same nodes.
+            // Open the higher entry, so that both cursors reach the same nodes.
             new_level.cmp(&old_level)
         }
     }
 }
 
-/// Opens the next entry, or takes it when it is a leaf entry.
+/// Opens the next entry, or returns it if it is a leaf entry.
 fn advance(cursor: &mut Cursor, source: &dyn ObjectSource) -> Result<Option<NodeEntry>> {
     match cursor.peek() {
         Some((0, _)) => cursor.next(source),

@@ -11,59 +11,60 @@ use super::splice::{Splice, apply};
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, ObjectSink, ObjectSource};
 
-/// A persistent sequence of items. Holds its root only; a clone is another version.
+/// A persistent sequence of items. Holds only its root; a clone is another version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct List {
     pub(super) root: Root,
 }
 
 impl List {
-    /// The empty list.
+    /// Creates an empty list.
     #[must_use]
     pub fn new() -> Self {
         Self { root: Root::empty(TreeShape::List) }
     }
 
-    /// The list whose root is `root`. Reads one object.
+    /// Opens the list with the root `root`. Reads one object.
     ///
     /// # Errors
-    /// `NotFound` when it is not there, `Corrupt` when it is not the root of a list.
+    /// `NotFound` if it is missing, `Corrupt` if it is not the root of a list.
     pub fn open(source: &dyn ObjectSource, root: &ObjectId) -> Result<Self> {
         Ok(Self { root: Root::read(source, TreeShape::List, root)? })
     }
 
-    /// Stores the root and returns its id, which names the content: equal lists have equal ids.
+    /// Stores the root and returns its id, which identifies the content: equal lists have equal
+    /// ids.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Errors of the sink.
     pub fn write(&self, sink: &mut dyn ObjectSink) -> Result<ObjectId> {
         self.root.write(sink)
     }
 
-    /// Number of items.
+    /// Returns the number of items.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.root.len()
     }
 
-    /// Returns true if there is no item.
+    /// Returns true if the list has no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The item at `index`, or `None` past the end. Reads O(log n) nodes.
+    /// Returns the item at `index`, or `None` past the end. Reads O(log n) nodes.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt` when a node is missing or damaged.
+    /// `NotFound` or `Corrupt` if a node is missing or damaged.
     pub fn get(&self, source: &dyn ObjectSource, index: u64) -> Result<Option<Item>> {
         let mut cursor = Cursor::new(&self.root, 0);
         cursor.seek(source, index)?;
         Ok(cursor.next(source)?.map(|entry| entry.item))
     }
 
-    /// The items of `range`, as far as there are any. Reads a node when the iteration comes to it
-    /// and keeps one for each level; ends after the first error.
+    /// Iterates over the existing items of `range`. Reads nodes on demand and keeps one per level;
+    /// ends after the first error.
     pub fn iter<'a>(
         &self,
         source: &'a dyn ObjectSource,
@@ -84,18 +85,18 @@ impl List {
         })
     }
 
-    /// Adds an item at the end. Reads nothing, and writes a node only when one ends.
+    /// Appends an item. Reads nothing, and writes a node only when one ends.
     ///
     /// # Errors
-    /// `LimitExceeded` when the meta is too long, and those of the sink.
+    /// `LimitExceeded` if the meta is too long, and errors of the sink.
     pub fn push(&mut self, sink: &mut dyn ObjectSink, item: Item) -> Result<()> {
         self.extend(sink, vec![item])
     }
 
-    /// Adds items at the end. Reads nothing, and writes the nodes that end, each once.
+    /// Appends items. Reads nothing, and writes each finished node once.
     ///
     /// # Errors
-    /// `LimitExceeded` when a meta is too long, and those of the sink.
+    /// `LimitExceeded` if a meta is too long, and errors of the sink.
     pub fn extend(&mut self, sink: &mut dyn ObjectSink, items: Vec<Item>) -> Result<()> {
         let end = self.len();
         self.splice(sink, end..end, items)
@@ -103,11 +104,11 @@ impl List {
 
     /// Replaces the items of `range` by `items`. Reads and writes O(log n) nodes, plus the items.
     ///
-    /// On an error the list is as it was.
+    /// The list is unchanged after an error.
     ///
     /// # Errors
-    /// `InvalidInput` when the range is not one of this list, `LimitExceeded` when a meta is too
-    /// long, `NotFound` or `Corrupt` when a node is missing or damaged, and those of the sink.
+    /// `InvalidInput` if the range is not within the list, `LimitExceeded` if a meta is too long,
+    /// `NotFound` or `Corrupt` if a node is missing or damaged, and errors of the sink.
     pub fn splice(
         &mut self,
         sink: &mut dyn ObjectSink,

@@ -14,57 +14,57 @@ use super::{Item, MAX_KEY_BYTES};
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, ObjectSink, ObjectSource};
 
-/// A persistent sorted map. Holds its root only; a clone is another version.
+/// A persistent sorted map. Holds only its root; a clone is another version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Map {
     pub(super) root: Root,
 }
 
 impl Map {
-    /// The empty map.
+    /// Creates an empty map.
     #[must_use]
     pub fn new() -> Self {
         Self { root: Root::empty(TreeShape::Map) }
     }
 
-    /// The map whose root is `root`. Reads one object.
+    /// Opens the map with the root `root`. Reads one object.
     ///
     /// # Errors
-    /// `NotFound` when it is not there, `Corrupt` when it is not the root of a map.
+    /// `NotFound` if it is missing, `Corrupt` if it is not the root of a map.
     pub fn open(source: &dyn ObjectSource, root: &ObjectId) -> Result<Self> {
         Ok(Self { root: Root::read(source, TreeShape::Map, root)? })
     }
 
-    /// Stores the root and returns its id, which names the content: equal maps have equal ids.
+    /// Stores the root and returns its id, which identifies the content: equal maps have equal ids.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Errors of the sink.
     pub fn write(&self, sink: &mut dyn ObjectSink) -> Result<ObjectId> {
         self.root.write(sink)
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.root.len()
     }
 
-    /// Returns true if there is no key.
+    /// Returns true if the map has no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The item of `key`. Reads O(log n) nodes.
+    /// Returns the item of `key`. Reads O(log n) nodes.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt` when a node is missing or damaged.
+    /// `NotFound` or `Corrupt` if a node is missing or damaged.
     pub fn get(&self, source: &dyn ObjectSource, key: &[u8]) -> Result<Option<Item>> {
         let mut cursor = Cursor::new(&self.root, 0);
         Ok(find(&mut cursor, source, key)?.map(|entry| entry.item.clone()))
     }
 
-    /// The items of many keys, which must be sorted. Reads each node once that holds one of them.
+    /// Returns the items of many keys, which must be sorted. Reads each needed node once.
     ///
     /// # Errors
     /// As [`Map::get`].
@@ -78,7 +78,7 @@ impl Map {
         keys.into_iter().map(&mut get).collect()
     }
 
-    /// Every key and item, in the order of the keys. See [`Map::range`].
+    /// Iterates over every key and item, in the order of the keys. See [`Map::range`].
     pub fn iter<'a>(
         &self,
         source: &'a dyn ObjectSource,
@@ -86,7 +86,7 @@ impl Map {
         self.range(source, &[], None)
     }
 
-    /// The keys that begin with `prefix`, and their items. See [`Map::range`].
+    /// Iterates over the keys that begin with `prefix`, and their items. See [`Map::range`].
     pub fn prefix<'a>(
         &self,
         source: &'a dyn ObjectSource,
@@ -95,9 +95,9 @@ impl Map {
         self.range(source, prefix, after_prefix(prefix).as_deref())
     }
 
-    /// The keys from `start` up to and without `end`, and their items; to the last key without an
-    /// `end`. Reads a node when the iteration comes to it and keeps one for each level; ends after
-    /// the first error.
+    /// Iterates over the keys from `start` up to but excluding `end`, and their items; to the last
+    /// key without an `end`. Reads nodes on demand and keeps one per level; ends after the first
+    /// error.
     pub fn range<'a>(
         &self,
         source: &'a dyn ObjectSource,
@@ -112,7 +112,7 @@ impl Map {
             if let Some(start) = start.take() {
                 cursor.seek_key(source, &start)?;
             }
-            // A subtree whose last key is not under the end may still begin under it.
+            // A subtree whose last key is past the end may still begin before it.
             let entry = cursor.next(source)?;
             Ok(entry.filter(|entry| end.as_ref().is_none_or(|end| entry.key < *end)))
         };
@@ -126,17 +126,17 @@ impl Map {
         })
     }
 
-    /// Keys under `key`, which need not be there itself. Reads O(log n) nodes.
+    /// Returns the number of keys below `key`, which need not exist. Reads O(log n) nodes.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt` when a node is missing or damaged.
+    /// `NotFound` or `Corrupt` if a node is missing or damaged.
     pub fn rank(&self, source: &dyn ObjectSource, key: &[u8]) -> Result<u64> {
         let mut cursor = Cursor::new(&self.root, 0);
         cursor.seek_key(source, key)?;
         Ok(cursor.position())
     }
 
-    /// The positions of the keys that begin with `prefix`. Reads O(log n) nodes.
+    /// Returns the positions of the keys that begin with `prefix`. Reads O(log n) nodes.
     ///
     /// # Errors
     /// As [`Map::rank`].
@@ -145,8 +145,8 @@ impl Map {
         Ok(self.rank(source, prefix)?..end.unwrap_or_else(|| self.len()))
     }
 
-    /// The keys at these positions in their order, as far as there are any, and their items. With
-    /// [`Map::rank`] this reads from any key backwards. Reads as [`Map::range`] does.
+    /// Iterates over the existing keys at these positions, in order, and their items. With
+    /// [`Map::rank`] a caller can read backwards from any key. Reads like [`Map::range`].
     pub fn slice<'a>(
         &self,
         source: &'a dyn ObjectSource,
@@ -167,13 +167,13 @@ impl Map {
     }
 
     /// Sets the keys with an item and removes those without one. Reads and writes O(log n) nodes
-    /// for each place that changes; each node is written once, however many edits fall into it.
+    /// per changed place; each node is written once, however many edits it contains.
     ///
-    /// On an error the map is as it was.
+    /// The map is unchanged after an error.
     ///
     /// # Errors
-    /// `InvalidInput` for an empty key, `LimitExceeded` when a key or a meta is too long, `NotFound`
-    /// or `Corrupt` when a node is missing or damaged, and those of the sink.
+    /// `InvalidInput` for an empty key, `LimitExceeded` if a key or a meta is too long, `NotFound`
+    /// or `Corrupt` if a node is missing or damaged, and errors of the sink.
     pub fn apply(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -210,7 +210,7 @@ impl Default for Map {
     }
 }
 
-/// Moves forward to `key`, and returns its entry when it is there.
+/// Moves forward to `key`, and returns its entry if it exists.
 fn find<'a>(
     cursor: &'a mut Cursor,
     source: &dyn ObjectSource,
@@ -228,7 +228,7 @@ fn check_key(key: &[u8]) -> Result<()> {
     }
 }
 
-/// The least key over all that begin with `prefix`, or `None` when nothing is over them.
+/// Returns the smallest key above all that begin with `prefix`, or `None` if there is none.
 fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
     let mut end = prefix.get(..=last)?.to_vec();

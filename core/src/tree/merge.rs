@@ -1,7 +1,7 @@
-//! Three versions of a map or a list: what each side made of the base, brought together.
+//! Merges three versions of a map or a list: a base, and the changes of both sides.
 //!
-//! Both come from differences with the base, so the cost grows with the changes of both sides and
-//! not with the trees. Equal items are equal ids; what items hold is for the layer above.
+//! The merge uses differences with the base, so its cost follows the changes of both sides, not the
+//! size of the trees. Items are equal if their ids are; the layer above merges their content.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,35 +14,35 @@ use super::{Item, Map};
 use crate::error::Result;
 use crate::object::ObjectSource;
 
-/// The edits of `ours` that bring in the changes of `theirs`.
+/// The edits that apply the changes of `theirs` to `ours`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MapMerge {
     /// Keys that only `theirs` changed, with their items there; for [`Map::apply`].
     pub edits: BTreeMap<Bytes, Option<Item>>,
-    /// Keys that both changed, each to something else, in order.
+    /// Keys that both sides changed differently, in order.
     pub conflicts: Vec<MapConflict>,
 }
 
-/// A key that both sides changed, each to something else.
+/// A key that both sides changed differently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MapConflict {
     /// The key.
     pub key: Bytes,
-    /// Its item in the base.
+    /// The item in the base.
     pub base: Option<Item>,
-    /// Its item in `ours`.
+    /// The item in `ours`.
     pub ours: Option<Item>,
-    /// Its item in `theirs`.
+    /// The item in `theirs`.
     pub theirs: Option<Item>,
 }
 
-/// Merges `theirs` into `ours`, which both come from `base`.
+/// Merges `theirs` into `ours`, both derived from `base`.
 ///
-/// Reads the nodes that either side does not share with the base, and keeps in memory what `theirs`
-/// changed.
+/// Reads the nodes that either side does not share with the base, and keeps the changes of `theirs`
+/// in memory.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt` when a node is missing or damaged.
+/// `NotFound` or `Corrupt` if a node is missing or damaged.
 pub(crate) fn merge_maps(
     base: &Map,
     ours: &Map,
@@ -72,7 +72,7 @@ pub(crate) fn merge_maps(
     Ok(merge)
 }
 
-/// A stretch of the base that a side changed, and what the stretch is in all three.
+/// A range of the base that a side changed, and its positions in all three versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Region {
     /// Positions in the base.
@@ -87,11 +87,11 @@ pub(crate) struct Region {
     pub theirs_changed: bool,
 }
 
-/// Brings the changes of two sides of a sequence together, from those of each against the base,
-/// which are sorted and have something equal between any two, as [`super::diff_lists`] gives them.
+/// Combines the changes of two sides of a sequence against the base. Each side's changes are
+/// sorted, with equal items between any two, as [`super::diff_lists`] returns them.
 ///
-/// The regions are sorted, and between any two of them lies something that all three have. Changes
-/// that overlap or touch are one region.
+/// The regions are sorted, and all three versions are equal between any two of them. Changes that
+/// overlap or touch are one region.
 #[must_use]
 pub(crate) fn regions(ours: &[ListChange], theirs: &[ListChange]) -> Vec<Region> {
     let (mut ours, mut theirs) = (Side::new(ours), Side::new(theirs));
@@ -105,7 +105,7 @@ pub(crate) fn regions(ours: &[ListChange], theirs: &[ListChange]) -> Vec<Region>
         let (before_ours, before_theirs) = (ours.shift, theirs.shift);
         let mut end = start;
         let (mut ours_changed, mut theirs_changed) = (false, false);
-        // Each change that is taken may reach the next one of the other side.
+        // Each added change may overlap the next one of the other side.
         loop {
             let (by_ours, by_theirs) = (ours.take_to(&mut end), theirs.take_to(&mut end));
             ours_changed |= by_ours;
@@ -127,7 +127,7 @@ pub(crate) fn regions(ours: &[ListChange], theirs: &[ListChange]) -> Vec<Region>
 /// The remaining changes of one side.
 struct Side<'a> {
     rest: &'a [ListChange],
-    /// The offset of the side against the base, behind the changes taken so far.
+    /// The offset of the side against the base, after the changes taken until now.
     shift: i64,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Side<'a> {
         self.rest.first().map(|change| change.old.start)
     }
 
-    /// Takes the changes that begin up to `end`, which moves on to the end of each.
+    /// Takes the changes that begin up to `end`, and extends `end` by each.
     fn take_to(&mut self, end: &mut u64) -> bool {
         let mut took = false;
         while let [change, rest @ ..] = self.rest
@@ -156,7 +156,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// A position in the base as one of a side.
+/// Converts a position in the base to one in a side.
 fn shifted(at: u64, shift: i64) -> u64 {
     at.saturating_add_signed(shift)
 }
@@ -236,7 +236,7 @@ mod tests {
             prop_assert_eq!(&merge.conflicts, &conflicts);
             prop_assert_eq!(applied(&mut objects, &o, &merge), map(&mut objects, &merged));
 
-            // What one side did not touch is what the other made of it, and sides can be swapped.
+            // With one side unchanged the merge equals the other side, and sides can be swapped.
             for (ours, theirs) in [(&b, &t), (&t, &b), (&t, &t)] {
                 let merge = merge_maps(&b, ours, theirs, &objects).unwrap();
                 prop_assert!(merge.conflicts.is_empty());

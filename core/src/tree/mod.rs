@@ -1,9 +1,9 @@
-//! Persistent lists and maps whose shape follows from their content alone.
+//! Persistent lists and maps whose shape depends only on their content.
 //!
 //! A tree is a sequence of levels. Level 0 holds the items. A boundary rule cuts each level into
-//! nodes, and the references to these nodes are the level above, until no node ends any more. What
-//! follows the last boundary of a level is its unfinished run. The **root** holds the unfinished
-//! run of every level; the nodes are objects of their own.
+//! nodes, and the references to these nodes form the level above, until no node ends. The entries
+//! after the last boundary of a level are its unfinished run. The **root** holds the unfinished run
+//! of every level; the nodes are separate objects.
 //!
 //! ```text
 //!  root    level 2   (P)
@@ -16,11 +16,10 @@
 //!  order   P, then F G, then x y z
 //! ```
 //!
-//! The rule looks at an entry's own digest and at how many entries the node has so far, and starts
-//! afresh at each boundary. So equal content has an equal root, whatever the edits that led to it;
-//! an edit changes the nodes around it and those above them; and two versions share all others,
-//! which is what makes them cheap to keep and to compare. An append touches the right edge only,
-//! and that lies in the root.
+//! The rule uses an entry's own digest and the number of entries in the node, and restarts at each
+//! boundary. So equal content has an equal root, whatever edits produced it. An edit changes the
+//! nodes around it and their ancestors, and two versions share all other nodes, which makes them
+//! cheap to keep and to compare. An append changes only the right edge, which is in the root.
 //!
 //! | operation on n items | nodes read | objects written |
 //! |---|---|---|
@@ -31,9 +30,8 @@
 //! | [`diff_lists`], [`diff_maps`], `MultisetDiff` | log n for each change | |
 //! | `merge_maps` | log n for each change of either side | |
 //!
-//! Nothing but the root is kept in memory, so a [`List`] or [`Map`] is cheap to clone, and cloning
-//! one is how a version is kept. The tree does not look into items: a link to any object, and up to
-//! a kilobyte of meta.
+//! Only the root is kept in memory, so a [`List`] or [`Map`] is cheap to clone, and a clone keeps a
+//! version. The tree does not interpret items: a link to any object, and up to a kilobyte of meta.
 //!
 //! ```
 //! use turntree::object::{Kind, Memory, ObjectSink};
@@ -91,38 +89,38 @@ pub use salvage::Salvaged;
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
 
-/// Most bytes of an item's meta.
+/// Maximum bytes of an item's meta.
 pub(crate) const MAX_META_BYTES: usize = 1024;
 
-/// Most bytes of a map's key; a key has at least one.
+/// Maximum bytes of a map's key; a key has at least one byte.
 pub const MAX_KEY_BYTES: usize = 4096;
 
-/// Most items of one tree.
+/// Maximum number of items of one tree.
 pub const MAX_ITEMS: u64 = 1 << 48;
 
-/// Most levels of one tree. A node has two entries or more, and sixteen or eight in the mean.
+/// Maximum number of levels of one tree. A node has at least two entries, and 16 or 8 on average.
 pub(crate) const MAX_LEVELS: usize = 16;
 
 /// A reference to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Link {
-    /// Its target.
+    /// The kind of the target.
     pub kind: Kind,
-    /// Its id.
+    /// The id of the target.
     pub id: ObjectId,
 }
 
 /// An element of a list, or a value of a map.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Item {
-    /// The object that the item is.
+    /// The object of the item.
     pub link: Link,
-    /// Facts for the layer above without reading the object: at most `MAX_META_BYTES`.
+    /// Facts that the layer above reads without the object: at most `MAX_META_BYTES`.
     pub meta: Bytes,
 }
 
 impl Item {
-    /// The object `id` of `kind`, without meta.
+    /// Creates an item for the object `id` of `kind`, without meta.
     #[must_use]
     pub const fn new(kind: Kind, id: ObjectId) -> Self {
         Self { link: Link { kind, id }, meta: Bytes::new() }

@@ -1,12 +1,11 @@
-//! The multiset difference of two trees: items that one has more often, wherever they stand.
+//! The multiset difference of two trees: items that one has more often, in any position.
 //!
-//! It is found from the top level down. What both have is taken away, first at both ends and then
-//! wherever it stands, and the nodes that are left are opened for the next level. What is taken away
-//! is the same on both sides down to its items, so what is left in the end is exact, and no
-//! order has to be found that fits both.
+//! It works from the top level down. Equal entries are removed, first at both ends and then in any
+//! position, and the remaining nodes are opened for the next level. Removed entries are equal on
+//! both sides down to their items, so the result is exact, and no common order has to be found.
 //!
-//! Versions that follow one another are compared in a row: the new one is the old one of the next
-//! comparison, and most of its nodes are known by then.
+//! Consecutive versions are compared in sequence: the new one is the old one of the next
+//! comparison, and most of its nodes are cached by then.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,15 +19,15 @@ use super::{Item, Link};
 use crate::error::Result;
 use crate::object::{ObjectId, ObjectSource};
 
-/// Entries of nodes that are remembered, at most: some 200 bytes each.
+/// Maximum number of cached entries of nodes: about 200 bytes each.
 const MAX_ENTRIES: usize = 1 << 14;
 
 /// An item that one tree has more often than the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MultisetChange {
-    /// Its key in a map; empty in a list.
+    /// The key in a map; empty in a list.
     pub key: Bytes,
-    /// Its position in its tree. Of equal items in a list it is one of the last.
+    /// The position in the tree. Among equal items in a list it is one of the last.
     pub index: u64,
     /// The item.
     pub item: Item,
@@ -37,13 +36,13 @@ pub(crate) struct MultisetChange {
 /// The multiset difference of two trees, each side in its own order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MultisetChanges {
-    /// Items that the old tree has more often, as often.
+    /// Items that the old tree has more often, repeated by the difference.
     pub gone: Vec<MultisetChange>,
-    /// Items that the new tree has more often, as often.
+    /// Items that the new tree has more often, repeated by the difference.
     pub come: Vec<MultisetChange>,
 }
 
-/// Compares trees, and remembers nodes that it has read last.
+/// Compares trees, and caches recently read nodes.
 pub(crate) struct MultisetDiff<'s> {
     source: &'s dyn ObjectSource,
     roots: HashMap<ObjectId, Arc<Root>>,
@@ -52,19 +51,19 @@ pub(crate) struct MultisetDiff<'s> {
 }
 
 impl<'s> MultisetDiff<'s> {
-    /// Nothing is read yet.
+    /// Creates an empty cache over `source`.
     #[must_use]
     pub(crate) fn new(source: &'s dyn ObjectSource) -> Self {
         Self { source, roots: HashMap::new(), nodes: HashMap::new(), entries: 0 }
     }
 
-    /// Computes the multiset difference of two lists, named by their roots; without a root a list
-    /// is empty. Items are the same when they link to the same object, whatever their meta.
+    /// Returns the multiset difference of two lists, given by their roots; `None` is an empty list.
+    /// Items are equal if they link to the same object, whatever their meta.
     ///
-    /// Reads the nodes that are not in both and not remembered.
+    /// Reads the nodes that are not in both trees and not cached.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt` when a node is missing or damaged.
+    /// `NotFound` or `Corrupt` if a node is missing or damaged.
     pub(crate) fn lists(
         &mut self,
         old: Option<&ObjectId>,
@@ -73,10 +72,10 @@ impl<'s> MultisetDiff<'s> {
         self.compare(TreeShape::List, old, new)
     }
 
-    /// The same of two maps, where items are the same when they have the same key too.
+    /// Returns the multiset difference of two maps, where equal items also have the same key.
     ///
     /// # Errors
-    /// Those of [`MultisetDiff::lists`].
+    /// Errors of [`MultisetDiff::lists`].
     pub(crate) fn maps(
         &mut self,
         old: Option<&ObjectId>,
@@ -127,7 +126,7 @@ impl<'s> MultisetDiff<'s> {
         check_node(node, shape, level, &parent.entry, &parent.floor)
     }
 
-    /// Forgets everything when there is no room for `entries` more.
+    /// Clears the cache if it has no room for `entries` more.
     fn make_room(&mut self, entries: usize) {
         if self.entries + entries > MAX_ENTRIES {
             self.roots.clear();
@@ -137,7 +136,8 @@ impl<'s> MultisetDiff<'s> {
         self.entries += entries;
     }
 
-    /// The runs of `level` of a tree: those of the nodes `above` it, and the unfinished one.
+    /// Returns the runs of `level` of a tree: those of the nodes `above` it, and the unfinished
+    /// one.
     fn open(&mut self, root: &Root, level: usize, above: &[Difference]) -> Result<Vec<NodeSpan>> {
         let mut spans = Vec::with_capacity(above.len() + 1);
         for part in above {
@@ -155,21 +155,21 @@ impl<'s> MultisetDiff<'s> {
     }
 }
 
-/// Neighbouring entries of one level: the position of their first item, and the key before them.
+/// Adjacent entries of one level, with the position of their first item, and the key before them.
 struct NodeSpan {
     start: u64,
     floor: Bytes,
     run: EntryRun,
 }
 
-/// An entry in a stretch.
+/// An entry of a span.
 struct SpanEntry<'a> {
     start: u64,
     floor: &'a Bytes,
     entry: &'a NodeEntry,
 }
 
-/// An entry that only one side has so often.
+/// A surplus entry of one side.
 struct Difference {
     start: u64,
     floor: Bytes,
@@ -177,7 +177,7 @@ struct Difference {
 }
 
 impl<'a> SpanEntry<'a> {
-    /// The identity of an entry.
+    /// Returns the identity of an entry.
     fn identity(&self) -> (&'a Bytes, &'a Link) {
         (&self.entry.key, &self.entry.item.link)
     }
@@ -206,7 +206,7 @@ fn spots(spans: &[NodeSpan]) -> Vec<SpanEntry<'_>> {
     spots
 }
 
-/// Returns the entries of each side that the other lacks, as often.
+/// Returns the surplus entries of each side.
 fn differing(old: &[NodeSpan], new: &[NodeSpan]) -> (Vec<Difference>, Vec<Difference>) {
     let (old, new) = (spots(old), spots(new));
     let is_same = |(a, b): &(&SpanEntry<'_>, &SpanEntry<'_>)| a.identity() == b.identity();
@@ -222,7 +222,7 @@ fn differing(old: &[NodeSpan], new: &[NodeSpan]) -> (Vec<Difference>, Vec<Differ
     (without(old, new), without(new, old))
 }
 
-/// Subtracts `other` from `side`: the first occurrences are taken away.
+/// Subtracts `other` from `side`; removes the first occurrences.
 fn without<'a>(side: &[SpanEntry<'a>], other: &[SpanEntry<'a>]) -> Vec<Difference> {
     let mut there: HashMap<_, usize> = HashMap::with_capacity(other.len());
     for spot in other {

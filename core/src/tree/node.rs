@@ -1,13 +1,12 @@
-//! Nodes and roots: encoding, strict decoding, and what they link to.
+//! Nodes and roots: encoding, strict decoding, and their links.
 //!
 //! ```text
 //! root   [form, [run, run, ...]]      one unfinished run for each level, leaves first
 //! node   [form, level, run]           one closed run
 //! ```
 //!
-//! Decoding accepts only bytes that would be written again: keys must rise, repeated metas must be
-//! folded, and a node must end where the boundary rule says and nowhere before. Specified in
-//! `format-spec/tree.md`.
+//! Decoding accepts only canonical bytes: keys must rise, repeated metas must be grouped, and a
+//! node must end at the first boundary of the rule. Specified in `format-spec/tree.md`.
 
 use std::ops::Range;
 
@@ -20,7 +19,7 @@ use super::{Item, Link, MAX_ITEMS, MAX_LEVELS};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ID_BYTES, Kind, ObjectId, ObjectSink, ObjectSource, Reader, Writer};
 
-/// The codes that begin a root and a node of each shape.
+/// The codes of roots and nodes of each shape.
 const LIST_ROOT: u64 = 0;
 const LIST_NODE: u64 = 1;
 const MAP_ROOT: u64 = 2;
@@ -30,12 +29,12 @@ const MAP_NODE: u64 = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Root {
     pub(super) shape: TreeShape,
-    /// Never empty; the last run is empty only when it is the only one.
+    /// Never empty; the last run is empty only if it is the only one.
     pub(super) runs: Vec<EntryRun>,
 }
 
 impl Root {
-    /// The root of an empty tree.
+    /// Returns the root of an empty tree.
     pub(super) fn empty(shape: TreeShape) -> Self {
         Self { shape, runs: vec![EntryRun::default()] }
     }
@@ -49,12 +48,12 @@ impl Root {
         }
     }
 
-    /// Stores the root. Its closed nodes are stored already.
+    /// Stores the root. Its closed nodes are already stored.
     pub(super) fn write(&self, sink: &mut dyn ObjectSink) -> Result<ObjectId> {
         sink.write(Kind::Node, self.encode().into())
     }
 
-    /// Items in the tree.
+    /// Returns the number of items in the tree.
     pub(super) fn len(&self) -> u64 {
         self.runs.iter().map(|run| total(run)).sum()
     }
@@ -96,7 +95,7 @@ pub(super) fn write_node(
     })
 }
 
-/// Reads the closed node of `level` that `parent` refers to; its keys must lie over `floor`.
+/// Reads the closed node of `level` that `parent` refers to; its keys must be above `floor`.
 pub(super) fn read_node(
     source: &dyn ObjectSource,
     shape: TreeShape,
@@ -107,7 +106,7 @@ pub(super) fn read_node(
     check_node(Node::read(source, &parent.item.link.id)?, shape, level, parent, floor)
 }
 
-/// A closed node as it says itself that it is.
+/// A closed node, with its own recorded shape and level.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     shape: TreeShape,
@@ -126,7 +125,7 @@ impl Node {
     }
 }
 
-/// The run of a node, which must be what `parent` refers to at `level`; its keys must lie over `floor`.
+/// Returns the run of a node, which must match `parent` at `level`; its keys must be above `floor`.
 pub(super) fn check_node(
     node: Node,
     shape: TreeShape,
@@ -151,11 +150,11 @@ pub(super) fn check_node(
     Ok(run)
 }
 
-/// The items that a node or root holds itself, with their keys in a map and an empty key in a list;
-/// not those of nodes below it.
+/// Returns the items directly in a node or root, with their keys in a map and an empty key in a
+/// list; without those of nodes below it.
 ///
 /// # Errors
-/// Those of [`links`](super::links).
+/// Errors of [`links`](super::links).
 pub fn items(bytes: &Bytes) -> Result<Vec<(Bytes, Item)>> {
     let run = match decode(bytes)? {
         Decoded::Root(root) => root.runs.into_iter().next(),
@@ -209,17 +208,17 @@ fn decode(bytes: &Bytes) -> Result<Decoded> {
     })
 }
 
-/// What a node object is.
+/// The form of a node object.
 pub(super) struct NodeForm {
     shape: TreeShape,
-    /// The level of a node; a root has none.
+    /// The level of a node; `None` for a root.
     level: Option<usize>,
 }
 
-/// Reads a node or root, of which `taker` takes what it needs.
+/// Reads a node or root, and passes its parts to `taker`.
 ///
 /// # Errors
-/// Those of [`links`](super::links).
+/// Errors of [`links`](super::links).
 pub(super) fn read_runs(bytes: &[u8], taker: &mut impl TakeRuns) -> Result<NodeForm> {
     let mut reader = Reader::new("node", bytes);
     let fields = reader.array_up_to(3)?;
@@ -266,7 +265,7 @@ fn read_root(reader: &mut Reader<'_>, shape: TreeShape, taker: &mut impl TakeRun
     check_order(reader, shape, &runs)
 }
 
-/// The keys of a map rise from the top level, which covers the left, to the leaves.
+/// Checks that the keys of a map rise from the top level, which is on the left, to the leaves.
 fn check_order(reader: &Reader<'_>, shape: TreeShape, runs: &[RunFacts<'_>]) -> Result<()> {
     let filled = || runs.iter().rev().filter(|run| run.len > 0);
     let mut neighbours = filled().zip(filled().skip(1));
@@ -278,9 +277,9 @@ fn check_order(reader: &Reader<'_>, shape: TreeShape, runs: &[RunFacts<'_>]) -> 
     Err(reader.malformed("keys that rise from level to level"))
 }
 
-/// Takes runs as entries.
+/// Collects runs as entries.
 struct EntryRuns<'b> {
-    /// What is read: metas are parts of it.
+    /// The bytes being read: metas are slices of them.
     bytes: &'b Bytes,
     runs: Vec<Vec<NodeEntry>>,
 }
@@ -369,7 +368,7 @@ mod tests {
         samples
     }
 
-    /// The id of what is written for the decoded bytes, if they decode.
+    /// Decodes the bytes and writes them again; returns the new id if they decode.
     fn written_again(bytes: &Bytes) -> Option<ObjectId> {
         let mut objects = Memory::new();
         match decode(bytes).ok()? {
@@ -421,7 +420,7 @@ mod tests {
         }
     }
 
-    /// A root with one run of leaves whose columns `columns` writes, for a list or a map.
+    /// Returns a root with one run of leaves whose columns `columns` writes, for a list or a map.
     fn root_of(form: u64, columns: impl Fn(&mut Writer)) -> Bytes {
         let mut writer = Writer::new();
         writer.array(2).uint(form).array(1).array(if form == MAP_ROOT { 4 } else { 3 });

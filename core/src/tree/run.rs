@@ -1,11 +1,11 @@
-//! Runs of entries as bytes: the columns of a node, or of one level of a root.
+//! Encodes runs of entries: the columns of a node, or of one level of a root.
 //!
 //! ```text
 //! leaf entries    [ids, kinds, metas]    and for maps   [ids, kinds, metas, keys]
 //! inner entries   [ids, counts]          and for maps   [ids, counts, keys]
 //! ```
 //!
-//! A run lies column by column, and its ids are one byte string, so finding them is a slice, and
+//! A run is stored by column, and its ids are one byte string. So reading the ids is a slice, and
 //! two versions of a root differ in few places. Specified in `format-spec/tree.md`.
 
 use std::ops::Range;
@@ -35,43 +35,43 @@ pub(super) fn write_run(writer: &mut Writer, shape: TreeShape, level: usize, run
     }
 }
 
-/// Takes the entries of runs, column by column, as they are read. What it took counts only once the whole
+/// Receives the entries of runs by column while they are read. They are valid only after the whole
 /// node was read without an error.
 pub(super) trait TakeRuns {
-    /// A run of `level` begins: links to blobs, if it is 0 and nothing else is said, and else to nodes.
+    /// Begins a run of `level`: links to blobs if it is 0, unless `kind` follows; else to nodes.
     fn begin(&mut self, level: usize, ids: &[[u8; ID_BYTES]]);
 
-    /// The kind of the link of an entry of the run that began last.
+    /// Receives the kind of the link of an entry of the current run.
     fn kind(&mut self, at: usize, kind: Kind);
 
-    /// The meta of some of its entries.
+    /// Receives the meta of some entries.
     fn meta(&mut self, entries: Range<usize>, meta: &[u8]);
 
-    /// The items below one of its entries.
+    /// Receives the number of items below an entry.
     fn count(&mut self, at: usize, count: u64);
 
-    /// The key of one of its entries.
+    /// Receives the key of an entry.
     fn key(&mut self, at: usize, key: &[u8]);
 
-    /// The digest of a key, by which the boundary rule cuts maps.
+    /// Returns the digest of a key, which decides the boundaries of maps.
     fn digest(&mut self, key: &[u8]) -> [u8; ID_BYTES] {
         key_digest(key)
     }
 }
 
-/// The facts about a run that the rules of nodes and roots are about.
+/// Facts about a run for checking the rules of nodes and roots.
 pub(super) struct RunFacts<'a> {
     pub(super) len: usize,
-    /// Items below.
+    /// Number of items below.
     pub(super) items: u64,
     /// The first entry at which the boundary rule ends a node.
     boundary: Option<usize>,
-    /// In a map, of a run with entries.
+    /// The first key of a map's run; the run must have entries.
     pub(super) first_key: &'a [u8],
     pub(super) last_key: Vec<u8>,
 }
 
-/// Reads what [`write_run`] writes.
+/// Reads a run that [`write_run`] wrote.
 pub(super) fn read_run<'a>(
     reader: &mut Reader<'a>,
     shape: TreeShape,
@@ -107,7 +107,7 @@ pub(super) fn read_run<'a>(
     Ok(facts)
 }
 
-/// The kinds of the links: a code each, or nothing when all are blobs.
+/// Writes the kinds of the links: a code each, or nothing if all are blobs.
 fn write_kinds(writer: &mut Writer, run: &[NodeEntry]) {
     let kinds: Vec<u8> = run.iter().map(|entry| entry.item.link.kind.code()).collect();
     let all_blobs = kinds.iter().all(|code| *code == Kind::Blob.code());
@@ -131,7 +131,7 @@ fn read_kinds(reader: &mut Reader<'_>, len: usize, taker: &mut impl TakeRuns) ->
     Ok(())
 }
 
-/// The metas, as pairs of how many entries in a row have one, and the meta.
+/// Writes the metas, as pairs of a repeat count and the meta.
 fn write_metas(writer: &mut Writer, run: &[NodeEntry]) {
     let groups: Vec<_> = run.chunk_by(|a, b| a.item.meta == b.item.meta).collect();
     writer.array(2 * groups.len());
@@ -161,7 +161,7 @@ fn read_metas(reader: &mut Reader<'_>, len: usize, taker: &mut impl TakeRuns) ->
     Ok(())
 }
 
-/// The counts of inner entries; gives their sum.
+/// Reads the counts of inner entries; returns their sum.
 fn read_counts(reader: &mut Reader<'_>, len: usize, taker: &mut impl TakeRuns) -> Result<u64> {
     reader.array(len as u64)?;
     let mut items = 0;
@@ -177,7 +177,7 @@ fn read_counts(reader: &mut Reader<'_>, len: usize, taker: &mut impl TakeRuns) -
     Ok(items)
 }
 
-/// The keys, each as the length it shares with the one before, and the rest.
+/// Writes the keys, each as the length of the prefix shared with the previous key, and the rest.
 fn write_keys(writer: &mut Writer, run: &[NodeEntry]) {
     writer.array(2 * run.len());
     let mut previous: &[u8] = &[];
@@ -202,8 +202,8 @@ fn read_keys<'a>(
         let shared = reader.uint_up_to(previous.len() as u64)?;
         let rest = reader.bytes()?;
         let shared = usize::try_from(shared).unwrap_or(0);
-        // The first byte past the shared part must be over its predecessor's: then the key rises,
-        // and no longer part could have been shared.
+        // The first byte after the shared prefix must exceed the previous key's: then the key
+        // rises, and the shared prefix is the longest possible.
         if rest.first() <= previous.get(shared) || shared + rest.len() > MAX_KEY_BYTES {
             return Err(reader.malformed("a key within its limit, over the one before"));
         }
@@ -221,7 +221,7 @@ fn read_keys<'a>(
     Ok(())
 }
 
-/// A closed run ends at its only boundary, an unfinished one has none.
+/// Checks that a closed run ends at its only boundary, and an unfinished one has none.
 pub(super) fn check_boundaries(
     reader: &Reader<'_>,
     run: &RunFacts<'_>,

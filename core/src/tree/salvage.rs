@@ -1,4 +1,5 @@
-//! What is left of a damaged list: its items in order, and how many are behind each lost node.
+//! Reads the intact part of a damaged list: its items in order, and the number of items in each
+//! lost node.
 
 use super::Item;
 use super::cursor::Cursor;
@@ -6,18 +7,18 @@ use super::list::List;
 use crate::error::Result;
 use crate::object::ObjectSource;
 
-/// A stretch of a damaged list.
+/// A part of a damaged list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Salvaged {
-    /// The next item. What it links to may be lost.
+    /// The next item. Its object may be lost.
     Item(Item),
-    /// So many items, which a node had that is lost.
+    /// Number of items of a lost node.
     Lost(u64),
 }
 
 impl List {
-    /// All items in order, passing over nodes that are lost: their parents say how many items each had.
-    /// Ends after the first error of another kind.
+    /// Iterates over all items in order, skipping lost nodes: their parents record how many items
+    /// each had. Ends after the first error of another kind.
     pub fn salvage<'a>(
         &self,
         source: &'a dyn ObjectSource,

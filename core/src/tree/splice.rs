@@ -1,9 +1,9 @@
-//! Edits: replaces ranges of items and cuts the nodes anew, from the leaves up.
+//! Edits: replaces ranges of items and rechunks the nodes, from the leaves up.
 //!
-//! An edit of a level starts at the node that holds the first change and feeds entries, old and
-//! new, to the boundary rule. It ends where a new node starts at the start of an old one with no
-//! change inside, since from there on the rule would find what is there. The nodes that were cut
-//! replace those that were passed over: this is the edit of the next level.
+//! An edit of a level starts at the node with the first change and feeds old and new entries to the
+//! boundary rule. It ends where a new node and an old one start at the same place with no change
+//! after it, because from there on the rule would produce the existing nodes. The new nodes replace
+//! the old ones: this is the edit of the next level.
 //!
 //! ```text
 //! level 1    ..  A   B   C   D  ..            edit:  B C  ->  X Y
@@ -11,8 +11,8 @@
 //!                    |x x b b|b c c|          cut anew from the start of B; D is met again
 //! ```
 //!
-//! Every node is written once however many edits fall into it, and the unfinished right edge needs
-//! no case of its own: it is the last node that did not end.
+//! Every node is written once, however many edits it contains, and the unfinished right edge is no
+//! special case: it is the last node, which did not end.
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -29,15 +29,15 @@ use crate::object::ObjectSink;
 /// Entries of one level that replace others.
 #[derive(Debug)]
 pub(super) struct Splice {
-    /// Items of the old tree that go, in whole entries of the level.
+    /// Items of the old tree to remove, in whole entries of the level.
     pub(super) range: Range<u64>,
-    /// The entries that take their place.
+    /// The replacement entries.
     pub(super) entries: Vec<NodeEntry>,
 }
 
-/// The tree with the `splices` of its leaves, which are sorted and do not overlap.
+/// Returns the tree with `splices` applied to its leaves. They are sorted and do not overlap.
 ///
-/// Cost: O(log n) nodes read and written for each place that changes, plus the new entries.
+/// Cost: O(log n) nodes read and written per changed place, plus the new entries.
 pub(super) fn apply(
     root: &Root,
     sink: &mut dyn ObjectSink,
@@ -67,12 +67,12 @@ pub(super) fn apply(
     }
 }
 
-/// The work on one level.
+/// The rechunking of one level.
 struct Rechunk {
     shape: TreeShape,
     level: usize,
     old: Cursor,
-    /// Items of the old tree before the unfinished run of this level.
+    /// Number of items of the old tree before the unfinished run of this level.
     closed_items: u64,
     splices: Peekable<IntoIter<Splice>>,
     boundary: Boundary,
@@ -96,7 +96,7 @@ impl Rechunk {
         }
     }
 
-    /// The splices of the level above, and the unfinished run when it was touched.
+    /// Returns the splices of the level above, and the unfinished run if it changed.
     fn run(mut self, sink: &mut dyn ObjectSink) -> Result<(Vec<Splice>, Option<EntryRun>)> {
         let mut raised = Vec::new();
         while let Some(splice) = self.splices.peek() {
@@ -115,8 +115,8 @@ impl Rechunk {
         Ok((raised, None))
     }
 
-    /// Cuts anew from the start of a node with a change to the next place that old and new share.
-    /// False when there is none before the end: what is left in the chunk is unfinished.
+    /// Rechunks from the start of a changed node to the next place that old and new share. Returns
+    /// false if there is none before the end: then the rest of the chunk is unfinished.
     fn region(&mut self, sink: &mut dyn ObjectSink) -> Result<bool> {
         let mut changed = false;
         loop {

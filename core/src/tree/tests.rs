@@ -1,4 +1,4 @@
-//! Lists and maps against their models, their cost, and hostile bytes.
+//! Tests lists and maps against models, their cost, and hostile bytes.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,7 +15,8 @@ use super::{
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource};
 
-/// The item number `n` of the vectors: every fifth has another kind, and metas come in runs.
+/// Returns the item number `n` of the vectors: every fifth has another kind, and metas repeat in
+/// runs.
 fn item(n: u64) -> Item {
     let kind = if n.is_multiple_of(5) { Kind::Node } else { Kind::Blob };
     let meta = Bytes::from(vec![7; usize::try_from(n / 4 % 3).unwrap()]);
@@ -34,7 +35,7 @@ fn model(range: Range<u64>) -> BTreeMap<Bytes, Item> {
     range.map(|n| (key(n), item(n))).collect()
 }
 
-/// Objects in memory that count what is read and written.
+/// Objects in memory, with counts of reads and writes.
 #[derive(Default)]
 struct Counting {
     objects: Memory,
@@ -61,13 +62,13 @@ impl ObjectSink for Counting {
 }
 
 impl Counting {
-    /// Objects read and written since the last time.
+    /// Returns and resets the numbers of objects read and written.
     fn take(&mut self) -> (usize, usize) {
         (self.reads.take(), std::mem::take(&mut self.written).len())
     }
 }
 
-/// Objects in which one id gives the bytes of another.
+/// Objects in which one id returns the bytes of another.
 struct Swapped {
     objects: Memory,
     asked: ObjectId,
@@ -111,7 +112,7 @@ fn read_map(source: &dyn ObjectSource, map: &Map) -> BTreeMap<Bytes, Item> {
     map.iter(source).map(Result::unwrap).collect()
 }
 
-/// Items of a list, where some stand many times and in a row.
+/// Returns items of a list, some of them repeated many times in a row.
 fn contents() -> impl Strategy<Value = Vec<Item>> {
     let run = (0_u64..60, 1_usize..4, 0_u8..20);
     prop::collection::vec(run, 0..300).prop_map(|runs| {
@@ -120,7 +121,7 @@ fn contents() -> impl Strategy<Value = Vec<Item>> {
     })
 }
 
-/// A range of `len` places.
+/// Returns a range within `len` places.
 fn range(len: usize, a: &Index, b: &Index) -> Range<usize> {
     let (a, b) = (a.index(len + 1), b.index(len + 1));
     a.min(b)..a.max(b)
@@ -135,7 +136,7 @@ fn edits() -> impl Strategy<Value = BTreeMap<Bytes, Option<Item>>> {
     prop::collection::btree_map(edit, prop::option::of((0_u64..50).prop_map(item)), 0..200)
 }
 
-/// Lists of which each is an edit of the one before, or another one.
+/// Returns lists that are each an edit of the previous one, or unrelated.
 fn lists_in_a_row() -> impl Strategy<Value = Vec<Vec<Item>>> {
     let edit = (any::<Index>(), any::<Index>(), prop::collection::vec(0_u64..60, 0..30), 0_u8..8);
     let edits = prop::collection::vec((edit, contents()), 1..5);
@@ -155,7 +156,7 @@ fn lists_in_a_row() -> impl Strategy<Value = Vec<Vec<Item>>> {
     })
 }
 
-/// The number of occurrences of each object.
+/// Returns the number of occurrences of each object.
 fn counts<'i>(items: impl IntoIterator<Item = &'i Item>) -> BTreeMap<super::Link, usize> {
     let mut counts = BTreeMap::new();
     for item in items {
@@ -474,7 +475,7 @@ fn versions_compared_in_a_row_are_read_once_each() {
         let found = net.lists(Some(old), Some(new)).unwrap();
         assert_eq!((found.gone.len(), found.come.len()), (0, 1));
     }
-    // Their roots, and the nodes that end on the way.
+    // The roots, and the nodes that end in between.
     let (reads, _) = objects.take();
     assert!((101..130).contains(&reads), "{reads} reads");
 }

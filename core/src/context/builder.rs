@@ -1,4 +1,4 @@
-//! Makes contexts: from nothing or from the one before, section by section.
+//! Builds contexts, from nothing or from a previous one, section by section.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use crate::tree::{Item, List};
 
-/// A context in the making.
+/// A context under construction.
 ///
-/// Opening one on an existing context reads only its root. Lists stay open between turns, so a
-/// message costs its blob and, now and then, a node; changes of maps are collected and applied in
+/// Opening a builder on an existing context reads only its root. Lists stay open between turns, so
+/// a message costs its blob and occasionally a node. Changes of maps are collected and applied in
 /// one pass by [`Builder::write`].
 ///
-/// Nodes that a builder has written live and die with the change they were written to: when that
-/// fails, begin again with [`Builder::from`] the context that the branch has now.
+/// Nodes written by a builder belong to one transaction. If the transaction fails, start again with
+/// [`Builder::from`] the current context of the branch.
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
     pub(super) context: Context,
@@ -32,7 +32,7 @@ struct OpenList {
 }
 
 impl Builder {
-    /// A context with nothing in it.
+    /// Creates an empty context.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -47,8 +47,8 @@ impl Builder {
     /// Appends a message to an agent's conversation.
     ///
     /// # Errors
-    /// `InvalidInput` for a bad agent name, `LimitExceeded` for a bad media type, and what the sink
-    /// reports.
+    /// `InvalidInput` for a bad agent name, `LimitExceeded` for a bad media type, and errors of the
+    /// sink.
     pub fn push_message(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -59,10 +59,10 @@ impl Builder {
         self.push(sink, &section, entry.to_item()?)
     }
 
-    /// Puts a file, from its content, or removes it.
+    /// Sets a file from its content, or removes it.
     ///
     /// # Errors
-    /// `InvalidInput` for a bad path, and what the sink reports.
+    /// `InvalidInput` for a bad path, and errors of the sink.
     pub fn set_file(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -80,10 +80,10 @@ impl Builder {
         self.set(sink, "files", path, value)
     }
 
-    /// Puts an entry of a map section from its bytes, or removes it.
+    /// Sets an entry of a map section from its bytes, or removes it.
     ///
     /// # Errors
-    /// `InvalidInput` for a bad key or a section that is not a map, and what the sink reports.
+    /// `InvalidInput` for a bad key or a section that is not a map, and errors of the sink.
     pub fn set_entry(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -122,10 +122,10 @@ impl Builder {
         Ok(())
     }
 
-    /// Returns whether a map section has this entry, with the changes so far.
+    /// Returns true if a map section has this entry, including pending changes.
     ///
     /// # Errors
-    /// `InvalidInput` for a section that is not a map, and what the source reports.
+    /// `InvalidInput` for a section that is not a map, and errors of the source.
     pub fn has_entry(&self, source: &dyn ObjectSource, section: &str, key: &str) -> Result<bool> {
         self.expect_shape(source, section, Shape::Map)?;
         match self.maps.get(section).and_then(|edits| edits.get(key.as_bytes())) {
@@ -137,17 +137,17 @@ impl Builder {
     /// Appends to a list section.
     ///
     /// # Errors
-    /// `InvalidInput` for a section that is not a list, and what the sink reports.
+    /// `InvalidInput` for a section that is not a list, and errors of the sink.
     pub fn push(&mut self, sink: &mut dyn ObjectSink, section: &str, item: Item) -> Result<()> {
         let open = self.open_list(sink, section)?;
         open.changed = true;
         open.list.push(sink, item)
     }
 
-    /// Items of a list section, as it stands now.
+    /// Returns the number of items of a list section, including pending changes.
     ///
     /// # Errors
-    /// `InvalidInput` for a section that is not a list, and what the source reports.
+    /// `InvalidInput` for a section that is not a list, and errors of the source.
     pub fn list_len(&mut self, source: &dyn ObjectSource, section: &str) -> Result<u64> {
         Ok(self.open_list(source, section)?.list.len())
     }
@@ -155,8 +155,8 @@ impl Builder {
     /// Replaces a range of a list section.
     ///
     /// # Errors
-    /// `InvalidInput` for a section that is not a list or a range outside it, and what the sink
-    /// reports.
+    /// `InvalidInput` for a section that is not a list or a range outside it, and errors of the
+    /// sink.
     pub fn splice(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -169,8 +169,8 @@ impl Builder {
         open.list.splice(sink, range, items)
     }
 
-    /// Makes a list section hold exactly `items`. What it begins with alike stays untouched, so a list
-    /// that grew costs its growth.
+    /// Sets a list section to exactly `items`. The common prefix stays untouched, so a list that
+    /// grew costs only its growth.
     ///
     /// # Errors
     /// As [`Builder::splice`]. A section of another shape is replaced.
@@ -195,26 +195,26 @@ impl Builder {
         self.splice(sink, section, common as u64..list.len(), items)
     }
 
-    /// Makes a section this list, whatever it was.
+    /// Replaces a section of any shape with this list.
     pub(super) fn set_list_root(&mut self, section: &str, list: List) {
         self.maps.remove(section);
         self.lists.insert(section.to_owned(), OpenList { list, changed: true });
     }
 
-    /// Drops a section, so that it can be filled anew, with another shape if need be.
+    /// Removes a section, so that it can be refilled, also with another shape.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Errors of the sink.
     pub fn clear(&mut self, sink: &mut dyn ObjectSink, section: &str) -> Result<()> {
         self.lists.remove(section);
         self.maps.remove(section);
         self.context.set_sections(sink, [(section.to_owned(), None)])
     }
 
-    /// Makes a section what it is in `other`, whatever was changed of it here.
+    /// Sets a section as in `other`, discarding pending changes.
     ///
     /// # Errors
-    /// Those of reading `other` and the sink.
+    /// Errors of reading `other` and of the sink.
     pub fn set_as_in(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -227,10 +227,10 @@ impl Builder {
         self.context.set_sections(sink, [(section.to_owned(), found)])
     }
 
-    /// Makes a section a single blob.
+    /// Sets a section to a single blob.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Errors of the sink.
     pub fn set_blob(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -242,10 +242,10 @@ impl Builder {
         self.context.set_sections(sink, [(section.to_owned(), Some(section_value))])
     }
 
-    /// Makes a section what another context has there, or drops it.
+    /// Sets a section to one of another context, or removes it.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Errors of the sink.
     pub(super) fn set_section(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -256,10 +256,10 @@ impl Builder {
         self.context.set_sections(sink, [(name.to_owned(), section)])
     }
 
-    /// Makes a section an empty list or map, which is different from no section.
+    /// Sets a section to an empty list or map, which differs from a missing section.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Errors of the sink.
     pub fn set_empty(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -280,16 +280,16 @@ impl Builder {
         Ok(())
     }
 
-    /// Writes what changed and returns the root of the context. The builder continues from there.
+    /// Writes the changes and returns the root of the context. The builder continues from there.
     ///
-    /// Payloads that the new content cites get into the section [`VFS_SECTION`], so that they stay as
-    /// long as the context does.
+    /// Adds payloads cited by new content to the section [`VFS_SECTION`], so that they stay
+    /// reachable as long as the context.
     ///
-    /// Cost: one root for each changed section, the nodes that its changes touch, and the context's
-    /// own root.
+    /// Cost: one root per changed section, the nodes that its changes touch, and the context's own
+    /// root.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Errors of the sink.
     pub fn write(&mut self, sink: &mut dyn ObjectSink) -> Result<ObjectId> {
         for (name, blob) in sink.take_cited()? {
             self.set(sink, VFS_SECTION, &name, Some(Item::new(Kind::Blob, blob)))?;
@@ -310,7 +310,7 @@ impl Builder {
         self.context.write(sink)
     }
 
-    /// A list section with the changes so far.
+    /// Returns a list section, including pending changes.
     pub(super) fn list_so_far(&mut self, source: &dyn ObjectSource, section: &str) -> Result<List> {
         Ok(self.open_list(source, section)?.list.clone())
     }
@@ -326,10 +326,10 @@ impl Builder {
             .ok_or_else(|| Error::not_found(format!("section {section} is not open")))
     }
 
-    /// Returns the shape of a section, if it is there, with the changes so far.
+    /// Returns the shape of a section, including pending changes; `None` if it is missing.
     ///
     /// # Errors
-    /// Those of reading the context's root.
+    /// Errors of reading the context's root.
     pub fn shape(&self, source: &dyn ObjectSource, section: &str) -> Result<Option<Shape>> {
         if self.lists.contains_key(section) {
             Ok(Some(Shape::List))

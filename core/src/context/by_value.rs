@@ -1,8 +1,8 @@
-//! Differences as people mean them: what JSON says counts, and not how it is printed.
+//! Differences by value: compares the JSON values of entries, not their formatting.
 //!
-//! A client that reads its messages and writes them again changes spaces, escapes and the order of
-//! members, and with them every id. Nothing stored follows from this module: ids are of bytes, and
-//! merges, exports and collections compare these.
+//! A client that reads and rewrites its messages changes spaces, escapes and the order of members,
+//! and thereby every id. This module only serves display; ids depend on bytes, and merges, exports
+//! and collections compare ids.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,29 +15,29 @@ use crate::error::{ErrorKind, Result};
 use crate::object::{ID_BYTES, Kind, ObjectId, ObjectSource};
 use crate::tree::{Item, List, diff_lists};
 
-/// Returns whether the bytes of a section count: files, and the pieces of a transcript.
+/// Returns true for a section that is compared by bytes: files, and the pieces of a transcript.
 fn is_of_bytes(section: &str) -> bool {
     section == "files" || is_transcript_section(section)
 }
 
-/// Members of a record that name it, the one that counts first.
+/// Members that identify a record, in order of precedence.
 const IDS: [&str; 2] = ["uuid", "id"];
 
-/// What an entry says.
+/// The value of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Meaning {
-    /// A digest of its value and of what is noted beside it; of its id where it is no JSON.
+    /// A digest of its JSON value and its meta; of its id if it is not JSON.
     value: [u8; ID_BYTES],
-    /// Its own name for itself.
+    /// The id in the record.
     id: Option<String>,
 }
 
-/// Compares `old` with `new` as [`diff`](super::diff) does, but that entries which say the same count
-/// as unchanged, and that messages with the same id count as changed, wherever they stand in a gap. Files
-/// are compared by their bytes. Reads the entries that were replaced.
+/// Compares `old` with `new` as [`diff`](super::diff) does, but entries with equal values count as
+/// unchanged, and messages with the same id as changed, in any position of a gap. Files are
+/// compared by bytes. Reads the replaced entries.
 ///
 /// # Errors
-/// Those of reading.
+/// Errors of reading.
 pub fn diff_by_value(
     source: &dyn ObjectSource,
     old: &Context,
@@ -46,11 +46,11 @@ pub fn diff_by_value(
     diff_by_value_but(source, old, new, &|_| false)
 }
 
-/// The same, but that sections for which `skips` says so have no changes listed where they differ: what is
-/// not asked for costs nothing.
+/// Compares like [`diff_by_value`], but lists no changes of differing sections for which `skips`
+/// returns true, which saves reading them.
 ///
 /// # Errors
-/// Those of reading.
+/// Errors of reading.
 pub fn diff_by_value_but(
     source: &dyn ObjectSource,
     old: &Context,
@@ -89,11 +89,11 @@ pub fn diff_by_value_but(
     Ok(changed)
 }
 
-/// For two lists, the positions of items that say the same inside what [`diff_lists`] calls changed,
-/// old and new, both rising.
+/// Returns, for two lists, the positions of items with equal values inside of the changes of
+/// [`diff_lists`], old and new, both rising.
 ///
 /// # Errors
-/// Those of reading.
+/// Errors of reading.
 pub(crate) fn same_by_value(
     source: &dyn ObjectSource,
     old: &List,
@@ -113,7 +113,7 @@ pub(crate) fn same_by_value(
     Ok(same)
 }
 
-/// Adds the changes of a list whose items count by what they say.
+/// Adds the changes of a list whose items are compared by value.
 fn list_changes(
     source: &dyn ObjectSource,
     old: &List,
@@ -139,7 +139,7 @@ fn list_changes(
                 let is_end = (old_at, new_at) == ends;
                 let old_end = old_at + usize::from(!is_end);
                 let new_end = new_at + usize::from(!is_end);
-                // What stands before a message with the same id, and then that.
+                // First the entries before a message with the same id, then that message.
                 for (old_range, new_range) in
                     [(from.0..old_at, from.1..new_at), (old_at..old_end, new_at..new_end)]
                 {
@@ -165,7 +165,7 @@ fn list_changes(
     Ok(())
 }
 
-/// What entries are matched by.
+/// The key by which entries are matched.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
     Value([u8; ID_BYTES]),
@@ -176,7 +176,7 @@ fn part<T>(items: &[T], from: usize, to: usize) -> &[T] {
     items.get(from..to).unwrap_or_default()
 }
 
-/// The items of a range with what they say; without reading them when nothing is to be matched.
+/// Returns the items of a range with their values. Does not read them if there is nothing to match.
 fn meanings(
     source: &dyn ObjectSource,
     list: &List,
@@ -195,10 +195,10 @@ fn meanings(
     Ok(found)
 }
 
-/// Returns whether two entries say the same.
+/// Returns true if two entries have equal values.
 ///
 /// # Errors
-/// Those of reading.
+/// Errors of reading.
 pub(crate) fn says_the_same(source: &dyn ObjectSource, old: &Item, new: &Item) -> Result<bool> {
     if old.link.kind != Kind::Blob || new.link.kind != Kind::Blob {
         return Ok(false);
@@ -206,8 +206,8 @@ pub(crate) fn says_the_same(source: &dyn ObjectSource, old: &Item, new: &Item) -
     Ok(meaning(source, old)?.value == meaning(source, new)?.value)
 }
 
-/// What an entry says. One whose content is gone or damaged says what its id does: a log is not to end
-/// where a blob is lost.
+/// Returns the value of an entry. An entry whose content is missing or damaged is represented by
+/// its id, so that a log does not stop at a lost blob.
 fn meaning(source: &dyn ObjectSource, item: &Item) -> Result<Meaning> {
     let own = || Meaning { value: *item.link.id.as_bytes(), id: None };
     if item.link.kind != Kind::Blob {
@@ -230,7 +230,7 @@ fn meaning(source: &dyn ObjectSource, item: &Item) -> Result<Meaning> {
     Ok(Meaning { value: *ObjectId::of(Kind::Blob, &said).as_bytes(), id })
 }
 
-/// Writes a value in the one way that follows from it. Its depth is bounded by the parser's.
+/// Writes a value in canonical form. The parser bounds its depth.
 fn write_value(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Array(values) => {
@@ -257,8 +257,8 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// The positions of entries with equal keys, in the longest order that both have; of what both share
-/// nothing, nothing. Entries without a key match none.
+/// Returns the positions of entries with equal keys, in the longest common order; empty if no key
+/// is shared. Entries without a key match none.
 fn aligned<K: Eq + std::hash::Hash>(old: &[Option<K>], new: &[Option<K>]) -> Vec<(usize, usize)> {
     let known: HashSet<&K> = old.iter().flatten().collect();
     let shared: HashSet<&K> = new.iter().flatten().filter(|key| known.contains(key)).collect();
@@ -318,7 +318,8 @@ mod tests {
         Context::open(objects, &tree).unwrap()
     }
 
-    /// Places of messages: those in the old conversation with `-`, in the new with `+`, in both `*`.
+    /// Returns the changed messages: `-` for removed ones, `+` for added ones, `*` for changed
+    /// ones.
     fn told(old: &[&str], new: &[&str]) -> Vec<String> {
         let mut objects = Memory::new();
         let (old, new) = (context(&mut objects, old, "x"), context(&mut objects, new, "x"));
@@ -344,7 +345,7 @@ mod tests {
         assert_eq!(told(&[a, c], &[other, b, " {\"role\":\"user\",\"content\":\"c\"}"]), ["+0"]);
         assert_eq!(told(&[a, c, a], &[b, b]), ["-1"]);
         assert_eq!(told(&[a], &[other]), ["*0"]);
-        // Text that is no JSON counts by its bytes, and so does an array in another order.
+        // Text that is not JSON is compared by its bytes, and array order counts.
         assert_eq!(told(&["hi"], &["hi "]), ["*0"]);
         assert_eq!(told(&["[1, 2]"], &["[2, 1]"]), ["*0"]);
         assert_eq!(told(&[r#"{"a":"1"}"#], &[r#"{"a":1}"#]), ["*0"]);
@@ -359,7 +360,7 @@ mod tests {
         assert_eq!(told(&[&two], &[&one, &grown, &three]), ["+0", "*1", "+2"]);
     }
 
-    /// Objects of which the blobs are damaged.
+    /// Objects whose blobs are damaged.
     struct Damaged(Memory);
 
     impl ObjectSource for Damaged {
@@ -415,7 +416,7 @@ mod tests {
         assert!(skipped.1 < all.1, "{skipped:?} of {all:?}");
     }
 
-    /// Objects, and how often one was read.
+    /// Objects, with the number of reads.
     struct Counting<'m>(&'m Memory, AtomicUsize);
 
     impl ObjectSource for Counting<'_> {

@@ -1,7 +1,7 @@
 //! Differences of two contexts, section by section.
 //!
-//! Sections with equal roots are never opened, and inside a section the tree diff skips equal
-//! subtrees, so the cost grows with the changes and not with the contexts.
+//! Sections with equal roots are never opened, and the tree diff skips equal subtrees of a section,
+//! so the cost follows the changes, not the size of the contexts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,19 +16,19 @@ pub type ContextDiff = BTreeMap<String, SectionDiff>;
 /// The change of one section.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SectionDiff {
-    /// The changes: by rising index for lists, by key for maps.
+    /// The changes: ordered by index for lists, by key for maps.
     pub changes: Vec<SectionChange>,
 }
 
 /// One entry that was added, removed or changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionChange {
-    /// The key; for lists the index, in the new list where the entry is there, else in the old one;
-    /// empty for a section that is one blob.
+    /// The key; for lists the index in the new list, or in the old list for a removed entry; empty
+    /// for a section that is one blob.
     pub key: String,
-    /// The entry before; `None` when it was added.
+    /// The old entry; `None` if it was added.
     pub old: Option<Item>,
-    /// The entry after; `None` when it was removed.
+    /// The new entry; `None` if it was removed.
     pub new: Option<Item>,
 }
 
@@ -37,7 +37,7 @@ pub struct SectionChange {
 /// In lists, entries that were replaced one for one in the same place count as changed.
 ///
 /// # Errors
-/// Those of reading.
+/// Errors of reading.
 pub fn diff(source: &dyn ObjectSource, old: &Context, new: &Context) -> Result<ContextDiff> {
     let (old, new) = (old.sections(source)?, new.sections(source)?);
     let mut changed = ContextDiff::new();
@@ -48,7 +48,7 @@ pub fn diff(source: &dyn ObjectSource, old: &Context, new: &Context) -> Result<C
     Ok(changed)
 }
 
-/// The sections that differ between two contexts, in order of names, with both sides.
+/// Iterates over the sections that differ between two contexts, ordered by name, with both sides.
 pub fn changed_sections<'a>(
     old: &'a BTreeMap<String, Section>,
     new: &'a BTreeMap<String, Section>,
@@ -58,10 +58,10 @@ pub fn changed_sections<'a>(
     names.into_iter().map(sides).filter(|(_, old, new)| old != new)
 }
 
-/// Compares one section, of which either side may be missing, as [`diff`] does.
+/// Compares one section, which may be missing on either side, as [`diff`] does.
 ///
 /// # Errors
-/// Those of reading.
+/// Errors of reading.
 pub fn diff_section(
     source: &dyn ObjectSource,
     old: Option<Section>,
@@ -73,10 +73,10 @@ pub fn diff_section(
     diff_shaped(source, old, new, &mut of_lists)
 }
 
-/// Adds the changes between two lists.
+/// A function that adds the changes between two lists.
 pub(super) type ListDiff<'d> = dyn FnMut(&List, &List, &mut Vec<SectionChange>) -> Result<()> + 'd;
 
-/// Compares one section as [`diff_section`] does, but lists with `of_lists`.
+/// Compares one section as [`diff_section`] does, but compares lists with `of_lists`.
 pub(super) fn diff_shaped(
     source: &dyn ObjectSource,
     old: Option<Section>,

@@ -1,7 +1,7 @@
-//! Meta of entries beside their blobs: roles and media types, file modes, separators.
+//! The meta of entries: roles and media types, file modes, separators.
 //!
-//! A tree keeps a few opaque bytes with every link (its `meta`). This file is the one place that
-//! gives them meaning. Specified in `format-spec/context.md`.
+//! A tree keeps a few opaque bytes with every link (its `meta`). Only this file interprets them.
+//! Specified in `format-spec/context.md`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,38 +12,38 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
 use crate::tree::{Item, Link};
 
-/// Most bytes of a separator kept beside a source record.
+/// Maximum bytes of the separator after a source record.
 pub const MAX_SUFFIX_BYTES: usize = 64;
 
-/// Most bytes of a media type.
+/// Maximum bytes of a media type.
 pub(super) const MAX_MEDIA_BYTES: usize = 127;
 
-/// Most bytes of the origin of a message: a session, a slash and a branch fit.
+/// Maximum bytes of the origin of a message: enough for a session, a slash and a branch.
 pub(super) const MAX_ORIGIN_BYTES: usize = 511;
 
-/// Ends the media type when an origin follows.
+/// Ends the media type if an origin follows.
 const ORIGIN_MARK: u8 = 0;
 
 /// The speaker of a message. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Role {
-    /// Instructions from whoever runs the agent.
+    /// Instructions of the operator of the agent.
     System = 0,
-    /// A person, or whoever prompts.
+    /// The user, or another prompter.
     User = 1,
     /// The model.
     Assistant = 2,
     /// The result of a tool call.
     Tool = 3,
-    /// Anything else that stands in the conversation.
+    /// Any other entry of a conversation.
     Other = 4,
 }
 
 impl Role {
     const ALL: [Self; 5] = [Self::System, Self::User, Self::Assistant, Self::Tool, Self::Other];
 
-    /// The name in JSON and for people.
+    /// Returns the name in JSON and for display.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl Role {
         }
     }
 
-    /// The role that chat formats call `name`; [`Role::Other`] for any they do not.
+    /// Returns the role that chat formats call `name`; [`Role::Other`] for an unknown name.
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         match name {
@@ -74,30 +74,29 @@ impl fmt::Display for Role {
     }
 }
 
-/// An entry of a conversation: who speaks, in which format, and the blob with the record.
+/// An entry of a conversation: the speaker, the format, and the blob of the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageEntry {
-    /// The record, exactly as it came in.
+    /// The record, byte for byte.
     pub blob: ObjectId,
     /// The speaker.
     pub role: Role,
     /// The format of the record: a transcript format's name, or `json`.
     pub media: String,
-    /// The origin that a merge or cherry-pick took it from: a branch, or the prefix of an id.
-    /// `None`
-    /// for a message of the branch itself.
+    /// The source of a message that a merge or cherry-pick took: a branch, or the prefix of an id.
+    /// `None` for a message of this branch.
     pub origin: Option<String>,
 }
 
 impl MessageEntry {
-    /// A message of `role` whose record is `blob`, of the branch itself.
+    /// Creates a message of `role` with the record `blob`, of this branch.
     #[must_use]
     pub fn new(blob: ObjectId, role: Role, media: impl Into<String>) -> Self {
         Self { blob, role, media: media.into(), origin: None }
     }
 
-    /// The list item: the role's code, then the media type, then a zero byte and the origin if there
-    /// is one.
+    /// Encodes the list item: the role's code, the media type, and, if there is an origin, a zero
+    /// byte and the origin.
     ///
     /// # Errors
     /// `LimitExceeded` for a media type over `MAX_MEDIA_BYTES` or an origin over
@@ -118,10 +117,10 @@ impl MessageEntry {
         Ok(blob_item(self.blob, meta))
     }
 
-    /// The entry in a list item.
+    /// Decodes the entry in a list item.
     ///
     /// # Errors
-    /// `Corrupt` when the item is not a message.
+    /// `Corrupt` if the item is not a message.
     pub fn from_item(item: &Item) -> Result<Self> {
         let damaged = || Error::malformed(item.link.id, "an entry of a conversation");
         let (code, rest) = item.meta.split_first().ok_or_else(damaged)?;
@@ -136,7 +135,7 @@ impl MessageEntry {
     }
 }
 
-/// The item of a message as it is on its own branch: without an origin.
+/// Returns the item of a message without its origin, as on its own branch.
 pub(super) fn without_origin(item: &Item) -> Item {
     // The first byte is the code of the role, which may be zero.
     match item.meta.iter().skip(1).position(|byte| *byte == ORIGIN_MARK) {
@@ -145,7 +144,7 @@ pub(super) fn without_origin(item: &Item) -> Item {
     }
 }
 
-/// The item of a message that comes from `origin`; one that has an origin keeps it.
+/// Returns the item of a message from `origin`; an existing origin stays.
 pub(super) fn with_origin(item: &Item, origin: &str) -> Result<Item> {
     if without_origin(item) != *item || origin.is_empty() {
         return Ok(item.clone());
@@ -172,9 +171,9 @@ fn add_origin(meta: &mut Vec<u8>, origin: &str) -> Result<()> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FileMode {
-    /// An ordinary file.
+    /// A regular file.
     Regular = 0,
-    /// A file that may be executed.
+    /// An executable file.
     Executable = 1,
     /// A symbolic link; the blob is its target.
     Symlink = 2,
@@ -183,7 +182,7 @@ pub enum FileMode {
 impl FromStr for FileMode {
     type Err = Error;
 
-    /// Reads `regular`, `executable` or `link`.
+    /// Parses `regular`, `executable` or `link`.
     fn from_str(name: &str) -> Result<Self> {
         match name {
             "regular" => Ok(Self::Regular),
@@ -203,12 +202,12 @@ pub struct FileEntry {
     pub blob: ObjectId,
     /// The type and mode.
     pub mode: FileMode,
-    /// Bytes of the content.
+    /// Size of the content in bytes.
     pub size: u64,
 }
 
 impl FileEntry {
-    /// The map value: the mode's code, then the size as eight bytes, little-endian.
+    /// Encodes the map value: the mode's code, then the size as eight bytes, little-endian.
     #[must_use]
     pub fn to_item(&self) -> Item {
         let mut meta = vec![self.mode as u8];
@@ -216,10 +215,10 @@ impl FileEntry {
         blob_item(self.blob, meta)
     }
 
-    /// The entry in a map value.
+    /// Decodes the entry in a map value.
     ///
     /// # Errors
-    /// `Corrupt` when the value is not a file.
+    /// `Corrupt` if the value is not a file.
     pub fn from_item(item: &Item) -> Result<Self> {
         let modes = [FileMode::Regular, FileMode::Executable, FileMode::Symlink];
         let parsed = item.meta.split_first().and_then(|(code, size)| {
@@ -236,16 +235,16 @@ impl FileEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SourceKind {
-    /// A record that was understood.
+    /// A parsed record.
     Record = 0,
     /// Bytes between records.
     Glue = 1,
-    /// Bytes that were not what the format allows.
+    /// Bytes that violate the format.
     Damaged = 2,
 }
 
 impl SourceKind {
-    /// The kind with this code.
+    /// Returns the kind with this code.
     pub(super) fn from_code(code: u8) -> Option<Self> {
         [Self::Record, Self::Glue, Self::Damaged].into_iter().find(|kind| *kind as u8 == code)
     }
@@ -256,14 +255,14 @@ impl SourceKind {
 pub struct SourceEntry {
     /// The piece.
     pub blob: ObjectId,
-    /// Its kind.
+    /// The kind of the piece.
     pub kind: SourceKind,
     /// The separator after it, at most [`MAX_SUFFIX_BYTES`].
     pub suffix: Bytes,
 }
 
 impl SourceEntry {
-    /// The list item: the kind's code, then the separator.
+    /// Encodes the list item: the kind's code, then the separator.
     ///
     /// # Errors
     /// `LimitExceeded` for a separator over [`MAX_SUFFIX_BYTES`].
@@ -277,10 +276,10 @@ impl SourceEntry {
         Ok(blob_item(self.blob, meta))
     }
 
-    /// The entry in a list item.
+    /// Decodes the entry in a list item.
     ///
     /// # Errors
-    /// `Corrupt` when the item is not a source entry.
+    /// `Corrupt` if the item is not a source entry.
     pub fn from_item(item: &Item) -> Result<Self> {
         let kind = item.meta.first().and_then(|code| SourceKind::from_code(*code));
         let kind = kind.ok_or_else(|| Error::malformed(item.link.id, "a source entry"))?;
@@ -288,7 +287,7 @@ impl SourceEntry {
     }
 }
 
-/// An item that links to a blob.
+/// Creates an item that links to a blob.
 pub(crate) fn blob_item(blob: ObjectId, meta: impl Into<Bytes>) -> Item {
     Item { link: Link { kind: Kind::Blob, id: blob }, meta: meta.into() }
 }

@@ -1,4 +1,4 @@
-//! Writes what a context holds as it came in: the messages, one a line, and the transcript.
+//! Writes the content of a context in its original form: messages, one a line, and the transcript.
 
 use std::io::Write;
 
@@ -8,14 +8,14 @@ use super::{Context, MessageEntry, Role, Transcript};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSource};
 
-/// Writes those messages in the conversation of `agent` whose roles are wanted to `out` as JSON Lines,
-/// and returns how many.
+/// Writes the messages of `agent` with wanted roles to `out` as JSON Lines, and returns their
+/// number.
 ///
-/// A record that stood on one line comes out byte for byte. One that was spread over several lines
-/// loses the white space between its tokens, and nothing else.
+/// A one-line record is written byte for byte. A record over several lines only loses the white
+/// space between its tokens.
 ///
 /// # Errors
-/// `InvalidInput` for a bad agent name, `Io` when `out` refuses.
+/// `InvalidInput` for a bad agent name, `Io` if writing to `out` fails.
 pub fn export_messages(
     source: &dyn ObjectSource,
     context: &Context,
@@ -39,10 +39,10 @@ pub fn export_messages(
     Ok(written)
 }
 
-/// Writes the transcript under `context` to `out`, exactly as it came in, and returns its bytes.
+/// Writes the transcript of `context` to `out`, byte for byte, and returns its size.
 ///
 /// # Errors
-/// `NotFound` when the context was not imported from a transcript, `Io` when `out` refuses.
+/// `NotFound` if the context was not imported from a transcript, `Io` if writing to `out` fails.
 pub fn export_source(
     source: &dyn ObjectSource,
     context: &Context,
@@ -66,7 +66,7 @@ pub fn export_source(
     Ok(written)
 }
 
-/// A JSON value on one line. Bytes without a line end stay as they are.
+/// Returns a JSON value on one line. Bytes without a line ending stay unchanged.
 pub(super) fn one_line(record: &Bytes) -> Vec<u8> {
     if !record.contains(&b'\n') && !record.contains(&b'\r') {
         return record.to_vec();
@@ -74,7 +74,7 @@ pub(super) fn one_line(record: &Bytes) -> Vec<u8> {
     compact_json(record)
 }
 
-/// JSON without the white space between its tokens, and otherwise as it was written.
+/// Removes the white space between tokens of JSON, and keeps everything else.
 pub fn compact_json(json: &[u8]) -> Vec<u8> {
     let mut compact = Vec::with_capacity(json.len());
     let (mut in_string, mut escaped) = (false, false);

@@ -1,23 +1,23 @@
-//! Everything an agent would be given next: sections under one root.
+//! The whole state that an agent would receive next: sections under one root.
 //!
-//! A context is a map from section names to roots, so its own tree is a tree like any other: equal
-//! contexts have equal ids, and a diff skips every section that did not change.
+//! A context is a map from section names to roots, and this map is a tree too. So equal contexts
+//! have equal ids, and a diff skips every unchanged section.
 //!
 //! | section | shape | holds |
 //! |---|---|---|
 //! | `agents/<name>/messages` | list | the conversation, one record a message |
-//! | `agents/<name>/state` | map | what a framework keeps for each agent |
-//! | `agents/<name>/system-prompt` | blob | the prompt the agent had |
-//! | `agents/<name>/reads` | map | path to digest of what the agent read |
+//! | `agents/<name>/state` | map | per-agent state of a framework |
+//! | `agents/<name>/system-prompt` | blob | the agent's prompt |
+//! | `agents/<name>/reads` | map | path to digest of files that the agent read |
 //! | `scratchpad`, `memory`, `goals`, `reasoning`, `checkpoints`, `lessons` | map or list | entries |
 //! | `files` | map | path to content, mode and size |
 //! | `vfs` | map | URI to offloaded payload |
 //! | `source` | list | the pieces of an imported transcript, in file order |
-//! | `source-copied`, `source-base-0`, ... | list | what comes before them: copies of pieces of other transcripts |
+//! | `source-copied`, `source-base-0`, ... | list | earlier pieces, copied from other transcripts |
 //! | `meta` | map | facts about the session |
 //!
-//! Any other name is a section too: what a framework knows and turntree does not is kept and carried
-//! along. [`Builder`] makes contexts, [`Context`] shows them.
+//! Any other name is also a section: data of a framework that turntree does not know is kept and
+//! copied. [`Builder`] creates contexts, [`Context`] reads them.
 //!
 //! ```
 //! use turntree::context::{Builder, Context, MessageEntry, Role};
@@ -83,16 +83,16 @@ const FILES: &str = "files";
 /// The section of the pieces of an imported transcript.
 pub const SOURCE: &str = "source";
 
-/// The media type of values that are JSON.
+/// The media type of JSON values.
 pub const JSON_MEDIA: &str = "json";
 
-/// The section of what an agent learned.
+/// The section of an agent's lessons.
 pub const LESSONS: &str = "lessons";
 
-/// Section of the payloads that the content of a context cites.
+/// The section of the payloads that the content of a context cites.
 pub const VFS_SECTION: &str = "vfs";
 
-/// The agent whose conversation is a session's main one.
+/// The agent with the session's main conversation.
 pub const MAIN_AGENT: &str = "main";
 
 /// The shape of a section. The codes are part of the format.
@@ -108,7 +108,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The name in JSON and for people.
+    /// Returns the name in JSON and for display.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -128,7 +128,7 @@ impl fmt::Display for Shape {
 /// A section: its shape, and the blob or the root of its tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Section {
-    /// Its shape.
+    /// The shape of the section.
     pub shape: Shape,
     /// The blob, or the root of the list or map.
     pub id: ObjectId,
@@ -137,7 +137,7 @@ pub struct Section {
 /// The target of a path into a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathTarget {
-    /// Several sections or entries below the path.
+    /// A folder with sections or entries below the path.
     Folder,
     /// A whole section.
     Section(Section),
@@ -145,7 +145,7 @@ pub enum PathTarget {
     Entry(Item),
 }
 
-/// A context to read.
+/// A context for reading.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
     root: Map,
@@ -160,10 +160,10 @@ impl Context {
         Ok(Self { root: Map::open(source, tree)? })
     }
 
-    /// Every section by name, in order of names.
+    /// Returns every section, ordered by name.
     ///
     /// # Errors
-    /// Those of reading the root's nodes.
+    /// Errors of reading the root's nodes.
     pub fn sections(&self, source: &dyn ObjectSource) -> Result<BTreeMap<String, Section>> {
         self.root
             .iter(source)
@@ -174,18 +174,18 @@ impl Context {
             .collect()
     }
 
-    /// One section, if it is there.
+    /// Returns a section, if it exists.
     ///
     /// # Errors
-    /// Those of reading the root's nodes.
+    /// Errors of reading the root's nodes.
     pub fn section(&self, source: &dyn ObjectSource, name: &str) -> Result<Option<Section>> {
         self.root.get(source, name.as_bytes())?.map(|item| section_of(&item)).transpose()
     }
 
-    /// A list section; empty when it is not there.
+    /// Returns a list section; empty if it is missing.
     ///
     /// # Errors
-    /// `InvalidInput` when the section has another shape.
+    /// `InvalidInput` if the section has another shape.
     pub fn list(&self, source: &dyn ObjectSource, name: &str) -> Result<List> {
         match self.section(source, name)? {
             None => Ok(List::new()),
@@ -194,10 +194,10 @@ impl Context {
         }
     }
 
-    /// A map section; empty when it is not there.
+    /// Returns a map section; empty if it is missing.
     ///
     /// # Errors
-    /// `InvalidInput` when the section has another shape.
+    /// `InvalidInput` if the section has another shape.
     pub fn map(&self, source: &dyn ObjectSource, name: &str) -> Result<Map> {
         match self.section(source, name)? {
             None => Ok(Map::new()),
@@ -206,18 +206,18 @@ impl Context {
         }
     }
 
-    /// The conversation of an agent; empty when it has none.
+    /// Returns the conversation of an agent; empty if it has none.
     ///
     /// # Errors
-    /// `InvalidInput` for a bad name, else what reading reports.
+    /// `InvalidInput` for a bad name; errors of reading.
     pub fn messages(&self, source: &dyn ObjectSource, agent: &str) -> Result<List> {
         self.list(source, &agent_section(agent, "messages")?)
     }
 
-    /// The agents that have any section, in order of names.
+    /// Returns the agents that have any section, ordered by name.
     ///
     /// # Errors
-    /// Those of reading the root's nodes.
+    /// Errors of reading the root's nodes.
     pub fn agents(&self, source: &dyn ObjectSource) -> Result<Vec<String>> {
         let mut agents: Vec<String> = Vec::new();
         for entry in self.root.prefix(source, b"agents/") {
@@ -231,10 +231,11 @@ impl Context {
         Ok(agents)
     }
 
-    /// Entries of a section: items of a list, keys of a map, 1 for a blob, 0 when it is not there.
+    /// Returns the number of entries: items of a list, keys of a map, 1 for a blob, 0 for a missing
+    /// section.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     pub fn count(&self, source: &dyn ObjectSource, name: &str) -> Result<u64> {
         match self.section(source, name)? {
             None => Ok(0),
@@ -242,10 +243,10 @@ impl Context {
         }
     }
 
-    /// Messages of all agents together.
+    /// Returns the number of messages of all agents.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     pub fn message_count(&self, source: &dyn ObjectSource) -> Result<u64> {
         let mut count = 0;
         for entry in self.root.prefix(source, b"agents/") {
@@ -257,12 +258,12 @@ impl Context {
         Ok(count)
     }
 
-    /// Finds the target of `path`: a folder of sections, a section, or one entry.
+    /// Returns the target of `path`: a folder of sections, a section, or one entry.
     ///
     /// List entries are named by their index.
     ///
     /// # Errors
-    /// `NotFound`, naming the path, when nothing is there.
+    /// `NotFound`, naming the path, if it does not exist.
     pub fn lookup(&self, source: &dyn ObjectSource, path: &str) -> Result<PathTarget> {
         let (name, rest) = split(path);
         let missing = || Error::not_found(format!("'{path}' is not in this context"));
@@ -317,10 +318,10 @@ impl Context {
 }
 
 impl Section {
-    /// Items of a list, keys of a map, 1 for a blob. Reads the root.
+    /// Returns the number of items of a list or keys of a map, or 1 for a blob. Reads the root.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     pub fn len(&self, source: &dyn ObjectSource) -> Result<u64> {
         match self.shape {
             Shape::Blob => Ok(1),
@@ -349,7 +350,7 @@ fn section_of(item: &Item) -> Result<Section> {
     Ok(Section { shape, id: item.link.id })
 }
 
-/// A key as text: keys of the context's own sections are UTF-8.
+/// Decodes a key as text: keys of a context's own sections are UTF-8.
 pub(crate) fn text_key(key: &[u8]) -> Result<String> {
     String::from_utf8(key.to_vec())
         .map_err(|source| Error::corrupt("key of a section", "UTF-8", "bytes").with_source(source))

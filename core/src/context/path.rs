@@ -1,14 +1,14 @@
-//! Paths into a context: which section, and what in it.
+//! Paths into a context: a section and an entry in it.
 
 use crate::error::{Error, Result};
 
-/// Most bytes of a path into a context.
+/// Maximum bytes of a path into a context.
 pub const MAX_PATH_BYTES: usize = 4096;
 
-/// The section of an agent: `agents/<name>/<part>`.
+/// Returns the section of an agent: `agents/<name>/<part>`.
 ///
 /// # Errors
-/// `InvalidInput` for an agent name that is empty, too long, or holds a slash or control character.
+/// `InvalidInput` for an agent name that is empty, too long, or has a slash or control character.
 pub fn agent_section(agent: &str, part: &str) -> Result<String> {
     let bad = agent.is_empty()
         || agent.len() > 255
@@ -22,7 +22,7 @@ pub fn agent_section(agent: &str, part: &str) -> Result<String> {
     Ok(format!("agents/{agent}/{part}"))
 }
 
-/// A path split into its section and the rest, which is empty when the section itself is meant.
+/// Splits a path into its section and the rest, which is empty for the section itself.
 ///
 /// `agents/main/messages/12` is item `12` of section `agents/main/messages`; every other section is
 /// the first component alone.

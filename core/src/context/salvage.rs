@@ -1,5 +1,5 @@
-//! Writes what is left of a context whose contents are damaged: each record that verifies at its line,
-//! and an empty line for each that is lost.
+//! Writes the intact part of a damaged context: each record that verifies at its line, and an empty
+//! line for each lost one.
 
 use std::io::Write;
 
@@ -11,13 +11,13 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::tree::Salvaged;
 
-/// What was written of a damaged transcript or conversation.
+/// The intact part of a damaged transcript or conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvagedRecords {
-    /// Records that verify and were written.
+    /// Number of records that verified and were written.
     pub whole: u64,
-    /// Lines of what was written, from 1 on, that are empty because their records are lost: the first
+    /// Line numbers of the output, from 1, that are empty because their records are lost: the first
     /// and the last of each run, in rising order.
     pub lost: Vec<(u64, u64)>,
 }
@@ -31,12 +31,13 @@ impl SalvagedRecords {
     }
 }
 
-/// Writes the transcript under `context` to `out` as it came in, as far as its records verify.
+/// Writes the transcript of `context` to `out`, as far as its records verify.
 ///
-/// A lost record leaves its separator, so that those of a format of lines are at their lines.
+/// The separator of a lost record is kept, so that the other records of a line format stay at their
+/// lines.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt` when nothing leads to the records any more, `Io` when `out` refuses.
+/// `NotFound` or `Corrupt` if the records are unreachable, `Io` if writing to `out` fails.
 pub fn salvage_source(
     source: &dyn ObjectSource,
     context: &Context,
@@ -48,7 +49,7 @@ pub fn salvage_source(
         out.write_all(bytes).map_err(|error| Error::io("write the transcript", error))
     };
     let transcript = match Transcript::open(source, context) {
-        // How many copies there were is not known any more.
+        // The number of copied pieces is lost.
         Err(error) if error.is_loss() => {
             done.lose(line);
             write(b"\n", &mut line)?;
@@ -94,12 +95,12 @@ pub fn salvage_source(
     Ok(done)
 }
 
-/// Writes the messages of `agent` whose roles are wanted, one a line, as far as they verify. The roles of
-/// those behind a lost node are not known: each of them leaves a line.
+/// Writes the messages of `agent` with wanted roles, one a line, as far as they verify. The roles
+/// of messages in a lost node are unknown: each of them leaves an empty line.
 ///
 /// # Errors
-/// `InvalidInput` for a bad agent name, `NotFound` or `Corrupt` when nothing leads to the messages any
-/// more, `Io` when `out` refuses.
+/// `InvalidInput` for a bad agent name, `NotFound` or `Corrupt` if the messages are unreachable,
+/// `Io` if writing to `out` fails.
 pub fn salvage_messages(
     source: &dyn ObjectSource,
     context: &Context,
@@ -132,7 +133,7 @@ pub fn salvage_messages(
     Ok(done)
 }
 
-/// The bytes of a blob; nothing when they are lost.
+/// Returns the bytes of a blob; `None` if they are lost.
 fn whole(source: &dyn ObjectSource, blob: &ObjectId) -> Result<Option<Bytes>> {
     match source.read_as(Kind::Blob, blob) {
         Err(error) if error.is_loss() => Ok(None),
@@ -150,7 +151,7 @@ mod tests {
     use crate::context::{Builder, MAIN_AGENT, SourceKind};
     use crate::object::{Memory, Object, ObjectSink as _};
 
-    /// Objects of which some are lost.
+    /// Objects with some lost ones.
     struct Damaged {
         objects: Memory,
         lost: HashSet<ObjectId>,
@@ -169,7 +170,8 @@ mod tests {
         }
     }
 
-    /// A context with these lines as records and as messages, and every object behind it.
+    /// Returns a context with these lines as records and as messages, and every object reachable
+    /// from it.
     fn written(lines: &[String]) -> (Damaged, Context, Vec<ObjectId>) {
         let (mut objects, mut builder) = (Memory::new(), Builder::new());
         for line in lines {

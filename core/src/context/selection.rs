@@ -1,4 +1,4 @@
-//! A part of a context that somebody names: some sections, or some entries of them.
+//! A selected part of a context: some sections, or some of their entries.
 
 use std::collections::BTreeSet;
 
@@ -8,35 +8,35 @@ use crate::error::{Error, Result};
 use crate::object::{ObjectSink, ObjectSource};
 use crate::tree::Map;
 
-/// The name of the conversations in [`Selection::parse`], and the sections it stands for.
+/// The name of the conversations in [`Selection::parse`], and the sections it represents.
 const CONVERSATION: &str = "conversation";
 const OF_CONVERSATION: [&str; 2] = ["agents", SOURCE];
 
 const FILES: &str = "files";
 
-/// The section by whose name another one is selected: a transcript is selected as one.
+/// Returns the section name used for selection: all sections of a transcript are selected as one.
 fn selected_as(section: &str) -> &str {
     if is_transcript_section(section) { SOURCE } else { section }
 }
 
-/// Some sections and entries, by the paths that they are below; everything by default.
+/// Some sections and entries, given by paths above them; everything by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Paths without a slash at the end; none for everything.
+    /// Paths without a trailing slash; empty for everything.
     paths: BTreeSet<String>,
 }
 
 impl Selection {
-    /// Selects everything at or below these paths (`files`, `agents/main`, `files/src`); all
-    /// without any.
+    /// Selects everything at or below these paths (`files`, `agents/main`, `files/src`); everything
+    /// if there are none.
     #[must_use]
     pub fn below(paths: &[String]) -> Self {
         let paths = paths.iter().map(|path| path.trim_matches('/').to_owned());
         Self { paths: paths.filter(|path| !path.is_empty()).collect() }
     }
 
-    /// The same, and `conversation` for what was said: the sections of all agents, and the transcript
-    /// that they came from.
+    /// Selects like [`Selection::below`]; `conversation` also selects the sections of all agents,
+    /// and the transcript.
     #[must_use]
     pub fn parse(words: &[String]) -> Self {
         let mut selection = Self::below(words);
@@ -46,13 +46,13 @@ impl Selection {
         selection
     }
 
-    /// Returns true if it is everything.
+    /// Returns true if everything is selected.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.paths.is_empty()
     }
 
-    /// Returns true if anything in the section may be in it.
+    /// Returns true if any part of the section may be selected.
     #[must_use]
     pub fn reaches(&self, section: &str) -> bool {
         let section = selected_as(section);
@@ -60,14 +60,14 @@ impl Selection {
         self.is_all() || self.paths.iter().any(related)
     }
 
-    /// Returns true if the section is in it as a whole.
+    /// Returns true if the whole section is selected.
     #[must_use]
     pub fn has_all_of(&self, section: &str) -> bool {
         let section = selected_as(section);
         self.is_all() || self.paths.iter().any(|path| is_under(section, path))
     }
 
-    /// Returns true if the entry `key` of the section is in it.
+    /// Returns true if the entry `key` of the section is selected.
     #[must_use]
     pub fn has(&self, section: &str, key: &str) -> bool {
         self.has_all_of(section) || self.has_path(&format!("{section}/{key}"))
@@ -77,18 +77,18 @@ impl Selection {
         self.paths.iter().any(|path| is_under(full, path))
     }
 
-    /// The selected paths below the section, without it.
+    /// Returns the selected paths below the section, relative to it.
     #[must_use]
     pub fn keys_of(&self, section: &str) -> Vec<String> {
         let below = |path: &String| Some(path.strip_prefix(section)?.strip_prefix('/')?.to_owned());
         self.paths.iter().filter_map(below).collect()
     }
 
-    /// Refuses a selection of nothing: a name that was mistyped. `contexts` are those that may have
-    /// something.
+    /// Refuses a selection that matches nothing, such as a mistyped name. `contexts` are those to
+    /// search.
     ///
     /// # Errors
-    /// `NotFound`, naming the paths, and what reading reports.
+    /// `NotFound`, naming the paths, and errors of reading.
     pub fn check(&self, source: &dyn ObjectSource, contexts: [&Context; 2]) -> Result<()> {
         if self.is_all() {
             return Ok(());
@@ -122,33 +122,33 @@ impl Selection {
         Ok(false)
     }
 
-    /// Returns true if any file of the workspace may be in it.
+    /// Returns true if any file of the workspace may be selected.
     #[must_use]
     pub fn reaches_files(&self) -> bool {
         self.reaches(FILES)
     }
 
-    /// Returns true if everything in `other` is in it.
+    /// Returns true if it includes all of `other`.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.is_all() || (!other.is_all() && other.paths.iter().all(|path| self.has_path(path)))
     }
 
-    /// Returns true if nothing is in both.
+    /// Returns true if both are disjoint.
     #[must_use]
     pub fn is_apart_from(&self, other: &Self) -> bool {
         let is_apart = |path: &String| !other.reaches(path);
         !self.is_all() && !other.is_all() && self.paths.iter().all(is_apart)
     }
 
-    /// The paths, or `everything`, as metadata of a commit holds it and [`Selection::from_text`] reads
-    /// it: a path a line.
+    /// Returns the paths, one a line, for the metadata of a commit; empty for everything.
+    /// [`Selection::from_text`] reads it.
     #[must_use]
     pub fn to_text(&self) -> String {
         self.paths.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    /// Reads the text of [`Selection::to_text`].
+    /// Parses the text of [`Selection::to_text`].
     #[must_use]
     pub fn from_text(text: &str) -> Self {
         Self { paths: text.lines().map(str::to_owned).collect() }
@@ -156,13 +156,13 @@ impl Selection {
 }
 
 impl Builder {
-    /// Makes what the selection names as it is in `other`. Costs what differs. Returns the names of
-    /// the sections that change.
+    /// Sets the selected parts as in `other`. Costs in proportion to the differences. Returns the
+    /// names of the changed sections.
     ///
     /// The builder must not have pending changes in those sections.
     ///
     /// # Errors
-    /// `InvalidInput` when entries of a list are selected alone, and what the sink reports.
+    /// `InvalidInput` if single entries of a list are selected, and errors of the sink.
     pub fn take_from(
         &mut self,
         sink: &mut dyn ObjectSink,

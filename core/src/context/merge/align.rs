@@ -1,8 +1,8 @@
 //! Common subsequences of two sequences: lines of text, or messages of a list.
 //!
-//! Long sequences are cut first, at what both have exactly once, and each part is compared by itself.
-//! A part that is still long has lines that repeat too often to be told apart, and is one change: so
-//! no content takes more than about linear time.
+//! Long sequences are first cut at tokens that occur exactly once in both, and each part is
+//! compared separately. A part that is still long has too many repeated tokens to align, and is one
+//! change. So the time is about linear for any content.
 
 use std::hash::Hash;
 use std::ops::Range;
@@ -11,10 +11,10 @@ use imara_diff::{Algorithm, Diff, InternedInput, Interner, Token};
 
 use crate::tree::{ListChange, longest_increasing};
 
-/// Most tokens of a part, on either side. The time for a part grows with their square at worst.
+/// Maximum tokens of a part, on either side. The worst-case time for a part is quadratic.
 const MAX_PART: usize = 4096;
 
-/// The changes that make `new` of `old`: sorted, with something equal between any two.
+/// Returns the changes from `old` to `new`: sorted, with equal tokens between any two.
 pub(super) fn changes<T: Hash + Eq>(
     old: impl Iterator<Item = T>,
     new: impl Iterator<Item = T>,
@@ -34,7 +34,7 @@ pub(super) fn changes<T: Hash + Eq>(
     changes
 }
 
-/// A stretch of both sequences.
+/// A range of both sequences.
 #[derive(Debug, Clone)]
 struct RangePair {
     old: Range<usize>,
@@ -46,7 +46,7 @@ impl RangePair {
         self.old.len() > MAX_PART || self.new.len() > MAX_PART
     }
 
-    /// Without what both begin and end with.
+    /// Removes the common prefix and suffix.
     fn trimmed(self, old: &[u32], new: &[u32]) -> Self {
         let (a, b) = (slice(old, &self.old), slice(new, &self.new));
         let head = a.iter().zip(b).take_while(|(a, b)| a == b).count();
@@ -58,7 +58,7 @@ impl RangePair {
         }
     }
 
-    /// The parts between the tokens that both have once, in the longest order that is the same.
+    /// Returns the parts between the tokens that occur once in both, in their longest common order.
     fn cut(self, old: &[u32], new: &[u32], tokens: u32) -> Vec<Self> {
         let once = |all: &[u32], range: &Range<usize>| {
             let mut places = vec![None; tokens as usize];
@@ -98,7 +98,7 @@ impl RangePair {
         if self.old.is_empty() || self.new.is_empty() || self.is_long() {
             return add(0..self.old.len(), 0..self.new.len());
         }
-        // Numbered anew: the time depends on how many tokens there are.
+        // Renumber the tokens: the time depends on how many there are.
         let mut interner = Interner::new(MAX_PART);
         let mut tokens = |all: &[u32], range: &Range<usize>| -> Vec<Token> {
             slice(all, range).iter().map(|token| interner.intern(*token)).collect()

@@ -1,4 +1,5 @@
-//! Conflicts as values: what each side has is in the context itself, until somebody decides.
+//! Conflicts as values: each side's version is in the context itself, until the conflict is
+//! resolved.
 //!
 //! ```text
 //! conflicts/base/files/src/a.rs      the entries of base, ours and theirs, as they are there;
@@ -6,8 +7,8 @@
 //! conflicts/theirs/files/src/a.rs
 //! ```
 //!
-//! So a conflict is carried along, shown, compared, kept and exported like anything else. A section
-//! that conflicts as a whole is there entry by entry, a list under numbers of six digits.
+//! So a conflict is copied, shown, compared, retained and exported like any other content. A
+//! section that conflicts as a whole is stored by entry, a list under six-digit numbers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,10 +22,10 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSink, ObjectSource};
 use crate::tree::{Item, List, Map, merge_maps};
 
-/// The section that holds the open conflicts.
+/// The section of the open conflicts.
 pub(crate) const CONFLICTS: &str = "conflicts";
 
-/// One of the three versions that meet in a merge.
+/// One of the three versions in a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MergeSide {
     /// The merge base.
@@ -36,10 +37,10 @@ pub enum MergeSide {
 }
 
 impl MergeSide {
-    /// All of them.
+    /// All versions.
     pub const ALL: [Self; 3] = [Self::Base, Self::Ours, Self::Theirs];
 
-    /// The name in paths and for people.
+    /// Returns the name in paths and for display.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -59,20 +60,20 @@ impl fmt::Display for MergeSide {
 /// The kind of a conflict between two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConflictKind {
-    /// Both changed it.
+    /// Both sides changed the entry.
     BothChanged,
-    /// Both added it.
+    /// Both sides added the entry.
     BothAdded,
-    /// Ours removed what theirs changed.
+    /// Ours removed an entry that theirs changed.
     RemovedInOurs,
-    /// Theirs removed what ours changed.
+    /// Theirs removed an entry that ours changed.
     RemovedInTheirs,
-    /// Theirs added what cannot be where ours has a file, or files below it.
+    /// Theirs added a file where ours has a folder, or the reverse.
     InTheWay,
 }
 
 impl ConflictKind {
-    /// The kind of a conflict, from which versions have something there.
+    /// Returns the kind of a conflict from the versions that have an entry.
     pub(super) const fn of(base: bool, ours: bool, theirs: bool) -> Self {
         match (base, ours, theirs) {
             (true, true, true) => Self::BothChanged,
@@ -83,7 +84,7 @@ impl ConflictKind {
         }
     }
 
-    /// The name in JSON.
+    /// Returns the name in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -99,44 +100,44 @@ impl ConflictKind {
 /// An open conflict of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenConflict {
-    /// The path of what conflicts: `files/src/a.rs`, or a section.
+    /// The conflicting path: `files/src/a.rs`, or a section.
     pub path: String,
     /// The kind of the conflict.
     pub kind: ConflictKind,
-    /// The values of each side, by the path below `path`: the empty one for an entry.
+    /// The values of each side, by the path below `path`, which is empty for an entry.
     versions: BTreeMap<MergeSide, BTreeMap<String, Item>>,
 }
 
 impl OpenConflict {
-    /// The entry in a version; `None` when it has none there, or the conflict is of a whole section.
+    /// Returns the entry in a version; `None` if it is missing there, or a whole section conflicts.
     #[must_use]
     pub fn item(&self, version: MergeSide) -> Option<&Item> {
         self.versions.get(&version)?.get("")
     }
 }
 
-/// A decision about a conflict.
+/// A resolution of a conflict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Take {
-    /// As in a version: an entry that it has not is removed.
+    /// As in a version; an entry that the version lacks is removed.
     Version(MergeSide),
-    /// As it stands in the context now.
+    /// As in the context now.
     Current,
-    /// As these bytes.
+    /// These bytes.
     Content(Bytes),
 }
 
-/// The open conflicts of a context, in order of paths. Reads the section `CONFLICTS`.
+/// Returns the open conflicts of a context, ordered by path. Reads the section `CONFLICTS`.
 ///
 /// # Errors
-/// Those of reading; `InvalidInput` when the section is no map.
+/// Errors of reading; `InvalidInput` if the section is not a map.
 pub fn open_conflicts(source: &dyn ObjectSource, context: &Context) -> Result<Vec<OpenConflict>> {
     let mut found: BTreeMap<String, OpenConflict> = BTreeMap::new();
     let mut whole: BTreeMap<String, bool> = BTreeMap::new();
     for entry in context.map(source, CONFLICTS)?.iter(source) {
         let (key, item) = entry?;
         let key = text_key(&key)?;
-        // What somebody else wrote into the section is none.
+        // Skip entries that other programs wrote into the section.
         let Some((version, place)) = version_of(&key) else { continue };
         let (section, below) = split(place);
         let is_whole = match whole.get(section) {
@@ -164,11 +165,11 @@ pub fn open_conflicts(source: &dyn ObjectSource, context: &Context) -> Result<Ve
     Ok(conflicts)
 }
 
-/// Decides a conflict in `builder`, which continues `context`, and closes it. Returns the paths of
-/// files that were removed because they were in the way of what was taken.
+/// Resolves a conflict in `builder`, which continues `context`, and closes it. Returns the paths of
+/// files that were removed because they blocked the chosen version.
 ///
 /// # Errors
-/// `InvalidInput` for content that cannot stand there; what reading and writing reports.
+/// `InvalidInput` for content that is invalid there; errors of reading and writing.
 pub fn resolve(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
@@ -218,15 +219,15 @@ pub fn resolve(
     Ok(removed)
 }
 
-/// An entry of `files` as a conflict kept it. Its size is that of the content now, which a redaction
-/// may have changed, and what somebody else put there is a plain file.
+/// Returns an entry of `files` from a conflict. Recomputes the size, because a redaction may have
+/// changed the content. An entry that another program wrote becomes a regular file.
 fn file_item(source: &dyn ObjectSource, item: &Item) -> Result<Item> {
     let size = source.read_as(Kind::Blob, &item.link.id)?.len() as u64;
     let mode = FileEntry::from_item(item).map_or(FileMode::Regular, |file| file.mode);
     Ok(FileEntry { blob: item.link.id, mode, size }.to_item())
 }
 
-/// An entry with new content, of the same kind as before.
+/// Returns an entry with new content, of the same kind as before.
 fn content_item(
     sink: &mut dyn ObjectSink,
     context: &Context,
@@ -254,7 +255,7 @@ fn content_item(
     Ok(blob_item(blob, meta))
 }
 
-/// Makes a section what a version had.
+/// Sets a section to one version.
 fn take_section(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
@@ -275,12 +276,12 @@ fn take_section(
     Ok(())
 }
 
-/// The key of an item of a list.
+/// Returns the key of an item of a list.
 fn list_key(index: u64) -> String {
     format!("{index:06}")
 }
 
-/// Takes a conflict out of the section; [`tidy`] drops the section with the last one.
+/// Removes a conflict from the section; `write` drops the section with the last one.
 fn close(sink: &mut dyn ObjectSink, builder: &mut Builder, conflict: &OpenConflict) -> Result<()> {
     for (version, items) in &conflict.versions {
         for below in items.keys() {
@@ -290,10 +291,10 @@ fn close(sink: &mut dyn ObjectSink, builder: &mut Builder, conflict: &OpenConfli
     Ok(())
 }
 
-/// Writes `builder`, and drops the section of conflicts when none is left in it.
+/// Writes `builder`, and removes the conflicts section if it is empty.
 ///
 /// # Errors
-/// Those of the sink.
+/// Errors of the sink.
 pub(crate) fn write(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
@@ -321,7 +322,7 @@ fn version_of(key: &str) -> Option<(MergeSide, &str)> {
     (!path.is_empty()).then_some((version, path))
 }
 
-/// Opens a conflict about an entry, in the place of one about the same path.
+/// Opens a conflict about an entry, replacing one about the same path.
 pub(super) fn open(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
@@ -334,7 +335,7 @@ pub(super) fn open(
     Ok(())
 }
 
-/// Opens a conflict about a whole section, in the place of one before.
+/// Opens a conflict about a whole section, replacing a previous one.
 pub(super) fn open_section(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
@@ -362,7 +363,7 @@ pub(super) fn open_section(
     Ok(())
 }
 
-/// The entries of a section, as a conflict names them.
+/// Returns the entries of a section under their names in a conflict.
 fn entries(source: &dyn ObjectSource, section: Option<Section>) -> Result<Vec<(String, Item)>> {
     match section {
         None => Ok(Vec::new()),
@@ -381,7 +382,7 @@ fn entries(source: &dyn ObjectSource, section: Option<Section>) -> Result<Vec<(S
     }
 }
 
-/// Carries open conflicts of theirs along. One that ours has about the same path stays instead.
+/// Copies open conflicts of theirs. A conflict of ours about the same path stays instead.
 pub(super) fn carry(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
@@ -401,7 +402,7 @@ pub(super) fn carry(
         changed.remove(version_of(&key).map_or(key.as_str(), |(_, path)| path));
     }
     for (path, entries) in changed {
-        // A conflict is closed or changed as a whole: ours stands where it touched any part of it.
+        // A conflict is closed or changed as a whole: ours wins if it changed any part of it.
         let mut is_ours = false;
         for version in MergeSide::ALL {
             let key = key_of(version, &path, "");

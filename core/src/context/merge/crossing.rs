@@ -1,4 +1,5 @@
-//! Tests of conversations that cross: messages that sides put elsewhere, or both have from before.
+//! Tests of crossing conversations: messages that both sides moved, or that both got from another
+//! snapshot.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ use super::*;
 use crate::context::{MessageEntry, Role};
 use crate::object::{Kind, Memory, ObjectSource};
 
-/// A context in which these words were said, each one message.
+/// Returns a context with one message for each of these words.
 fn said<T: AsRef<str>>(objects: &mut Memory, words: &[T]) -> Context {
     let mut builder = Builder::new();
     for word in words {
@@ -20,7 +21,7 @@ fn said<T: AsRef<str>>(objects: &mut Memory, words: &[T]) -> Context {
     Context::open(objects, &tree).unwrap()
 }
 
-/// The inputs of a merge whose sides also share the commons in `also`.
+/// Merges conversations whose sides also share the common snapshots in `also`.
 fn merged<T: AsRef<str>>(base: &[T], also: &[&[T]], ours: &[T], theirs: &[T]) -> Vec<String> {
     let mut objects = Memory::new();
     let [base, ours, theirs] = [base, ours, theirs].map(|words| said(&mut objects, words));
@@ -48,7 +49,7 @@ fn merged<T: AsRef<str>>(base: &[T], also: &[&[T]], ours: &[T], theirs: &[T]) ->
 fn a_message_that_both_put_elsewhere_is_there_once() {
     let (base, ours) = (["1", "2", "m", "3", "4"], ["m", "1", "2", "3", "4"]);
     assert_eq!(merged(&base, &[], &ours, &["1", "2", "3", "4", "m"]), ours);
-    // One that theirs said once more is no copy.
+    // A message that theirs repeated is not a copy.
     let found = merged(&base, &[], &ours, &["1", "2", "3", "m", "4", "m"]);
     assert_eq!(found, ["m", "1", "2", "3", "4", "m"]);
 }
@@ -79,13 +80,13 @@ fn of_two_messages_alike_each_side_may_drop_another_one() {
     assert_eq!(merged(&["m", "1", "m"], &[], &["m", "1"], &["1", "m"]), ["1"]);
 }
 
-/// An edit of a side: it drops the message there, moves it, or inserts one there.
+/// An edit of a side: drops, moves or inserts a message.
 #[derive(Debug, Clone)]
 enum Edit {
     Drop(prop::sample::Index),
     Move(prop::sample::Index, prop::sample::Index),
     Say(prop::sample::Index),
-    /// Takes in what the other common snapshot has there.
+    /// Inserts a message of the other common snapshot.
     Take(prop::sample::Index, prop::sample::Index),
 }
 
@@ -100,7 +101,7 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
     prop::collection::vec(edit, 0..8)
 }
 
-/// A side after its edits; no message is in it twice.
+/// Returns a side after its edits, without repeated messages.
 fn edited(base: &[String], also: &[String], who: &str, edits: &[Edit]) -> Vec<String> {
     let mut side = base.to_vec();
     for (number, edit) in edits.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! JSON objects field by field, in the bytes of ours: what nobody changed is never written anew.
+//! Merges JSON objects by field, in the bytes of ours: unchanged fields are never rewritten.
 //!
 //! ```text
 //! base    {"title": "plan", "done": false}
@@ -7,8 +7,8 @@
 //! merged  {"title": "the plan", "done": true, "by": "me"}
 //! ```
 //!
-//! Arrays and other values are one value. Objects in objects are merged likewise, down to a depth
-//! beyond which they are one value too. An object that names a field twice is one value.
+//! Arrays and other values are atomic. Nested objects are merged likewise, down to a maximum depth,
+//! beyond which they are atomic too. An object with a repeated field name is atomic.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,21 +17,21 @@ use std::ops::Range;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Objects in objects that are merged by their fields.
+/// Maximum depth of nested objects that are merged by field.
 const MAX_DEPTH: usize = 16;
 
-/// An object of three versions, merged.
+/// A merged object of three versions.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MergedFields {
-    /// The object; fields that both changed are as in ours.
+    /// The object; conflicting fields are as in ours.
     pub(super) json: String,
-    /// Fields that both changed, each to something else: names joined by dots.
+    /// Fields that both sides changed differently: names joined by dots.
     pub(super) conflicts: Vec<String>,
 }
 
-/// Merges three versions of an object; without a base every field counts as added. Fields of the
-/// object itself that are `decided` have the value that stands there. `None` when one of them is no
-/// object, or names a field twice.
+/// Merges three versions of an object; without a base every field counts as added. Top-level fields
+/// in `decided` get the given value. Returns `None` if a version is not an object, or repeats a
+/// field name.
 pub(super) fn merge(
     base: Option<&str>,
     ours: &str,
@@ -102,7 +102,7 @@ fn merge_at<'a>(
     Some(writer.finish())
 }
 
-/// Returns true if two values are one, whatever white space stands in them.
+/// Returns true if two values are equal apart from white space.
 fn same(a: Option<&str>, b: Option<&str>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => a == b || tokens(a).eq(tokens(b)),
@@ -111,7 +111,7 @@ fn same(a: Option<&str>, b: Option<&str>) -> bool {
     }
 }
 
-/// The bytes of JSON without white space between tokens.
+/// Returns the bytes of JSON without white space between tokens.
 fn tokens(json: &str) -> impl Iterator<Item = u8> + '_ {
     let (mut in_string, mut escaped) = (false, false);
     json.bytes().filter(move |byte| {
@@ -125,7 +125,7 @@ fn tokens(json: &str) -> impl Iterator<Item = u8> + '_ {
     })
 }
 
-/// An object as it is written.
+/// An object as written.
 #[derive(Default)]
 struct JsonObject<'a> {
     fields: Vec<Field<'a>>,
@@ -137,7 +137,7 @@ struct JsonObject<'a> {
 struct Field<'a> {
     name: String,
     value: &'a str,
-    /// The text between the field before, or the opening brace, and this one.
+    /// The text between the previous field, or the opening brace, and this one.
     lead: &'a str,
     /// The name as written, up to the value.
     head: &'a str,
@@ -174,14 +174,14 @@ impl<'a> JsonObject<'a> {
     }
 }
 
-/// Returns the range of `part` in `text`, which it was parsed from.
+/// Returns the range of `part` in `text`, from which it was parsed.
 fn range_in(text: &str, part: &str) -> Option<Range<usize>> {
     let start = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
     let end = start.checked_add(part.len())?;
     (end <= text.len()).then_some(start..end)
 }
 
-/// Writes an object in the way of another one.
+/// Writes an object in the format of another one.
 struct FieldWriter<'a> {
     json: String,
     is_empty: bool,
@@ -201,16 +201,16 @@ impl<'a> FieldWriter<'a> {
         Self { json: "{".to_owned(), is_empty: true, leads: (first, next), end: like.end }
     }
 
-    /// A field of the object, with its own value or another one.
+    /// Writes a field of the object, with its own or another value.
     fn keep(&mut self, field: &Field<'_>, value: &str) {
-        // A field that was the first has no comma before it, and one that is the first needs none.
+        // A field that was first has no comma before it, and a field that becomes first needs none.
         let lead = if !self.is_empty && field.lead.contains(',') { Some(field.lead) } else { None };
         self.lead(lead);
         self.json.push_str(field.head);
         self.json.push_str(value);
     }
 
-    /// A field of another object.
+    /// Writes a field of another object.
     fn add(&mut self, written: &str) {
         self.lead(None);
         self.json.push_str(written);
@@ -228,7 +228,7 @@ impl<'a> FieldWriter<'a> {
     }
 }
 
-/// Reads names and values of an object in the order in which they stand.
+/// Reads names and values of an object in their order.
 struct FieldIndex;
 
 impl FieldIndex {

@@ -1,4 +1,4 @@
-//! Files and folders: a path is one or the other.
+//! Files and folders: a path is either.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::object::ObjectSource;
 use crate::tree::{Item, Map};
 
-/// The files of `files` that cannot be there together with one at `path`: those that it lies in, as
-/// if they were folders, and those that lie in it.
+/// Returns the files of `files` that exclude one at `path`: files at its ancestor folders, and
+/// files below it.
 pub(super) fn in_the_way(
     source: &dyn ObjectSource,
     files: &Map,
@@ -29,8 +29,8 @@ pub(super) fn in_the_way(
     Ok(found)
 }
 
-/// Takes out of `edits` the files that theirs added and that cannot be there, since `ours` has
-/// something in the way that no edit removes.
+/// Removes from `edits` the added files of theirs that are blocked by an entry of `ours` that no
+/// edit removes, and returns them.
 pub(super) fn split_clashes(
     source: &dyn ObjectSource,
     ours: &Map,

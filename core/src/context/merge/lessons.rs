@@ -1,12 +1,12 @@
-//! A lesson that both sides learned again: how often, and when last, need nobody to decide.
+//! Lessons that both sides learned again: count and last time merge automatically.
 //!
 //! | field | in the merged lesson |
 //! |---|---|
-//! | `count` | what the base had, and what each side added to it |
-//! | `capturedAt`, `turnId` | the later one, when both sides changed it |
+//! | `count` | the base's count, plus the increase on each side |
+//! | `capturedAt`, `turnId` | the later one, if both sides changed it |
 //!
-//! All else of a lesson is merged as any other field. A lesson that the base has without a count was
-//! learned once before, and one that the base has not, never.
+//! Other fields of a lesson are merged as usual. A base lesson without a count was learned once; a
+//! lesson missing in the base was never learned.
 
 use std::fmt::Display;
 
@@ -21,8 +21,9 @@ struct Learned {
     turn_id: Option<u64>,
 }
 
-/// The fields of a lesson whose values follow from all three versions: names that ours and theirs have,
-/// with values as JSON. None of them when a version has something else in such a field.
+/// Returns the fields of a lesson whose values are computed from all three versions: names that
+/// ours and theirs have, with JSON values. Empty if a version has a value of another type in such a
+/// field.
 pub(super) fn decided(base: Option<&str>, ours: &str, theirs: &str) -> Vec<(&'static str, String)> {
     let learned = |json| serde_json::from_str::<Learned>(json).ok();
     let old = match base {
@@ -41,7 +42,7 @@ pub(super) fn decided(base: Option<&str>, ours: &str, theirs: &str) -> Vec<(&'st
 }
 
 fn count(old: &Learned, own: &Learned, other: &Learned) -> Option<String> {
-    // Of one moment and turn, one side has it from the other.
+    // With equal time and turn, one side copied the lesson from the other.
     if (own.captured_at, own.turn_id) == (other.captured_at, other.turn_id) {
         return None;
     }
@@ -67,7 +68,7 @@ mod tests {
 
     use super::super::fields;
 
-    /// The merged lesson, and the fields in conflict.
+    /// Returns the merged lesson, and the fields in conflict.
     fn merged(base: Option<&Value>, ours: &Value, theirs: &Value) -> (Value, Vec<String>) {
         let base = base.map(Value::to_string);
         let (ours, theirs) = (ours.to_string(), theirs.to_string());
@@ -86,9 +87,9 @@ mod tests {
         for (base, ours, theirs, expected) in [
             (Some(&base), lesson(3, 30, 5), lesson(2, 40, 4), lesson(4, 40, 5)),
             (Some(&base), lesson(2, 30, 5), lesson(2, 20, 3), lesson(3, 30, 5)),
-            // Each learned it for itself.
+            // Each side learned it separately.
             (None, lesson(1, 30, 5), lesson(1, 20, 3), lesson(2, 30, 5)),
-            // One has it from the other, or did not learn it again.
+            // One side copied it from the other, or did not learn it again.
             (Some(&base), lesson(2, 30, 5), lesson(2, 30, 5), lesson(2, 30, 5)),
             (Some(&base), lesson(1, 10, 1), lesson(2, 30, 5), lesson(2, 30, 5)),
             (

@@ -1,4 +1,4 @@
-//! Lists that are no conversation: what both sides added comes together, ours first.
+//! Merges lists that are not conversations: additions of both sides are kept, ours first.
 
 use super::align;
 use super::messages::Edit;
@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::object::ObjectSource;
 use crate::tree::{Item, List, ListChange, diff_lists, regions};
 
-/// Returns the edits that make ours the list of both, from the end, and how many items of theirs
-/// come in. `None` when both put something else in the place of the same items.
+/// Returns the edits that turn ours into the merged list, last first, and the number of items taken
+/// from theirs. `None` if both sides replaced the same items differently.
 pub(super) fn merge(
     source: &dyn ObjectSource,
     base: &List,
@@ -32,7 +32,7 @@ pub(super) fn merge(
         if !region.base.is_empty() {
             return Ok(None);
         }
-        // What both added alike was added once.
+        // Equal additions of both sides count once.
         let mut both = own.clone();
         for ListChange { new, .. } in align::changes(own.iter(), other.iter()) {
             let added = new.filter_map(|at| usize::try_from(at).ok().and_then(|at| other.get(at)));

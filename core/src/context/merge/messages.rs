@@ -1,4 +1,4 @@
-//! Conversations that both sides continued: the messages of both, in the order of time.
+//! Merges conversations that both sides continued: the messages of both, ordered by time.
 //!
 //! ```text
 //! base    q  a
@@ -7,17 +7,18 @@
 //! merged  q  a  o1 o2 t1't2' o3          ' marks the origin
 //! ```
 //!
-//! What one commit added stays together, and a tool call stays with its results. Where a side put
-//! something else in the place of messages (a compaction), what it put there comes first and is not
-//! mixed with what the other side added, and the messages that it dropped stay dropped: but a call
-//! whose result the other side added comes back with it. A message that came to one side from the
-//! other before, as its origin says, is the same message and stays where it is. So is one that the
-//! base had and both put elsewhere, and one that both have from another common snapshot, where their
-//! histories cross: it stands where ours has it. One that a side put elsewhere and the other dropped
-//! stays there, since that side said it again.
+//! Messages added by one commit stay together, and a tool call stays with its results. If a side
+//! replaced messages (a compaction), its replacement comes first and is not mixed with the other
+//! side's additions, and the replaced messages stay dropped; but a call whose result the other side
+//! added is restored with it. A message that one side took from the other before, according to its
+//! origin, is the same message and stays in place. So is a base message that both sides moved, and
+//! a message that both sides have from another common snapshot, where their histories cross: it
+//! stays at its position in ours. A message that one side moved and the other dropped stays at the
+//! new position, because the first side repeated it.
 //!
-//! Messages that are alike and that both added by themselves are two, as "go on" said on both sides.
-//! Of messages that are alike in the base each side may have dropped another one: both are gone.
+//! Equal messages that both sides added independently are two messages, such as "go on" on both
+//! sides. Of equal messages in the base, each side may have dropped a different one: then both are
+//! dropped.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -28,7 +29,7 @@ use crate::error::Result;
 use crate::object::{ObjectSource, Time};
 use crate::tree::{Item, List, ListChange, Region, diff_lists, regions};
 
-/// Messages before a stretch that are looked through for a call whose result is in it.
+/// Maximum messages before a range to search for the call of a result in it.
 const MAX_LOOK_BACK: u64 = 128;
 
 /// Replaces a range of ours.
@@ -37,23 +38,24 @@ pub(super) type Edit = (std::ops::Range<u64>, Vec<Item>);
 /// One side of a conversation.
 struct Side<'a> {
     list: &'a List,
-    /// Against the base; a message with another origin is the same message.
+    /// Changes against the base; a message with another origin is the same message.
     changes: Vec<ListChange>,
     /// The end of the messages that each commit added, and its time.
     ends: Vec<(u64, Time)>,
 }
 
-/// The means to read conversations.
+/// The inputs for reading conversations.
 #[derive(Clone, Copy)]
 pub(super) struct ReadMessages<'a> {
     pub(super) source: &'a dyn ObjectSource,
     pub(super) tools: ReadToolUse<'a>,
-    /// The origin that messages of theirs are marked with.
+    /// The origin of messages taken from theirs.
     pub(super) origin: &'a str,
 }
 
-/// Returns the edits that make ours the conversation of both, from the end, and how many messages
-/// of theirs come in. What is in `also`, other common snapshots, came to neither side alone.
+/// Returns the edits that turn ours into the merged conversation, last first, and the number of
+/// messages taken from theirs. Messages in `also`, other common snapshots, are not additions of
+/// either side.
 pub(super) fn append(
     reading: ReadMessages<'_>,
     base: &List,
@@ -88,7 +90,7 @@ pub(super) fn append(
     Ok((edits, came))
 }
 
-/// Returns the place for new messages at the end of `list`: before a call that waits for its
+/// Returns the position for new messages at the end of `list`: before a call that waits for its
 /// result.
 pub(super) fn end(reading: ReadMessages<'_>, list: &List) -> Result<u64> {
     let side = Side { list, changes: Vec::new(), ends: Vec::new() };
@@ -102,7 +104,7 @@ pub(super) fn end(reading: ReadMessages<'_>, list: &List) -> Result<u64> {
     Ok(if waits { start + unit.start as u64 } else { list.len() })
 }
 
-/// Compares two lists, origins aside.
+/// Compares two lists, ignoring origins.
 fn changes(source: &dyn ObjectSource, base: &List, side: &List) -> Result<Vec<ListChange>> {
     let mut changes = Vec::new();
     for change in diff_lists(base, side, source)? {
@@ -128,18 +130,18 @@ fn changes(source: &dyn ObjectSource, base: &List, side: &List) -> Result<Vec<Li
 }
 
 impl Side<'_> {
-    /// Returns true if it dropped anything of the base.
+    /// Returns true if this side dropped any message of the base.
     fn dropped_any(&self) -> bool {
         self.changes.iter().any(|change| !change.old.is_empty())
     }
 
-    /// Returns true if it dropped the message `at` of the base.
+    /// Returns true if this side dropped the message `at` of the base.
     fn dropped(&self, at: u64) -> bool {
         let next = self.changes.partition_point(|change| change.old.end <= at);
         self.changes.get(next).is_some_and(|change| change.old.contains(&at))
     }
 
-    /// Returns true if it dropped something within `region`.
+    /// Returns true if this side dropped a message within `region`.
     fn dropped_in(&self, region: &Region) -> bool {
         let inside = |change: &&ListChange| {
             change.old.start >= region.base.start && change.old.end <= region.base.end
@@ -147,7 +149,7 @@ impl Side<'_> {
         self.changes.iter().filter(inside).any(|change| !change.old.is_empty())
     }
 
-    /// The position in the base of its message `at`; `None` for one of its own.
+    /// Returns the position in the base of this side's message `at`; `None` for an added one.
     fn base_of(&self, at: u64) -> Option<u64> {
         let next = self.changes.partition_point(|change| change.new.end <= at);
         if self.changes.get(next).is_some_and(|change| change.new.contains(&at)) {
@@ -159,7 +161,7 @@ impl Side<'_> {
         }
     }
 
-    /// Returns the commit that added its message `at`, and its time.
+    /// Returns the commit that added this side's message `at`, and its time.
     fn commit_of(&self, at: u64) -> (usize, Time) {
         let commit = self.ends.partition_point(|(end, _)| *end <= at);
         (commit, self.ends.get(commit).map(|(_, time)| *time).unwrap_or_default())
@@ -170,7 +172,7 @@ impl Side<'_> {
         SideMessage::read(reading.source, item, at, self.commit_of(at), reading.tools).map(Some)
     }
 
-    /// Its own messages in a range.
+    /// Returns this side's added messages in a range.
     fn own(
         &self,
         reading: ReadMessages<'_>,
@@ -188,13 +190,13 @@ impl Side<'_> {
     }
 }
 
-/// Messages that ours has already, though they are theirs.
+/// Messages of theirs that ours already has.
 struct Copies {
-    /// Of another origin than ours.
+    /// Messages of ours from another origin.
     foreign: HashSet<Item>,
-    /// All that ours added, and how often.
+    /// All messages that ours added, with their counts.
     own: HashMap<Item, usize>,
-    /// Of these, how many both sides have from before: from another place in the base, or from
+    /// The number of these that both sides already shared: from another place in the base, or from
     /// another common snapshot.
     known: HashMap<Item, usize>,
 }
@@ -234,7 +236,7 @@ impl Copies {
         Ok(copies)
     }
 
-    /// Takes up what both sides have from before, as far as ours has it.
+    /// Adds messages that both sides already shared, as far as ours has them.
     fn know(&mut self, items: impl IntoIterator<Item = (Item, usize)>) {
         for (item, count) in items {
             let own = self.own.get(&item).copied().unwrap_or_default();
@@ -243,8 +245,7 @@ impl Copies {
         }
     }
 
-    /// Returns true if a message of theirs is there already. Of what both have from before, each
-    /// one is once.
+    /// Returns true if ours already has a message of theirs. Each shared message matches once.
     fn take(&mut self, theirs: &Item) -> bool {
         let plain = without_origin(theirs);
         if self.foreign.contains(&plain) || plain != *theirs && self.own.contains_key(&plain) {
@@ -255,7 +256,7 @@ impl Copies {
     }
 }
 
-/// The messages in some ranges of a list without their origins, and how often each is there.
+/// Counts the messages in some ranges of a list, ignoring origins.
 fn counted(
     source: &dyn ObjectSource,
     list: &List,
@@ -270,7 +271,7 @@ fn counted(
     Ok(counts)
 }
 
-/// A stretch of one side, in two parts: what belongs to calls before it, and the rest.
+/// A range of one side, in two parts: messages pinned to calls before it, and the rest.
 struct SideRun {
     pinned: Vec<SideMessage>,
     rest: Vec<SideMessage>,
@@ -281,13 +282,13 @@ struct MessageMerge<'a> {
     ours: &'a Side<'a>,
     theirs: &'a Side<'a>,
     copies: Copies,
-    /// Messages of theirs, or of ours, that came back with a result: they come back once.
+    /// Messages of theirs, or of ours, that were restored with a result; each only once.
     back: BTreeSet<(bool, u64)>,
 }
 
 impl MessageMerge<'_> {
-    /// Merges a region of ours: its new items, if it changes, and the number of messages of theirs
-    /// in it.
+    /// Merges a region of ours. Returns its new items, if it changes, and the number of messages of
+    /// theirs in it.
     fn region(&mut self, region: &Region, is_last: bool) -> Result<(Option<Vec<Item>>, u64)> {
         if !region.theirs_changed && !self.theirs.dropped_any() {
             return Ok((None, 0));
@@ -299,7 +300,7 @@ impl MessageMerge<'_> {
         };
         let shared = own.iter().zip(&other).take_while(same).count();
         let both = region.ours_changed && region.theirs_changed;
-        // What ours kept of the base here, theirs dropped: then the region becomes shorter.
+        // If ours kept base messages here that theirs dropped, the region becomes shorter.
         let kept_any = region.ours.end - region.ours.start > own.len() as u64;
         if both && !kept_any && shared == own.len().max(other.len()) {
             return Ok((None, 0));
@@ -321,7 +322,7 @@ impl MessageMerge<'_> {
         items.extend(keep(&own.pinned));
         items.extend(mark(&other.pinned, origin)?);
         let (mut own, other) = (own.rest, other.rest);
-        // What waits for the result of a call ends the conversation.
+        // A call that waits for its result ends the conversation.
         let waiting = match units(&own, true).last() {
             Some(last) if is_last && waits(own.get(last.clone()).unwrap_or_default()) => {
                 own.split_off(last.start)
@@ -343,8 +344,8 @@ impl MessageMerge<'_> {
         Ok((Some(items), taken))
     }
 
-    /// Messages of theirs without those that ours has already. Of a call and its results, all stay
-    /// when one is new.
+    /// Returns the messages of theirs that ours lacks. If any message of a call and its results is
+    /// new, all are returned.
     fn without_copies(&mut self, other: Vec<SideMessage>) -> Vec<SideMessage> {
         let mut is_new = Vec::with_capacity(other.len());
         for unit in units(&other, false) {
@@ -356,8 +357,8 @@ impl MessageMerge<'_> {
         new.map(|(message, _)| message).collect()
     }
 
-    /// Puts calls to `messages` whose results they hold and that the other side dropped, and finds
-    /// out how many of them belong to calls before them that it did not drop.
+    /// Adds calls to `messages` whose results are in it and that the other side dropped. Also
+    /// determines how many messages belong to earlier calls that the other side kept.
     fn stretch(&mut self, is_ours: bool, mut messages: Vec<SideMessage>) -> Result<SideRun> {
         let (side, other) =
             if is_ours { (self.ours, self.theirs) } else { (self.theirs, self.ours) };
@@ -401,17 +402,17 @@ impl MessageMerge<'_> {
     }
 }
 
-/// The items of messages of ours.
+/// Returns the items of messages of ours.
 fn keep(messages: &[SideMessage]) -> Vec<Item> {
     messages.iter().map(|message| message.item.clone()).collect()
 }
 
-/// The items of messages of theirs.
+/// Returns the items of messages of theirs, marked with their origin.
 fn mark(messages: &[SideMessage], origin: &str) -> Result<Vec<Item>> {
     messages.iter().map(|message| with_origin(&message.item, origin)).collect()
 }
 
-/// The messages of both in the order of time, unit by unit; ours first when they are of one time.
+/// Merges the messages of both sides by time, unit by unit; ours first at equal times.
 fn interleave(own: &[SideMessage], other: &[SideMessage], origin: &str) -> Result<Vec<Item>> {
     let mut items = Vec::with_capacity(own.len() + other.len());
     let mut own_units = timed_units(own).into_iter().peekable();
@@ -425,8 +426,8 @@ fn interleave(own: &[SideMessage], other: &[SideMessage], origin: &str) -> Resul
     Ok(items)
 }
 
-/// The units of a side with their times, which never fall: the order of a side stands, whatever its
-/// clock said.
+/// Returns the units of a side with their times, made non-decreasing: the order of a side takes
+/// precedence over its clock.
 fn timed_units(messages: &[SideMessage]) -> Vec<(Option<Time>, &[SideMessage])> {
     let mut latest = None;
     let timed = units(messages, true).into_iter().map(|unit| {

@@ -1,23 +1,23 @@
 //! Three-way merge of contexts, section by section.
 //!
-//! | section | how |
+//! | section | merge |
 //! |---|---|
 //! | changed by one side only | as that side has it |
-//! | maps: `scratchpad`, `memory`, `vfs`, anything | key by key; objects of JSON by fields, text by lines |
-//! | `lessons` | as maps; what both sides learned again is counted, and was learned last at the later moment |
-//! | `files` | as maps; content by lines, what may be executed by itself, links as they are |
+//! | maps: `scratchpad`, `memory`, `vfs`, any other | by key; JSON objects by field, text by line |
+//! | `lessons` | as maps; the counts of both sides add up, and the later time wins |
+//! | `files` | as maps; content by line, the executable bit separately, links as a whole |
 //! | `agents/*/messages` | by [`MessagePolicy`] |
-//! | `agents/*/state`, `agents/*/reads`, `agents/*/system-prompt`, `source` | what both changed goes with the messages |
-//! | `meta` | what both changed stays as in ours |
-//! | other lists | what both added, ours first |
-//! | [`CONFLICTS`] | open conflicts of theirs are carried along |
+//! | `agents/*/state`, `agents/*/reads`, `agents/*/system-prompt`, `source` | with the messages |
+//! | `meta` | ours, if both changed an entry |
+//! | other lists | additions of both, ours first |
+//! | [`CONFLICTS`] | open conflicts of theirs are copied |
 //!
-//! Changes of both sides that exclude each other are a conflict: a value in the section
-//! [`CONFLICTS`], next to which the entry stands as in ours, or with both versions between markers.
-//! So a merge always succeeds, and conflicts are decided later, one by one, with [`resolve`].
+//! Incompatible changes of both sides are a conflict: a value in the section [`CONFLICTS`]. The
+//! entry itself stays as in ours, or gets both versions between markers. So a merge always
+//! succeeds, and conflicts are resolved later, one by one, with [`resolve`].
 //!
-//! The cost grows with the changes of both sides: a section or a subtree that all three share is
-//! never opened.
+//! The cost follows the changes of both sides: a section or subtree that all three share is never
+//! opened.
 
 mod align;
 mod conflicts;
@@ -55,23 +55,23 @@ use crate::tree::{Item, merge_maps};
 /// The names of the two sides in markers, and of theirs in the origin of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Labels<'a> {
-    /// The side that is merged into: a branch.
+    /// The receiving side: a branch.
     pub ours: &'a str,
-    /// The side that is merged: a branch, or the beginning of a commit's id.
+    /// The merged side: a branch, or the prefix of a commit id.
     pub theirs: &'a str,
 }
 
-/// The policy for a conversation that both sides continued.
+/// The policy for conversations that both sides continued.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum MessagePolicy {
-    /// The messages of both in the order of time, those of theirs with their origin.
+    /// The messages of both, ordered by time; those of theirs with their origin.
     #[default]
     Append,
-    /// As in ours.
+    /// The conversation of ours.
     Ours,
-    /// As in theirs.
+    /// The conversation of theirs.
     Theirs,
-    /// As in ours, and then a message of the user with this text, of the origin theirs.
+    /// The conversation of ours, followed by a user message with this text and theirs as origin.
     Summary(String),
 }
 
@@ -80,13 +80,12 @@ pub enum MessagePolicy {
 pub struct Added {
     /// Their number.
     pub messages: u64,
-    /// When.
+    /// The time of the commit.
     pub time: Time,
 }
 
-/// A function to the commits that added the messages of a conversation, in its order: of the
-/// section with this name in ours or theirs. What it leaves out counts as added by one commit at
-/// last.
+/// A function that returns the commits that added the messages of a conversation, in order, for the
+/// section with this name in ours or theirs. Messages it omits count as added by one last commit.
 pub(crate) type ReadAdded<'a> = &'a dyn Fn(MergeSide, &str) -> Result<Vec<Added>>;
 
 /// The options of a merge of contexts.
@@ -96,16 +95,15 @@ pub(crate) struct MergeOptions<'a> {
     pub labels: Labels<'a>,
     /// The policy for conversations that both sides continued.
     pub messages: &'a MessagePolicy,
-    /// The selection taken of theirs: sections, folders of sections, entries and folders of
-    /// entries.
-    /// Everything when it is empty; all else stays as in ours.
+    /// The part of theirs to merge: sections, folders of sections, entries and folders of entries;
+    /// empty for everything. The rest stays as in ours.
     pub only: &'a Selection,
-    /// The reader of tool calls and results in messages.
+    /// Reads tool calls and results of messages.
     pub tools: ReadToolUse<'a>,
-    /// When messages were added.
+    /// Returns the commits that added messages.
     pub added: ReadAdded<'a>,
-    /// Snapshots besides the base that both sides come from, where their histories cross: a message
-    /// of these that both have is one.
+    /// Other common ancestors besides the base, where the histories cross: a message of these on
+    /// both sides is one message.
     pub also: &'a [Context],
 }
 
@@ -119,7 +117,7 @@ impl fmt::Debug for MergeOptions<'_> {
     }
 }
 
-/// Contexts merged.
+/// A merge of contexts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContextMerge {
@@ -127,39 +125,39 @@ pub struct ContextMerge {
     pub tree: ObjectId,
     /// The changes of ours by section; unchanged sections are absent.
     pub sections: BTreeMap<String, SectionMerge>,
-    /// New conflicts, in order of paths. Conflicts that were open before are not among them.
+    /// New conflicts, ordered by path. Previously open conflicts are excluded.
     pub conflicts: Vec<Conflict>,
 }
 
 /// The changes that a merge made to one section of ours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SectionMerge {
-    /// Entries that are as in theirs now, or gone as there; of lists, items that came in.
+    /// Number of entries taken from theirs, including deletions; for lists, number of added items.
     pub taken: u64,
-    /// Entries that have the changes of both.
+    /// Number of entries with changes of both sides.
     pub combined: u64,
-    /// Entries in conflict.
+    /// Number of entries in conflict.
     pub conflicts: u64,
 }
 
-/// A conflict: changes of both sides that exclude each other.
+/// A conflict: incompatible changes of both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The path: `files/src/a.rs`, or a whole section.
     pub path: String,
     /// The kind of the conflict.
     pub kind: ConflictKind,
-    /// The fields that both changed, when all others came together.
+    /// The conflicting fields, if all others merged.
     pub fields: Vec<String>,
-    /// True if both versions stand between markers in the entry now.
+    /// True if the entry now has both versions between markers.
     pub has_markers: bool,
 }
 
-/// Merges `theirs` into `ours`, which both come from `base`.
+/// Merges `theirs` into `ours`, both derived from `base`.
 ///
 /// # Errors
-/// `NotFound` when nothing of theirs is at a path of `only`; `InvalidInput` when the path of a
-/// conflict is too long for a key; what reading and writing reports. The contexts are as they were.
+/// `NotFound` if theirs has nothing at a path of `only`; `InvalidInput` if the path of a conflict
+/// is too long for a key; errors of reading and writing. The contexts stay unchanged.
 pub(crate) fn merge(
     sink: &mut dyn ObjectSink,
     base: &Context,
@@ -193,7 +191,7 @@ pub(crate) fn merge(
             parts.push((name, versions));
         }
     }
-    // A transcript is of one side: its copies are nothing without its bases.
+    // A transcript comes from one side: copied pieces are useless without their bases.
     if let Some(sections) = transcript_of_one_side(sink, [base, ours, theirs], &options)? {
         whole.retain(|(name, _)| !is_transcript_section(name));
         parts.retain(|(name, _)| name == SOURCE || !is_transcript_section(name));
@@ -208,7 +206,7 @@ pub(crate) fn merge(
         conflicts: Vec::new(),
         ours: ours.clone(),
     };
-    // Conflicts of this merge replace those that are carried along.
+    // Conflicts of this merge replace copied ones.
     parts.sort_by_key(|(name, _)| name != CONFLICTS);
     for (name, versions) in parts {
         if name == CONFLICTS {
@@ -223,8 +221,8 @@ pub(crate) fn merge(
     Ok(ContextMerge { tree, sections, conflicts })
 }
 
-/// The sections of the transcript that the merge has, where both sides have changed it: those of ours that
-/// are to be set, or to go, for those of theirs. `None` where one side alone has changed it.
+/// Returns the transcript sections to set in ours, or to remove for `None` values, if both sides
+/// changed the transcript. `None` if only one side changed it.
 fn transcript_of_one_side(
     source: &dyn ObjectSource,
     [base, ours, theirs]: [&Context; 3],

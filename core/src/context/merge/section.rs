@@ -1,4 +1,4 @@
-//! One section that both sides changed, or of which only a part is wanted.
+//! Merges one section that both sides changed, or that is selected only in part.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::object::{Kind, ObjectSink, ObjectSource};
 use crate::tree::{Item, List, Map, MapConflict, merge_maps};
 
-/// A merge under way.
+/// A merge in progress.
 pub(super) struct SectionMerger<'a> {
     pub(super) options: MergeOptions<'a>,
     pub(super) builder: Builder,
@@ -23,19 +23,19 @@ pub(super) struct SectionMerger<'a> {
     pub(super) ours: Context,
 }
 
-/// The merged value of an entry that both sides changed.
+/// The rule for an entry that both sides changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
-    /// It is merged, or a conflict.
+    /// It is merged, or becomes a conflict.
     Merge,
-    /// It stays as in ours.
+    /// Ours wins.
     Ours,
-    /// It is as in theirs.
+    /// Theirs wins.
     Theirs,
 }
 
 impl SectionMerger<'_> {
-    /// Merges the versions of a section in base, ours and theirs.
+    /// Merges a section, given in base, ours and theirs.
     pub(super) fn section(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -75,7 +75,7 @@ impl SectionMerger<'_> {
         Ok(())
     }
 
-    /// Merges an entry that both sides changed.
+    /// Returns the rule for entries that both sides changed.
     fn rule(&self, name: &str) -> Rule {
         let with_messages = match self.options.messages {
             MessagePolicy::Theirs => Rule::Theirs,
@@ -105,7 +105,7 @@ impl SectionMerger<'_> {
         Ok(SectionMerge { taken, ..SectionMerge::default() })
     }
 
-    /// Key by key. A section that a side has not is empty there.
+    /// Merges by key. A missing section counts as empty.
     fn map(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -158,7 +158,7 @@ impl SectionMerger<'_> {
         Ok(report)
     }
 
-    /// Puts what became of an entry that both changed in its place.
+    /// Stores the merge result of an entry that both sides changed.
     fn entry(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -235,8 +235,8 @@ impl SectionMerger<'_> {
         Ok(report)
     }
 
-    /// A conversation that both sides changed. Where messages of both are wanted, one that a side dropped
-    /// is as the other has it.
+    /// Merges a conversation that both sides changed. If the messages of both are wanted and one
+    /// side removed the conversation, the other side wins.
     fn conversation(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -309,7 +309,7 @@ impl SectionMerger<'_> {
         Ok(SectionMerge { taken, ..SectionMerge::default() })
     }
 
-    /// A conflict about all of a section, which stays as in ours.
+    /// Opens a conflict about a whole section, which stays as in ours.
     fn section_conflict(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -332,7 +332,7 @@ fn is_conversation(name: &str) -> bool {
     name.starts_with("agents/") && name.ends_with("/messages")
 }
 
-/// The message that stands for what theirs said.
+/// Returns a message that summarizes theirs.
 fn summary(sink: &mut dyn ObjectSink, text: &str, origin: &str) -> Result<Item> {
     let record = serde_json::json!({"role": "user", "content": text});
     let blob = sink.write(Kind::Blob, record.to_string().into())?;

@@ -13,7 +13,8 @@ use crate::object::{Kind, Memory, ObjectSource};
 
 const MESSAGES: &str = "agents/main/messages";
 
-/// Calls and results of the records of these tests: `{"n": 7, "calls": ["a"], "results": []}`.
+/// Returns calls and results in the records of these tests: `{"n": 7, "calls": ["a"], "results":
+/// []}`.
 fn tools(_: &MessageEntry, bytes: &[u8]) -> ToolUse {
     let record: Value = serde_json::from_slice(bytes).unwrap();
     let ids = |name: &str| {
@@ -32,7 +33,7 @@ fn options<'a>(messages: &'a MessagePolicy, only: &'a Selection) -> MergeOptions
     MergeOptions { labels, messages, only, tools: &tools, added: &no_times, also: &[] }
 }
 
-/// A context, and what a change makes of it.
+/// Returns a context after a change.
 fn changed(
     objects: &mut Memory,
     from: &Context,
@@ -282,11 +283,11 @@ fn open_conflicts_go_along_until_somebody_closes_them() {
     let ours = with(&mut objects, &base, &versions("\0o"));
     let theirs = with(&mut objects, &base, &versions("\0t"));
     let (open, _) = merged(&mut objects, [&base, &ours, &theirs], &[]);
-    // Into a branch without conflicts.
+    // Merge into a branch without conflicts.
     let (carried, merge) = merged(&mut objects, [&ours, &ours, &open], &[]);
     assert!(merge.conflicts.is_empty());
     assert_eq!(open_conflicts(&objects, &carried).unwrap().len(), 2);
-    // One side closed one, the other one another.
+    // Each side closed a different one.
     let closed = |objects: &mut Memory, number: usize| {
         let conflict = open_conflicts(objects, &open).unwrap().remove(number);
         let mut builder = Builder::from(open.clone());
@@ -358,11 +359,11 @@ fn a_section_of_another_shape_is_a_conflict_of_its_own() {
     }
 }
 
-/// A step of a conversation: what is said, or calls with their results, at a time.
+/// A step of a conversation: a message, or calls with their results, at a time.
 #[derive(Debug, Clone)]
 struct MergeStep {
     calls: usize,
-    /// Results that come; fewer than calls when nobody answered.
+    /// Number of results; fewer than calls if some are unanswered.
     results: usize,
     time: i64,
 }
@@ -376,7 +377,7 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<MergeStep>> {
     prop::collection::vec(step, 0..most)
 }
 
-/// A conversation of one side, and when it grew.
+/// A conversation of one side, and the commits that added to it.
 #[derive(Debug, Clone, Default)]
 struct Talk {
     records: Vec<Value>,
@@ -384,7 +385,7 @@ struct Talk {
 }
 
 impl Talk {
-    /// Goes on with steps; `who` tells records of different sides apart.
+    /// Continues with steps; `who` distinguishes the records of different sides.
     fn go_on(&self, who: &str, steps: &[MergeStep]) -> Self {
         let mut talk = self.clone();
         for step in steps {
@@ -403,7 +404,7 @@ impl Talk {
         talk
     }
 
-    /// A summary in the place of the first messages.
+    /// Replaces the first messages by a summary.
     fn compacted(&self, who: &str, first: usize) -> Self {
         let mut talk = self.clone();
         let first = first.min(talk.records.len());
@@ -424,7 +425,7 @@ impl Talk {
     }
 }
 
-/// The records of a conversation, with their origins.
+/// Returns the records of a conversation, with their origins.
 fn talk_of(objects: &Memory, context: &Context) -> Vec<(Value, Option<String>)> {
     let list = context.messages(objects, "main").unwrap();
     let entry = |item: Result<Item>| {
@@ -451,7 +452,7 @@ fn merge_talks(
     Context::open(objects, &merge.tree).unwrap()
 }
 
-/// Checks that no call is separated from its results by what another side said.
+/// Checks that no message of another side separates a call from its results.
 fn check_calls(records: &[Value], sides: [&[Value]; 2]) -> Result<(), TestCaseError> {
     for (at, record) in records.iter().enumerate() {
         for call in record["results"].as_array().into_iter().flatten() {
@@ -461,7 +462,7 @@ fn check_calls(records: &[Value], sides: [&[Value]; 2]) -> Result<(), TestCaseEr
             let from = records[..at].iter().rposition(made);
             prop_assert!(from.is_some(), "the call {call} is missing before its result");
             for between in &records[from.unwrap()..at] {
-                // Both may have answered a call that the base left open.
+                // Both sides may have answered a call that the base left open.
                 let answers = between["results"].as_array().is_some_and(|r| r.contains(call));
                 let is_own = between["who"] == record["who"] || between["who"] == "b";
                 let unit = sides.iter().any(|side| side.contains(between) && side.contains(record));
@@ -515,14 +516,14 @@ turntree_properties::properties! {
                 prop_assert!(!side.records[..at].iter().any(of) || records[..here].iter().any(of));
             }
         }
-        // What came from theirs says so, unless it is the conversation of theirs as it is.
+        // Messages from theirs have an origin, unless the result is theirs unchanged.
         let is_theirs = records == t.records;
         for (record, origin) in &talk {
             let came = record["who"] == "t" && !is_theirs;
             prop_assert_eq!(origin.as_deref(), came.then_some("plan-b"), "{}", record);
         }
 
-        // Both go on, and are merged again: theirs is the base now.
+        // Both sides continue and are merged again, with theirs as the base.
         let again = |side: &Context, who: &str, objects: &mut Memory| {
             let grown = Talk::default().go_on(who, &more);
             changed(objects, side, |objects, builder| {
@@ -538,7 +539,7 @@ turntree_properties::properties! {
         let second = talk_of(&objects, &found);
         let grown = Talk::default().go_on("p", &more).records.len();
         prop_assert_eq!(second.len(), records.len() + 2 * grown);
-        // And the other way round, where the copies are on the other side.
+        // The same merge with swapped sides, where the copies are on the other side.
         let found = merge_talks(&mut objects, &tc, (&t2, &[]), (&o2, &[]));
         prop_assert_eq!(talk_of(&objects, &found).len(), second.len());
     }
@@ -625,7 +626,7 @@ fn a_call_comes_back_with_a_result_that_the_other_side_added() {
         assert_eq!(records[1], call);
         assert_eq!(records[2]["n"], "r");
     }
-    // Both answered: both results follow the call.
+    // Both sides answered: both results follow the call.
     let [b, o, t] = [&base, &answered("o"), &answered("t")].map(|talk| talk.context(&mut objects));
     let found = merge_talks(&mut objects, &b, (&o, &[]), (&t, &[]));
     let order: Vec<String> = talk_of(&objects, &found)

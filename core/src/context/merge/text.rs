@@ -1,22 +1,23 @@
-//! Text by lines: what each side changed is taken; where both changed a stretch, both are shown.
+//! Merges text by line: changes of one side are taken; where both changed a range, both versions
+//! are shown.
 
 use super::Labels;
 use super::align;
 use crate::tree::{ListChange, Region, regions};
 
-/// Most bytes of a version that is merged by lines or by fields. Larger ones conflict as a whole.
+/// Maximum bytes of a version to merge by line or by field. Larger ones conflict as a whole.
 pub(super) const MAX_MERGED_BYTES: usize = 4 << 20;
 
-/// Text of three versions, merged.
+/// A merged text of three versions.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MergedText {
-    /// The lines; stretches that both changed stand between markers.
+    /// The lines; conflicting ranges are between markers.
     pub(super) text: String,
-    /// Stretches that both changed.
+    /// Number of conflicting ranges.
     pub(super) conflicts: usize,
 }
 
-/// The text in `bytes`, unless they are something else or too much.
+/// Returns the text in `bytes`; `None` if they are not text or too long.
 pub(super) fn as_text(bytes: &[u8]) -> Option<&str> {
     let is_text = bytes.len() <= MAX_MERGED_BYTES && !bytes.contains(&0);
     is_text.then(|| std::str::from_utf8(bytes).ok()).flatten()
@@ -63,7 +64,7 @@ impl MergedText {
         }
     }
 
-    /// Adds a marker on a line of its own.
+    /// Adds a marker on its own line.
     fn mark(&mut self, marker: &str, label: &str, end: &str) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push_str(end);
@@ -74,7 +75,7 @@ impl MergedText {
     }
 }
 
-/// A text, and where its lines end.
+/// A text, and the offsets of its lines.
 struct LineIndex<'a> {
     text: &'a str,
     lines: Vec<&'a str>,
@@ -171,7 +172,7 @@ mod tests {
             let count = |text: &str, line: &str| text.lines().filter(|l| *l == line).count();
             for line in [&base, &ours, &theirs].into_iter().flat_map(|text| text.lines()) {
                 let [b, o, t] = [&base, &ours, &theirs].map(|text| count(text, line));
-                // Of several alike in the base, each side may have removed another one.
+                // Of several equal lines in the base, each side may have removed a different one.
                 let least = match b {
                     0 => o.max(t),
                     1 => o.min(t).min(1),

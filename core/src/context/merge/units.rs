@@ -1,4 +1,4 @@
-//! Units of messages that stay together: a tool call and its results are never separated.
+//! Units of messages that stay together: a tool call is never separated from its results.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,24 +8,24 @@ use crate::error::Result;
 use crate::object::{Kind, ObjectSource, Time};
 use crate::tree::Item;
 
-/// Tool calls and results of a message. Formats without ids have empty ones, which pair a result
+/// Tool calls and results of a message. Formats without ids have empty ones, which match a result
 /// with the call before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolUse {
-    /// The ids of the calls that it makes.
+    /// The ids of the calls in the message.
     pub calls: Vec<String>,
-    /// The ids of the calls whose results it holds.
+    /// The ids of the calls whose results are in the message.
     pub results: Vec<String>,
 }
 
-/// Reads what a message has to do with tools: its entry, and its record.
+/// Returns the tool calls and results of a message, from its entry and record.
 pub(crate) type ReadToolUse<'a> = &'a dyn Fn(&MessageEntry, &[u8]) -> ToolUse;
 
 /// A message of one side.
 #[derive(Debug, Clone)]
 pub(super) struct SideMessage {
     pub(super) item: Item,
-    /// Its position in the list of its side.
+    /// The position in the list of its side.
     pub(super) at: u64,
     /// The number of the commit of its side that added it, and its time.
     pub(super) commit: usize,
@@ -49,21 +49,22 @@ impl SideMessage {
         Ok(Self { item, at, commit, time, tools })
     }
 
-    /// Returns true if it makes a call. A result without an id belongs to the message before it,
-    /// or before the results that stand there.
+    /// Returns true if the message makes the call. A result without an id belongs to the message
+    /// before it, or before the other results there.
     pub(super) fn makes(&self, call: &str) -> bool {
         let made = self.tools.calls.iter().any(|made| made == call);
         made || call.is_empty() && self.tools.results.is_empty()
     }
 }
 
-/// The calls whose results are in `messages` and which are not, each with where the last result is.
+/// Returns the calls that are missing in `messages` but have results there, with the index of the
+/// last result.
 pub(super) fn calls_before(messages: &[SideMessage]) -> Vec<(&str, usize)> {
     let mut made: Vec<&str> = Vec::new();
     let mut before = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         for call in &message.tools.results {
-            // A result without an id belongs to what comes before it, whatever that is.
+            // A result without an id belongs to the previous message, whatever it is.
             let is_here = if call.is_empty() { at > 0 } else { made.contains(&call.as_str()) };
             if !is_here {
                 before.retain(|(known, _)| known != call);
@@ -75,15 +76,15 @@ pub(super) fn calls_before(messages: &[SideMessage]) -> Vec<(&str, usize)> {
     before
 }
 
-/// The units of `messages`, in order: as few messages each as calls and results allow, and all that
-/// one commit added together when `by_commit` is set.
+/// Returns the units of `messages`, in order: each as small as calls and results allow. With
+/// `by_commit`, messages added by one commit are also one unit.
 pub(super) fn units(messages: &[SideMessage], by_commit: bool) -> Vec<Range<usize>> {
     let mut last_result: HashMap<&str, usize> = HashMap::new();
     for (at, message) in messages.iter().enumerate() {
         last_result.extend(message.tools.results.iter().map(|call| (call.as_str(), at)));
     }
     let mut units: Vec<Range<usize>> = Vec::new();
-    // The unit in the making reaches at least so far.
+    // The current unit extends at least to this index.
     let mut reach = 0;
     for (at, message) in messages.iter().enumerate() {
         let continues = by_commit
@@ -118,7 +119,8 @@ mod tests {
     use super::*;
     use crate::object::ObjectId;
 
-    /// `"c1 c2"` calls twice, `"r1"` is a result, `"-"` neither; a digit before says which commit.
+    /// Parses messages: `"c1 c2"` makes two calls, `"r1"` is a result, `"-"` neither; the digit
+    /// before is the commit.
     fn messages(text: &[&str]) -> Vec<SideMessage> {
         let message = |(at, text): (usize, &&str)| {
             let (commit, uses) = text.split_once(':').unwrap();

@@ -1,4 +1,4 @@
-//! One entry that both sides changed: by fields, by lines, or not at all.
+//! Merges one entry that both sides changed: by field, by line, or as a conflict.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::object::{Kind, ObjectSink};
 use crate::tree::Item;
 
-/// The value meta of JSON.
+/// The meta of JSON values.
 pub(super) const JSON: &[u8] = b"json";
 
 /// The versions of an entry.
@@ -23,13 +23,13 @@ pub(super) struct Versions {
 /// The merged value of an entry that both sides changed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MergedValue {
-    /// Both changes are in it.
+    /// The value has both changes.
     Clean(Item),
-    /// They exclude each other, in part or at all.
+    /// The changes are incompatible, in part or as a whole.
     Conflict {
-        /// The value in its place until then, if that is not the entry of ours.
+        /// The value to store until then, if it is not the entry of ours.
         value: Option<Item>,
-        /// The fields that both changed, when all others came together.
+        /// The conflicting fields, if all others merged.
         fields: Vec<String>,
     },
 }
@@ -43,7 +43,7 @@ impl MergedValue {
 /// Merges an entry of a section.
 ///
 /// # Errors
-/// Those of reading and writing blobs; `Corrupt` for an entry of `files` that is not a file.
+/// Errors of reading and writing blobs; `Corrupt` for an entry of `files` that is not a file.
 pub(super) fn merge(
     sink: &mut dyn ObjectSink,
     section: &str,
@@ -60,7 +60,7 @@ pub(super) fn merge(
     }
 }
 
-/// Files: the content by lines, what may be executed by itself; a link is one value.
+/// Merges files: the content by line, the executable bit separately; a link is atomic.
 fn merge_files(
     sink: &mut dyn ObjectSink,
     base: Option<&Item>,
@@ -74,7 +74,7 @@ fn merge_files(
     if is_link(&own) || is_link(&other) {
         return Ok(MergedValue::conflict());
     }
-    // A link that both replaced by a file has nothing in common with either.
+    // A link that both sides replaced by a file is no useful base.
     let old = old.filter(|old| !is_link(old));
     let mode = match &old {
         Some(old) if old.mode == own.mode => other.mode,
@@ -109,7 +109,7 @@ fn merge_files(
     }
 }
 
-/// Entries of other maps: objects of JSON by fields, text by lines.
+/// Merges entries of other maps: JSON objects by field, text by line.
 fn merge_values(
     sink: &mut dyn ObjectSink,
     section: &str,
@@ -145,7 +145,7 @@ fn merge_values(
             fields => MergedValue::Conflict { value: Some(item), fields },
         });
     }
-    // Markers between lines would make JSON of any other kind unreadable.
+    // Markers between lines would break other JSON.
     let is_json = [base, Some(ours), Some(theirs)].iter().flatten().any(|item| item.meta == JSON);
     if is_json {
         return Ok(MergedValue::conflict());

@@ -1,4 +1,4 @@
-//! Lets the library be linked without Node, which gives it what it calls when it is loaded.
+//! Allows linking the library without Node, which provides the missing symbols at load time.
 
 fn main() {
     napi_build::setup();

@@ -1,6 +1,6 @@
-//! Writes the corpus files that are bytes of turntree's own formats: `corpus/<target>/seed-*`.
+//! Writes the corpus files in turntree's own binary formats: `corpus/<target>/seed-*`.
 //!
-//! To be run again when a format changes. The seeds that are text are written by hand.
+//! Run it again when a format changes. Text seeds are written by hand.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -116,7 +116,7 @@ fn objects() -> [(&'static str, Vec<u8>); 5] {
     ]
 }
 
-/// The nodes of a tree, children first.
+/// Returns the nodes of a tree, children first.
 fn tree(count: u32, is_map: bool) -> Vec<u8> {
     let mut objects = Memory::new();
     let written = if is_map {
@@ -132,7 +132,7 @@ fn tree(count: u32, is_map: bool) -> Vec<u8> {
     pack(&objects.into_objects())
 }
 
-/// A database of opencode with one session, whose turn lies in the log or in the database.
+/// Returns an opencode database with one session, whose turn is in the log or in the database.
 fn database(kind: u8, in_log: bool) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("opencode.db");
@@ -161,7 +161,7 @@ const ROWS: &str = r#"BEGIN;
     INSERT INTO part VALUES('prt_2', 'msg_2', 'ses_1', '{"type":"text","text":"tell"}');
     COMMIT;"#;
 
-/// Repositories; `@A` stands for the id of an object in digits, `#A` for its bytes, `$` for a zero.
+/// Returns repositories; `@A` represents the id of an object as digits, `#A` its bytes, `$` a zero.
 fn repositories() -> [(&'static str, &'static [&'static str]); 5] {
     const FILE: &str = "bhello\n";
     const LEAF: &str = "t100644 a$#A100755 run$#A160000 sub$#z120000 to$#A";
@@ -246,7 +246,7 @@ fn repositories() -> [(&'static str, &'static [&'static str]); 5] {
     ]
 }
 
-/// An input of the target `git_repository`.
+/// Returns an input of the target `git_repository`.
 fn repository(packed: u8, parts: &[&str]) -> Vec<u8> {
     let mut input = vec![packed];
     for part in parts {
@@ -255,7 +255,7 @@ fn repository(packed: u8, parts: &[&str]) -> Vec<u8> {
             '$' => 0,
             c => u8::try_from(u32::from(c)).expect("Latin letters"),
         });
-        // An `@` in front of a letter is an id, any other one is an `@`.
+        // An `@` before a letter is an id, any other one is a literal `@`.
         let bytes: Vec<u8> = bytes.collect();
         for (at, byte) in bytes.iter().enumerate() {
             let before = at.checked_sub(1).and_then(|at| bytes.get(at)).unwrap_or(&b' ');

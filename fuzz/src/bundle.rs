@@ -1,4 +1,4 @@
-//! Bundles from anybody: a small one is changed, as it is or with checksums that are good again.
+//! Fuzzes untrusted bundles: a small one is changed, optionally with recomputed checksums.
 //!
 //! ```text
 //! input   | mended 1 | changes of four bytes, as those of packs |
@@ -21,18 +21,18 @@ use turntree_tests::stamp;
 
 use crate::pack::changed;
 
-/// Most bytes of objects: a small bundle may claim to hold much.
+/// Maximum bytes of objects: a small bundle may claim to hold much.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// A bundle that is changed and taken into an empty store.
+/// Changes a bundle and imports it into an empty store.
 ///
 /// # Panics
-/// When a promise of the library is broken.
+/// If a guarantee of the library is violated.
 pub fn bundle(input: &[u8]) {
     let Some((mended, changes)) = input.split_first() else { return };
     let mut bytes = changed(good(), changes);
     if mended % 2 == 1 {
-        // Numbers that lead out of the file are for the reader to find.
+        // Numbers that point outside of the file are left for the reader.
         let _ = mend_bundle(&mut bytes);
     }
     let is_good = bytes == *good();
@@ -47,7 +47,7 @@ pub fn bundle(input: &[u8]) {
         }
         Ok(()) => {
             assert!(is_good || mended % 2 == 1, "a changed byte is not noticed");
-            // What is there verifies, or says why not.
+            // Imported objects verify, or the check reports why not.
             let report = fsck(repo.store(), Thoroughness::Full, stamp(100).time, &mut |_, _| {});
             report.expect("a check ends");
             let all: IdPrefix = "0000".parse().expect("a prefix");
@@ -68,7 +68,7 @@ fn take_in(repo: &Repository, bytes: Vec<u8>) -> Result<()> {
     unbundle(repo, &bundle, &options, &stamp(90)).map(drop)
 }
 
-/// A bundle with some of everything.
+/// Returns a bundle with objects of every kind.
 fn good() -> &'static Vec<u8> {
     static GOOD: OnceLock<Vec<u8>> = OnceLock::new();
     GOOD.get_or_init(|| {

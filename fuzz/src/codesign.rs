@@ -18,10 +18,10 @@ use turntree_tests::stamp;
 use crate::exchange::is_packed;
 use crate::store::new_repository;
 
-/// What every database begins with: an input is what follows.
+/// The magic of every database; an input is the rest.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// Largest database that is tried, in bytes.
+/// Maximum bytes of a database.
 const MAX_DATABASE: usize = 64 << 10;
 
 /// A store to which a chat may belong.
@@ -50,7 +50,7 @@ fn of_session(session: &str, format: &str) -> ImportOptions {
     }
 }
 
-/// What an import reports, unless the input is refused, which leaves no trace.
+/// Returns the report of an import, or `None` if the input is refused, which must leave no trace.
 fn taken(
     repo: &Repository,
     import: impl FnOnce() -> turntree::Result<ImportReport>,
@@ -88,11 +88,11 @@ fn exported(repo: &Repository, session: &str) -> Vec<u8> {
     out
 }
 
-/// Takes `bytes` as a store, and each design that comes out as another one.
+/// Imports `bytes` as a store, and imports each exported design again.
 ///
 /// # Panics
-/// When the file does not come out as it went in, adds something a second time, or what is exported is
-/// refused or says something else when it comes again.
+/// If the export differs from the input, a second import adds anything, or an exported design is
+/// refused or differs after import.
 pub fn codesign_store(bytes: &[u8]) {
     let repo = repository();
     let Some(report) = import_store(&repo, "first", bytes) else { return };
@@ -107,7 +107,7 @@ pub fn codesign_store(bytes: &[u8]) {
     }
 }
 
-/// Takes `bytes` as what follows the magic of a database; behind it, a log may lie.
+/// Imports `bytes` as a database after its magic, optionally followed by a log.
 ///
 /// # Panics
 /// As [`codesign_store`].
@@ -134,11 +134,11 @@ fn chat_of(repo: &Repository, session: &str) -> Vec<u8> {
     out
 }
 
-/// Takes `bytes` as a chat, line by line and beside the store of its design.
+/// Imports `bytes` as a chat, line by line and together with the store of its design.
 ///
 /// # Panics
-/// When it is taken by itself and not beside the store, it adds something a second time, or what is exported is
-/// refused or says something else when it comes again.
+/// If the chat is accepted alone but not with the store, a second import adds anything, or an
+/// export is refused or differs after import.
 pub fn codesign_session(bytes: &[u8]) {
     if bytes.is_empty() {
         return;
@@ -157,7 +157,7 @@ pub fn codesign_session(bytes: &[u8]) {
     let options = of_session("beside", "codesign");
     let beside = taken(&repo, || import_designs(&repo, &files, &options));
     assert!(alone.is_none() || beside.is_some(), "only the chat by itself is taken");
-    // A chat by itself is refused when none of its messages says anything.
+    // A chat alone is refused if none of its messages has content.
     let (Some(_), Some(beside)) = (alone, beside) else { return };
     let chat = chat_of(&repo, "alone");
     let of_chat = of_session("chat", "codesign-session");

@@ -18,11 +18,11 @@ use turntree_tests::stamp;
 
 use crate::store::new_repository;
 
-/// Imports `bytes` as what they look like, and as every format.
+/// Imports `bytes` with the detected format, and with every format.
 ///
 /// # Panics
-/// When the file does not come out again as it went in, coming again changes anything, or an error
-/// leaves a trace.
+/// If the export differs from the input, a second import changes anything, or an error leaves a
+/// trace.
 pub fn transcript(bytes: &[u8]) {
     static EMPTY: OnceLock<SimDisk> = OnceLock::new();
     let disk = EMPTY.get_or_init(|| new_repository().0).crash(Keep::All);
@@ -37,7 +37,7 @@ pub fn transcript(bytes: &[u8]) {
     }
 }
 
-/// Whether `bytes` are taken for what they unpack to, which then comes out in their place.
+/// Returns true if `bytes` are imported as their unpacked content, which is then exported instead.
 pub(crate) fn is_packed(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
 }
@@ -99,7 +99,7 @@ fn read_messages(repo: &Repository, context: &Context, agent: &str) {
 /// Applies `bytes` as a state document to an empty context and to one with every kind of section.
 ///
 /// # Panics
-/// When a context cannot be read back, or the same document applied again gives another one.
+/// If a context cannot be read back, or a second application of the document changes it.
 pub fn state(bytes: &[u8]) {
     let before = br#"{"agents":{"main":{"messages":[{"role":"user"}],"state":{"mode":1}}},
         "files":{"a":"x"},"scratchpad":{"k":"v"},"lessons":[1],"x-note":"text"}"#;
@@ -121,7 +121,7 @@ pub fn state(bytes: &[u8]) {
     }
 }
 
-/// The context of `tree`, every section of which was read.
+/// Returns the context of `tree` after reading every section.
 pub(crate) fn read_back(objects: &dyn ObjectSource, tree: &ObjectId) -> Context {
     let context = Context::open(objects, tree).unwrap();
     for (name, section) in context.sections(objects).unwrap() {

@@ -1,4 +1,4 @@
-//! Folders for what is read from files only: new for each input, and looked at afterwards.
+//! Folders for targets that read files: new for each input, and inspected afterwards.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// Where folders are in memory, on systems that have that.
+/// The in-memory file system, on systems that have one.
 const IN_MEMORY: &str = "/dev/shm";
 
-/// A new folder, which goes when it is dropped.
+/// Creates a folder that is deleted when it is dropped.
 pub(crate) fn new_folder() -> TempDir {
     TempDir::new_in(IN_MEMORY).or_else(|_| TempDir::new()).expect("a folder")
 }
 
-/// Every file and folder below `folder`; files with their content.
+/// Returns every file and folder below `folder`; files with their content.
 pub(crate) fn listing(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut left = vec![folder.to_owned()];

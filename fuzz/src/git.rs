@@ -1,4 +1,5 @@
-//! Git repositories from anybody, imported: objects, packs, refs and settings that no git wrote.
+//! Fuzzes imports of untrusted git repositories: objects, packs, refs and settings that git did not
+//! write.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -18,17 +19,18 @@ use crate::folder::{listing, new_folder};
 use crate::git_files::Described;
 use crate::store::new_repository;
 
-/// Most files that trees may claim to hold: the limit of the library is tried elsewhere, and takes long.
+/// Maximum number of files that trees may claim to hold: other tests cover the limit of the
+/// library, which takes long.
 const MAX_CLAIMED: u64 = 20_000;
 
-/// Largest file that is imported, in bytes.
+/// Maximum bytes of an imported file.
 const MAX_FILE_BYTES: u64 = 1000;
 
-/// Imports the repository that `input` describes, and once more.
+/// Imports the repository that `input` describes, twice.
 ///
 /// # Panics
-/// When an error leaves a trace or is of a kind that none is, what came in cannot be read, something new
-/// comes in the second time, or the repository is another one afterwards.
+/// If an error leaves a trace or has an unexpected kind, imported content is unreadable, the second
+/// import adds anything, or the repository changes.
 pub fn git_repository(input: &[u8]) {
     let described = Described::read(input);
     if described.claimed() > MAX_CLAIMED {
@@ -83,7 +85,7 @@ fn take_in(repo: &Repository, dir: &Path, asked: &[String]) -> turntree::Result<
     import(repo, dir, &options, &mut |_, _| {})
 }
 
-/// Reads all that came in.
+/// Reads all imported content.
 fn expect_whole(repo: &Repository, report: &GitImport) {
     for branch in &report.branches {
         assert_eq!(repo.tip(&branch.branch), Some(branch.head));

@@ -1,4 +1,4 @@
-//! Small git repositories, as an input describes them: loose objects or a pack, and files.
+//! Small git repositories described by an input: loose objects or a pack, and files.
 //!
 //! ```text
 //! input    | packed 1 | part | 0x1e | part | ...
@@ -10,8 +10,8 @@
 //! content  0x01 letter is the id of an object in digits, 0x02 letter its bytes
 //! ```
 //!
-//! Ids, lengths and checksums are good, so mutations get behind them. A letter without an object has an
-//! id that is nobody's, unless a part with `!` or `d` says so.
+//! Ids, lengths and checksums are valid, so mutations reach the code after these checks. A letter
+//! without an object has an id of no object, unless a part with `!` or `d` defines it.
 
 use std::fs;
 use std::path::{Component, Path};
@@ -21,10 +21,10 @@ use gix::objs::Kind as GitKind;
 /// Ends a part.
 pub const END: u8 = 0x1e;
 
-/// What stands before a letter, for the id of its object in digits.
+/// Precedes a letter that represents the id of its object as digits.
 pub const DIGITS: u8 = 1;
 
-/// What stands before a letter, for the bytes of that id.
+/// Precedes a letter that represents the bytes of that id.
 pub const BYTES: u8 = 2;
 
 /// The letter of the first object.
@@ -32,28 +32,28 @@ const FIRST: u8 = b'A';
 
 type Id = [u8; 20];
 
-/// A repository, and what is asked of it.
+/// A repository, and the requested revisions.
 pub(crate) struct Described {
     packed: bool,
     objects: Vec<Object>,
     files: Vec<(String, Vec<u8>)>,
-    /// What is to be imported.
+    /// The revisions to import.
     pub(crate) asked: Vec<String>,
 }
 
-/// An object, where it lies.
+/// An object, and its form.
 struct Object {
     id: Id,
     form: Form,
     content: Vec<u8>,
-    /// Files that it claims to hold, one by one.
+    /// Number of files that it claims to hold.
     claims: u64,
 }
 
 #[derive(Clone, Copy)]
 enum Form {
     Whole(GitKind),
-    /// Changes of another object.
+    /// A delta against another object.
     Delta(Id),
 }
 
@@ -69,7 +69,7 @@ impl Described {
         read
     }
 
-    /// Files that the trees of all commits claim to hold.
+    /// Returns the number of files that the trees of all commits claim to hold.
     pub(crate) fn claimed(&self) -> u64 {
         let commits =
             self.objects.iter().filter(|it| matches!(it.form, Form::Whole(GitKind::Commit)));
@@ -90,7 +90,7 @@ impl Described {
                 if let Some(kind) = kind_of(*kind) {
                     let (content, claims) = self.filled(content, letters);
                     let id = self.id_of(*letter, letters);
-                    // What was there before lies nowhere.
+                    // The previous object becomes unreachable.
                     self.objects.iter_mut().filter(|it| it.id == id).for_each(|it| it.id = [0; 20]);
                     self.objects.push(Object { id, form: Form::Whole(kind), content, claims });
                 }
@@ -122,7 +122,8 @@ impl Described {
         self.object(letter, letters).map_or([letter; 20], |object| object.id)
     }
 
-    /// `content` with ids in place of letters, and the files that these claim to hold.
+    /// Returns `content` with letters replaced by ids, and the number of files that their objects
+    /// claim to hold.
     fn filled(&self, content: &[u8], letters: &[usize]) -> (Vec<u8>, u64) {
         let (mut filled, mut claims, mut rest) = (Vec::new(), 0_u64, content);
         while let [first, after @ ..] = rest {
@@ -146,7 +147,7 @@ impl Described {
         (filled, claims)
     }
 
-    /// Makes the repository. What cannot be made, as a file below a file, is left out.
+    /// Writes the repository. Skips impossible entries, such as a file below a file.
     pub(crate) fn write(&self, dir: &Path) {
         for folder in ["objects/pack", "refs/heads", "refs/tags"] {
             fs::create_dir_all(dir.join(folder)).expect("room for a folder");
@@ -180,7 +181,7 @@ impl Described {
         }
     }
 
-    /// A pack of the objects, and its index.
+    /// Returns a pack of the objects, and its index.
     fn pack(&self) -> (Vec<u8>, Vec<u8>) {
         let number = |number: usize| u32::try_from(number).expect("a small input").to_be_bytes();
         let mut pack = [b"PACK\0\0\0\x02".as_slice(), &number(self.objects.len())].concat();
@@ -224,7 +225,7 @@ fn kind_of(letter: u8) -> Option<GitKind> {
     })
 }
 
-/// What an entry of a pack begins with.
+/// Returns the header of a pack entry.
 fn entry_header(kind: u8, len: usize) -> Vec<u8> {
     let low = |len: usize, bits: u8| u8::try_from(len & ((1 << bits) - 1)).expect("few bits");
     let mut header = vec![kind << 4 | low(len, 4)];
@@ -237,7 +238,7 @@ fn entry_header(kind: u8, len: usize) -> Vec<u8> {
     header
 }
 
-/// `bytes` as zlib stores them, not compressed.
+/// Returns `bytes` as stored, uncompressed zlib blocks.
 fn deflated(bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![0x78, 0x01];
     let mut chunks = bytes.chunks(usize::from(u16::MAX)).peekable();
@@ -268,7 +269,7 @@ fn hash(kind: GitKind, content: &[u8]) -> Id {
 fn sha1(bytes: &[u8]) -> Id {
     let mut hasher = gix::hash::hasher(gix::hash::Kind::Sha1);
     hasher.update(bytes);
-    // Bytes that are made to collide have no hash.
+    // Bytes made to collide have no hash.
     let id = hasher.try_finalize().ok();
     id.and_then(|id| id.as_slice().try_into().ok()).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
-//! History indexes of a store: one is what somebody else wrote, the objects are good.
+//! Fuzzes history indexes of a store: the index is untrusted, the objects are good.
 //!
-//! The first byte of an input says what the rest is:
+//! The first byte of an input defines the rest:
 //!
 //! ```text
 //! +   the raw content of an index: it is cut into parts where that of the good one is, and the file gets
@@ -22,20 +22,20 @@ use crate::store::MEND;
 /// The id of the store.
 const STORE: u8 = 6;
 
-/// A store with a history index, and what it answers.
+/// A store with a history index, and its answers.
 struct History {
     sample: Sample,
     path: PathBuf,
-    /// The name of the index, which is that of its pack.
+    /// The name of the index, equal to that of its pack.
     name: String,
     index: Vec<u8>,
     answers: Vec<String>,
 }
 
-/// A store whose history index is `input`.
+/// Opens a store whose history index is `input`.
 ///
 /// # Panics
-/// When a promise of the store is broken.
+/// If a guarantee of the store is violated.
 pub fn history_index(input: &[u8]) {
     let Some((first, rest)) = input.split_first() else { return };
     let History { sample, path, name, index, answers } = history();
@@ -51,7 +51,7 @@ pub fn history_index(input: &[u8]) {
     let repo = try_open(&disk, 60).expect("an index does not keep the store closed");
     let told = asked_of_history(&repo);
     assert!(is_forged || told == *answers, "a damaged index was believed");
-    // Panics when an object is given that is not its id's.
+    // Panics if an object is returned that does not match its id.
     assert_eq!(sample.missing(repo.store()), [], "an index took an object away");
     let report = fsck(repo.store(), Thoroughness::Full, stamp(100).time, &mut |_, _| {})
         .expect("damage is reported, and ends no check");
@@ -63,7 +63,7 @@ pub fn history_index(input: &[u8]) {
     assert!(is_named || told == *answers, "it tells something else, in silence");
     drop(repo);
 
-    // Whoever removes what is named gets a good one.
+    // Removing a reported index lets the collection rebuild a good one.
     if is_named {
         disk.remove(path).expect("the index of the sample");
     }
@@ -73,7 +73,7 @@ pub fn history_index(input: &[u8]) {
     assert_eq!(asked_of_history(&repo), *answers, "after a collection");
 }
 
-/// The good index, as an input that is the file, and as one that is its raw content.
+/// Returns the good index as two inputs: as a file, and as raw content.
 #[must_use]
 pub fn history_seeds() -> [(&'static str, Vec<u8>); 2] {
     let index = &history().index;

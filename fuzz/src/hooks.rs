@@ -1,12 +1,12 @@
-//! Events that clients give to a hook.
+//! Fuzzes events that clients send to a hook.
 
 use turntree::ErrorKind;
 use turntree_exchange::agents::hook::{Dialect, HookEvent, is_destructive};
 
-/// Takes `bytes` for an event of each client.
+/// Parses `bytes` as an event of each client.
 ///
 /// # Panics
-/// When an event that is accepted is another one in short, or an answer to it is no JSON.
+/// If the short form of an accepted event differs from it, or an answer is not JSON.
 pub fn hook_events(bytes: &[u8]) {
     for dialect in Dialect::ALL.into_iter().map(Some).chain([None]) {
         match HookEvent::parse(bytes, dialect) {

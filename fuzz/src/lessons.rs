@@ -1,4 +1,4 @@
-//! Files of lessons, and messages that may ask to go back.
+//! Fuzzes files of lessons, and messages that may ask for a rollback.
 
 use turntree::ErrorKind;
 use turntree_exchange::lessons::{
@@ -6,11 +6,11 @@ use turntree_exchange::lessons::{
 };
 use turntree_exchange::{RollbackIntent, rollback_intent};
 
-/// Reads `bytes` as a file of lessons and makes what it says, twice; and reads them as a message.
+/// Reads `bytes` as a file of lessons and applies it twice; then reads them as a message.
 ///
 /// # Panics
-/// When a file that was read is written as another one, changes something a second time, or makes a
-/// prompt over its budget.
+/// If a file is written differently than it was read, a second application changes anything, or a
+/// prompt exceeds its budget.
 pub fn lessons(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match rollback_intent(text) {

@@ -1,9 +1,9 @@
-//! Fuzz targets: functions of bytes that panic when a promise of the library is broken.
+//! Fuzz targets: functions of bytes that panic if a guarantee of the library is violated.
 //!
-//! Each takes what somebody else wrote: objects, files of a store, revisions, transcripts, state
-//! documents, keys that become paths. Any answer is right but a panic, a wrong answer, or a store
-//! that is not as it was after an error. The targets are ordinary code: `cargo test` replays the
-//! committed corpora and mutations of them, and libFuzzer searches further (see `README.md`).
+//! Each reads untrusted input: objects, files of a store, revisions, transcripts, state documents,
+//! keys that become paths. Any result is allowed except a panic, a wrong answer, or a store that
+//! changed in spite of an error. The targets are ordinary code: `cargo test` replays the committed
+//! corpora and mutations of them, and libFuzzer searches further (see `README.md`).
 //!
 //! ```
 //! let target = turntree_fuzz::TARGETS.iter().find(|target| target.name == "revision").unwrap();
@@ -64,13 +64,13 @@ pub use workspace::layout;
 /// A target, and the folder of its corpus.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// Its name, also that of its folder in `corpus`.
+    /// The name, also of its folder in `corpus`.
     pub name: &'static str,
-    /// Runs it once.
+    /// Runs the target once.
     pub run: fn(&[u8]),
 }
 
-/// Every target.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "objects", run: objects },
     Target { name: "nodes", run: nodes },

@@ -1,4 +1,4 @@
-//! A repository beside a naive model: every read is compared, whatever was done before it.
+//! Compares a repository with a naive model: every read must agree, whatever happened before.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ use turntree_tests::oracle::{DIR, options};
 use turntree_tests::sim::{Keep, SimDisk};
 use turntree_tests::stamp;
 
-/// Most steps that are taken.
+/// Maximum number of steps.
 const MAX_STEPS: usize = 40;
 
-/// What a context holds, in the plainest form.
+/// The content of a context, in the simplest form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct State {
     messages: Vec<Bytes>,
@@ -26,13 +26,13 @@ struct State {
     files: BTreeMap<String, Bytes>,
 }
 
-/// What a repository should hold.
+/// The expected content of a repository.
 #[derive(Debug, Default)]
 struct Model {
     branches: BTreeMap<String, ObjectId>,
     tags: BTreeMap<String, ObjectId>,
     pins: BTreeMap<String, ObjectId>,
-    /// Every commit: what is in it, and the one before.
+    /// Every commit: its content, and its parent.
     commits: BTreeMap<ObjectId, (State, Option<ObjectId>)>,
 }
 
@@ -44,11 +44,11 @@ struct Pair {
     second: i64,
 }
 
-/// Takes steps of four bytes each: snapshots, forks, moves of branches, tags, pins, collections,
+/// Executes steps of four bytes each: snapshots, forks, moves of branches, tags, pins, collections,
 /// reopening, crashes.
 ///
 /// # Panics
-/// When the repository is not as the model says.
+/// If the repository differs from the model.
 pub fn model(bytes: &[u8]) {
     let disk = SimDisk::new(Path::new("/disk"));
     let (io, new) = (Arc::new(disk.clone()), NewStore { id: [7; 16] });
@@ -90,7 +90,7 @@ impl Pair {
         }
     }
 
-    /// A turn that adds messages, and changes notes and files.
+    /// Takes a turn that adds messages, and changes notes and files.
     fn snapshot(&mut self, branch: &BranchName, b: u8, c: u8) {
         let parent = self.model.branches.get(branch.full().as_str()).copied();
         let mut state = parent.map(|id| self.model.commits[&id].0.clone()).unwrap_or_default();
@@ -128,7 +128,7 @@ impl Pair {
         self.model.branches.insert(branch.full(), id);
     }
 
-    /// A commit that is there for good, chosen by a number.
+    /// Returns a reachable commit, chosen by a number.
     fn some_commit(&self, number: u8) -> Option<ObjectId> {
         let kept: Vec<ObjectId> = self.reachable().into_iter().collect();
         kept.get(usize::from(number) % kept.len().max(1)).copied()
@@ -176,7 +176,7 @@ impl Pair {
         collect(&self.repo, purpose, &stamp(self.second), &mut |_| {}).unwrap();
     }
 
-    /// Another process opens the store, after a crash of the machine.
+    /// Reopens the store in another process, after a crash of the machine.
     fn reopen(&mut self, keep: Keep) {
         self.disk = self.disk.crash(keep);
         self.second += 1;
@@ -185,7 +185,7 @@ impl Pair {
         assert_eq!(self.repo.store().findings(), []);
     }
 
-    /// Every commit that a name leads to.
+    /// Returns every commit reachable from a name.
     fn reachable(&self) -> std::collections::BTreeSet<ObjectId> {
         let Model { branches, tags, pins, commits } = &self.model;
         let mut reached = std::collections::BTreeSet::new();
@@ -231,7 +231,7 @@ fn set<T>(map: &mut BTreeMap<String, T>, key: String, value: Option<T>) {
     };
 }
 
-/// What a commit holds.
+/// Reads the content of a commit.
 fn read(repo: &Repository, id: &ObjectId) -> turntree::Result<State> {
     let (store, context) = (repo.store(), repo.context(id)?);
     let mut state = State::default();

@@ -1,14 +1,14 @@
-//! Changes to corpus files, drawn from a seed: flips, cuts, inserts, repeats and splices.
+//! Mutates corpus files, from a seed: flips, cuts, inserts, repeats and splices.
 
 use turntree_tests::sim::Random;
 
-/// Bytes that mean something somewhere: ends, quotes, brackets, separators, limits.
+/// Bytes with a meaning in some format: ends, quotes, brackets, separators, limits.
 const TELLING: &[u8] = b"\0\x01\x7f\x80\xff\n\r\t \"\\/{}[]:,.~^@-09aA\xc3\xed";
 
-/// Longest input that a mutation makes.
+/// Maximum bytes of a mutated input.
 const MAX_BYTES: usize = 16 << 10;
 
-/// A changed copy of `seed`, sometimes with a part of `other`.
+/// Returns a changed copy of `seed`, sometimes with a part of `other`.
 #[must_use]
 pub fn mutated(seed: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = seed.to_vec();

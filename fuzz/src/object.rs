@@ -1,12 +1,12 @@
-//! Commits, tags, operations and policies: what is accepted is what would be written.
+//! Fuzzes commits, tags, operations and policies: accepted bytes are canonical.
 
 use turntree::maintenance::Policy;
 use turntree::object::{Commit, Operation, Tag};
 
-/// Decodes `bytes` as each structured object that has no tree behind it.
+/// Decodes `bytes` as each structured object other than a tree.
 ///
 /// # Panics
-/// When bytes are accepted that would not be written again.
+/// If accepted bytes are not canonical.
 pub fn objects(bytes: &[u8]) {
     if let Ok(commit) = Commit::decode(bytes) {
         assert_eq!(commit.encode(), bytes, "a second way to write a commit");
@@ -22,7 +22,7 @@ pub fn objects(bytes: &[u8]) {
 /// Decodes `bytes` as the policy of a session.
 ///
 /// # Panics
-/// When bytes are accepted that would not be written again.
+/// If accepted bytes are not canonical.
 pub fn policies(bytes: &[u8]) {
     if let Ok(policy) = Policy::decode(bytes) {
         assert_eq!(policy.encode().unwrap(), bytes, "a second way to write a policy");

@@ -1,4 +1,4 @@
-//! What OLLM CLI stores: context snapshots, mode transitions and intents.
+//! Fuzzes documents of OLLM CLI: context snapshots, mode transitions and intents.
 
 use bytes::Bytes;
 use turntree::ErrorKind;
@@ -19,7 +19,7 @@ const FORMATS: [&str; 3] = ["ollm-context", "ollm-mode", "ollm-intent"];
 /// Reads `bytes` as each of the documents.
 ///
 /// # Panics
-/// When what is exported is not read again as the same document.
+/// If an export is not read as the same document.
 pub fn ollm(bytes: &[u8]) {
     for format in FORMATS {
         let Some((first, told)) = exported(format, bytes) else { continue };
@@ -42,7 +42,7 @@ pub fn ollm(bytes: &[u8]) {
     let _ = read_state_snapshot(&String::from_utf8_lossy(bytes));
 }
 
-/// The document in `bytes` as it is exported, unless it is refused.
+/// Returns the document in `bytes` as exported, or `None` if it is refused.
 fn exported(format: &str, bytes: &[u8]) -> Option<(Vec<u8>, DocumentFacts)> {
     let FormatReader::Document(read) = named(format).unwrap().reader else {
         unreachable!("it is a format of documents")

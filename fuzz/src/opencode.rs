@@ -1,4 +1,4 @@
-//! Databases of opencode from anybody, adopted where they lie.
+//! Fuzzes adoption of untrusted opencode databases.
 //!
 //! ```text
 //! input   - length 2 | what follows the magic of the database | the log beside it
@@ -30,22 +30,22 @@ use crate::exchange::read_back;
 use crate::folder::{listing, new_folder};
 use crate::store::new_repository;
 
-/// What every database begins with.
+/// The magic of every database.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// What the database is called.
+/// The file name of the database.
 const NAME: &str = "opencode.db";
 
-/// Largest database that is tried, in bytes.
+/// Maximum bytes of a database.
 const MAX_DATABASE: usize = 64 << 10;
 
-/// Most rows that are tried.
+/// Maximum number of rows.
 const MAX_LINES: usize = 200;
 
-/// Where the header of a database has the bytes of a page.
+/// The offset of the page size in the header of a database.
 const PAGE_BYTES_AT: usize = 16;
 
-/// Bytes that a log, and each frame of it, begins with.
+/// Bytes of the headers of a log and of each of its frames.
 const LOG_HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 
@@ -56,11 +56,11 @@ pub const SCHEMA: &str = "PRAGMA page_size = 512;
     CREATE TABLE message(id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, data TEXT);
     CREATE TABLE part(id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, data TEXT);";
 
-/// Adopts what `input` describes, twice.
+/// Adopts the database that `input` describes, twice.
 ///
 /// # Panics
-/// When an error leaves a trace or is of a kind that none is, what came in cannot be read, something new
-/// comes in the second time, or anything lies in the folder that did not.
+/// If an error leaves a trace or has an unexpected kind, imported content is unreadable, the second
+/// adoption adds anything, or the folder gets new files.
 pub fn opencode_database(input: &[u8]) {
     let Some((kind, rest)) = input.split_first() else { return };
     let folder = new_folder();
@@ -108,7 +108,7 @@ fn adopt_from(folder: &Path) {
     assert!(report.is_ok(), "{:?}", report.findings);
 }
 
-/// What is in the folder, as its place and as a file that somebody named.
+/// Returns the sessions of the folder, found by its place and by a named file.
 fn look(folder: &Path) -> FoundSessions {
     let place = |path: &Path| SessionPlace { agent: "opencode".to_owned(), path: path.to_owned() };
     let found = find(&[place(folder)]);
@@ -143,7 +143,7 @@ fn read_session(repo: &Repository, head: &ObjectId) {
     assert!(source.starts_with(b"{\n  \"info\": "), "another document comes out");
 }
 
-/// Puts a database and its log into `folder`.
+/// Writes a database and its log into `folder`.
 fn put_files(folder: &Path, input: &[u8], mends: bool) {
     let (length, rest) = input.split_at(input.len().min(2));
     let length = length.iter().rev().fold(0, |length, byte| length << 8 | usize::from(*byte));
@@ -159,7 +159,7 @@ fn put_files(folder: &Path, input: &[u8], mends: bool) {
     }
 }
 
-/// Gives `log` the checksums that a log beside `database` has, and makes all its frames one log.
+/// Recomputes the checksums of `log` for `database`, and joins its frames into one log.
 fn mend(log: &mut [u8], database: &[u8]) {
     let Some((header, mut frames)) = log.split_at_mut_checked(LOG_HEADER_BYTES) else { return };
     let stored = database.get(PAGE_BYTES_AT..PAGE_BYTES_AT + 2).unwrap_or(&[2, 0]);
@@ -185,7 +185,7 @@ fn put(place: &mut [u8], sum: [u32; 2]) {
     place.copy_from_slice(&sum.map(u32::to_be_bytes).concat());
 }
 
-/// Goes on from `sum`, over little-endian words in pairs.
+/// Continues a checksum from `sum`, over little-endian words in pairs.
 fn checksum([mut first, mut second]: [u32; 2], bytes: &[u8]) -> [u32; 2] {
     let (pairs, _) = bytes.as_chunks::<8>();
     for [a, b, c, d, e, f, g, h] in pairs {
@@ -195,7 +195,7 @@ fn checksum([mut first, mut second]: [u32; 2], bytes: &[u8]) -> [u32; 2] {
     [first, second]
 }
 
-/// Makes a database with these rows in `folder`, which opencode has open.
+/// Creates a database with these rows in `folder`, and keeps it open as opencode does.
 fn put_rows(folder: &Path, lines: &[u8]) -> Connection {
     static GOOD: OnceLock<Vec<u8>> = OnceLock::new();
     let path = folder.join(NAME);

@@ -1,4 +1,4 @@
-//! Packs of a store: one is changed, the other files are good.
+//! Fuzzes packs of a store: one is changed, the other files are good.
 //!
 //! A pack is larger than an input may be, so the input is changes of four bytes each:
 //!
@@ -17,10 +17,10 @@ use turntree_tests::sample::{Sample, is_ids, remove_ids, try_open};
 use turntree_tests::sim::SimDisk;
 use turntree_tests::stamp;
 
-/// A store whose smallest pack is changed.
+/// Opens a store whose smallest pack is changed.
 ///
 /// # Panics
-/// When a promise of the store is broken.
+/// If a guarantee of the store is violated.
 pub fn pack(changes: &[u8]) {
     let (sample, path) = store_with_packs();
     let disk = sample.copy();
@@ -32,11 +32,11 @@ pub fn pack(changes: &[u8]) {
     assert_eq!(told, !is_good, "not what fsck says");
 }
 
-/// A store one of whose packs is changed, by the first byte, and was given the checksums and the
-/// name that it should have then.
+/// Opens a store in which one pack, chosen by the first byte, is changed, with recomputed checksums
+/// and name.
 ///
 /// # Panics
-/// When a promise of the store is broken.
+/// If a guarantee of the store is violated.
 pub fn mended_pack(input: &[u8]) {
     let Some((first, changes)) = input.split_first() else { return };
     let stores = stores();
@@ -47,11 +47,11 @@ pub fn mended_pack(input: &[u8]) {
     use_store(sample, &disk);
 }
 
-/// Reads, checks and repairs a store; gives whether damage was told.
+/// Reads, checks and repairs a store; returns true if damage was reported.
 fn use_store(sample: &Sample, disk: &SimDisk) -> bool {
     let before = disk.files();
     let repo = try_open(disk, 60).expect("a damaged pack does not keep the store closed");
-    // Panics when an object is given that is not its id's.
+    // Panics if an object is returned that does not match its id.
     let missing = sample.missing(repo.store());
     let report = fsck(repo.store(), Thoroughness::Full, stamp(100).time, &mut |_, _| {})
         .expect("damage is reported, and ends no check");
@@ -66,7 +66,7 @@ fn use_store(sample: &Sample, disk: &SimDisk) -> bool {
     !report.is_ok()
 }
 
-/// What four-byte changes make of a file.
+/// Applies four-byte changes to a file.
 pub(crate) fn changed(good: &[u8], changes: &[u8]) -> Vec<u8> {
     let mut changed = good.to_vec();
     for change in changes.chunks_exact(4) {
@@ -89,7 +89,7 @@ fn apply(change: &[u8], file: &mut Vec<u8>) {
     }
 }
 
-/// The store that the target [`pack`] changes, and the path of its smallest pack.
+/// Returns the store that the target [`pack`] changes, and the path of its smallest pack.
 fn store_with_packs() -> &'static (Sample, PathBuf) {
     static STORE: OnceLock<(Sample, PathBuf)> = OnceLock::new();
     STORE.get_or_init(|| {
@@ -100,7 +100,8 @@ fn store_with_packs() -> &'static (Sample, PathBuf) {
     })
 }
 
-/// Stores with packs of each tier, with a blob in parts and without ids, and the path of a pack.
+/// Returns stores with packs of each tier, with a split blob and without ids, and the path of a
+/// pack.
 fn stores() -> &'static [(Sample, PathBuf)] {
     static STORES: OnceLock<Vec<(Sample, PathBuf)>> = OnceLock::new();
     STORES.get_or_init(|| {
@@ -116,7 +117,7 @@ fn stores() -> &'static [(Sample, PathBuf)] {
     })
 }
 
-/// The paths and lengths of packs.
+/// Returns the paths and lengths of packs.
 fn packs(sample: &Sample) -> Vec<(PathBuf, usize)> {
     let files = sample.disk.files().into_iter();
     let packs = files.filter(|(path, _)| path.extension().is_some_and(|e| e == "pack"));

@@ -1,4 +1,4 @@
-//! Snapshots of ContextChef, texts that are offloaded, and the URIs that stand for them.
+//! Fuzzes snapshots of ContextChef, offloaded texts, and the URIs that replace them.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -26,7 +26,7 @@ use crate::store::new_repository;
 /// Reads `bytes` as a snapshot of ContextChef.
 ///
 /// # Panics
-/// When what is exported is not read again as the same snapshot.
+/// If an export is not read as the same snapshot.
 pub fn context_chef(bytes: &[u8]) {
     let Some((first, told)) = exported(bytes) else { return };
     for range in &told.records {
@@ -37,7 +37,7 @@ pub fn context_chef(bytes: &[u8]) {
     assert_eq!(told.messages, again.messages);
 }
 
-/// The snapshot in `bytes` as it is exported, unless it is refused.
+/// Returns the snapshot in `bytes` as exported, or `None` if it is refused.
 fn exported(bytes: &[u8]) -> Option<(Vec<u8>, DocumentFacts)> {
     let FormatReader::Document(read) = named("context-chef").unwrap().reader else {
         unreachable!("it is a format of documents")
@@ -62,10 +62,10 @@ fn exported(bytes: &[u8]) -> Option<(Vec<u8>, DocumentFacts)> {
     Some((out, told))
 }
 
-/// Offloads a text; the first bytes say how much of it is shown.
+/// Offloads a text; the first bytes define how much of it is shown.
 ///
 /// # Panics
-/// When something else is shown than stood there, or another text comes back by the URI.
+/// If the shown part is not from the text, or the URI resolves to another text.
 pub fn offload(bytes: &[u8]) {
     let (head, text) = bytes.split_at(bytes.len().min(4));
     let number = |at: usize| u64::from(head.get(at).copied().unwrap_or_default());
@@ -107,10 +107,10 @@ pub fn offload(bytes: &[u8]) {
     assert_eq!(repo.store().read_as(Kind::Blob, &found.blob).unwrap(), content);
 }
 
-/// Reads `bytes` as a URI, and as a text that cites some.
+/// Reads `bytes` as a URI, and as a text that cites URIs.
 ///
 /// # Panics
-/// When a form of a URI is another one when it is read again, or leads out of its name space.
+/// If a form of a URI is read as another one, or leaves its namespace.
 pub fn vfs_uri(bytes: &[u8]) {
     let check = |uri: &VfsUri| {
         assert_eq!(uri.as_str().parse::<VfsUri>().unwrap(), *uri);

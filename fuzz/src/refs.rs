@@ -1,4 +1,4 @@
-//! What refs lead to that no turn wrote: grafts, policies, pins and tags; and what is redacted.
+//! Fuzzes objects of special refs: grafts, policies, pins and tags; and redactions.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use turntree::store::{Expected, Thoroughness};
 use turntree_tests::sample::{Sample, try_open};
 use turntree_tests::stamp;
 
-/// Refs whose objects mean something, and the kind of object that they lead to.
+/// Refs with special objects, and the kind of object that each points to.
 const NAMES: [(&str, Kind); 6] = [
     (GRAFTS_REF, Kind::Blob),
     ("refs/retention-default", Kind::Blob),
@@ -27,10 +27,11 @@ fn sample() -> &'static Sample {
     SAMPLE.get_or_init(|| Sample::small(6))
 }
 
-/// Points the ref that the first byte says at an object of the other bytes, and does what reads it.
+/// Points the ref chosen by the first byte at an object of the other bytes, and runs everything
+/// that reads it.
 ///
 /// # Panics
-/// When something wrong is read, or a collection takes away what other refs lead to.
+/// If wrong content is read, or a collection deletes objects reachable from other refs.
 pub fn refs(bytes: &[u8]) {
     let Some((first, object)) = bytes.split_first() else { return };
     let (name, kind) = NAMES[usize::from(*first) % NAMES.len()];
@@ -57,21 +58,22 @@ pub fn refs(bytes: &[u8]) {
         assert_eq!(again.refs().value(other), Some(value), "{other} was moved");
         assert!(matches!(again.store().read(id), Ok(Some(_))), "what {other} names is gone");
     }
-    // Panics when an object is given that is not its id's.
+    // Panics if an object is returned that does not match its id.
     let _ = sample().missing(again.store());
 }
 
-/// Redacts what the bytes say: the first byte tells text from an expression, a zero ends it, and
-/// what is put in its place follows.
+/// Runs a redaction: the first byte selects text or expression, a zero ends the pattern, and the
+/// replacement follows.
 ///
 /// # Panics
-/// When it is found again, or the store is not whole afterwards.
+/// If the pattern is found again, or the store is damaged afterwards.
 pub fn patterns(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let text = String::from_utf8_lossy(rest);
     let (searched, replacement) = text.split_once('\0').unwrap_or((&text, "[redacted]"));
     let pattern = match *first {
-        // What is counted is compiled as often, up to a limit that takes a second to reach.
+        // Counted repetitions are expanded at compilation, up to a limit that takes a second to
+        // reach.
         b'~' if searched.contains('{') => return,
         b'~' => Pattern::regex(searched, replacement),
         _ => Pattern::literal(searched, replacement),

@@ -1,4 +1,4 @@
-//! What comes from the other end of a pipe, whichever end it is.
+//! Fuzzes both ends of a pipe with untrusted input.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,21 +12,21 @@ use turntree::transfer::remote::{
 use turntree_tests::remote::{MemoryBucket, Source};
 use turntree_tests::sim::SimDisk;
 
-/// Frames from anybody: questions to a server, and answers to a client.
+/// Reads untrusted frames: requests to a server, and answers to a client.
 ///
 /// # Panics
-/// When a promise of the library is broken.
+/// If a guarantee of the library is violated.
 pub fn remote_frames(input: &[u8]) {
     one_form(input);
     questions(input);
     answers(input);
 }
 
-/// What is read as a frame is written as one that says the same.
+/// Checks that a read frame is written and read back as an equal one.
 fn one_form(input: &[u8]) {
     if let Ok(Some(frame)) = Frame::<Request>::read(&mut &input[..]) {
         let mut bytes = Vec::new();
-        // A header may be longer in the form that is written.
+        // The written form of a header may be longer.
         if frame.write(&mut bytes).is_ok() {
             let read = Frame::read(&mut bytes.as_slice()).expect("what was written is a frame");
             assert_eq!(read, Some(frame));
@@ -45,7 +45,7 @@ fn questions(input: &[u8]) {
     let mut said = Vec::new();
     let served = serve(&bucket.client(), &mut &input[..], &mut said, &spool);
     assert!(said.starts_with(GREETING.as_bytes()), "it says who it is");
-    // Every answer is one that a client reads.
+    // A client can read every answer.
     let mut answers = &said[GREETING.len() + 1..];
     while let Some(frame) = Frame::<Answer>::read(&mut answers).expect("an answer is a frame") {
         drop(frame);
@@ -56,7 +56,7 @@ fn questions(input: &[u8]) {
     }
 }
 
-/// Swallows what a client asks.
+/// Discards the requests of a client.
 struct Nobody;
 
 impl Write for Nobody {

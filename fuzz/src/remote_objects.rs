@@ -1,4 +1,4 @@
-//! What lies on a remote, from anybody: heads, keys of encrypted remotes, and sealed objects.
+//! Fuzzes untrusted objects of a remote: heads, keys of encrypted remotes, and sealed objects.
 //!
 //! ```text
 //! remote_head     the bytes of a head
@@ -15,13 +15,13 @@ use turntree_tests::remote::{Machine, MemoryBucket, ORIGIN, REMOTE};
 
 use crate::pack::changed;
 
-/// What a sealed object holds.
+/// Bytes of the content of a sealed object.
 const PLAIN: usize = (64 << 10) + 1_000;
 
-/// A head that a machine meets which never saw the remote.
+/// Fetches a head on a machine that never saw the remote.
 ///
 /// # Panics
-/// When a promise of the library is broken.
+/// If a guarantee of the library is violated.
 pub fn remote_head(bytes: &[u8]) {
     let bucket = MemoryBucket::new(1);
     let machine = Machine::new(1, bucket.client());
@@ -29,7 +29,7 @@ pub fn remote_head(bytes: &[u8]) {
     bucket.tamper(&Key::new("heads/s").expect("a key"), Bytes::copy_from_slice(bytes));
     let before = machine.repo.refs().operation;
     for fetched in [machine.fetch("s").map(drop), machine.fetch_all().map(drop)] {
-        // Nothing that a head lists is there, so none with a branch can be taken.
+        // No listed bundle exists, so no head with a branch can be fetched.
         if fetched.is_err() {
             assert_eq!(machine.repo.refs().operation, before, "refused, and something is visible");
         }
@@ -37,10 +37,10 @@ pub fn remote_head(bytes: &[u8]) {
     }
 }
 
-/// The document of keys, and what is wrapped in it.
+/// Decodes the keys document, and its wrapped content.
 ///
 /// # Panics
-/// When a promise of the library is broken.
+/// If a guarantee of the library is violated.
 pub fn remote_keys(bytes: &[u8]) {
     if let Ok(document) = KeysDocument::decode(bytes, &REMOTE) {
         let again = document.encode().and_then(|bytes| KeysDocument::decode(&bytes, &REMOTE));
@@ -54,10 +54,10 @@ pub fn remote_keys(bytes: &[u8]) {
     }
 }
 
-/// A sealed object that is changed, and read whole and by range.
+/// Changes a sealed object, and reads it whole and by range.
 ///
 /// # Panics
-/// When a promise of the library is broken.
+/// If a guarantee of the library is violated.
 pub fn remote_sealed(input: &[u8]) {
     let Some(([a, b, c, d], changes)) = input.split_first_chunk::<4>() else { return };
     let kib = |low: u8, high: u8| u64::from(u16::from_le_bytes([low, high])) << 10;
@@ -98,7 +98,7 @@ fn sealed(bucket: &MemoryBucket) -> SealedBucket {
     SealedBucket::new(Arc::new(bucket.client()), RemoteKeys::new([1; 32]), false, || [5; 16])
 }
 
-/// The object as it was sealed.
+/// Returns the sealed object, unchanged.
 fn good() -> &'static Vec<u8> {
     static GOOD: OnceLock<Vec<u8>> = OnceLock::new();
     GOOD.get_or_init(|| {

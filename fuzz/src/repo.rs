@@ -1,4 +1,4 @@
-//! Revisions: whatever somebody types is answered, and an answer is there.
+//! Fuzzes revisions: every text gets an answer, and resolved commits exist.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use crate::store::new_repository;
 /// Resolves `bytes` as a revision, a range and the name of a branch.
 ///
 /// # Panics
-/// When a resolved commit is not there, or an answer is called damage.
+/// If a resolved commit does not exist, or an error reports damage.
 pub fn revision(bytes: &[u8]) {
     static REPOSITORY: OnceLock<Repository> = OnceLock::new();
     let repo = REPOSITORY.get_or_init(repository);
@@ -48,12 +48,12 @@ pub fn revision(bytes: &[u8]) {
     }
 }
 
-/// Nothing is wrong with the repository, whatever was asked.
+/// Checks that an error does not report damage.
 fn refuse_damage(error: &turntree::Error) {
     assert!(!matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Io), "{error}");
 }
 
-/// Two sessions, three branches, a merge, a tag and a tag of a tag.
+/// Returns a repository with two sessions, three branches, a merge, a tag and a tag of a tag.
 fn repository() -> Repository {
     let (_, repo) = new_repository();
     let main = BranchName::main("work").unwrap();

@@ -1,18 +1,18 @@
-//! Lines that programs write to `turntree serve`.
+//! Fuzzes lines that programs write to `turntree serve`.
 
 use std::sync::OnceLock;
 
 use serde_json::Value;
 use turntree_tests::{Sandbox, claude_code};
 
-/// Most lines of an input that are answered: each opens the store.
+/// Maximum number of answered lines of an input: each opens the store.
 const MAX_LINES: usize = 20;
 
-/// Gives `bytes` to a server as its input.
+/// Passes `bytes` to a server as its input.
 ///
 /// # Panics
-/// When it fails, when an answer is no message of JSON-RPC in one line, or when there is not one answer
-/// for each line that wants one.
+/// If it fails, an answer is not a JSON-RPC message on one line, or the number of answers does not
+/// match the number of lines that need one.
 pub fn requests(bytes: &[u8]) {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     let sandbox = SANDBOX.get_or_init(|| {

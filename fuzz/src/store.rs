@@ -1,7 +1,7 @@
-//! Files of a store: one is replaced by what somebody else wrote, the others are good.
+//! Fuzzes files of a store: one is replaced by untrusted bytes, the others are good.
 //!
-//! A checksum keeps random bytes away from everything behind it, so the first byte of an input says
-//! whether its checksums are made good first; the rest is the file.
+//! A checksum keeps random bytes away from the code after it, so the first byte of an input decides
+//! whether its checksums are recomputed first. The rest is the file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,35 +14,35 @@ use turntree_tests::checksums::{mend_manifest, mend_segment, mend_superblock};
 use turntree_tests::oracle::{DIR, Script, blob, options, set};
 use turntree_tests::sim::{Keep, SimDisk};
 
-/// The first byte of an input whose checksums are made good.
+/// The first byte of an input whose checksums are recomputed.
 pub const MEND: u8 = b'+';
 
-/// Most operations that are followed back.
+/// Maximum number of operations followed backwards.
 const MAX_OPERATIONS: usize = 64;
 
-/// Bytes that a segment has at least.
+/// Minimum bytes of a segment.
 const SEGMENT_BYTES: usize = 64 << 10;
 
-/// A store whose superblock is `bytes`.
+/// Opens a store whose superblock is `bytes`.
 ///
 /// # Panics
-/// When a promise of the store is broken.
+/// If a guarantee of the store is violated.
 pub fn superblock(bytes: &[u8]) {
     run(bytes, &sample().superblock, |file| mend_superblock(file));
 }
 
-/// A store whose manifest is `bytes`.
+/// Opens a store whose manifest is `bytes`.
 ///
 /// # Panics
-/// When a promise of the store is broken.
+/// If a guarantee of the store is violated.
 pub fn manifest(bytes: &[u8]) {
     run(bytes, &sample().manifest, |file| mend_manifest(file));
 }
 
-/// A store one of whose growing segments is `bytes`.
+/// Opens a store in which an active segment is `bytes`.
 ///
 /// # Panics
-/// When a promise of the store is broken.
+/// If a guarantee of the store is violated.
 pub fn active_segment(bytes: &[u8]) {
     run(bytes, &sample().active, |file| {
         // No segment with a record is shorter.
@@ -51,10 +51,10 @@ pub fn active_segment(bytes: &[u8]) {
     });
 }
 
-/// A store one of whose sealed segments is `bytes`.
+/// Opens a store in which a sealed segment is `bytes`.
 ///
 /// # Panics
-/// When a promise of the store is broken.
+/// If a guarantee of the store is violated.
 pub fn sealed_segment(bytes: &[u8]) {
     run(bytes, &sample().sealed, |file| mend_segment(file));
 }
@@ -70,12 +70,12 @@ pub struct Sample {
     pub manifest: PathBuf,
     /// The path of a segment that the manifest does not list.
     pub active: PathBuf,
-    /// The path of a segment that it lists.
+    /// The path of a segment that the manifest lists.
     pub sealed: PathBuf,
 }
 
 impl Sample {
-    /// The bytes of a file, without the zeros written ahead of use.
+    /// Returns the bytes of a file, without preallocated zeros.
     #[must_use]
     pub fn file(&self, path: &Path) -> Vec<u8> {
         let bytes = &self.disk.files()[path];
@@ -84,14 +84,15 @@ impl Sample {
     }
 }
 
-/// The store that the targets change.
+/// Returns the store that the targets change.
 #[must_use]
 pub fn sample() -> &'static Sample {
     static SAMPLE: OnceLock<Sample> = OnceLock::new();
     SAMPLE.get_or_init(|| {
         let disk = SimDisk::new(Path::new("/disk"));
         let io: Arc<dyn Io> = Arc::new(disk.clone());
-        // More writers than segments may stay idle, so some are sealed and a manifest lists them.
+        // More writers than segments may stay idle, so some segments are sealed and listed in a
+        // manifest.
         let script = Script { phases: vec![12, 1, 2], commits: 1, seed: 3, packs: false };
         let promise = script.run(&io, Path::new(DIR));
         assert_eq!(promise.errors, Vec::<String>::new());
@@ -119,7 +120,7 @@ pub fn sample() -> &'static Sample {
     })
 }
 
-/// An empty repository on a simulated disk.
+/// Creates an empty repository on a simulated disk.
 pub(crate) fn new_repository() -> (SimDisk, Repository) {
     let disk = SimDisk::new(Path::new("/disk"));
     let options = OpenOptions { durability: Durability::None, ..options(1) };
@@ -129,8 +130,8 @@ pub(crate) fn new_repository() -> (SimDisk, Repository) {
     (disk, repo)
 }
 
-/// Replaces `path` by the file in `input`, and asserts what holds of any store: opening writes
-/// nothing, what is read is what its id says, and a commit that was acknowledged is there.
+/// Replaces `path` by the file in `input`, and checks the invariants of any store: opening writes
+/// nothing, objects match their ids, and acknowledged commits exist.
 fn run(input: &[u8], path: &Path, mend: impl Fn(&mut Vec<u8>)) {
     let Some((first, file)) = input.split_first() else { return };
     let mut file = file.to_vec();

@@ -1,4 +1,4 @@
-//! Snapshots and event logs of SwarmSDK.
+//! Fuzzes snapshots and event logs of SwarmSDK.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -62,11 +62,10 @@ fn value(document: &[u8]) -> Option<Value> {
     serde_json::from_slice(document).ok()
 }
 
-/// Takes `bytes` as a snapshot, and what comes out as another one.
+/// Imports `bytes` as a snapshot, and imports the export again.
 ///
 /// # Panics
-/// When the document does not come out as it went in, or what is exported is refused or says
-/// something else the second time.
+/// If the export differs from the input, or a second export is refused or differs.
 pub fn swarm_snapshot(bytes: &[u8]) {
     let repo = repository();
     let Some(report) = import_as(&repo, "first", "swarm-snapshot", bytes) else { return };
@@ -90,10 +89,10 @@ pub fn swarm_snapshot(bytes: &[u8]) {
     }
 }
 
-/// Reconstructs what `bytes` lead to, in every way, and through a store.
+/// Reconstructs the state of the events in `bytes`, in every mode, and through a store.
 ///
 /// # Panics
-/// When what comes out is no snapshot, or the store says something else.
+/// If the result is not a snapshot, or the store disagrees.
 pub fn swarm_events(bytes: &[u8]) {
     let options =
         |compat| ReconstructionOptions { now: "now".into(), compat, ..Default::default() };
@@ -112,13 +111,13 @@ pub fn swarm_events(bytes: &[u8]) {
     let repo = repository();
     let base = import_as(&repo, "base", "swarm-snapshot", &document);
     let Some(report) = import_as(&repo, "log", "swarm-events", bytes) else { return };
-    // What no store can hold, as an agent without a name, is said.
+    // Content that a store cannot hold, such as an agent without a name, is reported.
     if report.notes.is_empty() && state.events > 0 {
-        // Deeper than a parser goes, a document cannot be compared or come back.
+        // A document deeper than the parser's limit cannot be compared or reimported.
         let Some(told) = value(&document) else { return };
         let stored = value(&exported(&repo, &report.head, None));
         assert_eq!(stored, Some(told), "the store says something else");
-        // Ids that are no texts go through a log, and not through a document.
+        // Ids that are not strings survive in a log, but not in a document.
         if base.is_none() {
             return;
         }

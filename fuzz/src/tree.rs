@@ -1,4 +1,4 @@
-//! Trees: hostile nodes, and edits against a naive model.
+//! Fuzzes trees: hostile nodes, and edits against a naive model.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use bytes::Bytes;
 use turntree::object::{ID_BYTES, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource};
 use turntree::tree::{Item, Link, List, Map, diff_lists, diff_maps, links};
 
-/// Most items that are read of a tree: its nodes may name one another many times.
+/// Maximum number of items read from a tree: its nodes may reference each other many times.
 const MAX_ITEMS: u64 = 10_000;
 
-/// What a placeholder for an id begins with; its last byte is the number of the object.
+/// The prefix of a placeholder for an id; its last byte is the number of the object.
 const PLACEHOLDER: [u8; ID_BYTES - 1] = [0xee; ID_BYTES - 1];
 
-/// Trees of objects that somebody else wrote, the root last. See [`pack`] for the form.
+/// Reads trees of untrusted objects, the root last. See [`pack`] for the format.
 ///
 /// # Panics
-/// When a tree is accepted whose content has another root.
+/// If a tree is accepted whose content has another root.
 pub fn nodes(bytes: &[u8]) {
     let (mut objects, ids) = unpack(bytes);
     for object in &ids {
@@ -69,8 +69,9 @@ fn read_map(objects: &mut Memory, root: &ObjectId) {
     }
 }
 
-/// Objects as an input of [`nodes`]: each as its length in two bytes and its bytes, in which the id
-/// of an earlier object is a placeholder, so that a changed node is still found by its parent.
+/// Encodes objects as an input of [`nodes`]: each as its length in two bytes and its bytes, with
+/// ids of earlier objects replaced by placeholders, so that the parent of a changed node still
+/// finds it.
 #[must_use]
 pub fn pack(objects: &[(ObjectId, Object)]) -> Vec<u8> {
     let mut packed = Vec::new();
@@ -87,7 +88,7 @@ pub fn pack(objects: &[(ObjectId, Object)]) -> Vec<u8> {
     packed
 }
 
-/// The objects of an input, and their ids in order.
+/// Decodes the objects of an input, and their ids in order.
 fn unpack(bytes: &[u8]) -> (Memory, Vec<ObjectId>) {
     let (mut objects, mut ids, mut rest) = (Memory::new(), Vec::new(), bytes);
     while let Some((len, after)) = rest.split_first_chunk::<2>() {
@@ -121,10 +122,10 @@ fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
     }
 }
 
-/// Edits of a list and a map, four bytes each, beside a vector and a sorted map.
+/// Applies edits of four bytes each to a list and a map, and to a vector and a sorted map.
 ///
 /// # Panics
-/// When tree and model differ, or the same content made at once has another root.
+/// If tree and model differ, or building the same content in one step gives another root.
 pub fn edits(bytes: &[u8]) {
     let mut objects = Memory::new();
     let (mut list, mut items) = (List::new(), Vec::new());
@@ -216,7 +217,7 @@ fn key(number: u32) -> Bytes {
     format!("k{}", number % 3000).into()
 }
 
-/// An item; some have a meta and some are nodes.
+/// Returns an item; some have meta and some are nodes.
 #[must_use]
 pub fn item(number: u32) -> Item {
     let kind = if number % 7 == 3 { Kind::Node } else { Kind::Blob };

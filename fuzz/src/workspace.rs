@@ -1,4 +1,5 @@
-//! Keys that become paths: nothing lands outside the directory, and what landed is what was meant.
+//! Fuzzes keys that become paths: no file is written outside the directory, and all files have the
+//! planned content.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,11 +10,11 @@ use turntree::context::{Builder, Context, FileMode};
 use turntree::object::Memory;
 use turntree::workspace::{FileAction, plan_checkout};
 
-/// Lays out a context in a directory. Each line of `bytes` is a section, a key, a mode (`x`
-/// executable, `l` link, else regular) and a content, with tabs between them.
+/// Checks a context out into a directory. Each line of `bytes` is a section, a key, a mode (`x`
+/// executable, `l` link, else regular) and a content, separated by tabs.
 ///
 /// # Panics
-/// When anything beside the directory changes, or the directory is not what the plan said.
+/// If anything outside the directory changes, or the directory differs from the plan.
 pub fn layout(bytes: &[u8]) {
     let mut objects = Memory::new();
     let mut builder = Builder::new();
@@ -47,7 +48,7 @@ fn lay_out(objects: &Memory, context: &Context) {
         Ok(planned) => planned,
         Err(error) => {
             let kinds = [ErrorKind::InvalidInput, ErrorKind::LimitExceeded];
-            // A path may be too long for the file system as a whole.
+            // The whole path may be too long for the file system.
             assert!(kinds.contains(&error.kind()) || error.kind() == ErrorKind::Io, "{error}");
             assert!(!target.exists(), "a plan wrote something");
             return;

@@ -1,7 +1,7 @@
-//! Every corpus file, and mutations of each: no promise is broken.
+//! Replays every corpus file, and mutations of each: no guarantee may be violated.
 //!
-//! The mutations are the same in every run. `TURNTREE_FUZZ_MUTATIONS` sets how many each target
-//! gets, for a longer search.
+//! The mutations are the same in every run. `TURNTREE_FUZZ_MUTATIONS` sets their number per target,
+//! for a longer search.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -29,7 +29,7 @@ fn replay(name: &str, mutations: usize) {
     }
 }
 
-/// The files of a corpus, in order of their names.
+/// Returns the files of a corpus, ordered by name.
 fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
     let mut paths: Vec<_> =
@@ -39,7 +39,7 @@ fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
-/// Runs a target; an input that breaks a promise is left in a file.
+/// Runs a target; writes a failing input to a file.
 fn run(target: &Target, bytes: &[u8], what: &str) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (target.run)(bytes))) {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.crash", target.name));

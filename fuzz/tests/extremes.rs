@@ -1,4 +1,4 @@
-//! Inputs that are too large for a corpus: made here, and given to the targets.
+//! Tests inputs that are too large for a corpus, generated here.
 
 use std::fs;
 use std::path::Path;
@@ -7,17 +7,17 @@ use turntree_fuzz::{
     context_chef, objects, offload, ollm, policies, revision, state, transcript, vfs_uri,
 };
 
-/// Deeper than any stack would bear.
+/// Nesting deeper than any stack could hold.
 const LEVELS: usize = 100_000;
 
-/// Every transcript of the corpus, which has one of each format.
+/// Returns every transcript of the corpus, which has one of each format.
 fn transcripts() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/transcript");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     files.filter_map(|path| fs::read_to_string(path).ok()).collect()
 }
 
-/// A value that is nested as deep as that.
+/// Returns a value nested to `LEVELS`.
 fn deep(open: &str, close: &str) -> String {
     format!("{}1{}", open.repeat(LEVELS), close.repeat(LEVELS))
 }
@@ -31,7 +31,7 @@ fn json_of_a_hundred_thousand_levels_is_kept_or_refused_by_every_importer() {
     }
     let value = deep("[", "]");
     for text in transcripts() {
-        // As one more value in the middle of an object.
+        // Insert it as an additional value in the middle of an object.
         let colons: Vec<usize> = text.match_indices("\":").map(|(at, _)| at + 2).collect();
         if let Some(at) = colons.get(colons.len() / 2) {
             let (before, behind) = text.split_at(*at);

@@ -1,16 +1,16 @@
-//! Errors of the store as errors of Node, which `lib/index.cts` makes a class each.
+//! Converts errors of the store to errors of Node; `lib/index.cts` gives each kind its own class.
 
 use turntree::Error;
 
-/// Stands between the kind of an error and its text.
+/// Separates the kind of an error from its text.
 const SEPARATOR: char = '\n';
 
-/// The error of Node for an error of the store, which says its causes too.
+/// Returns the Node error for an error of the store, including its causes.
 pub(crate) fn raised(error: Error) -> napi::Error {
     of_kind(error.kind().name(), &error.with_causes())
 }
 
-/// The error of Node for a panic.
+/// Returns the Node error for a panic.
 pub(crate) fn internal(text: &str) -> napi::Error {
     of_kind("internal", text)
 }

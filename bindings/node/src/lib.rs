@@ -1,7 +1,9 @@
-//! The native library of the npm package `turntree`: primitives, thin over the front door of the library.
+//! The native library of the npm package `turntree`: a thin layer over the high-level API of the
+//! library.
 //!
-//! `lib/index.cts` is what users see of it. Whatever reads, writes or hashes runs on the thread pool of
-//! libuv and is a promise; bytes go in as `Uint8Array` and out as `Buffer`; errors carry their kind.
+//! Users call it through `lib/index.cts`. Functions that read, write or hash run on the thread pool
+//! of libuv and return a promise. Bytes are passed as `Uint8Array` and returned as `Buffer`. Errors
+//! carry their kind.
 
 #![expect(clippy::needless_pass_by_value, reason = "what Node hands over is owned")]
 
@@ -13,7 +15,7 @@ mod work;
 
 use napi_derive::napi;
 
-/// The version of the library.
+/// Returns the version of the library.
 #[napi]
 pub fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")

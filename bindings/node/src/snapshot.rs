@@ -1,4 +1,4 @@
-//! A snapshot to read: entries, records, messages, and where it stands in history.
+//! Reads a snapshot: entries, records, messages, and its place in history.
 
 use napi::bindgen_prelude::Buffer;
 use napi_derive::napi;
@@ -6,7 +6,7 @@ use turntree::local::{self, Scan};
 
 use crate::work::{Promise, buffer, promise, promise_of};
 
-/// What an agent knew at a turn.
+/// An agent's context at a turn.
 #[napi]
 pub struct Snapshot {
     pub(crate) inner: local::Snapshot,
@@ -15,9 +15,9 @@ pub struct Snapshot {
 /// An entry of a map section.
 #[napi(object, object_from_js = false)]
 pub struct Entry {
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// Its content.
+    /// The content.
     pub content: Buffer,
 }
 
@@ -28,22 +28,23 @@ pub struct Message {
     pub role: String,
     /// The format of the record.
     pub format: String,
-    /// The branch that a merge took it from.
+    /// The branch that a merge took the message from.
     pub origin: Option<String>,
     /// The record, byte for byte.
     pub record: Buffer,
 }
 
-/// A name, which may be any, and so is no key of an object here: `__proto__` would be lost.
+/// A name and its value. A name can be any string, so it is no key of an object: `__proto__` would
+/// be lost.
 #[napi(object, object_from_js = false)]
 pub struct Named {
     /// The name.
     pub name: String,
-    /// What has it.
+    /// The value.
     pub value: String,
 }
 
-/// A path that changed, and how.
+/// A changed path.
 #[napi(object, object_from_js = false)]
 pub struct PathChange {
     /// The path of an entry or of a section.
@@ -204,7 +205,7 @@ fn message(found: local::Message) -> Message {
     }
 }
 
-/// What changed between two snapshots.
+/// Returns the changes between two snapshots.
 pub(crate) fn changes(
     older: &local::Snapshot,
     newer: &local::Snapshot,
@@ -217,7 +218,7 @@ fn asked(prefix: String, after: Option<String>, backwards: bool, limit: Option<f
     Scan { prefix, after, backwards, limit: limit.map(whole) }
 }
 
-/// A number of Node that `lib/index.cts` has seen to be whole and not negative.
+/// Converts a number that `lib/index.cts` has checked to be whole and not negative.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

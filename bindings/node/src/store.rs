@@ -1,4 +1,4 @@
-//! A store: opened and closed, its sessions, their history, and what is done to whole branches.
+//! A store: opening and closing, its sessions and history, and operations on whole branches.
 
 use std::sync::Arc;
 
@@ -24,31 +24,31 @@ fn branch_name(name: &str) -> turntree::Result<BranchName> {
     name.parse()
 }
 
-/// The outcome of a merge.
+/// The result of a merge.
 #[napi(object, object_from_js = false)]
 pub struct MergeOutcome {
     /// The newest snapshot of the branch now.
     pub id: String,
     /// `up-to-date`, `fast-forward` or `merged`.
     pub kind: &'static str,
-    /// Paths that both changed to something else.
+    /// Conflicting paths.
     pub conflicts: Vec<String>,
 }
 
-/// What a collection did.
+/// The result of a collection.
 #[napi(object, object_from_js = false)]
 pub struct CollectReport {
-    /// Turns that retention dropped.
+    /// Number of turns that retention expired.
     pub expired_turns: f64,
-    /// Objects that nothing led to.
+    /// Number of unreachable objects.
     pub freed_objects: f64,
-    /// Their bytes.
+    /// Bytes of these objects.
     pub freed_bytes: f64,
     /// Bytes of new files.
     pub written_bytes: f64,
 }
 
-/// A stretch of history, newest snapshot first.
+/// A page of history, newest snapshot first.
 #[napi]
 pub struct LogPage {
     found: Vec<local::Snapshot>,
@@ -79,7 +79,7 @@ impl Store {
         self.host.repo().map_err(raised)
     }
 
-    /// Does work with the handle, which other processes' changes are read into first.
+    /// Runs work with the handle, after reading the changes of other processes.
     fn fresh<T: ToNapiValue + TypeName + Send + 'static>(
         &self,
         work: impl FnOnce(&Repo) -> turntree::Result<T> + Send + 'static,
@@ -189,7 +189,7 @@ impl Store {
         }))
     }
 
-    /// At most `limit` snapshots from a revision back. Those that expired are passed over.
+    /// Returns at most `limit` snapshots backwards from a revision. Skips expired ones.
     #[napi(catch_unwind)]
     pub fn log_page(&self, revision: String, limit: u32) -> Result<Promise<LogPage>> {
         let repo = self.repo()?;

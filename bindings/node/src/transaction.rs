@@ -1,4 +1,4 @@
-//! A change of branches that waits in memory until it is committed.
+//! A change of branches that is buffered in memory until it is committed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,11 +15,11 @@ use crate::error::raised;
 use crate::snapshot::whole;
 use crate::work::{Promise, promise};
 
-/// A change of a branch that waits in memory.
+/// A change of a branch that is buffered in memory.
 #[napi]
 pub struct Transaction {
     host: Arc<Host>,
-    /// `None` once it was committed or dropped; shared by the branches of one change.
+    /// `None` after it was committed or dropped; shared by the branches of one change.
     change: Arc<Mutex<Option<Change>>>,
     branch: BranchName,
     message: String,
@@ -32,7 +32,7 @@ impl Transaction {
         branch: BranchName,
         message: String,
     ) -> Self {
-        // So that a commit of nothing tells where the branch is, too.
+        // Include the branch, so that an empty commit also returns its tip.
         change.on(&branch);
         Self { host, change: Arc::new(Mutex::new(Some(change))), branch, message }
     }
@@ -55,7 +55,7 @@ fn edit_on(
     edit(change.as_mut().ok_or_else(finished)?.on(branch))
 }
 
-/// The bytes of a caller, unless they are more than a blob may have.
+/// Copies the bytes of a caller, unless they exceed the limit of a blob.
 fn copied(content: &[u8]) -> turntree::Result<Bytes> {
     check_size(Kind::Blob, content)?;
     Ok(Bytes::copy_from_slice(content))
@@ -190,7 +190,7 @@ impl Transaction {
 
     #[napi(catch_unwind)]
     pub fn commit(&self, message: Option<String>) -> Result<Promise<Option<String>>> {
-        // Checked first, so that a change of a store that was closed is not lost silently.
+        // Check first, so that a change of a closed store is not lost silently.
         self.host.repo().map_err(raised)?;
         let change = lock(&self.change).take().ok_or_else(|| raised(finished()))?;
         let host = Arc::clone(&self.host);

@@ -1,4 +1,4 @@
-//! Work on the thread pool of libuv, without panics.
+//! Runs work on the thread pool of libuv, and catches panics.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,18 +8,18 @@ use napi::{Env, Result};
 
 use crate::error::{internal, raised};
 
-/// A promise of `J`, which is made of the `T` that a thread of the pool finds.
+/// A promise of `J`, converted from the `T` that a pool thread returns.
 pub(crate) type Promise<T, J = T> = AsyncTask<Work<T, J>>;
 
 type Job<T> = Box<dyn FnOnce() -> turntree::Result<T> + Send>;
 
-/// What a thread of the pool does, and how its outcome is handed over.
+/// Work for a pool thread, and the conversion of its result.
 pub struct Work<T, J> {
     job: Option<Job<T>>,
     hand_over: fn(T) -> J,
 }
 
-/// Does `job` on the pool.
+/// Runs `job` on the pool.
 pub(crate) fn promise<T>(job: impl FnOnce() -> turntree::Result<T> + Send + 'static) -> Promise<T>
 where
     T: ToNapiValue + TypeName + Send + 'static,
@@ -27,7 +27,7 @@ where
     promise_of(job, |found| found)
 }
 
-/// Does `job` on the pool, and makes what it finds a value of Node on the main thread.
+/// Runs `job` on the pool, and converts its result to a Node value on the main thread.
 pub(crate) fn promise_of<T, J>(
     job: impl FnOnce() -> turntree::Result<T> + Send + 'static,
     hand_over: fn(T) -> J,
@@ -68,7 +68,8 @@ fn said(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
-/// Content as Node has it. It is copied on the pool, where nobody waits for a page of the disk.
+/// Converts content to a Node buffer. Runs on the pool, where page faults do not block the main
+/// thread.
 pub(crate) fn buffer(content: Vec<u8>) -> Buffer {
     content.into()
 }

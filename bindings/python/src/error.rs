@@ -1,4 +1,5 @@
-//! Errors of the store as Python exceptions: one class a kind, all of them `turntree.Error`.
+//! Converts errors of the store to Python exceptions: one class per kind, all derived from
+//! `turntree.Error`.
 
 use pyo3::exceptions::{
     PyException, PyLookupError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError,
@@ -8,7 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use turntree::{Error, ErrorKind};
 
-/// A class for each kind: its name, and what it means.
+/// The exception classes by kind: name and description.
 const CLASSES: [(ErrorKind, &str, &str); 12] = [
     (ErrorKind::NotFound, "NotFound", "What was named does not exist."),
     (ErrorKind::Expired, "Expired", "The snapshot was dropped by retention."),
@@ -31,7 +32,7 @@ const CLASSES: [(ErrorKind, &str, &str); 12] = [
 static BASE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static BY_KIND: PyOnceLock<Vec<(ErrorKind, Py<PyType>)>> = PyOnceLock::new();
 
-/// Makes the classes and adds them to the module.
+/// Creates the classes and adds them to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let exception = py.get_type::<PyException>();
@@ -77,12 +78,12 @@ fn new_class(
     Ok(class.cast_into::<PyType>()?.unbind())
 }
 
-/// The exception of an error, which says its causes too.
+/// Returns the exception for an error, including its causes.
 pub(crate) fn raised(error: &Error) -> PyErr {
     of_kind(error.kind(), error.with_causes())
 }
 
-/// An exception of this kind.
+/// Returns an exception of this kind.
 pub(crate) fn of_kind(kind: ErrorKind, text: String) -> PyErr {
     Python::attach(|py| {
         let found = BY_KIND.get(py).and_then(|all| all.iter().find(|(known, _)| *known == kind));
@@ -93,7 +94,7 @@ pub(crate) fn of_kind(kind: ErrorKind, text: String) -> PyErr {
     })
 }
 
-/// An exception for what should never happen.
+/// Returns an exception for an internal error.
 pub(crate) fn internal(text: String) -> PyErr {
     Python::attach(|py| match BASE.get(py) {
         Some(class) => PyErr::from_type(class.bind(py).clone(), text),

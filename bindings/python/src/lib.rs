@@ -1,7 +1,9 @@
-//! The Python package `turntree`: its primitives, thin over the front door of the library.
+//! The native part of the Python package `turntree`: a thin layer over the high-level API of the
+//! library.
 //!
-//! Adapters for frameworks are Python files over these. Bytes go in and out as `bytes`; whatever
-//! reads, writes or hashes lets other threads of Python run; errors are exceptions by their kind.
+//! Framework adapters are Python files on top of it. Bytes are passed and returned as `bytes`.
+//! Functions that read, write or hash release the interpreter lock. Errors are exceptions by their
+//! kind.
 
 mod error;
 mod process;

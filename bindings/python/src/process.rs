@@ -1,5 +1,5 @@
-//! Work outside of the interpreter: without its lock, without panics, in forked processes too, and so
-//! that a signal such as Ctrl-C ends what takes long.
+//! Runs work outside of the interpreter: without its lock, with panics caught, also in forked
+//! processes, and so that a signal such as Ctrl-C interrupts long work.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,13 +14,13 @@ use turntree::{Error, ErrorKind, Result};
 
 use crate::error::{internal, raised};
 
-/// How long work goes on before it is asked whether a signal came: short to a person.
+/// The interval of signal checks during work; short for a user.
 pub(crate) const BETWEEN_SIGNALS: Duration = Duration::from_millis(100);
 
-/// How long a lock is waited for that others hold for microseconds.
+/// The timeout for a lock that other processes hold for microseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Does `work` while other threads of Python run.
+/// Runs `work` while other Python threads run.
 pub(crate) fn detached<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T> + Send,
@@ -28,8 +28,8 @@ pub(crate) fn detached<T: Send>(
     returned(py.detach(|| caught(work)))
 }
 
-/// Does `work` as [`detached`] does, again while another process holds a lock that it needs, until a
-/// signal or the end of all patience. Work that finds a lock held has changed nothing.
+/// Runs `work` as [`detached`] does, and repeats it while another process holds a needed lock,
+/// until a signal or the timeout. Work that finds a lock held has changed nothing.
 pub(crate) fn patiently<T: Send>(
     py: Python<'_>,
     work: impl Fn() -> Result<T> + Sync,
@@ -43,8 +43,8 @@ pub(crate) fn patiently<T: Send>(
     }
 }
 
-/// Does long `work` on a thread of its own, so that a signal ends the wait for it. What was begun goes
-/// on to its end all the same.
+/// Runs long `work` on a separate thread, so that a signal ends the wait. The work itself continues
+/// to its end.
 pub(crate) fn interruptibly<T: Send + 'static>(
     py: Python<'_>,
     work: impl Fn() -> Result<T> + Send + 'static,
@@ -60,7 +60,7 @@ pub(crate) fn interruptibly<T: Send + 'static>(
         }
     };
     let spawned = thread::Builder::new().spawn(move || {
-        // Whoever waited may have gone.
+        // The receiver is dropped if a signal ended the wait.
         let _ = done.send(caught(persistent));
     });
     spawned.map_err(|error| raised(&Error::io("start a thread", error)))?;
@@ -84,10 +84,10 @@ fn is_early(error: &Error, until: Instant) -> bool {
     error.kind() == ErrorKind::Locked && Instant::now() < until
 }
 
-/// What work gave, or what it panicked with.
+/// The result of work, or its panic.
 type Caught<T> = thread::Result<Result<T>>;
 
-/// Does `work` with threads that this process has, and catches its panics.
+/// Runs `work` with threads of this process, and catches its panics.
 fn caught<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Caught<T> {
     catch_unwind(AssertUnwindSafe(|| in_this_process(work)))
 }

@@ -1,4 +1,4 @@
-//! The program `turntree` inside of the interpreter: what the script of that name calls.
+//! The program `turntree` inside of the interpreter, called by the script of that name.
 
 use std::ffi::OsString;
 

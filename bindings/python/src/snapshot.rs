@@ -1,4 +1,4 @@
-//! A snapshot to read: entries, records, messages, and where it stands in history.
+//! Reads a snapshot: entries, records, messages, and its place in history.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use turntree::local::{self, Scan};
 
 use crate::process::detached;
 
-/// Entries or records that are read before a signal such as Ctrl-C is looked for.
+/// Number of entries or records read between checks for signals such as Ctrl-C.
 const PAGE: u64 = 4096;
 
 /// What an agent knew at a turn.
@@ -223,12 +223,12 @@ impl Snapshot {
     }
 }
 
-/// Runs the handlers of signals that came, such as Ctrl-C, which may raise.
+/// Runs the handlers of pending signals, such as Ctrl-C, which may raise.
 fn signals(py: Python<'_>) -> PyResult<()> {
     py.check_signals()
 }
 
-/// Reads what a scan is for, a page at a time.
+/// Reads the results of a scan, one page at a time.
 fn paged<T: Send>(
     py: Python<'_>,
     mut scan: Scan,

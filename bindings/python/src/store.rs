@@ -1,4 +1,4 @@
-//! A store: opened and closed, its sessions, their history, and what is done to whole branches.
+//! A store: opening and closing, its sessions and history, and operations on whole branches.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,15 +18,15 @@ use crate::process::{BETWEEN_SIGNALS, detached, interruptibly, patiently};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
-/// Snapshots that a walk through history reads at once.
+/// Number of snapshots per read during a walk through history.
 const LOG_PAGE: usize = 64;
 
-/// The tip that a branch must still have when a change of it is committed.
+/// The expected tip of a branch when a change of it is committed.
 #[derive(Debug, Clone)]
 pub(crate) enum Expect {
-    /// Whichever it is then.
+    /// Any tip.
     Any,
-    /// This one; `None` for a branch that is not there.
+    /// This tip; `None` for a missing branch.
     Tip(Option<String>),
 }
 
@@ -41,7 +41,7 @@ impl<'py> FromPyObject<'_, 'py> for Expect {
     }
 }
 
-/// The handle of a host, in this process.
+/// Returns the handle of a host in this process.
 pub(crate) fn repo_of(host: &Host) -> PyResult<Repo> {
     host.repo().map_err(|error| raised(&error))
 }
@@ -332,7 +332,7 @@ impl Log {
 }
 
 impl Walk {
-    /// The next snapshot. Those that expired are passed over.
+    /// Returns the next snapshot. Skips expired ones.
     fn step(&mut self, repo: &Repo) -> Option<turntree::Result<turntree::local::Snapshot>> {
         loop {
             match self.read.pop_front() {

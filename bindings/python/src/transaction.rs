@@ -1,4 +1,4 @@
-//! A change of branches that waits in memory until it is committed.
+//! A change of branches that is buffered in memory until it is committed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +19,7 @@ use crate::store::{Expect, repo_of};
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct Transaction {
     host: Arc<Host>,
-    /// `None` once it was committed or dropped; shared by the branches of one change.
+    /// `None` after it was committed or dropped; shared by the branches of one change.
     change: Arc<Mutex<Option<Change>>>,
     branch: BranchName,
     message: String,
@@ -33,7 +33,7 @@ impl Transaction {
         message: String,
         expect: Expect,
     ) -> PyResult<Self> {
-        // So that a commit of nothing tells where the branch is, too.
+        // Include the branch, so that an empty commit also returns its tip.
         change.on(&branch);
         let change = Arc::new(Mutex::new(Some(change)));
         let begun = Self { host, change, branch, message };
@@ -183,7 +183,7 @@ impl Transaction {
     /// Makes the change durable as one operation. Returns where the branch is now.
     #[pyo3(signature = (message=None))]
     fn commit(&self, py: Python<'_>, message: Option<&str>) -> PyResult<Option<String>> {
-        // Checked first, so that a change of a store that was closed is not lost silently.
+        // Check first, so that a change of a closed store is not lost silently.
         repo_of(&self.host)?;
         let change = self.lock().take().ok_or_else(finished)?;
         let message = message.unwrap_or(&self.message);

@@ -1,9 +1,9 @@
 //! Edits: replaces ranges of items and rechunks the nodes, from the leaves up.
 //!
 //! An edit of a level starts at the node with the first change and feeds old and new entries to the
-//! boundary rule. It ends where a new node and an old one start at the same place with no change
-//! after it, because from there on the rule would produce the existing nodes. The new nodes replace
-//! the old ones: this is the edit of the next level.
+//! boundary rule. It ends where a new node starts at the start of an old one, because from there on
+//! the rule would produce the existing nodes, up to the next change. The new nodes replace the old
+//! ones: this is the edit of the next level.
 //!
 //! ```text
 //! level 1    ..  A   B   C   D  ..            edit:  B C  ->  X Y

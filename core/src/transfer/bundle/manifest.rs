@@ -105,7 +105,7 @@ pub struct Prerequisite {
     pub commit: TextId,
     /// The session of the commit.
     pub session: String,
-    /// Its turn.
+    /// The turn of the commit.
     pub turn: u64,
     /// True if its context is also required.
     pub context: bool,

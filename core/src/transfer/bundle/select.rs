@@ -18,7 +18,7 @@ use crate::store::{Outside, PackItem, Tombstone};
 /// Maximum length of a chain of tags.
 pub(super) const MAX_TAGS: usize = 16;
 
-/// One of so many blobs counts as newest.
+/// One in this many blobs counts as newest.
 const NEWEST_SHARE: usize = 16;
 
 /// Maximum number of newest blobs.

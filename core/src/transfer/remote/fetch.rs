@@ -52,9 +52,9 @@ pub struct Fetched {
 pub struct MovedBranch {
     /// The branch.
     pub branch: BranchName,
-    /// Its value at the last fetch.
+    /// The value at the last fetch.
     pub before: Option<ObjectId>,
-    /// Its current value; `None` if it was deleted.
+    /// The current value; `None` if it was deleted.
     pub now: Option<ObjectId>,
 }
 

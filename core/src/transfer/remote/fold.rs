@@ -31,8 +31,8 @@ const MAX_BUNDLES: usize = 7;
 /// Number of bundles of a session from which a push folds as background folding does.
 const MAX_UNFOLDED: usize = 24;
 
-/// If the first bundle has less than so many times the bytes of the others, all are folded into
-/// one.
+/// All bundles are folded into one if the first is less than this many times as large as the others
+/// together.
 const FIRST_TO_OTHERS: u64 = 10;
 
 impl Remote<'_> {

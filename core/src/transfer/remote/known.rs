@@ -25,7 +25,7 @@ const WHAT: &str = "what is known of the head of a remote";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KnownHead {
     pub(super) head: Head,
-    /// Its version in the bucket.
+    /// The version of the head in the bucket.
     pub(super) version: Version,
 }
 

@@ -35,7 +35,7 @@ const MAX_RACES: u32 = 16;
 /// Maximum number of writes of the same head without an answer.
 const MAX_WRITES: u32 = 4;
 
-/// A bundle with at least so many turns is compressed like an archive, unless the next push folds
+/// A bundle with at least this many turns is compressed like an archive, unless the next push folds
 /// it.
 const LARGE_TURNS: usize = 64;
 
@@ -76,7 +76,7 @@ pub struct Pushed {
 /// A session that was deleted on a remote. The local session is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeletedSession {
-    /// Its branches on the remote, with their last commits.
+    /// The branches on the remote, with their last commits.
     pub branches: Vec<(BranchName, ObjectId)>,
     /// The new generation of the head.
     pub generation: u64,

@@ -32,7 +32,7 @@ use crate::tree::{Item, List, ListChange, Region, diff_lists, regions};
 /// Maximum messages before a range to search for the call of a result in it.
 const MAX_LOOK_BACK: u64 = 128;
 
-/// Replaces a range of ours.
+/// The replacement of a range of ours.
 pub(super) type Edit = (std::ops::Range<u64>, Vec<Item>);
 
 /// One side of a conversation.

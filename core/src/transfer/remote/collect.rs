@@ -158,8 +158,8 @@ impl Remote<'_> {
         options: CollectOptions,
         collected: &mut Collected,
     ) -> Result<Vec<&'a LyingBundle>> {
-        // The last known head was once current, so bundles up to its generation can never be listed
-        // again.
+        // The last known head was once current, so unlisted bundles up to its generation can never
+        // be listed.
         if let Some(known) = known
             && lying.head.as_ref() == Some(&known.version)
         {

@@ -9,11 +9,11 @@
 //! ```
 //!
 //! 1. **Plan.** Reads everything to restore, captures the workspace, and compares each differing
-//!   file with the capture.
+//!    file with the capture.
 //! 2. **Commit.** Commits and refs become durable in one operation. From now on the previous files
-//!   of the workspace are in the store.
+//!    of the workspace are in the store.
 //! 3. **Apply.** Files are written and deleted. A killed process leaves each file in its old or new
-//!   state, and the same rewind completes the rest.
+//!    state, and the same rewind completes the rest.
 //!
 //! The directory is named by the caller, or was captured by this store on this machine
 //! ([`expect_own_directory`]). A directory that an imported snapshot names is refused.

@@ -29,8 +29,8 @@ pub(super) struct BundleScope<'a> {
     pub(super) told: Option<&'a ToldBefore>,
 }
 
-/// Identifies operations that an earlier push already sent: operations on a branch older than the
-/// one in which this store recorded that the remote has some known turn of it.
+/// Identifies operations on branches that an earlier push already sent: those older than the
+/// operation in which this store recorded that the branch on the remote is at one of `tips`.
 pub(in crate::transfer) struct ToldBefore {
     /// The branches already pushed, each with its remote-tracking ref.
     pub(in crate::transfer) branches: Vec<(BranchName, String)>,

@@ -242,7 +242,7 @@ impl Remote<'_> {
         Ok(fetched)
     }
 
-    /// Imports the bundles with missing content. Returns an error if a bundle was deleted.
+    /// Imports the bundles with missing content. Returns the error for a deleted bundle, if any.
     fn take_bundles(&self, head: &Head, fetched: &mut Fetched) -> Result<Option<Error>> {
         let distant = self.distant_of(head);
         for bundle in &head.bundles {

@@ -1,4 +1,4 @@
-//! What is asked of a search, and what it answers.
+//! The queries and answers of a search.
 
 use std::ops::Range;
 
@@ -8,57 +8,57 @@ use turntree::object::{ObjectId, Time};
 /// A search for words.
 #[derive(Debug, Clone, Default)]
 pub struct SearchQuery<'q> {
-    /// Words, `"phrases"` and beginnings of words, `wor*`: a document has all of them.
+    /// Words, `"phrases"` and word prefixes, `wor*`. A document must match all of them.
     pub text: &'q str,
-    /// Only what was said in this session.
+    /// Only entries of this session.
     pub session: Option<&'q str>,
-    /// Only messages of these roles; any entry when there are none.
+    /// Only messages of these roles. Empty for any entry.
     pub roles: &'q [Role],
-    /// Only calls of this tool and their results, whatever the case of its name.
+    /// Only calls of this tool and their results. The case of the name does not matter.
     pub tool: Option<&'q str>,
-    /// Only what came later than this, in microseconds since 1970.
+    /// Only entries later than this, in microseconds since 1970.
     pub since: Option<i64>,
     /// Only entries at or below these paths.
     pub paths: Selection,
-    /// Hits to pass over.
+    /// Number of hits to skip.
     pub offset: u64,
-    /// Hits to return at most.
+    /// Maximum number of hits to return.
     pub limit: u64,
-    /// Whether the index is made from the objects again.
+    /// True to rebuild the index from the objects.
     pub rebuild: bool,
 }
 
-/// A document that was found.
+/// A document that matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchHit {
-    /// The session of the oldest turn that brought it.
+    /// The session of the oldest turn that added the document.
     pub session: String,
-    /// That turn.
+    /// The number of that turn.
     pub turn: u64,
-    /// Its commit.
+    /// The commit of that turn.
     pub commit: ObjectId,
-    /// Its time.
+    /// The time of that turn.
     pub time: Time,
     /// The section.
     pub section: String,
-    /// Its key, or its index in that turn; empty for a section that is one blob.
+    /// The key of the entry, or its index in that turn. Empty for a section that is one blob.
     pub key: String,
     /// The role of a message.
     pub role: Option<Role>,
-    /// The tools that a message calls, or of which it has results.
+    /// The tools that a message calls or whose results it holds.
     pub tools: Vec<String>,
     /// The blob.
     pub blob: ObjectId,
-    /// The part of its text that was found.
+    /// The matching part of its text.
     pub snippet: Snippet,
 }
 
-/// The part of a text around what was found, on one line.
+/// The part of a text around the matches, on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snippet {
-    /// The text. Where it was cut there is an ellipsis, and a space stands for line ends and the like.
+    /// The text. An ellipsis marks a cut. Each run of whitespace is one space.
     pub text: String,
-    /// The bytes of what was found, in order.
+    /// The byte ranges of the matches in `text`, in order.
     pub matches: Vec<Range<usize>>,
 }
 
@@ -67,22 +67,22 @@ pub struct Snippet {
 pub struct SearchAnswer {
     /// The hits, the best first.
     pub hits: Vec<SearchHit>,
-    /// The documents that have all words, wherever these stand and whether they stand together as phrases
-    /// want it or not: no more hits are there.
+    /// The number of documents that have all words, in any order and place. An upper bound of the
+    /// hits: phrases, filters and deleted content can exclude some.
     pub candidates: u64,
-    /// Whether more hits follow.
+    /// True if more hits follow.
     pub more: bool,
-    /// What could not be read and so was not searched, in words.
+    /// Descriptions of unreadable content, which was not searched.
     pub damage: Vec<String>,
-    /// Where the index lies.
+    /// The place of the index.
     pub kept: IndexKept,
 }
 
-/// Where the index of a search lies.
+/// The place of the index of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexKept {
-    /// Beside the store, for the next search too.
+    /// In a file of the store, which later searches use too.
     BesideStore,
-    /// In memory, for this search alone, for the reason that is told.
+    /// In memory, for this search only, with the reason.
     InMemory(String),
 }

@@ -1,5 +1,5 @@
-//! Documents: the text of an entry as people read it, its words as the index keeps them, and the calls
-//! and results of tools in it.
+//! Documents: the readable text of an entry, its words as the index stores them, and its tool calls
+//! and results.
 
 use std::collections::HashMap;
 
@@ -11,33 +11,34 @@ use super::words::{boundary, each_word};
 use crate::formats::view;
 use crate::model::view::MessageView;
 
-/// Longest name of a tool, in bytes.
+/// Longest stored name of a tool, in bytes.
 const MAX_TOOL_BYTES: usize = 200;
 
-/// What the index keeps of an entry beside its words.
+/// The indexed data of an entry, except for its words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Document {
-    /// How many words there are.
+    /// The number of words.
     pub(super) words: u32,
-    /// Its calls of tools and its results.
+    /// The tool calls and tool results.
     pub(super) links: ToolLinks,
 }
 
-/// The words of a document, in memory that the next one uses again.
+/// The words of one document. Each document reuses the memory of the previous one.
 #[derive(Debug, Default)]
 pub(super) struct DocumentWords {
-    /// Each once.
+    /// The distinct words.
     table: WordTable,
-    /// By their numbers, how often each stands there.
+    /// The number of occurrences of each word, indexed by word number.
     times: Vec<u32>,
 }
 
-/// Calls of tools, and results that belong to calls, by numbers made of the ids of calls.
+/// Tool calls (with the name of the tool) and tool results (without), keyed by a hash of the call
+/// id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ToolLinks(pub(super) Vec<(u32, Option<String>)>);
 
-/// Returns the text of a message of `format`, or of any other entry when that is empty; nothing for
-/// what is no text.
+/// Returns the text of a message of `format`, or of any other entry if `format` is empty. Returns
+/// `None` for binary data.
 pub(super) fn text_of(format: &str, bytes: &[u8]) -> Option<String> {
     match format {
         "" if bytes.contains(&0) => None,
@@ -47,7 +48,7 @@ pub(super) fn text_of(format: &str, bytes: &[u8]) -> Option<String> {
 }
 
 impl Document {
-    /// The document of an entry, and its words in place of others; `None` when no word is in it.
+    /// Returns the document of an entry and fills `words` with its words. `None` if it has no word.
     pub(super) fn of(format: &str, bytes: &[u8], words: &mut DocumentWords) -> Option<Self> {
         let (text, links) = match format {
             "" => (text_of(format, bytes)?, ToolLinks::default()),
@@ -62,7 +63,7 @@ impl Document {
 }
 
 impl DocumentWords {
-    /// Takes the words of a text in place of others; returns how many there are.
+    /// Replaces the words with those of a text. Returns the number of words, with repetitions.
     fn count(&mut self, text: &str) -> u32 {
         let Self { table, times } = self;
         table.clear();
@@ -79,7 +80,7 @@ impl DocumentWords {
         words
     }
 
-    /// The words, each once, with the step of how often it stands there, in any order.
+    /// Returns the distinct words, in any order, each with the step of its count.
     pub(super) fn steps(&self) -> impl Iterator<Item = (HashedWord<'_>, u8)> {
         self.table.words().zip(self.times.iter().map(|times| step_of(*times)))
     }
@@ -96,7 +97,7 @@ impl ToolLinks {
         Self(calls.chain(results).collect())
     }
 
-    /// As bytes, for the index: the number, the length of the name, the name.
+    /// Encodes the links for the index: the number, the length of the name, the name.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (number, name) in &self.0 {
@@ -108,7 +109,7 @@ impl ToolLinks {
         bytes
     }
 
-    /// What was encoded, as far as it is whole.
+    /// Decodes links up to the first truncated one.
     pub(super) fn decode(mut bytes: &[u8]) -> Self {
         let mut links = Vec::new();
         while let Some((number, rest)) = bytes.split_first_chunk::<4>() {
@@ -121,8 +122,8 @@ impl ToolLinks {
         Self(links)
     }
 
-    /// The tools that it calls, and those whose results it has by the calls in `called`: sorted, each
-    /// once, a line each.
+    /// Returns the names of the called tools, and of the tools whose results it holds, by the calls
+    /// in `called`. Sorted, without duplicates, one per line.
     pub(super) fn tools(&self, called: &HashMap<u32, String>) -> String {
         let named = |(number, name): &(u32, Option<String>)| {
             name.clone().or_else(|| called.get(number).cloned())
@@ -134,7 +135,7 @@ impl ToolLinks {
     }
 }
 
-/// The number that stands for the id of a call.
+/// Returns the number for a call id: the first four bytes of its hash.
 fn number_of(id: &str) -> u32 {
     let digest = ObjectId::of(Kind::Blob, id.as_bytes());
     digest.as_bytes().first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))

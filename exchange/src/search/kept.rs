@@ -1,9 +1,10 @@
-//! An index in memory, kept from one search to the next by who stays open longer than one.
+//! Keeps an in-memory index between the searches of one process.
 //!
-//! An encrypted store has no index beside it, since that would lie in the clear. Who asks it once makes one
-//! in memory, which reads every content; a server keeps that and takes up what is new. It is of one epoch
-//! of the store: a redaction and a collection begin another one, and what they took away is to be in no
-//! memory, so the index goes with them and is made again.
+//! An encrypted store has no index on disk, because that would hold its words in plaintext. A
+//! single search builds one in memory, which reads all content. A server keeps that index and adds
+//! only new turns. The index belongs to one epoch of the store. A redaction or a collection starts
+//! a new epoch, and the content that it deleted must not stay in memory, so the index is dropped
+//! and rebuilt.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -11,25 +12,26 @@ use turntree::store::Store;
 
 use super::index::{Index, Trouble};
 
-/// An index in memory, once one was needed; see [`search_keeping`](super::search_keeping).
+/// An in-memory index, built by the first search that needs it; see
+/// [`search_keeping`](super::search_keeping).
 #[derive(Debug, Default)]
 pub struct KeptIndex(Mutex<Option<IndexOfEpoch>>);
 
 #[derive(Debug)]
 struct IndexOfEpoch {
     index: Index,
-    /// The store, and its epoch before anything was taken up.
+    /// The id of the store, and its epoch before the index read anything.
     store: [u8; 16],
     epoch: u64,
 }
 
 impl KeptIndex {
-    /// Drops the index: nothing of a store stays in memory.
+    /// Drops the index, so that no content of a store stays in memory.
     pub fn let_go(&self) {
         *self.lock() = None;
     }
 
-    /// The same, but returns false while a search uses the index.
+    /// Drops the index, or returns false if a search is using it.
     #[must_use]
     pub fn try_let_go(&self) -> bool {
         match self.0.try_lock() {
@@ -40,8 +42,8 @@ impl KeptIndex {
         true
     }
 
-    /// Lets `work` use the index of a store, which is empty where none was kept. It stays only if that
-    /// succeeds.
+    /// Calls `work` with the index of a store, empty if none is kept. Keeps the index only if
+    /// `work` succeeds.
     pub(super) fn with<T>(
         &self,
         store: &Store,

@@ -1,4 +1,4 @@
-//! Matches: where the terms of a question stand in a text, and the part of it that shows them best.
+//! Finds the terms of a query in a text, and cuts the snippet that shows them best.
 
 use std::ops::Range;
 
@@ -6,22 +6,22 @@ use super::answer::Snippet;
 use super::query::Terms;
 use super::words::{boundary, each_word};
 
-/// Bytes of a snippet, about.
+/// Approximate length of a snippet in bytes.
 const SNIPPET_BYTES: usize = 200;
 
-/// What stands where a text was cut.
+/// Marks a cut in a text.
 const CUT: &str = "…";
 
-/// Finds terms in texts.
+/// Finds the terms of a query in texts.
 #[derive(Debug)]
 pub(super) struct Matcher<'q> {
-    /// Words, and whether each may go on.
+    /// The distinct words, each with whether it is a prefix.
     words: Vec<(&'q str, bool)>,
-    /// Terms, by the numbers of their words.
+    /// The terms, as indexes into `words`.
     terms: Vec<Vec<usize>>,
 }
 
-/// A place where a term stands.
+/// An occurrence of a term.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Found {
     term: usize,
@@ -43,16 +43,17 @@ impl<'q> Matcher<'q> {
         Self { words, terms }
     }
 
-    /// The snippet of a text that has all terms; `None` for any other.
+    /// Returns the snippet of a text, or `None` if the text lacks a term.
     pub(super) fn snippet(&self, text: &str) -> Option<Snippet> {
         let found = self.find(text);
         let has = |term: usize| found.iter().any(|found| found.term == term);
         (0..self.terms.len()).all(has).then(|| snippet(text, &found))
     }
 
-    /// Every place of every term, in the order of the text.
+    /// Returns all occurrences of all terms, in text order.
     fn find(&self, text: &str) -> Vec<Found> {
-        // Of each word, which of the words that are looked for it is, a bit each: there are at most 64.
+        // For each word of the text, the query words that it matches, one bit each. A query has at
+        // most 64 words.
         let mut words: Vec<(u64, Range<usize>)> = Vec::new();
         each_word(text, &mut |word, range| {
             let is = |(wanted, may_go_on): &(&str, bool)| match may_go_on {
@@ -82,7 +83,8 @@ impl<'q> Matcher<'q> {
     }
 }
 
-/// The stretch with the most terms, the first of several, and what stands around it.
+/// Returns the stretch with the most distinct terms and its surroundings. The first stretch wins a
+/// tie.
 fn snippet(text: &str, found: &[Found]) -> Snippet {
     let mut best: (usize, Range<usize>) = (0, 0..0);
     for (at, first) in found.iter().enumerate() {
@@ -98,7 +100,7 @@ fn snippet(text: &str, found: &[Found]) -> Snippet {
         }
     }
     let (_, Range { start, end }) = best;
-    // More behind than before: what follows says more about what was found.
+    // Show more text after the match than before it: the text after it explains the match better.
     let room = SNIPPET_BYTES.saturating_sub(end - start);
     let from = boundary(text, start.saturating_sub(room / 3));
     let to = boundary(text, from + SNIPPET_BYTES);

@@ -1,20 +1,20 @@
-//! Search: words in everything that a store has, the best first.
+//! Searches all content of a store for words and ranks the hits.
 //!
 //! | file | job |
 //! |---|---|
-//! | `answer` | what is asked and answered |
-//! | `words` | what a word is |
-//! | `word_table` | words with numbers, found by a hash |
-//! | `query` | what is asked becomes terms |
-//! | `document` | what the index keeps of an entry |
-//! | `rank` | which document is better |
-//! | `index` | the index: kept up with the store, and asked |
-//! | `matches` | where terms stand in a text, and the part that is shown |
-//! | `kept` | an index in memory, kept from one search to the next |
-//! | `run` | a search from the question to the answer |
+//! | `answer` | queries, hits and answers |
+//! | `words` | splits text into words |
+//! | `word_table` | numbers words by a hash table |
+//! | `query` | parses a query into terms |
+//! | `document` | the indexed form of an entry |
+//! | `rank` | scores documents |
+//! | `index` | the index: updates it from the store and queries it |
+//! | `matches` | finds terms in a text and cuts the snippet |
+//! | `kept` | an in-memory index that several searches share |
+//! | `run` | runs a search from the query to the answer |
 //!
-//! The index only says where to look. What is shown was read from the store and has all terms, so
-//! nothing is shown that is gone, whatever the index says.
+//! The index only proposes candidates. Each hit is read from the store and must have all terms, so
+//! a stale index never shows deleted content.
 
 mod answer;
 #[cfg(feature = "sqlite")]

@@ -1,26 +1,26 @@
-//! Search in a build without SQLite: there is none.
+//! Replaces search in builds without SQLite. Every search fails.
 
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::repo::Repository;
 
 use super::answer::{SearchAnswer, SearchQuery};
 
-/// An index in memory: none.
+/// An index in memory. This build has none.
 #[derive(Debug, Default)]
 pub struct KeptIndex;
 
 impl KeptIndex {
-    /// There is nothing to drop.
+    /// Does nothing: there is no index to drop.
     pub const fn let_go(&self) {}
 
-    /// The same.
+    /// Does nothing and returns true.
     #[must_use]
     pub const fn try_let_go(&self) -> bool {
         true
     }
 }
 
-/// Says that this build keeps no index.
+/// Fails, because this build has no index.
 ///
 /// # Errors
 /// `Unsupported`.
@@ -32,7 +32,7 @@ pub fn search(
     search_keeping(repo, query, progress, &KeptIndex)
 }
 
-/// Says that this build keeps no index.
+/// Fails, because this build has no index.
 ///
 /// # Errors
 /// `Unsupported`.

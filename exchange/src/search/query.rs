@@ -1,32 +1,32 @@
-//! What is asked: words, phrases and beginnings of words, of which a text must have all.
+//! Parses queries: words, phrases and word prefixes. A text must match all of them.
 
 use turntree::error::{Error, Result};
 
 use super::words::words_of;
 
-/// Most bytes and words of a question.
+/// Limits of a query in bytes and words.
 const MAX_QUERY_BYTES: usize = 4096;
 const MAX_QUERY_WORDS: usize = 64;
 
-/// What a text must have: words next to each other, one as a rule.
+/// A term: words that must be adjacent in a text. Most terms have one word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Term {
     /// At least one word.
     pub(super) words: Vec<String>,
-    /// Set when the last word may go on.
+    /// True if the last word is a prefix.
     pub(super) is_prefix: bool,
 }
 
-/// A question.
+/// The terms of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Terms(pub(super) Vec<Term>);
 
 impl Terms {
-    /// Reads a question: `"words in quotes"` stand next to each other, and so do the words of what has
-    /// no space in it, as `a::b`; `wor*` is how a word begins. Nothing else has a meaning.
+    /// Parses a query. `"quoted words"` must be adjacent, and so must the words of a piece without
+    /// spaces, such as `a::b`. `wor*` matches words by their prefix. There is no other syntax.
     ///
     /// # Errors
-    /// `InvalidInput` when there is no word in it, `LimitExceeded` for more than 4,096 bytes or 64
+    /// `InvalidInput` if the query has no word, `LimitExceeded` for more than 4,096 bytes or 64
     /// words.
     pub(super) fn parse(text: &str) -> Result<Self> {
         if text.len() > MAX_QUERY_BYTES {
@@ -58,7 +58,7 @@ impl Terms {
         Ok(Self(terms))
     }
 
-    /// The words, each once, with whether a word may go on.
+    /// Returns the distinct words, each with whether it is a prefix.
     pub(super) fn words(&self) -> Vec<(&str, bool)> {
         let mut words = Vec::new();
         for term in &self.0 {

@@ -1,32 +1,31 @@
-//! Ranking: BM25 over all documents, and newer before older.
+//! Ranks documents by BM25 and recency.
 //!
-//! How often a document has a word is kept in five steps: 1, 2, up to 4, up to 8, more. So a rank
-//! follows from the index alone and no document is read for it, as Lucene rounds lengths for the same
-//! reason. The function flattens there: the steps move a score by some percent.
+//! The index stores word counts in five steps: 1, 2, up to 4, up to 8, more. A rank therefore needs
+//! only the index and reads no document; Lucene rounds lengths for the same reason. BM25 flattens
+//! for large counts, so the steps change a score by a few percent.
 
-/// How fast more of the same word counts less, and how much length counts: the usual values.
+/// The usual BM25 constants: saturation by word count (k1) and weight of the length (b).
 const SATURATION: f64 = 1.2;
 const LENGTH_SHARE: f64 = 0.75;
 
-/// After this time, half of what recency adds is left.
+/// The time after which the recency bonus halves.
 const HALF_LIFE_MICROS: f64 = 30.0 * 86_400.0 * 1e6;
 
-/// Steps of how often a document has a word: the most times that one stands for, and the times that it
-/// counts as.
+/// The steps of word counts: the largest count of a step, and the count that BM25 uses for it.
 const STEPS: [(u32, f64); 5] = [(1, 1.0), (2, 2.0), (4, 3.0), (8, 6.0), (u32::MAX, 12.0)];
 
-/// The documents of an index.
+/// The size of an index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Totals {
-    /// How many there are.
+    /// The number of documents.
     pub(super) documents: u64,
-    /// The words that they have together.
+    /// The number of words in all documents.
     pub(super) words: u64,
 }
 
-/// Returns the step of a word that a document has `times` times, by its number.
+/// Returns the step for a word that occurs `times` times.
 pub(super) fn step_of(times: u32) -> u8 {
-    // Most words of a text stand there once.
+    // Fast path: most words of a text occur once.
     if times <= 1 {
         return 0;
     }
@@ -34,19 +33,19 @@ pub(super) fn step_of(times: u32) -> u8 {
     step.map_or(0, |(step, _)| step)
 }
 
-/// Returns the times that a step counts as; nothing for what is no step.
+/// Returns the count that BM25 uses for a step, or `None` for an unknown step.
 pub(super) fn times_of(step: u8) -> Option<f64> {
     STEPS.get(usize::from(step)).map(|(_, counts)| *counts)
 }
 
 impl Totals {
-    /// Returns what a word weighs that `documents` have.
+    /// Returns the inverse document frequency of a word that `documents` documents have.
     pub(super) fn weight(self, documents: u64) -> f64 {
         let (all, having) = (number(self.documents), number(documents));
         (1.0 + (all - having + 0.5) / (having + 0.5)).ln()
     }
 
-    /// Returns what a word adds to the score of a document with `words` words, which has it about
+    /// Returns the score that a word adds to a document of `words` words in which it occurs about
     /// `times` times.
     pub(super) fn share(self, weight: f64, times: f64, words: u64) -> f64 {
         let mean = number(self.words) / number(self.documents).max(1.0);
@@ -55,8 +54,8 @@ impl Totals {
     }
 }
 
-/// What is left of a score when what was found is of `micros`, and the newest turn of `newest`: all of
-/// it now, three quarters after a month, never less than half.
+/// Returns the recency factor of an entry of the time `micros`, if the newest turn is of `newest`:
+/// 1 for the newest, 0.75 after 30 days, never below 0.5.
 pub(super) fn fading(micros: i64, newest: i64) -> f64 {
     let age = number(u64::try_from(newest.saturating_sub(micros)).unwrap_or_default());
     0.5 + 0.5 * (-age / HALF_LIFE_MICROS).exp2()

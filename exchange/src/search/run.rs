@@ -1,4 +1,4 @@
-//! A search, from the question to the answer.
+//! Runs a search from the query to the answer.
 
 use std::ops::ControlFlow;
 
@@ -15,19 +15,19 @@ use super::kept::KeptIndex;
 use super::matches::Matcher;
 use super::query::Terms;
 
-/// Times that an index is made again before one in memory takes its place.
+/// How often a search tries an index on disk before it falls back to memory.
 const ATTEMPTS: usize = 2;
 
-/// Searches every branch of every session: messages, notes and files of every turn that is kept.
+/// Searches all branches of all sessions: messages, notes and files of every kept turn.
 ///
-/// The index beside the store is made at the first search, which reads every content once, and then
-/// takes up what is new. `progress` is told how many of how many turns are taken up, and 0 of 0 when
-/// another search takes them up and is waited for. Where nothing can be kept beside
-/// the store, as with an encrypted one, an index is made in memory for this search.
+/// The first search builds the index of the store, which reads all content once. Later searches add
+/// only new turns. `progress` receives the number of indexed turns and their total, or 0 and 0
+/// while this search waits for another one that is updating the index. If the store cannot keep an
+/// index, as an encrypted one, the search builds an index in memory.
 ///
 /// # Errors
-/// `InvalidInput` for a question without a word, `LimitExceeded` for one of more than 4,096 bytes or 64
-/// words, `Corrupt` or `Io` when history cannot be read.
+/// `InvalidInput` for a query without a word, `LimitExceeded` for one of more than 4,096 bytes or
+/// 64 words, `Corrupt` or `Io` if the history is unreadable.
 pub fn search(
     repo: &Repository,
     query: &SearchQuery<'_>,
@@ -36,12 +36,12 @@ pub fn search(
     search_keeping(repo, query, progress, &KeptIndex::default())
 }
 
-/// [`search`] by who asks again later: an index that is made in memory stays in `kept`, and the next search
-/// takes up what is new. It goes when the store has another epoch, as after a redaction. One search at a
-/// time uses it.
+/// Searches like [`search`], but keeps an in-memory index in `kept`. The next search adds only new
+/// turns to it. The index is dropped when the epoch of the store changes, e.g. after a redaction.
+/// Searches that share `kept` run one at a time.
 ///
 /// # Errors
-/// Those of [`search`].
+/// The errors of [`search`].
 pub fn search_keeping(
     repo: &Repository,
     query: &SearchQuery<'_>,
@@ -83,7 +83,7 @@ pub fn search_keeping(
     })
 }
 
-/// A question, with what it is asked of.
+/// A query with its repository and options.
 struct Asked<'a> {
     repo: &'a Repository,
     terms: Terms,
@@ -104,9 +104,10 @@ impl Asked<'_> {
             return self.answer(&index, Vec::new(), IndexKept::BesideStore);
         }
         let claim = claim(store, self.progress)?;
-        // Meanwhile it may have been filled or removed. What was committed is seen after it is opened: a
-        // redaction removes the files that there are once its words are gone from the store, so what is
-        // written into this one is from after it, or goes with it.
+        // Another search may have filled or removed the index before this one got the claim. The
+        // refresh comes after the index is open. A redaction first deletes the words from the
+        // store, then removes the index files: this index is either filled from the redacted store,
+        // or removed with the files.
         let index = Index::open_or_make(store, &claim)?;
         store.refresh()?;
         let damage = index.catch_up(self.repo, self.progress)?;
@@ -114,7 +115,7 @@ impl Asked<'_> {
         self.answer(&index, damage, IndexKept::BesideStore)
     }
 
-    /// Asks an index that cannot be written to, if nothing is new.
+    /// Queries an index that is not writable, if the store has no new turns.
     fn as_it_is(&self) -> Result<Option<SearchAnswer>, Trouble> {
         let index = Index::open_to_read(self.repo.store())?;
         match index.is_current(self.repo)? {
@@ -156,7 +157,8 @@ impl Asked<'_> {
     }
 }
 
-/// The hit of a candidate, if the store still has it there and it has all terms.
+/// Returns the hit of a candidate if its place in the store still holds its blob and the blob has
+/// all terms.
 fn shown(
     repo: &Repository,
     candidate: &Candidate,
@@ -182,7 +184,7 @@ fn shown(
     }))
 }
 
-/// What the store has at the place of a candidate.
+/// Returns the blob at the place of a candidate.
 fn entry_at(repo: &Repository, candidate: &Candidate) -> Result<Option<ObjectId>> {
     let store = repo.store();
     let context: Context = repo.context(&candidate.commit)?;
@@ -198,7 +200,7 @@ fn entry_at(repo: &Repository, candidate: &Candidate) -> Result<Option<ObjectId>
     Ok(item.map(|item| item.link.id))
 }
 
-/// Returns whether something went on purpose.
+/// Returns true if the content was deleted deliberately.
 fn is_gone(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Expired | ErrorKind::Redacted)
 }

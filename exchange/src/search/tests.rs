@@ -1,4 +1,5 @@
-//! Searches against a naive model that reads everything, and against what happens to a store.
+//! Compares searches with a naive model that reads everything, and checks them after changes of the
+//! store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -22,14 +23,14 @@ use super::document::text_of;
 use super::words::words_of;
 use super::{IndexKept, KeptIndex, SearchAnswer, SearchHit, SearchQuery, search, search_keeping};
 
-/// A store in a folder of its own.
+/// A store in a temporary folder.
 struct World {
     folder: tempfile::TempDir,
     repo: Repository,
     second: i64,
 }
 
-/// What a turn adds.
+/// An entry that a turn adds.
 enum Said<'a> {
     Message(Role, serde_json::Value),
     Note(&'a str, &'a str),
@@ -62,7 +63,7 @@ impl World {
         self.dir().join("workspaces/derived-search")
     }
 
-    /// The store as another process opens it.
+    /// Opens the store like another process.
     fn again(&self, seed: u8) -> Repository {
         let options = OpenOptions::new([seed; 16]);
         Repository::open(Arc::new(RealIo), &self.dir(), options).unwrap()
@@ -120,7 +121,7 @@ fn search_in(repo: &Repository, text: &str) -> SearchAnswer {
     search(repo, &query(text), &|_, _| {}).unwrap()
 }
 
-/// Every content of every turn that a branch leads to, with the time of the first that has it.
+/// Returns all content of all reachable turns, with the time of the first turn that has it.
 fn everything(repo: &Repository) -> BTreeMap<(ObjectId, String), (i64, Vec<String>)> {
     let store = repo.store();
     let tips: Vec<ObjectId> = repo.branches().into_iter().map(|(_, tip)| tip).collect();
@@ -151,7 +152,7 @@ fn everything(repo: &Repository) -> BTreeMap<(ObjectId, String), (i64, Vec<Strin
     all
 }
 
-/// The score of each document that has all words, by the formulas of the page.
+/// Returns the score of each document that has all words, by the formulas in the documentation.
 fn naive_scores(repo: &Repository, words: &[&str]) -> HashMap<ObjectId, f64> {
     let all = everything(repo);
     let count = |having: &[String], word: &str| having.iter().filter(|it| *it == word).count();
@@ -189,7 +190,7 @@ fn check_against_model(repo: &Repository, words: &[&str]) {
     let found: BTreeSet<ObjectId> = answer.hits.iter().map(|hit| hit.blob).collect();
     assert_eq!(found, expected.keys().copied().collect(), "{words:?}");
     assert_eq!(answer.hits.len() as u64, answer.candidates);
-    // Page by page, of which each looks up only what it shows.
+    // Each page looks up only the hits that it shows.
     for at in 0..answer.hits.len().div_ceil(2) {
         let asked = words.join(" ");
         let page = SearchQuery { offset: 2 * at as u64, limit: 2, ..query(&asked) };
@@ -202,7 +203,7 @@ fn check_against_model(repo: &Repository, words: &[&str]) {
     assert!(scores.windows(2).all(|pair| pair[0] >= pair[1] - 1e-9), "{words:?}: {scores:?}");
 }
 
-/// A step of a history: what is said, or where a branch goes.
+/// A step of a history: adds a message, or moves a branch.
 #[derive(Debug, Clone)]
 enum Step {
     Say(usize, String),
@@ -274,7 +275,7 @@ turntree_properties::properties! {
             }
         }
         check_against_model(&world.repo, &asked);
-        // What grew and shrank is what is made from nothing.
+        // An incrementally updated index must equal a rebuilt one.
         let grown = world.search(&asked.join(" "));
         let again = SearchQuery { rebuild: true, ..query("x") };
         search(&world.repo, &again, &|_, _| {}).unwrap();
@@ -387,7 +388,7 @@ fn what_was_dropped_and_is_not_merged_yet_counts_for_nothing() {
         world.turn("one/main", &[text(&format!("number {at}"))]);
     }
     assert_eq!(world.search("number").candidates, 4);
-    // A process that dropped a document has died before it merged the lists.
+    // Simulates a process that dropped a document and died before the merge.
     let index = rusqlite_of(&world.database());
     let measures = "SELECT measures FROM measures";
     let mut measures: Vec<u8> = index.query_row(measures, [], |row| row.get(0)).unwrap();
@@ -469,7 +470,7 @@ fn an_index_that_is_damaged_or_of_another_store_is_made_again() {
         assert_eq!(search_in(&world.again(9), "number 7"), whole, "damage {at}");
         assert_eq!(search_in(&world.again(9), "number 7").kept, IndexKept::BesideStore);
     }
-    // What it says of other places is not believed.
+    // A search must not trust wrong places of the index.
     connect().execute_batch("UPDATE places SET key = key - 1").unwrap();
     assert_eq!(world.found("number 7"), [""; 0]);
 }
@@ -544,7 +545,7 @@ fn a_search_waits_for_another_one_that_fills_the_index() {
 fn a_search_makes_no_index_while_another_one_may() {
     let mut world = World::new();
     world.turn("one/main", &[text("some words")]);
-    // As a process that is about to make it, and has not begun.
+    // Simulates a process that holds the claim and has not created the index yet.
     let claim = Mutex::new(Claim::ask(&world.dir(), "search index").unwrap());
     let let_go = |_, _| {
         if claim.lock().unwrap().take().is_some() {
@@ -556,7 +557,7 @@ fn a_search_makes_no_index_while_another_one_may() {
     assert!(claim.into_inner().unwrap().is_none(), "it waited");
 }
 
-/// Whether any file of a store has these bytes.
+/// Returns true if a file of a store contains these bytes.
 fn is_in_files(dir: &Path, bytes: &[u8]) -> bool {
     fs::read_dir(dir).unwrap().map(Result::unwrap).any(|entry| match entry.path().is_dir() {
         true => is_in_files(&entry.path(), bytes),
@@ -573,7 +574,7 @@ fn a_redaction_reaches_the_index_before_it_returns() {
     );
     assert_eq!(world.search("hunter22").hits.len(), 2);
     assert!(is_in_files(&world.dir(), b"hunter22"), "the index has the word");
-    // Another process has looked, and has the index and the objects of before.
+    // Another process has searched before, and has the old index and objects open.
     let other = world.again(5);
     assert_eq!(search_in(&other, "hunter22").hits.len(), 2);
     let pattern = Pattern::literal("hunter22", "[gone]").unwrap();
@@ -610,7 +611,7 @@ fn what_retention_dropped_is_not_found_and_the_index_shrinks() {
     assert_eq!(answer.hits.len(), 4);
     assert_eq!(answer.candidates, 4);
     assert_eq!(world.search("turn 3").hits, []);
-    // What is still there came with the oldest turn that is.
+    // The remaining content came with the oldest remaining turn.
     assert_eq!(world.found("here"), ["one/33 kept"]);
     let rebuilt =
         search(&world.again(7), &SearchQuery { rebuild: true, ..query("turn") }, &|_, _| {});
@@ -644,7 +645,7 @@ fn an_index_in_memory_takes_up_what_is_new_until_something_is_redacted() {
     let options = OpenOptions { keys: Some(key.into()), ..OpenOptions::new([3; 16]) };
     world.repo = Repository::open(Arc::new(RealIo), &world.dir(), options).unwrap();
     let kept = KeptIndex::default();
-    // The hits, and how many turns were taken up for them.
+    // Returns the hits and the number of turns that the search indexed.
     let ask = |repo: &Repository, words: &str| {
         let taken = Mutex::new(0);
         let progress = |_: u64, all: u64| *taken.lock().unwrap() = all;
@@ -675,7 +676,7 @@ fn where_nothing_can_be_kept_a_search_has_its_index_in_memory() {
     let answer = world.search("words");
     assert_eq!(answer.hits.len(), 1);
     assert!(matches!(answer.kept, IndexKept::InMemory(_)), "{:?}", answer.kept);
-    // One that nobody can write to is asked as it is, as long as nothing is new.
+    // A read-only index is usable as long as the store has no new turns.
     fs::remove_file(&folder).unwrap();
     assert_eq!(world.search("words").kept, IndexKept::BesideStore);
     assert!(!world.search("words").hits[0].snippet.matches.is_empty());

@@ -1,27 +1,30 @@
-//! A table of words: each once, with a number, found by a hash of its bytes.
+//! A table of distinct words, numbered in order of insertion and found by a hash of their bytes.
 //!
-//! To fill an index is mostly to look up words, some hundred million of them in a large store. A map of the
-//! standard library hashes a word twice, for its document and for the lists, and allocates for each. Here the
-//! letters lie in one piece, and who has a word has its hash.
+//! Word lookups dominate the time to build an index: a large store has some hundred million of
+//! them. A `HashMap` would hash a word twice, for its document and for the posting lists, and
+//! allocate for each. This table stores all letters in one string, and callers reuse the hash of a
+//! word.
 
 use std::hash::BuildHasher as _;
 use std::sync::LazyLock;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// Words that a table has room for when it was emptied: to empty a larger one takes longer than to make it anew.
+/// Largest capacity that [`WordTable::clear`] keeps. Clearing a larger table takes longer than
+/// allocating a new one.
 const KEPT_WORDS: usize = 1 << 12;
 
-/// The hash of this process, so that nobody can write words that all have the same. Nothing that is kept follows from it.
+/// The hasher of this process. Its random seed prevents crafted texts whose words all collide. No
+/// stored data depends on it.
 static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
 
-/// Words with their numbers, which are given in the order in which they come, from 0.
+/// A table of words, numbered from 0 in order of insertion.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WordTable {
-    /// The words, one behind the other.
+    /// The words, concatenated.
     letters: String,
     words: Vec<Entry>,
-    /// The numbers of the words, by their hashes.
+    /// The numbers of the words, keyed by hash.
     numbers: HashTable<u32>,
 }
 
@@ -50,7 +53,7 @@ impl<'w> HashedWord<'w> {
 }
 
 impl WordTable {
-    /// Returns the number of a word, which gets one if it has none; nothing when the table is full.
+    /// Returns the number of a word and inserts the word if it is new. `None` if the table is full.
     pub(super) fn number(&mut self, word: HashedWord<'_>) -> Option<usize> {
         let Self { letters, words, numbers } = self;
         let entry = |number: &u32| words.get(*number as usize);
@@ -68,12 +71,12 @@ impl WordTable {
         Some(number as usize)
     }
 
-    /// The words in the order of their numbers.
+    /// Returns the words in the order of their numbers.
     pub(super) fn words(&self) -> impl Iterator<Item = HashedWord<'_>> {
         self.words.iter().map(|entry| entry.word(&self.letters))
     }
 
-    /// Forgets all words, and keeps the memory unless it is much.
+    /// Removes all words. Keeps the memory unless the table is large.
     pub(super) fn clear(&mut self) {
         if self.numbers.capacity() > KEPT_WORDS {
             *self = Self::default();
@@ -107,7 +110,7 @@ mod tests {
             words in prop::collection::vec("[a-c]{0,12}", 0..300),
         ) {
             let mut table = WordTable::default();
-            // What was there before leaves nothing behind.
+            // Words from before `clear` must not affect the table.
             for word in others {
                 table.number(HashedWord::new(&word));
             }

@@ -1,28 +1,28 @@
-//! Words: what a text is cut into, the same for what is kept and for what is asked.
+//! Splits texts and queries into words, by the same rules.
 //!
-//! A word is a run of letters and digits, in small letters, without accents and in one form of Unicode
-//! whichever it was written in, of which the first 32 characters count. Scripts that write no spaces between words are cut into single characters, so that
-//! what stands next to each other is found as it is with words: as a phrase.
+//! A word is a run of letters and digits. It is lowercase, without accents, in one Unicode form,
+//! and cut to 32 characters. Scripts without spaces between words are split into single characters,
+//! and a query for adjacent characters is a phrase.
 
 use std::ops::Range;
 
 use unicode_normalization::char::{canonical_combining_class, decompose_canonical};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
-/// Characters of a word that count.
+/// Maximum number of significant characters of a word.
 pub(super) const MAX_WORD_CHARS: usize = 32;
 
-/// Accents as characters of their own.
+/// Combining accents.
 const ACCENTS: Range<char> = '\u{300}'..'\u{370}';
 
-/// Below this, what a letter is made of is a letter and its accents. Behind it are syllables, and
-/// letters whose parts are letters.
+/// Letters below this decompose into a letter and its accents. Later characters include syllables
+/// and letters that decompose into several letters.
 const ACCENTED_END: char = '\u{2000}';
 
-/// Most characters that are composed to one; a real one has fewer.
+/// Maximum number of characters that compose to one. Real sequences are shorter.
 const MAX_COMPOSED: usize = 16;
 
-/// The letters of Hangul that follow another one in a syllable, and the marks behind narrow kana.
+/// Hangul jamo that follow the first jamo of a syllable, and the sound marks after halfwidth kana.
 const SYLLABLE_PARTS: Range<char> = '\u{1160}'..'\u{1200}';
 const NARROW_KANA: Range<char> = '\u{ff66}'..'\u{ff9e}';
 const NARROW_MARKS: Range<char> = '\u{ff9e}'..'\u{ffa0}';
@@ -40,13 +40,13 @@ const UNSPACED: [(char, char); 9] = [
     ('\u{20000}', '\u{3ffff}'),
 ];
 
-/// Gives each word of `text` to `each`, with its bytes in the text.
+/// Calls `each` with each word of `text` and its byte range in the text.
 pub(super) fn each_word(text: &str, each: &mut dyn FnMut(&str, Range<usize>)) {
     let mut open = OpenWord::default();
     let (bytes, mut at) = (text.as_bytes(), 0);
     while let Some(byte) = bytes.get(at) {
         if byte.is_ascii_alphanumeric() {
-            // Most of what is searched is such runs: they are taken as a whole.
+            // Fast path: most text is ASCII, and a run is processed as a whole.
             let rest = bytes.get(at..).unwrap_or_default();
             let run = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
             open.push_run(text.get(at..at + run).unwrap_or_default(), at);
@@ -66,19 +66,19 @@ pub(super) fn each_word(text: &str, each: &mut dyn FnMut(&str, Range<usize>)) {
     open.close(each);
 }
 
-/// Returns the words of `text`, in their order.
+/// Returns the words of `text` in text order.
 pub(super) fn words_of(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     each_word(text, &mut |word, _| words.push(word.to_owned()));
     words
 }
 
-/// The last place up to the byte `at` where a character begins, or the end.
+/// Returns the last character boundary at or before the byte `at`, or the end of the text.
 pub(super) fn boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// Returns the first character of `text` with those that are composed with it.
+/// Returns the first character of `text` with the characters that compose with it.
 fn composed_part(text: &str) -> &str {
     let mut chars = text.char_indices().take(MAX_COMPOSED);
     let Some((_, first)) = chars.next() else { return "" };
@@ -100,7 +100,7 @@ fn is_unspaced(c: char) -> bool {
     UNSPACED.iter().any(|(first, last)| (*first..=*last).contains(&c))
 }
 
-/// The word that is being read.
+/// The word under construction.
 #[derive(Default)]
 struct OpenWord {
     word: String,
@@ -120,7 +120,7 @@ impl OpenWord {
         }
     }
 
-    /// Adds letters and digits of ASCII, which begin at a byte of the text.
+    /// Adds a run of ASCII letters and digits that begins at the byte `at`.
     fn push_run(&mut self, run: &str, at: usize) {
         if self.chars == 0 {
             self.range.start = at;
@@ -133,8 +133,8 @@ impl OpenWord {
         self.chars += run.len();
     }
 
-    /// Adds a character beyond ASCII with those that are composed with it, which begin at a byte of
-    /// the text.
+    /// Adds a character outside of ASCII and the characters that compose with it, which begin at
+    /// the byte `at`.
     fn push_part(&mut self, part: &str, at: usize, each: &mut dyn FnMut(&str, Range<usize>)) {
         let whole = at..at + part.len();
         let one = |chars: &mut dyn Iterator<Item = char>| {
@@ -164,8 +164,8 @@ impl OpenWord {
         }
     }
 
-    /// Adds a character that is composed with no other: one that stands for others, as a wide letter and
-    /// a ligature do, as these.
+    /// Adds a character that composes with no neighbor. Replaces a compatibility character, such as
+    /// a fullwidth letter or a ligature, by its letters.
     fn push_one(&mut self, c: char, at: &Range<usize>, each: &mut dyn FnMut(&str, Range<usize>)) {
         let plain = || std::iter::once(c).nfkc();
         let is_one = plain().count() == 1;
@@ -176,7 +176,7 @@ impl OpenWord {
         }
     }
 
-    /// Adds a character beyond ASCII, or ends the word where that is none of a word.
+    /// Adds a character outside of ASCII. A character that is not part of a word ends the word.
     fn push_other(&mut self, c: char, at: Range<usize>, each: &mut dyn FnMut(&str, Range<usize>)) {
         if ACCENTS.contains(&c) {
             self.stretch(at.end);
@@ -203,7 +203,7 @@ impl OpenWord {
         });
     }
 
-    /// Takes an accent that stands behind the word into its bytes.
+    /// Extends the range of the word over an accent that follows it.
     fn stretch(&mut self, end: usize) {
         if self.chars > 0 {
             self.range.end = end;
@@ -270,7 +270,7 @@ mod tests {
             for (word, range) in ranges {
                 prop_assert!(word.chars().count() <= MAX_WORD_CHARS);
                 prop_assert!(word.chars().all(|c| !c.is_ascii_uppercase() && (c.is_alphanumeric() || !c.is_ascii())));
-                // A word of words is itself: what is asked is cut as what is kept.
+                // Splitting a word again returns the word itself.
                 prop_assert_eq!(words_of(&text[range]), vec![word.clone()]);
             }
         }

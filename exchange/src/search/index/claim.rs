@@ -1,8 +1,8 @@
-//! The claim to fill an index: one search has it at a time, and others wait for it.
+//! The claim to fill an index. One search holds it at a time, and other searches wait for it.
 //!
-//! SQLite makes changes wait for each other too. But each search would read all that is new meanwhile, and
-//! one that waits too long would make an index in memory. So a search has the claim first, which the kernel
-//! takes back when its process dies.
+//! SQLite serializes writers too, but then each waiting search would first read all new content
+//! itself, and one that times out would build an index in memory. A search therefore takes the
+//! claim first. The kernel releases the claim when its process dies.
 
 use std::fs;
 use std::path::Path;
@@ -18,11 +18,12 @@ use super::{Attempt, NAME, PATIENCE, Trouble};
 /// The name of the claim.
 const CLAIM: &str = "search index";
 
-/// The time between two looks.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Returns the claim to fill the index of a store, once no other search has it. `progress` is told 0 of 0
-/// turns when one has. That one may take any time, as long as it goes on.
+/// Waits for the claim to fill the index of a store. `progress` receives 0 and 0 if another search
+/// holds it. Waits without limit while that search makes progress, and fails after [`PATIENCE`]
+/// without progress.
 pub(in crate::search) fn claim(store: &Store, progress: FillProgress<'_>) -> Attempt<Claim> {
     if store.keeps_no_caches() {
         return Err(Trouble::refused("nothing is kept beside this store"));
@@ -49,7 +50,7 @@ pub(in crate::search) fn claim(store: &Store, progress: FillProgress<'_>) -> Att
     }
 }
 
-/// What changes when somebody writes to a file.
+/// Returns the size and modification time of a file, which change with every write.
 fn mark(path: &Path) -> Option<(u64, SystemTime)> {
     let found = fs::metadata(path).ok()?;
     Some((found.len(), found.modified().ok()?))

@@ -1,8 +1,8 @@
-//! Filling: the index takes up the turns that it does not have, and drops those that are gone.
+//! Fills the index: adds the turns that it lacks and drops the turns that were deleted.
 //!
-//! What a turn brought depends on the turn and on those that it is compared with, and nothing else. So an
-//! index that grew is the one that is made from nothing, and a killed process leaves one that lacks
-//! turns, which the next takes up.
+//! The entries that a turn added depend only on the turn and on the turns that it is compared with.
+//! An incrementally updated index therefore equals a rebuilt one. A killed process leaves an index
+//! that lacks turns, and the next search adds them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,21 +14,21 @@ use super::measures::{Measure, Measures};
 use super::take::{Filling, mark_of};
 use super::{Attempt, EPOCH, Index, TIPS, Trouble, id_of, segments, set, tip_bytes, tips};
 
-/// Turns that are looked at together: what they brought is read in the order in which it lies, so a block
-/// of a pack is unpacked once for all of them.
+/// Turns per batch. A batch reads its blobs in storage order, so each block of a pack is
+/// decompressed once per batch.
 const TURNS_AT_ONCE: usize = 4096;
 
-/// Turns from which on free pages are given back to the file system at the end.
+/// Number of added turns from which the fill returns free pages to the file system at its end.
 const MANY_TURNS: usize = 1024;
 
 const FORGET_TIPS: &str = "DELETE FROM facts WHERE name = ?1";
 
-/// Is told how many of how many turns are taken up.
+/// Receives the number of indexed turns and their total.
 pub(in crate::search) type FillProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 impl Index {
-    /// Takes up what is new, and returns what could not be read, in words: it is tried again the next
-    /// time. Costs a look at the refs when nothing is new.
+    /// Adds all new turns. Returns descriptions of the unreadable content, which the next fill
+    /// tries again. Costs a comparison of the refs if nothing is new.
     pub(in crate::search) fn catch_up(
         &self,
         repo: &Repository,
@@ -55,7 +55,7 @@ impl Index {
         let all = turns.len() as u64;
         let mut at = 0;
         while at < turns.len() {
-            // A process that dies here leaves an index without these.
+            // If the process dies here, the index lacks only these turns.
             let change = self.begin()?;
             let mut filling = Filling::begin(self, &change)?;
             while !filling.is_large()
@@ -71,7 +71,7 @@ impl Index {
         }
         if turns.len() >= MANY_TURNS || dropped > turns.len() / 2 {
             match self.shrink(dropped > 0) {
-                // It is as good as it was, and larger.
+                // The index is still correct, only larger.
                 Err(Trouble::Refused(_)) => {}
                 shrunk => shrunk?,
             }
@@ -81,14 +81,15 @@ impl Index {
             set(&change, TIPS, tip_bytes(&tips))?;
             set(&change, EPOCH, epoch)?;
         } else {
-            // It is of no refs then, so that the next one looks at all turns again.
+            // Without tips the next fill examines all turns again.
             change.execute(FORGET_TIPS, [TIPS])?;
         }
         change.commit()?;
         Ok(damage.into_iter().collect())
     }
 
-    /// The turns that it has, with what says which turns each was compared with.
+    /// Returns the indexed turns, each with its number and the mark of the turns that it was
+    /// compared with.
     fn turns(&self) -> Attempt<HashMap<ObjectId, (i64, Vec<u8>)>> {
         let mut query = self.connection.prepare("SELECT id, commit_id, before FROM turns")?;
         let mut rows = query.query([])?;
@@ -100,7 +101,7 @@ impl Index {
         Ok(turns)
     }
 
-    /// Those of some turns that it does not have.
+    /// Returns the turns that the index lacks.
     fn missing(&self, turns: &[ArrivedAt]) -> Attempt<HashSet<ObjectId>> {
         let mut query = self.connection.prepare("SELECT 1 FROM turns WHERE commit_id = ?1")?;
         let mut missing = HashSet::new();
@@ -112,8 +113,8 @@ impl Index {
         Ok(missing)
     }
 
-    /// Drops the turns that are not among `arrivals`, or are compared with others now, and what only
-    /// they had. Returns how many these are.
+    /// Drops the turns that are not among `arrivals` or that are now compared with other turns, and
+    /// their documents. Returns the number of dropped turns.
     fn drop_others(&self, arrivals: &Arrivals<'_>) -> Attempt<usize> {
         let mut others = self.turns()?;
         for turn in arrivals.turns() {
@@ -137,13 +138,13 @@ impl Index {
             }
             drop_documents(&change, Filling::begin(self, &change)?)?;
         }
-        // Until it is filled again it is of no refs.
+        // Without tips the index does not count as current until it is filled again.
         change.execute(FORGET_TIPS, [TIPS])?;
         change.commit()?;
         Ok(others.len())
     }
 
-    /// Gives free pages back to the file system, and before that those of documents that were dropped.
+    /// Merges the segments, if documents were dropped, and returns free pages to the file system.
     fn shrink(&self, has_dropped: bool) -> Attempt<()> {
         if has_dropped {
             let change = self.begin()?;
@@ -157,7 +158,7 @@ impl Index {
     }
 }
 
-/// Drops the places in the turns that are `gone`, these turns, and the documents that have no place then.
+/// Drops the turns in the table `gone`, their places, and the documents that have no place left.
 fn drop_documents(change: &Connection, mut filling: Filling<'_>) -> Attempt<()> {
     let numbers = |query: &str| -> Attempt<Vec<u32>> {
         let mut query = change.prepare(query)?;
@@ -166,7 +167,7 @@ fn drop_documents(change: &Connection, mut filling: Filling<'_>) -> Attempt<()> 
     };
     let touched = "SELECT DISTINCT document FROM places WHERE turn IN (SELECT id FROM temp.gone)";
     for document in numbers(touched)? {
-        // What is left of it may be newer.
+        // The remaining places may be newer, so the oldest time is unknown.
         let measure = filling.measures.get(document)?;
         filling.measures.set(document, Measure { second: u32::MAX, ..measure })?;
     }
@@ -182,7 +183,8 @@ fn drop_documents(change: &Connection, mut filling: Filling<'_>) -> Attempt<()> 
         delete.execute([document])?;
         filling.documents -= 1;
         filling.words -= i64::from(filling.measures.get(document)?.words);
-        // Its postings stay until they are merged, and count for nothing.
+        // The postings stay until the next merge. A measure without words makes searches ignore
+        // them.
         filling.measures.set(document, Measure::DROPPED)?;
     }
     let newest = "SELECT coalesce(max(time), 0) FROM turns";
@@ -190,14 +192,14 @@ fn drop_documents(change: &Connection, mut filling: Filling<'_>) -> Attempt<()> 
     filling.finish()
 }
 
-/// Returns whether all of `known` is reached from `tips`, so that nothing is gone.
+/// Returns true if all of `known` is reachable from `tips`, so that no turn was deleted.
 fn has_grown(repo: &Repository, known: &[ObjectId], tips: &[ObjectId]) -> Attempt<bool> {
     let gone: Vec<ObjectId> =
         known.iter().filter(|tip| tips.binary_search(tip).is_err()).copied().collect();
     if known.is_empty() || gone.is_empty() {
         return Ok(!known.is_empty());
     }
-    // One that cannot be read is not in history any more.
+    // An unreadable tip was deleted from the history.
     let Ok(mut left) = repo.history(&gone, tips) else { return Ok(false) };
     Ok(left.next().is_none())
 }

@@ -1,8 +1,9 @@
-//! Finding: which documents have all words, the best first, and where each stands.
+//! Finds the documents that have all words, in rank order, and the oldest wanted place of each.
 //!
-//! The words of a document, its length and its age say what its rank is at most; its place, on which the
-//! age depends where only some places are wanted, is looked up once no other document can come before it.
-//! So of a word that most documents have, only those are looked up that are shown, and few beside them.
+//! The words, the length and the age of a document bound its rank. If only some places are wanted,
+//! the age depends on the place. A place is looked up only once no other document can rank higher.
+//! For a word that most documents have, a search therefore looks up little more than the hits that
+//! it shows.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -21,26 +22,26 @@ use crate::search::rank::{Totals, fading, times_of};
 
 const ROLES: [Role; 5] = [Role::System, Role::User, Role::Assistant, Role::Tool, Role::Other];
 
-/// Documents from which on it costs less to ask for all that have a place where something is wanted than to
-/// look each of them up.
+/// From this number of documents, one query for all documents with a wanted place is cheaper than a
+/// lookup of each document.
 const MANY: usize = 2048;
 
-/// Where something may be found.
+/// The filter of a search.
 #[derive(Debug, Clone, Default)]
 pub(in crate::search) struct Wanted<'q> {
     pub(in crate::search) session: Option<&'q str>,
     pub(in crate::search) roles: &'q [Role],
     pub(in crate::search) tool: Option<&'q str>,
-    /// In microseconds since 1970.
+    /// Only later turns, in microseconds since 1970.
     pub(in crate::search) since: Option<i64>,
     pub(in crate::search) paths: Selection,
 }
 
-/// A document that has all words, and the oldest place of it that is wanted.
+/// A document that has all words, with its oldest wanted place.
 #[derive(Debug, Clone)]
 pub(in crate::search) struct Candidate {
     pub(in crate::search) blob: ObjectId,
-    /// The format of a message, else empty.
+    /// The format of a message. Empty for other entries.
     pub(in crate::search) format: String,
     pub(in crate::search) session: String,
     pub(in crate::search) commit: ObjectId,
@@ -51,7 +52,7 @@ pub(in crate::search) struct Candidate {
     pub(in crate::search) tools: Vec<String>,
 }
 
-/// A place of a document, as it lies in the tables.
+/// A place of a document, as stored in the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     time: i64,
@@ -64,16 +65,16 @@ struct Place {
     tools: Option<i64>,
 }
 
-/// A document that has all words, and what these are worth.
+/// A document that has all words, with the score of these words.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Scored {
     document: u32,
     score: f64,
-    /// Its rank is not above this.
+    /// An upper bound of its rank.
     most: f64,
 }
 
-/// A document, as it lies in the tables, with its rank.
+/// A document, as stored in the tables, with its rank.
 struct Found {
     rank: f64,
     blob: ObjectId,
@@ -110,7 +111,7 @@ impl PartialOrd for Found {
 }
 
 impl Ord for Found {
-    /// The better one is greater; among equals the newer one.
+    /// The higher rank is greater. The newer document is greater among equal ranks.
     fn cmp(&self, other: &Self) -> Ordering {
         let others = |found: &Self| (found.place.time, Reverse(found.blob));
         self.rank.total_cmp(&other.rank).then_with(|| others(self).cmp(&others(other)))
@@ -118,23 +119,24 @@ impl Ord for Found {
 }
 
 impl Index {
-    /// Gives `each` the documents that have all words of `terms` somewhere that is wanted, whether these
-    /// stand together or not, the best first, until that has enough. Returns how many documents have all
-    /// words anywhere.
+    /// Calls `each` with the documents that have all words of `terms` in a wanted place, the best
+    /// first, until `each` breaks. The words need not be adjacent. Returns the number of documents
+    /// that have all words in any place.
     pub(in crate::search) fn find(
         &self,
         terms: &Terms,
         wanted: &Wanted<'_>,
         each: &mut dyn FnMut(Candidate) -> ControlFlow<()>,
     ) -> Attempt<u64> {
-        // What another process changes meanwhile is not seen.
+        // One read transaction, which hides concurrent changes of other processes.
         let behavior = TransactionBehavior::Deferred;
         let view = rusqlite::Transaction::new_unchecked(&self.connection, behavior)?;
         let (mut names, mut tools) =
             (TextTable::new(&view, "names"), TextTable::new(&view, "tools"));
         let Some(conditions) = self.conditions(wanted, &mut names)? else { return Ok(0) };
         let newest = self.number(NEWEST)?;
-        // The age of a document is that of its oldest place, and another place may be wanted.
+        // The measure of a document holds the age of its oldest place, which the filter may
+        // exclude.
         let any_place = conditions.is_empty() && wanted.paths.is_all();
         let mut scored = self.scored(&view, &terms.words(), any_place.then_some(newest))?;
         let all = scored.len() as u64;
@@ -146,8 +148,7 @@ impl Index {
         let mut places = Places::new(&view, &conditions, wanted, newest)?;
         let mut found: BinaryHeap<Found> = BinaryHeap::new();
         loop {
-            // While the best that was looked up is not better than another one may be, that may come
-            // before it.
+            // Look up documents until none of the rest can rank above the best one.
             while let Some(next) = left.peek()
                 && found.peek().is_none_or(|best| best.rank <= next.most)
             {
@@ -161,8 +162,8 @@ impl Index {
         }
     }
 
-    /// The documents that have all words, with what the words are worth in each, and after `newest` also
-    /// what its age leaves of that.
+    /// Returns the documents that have all words, with the score of the words in each. With
+    /// `newest`, the upper bound of the rank includes the age.
     fn scored(
         &self,
         view: &Connection,
@@ -201,7 +202,7 @@ impl Index {
         Ok(scored)
     }
 
-    /// What is wanted, as conditions; nothing when no place can meet them.
+    /// Returns the filter as SQL conditions, or `None` if no place can match.
     fn conditions(
         &self,
         wanted: &Wanted<'_>,
@@ -236,11 +237,11 @@ impl Index {
     }
 }
 
-/// The places of documents that are wanted, looked up one document after the other.
+/// Looks up the wanted places of one document at a time.
 struct Places<'c, 'w> {
     query: Statement<'c>,
     wanted: &'w Wanted<'w>,
-    /// Whether sections with keys are wanted, of those that were met.
+    /// Whether the paths include a section and key, cached for each pair.
     allowed: HashMap<(i64, i64), bool>,
     /// The time of the newest turn of the store.
     newest: i64,
@@ -263,7 +264,7 @@ impl<'c, 'w> Places<'c, 'w> {
         Ok(Self { query: view.prepare(&query)?, wanted, allowed: HashMap::new(), newest })
     }
 
-    /// A document with the oldest place of it that is wanted, if one is.
+    /// Returns a document with its oldest wanted place, or `None` if it has no wanted place.
     fn look_up(&mut self, scored: Scored, names: &mut TextTable<'_>) -> Attempt<Option<Found>> {
         let Self { query, wanted, allowed, newest } = self;
         let mut rows = query.query([scored.document])?;
@@ -293,7 +294,7 @@ impl<'c, 'w> Places<'c, 'w> {
     }
 }
 
-/// The documents that have a place which meets the conditions. Costs a look at every place.
+/// Returns the documents with a place that meets the conditions. Scans all places.
 fn documents_at(view: &Connection, conditions: &str) -> Attempt<HashSet<u32>> {
     let query = format!(
         "SELECT DISTINCT p.document FROM places p CROSS JOIN turns t ON t.id = p.turn
@@ -304,8 +305,8 @@ fn documents_at(view: &Connection, conditions: &str) -> Attempt<HashSet<u32>> {
     Ok(documents.collect::<Result<_, _>>()?)
 }
 
-/// Of each document one more than the step of a word, or nothing where it lacks that; and how many have it.
-/// A beginning of a word counts once.
+/// Returns for each document the step of a word plus one, or 0 if it lacks the word, and the number
+/// of documents that have it. A prefix always counts as step 0.
 fn having(
     view: &Connection,
     (word, may_go_on): (&str, bool),
@@ -348,7 +349,7 @@ fn id_at(row: &Row<'_>, column: usize) -> Attempt<ObjectId> {
     id_of(bytes).ok_or(Trouble::Damaged)
 }
 
-/// Returns whether a place comes before another: it is older, or else by its turn and its name.
+/// Returns true if a place comes before another one: by its time, then its turn, then its path.
 fn is_before(one: &Place, other: &Place, names: &mut TextTable<'_>) -> Attempt<bool> {
     let when = |place: &Place| (place.time, place.turn, place.commit);
     if when(one) != when(other) {

@@ -1,4 +1,5 @@
-//! Measures: of each document what a rank needs, in few rows, so that many documents cost few reads.
+//! Measures: the length and age of each document, for ranking. A row holds many of them, so that a
+//! search over many documents reads few rows.
 
 use std::collections::BTreeSet;
 
@@ -6,24 +7,24 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Attempt, Trouble};
 
-/// Documents of a row.
+/// Documents per row.
 const IN_A_ROW: usize = 1024;
 
-/// Bytes of a measure: two numbers, little-endian.
+/// Size of a measure in bytes: two little-endian numbers.
 const BYTES: usize = 8;
 const BYTES_OF_ONE: i64 = 8;
 
-/// What a rank needs of a document.
+/// The length and age of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Measure {
-    /// How many words it has; none once it is dropped.
+    /// The number of words. 0 for a dropped document.
     pub(super) words: u32,
-    /// Seconds since 1970, rounded up, of the oldest turn that brought it or of a later one; the largest
-    /// number when nothing is known.
+    /// An upper bound of the time of the oldest turn that added the document, in seconds since
+    /// 1970, rounded up. `u32::MAX` if unknown.
     pub(super) second: u32,
 }
 
-/// The measures of all documents, by their numbers; rows are read when they are asked for.
+/// The measures of all documents, indexed by document number. Rows are read on demand.
 #[derive(Debug)]
 pub(super) struct Measures<'c> {
     connection: &'c Connection,
@@ -33,24 +34,24 @@ pub(super) struct Measures<'c> {
 }
 
 impl Measure {
-    /// That of a document which was dropped.
+    /// The measure of a dropped document.
     pub(super) const DROPPED: Self = Self { words: 0, second: u32::MAX };
 
-    /// The measure of a document that a turn at `micros` has too.
+    /// Returns the measure after a turn at `micros` added the document, too.
     pub(super) fn also_at(self, micros: i64) -> Self {
         let seconds = micros.div_euclid(1_000_000) + i64::from(micros.rem_euclid(1_000_000) > 0);
         let second = if seconds < 0 { 0 } else { u32::try_from(seconds).unwrap_or(u32::MAX) };
         Self { second: self.second.min(second), ..self }
     }
 
-    /// A time that the oldest turn is not after, in microseconds, if one is known.
+    /// Returns an upper bound of the time of the oldest turn, in microseconds, if known.
     pub(super) fn micros(self) -> Option<i64> {
         (self.second < u32::MAX).then(|| i64::from(self.second) * 1_000_000)
     }
 }
 
 impl<'c> Measures<'c> {
-    /// Those of an index.
+    /// Opens the measures of an index.
     pub(super) fn open(connection: &'c Connection) -> Attempt<Self> {
         let size = "SELECT count(*), coalesce(sum(length(measures)), 0) FROM measures";
         let (rows, bytes): (i64, i64) =
@@ -63,7 +64,7 @@ impl<'c> Measures<'c> {
         Ok(Self { connection, rows: vec![None; rows], changed: BTreeSet::new(), len })
     }
 
-    /// The number of the next document; numbers of dropped ones are not given again.
+    /// Returns the number of the next document. Numbers of dropped documents are not reused.
     pub(super) const fn len(&self) -> u32 {
         self.len
     }
@@ -103,7 +104,7 @@ impl<'c> Measures<'c> {
         Ok(())
     }
 
-    /// Writes what was changed.
+    /// Writes the changed rows.
     pub(super) fn write(&mut self) -> Attempt<()> {
         let mut write =
             self.connection.prepare("INSERT OR REPLACE INTO measures VALUES (?1, ?2)")?;
@@ -129,7 +130,7 @@ impl<'c> Measures<'c> {
     }
 }
 
-/// The row of a document, and the byte at which its measure begins there.
+/// Returns the row of a document and the offset of its measure in that row, in bytes.
 const fn place_of(document: u32) -> (usize, usize) {
     let document = document as usize;
     (document / IN_A_ROW, document % IN_A_ROW * BYTES)

@@ -1,19 +1,20 @@
-//! The index of a search: a database of SQLite beside the store, or in memory.
+//! The index of search: an SQLite database next to the store, or in memory.
 //!
 //! | file | job |
 //! |---|---|
-//! | `claim` | which search fills it, while others wait |
-//! | `fill` | takes up what is new in the store, and drops what is gone |
-//! | `find` | which documents have all words, the best first |
-//! | `measures` | of each document what a rank needs |
-//! | `postings` | which documents have a word, as bytes |
-//! | `segments` | where these bytes lie |
-//! | `take` | documents, words and places of new turns |
-//! | `trouble` | what can go wrong, by what is done then |
+//! | `claim` | lets one search at a time fill the index |
+//! | `fill` | adds new turns and drops deleted ones |
+//! | `find` | finds the documents that have all words, in rank order |
+//! | `measures` | the length and age of each document, for ranking |
+//! | `postings` | encodes the documents of each word |
+//! | `segments` | stores the postings in blocks |
+//! | `take` | turns new turns into documents, words and places |
+//! | `trouble` | the errors of an index, by their remedy |
 //!
-//! It is derived: whatever does not fit is dropped and made again. SQLite makes a change whole or not at
-//! all, also where a process is killed, and lets several processes take turns. No text is kept and no places
-//! of words, only which documents have a word, in blocks of bytes that are read through in one go.
+//! The index is derived data: an unusable one is dropped and rebuilt. SQLite makes each change
+//! atomic, also if the process is killed, and serializes the writers. The index stores neither
+//! texts nor word positions, only the documents of each word, in blocks of bytes that a search
+//! reads sequentially.
 
 mod claim;
 mod fill;
@@ -42,20 +43,21 @@ pub(super) use claim::claim;
 pub(super) use find::{Candidate, Wanted};
 pub(super) use trouble::Trouble;
 
-/// The name of its file.
+/// The name of the database file.
 const NAME: &str = "search";
 
-/// Says in the file that it is an index of ours, and its version: another one is made again.
+/// The application id of the file and the version of the schema. An index of another version is
+/// rebuilt.
 const APPLICATION: i32 = 0x7454_7365;
 const VERSION: i32 = 3;
 
-/// The time that is waited for another process that fills the same index.
+/// The longest wait for another process that fills the same index.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const CACHE_KIBIBYTES: i32 = 16 << 10;
 
-/// Tables of an index. Numbers stand for texts in `names`, lists of tools in `tools`; a key that is a
-/// number is minus one less than that.
+/// The tables of an index. Texts are numbered in `names`, lists of tools in `tools`. A key that is
+/// a number `n` is stored as `-1 - n`.
 const SCHEMA: &str = "
     CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
     CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -74,7 +76,7 @@ const SCHEMA: &str = "
     CREATE TABLE first_words (segment INTEGER NOT NULL, word BLOB NOT NULL, block INTEGER NOT NULL,
         PRIMARY KEY (segment, word)) WITHOUT ROWID;";
 
-/// Facts about the whole index.
+/// Names of the facts about the whole index.
 const STORE: &str = "store";
 const TIPS: &str = "tips";
 const EPOCH: &str = "epoch";
@@ -84,17 +86,17 @@ const NEWEST: &str = "newest";
 
 type Attempt<T> = Result<T, Trouble>;
 
-/// An index, open.
+/// An open index.
 #[derive(Debug)]
 pub(super) struct Index {
     connection: Connection,
 }
 
 impl Index {
-    /// Opens the index beside the store; nothing when none was made.
+    /// Opens the index next to the store. `None` if there is no index yet.
     pub(super) fn open(store: &Store) -> Attempt<Option<Self>> {
         let path = database_path(store, NAME);
-        // One in a store of somebody else is theirs, too.
+        // The index in another user's store belongs to that user, too.
         if store.keeps_no_caches() || !path.exists() {
             return Ok(None);
         }
@@ -102,14 +104,14 @@ impl Index {
         if index.pragma("user_version")? == 0 { Ok(None) } else { index.checked(store).map(Some) }
     }
 
-    /// Opens the index beside the store, or makes an empty one, which takes the claim: of two that make
-    /// the same file one is refused.
+    /// Opens the index next to the store, or creates an empty one. The caller must hold the claim,
+    /// because SQLite refuses one of two processes that create the same file.
     pub(super) fn open_or_make(store: &Store, _: &Claim) -> Attempt<Self> {
         let path = make_database(store, NAME).map_err(|error| Trouble::refused(error.message()))?;
         Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?.made(store)?.checked(store)
     }
 
-    /// Opens the index beside the store to read it as it is.
+    /// Opens the index next to the store read-only.
     pub(super) fn open_to_read(store: &Store) -> Attempt<Self> {
         if store.keeps_no_caches() {
             return Err(Trouble::refused("nothing is kept beside this store"));
@@ -118,22 +120,23 @@ impl Index {
         Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?.checked(store)
     }
 
-    /// Makes an empty index in memory.
+    /// Creates an empty index in memory.
     pub(super) fn in_memory(store: &Store) -> Attempt<Self> {
         let connection = Connection::open_in_memory()?;
         Self::of(connection)?.made(store)?.checked(store)
     }
 
-    /// Removes the index beside the store: the next one is made from the objects. Whoever has it open
-    /// goes on with what it was.
+    /// Removes the index next to the store. The next search rebuilds it from the objects. Processes
+    /// that have it open keep reading the removed file.
     pub(super) fn remove(store: &Store) {
         if store.keeps_no_caches() {
             return;
         }
         let path = database_path(store, NAME);
-        // The journal last: a database that lost it may be damaged without a sign.
+        // Delete the journal last: a database without its hot journal may be corrupt without a
+        // sign.
         for path in [&path, &journal_of(&path)] {
-            // What cannot be removed is refused again when it is opened.
+            // If the file stays, opening it fails again and the search falls back to memory.
             let _ = fs::remove_file(path);
         }
     }
@@ -143,9 +146,9 @@ impl Index {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(Trouble::refused("it has no folder"));
         };
-        // Links on the way to the store are its owner's; the file itself is none.
+        // Symbolic links in the path of the store are trusted. The file itself must not be one.
         let path = fs::canonicalize(folder).map_err(refused)?.join(name);
-        // The library would wait for the other end of a pipe.
+        // SQLite would block on a pipe without a writer.
         for path in [&path, &journal_of(&path)] {
             if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
                 return Err(Trouble::refused("it is no regular file"));
@@ -167,19 +170,20 @@ impl Index {
         connection.busy_timeout(PATIENCE)?;
         connection.pragma_update(None, "cell_size_check", true)?;
         connection.pragma_update(None, "cache_size", -CACHE_KIBIBYTES)?;
-        // Else parts of it would lie in a folder for everybody while it is sorted.
+        // Otherwise SQLite sorts in files of the shared temporary folder, which would hold parts of
+        // the index.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         Ok(Self { connection })
     }
 
-    /// Makes the tables of an empty file.
+    /// Creates the tables in an empty file.
     fn made(self, store: &Store) -> Attempt<Self> {
         if self.pragma("user_version")? == 0 && !self.connection.is_readonly("main")? {
-            // Has a meaning only before the first table is made.
+            // Only effective before the first table exists.
             self.connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
             let change = self.begin()?;
             let tables = "SELECT count(*) FROM sqlite_schema";
-            // Another process may have been faster.
+            // Another process may have created the tables first.
             if change.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 {
                 change.execute_batch(SCHEMA)?;
                 change.pragma_update(None, "application_id", APPLICATION)?;
@@ -191,7 +195,7 @@ impl Index {
         Ok(self)
     }
 
-    /// Refuses one of another version or store.
+    /// Rejects an index of another version or store.
     fn checked(self, store: &Store) -> Attempt<Self> {
         let is_ours = (self.pragma("application_id")?, self.pragma("user_version")?)
             == (APPLICATION, VERSION)
@@ -206,7 +210,7 @@ impl Index {
         Ok(self.connection.pragma_query_value(None, name, |row| row.get(0))?)
     }
 
-    /// A change, which nobody else makes at the same time.
+    /// Begins a transaction that excludes other writers.
     fn begin(&self) -> Attempt<Transaction<'_>> {
         let behavior = TransactionBehavior::Immediate;
         Ok(Transaction::new_unchecked(&self.connection, behavior)?)
@@ -217,12 +221,12 @@ impl Index {
         Ok(self.connection.query_row(query, [name], |row| row.get(0)).optional()?)
     }
 
-    /// A fact that is a number; 0 when it was never set.
+    /// Returns a fact that is a number, or 0 if it was never set.
     fn number(&self, name: &str) -> Attempt<i64> {
         Ok(self.fact(name)?.unwrap_or_default())
     }
 
-    /// Returns whether it has what the store has now.
+    /// Returns true if the index covers the current refs and epoch of the store.
     pub(super) fn is_current(&self, repo: &Repository) -> Attempt<bool> {
         let epoch = self.fact::<i64>(EPOCH)?;
         Ok(epoch == Some(repo.store().epoch().cast_signed())
@@ -230,7 +234,7 @@ impl Index {
     }
 }
 
-/// The file in which SQLite keeps what a change replaces.
+/// Returns the path of the rollback journal of SQLite.
 fn journal_of(path: &Path) -> PathBuf {
     let mut journal = path.as_os_str().to_owned();
     journal.push("-journal");
@@ -243,7 +247,7 @@ fn set(connection: &Connection, name: &str, value: impl rusqlite::ToSql) -> Atte
     Ok(())
 }
 
-/// The tips of all branches, each once, in their order.
+/// Returns the distinct tips of all branches, sorted.
 fn tips(repo: &Repository) -> Vec<ObjectId> {
     let mut tips: Vec<ObjectId> = repo.branches().into_iter().map(|(_, tip)| tip).collect();
     tips.sort_unstable();
@@ -259,7 +263,7 @@ fn id_of(bytes: &[u8]) -> Option<ObjectId> {
     bytes.try_into().ok().map(ObjectId::from_bytes)
 }
 
-/// Texts by their numbers in a table, and the other way round, each read once.
+/// Maps texts of a table to their numbers and back. Caches each row after its first read.
 struct TextTable<'c> {
     connection: &'c Connection,
     table: &'static str,
@@ -272,7 +276,7 @@ impl<'c> TextTable<'c> {
         Self { connection, table, numbers: HashMap::new(), texts: HashMap::new() }
     }
 
-    /// The number of a text, if it has one.
+    /// Returns the number of a text, if it has one.
     fn find(&mut self, text: &str) -> Attempt<Option<i64>> {
         if let Some(number) = self.numbers.get(text) {
             return Ok(Some(*number));
@@ -285,7 +289,7 @@ impl<'c> TextTable<'c> {
         Ok(found)
     }
 
-    /// The number of a text, which gets one if it has none.
+    /// Returns the number of a text. Inserts the text if it is new.
     fn number(&mut self, text: &str) -> Attempt<i64> {
         if let Some(number) = self.find(text)? {
             return Ok(number);
@@ -297,7 +301,7 @@ impl<'c> TextTable<'c> {
         Ok(number)
     }
 
-    /// The text of a number.
+    /// Returns the text of a number.
     fn text(&mut self, number: i64) -> Attempt<String> {
         if let Some(text) = self.texts.get(&number) {
             return Ok(text.clone());
@@ -308,7 +312,8 @@ impl<'c> TextTable<'c> {
         Ok(text)
     }
 
-    /// The number of a key: of its text, or of what it counts.
+    /// Returns the number of a key: `-1 - n` for a key that is the number `n`, else the number of
+    /// its text.
     fn key_number(&mut self, key: &str) -> Attempt<i64> {
         match key.parse::<u32>() {
             Ok(index) if index.to_string() == key => Ok(-1 - i64::from(index)),
@@ -316,7 +321,7 @@ impl<'c> TextTable<'c> {
         }
     }
 
-    /// The key of a number.
+    /// Returns the key of a number.
     fn key(&mut self, number: i64) -> Attempt<String> {
         if number < 0 { Ok((-1 - number).to_string()) } else { self.text(number) }
     }

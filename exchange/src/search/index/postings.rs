@@ -1,27 +1,27 @@
-//! Postings: which documents have a word, and about how often, as bytes.
+//! Postings: the documents that have a word, each with the step of the word's count, as bytes.
 //!
-//! A list has for each document the distance from the one before times the number of steps, and its step:
-//! one byte where documents are near. A block has words in their order, each without what it shares with
-//! the one before, and their lists.
+//! A posting is one variable-length number: the distance from the previous document times the
+//! number of steps, plus the step. It takes one byte if the documents are near. A block holds
+//! sorted words, each without the prefix that it shares with the previous word, and their lists.
 
 use std::ops::Range;
 
 use crate::search::word_table::{HashedWord, WordTable};
 
-/// Bytes from which on a block takes no further word.
+/// A block of this size, in bytes, takes no further word.
 const BLOCK_BYTES: usize = 32 << 10;
 
-/// Numbers of steps are below this.
+/// The number of steps.
 const STEPS: u64 = 5;
 
-/// About what a word takes in memory beside its letters and its list.
+/// Approximate memory of a word without its letters and its list, in bytes.
 const WORD_BYTES: usize = 96;
 
-/// The lists of the words of some documents, in memory.
+/// The posting lists of some documents, in memory.
 #[derive(Debug, Default)]
 pub(super) struct PostingLists {
     words: WordTable,
-    /// By the numbers of the words.
+    /// The lists, indexed by word number.
     lists: Vec<PostingList>,
     bytes: usize,
 }
@@ -33,7 +33,7 @@ pub(super) struct PostingList {
     last: u32,
 }
 
-/// A block that is made.
+/// A block under construction.
 #[derive(Debug, Default)]
 pub(super) struct BlockWriter {
     first: Vec<u8>,
@@ -42,7 +42,8 @@ pub(super) struct BlockWriter {
 }
 
 impl PostingLists {
-    /// Adds a document, which is behind all that are there, with its words and the step of each.
+    /// Adds a document with its words and the step of each. Documents must be added in ascending
+    /// order.
     pub(super) fn add<'w>(
         &mut self,
         document: u32,
@@ -61,7 +62,7 @@ impl PostingLists {
         }
     }
 
-    /// About the bytes of memory that they take.
+    /// Returns the approximate memory of the lists, in bytes.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -70,7 +71,7 @@ impl PostingLists {
         self.lists.is_empty()
     }
 
-    /// The words with their lists, in the order of the words.
+    /// Returns the words with their lists, sorted by word.
     pub(super) fn sorted(&self) -> Vec<(&str, &PostingList)> {
         let words = self.words.words().map(|hashed| hashed.word);
         let mut lists: Vec<_> = words.zip(&self.lists).collect();
@@ -80,7 +81,7 @@ impl PostingLists {
 }
 
 impl PostingList {
-    /// Adds a document, which is behind all that are there.
+    /// Adds a document. Documents must be added in ascending order.
     pub(super) fn push(&mut self, document: u32, step: u8) {
         let distance = u64::from(document.saturating_sub(self.last));
         put_number(&mut self.bytes, distance * STEPS + u64::from(step).min(STEPS - 1));
@@ -97,7 +98,8 @@ impl PostingList {
     }
 }
 
-/// Gives the documents of a list and their steps to `each`; nothing when the list is damaged.
+/// Calls `each` with the documents of a list and their steps. Returns `None` if the list is
+/// damaged.
 pub(super) fn each_posting(mut list: &[u8], mut each: impl FnMut(u32, u8)) -> Option<()> {
     let mut document = 0_u32;
     while !list.is_empty() {
@@ -109,7 +111,7 @@ pub(super) fn each_posting(mut list: &[u8], mut each: impl FnMut(u32, u8)) -> Op
 }
 
 impl BlockWriter {
-    /// Adds a word, which is behind all that are there, and its list.
+    /// Adds a word and its list. Words must be added in ascending order.
     pub(super) fn push(&mut self, word: &[u8], list: &[u8]) {
         if self.bytes.is_empty() {
             self.first = word.to_vec();
@@ -129,15 +131,16 @@ impl BlockWriter {
         self.bytes.len() >= BLOCK_BYTES
     }
 
-    /// The first word and the bytes of what was added since the last time; nothing when that is nothing.
+    /// Returns the first word and the bytes of the block and starts a new one. `None` if the block
+    /// is empty.
     pub(super) fn take(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         let bytes = std::mem::take(&mut self.bytes);
         (!bytes.is_empty()).then(|| (std::mem::take(&mut self.first), bytes))
     }
 }
 
-/// Reads the word of a block that begins `at` into `word`, which is the one before, and returns where its
-/// list lies; nothing when the block is damaged.
+/// Reads the word at `at` into `word`, which must hold the previous word, and moves `at` to the
+/// next word. Returns the range of its list, or `None` if the block is damaged.
 pub(super) fn word_at(block: &[u8], at: &mut usize, word: &mut Vec<u8>) -> Option<Range<usize>> {
     let mut left = block.get(*at..)?;
     let shared = usize::try_from(take_number(&mut left)?).ok()?;

@@ -1,9 +1,10 @@
-//! Segments: the lists of words, as they lie in the index.
+//! Segments: the posting lists as stored in the index.
 //!
-//! Each change adds a segment, with the words of its documents in their order, in blocks. A search looks
-//! into all of them, so small ones become one with those before them as soon as they have as many bytes
-//! together: there are about as many as a number of the bytes has binary digits, and a byte is written
-//! about as often. Large ones stay as they are, which bounds what one change rewrites.
+//! Each change adds a segment with the words of its documents, sorted, in blocks. A search reads
+//! all segments, so small segments are merged with the ones before them once these are together no
+//! larger. The number of segments, and the number of times that a byte is rewritten, are therefore
+//! logarithmic in the size of the index. Large segments are never merged automatically, which
+//! bounds the cost of a change.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -11,13 +12,13 @@ use super::measures::Measures;
 use super::postings::{BlockWriter, PostingList, PostingLists, each_posting, word_at};
 use super::{Attempt, Trouble};
 
-/// Bytes from which on a segment is large.
+/// Size in bytes from which a segment is large.
 const LARGE_BYTES: i64 = 16 << 20;
 
-/// Takes the list of a word.
+/// Receives the list of a word. Returns `None` if the list is damaged.
 pub(super) type TakeList<'a> = &'a mut dyn FnMut(&[u8]) -> Option<()>;
 
-/// Adds a segment with the lists of new documents, and keeps the number of segments small.
+/// Adds a segment with the lists of new documents. Merges small segments.
 pub(super) fn add(
     change: &Connection,
     lists: PostingLists,
@@ -47,12 +48,12 @@ pub(super) fn add(
     }
 }
 
-/// Makes one of all segments, without the documents that were dropped.
+/// Merges all segments and removes the postings of dropped documents.
 pub(super) fn merge_all(change: &Connection, measures: &mut Measures<'_>) -> Attempt<()> {
     rewrite(change, &segments(change)?, measures)
 }
 
-/// Gives `take` the list of a word, or of each word that begins so, of each segment.
+/// Calls `take` with the list of a word, or of each word with this prefix, of each segment.
 pub(super) fn each_list(
     view: &Connection,
     word: &str,
@@ -82,7 +83,7 @@ pub(super) fn each_list(
     Ok(())
 }
 
-/// Gives `take` the lists of a block that are wanted; returns whether no more come in later blocks.
+/// Calls `take` with the wanted lists of a block. Returns true if later blocks have no wanted list.
 fn look_into(block: &[u8], wanted: &[u8], may_go_on: bool, take: TakeList<'_>) -> Option<bool> {
     let (mut at, mut word) = (0, Vec::new());
     while at < block.len() {
@@ -102,14 +103,14 @@ fn look_into(block: &[u8], wanted: &[u8], may_go_on: bool, take: TakeList<'_>) -
     Some(false)
 }
 
-/// The segments and their bytes, in the order in which they were made.
+/// Returns the segments with their sizes in bytes, oldest first.
 fn segments(view: &Connection) -> Attempt<Vec<(i64, i64)>> {
     let mut query = view.prepare("SELECT id, bytes FROM segments ORDER BY id")?;
     let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Makes one of some segments next to each other, without the documents that were dropped.
+/// Merges adjacent segments and removes the postings of dropped documents.
 fn rewrite(change: &Connection, from: &[(i64, i64)], measures: &mut Measures<'_>) -> Attempt<()> {
     let mut writer = SegmentWriter::begin(change)?;
     let cursors: Attempt<Vec<_>> = from.iter().map(|(id, _)| Cursor::new(change, *id)).collect();
@@ -165,7 +166,7 @@ impl<'c> SegmentWriter<'c> {
         Ok(Self { change, segment, block: BlockWriter::default(), bytes: 0 })
     }
 
-    /// Adds a word, which is behind all that are there.
+    /// Adds a word and its list. Words must be added in ascending order.
     fn push(&mut self, word: &[u8], list: &[u8]) -> Attempt<()> {
         self.block.push(word, list);
         if self.block.is_full() { self.write() } else { Ok(()) }
@@ -189,9 +190,9 @@ impl<'c> SegmentWriter<'c> {
     }
 }
 
-/// Goes through the words of a segment in their order.
+/// Iterates over the words of a segment in order.
 struct Cursor {
-    /// The blocks that are left, the next one last.
+    /// The remaining blocks in reverse order.
     blocks: Vec<i64>,
     block: Vec<u8>,
     at: usize,

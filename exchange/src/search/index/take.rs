@@ -1,4 +1,4 @@
-//! Taking up: what some turns brought becomes documents, words and places in the index.
+//! Turns the entries that new turns added into documents, words and places of the index.
 
 use std::cell::RefCell;
 use std::collections::hash_map::Entry;
@@ -15,7 +15,8 @@ use super::postings::PostingLists;
 use super::{Attempt, DOCUMENTS, Index, NEWEST, TextTable, WORDS, segments, set};
 use crate::search::document::{Document, DocumentWords, ToolLinks};
 
-/// Bytes of postings in memory from which on they are written, in one change with all that belongs to them.
+/// Size of the postings in memory, in bytes, from which they are written, in one transaction with
+/// their documents and turns.
 const CHANGE_BYTES: usize = 32 << 20;
 
 const FIND_DOCUMENT: &str = "SELECT id, links FROM documents
@@ -25,7 +26,7 @@ const ADD_TURN: &str = "INSERT INTO turns (commit_id, before, session, turn, tim
     VALUES (?1, ?2, ?3, ?4, ?5)";
 const ADD_PLACE: &str = "INSERT OR IGNORE INTO places VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
-/// A change that goes on, and what is not written yet.
+/// An open transaction and its unwritten postings and measures.
 pub(super) struct Filling<'c> {
     change: &'c Connection,
     names: TextTable<'c>,
@@ -37,46 +38,47 @@ pub(super) struct Filling<'c> {
     pub(super) newest: i64,
 }
 
-/// A blob and the format of the message that it is, or of nothing, by its number among the names.
+/// A blob, and the number of the format of its message among the names. Entries that are no
+/// messages have the number of the empty name.
 type Content = (ObjectId, i64);
 
-/// A document: its number once it has one, and its calls and results.
+/// A document: its number, if it has one, and its tool calls and results.
 #[derive(Default)]
 struct Known {
     number: Option<u32>,
     links: ToolLinks,
 }
 
-/// The documents of some turns.
+/// The documents of a batch of turns.
 #[derive(Default)]
 struct Taken {
     documents: HashMap<Content, Known>,
-    /// Those that have no number yet.
+    /// The contents that have no number yet.
     unknown: Vec<Content>,
-    /// The formats by their numbers.
+    /// The names of the formats, keyed by their numbers.
     formats: HashMap<i64, String>,
-    /// Blobs that could not be read, and why, in words.
+    /// The unreadable blobs. `damage` describes the errors.
     lost: HashSet<ObjectId>,
     damage: BTreeSet<String>,
 }
 
-/// What is kept of a document that was read, beside its words.
+/// A new document, without its words.
 struct NewDocument {
     number: u32,
     words: u32,
     links: ToolLinks,
 }
 
-/// Documents that come from several threads, which give each its number.
+/// Collects the documents of several threads and numbers them.
 struct Reading<'l> {
     lists: &'l mut PostingLists,
     next: u32,
-    /// By contents; nothing where there is no word.
+    /// The results, in the order of the contents. `None` for content without a word.
     found: Vec<Result<Option<NewDocument>, Error>>,
 }
 
 thread_local! {
-    /// The words of the document that a thread reads.
+    /// The words of the document that this thread reads.
     static WORDS_READ: RefCell<DocumentWords> = RefCell::default();
 }
 
@@ -94,12 +96,12 @@ impl<'c> Filling<'c> {
         })
     }
 
-    /// Whether it is time to write.
+    /// Returns true if the postings should be written.
     pub(super) const fn is_large(&self) -> bool {
         self.lists.bytes() >= CHANGE_BYTES
     }
 
-    /// Takes up some turns, of which the index has none.
+    /// Adds turns that the index lacks.
     pub(super) fn add(
         &mut self,
         repo: &Repository,
@@ -126,7 +128,7 @@ impl<'c> Filling<'c> {
         Ok(())
     }
 
-    /// The contents of all that came to some turns, by turns.
+    /// Returns the contents that each turn added.
     fn contents(&mut self, came: &[(Vec<Arrival>, Vec<String>)]) -> Attempt<Vec<Vec<Content>>> {
         let mut content = |arrival: &Arrival| -> Attempt<Content> {
             let format = arrival.message.as_ref().map_or("", |(_, format)| format);
@@ -135,7 +137,7 @@ impl<'c> Filling<'c> {
         came.iter().map(|(arrivals, _)| arrivals.iter().map(&mut content).collect()).collect()
     }
 
-    /// Adds a document that was read. They come in the order of their numbers.
+    /// Inserts a new document. The caller inserts documents in the order of their numbers.
     fn insert(
         &mut self,
         add: &mut Statement<'_>,
@@ -172,7 +174,7 @@ impl<'c> Filling<'c> {
         Ok(())
     }
 
-    /// Writes what is not written yet.
+    /// Writes the pending postings, measures and totals.
     pub(super) fn finish(mut self) -> Attempt<()> {
         self.measures.write()?;
         segments::add(self.change, self.lists, &mut self.measures)?;
@@ -182,7 +184,7 @@ impl<'c> Filling<'c> {
 }
 
 impl Taken {
-    /// Looks for contents among the documents.
+    /// Looks up the documents of contents.
     fn find<'c>(
         change: &Connection,
         names: &mut TextTable<'_>,
@@ -205,7 +207,7 @@ impl Taken {
         Ok(taken)
     }
 
-    /// Reads what is unknown and adds it.
+    /// Reads the unknown contents and inserts their documents.
     fn take_up(&mut self, repo: &Repository, filling: &mut Filling<'_>) -> Attempt<()> {
         let mut add = filling.change.prepare(ADD_DOCUMENT)?;
         let unknown = std::mem::take(&mut self.unknown);
@@ -243,8 +245,8 @@ fn known(find: &mut Statement<'_>, (blob, format): &Content) -> Attempt<Option<K
     }))
 }
 
-/// Reads the documents of contents, as they lie, on all processors, and adds their words to `lists`;
-/// returns the others in the order of the contents.
+/// Reads the documents of contents in storage order, on all processors. Adds their words to
+/// `lists`. Returns the documents in the order of the contents.
 fn read(
     repo: &Repository,
     (contents, formats): (&[Content], &HashMap<i64, String>),
@@ -290,7 +292,7 @@ fn document_of(
 }
 
 impl Reading<'_> {
-    /// Takes a document with its words.
+    /// Numbers a document and adds its words to the lists.
     fn take(
         &mut self,
         at: usize,
@@ -306,7 +308,7 @@ impl Reading<'_> {
                 let Document { words, links } = document;
                 Ok(Some(NewDocument { number, words, links }))
             }
-            // It went on purpose: nobody finds it.
+            // Expired and redacted content is deleted on purpose and cannot be searched.
             Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
                 Ok(None)
             }
@@ -318,8 +320,8 @@ impl Reading<'_> {
     }
 }
 
-/// Adds a turn. One of which something could not be read is compared with no turn that there is, so it is
-/// taken up again.
+/// Inserts a turn. A turn with unreadable content gets a mark that matches no turns, so the next
+/// fill adds it again.
 fn insert_turn(
     add: &mut Statement<'_>,
     names: &mut TextTable<'_>,
@@ -333,7 +335,7 @@ fn insert_turn(
     Ok(add.insert(values)?)
 }
 
-/// What tells whether a turn is compared with the same turns as before.
+/// Returns a mark of the turns that a turn is compared with: the first 8 bytes of each id.
 pub(super) fn mark_of(before: &[ObjectId]) -> Vec<u8> {
     before.iter().flat_map(|id| id.as_bytes().iter().take(8)).copied().collect()
 }

@@ -1,16 +1,16 @@
-//! What can go wrong with an index, by what is done then.
+//! The errors of an index, by their remedy.
 
 use rusqlite::ErrorCode;
 use turntree::error::Error;
 
-/// Why an index could not be used.
+/// The reason why an index is unusable.
 #[derive(Debug)]
 pub(in crate::search) enum Trouble {
-    /// It is damaged, or of another version or store: it is dropped and made again.
+    /// Damaged, or of another version or store. The search drops and rebuilds it.
     Damaged,
-    /// It cannot be kept beside the store, for this reason: one in memory takes its place.
+    /// The store cannot keep an index, for this reason. The search builds one in memory.
     Refused(String),
-    /// The store itself cannot be read.
+    /// The store itself is unreadable.
     Store(Error),
 }
 
@@ -37,7 +37,8 @@ impl From<rusqlite::Error> for Trouble {
             }
             Some(ErrorCode::SystemIoFailure) => "the disk refuses",
             Some(ErrorCode::OutOfMemory) => "there is no memory left",
-            // Our statements fit our tables, so these are not our tables.
+            // The statements match the schema, so any other error means that the tables are not
+            // ours.
             _ => return Self::Damaged,
         };
         Self::refused(why)

@@ -1,17 +1,18 @@
-//! Files that were captured after a call whose record had not come yet: kept aside, and joined to the
-//! turn in which the call appears.
+//! Keeps files that were captured after a tool call whose record is not in the transcript yet, and
+//! adds them to the turn that contains the call.
 //!
-//! A client tells that a tool has run before it writes that down. What the workspace holds then
-//! belongs to the turn with the call and to none before it.
+//! A client reports that a tool has run before it writes the record. The state of the workspace at
+//! that time belongs to the turn with the call, not to an earlier turn.
 //!
 //! ```text
 //! refs/captures/<session> ── capture of call 2 ── capture of call 1 ── the snapshot that was the newest
 //! ```
 //!
-//! A capture is a commit whose context has the files, and whose metadata names the call (`call`) and
-//! the commit that the first one goes on from (`since`). What a turn gets is the difference, so files
-//! that only the transcript tells stay. Captures are older than each other: with one go all before it,
-//! also those whose calls never come.
+//! A capture is a commit. Its context has the files. Its metadata names the call (`call`) and the
+//! commit that the oldest capture is compared with (`since`). A turn gets only the difference, so
+//! files that only the transcript mentions stay. The captures of a session are ordered: once a turn
+//! contains the call of one, all older captures belong to that turn, even if their calls never
+//! appear.
 
 use std::collections::BTreeMap;
 
@@ -23,32 +24,32 @@ use turntree::repo::{Repository, Signature, Transaction};
 use turntree::store::Expected;
 use turntree::tree::diff_maps;
 
-/// Refs that lead to the newest capture of a session.
+/// Prefix of the refs that point to the newest capture of a session.
 const CAPTURES: &str = "refs/captures/";
 
-/// Metadata of a capture: the call.
+/// Metadata key of a capture: the call.
 const CALL: &str = "call";
 
-/// Metadata of a capture: the commit whose files the oldest capture is compared with.
+/// Metadata key of a capture: the commit whose files the oldest capture is compared with.
 const SINCE: &str = "since";
 
-/// Most captures of a session that wait; of more, the oldest goes with the next one.
+/// Maximum number of pending captures of a session. Above it, the next capture replaces the oldest.
 const MAX_WAITING: usize = 64;
 
-/// The section that files are in.
+/// The section of files.
 const FILES: &str = "files";
 
-/// The captures of a session that wait for their calls.
+/// The pending captures of a session.
 pub(crate) struct Captures {
     name: String,
     session: String,
     /// The old value of the ref.
     held: Option<RefValue>,
-    /// The commit whose files the oldest is compared with.
+    /// The commit whose files the oldest capture is compared with.
     since: Option<ObjectId>,
-    /// Oldest first.
+    /// The pending captures, oldest first.
     waiting: Vec<Waiting>,
-    /// The number of them that belong to the turn in the making.
+    /// The number of captures that belong to the current turn.
     reached: usize,
     is_changed: bool,
 }
@@ -60,7 +61,7 @@ struct Waiting {
 }
 
 impl Captures {
-    /// Reads the captures that wait in a session. One object read for each.
+    /// Reads the pending captures of a session. Reads one object per capture.
     pub(crate) fn load(repo: &Repository, session: &str) -> Result<Self> {
         let name = format!("{CAPTURES}{session}");
         let held = repo.refs().value(&name).cloned();
@@ -82,7 +83,7 @@ impl Captures {
         Ok(Self { name, session, held, since: next, waiting, reached: 0, is_changed: false })
     }
 
-    /// Looks for calls in a record of the turn in the making.
+    /// Looks for pending calls in a record of the current turn.
     pub(crate) fn note(&mut self, record: &[u8]) {
         for (at, waiting) in self.waiting.iter().enumerate().skip(self.reached) {
             if names_call(record, &waiting.call) {
@@ -91,36 +92,37 @@ impl Captures {
         }
     }
 
-    /// Those that were there at `moment` belong to the turn in the making: their calls will not come.
+    /// Assigns the captures up to `moment` to the current turn: their calls will not appear any
+    /// later.
     pub(crate) fn reach_until(&mut self, moment: Time) {
         let is_later = |waiting: &Waiting| waiting.micros > moment.micros;
         let older = self.waiting.iter().position(is_later).unwrap_or(self.waiting.len());
         self.reached = self.reached.max(older);
     }
 
-    /// All of them belong to the turn in the making.
+    /// Assigns all captures to the current turn.
     pub(crate) fn reach_all(&mut self) {
         self.reached = self.waiting.len();
     }
 
-    /// Lets the newest go, for which no call will come.
+    /// Forgets the newest capture, whose call will never appear.
     pub(crate) fn forget_newest(&mut self) {
         self.waiting.pop();
         self.reached = self.reached.min(self.waiting.len());
     }
 
-    /// Returns true if any waits for a call that has not come.
+    /// Returns true if a capture still waits for its call.
     pub(crate) fn is_waiting(&self) -> bool {
         self.reached < self.waiting.len()
     }
 
-    /// The newest capture: the last that is known of the workspace.
+    /// Returns the newest capture: the last known state of the workspace.
     pub(crate) fn newest(&self) -> Option<ObjectId> {
         self.waiting.last().map(|waiting| waiting.commit)
     }
 
-    /// Gives what belongs to the turn in the making to `builder`; what its commit is to say of the
-    /// files comes back.
+    /// Adds the files of the captures of the current turn to `builder`. Returns the metadata about
+    /// the files for the commit of the turn.
     pub(crate) fn join(
         &mut self,
         change: &mut Transaction<'_>,
@@ -148,14 +150,15 @@ impl Captures {
         Ok(commit.metadata)
     }
 
-    /// The context that the oldest capture is compared with; nothing when it is not there any more.
+    /// Returns the context that the oldest capture is compared with, or `None` if it was deleted.
     fn context_since(&self, change: &Transaction<'_>) -> Result<Option<Context>> {
         let Some(since) = self.since else { return Ok(Some(Context::default())) };
         let tree = change.read_commit(&since).map(|commit| commit.tree);
         Ok(tree.and_then(|tree| Context::open(change, &tree)).ok())
     }
 
-    /// Keeps the context `tree` until `call` comes. `tip` is where the branch is.
+    /// Stores the context `tree` as a capture that waits for `call`. `tip` is the tip of the
+    /// branch.
     pub(crate) fn keep(
         &mut self,
         change: &mut Transaction<'_>,
@@ -193,7 +196,7 @@ impl Captures {
         Ok(())
     }
 
-    /// Makes the ref lead to what still waits; whether anything was changed.
+    /// Points the ref to the pending captures. Returns true if the ref changes.
     pub(crate) fn save(&mut self, change: &mut Transaction<'_>) -> Result<bool> {
         if !self.is_changed {
             return Ok(false);
@@ -216,7 +219,7 @@ impl Captures {
     }
 }
 
-/// Returns true if a record names a call: by its id, as a string of JSON.
+/// Returns true if a record contains the id of a call as a JSON string.
 pub(crate) fn names_call(record: &[u8], call: &str) -> bool {
     !call.is_empty() && Finder::new(&format!("\"{call}\"")).find(record).is_some()
 }

@@ -1,8 +1,10 @@
-//! Documents that are a whole state: each file is one turn, and what it says replaces what was there.
+//! Imports documents that hold a whole state. Each file is one turn and replaces the previous
+//! state.
 //!
-//! A transcript grows at its end and is read piece by piece. A snapshot of a framework says all it
-//! knows at once, so it is read whole and checked before anything is written. Its bytes still become
-//! pieces of the `source` section, cut where messages lie, so that both share their blobs.
+//! A transcript grows at its end and is read piece by piece. A snapshot of a framework holds the
+//! whole state, so it is read and validated completely before the import writes anything. Its bytes
+//! still become pieces of the `source` section, split at the messages, so the source and the
+//! messages share their blobs.
 
 use std::io::BufRead;
 
@@ -20,12 +22,13 @@ use crate::model::report::{BASE, ImportReport};
 use crate::text::document::MAX_RECORD_BYTES;
 use crate::text::unpack::read_error;
 
-/// Imports a document as one commit, on top of the branch that is asked for, else of the session's main
-/// branch; what is no part of the conversation goes on that of the session beside it.
+/// Imports a document as one commit on the requested branch, or else on the main branch of the
+/// session. A document that is not part of the conversation goes to the main branch of its own
+/// session, whose name adds a suffix.
 ///
 /// # Errors
-/// `InvalidInput` naming the place of what is wrong, `LimitExceeded` for a document over
-/// [`MAX_RECORD_BYTES`]. The store is then as it was.
+/// `InvalidInput` with the position of an error in the document, `LimitExceeded` for a document
+/// over [`MAX_RECORD_BYTES`]. The store is then unchanged.
 pub(crate) fn import_document(
     repo: &Repository,
     format: &'static Format,
@@ -52,22 +55,22 @@ pub(crate) fn import_document(
     finish_import(repo, change, options, &reason, known.is_none(), report)
 }
 
-/// A document that was read and found good, and is on no branch yet.
+/// A validated document that is on no branch yet.
 pub(crate) struct ValidatedDocument {
     format: &'static Format,
     read: DocumentReader,
     bytes: Bytes,
-    /// The facts beside its sections.
+    /// The facts of the document besides its sections.
     pub(crate) facts: DocumentFacts,
     /// The root of the section that holds its bytes.
     pub(crate) source: ObjectId,
 }
 
 impl ValidatedDocument {
-    /// Reads a document without a store.
+    /// Reads and validates a document without a store.
     ///
     /// # Errors
-    /// `InvalidInput`, naming the place of what is wrong.
+    /// `InvalidInput` with the position of an error in the document.
     pub(crate) fn new(format: &'static Format, bytes: Bytes) -> Result<Self> {
         let FormatReader::Document(read) = format.reader else {
             let message = format!("{} is no format of documents", format.name);
@@ -82,10 +85,10 @@ impl ValidatedDocument {
         Ok(Self { format, read, bytes, facts, source })
     }
 
-    /// The same without what was redacted from the store, where it has that.
+    /// Returns the document with redacted and masked pieces replaced.
     ///
     /// # Errors
-    /// As for [`ValidatedDocument::new`], and when what stands for something cannot be read.
+    /// The errors of [`ValidatedDocument::new`], and of reading a replacement.
     fn redacted(self, repo: &Repository) -> Result<Self> {
         let pieces = pieces(self.bytes.len(), &self.facts.records).into_iter();
         let redacted = redacted_document(repo, &self.bytes, pieces.map(|(_, range)| range))?;
@@ -95,7 +98,7 @@ impl ValidatedDocument {
         }
     }
 
-    /// The branch it goes to in `session`.
+    /// Returns the branch for the document in `session`.
     ///
     /// # Errors
     /// `InvalidInput` for a name that no session can have.
@@ -103,10 +106,10 @@ impl ValidatedDocument {
         BranchName::main(&format!("{session}{}", self.facts.beside))
     }
 
-    /// Puts it on top of `branch` as one commit.
+    /// Commits the document on top of `branch`.
     ///
     /// # Errors
-    /// As for a transaction.
+    /// The errors of a transaction.
     pub(crate) fn add(
         &self,
         change: &mut Transaction<'_>,
@@ -135,17 +138,17 @@ impl ValidatedDocument {
         change.snapshot(branch, snapshot)
     }
 
-    /// The tip, if a commit on its line has this document.
+    /// Returns the tip if a commit on its line has this document.
     fn find(&self, repo: &Repository, tip: Option<ObjectId>) -> Result<Option<ObjectId>> {
         let known = tip.map(|tip| sources_of(repo, &tip)).transpose()?.unwrap_or_default();
         Ok(tip.filter(|_| known.contains(&self.source)))
     }
 }
 
-/// All of a document.
+/// Reads a whole document.
 ///
 /// # Errors
-/// `LimitExceeded` for one over [`MAX_RECORD_BYTES`].
+/// `LimitExceeded` for more than [`MAX_RECORD_BYTES`].
 pub(crate) fn read_all(input: impl BufRead) -> Result<Bytes> {
     let mut bytes = Vec::new();
     let mut input = input.take(MAX_RECORD_BYTES as u64 + 1);

@@ -1,4 +1,4 @@
-//! Finishes an import: moves HEAD if wanted, commits everything in one operation, and reports.
+//! Finishes an import: moves HEAD if wanted, commits all changes in one operation, and reports.
 
 use turntree::error::{Error, Result};
 use turntree::object::ObjectId;
@@ -7,14 +7,15 @@ use turntree::repo::{BranchName, Repository, Transaction};
 use crate::model::format::ImportOptions;
 use crate::model::report::ImportReport;
 
-/// Commits `change` as the operation `reason`, or as one of its adoption, and completes the report with the bytes that it took.
+/// Commits `change` as the operation `reason`, or as part of its adoption, and adds the stored
+/// bytes to the report.
 ///
-/// HEAD moves to the branch of the report when the options ask for it, and when the import `is_new`
-/// while the branch of HEAD has no snapshot. An import that adds nothing and moves nothing is not
-/// committed.
+/// HEAD moves to the branch of the report if the options ask for it, or if the import `is_new` and
+/// the branch of HEAD has no snapshot. An import that adds no turns and does not move HEAD commits
+/// nothing.
 ///
 /// # Errors
-/// As for a transaction: `Conflict` when another process moved a branch meanwhile.
+/// The errors of a transaction: `Conflict` if another process moved a branch concurrently.
 pub(crate) fn finish_import(
     repo: &Repository,
     mut change: Transaction<'_>,
@@ -43,10 +44,10 @@ pub(crate) fn finish_import(
     Ok(report)
 }
 
-/// The tip of a branch after an import.
+/// Returns the tip of a branch after an import.
 ///
 /// # Errors
-/// `InvalidInput` when the branch has none: nothing was read that could be committed.
+/// `InvalidInput` if the branch has no tip, because the transcript has no record.
 pub(crate) fn imported_tip(change: &Transaction<'_>, branch: &BranchName) -> Result<ObjectId> {
     change.tip(branch).ok_or_else(|| Error::invalid("the transcript holds no record"))
 }

@@ -1,12 +1,12 @@
-//! Keeps the memory of an import small, however large its file is.
+//! Bounds the memory of an import, independent of the size of its file.
 
 use turntree::error::Result;
 use turntree::repo::Transaction;
 
-/// Staged bytes after which an import makes them durable.
+/// Number of staged bytes from which an import makes them durable.
 const FLUSH_BYTES: usize = 4 << 20;
 
-/// Makes the staged bytes of an import durable, once there are many.
+/// Makes the staged bytes of an import durable once there are [`FLUSH_BYTES`] of them.
 pub(crate) fn flush_if_needed(change: &mut Transaction<'_>) -> Result<()> {
     if change.staged_bytes() >= FLUSH_BYTES { change.flush() } else { Ok(()) }
 }

@@ -1,17 +1,18 @@
-//! Follows a transcript while it is written: each time what is new goes in, and only that is read.
+//! Follows a growing transcript: each call imports the new part and reads only that.
 //!
-//! An import takes a file for finished: its last turn ends with it. A transcript that is followed
-//! goes on, maybe in the middle of a turn. So the last turn is committed as far as it goes, and made
-//! again, with what came since, the next time: in the end the branch has the commits that an import
-//! of the whole file would have made, whenever and however often it was followed.
+//! An import treats a file as finished: its last turn ends with the file. A followed transcript
+//! grows, maybe in the middle of a turn. The follower commits the unfinished turn, and the next
+//! call replaces that commit with one that includes the new records. In the end the branch has the
+//! same commits as after an import of the whole file, regardless of when and how often it was
+//! followed.
 //!
-//! | what is known | what is read |
+//! | known state | reads |
 //! |---|---|
-//! | the notes of the last time, of the commit that the branch is at | the end of the stored source, and of the file |
-//! | anything else | the whole file, compared with the source as an import does |
+//! | notes of the last call, and the branch is still at their commit | the end of the stored source, and of the file |
+//! | anything else | the whole file, and compares it with the source like an import |
 //!
-//! Notes are a cache: they hold what the parser knew and where the file ended. Whether the file still
-//! is what it was there is compared with the store. Lines that are not ended yet are left for later.
+//! Notes are a cache: the state of the parser and the position in the file. The follower verifies
+//! the file before that position against the store. It ignores unterminated lines until they end.
 
 mod calls;
 mod earlier;
@@ -47,43 +48,45 @@ use earlier::take_earlier_files;
 use notes::Notes;
 pub use notes::{followed_branch, followed_bytes};
 
-/// Bytes of the file, and of the store, that are compared where the file went on.
+/// Bytes before the position that the follower compares with the store.
 const TAIL_BYTES: u64 = 16 << 10;
 
-/// Most new bytes that are read at once; more is read as an import does, a record at a time.
+/// Maximum number of new bytes to read into memory. More are read one record at a time, like an
+/// import.
 const MAX_NEW_BYTES: u64 = 32 << 20;
 
-/// Says what there is in the workspace: given the context of the branch, changes the one in the
-/// making, and returns what the commit is to say of it.
+/// Reports the state of the workspace: receives the context of the branch, changes the current
+/// context, and returns the metadata about it for the commit.
 pub type TurnFiles<'f> = dyn FnMut(&mut Transaction<'_>, &Context, &mut Builder) -> Result<BTreeMap<String, String>>
     + 'f;
 
 /// Options of following a transcript.
 pub struct FollowOptions<'a> {
-    /// The session it becomes, or continues.
+    /// The session to create or continue.
     pub session: String,
-    /// The branch of that session on which it goes in, whatever its records are, or beside it after a
-    /// rollback; without one it is the branch that knows it.
+    /// The branch of that session to import to, regardless of its records, or the branch of its
+    /// client after a rollback. `None` for the branch that has the records.
     pub onto: Option<BranchName>,
-    /// The author and time. Records without a time get this one.
+    /// The author, and the time for records without a time.
     pub stamp: Signature,
-    /// Has its say about files before the last turn is committed.
+    /// Updates the files of the context before the last turn is committed.
     pub files: &'a mut TurnFiles<'a>,
-    /// The call, by its id, after which `files` is asked: what that says belongs to the turn with the
-    /// call. While the transcript does not have it, or others wait for theirs, it is kept aside.
+    /// The id of the call after which `files` runs. Its files belong to the turn with the call.
+    /// They are kept as a capture while the transcript lacks the call or other captures are
+    /// pending.
     pub call: Option<String>,
-    /// The client has written all that it had to write at this moment: what has waited for calls since
-    /// then goes into the newest turn.
+    /// The time until which the client has written all records. Captures up to that time go into
+    /// the newest turn.
     pub settled: Option<Time>,
-    /// The directory that paths of files begin in, where that is above the one that the session works in. A
-    /// session that has turns keeps its own.
+    /// The root of file paths, if it is above the working directory. Ignored for a session with
+    /// turns.
     pub root: Option<String>,
-    /// A call that has begun and will not end, by its id, which is empty where the client tells none:
-    /// `files` is asked before anything new goes in, and what it says belongs to the turn with the call.
-    /// Nothing is kept of it when the transcript does not have the call.
+    /// The id of a call that began and will never end, empty if the client does not report it.
+    /// `files` runs before the new records are imported, and its files belong to the turn with the
+    /// call. They are dropped if the transcript lacks the call.
     pub interrupted: Option<String>,
-    /// Files as they were before the tool ran, by key: where the newest turn has another content, they
-    /// go into the turn before that of the call.
+    /// Files as they were before the tool ran, by key. A file that differs from the newest turn is
+    /// added to the turn before the call.
     pub before: Vec<(String, Bytes)>,
 }
 
@@ -92,34 +95,34 @@ pub struct FollowOptions<'a> {
 pub struct Followed {
     /// The branch that has the file now.
     pub branch: BranchName,
-    /// The branch that went back, when this one begins now: it is what the client goes on with.
+    /// The branch that was rolled back, if `branch` starts now and continues from the rolled-back
+    /// turns.
     pub beside: Option<BranchName>,
-    /// True if the file has turns that were taken back of the branch, and nothing else since.
+    /// True if the file has turns that were rolled back from the branch, and no newer ones.
     pub was_longer: bool,
-    /// Its newest commit.
+    /// The newest commit of the branch.
     pub head: ObjectId,
     /// True if the branch moved.
     pub moved: bool,
-    /// Bytes the store grew by.
+    /// The number of bytes that the store grew by.
     pub new_bytes: u64,
-    /// The root of the context that has the files as they were told: that of `head`, or one that is
-    /// kept aside.
+    /// The root of the context that has the reported files: the one of `head`, or of a capture.
     pub files: ObjectId,
-    /// True if files that are kept aside wait for their call.
+    /// True if a capture waits for its call.
     pub waits: bool,
     /// True if only the end of the file was read.
     pub was_quick: bool,
-    /// The notes to keep for the next time; nothing when the whole file is to be read again.
+    /// The notes for the next call. `None` if the next call must read the whole file.
     pub notes: Option<Vec<u8>>,
-    /// New records of kinds that the reader does not know.
+    /// New records of kinds that the parser does not know.
     pub unread: UnreadRecords,
 }
 
-/// Takes in what is new in a transcript, of the format that `detect` says by how it begins; `None` when
-/// there is nothing in it yet.
+/// Imports the new part of a transcript. `detect` finds the format from the start of the file.
+/// Returns `None` if the file has no complete record yet.
 ///
 /// # Errors
-/// As of an [import](super::transcript), and those of `detect`.
+/// The errors of an [import](super::transcript), and of `detect`.
 pub(crate) fn follow(
     repo: &Repository,
     mut input: impl Read + Seek,
@@ -154,7 +157,7 @@ pub(crate) fn follow(
     started.map(|started| follower.finish(started)).transpose()
 }
 
-/// Returns the end of the last whole record of a file, and the head of the file.
+/// Returns the end of the last complete record of a file, and the head of the file.
 fn whole_records(input: &mut (impl Read + Seek)) -> Result<(u64, Vec<u8>)> {
     let failed = |error| Error::io("read the transcript", error);
     let len = input.seek(SeekFrom::End(0)).map_err(failed)?;
@@ -164,13 +167,13 @@ fn whole_records(input: &mut (impl Read + Seek)) -> Result<(u64, Vec<u8>)> {
     if is_lines {
         return Ok((last_line_end(input, len)?, head));
     }
-    // A document is whole or is being written again.
+    // A document is either complete or being rewritten.
     let tail = read_at(input, len.saturating_sub(TAIL_BYTES), len.min(TAIL_BYTES))?;
     let last = tail.iter().rfind(|byte| !byte.is_ascii_whitespace());
     Ok((if matches!(last, Some(b'}' | b']')) { len } else { 0 }, head))
 }
 
-/// The offset behind the last line end before `len`; 0 when there is none.
+/// Returns the offset after the last line end before `len`, or 0 if there is none.
 fn last_line_end(input: &mut (impl Read + Seek), len: u64) -> Result<u64> {
     let mut end = len;
     while end > 0 {
@@ -181,15 +184,15 @@ fn last_line_end(input: &mut (impl Read + Seek), len: u64) -> Result<u64> {
         }
         end = start;
     }
-    // A document on one line without an end.
+    // A document may be a single line without a line end.
     let whole = read_at(input, 0, len.min(MAX_NEW_BYTES))?;
     let is_whole = serde_json::from_slice::<IgnoredAny>(&whole).is_ok();
     Ok(if is_whole { len } else { 0 })
 }
 
-/// Returns true if the file up to `end` is one record of a file of lines, and its line has not
-/// ended: taken as it is, it would lack the line end that an import finds. A document may be one
-/// line without an end.
+/// Returns true if the file up to `end` is a single record of a line format without its line end.
+/// Importing it would store a record without the line end that a later import finds. A document may
+/// be one line without an end.
 fn is_unended_line(format: RecordFormat, input: &mut (impl Read + Seek), end: u64) -> Result<bool> {
     if read_at(input, end.saturating_sub(1), 1)? == b"\n" {
         return Ok(false);
@@ -209,12 +212,12 @@ fn read_at(input: &mut (impl Read + Seek), from: u64, len: u64) -> Result<Vec<u8
     Ok(bytes)
 }
 
-/// A file that is followed.
+/// A followed file.
 struct Follower<'r, 'a, R> {
     repo: &'r Repository,
     format: RecordFormat,
     input: R,
-    /// The end of the whole records.
+    /// The end of the complete records.
     end: u64,
     options: FollowOptions<'a>,
     /// The root of the context with the files of an interrupted call.
@@ -222,23 +225,25 @@ struct Follower<'r, 'a, R> {
     origins: Arc<Origins>,
 }
 
-/// The progress before the last turn is committed.
+/// The state before the last turn is committed.
 struct Progress<'r> {
     run: TranscriptImport<'r>,
     branch: BranchName,
-    /// The branch that this one was taken back of, when it begins now.
+    /// The branch that was rolled back, if `branch` starts now.
     beside: Option<BranchName>,
-    /// The file has turns that were taken back of the branch.
+    /// True if the file has turns that were rolled back from the branch.
     was_longer: bool,
     /// The old tip of the branch.
     tip: Option<ObjectId>,
-    /// Bytes of the file that the source has; nothing when that has more than the file.
+    /// Number of bytes of the file that the source has. `None` if the source has more than the
+    /// file.
     offset: Option<u64>,
     was_quick: bool,
 }
 
 impl<'r, R: Read + Seek> Follower<'r, '_, R> {
-    /// Goes on from the notes of the last time; nothing when they are not of this branch and file.
+    /// Continues from the notes of the last call. Returns `None` if they do not match this branch
+    /// and file.
     fn resume(&mut self, notes: Notes) -> Result<Option<Progress<'r>>> {
         let is_there = match &self.options.onto {
             Some(branch) => Line::Branch(branch).has(self.repo, &notes.branch)?,
@@ -284,7 +289,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         Ok(Some(Progress { run, branch, beside, was_longer, tip, offset, was_quick }))
     }
 
-    /// Returns true if the file has at `offset`, and before, what the source ends with.
+    /// Returns true if the file before `offset` ends like the source.
     fn has_tail(&mut self, context: &Context, offset: u64) -> Result<bool> {
         let store = self.repo.store();
         let transcript = Transcript::open(store, context)?;
@@ -302,7 +307,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             }
         }
         whole.reverse();
-        // The file must go on with a line of its own, and begin where the source does.
+        // The file must have a line end at `offset`, and must start where the source starts.
         let whole = whole.concat();
         if let Some(start) = offset.checked_sub(whole.len() as u64) {
             let there = read_at(&mut self.input, start, whole.len() as u64)?;
@@ -313,9 +318,9 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         self.has_lines(&stored, offset, from == 0)
     }
 
-    /// Returns true if the file ends at `offset` with lines that are these pieces, the last one first:
-    /// something else stands in the store for what is redacted or masked. `is_all` when the source has
-    /// no others.
+    /// Returns true if the lines of the file before `offset` are these pieces, in reverse order.
+    /// Used if the bytes differ, because the store holds replacements of redacted or masked pieces.
+    /// `is_all` is true if the source has no further pieces.
     fn has_lines(&mut self, stored: &[SourceEntry], offset: u64, is_all: bool) -> Result<bool> {
         let start = offset.saturating_sub(4 * TAIL_BYTES);
         let mut tail = read_at(&mut self.input, start, offset - start)?;
@@ -327,7 +332,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             return Ok(false);
         }
         let cut = redacted(self.repo, (self.format.split)(Box::new(Cursor::new(tail))))?;
-        // Records that are no lines cannot be cut from the middle of a file.
+        // Records that are not lines cannot be split from the middle of a file.
         let Ok(there) = cut.collect::<Result<Vec<Piece>>>() else { return Ok(false) };
         let is_whole = match (is_all, start == 0) {
             (true, true) => there.len() == stored.len(),
@@ -346,8 +351,8 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         Ok(true)
     }
 
-    /// Parses the new pieces with a parser that resumes from the notes. Contents that it turns out
-    /// to need are read from the store, and it begins again.
+    /// Parses the new pieces with a parser that resumes from the notes. If the parser needs content
+    /// of the store, reads that content and starts over.
     #[expect(clippy::type_complexity, reason = "a parser and what it told, used once")]
     fn parse(
         &self,
@@ -382,8 +387,8 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         }
     }
 
-    /// Compares the whole file with what the session has, and makes the last turn again if it
-    /// `may_remake` it: nothing comes back when that turn has something that the file does not tell.
+    /// Compares the whole file with the session and rebuilds the last turn if it `may_remake` it.
+    /// Returns `None` if that turn has content that does not come from the file.
     fn start(&mut self, may_remake: bool) -> Result<Option<Progress<'r>>> {
         let failed = |error| Error::io("read the transcript", error);
         self.input.seek(SeekFrom::Start(0)).map_err(failed)?;
@@ -448,7 +453,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         Ok(Some(Progress { run, branch, beside, was_longer, tip, offset, was_quick }))
     }
 
-    /// Commits the last turn as far as it goes, and makes all of it durable.
+    /// Commits the unfinished turn and makes all changes durable.
     fn finish(mut self, progress: Progress<'r>) -> Result<Followed> {
         let Progress { mut run, branch, beside, was_longer, tip, offset, was_quick } = progress;
         let writer = &mut run.writer;
@@ -456,7 +461,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             writer.captures.reach_until(moment);
         }
         let was_interrupted = self.options.interrupted.is_some();
-        // The call was never written down: what was seen is no turn's.
+        // The client never wrote the call, so its files belong to no turn.
         if was_interrupted && writer.captures.is_waiting() {
             writer.captures.forget_newest();
         }
@@ -479,7 +484,8 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         if !has_place && !was_interrupted {
             let call = self.options.call.clone().unwrap_or_default();
             tree = keep_aside(writer, head, &call, &mut self.options)?;
-            // It is aside of this very state: another process may have the call by now.
+            // The capture is valid only for this tip: another process may have imported the call
+            // since.
             writer.transaction.move_branch(&branch, Some(head));
         }
         let waits = writer.captures.is_waiting();
@@ -512,8 +518,8 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         })
     }
 
-    /// Returns true if the transcript has the call after which files are told, if they are told
-    /// after one.
+    /// Returns true if the transcript has the call that the files belong to, or if there is no such
+    /// call.
     fn has_call(&mut self) -> Result<bool> {
         match &self.options.call {
             Some(call) => calls::is_before(&mut self.input, self.end, call),
@@ -522,8 +528,8 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
     }
 }
 
-/// Asks for files and keeps them until `call` comes, on top of what waits already; the root of the
-/// context that has them comes back.
+/// Runs `files` and stores the result as a capture that waits for `call`, on top of the pending
+/// captures. Returns the root of the context with the files.
 fn keep_aside(
     writer: &mut TurnWriter<'_>,
     head: ObjectId,
@@ -542,7 +548,7 @@ fn keep_aside(
     Ok(tree)
 }
 
-/// A branch that has all of a file, as the place where it goes on.
+/// Returns a resume point at the end of a branch that has the whole file.
 fn whole_source(repo: &Repository, branch: BranchName, head: ObjectId) -> Result<ResumePoint> {
     let stored = Transcript::open(repo.store(), &repo.context(&head)?)?;
     let pieces = stored.len();
@@ -562,17 +568,17 @@ fn whole_source(repo: &Repository, branch: BranchName, head: ObjectId) -> Result
     })
 }
 
-/// A turn that is made again.
+/// A turn that is rebuilt.
 struct Remade {
-    /// The time for records without one.
+    /// The fallback time for records without one.
     time: Option<Time>,
     metadata: BTreeMap<String, String>,
-    /// The context that it had.
+    /// The old context of the turn.
     context: Context,
 }
 
-/// Goes back before the last turn of the branch, if that came from the transcript and all of it can
-/// be made again: it may not have been whole.
+/// Moves `point` before the last turn of the branch, which may be unfinished, if the turn came from
+/// the transcript and can be rebuilt completely.
 fn reopen(
     repo: &Repository,
     format: RecordFormat,

@@ -1,8 +1,8 @@
 //! Limits the bytes and pieces between two records of a transcript.
 //!
-//! Records are written as they come, however many there are. Pieces between them are held in memory
-//! until the next record shows if a session has them already, so an input without another record
-//! would fill the memory.
+//! The import writes records as they arrive, without a limit. It holds the pieces between records
+//! in memory until the next record shows whether a session already has them, so an input without
+//! further records would fill the memory.
 
 use turntree::context::SourceKind;
 use turntree::error::{Error, Result};
@@ -10,10 +10,11 @@ use turntree::error::{Error, Result};
 use crate::import::source::source_kind;
 use crate::text::piece::Piece;
 
-/// Most pieces in a row that are no records: blank and damaged lines, or parts of a document.
+/// Maximum number of successive pieces that are not records: blank and damaged lines, or parts of a
+/// document.
 pub const MAX_GAP_PIECES: u64 = 1 << 18;
 
-/// Most bytes in a row that are no records.
+/// Maximum size of successive pieces that are not records, in bytes.
 pub const MAX_GAP_BYTES: u64 = 1 << 30;
 
 /// Counts the pieces and bytes since the last record.
@@ -24,10 +25,10 @@ pub(crate) struct GapLimit {
 }
 
 impl GapLimit {
-    /// Passes a piece.
+    /// Counts a piece.
     ///
     /// # Errors
-    /// `LimitExceeded`, naming its line, when there was no record for too long.
+    /// `LimitExceeded`, with the line of the piece, if the gap exceeds a limit.
     pub(crate) fn pass(&mut self, side_paths: &[&str], piece: &Piece) -> Result<()> {
         if source_kind(side_paths, piece) == SourceKind::Record {
             *self = Self::default();

@@ -1,4 +1,4 @@
-//! Pieces and events become commits.
+//! Turns pieces and events of transcripts into commits.
 //!
 //! ```text
 //! pieces -> resume: what the session has already -> parser -> events -> turns -> commits
@@ -6,8 +6,9 @@
 //!            fork: what another session has                     rewind: back to a turn
 //! ```
 //!
-//! [`transcript`] brings in a file that grows at its end, [`document_import`] one that says everything
-//! at once, and [`follow`] what was added since a client's last event.
+//! [`transcript`] imports a file that grows at its end. [`document_import`] imports a document that
+//! its client rewrites as a whole. [`follow`] imports the part that a client added since its last
+//! event.
 
 mod captures;
 pub(crate) mod document_import;

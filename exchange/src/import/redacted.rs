@@ -1,8 +1,9 @@
-//! Transcripts as the store may have them: pieces that were redacted come in as what stands for them,
-//! and pieces that a filter masks with their masks.
+//! Replaces redacted pieces of transcripts by their replacements, and masks the pieces that a
+//! filter masks.
 //!
-//! The transcript of an agent keeps what was redacted from the store. Its pieces are replaced before
-//! anything is made of them, so parsers, the words of turns and comparisons see nothing else.
+//! The transcript of an agent still holds content that was redacted from the store. The import
+//! replaces its pieces before any other step, so parsers, turn messages and comparisons see only
+//! the stored form.
 
 use std::ops::Range;
 
@@ -13,11 +14,10 @@ use turntree::repo::{Redactions, Repository};
 
 use crate::text::piece::{Piece, PieceKind, Pieces};
 
-/// The pieces of a file as the store may have them.
+/// Returns the pieces of a file in the form that the store may hold.
 ///
 /// # Errors
-/// `Io` when the redactions cannot be read. What stands for a piece and cannot be read is an error in
-/// its place.
+/// `Io` if the redactions are unreadable. A piece whose replacement is unreadable yields an error.
 pub(crate) fn redacted<'r>(repo: &'r Repository, pieces: Pieces<'r>) -> Result<Pieces<'r>> {
     let redactions = repo.redactions()?;
     Ok(Box::new(pieces.map(move |piece| {
@@ -29,7 +29,7 @@ pub(crate) fn redacted<'r>(repo: &'r Repository, pieces: Pieces<'r>) -> Result<P
     })))
 }
 
-/// Returns what stands for a piece in the store, if it comes in as something else: it was redacted, is
+/// Returns the bytes to store for a piece if they differ from the piece: the piece was redacted, is
 /// masked, or both.
 fn admitted(repo: &Repository, redactions: &Redactions, piece: &Bytes) -> Result<Option<Bytes>> {
     if let Some(known) = instead(repo.store(), redactions, piece)? {
@@ -39,11 +39,11 @@ fn admitted(repo: &Repository, redactions: &Redactions, piece: &Bytes) -> Result
     Ok(Some(instead(repo.store(), redactions, &masked)?.unwrap_or(masked)))
 }
 
-/// A document as the store may have it, that is stored in these pieces; nothing where all of them may
-/// be stored.
+/// Returns a document in the form that the store may hold, or `None` if no piece changes. `pieces`
+/// are the ranges that are stored.
 ///
 /// # Errors
-/// `Io` when the redactions cannot be read, `NotFound` or `Corrupt` when what stands for a piece is lost.
+/// `Io` if the redactions are unreadable, `NotFound` or `Corrupt` if a replacement is lost.
 pub(crate) fn redacted_document(
     repo: &Repository,
     document: &Bytes,
@@ -60,7 +60,7 @@ pub(crate) fn redacted_document(
     Ok(is_replaced.then(|| parts.concat().into()))
 }
 
-/// Returns the replacement of a piece, if that was redacted.
+/// Returns the replacement of a piece, if the piece was redacted.
 fn instead(
     source: &dyn ObjectSource,
     redactions: &Redactions,
@@ -73,8 +73,8 @@ fn instead(
     new.map(|id| source.read_as(Kind::Blob, &id)).transpose()
 }
 
-/// A piece with other bytes. Of its fields those stay of which it is clear where they are now: all that
-/// was replaced lies in them.
+/// Returns a piece with other bytes. Keeps only the fields whose new position is certain: those
+/// that contain all of the replaced bytes.
 fn replaced(piece: &Piece, bytes: Bytes) -> Piece {
     let old = &piece.bytes;
     let moved = |range: &Range<usize>| {

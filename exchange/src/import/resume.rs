@@ -1,7 +1,8 @@
-//! Finds the point where a transcript resumes that a session knows already, in part or whole.
+//! Finds the point where a transcript resumes that a session already knows, partly or completely.
 //!
-//! Records decide: two files agree as far as their records do, whatever stands between them. A
-//! header that changes with every save, or a closing bracket that moves, is no rewrite.
+//! Only records count: two files agree up to their first different record, regardless of the bytes
+//! between records. A header that changes with every save, or a closing bracket that moves, is not
+//! a rewrite.
 
 use std::cell::OnceCell;
 use std::iter::Peekable;
@@ -19,64 +20,67 @@ use crate::text::piece::Piece;
 
 /// The relation of a file to a session.
 pub(crate) enum Relation {
-    /// Every record is known: the branch has it, and nothing is to be done.
+    /// A branch has every record of the file. The import has nothing to do.
     Known(KnownFile),
-    /// Something follows that the branch does not have.
+    /// The file has records that the branch lacks.
     Resumed(Box<ResumePoint>),
 }
 
-/// The branch that knows every record of a file.
+/// The branch that has every record of a file.
 pub(crate) struct KnownFile {
     pub(crate) branch: BranchName,
     pub(crate) head: ObjectId,
-    /// The file has turns that were taken back of the branch.
+    /// True if the file has turns that were rolled back from the branch.
     pub(crate) was_longer: bool,
 }
 
 /// The point where a file resumes, and the pieces that were read to find it.
 pub(crate) struct ResumePoint {
-    /// The branch that will have it.
+    /// The branch that gets the new turns.
     pub(crate) branch: BranchName,
-    /// The branch that this one was taken back of, when the client goes on with what a rollback took.
+    /// The branch that was rolled back, if the client continues from the rolled-back turns.
     pub(crate) beside: Option<BranchName>,
-    /// The commit it goes on from; `None` for a first one.
+    /// The commit that the import continues from. `None` for a new branch.
     pub(crate) base: Option<ObjectId>,
-    /// Pieces in that commit's source.
+    /// The number of pieces in the source of that commit.
     pub(crate) base_pieces: u64,
-    /// The stored source whose beginning is known: at least the base's.
+    /// The stored source that the file starts with. At least as long as the source of the base.
     pub(crate) stored: Transcript,
-    /// Pieces of it up to the last common record.
+    /// The number of stored pieces up to the last common record.
     pub(crate) common: u64,
-    /// Pieces of it that the file has exactly so.
+    /// The number of stored pieces that the file repeats exactly.
     pub(crate) keep: u64,
-    /// The file's pieces from there to the last common record, where they differ from the stored ones.
+    /// The pieces of the file from there to the last common record, if they differ from the stored
+    /// ones.
     pub(crate) replacement: Vec<SourceEntry>,
-    /// Pieces read beyond the last common record.
+    /// The pieces that were read beyond the last common record.
     pub(crate) lookahead: Vec<Piece>,
-    /// The base came from a document of another format: its source makes room for this one.
+    /// True if the base came from a document of another format. The new source then replaces its
+    /// source.
     pub(crate) restart: bool,
-    /// The source of the base is another one than the first pieces of `stored`.
+    /// True if the source of the base is not a prefix of `stored`.
     pub(crate) apart: bool,
-    /// What the file had before it was cut back: the new name of that line.
+    /// The new name of the old content of the file, if the file was rewound in place.
     pub(crate) left: Option<LeftLine>,
 }
 
-/// The line that a file had before it was cut back and went on otherwise.
+/// The old content of a file that was rewound in place and then continued differently.
 #[derive(Debug, Clone)]
 pub(crate) struct LeftLine {
-    /// The branch that keeps it.
+    /// The branch that keeps the old content.
     pub(crate) branch: BranchName,
     pub(crate) tip: ObjectId,
-    /// Pieces of its source.
+    /// The number of pieces in its source.
     pub(crate) pieces: u64,
 }
 
-/// The line that a transcript continues.
+/// The branches that a transcript may continue.
 #[derive(Clone, Copy)]
 pub(crate) enum Line<'a> {
-    /// Whichever branch of the session knows it.
+    /// Any branch of the session that has its records.
     Session(&'a str),
-    /// This branch, or a line of its client: a transcript that they do not know goes on top of it.
+    /// This branch, or a branch of its client. A transcript without common records is added on top
+    /// of it.
     Branch(&'a BranchName),
 }
 
@@ -89,7 +93,8 @@ impl Line<'_> {
     }
 }
 
-/// Reads `pieces` as far as the line knows them. `write` stores a piece and describes it.
+/// Reads `pieces` up to the first record that no branch of the line has. `write` stores a piece and
+/// returns its source entry.
 pub(crate) fn find_resume_point(
     repo: &Repository,
     line: Line<'_>,
@@ -139,7 +144,7 @@ pub(crate) fn find_resume_point(
 /// A branch whose records agree with the file so far.
 struct Candidate<'r> {
     branch: BranchName,
-    /// The branch of which this was taken back.
+    /// The branch that was rolled back, if this candidate consists of the rolled-back turns.
     beside: Option<BranchName>,
     tip: ObjectId,
     list: Transcript,
@@ -151,8 +156,8 @@ struct Candidate<'r> {
 }
 
 impl Candidate<'_> {
-    /// Passes a record with what stands before it; false when the record is another one, which is
-    /// then not passed.
+    /// Advances past a record and the pieces before it. Returns false, without passing the record,
+    /// if the branch has a different record.
     fn advance(&mut self, group: &[DescribedPiece<'_>]) -> Result<bool> {
         if self.exact {
             self.exact = group.iter().try_fold(true, |equal, entry| {
@@ -172,8 +177,8 @@ impl Candidate<'_> {
         Ok(same)
     }
 
-    /// Returns the relation of a file whose every record is here: of turns that were taken back,
-    /// the branch that went back has it.
+    /// Returns the relation of a file whose every record is known. For rolled-back turns, reports
+    /// the branch that was rolled back.
     fn known(&self, repo: &Repository) -> Result<Relation> {
         let branch = self.beside.as_ref().unwrap_or(&self.branch);
         let tip = if self.beside.is_some() { repo.tip(branch) } else { None };
@@ -202,7 +207,7 @@ impl Candidate<'_> {
     }
 }
 
-/// The file's pieces since a branch that still agrees first differed in anything.
+/// The pieces of the file from the first difference to a branch that still agrees in its records.
 #[derive(Default)]
 struct Differing {
     passed: u64,
@@ -229,7 +234,7 @@ impl Differing {
         Ok(())
     }
 
-    /// The entries that follow the first `keep` pieces of the file.
+    /// Returns the entries that follow the first `keep` pieces of the file.
     fn since(mut self, keep: u64) -> Vec<SourceEntry> {
         let known = usize::try_from(keep.saturating_sub(self.from)).unwrap_or(usize::MAX);
         self.entries.drain(..known.min(self.entries.len()));
@@ -237,7 +242,7 @@ impl Differing {
     }
 }
 
-/// The file has a record that no branch has at this place.
+/// Returns the point where a file resumes that has a record which no branch has at this place.
 fn join(
     repo: &Repository,
     format: RecordFormat,
@@ -259,7 +264,8 @@ fn join(
             }
             let stem = candidate.beside.as_ref().unwrap_or(&candidate.branch);
             let name = free_name(stem, |name| repo.tip(name).is_none())?;
-            // The file is the conversation: its branch goes on with what the file has now.
+            // The file is the conversation, so its branch continues with the new content of the
+            // file. Another branch keeps the old content.
             if candidate.common > 0 && candidate.beside.is_none() {
                 let pieces_left = candidate.list.len();
                 left = Some(LeftLine { branch: name, tip: candidate.tip, pieces: pieces_left });
@@ -285,7 +291,7 @@ fn join(
     })
 }
 
-/// The file has ended, and every record of it is known.
+/// Returns the relation of a file that ended after a known record.
 fn at_end(
     repo: &Repository,
     mut alive: Vec<Candidate<'_>>,
@@ -326,7 +332,7 @@ fn at_end(
     })))
 }
 
-/// The branch, of those without further records, that has most of the file exactly.
+/// Returns the branch without further records that has the largest exact part of the file.
 fn longest_exhausted(alive: &mut [Candidate<'_>]) -> Result<Option<usize>> {
     let mut best: Option<(u64, usize)> = None;
     for (index, candidate) in alive.iter_mut().enumerate() {
@@ -337,8 +343,8 @@ fn longest_exhausted(alive: &mut [Candidate<'_>]) -> Result<Option<usize>> {
     Ok(best.map(|(_, index)| index))
 }
 
-/// Returns true if `commit` is what a transcript of `format` may go on from without having its
-/// records.
+/// Returns true if `commit` holds a document that a transcript of `format` may continue without
+/// repeating its records.
 fn is_document_below(repo: &Repository, format: RecordFormat, commit: &ObjectId) -> Result<bool> {
     let Some(below) = format.continues else { return Ok(false) };
     let item = repo.context(commit)?.map(repo.store(), "meta")?.get(repo.store(), b"format")?;
@@ -346,7 +352,7 @@ fn is_document_below(repo: &Repository, format: RecordFormat, commit: &ObjectId)
     Ok(repo.store().read_as(Kind::Blob, &item.link.id)? == below)
 }
 
-/// The branches of a line that have a source of this kind.
+/// Returns the branches of a line that have a source of this format.
 fn candidates<'r>(
     repo: &'r Repository,
     line: Line<'_>,
@@ -362,15 +368,15 @@ fn candidates<'r>(
             let name = client_branch(repo, &branch)?;
             taken.push(candidate(repo, name, Some(branch.clone()), tip, list));
         }
-        // A branch may have gone back to before the first record.
+        // A branch may have been rolled back to before its first record.
         let list = Transcript::open(repo.store(), &repo.context(&tip)?)?;
         if !list.is_empty() && !is_document_below(repo, format, &tip)? {
             candidates.push(candidate(repo, branch, None, tip, list));
         }
     }
-    // The session's main branch is tried first, so that it wins where several agree.
+    // Try the main branch of the session first, so that it wins a tie.
     candidates.sort_by_key(|candidate| candidate.branch.branch() != turntree::repo::MAIN_BRANCH);
-    // What a branch has already is not taken for what was taken back of another one.
+    // Rolled-back turns come last: a branch that still has the records wins.
     candidates.append(&mut taken);
     Ok(candidates)
 }
@@ -389,7 +395,7 @@ fn candidate(
     Candidate { branch, beside, tip, list, entries, position, common, keep, exact }
 }
 
-/// Another transcript goes on where a branch is, with a source of its own.
+/// Returns the point for another transcript on top of a branch, with its own source.
 fn on_top(repo: &Repository, branch: BranchName, lookahead: Vec<Piece>) -> ResumePoint {
     ResumePoint {
         base: repo.tip(&branch),
@@ -407,7 +413,7 @@ fn on_top(repo: &Repository, branch: BranchName, lookahead: Vec<Piece>) -> Resum
     }
 }
 
-/// A branch without a source begins, or goes on from what somebody snapshotted by hand.
+/// Returns the point for a branch without a source: new, or continued from a manual snapshot.
 fn fresh(repo: &Repository, branch: BranchName, format: RecordFormat) -> Result<ResumePoint> {
     let base = repo.tip(&branch);
     let restart = base.map(|base| is_document_below(repo, format, &base)).transpose()?;
@@ -427,9 +433,10 @@ fn fresh(repo: &Repository, branch: BranchName, format: RecordFormat) -> Result<
     })
 }
 
-/// The newest commit on the line of `tip` whose source ends within the first `common` pieces, how many
-/// pieces come before what follows it, and whether these are not what its own source has. One whose
-/// content retention has dropped is no place to go on from, as what it had cannot be read.
+/// Returns the newest commit on the line of `tip` whose source ends within the first `common`
+/// pieces, the number of pieces before the next turn, and true if that number does not follow from
+/// the source of the commit. Skips commits whose content expired, because their content is
+/// unreadable.
 fn last_common_turn(
     repo: &Repository,
     format: RecordFormat,
@@ -446,12 +453,12 @@ fn last_common_turn(
         }
         match above {
             Some((pieces, _)) if pieces <= common => return Ok(Some((id, pieces, true))),
-            // A fork has nothing of the session that it was forked from.
+            // A fork shares no pieces with the session that it was forked from.
             Some((_, session)) if session != commit.session => return Ok(None),
             _ => {}
         }
         let pieces = Transcript::open(repo.store(), &repo.context(&id)?)?.len();
-        // What the document below has is no part of the file.
+        // The source of the document is not part of the file.
         if pieces > 0 && is_document_below(repo, format, &id)? {
             return Ok(Some((id, 0, false)));
         }
@@ -462,7 +469,7 @@ fn last_common_turn(
     Ok(None)
 }
 
-/// Describes a piece of the file as it would be stored.
+/// Returns the entry that a piece of the file would have in the store.
 pub(super) fn describe<'p>(
     repo: &'p Repository,
     side_paths: &[&str],
@@ -474,17 +481,18 @@ pub(super) fn describe<'p>(
     DescribedPiece { repo, piece, entry, others: OnceCell::new() }
 }
 
-/// A piece of the file, as it would be stored.
+/// A piece of the file, with the entry that it would have in the store.
 pub(super) struct DescribedPiece<'p> {
     repo: &'p Repository,
     piece: &'p Piece,
     entry: SourceEntry,
-    /// The ids that it may have, since it came in under other settings; asked for when it differs.
+    /// The other ids that the piece may have in the store, because it was imported with other
+    /// settings. Looked up only if the ids differ.
     others: OnceCell<Vec<ObjectId>>,
 }
 
 impl DescribedPiece<'_> {
-    /// Returns whether a stored piece is this one.
+    /// Returns true if a stored piece equals this one.
     pub(super) fn is(&self, stored: &SourceEntry) -> Result<bool> {
         let SourceEntry { kind, suffix, .. } = &self.entry;
         Ok(stored.kind == *kind && stored.suffix == *suffix && self.has_content(stored)?)

@@ -1,8 +1,8 @@
-//! Finds the turn that a conversation resumes from after it went back.
+//! Finds the turn that a conversation resumes from after it rewinds.
 //!
-//! A file that is only ever added to can hold a tree: a record may follow an older one, and what came
-//! between is left. Each turn of a session ends with a piece of the file, so the piece that a record
-//! follows names a turn, on whatever branch that is.
+//! An append-only file can hold a tree: a record may follow an older record and abandon the ones in
+//! between. Each turn of a session ends with a piece of the file, so the piece that a record
+//! follows identifies a turn, on any branch.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -14,30 +14,31 @@ use turntree::repo::{BranchName, Transaction};
 
 use crate::text::unique_name::unique_name;
 
-/// The metadata of a commit that does not continue the source of its parent: the number of pieces
-/// of its own source that stand before it.
+/// Metadata key of a commit that does not continue the source of its parent: the number of pieces
+/// of its own source before its first one.
 pub(crate) const BEGINS: &str = "source-from";
 
-/// The metadata of the first commit after a file was cut back in place: the branch that keeps what the
-/// file had before, and the pieces of its source.
+/// Metadata key of the first commit after a client rewound a file in place: the branch that keeps
+/// the abandoned content of the file, and the number of pieces of its source.
 pub(crate) const LEFT: &str = "source-left";
 
-/// Most digits of that number that are read.
+/// Maximum number of digits that are parsed.
 const MAX_DIGITS: usize = 19;
 
-/// Returns the number of pieces of its source before `commit`, where that is not the source of its
-/// parent.
+/// Returns the number of pieces of its source before `commit`, if the commit does not continue the
+/// source of its parent.
 pub(crate) fn begins(commit: &Commit) -> Option<u64> {
     commit.metadata.get(BEGINS).filter(|pieces| pieces.len() <= MAX_DIGITS)?.parse().ok()
 }
 
-/// Returns the branch that was left with `commit`, and the pieces of its source.
+/// Returns the branch that was abandoned with `commit`, and the number of pieces of its source.
 pub(crate) fn left_with(commit: &Commit) -> Option<(&str, u64)> {
     let (branch, pieces) = commit.metadata.get(LEFT)?.rsplit_once(' ')?;
     Some((branch, pieces.parse().ok()?))
 }
 
-/// The first of `branch-2`, `branch-3`, ... that is free, whatever number `branch` has itself.
+/// Returns the first free name of `branch-2`, `branch-3`, ... A number at the end of `branch` is
+/// dropped first.
 ///
 /// # Errors
 /// `InvalidInput` for a name that no branch can have.
@@ -48,7 +49,8 @@ pub(crate) fn free_name(
     free_name_from(&mut 2, branch, is_free)
 }
 
-/// The same from the number `next` on, which is behind the one that was free afterwards.
+/// Returns the first free name like [`free_name`], starting at the number `next`. Sets `next` to
+/// the number after it.
 ///
 /// # Errors
 /// `InvalidInput` for a name that no branch can have.
@@ -85,25 +87,26 @@ pub(crate) fn unique_branch(
     BranchName::new(session, &name)
 }
 
-/// The turns that a file has become, by the pieces of it that their sources have.
+/// The turns that a file has become, keyed by the number of pieces in their sources.
 pub(crate) struct Timeline {
     turns: BTreeMap<u64, ObjectId>,
 }
 
 /// The state of a conversation after some piece.
 pub(crate) struct RewindPoint {
-    /// The turn that it ended with; nothing before the first one.
+    /// The last turn up to the piece. `None` before the first turn.
     pub(crate) base: Option<ObjectId>,
-    /// The part of the next turn: a context, and the number of its messages that count.
+    /// The part of the next turn up to the piece: its context, and the number of messages that
+    /// count.
     pub(crate) part: Option<(Context, u64)>,
 }
 
 impl Timeline {
-    /// The turns on the branches of `session`, those of `first` before others, whose sources are what
-    /// `source` begins with. Turns whose content was dropped are left out.
+    /// Returns the turns on the branches of `session` whose sources are prefixes of `source`. For
+    /// equal prefixes the turns of the branch `first` win. Omits turns whose content expired.
     ///
     /// # Errors
-    /// As for reading commits and contexts.
+    /// The errors of reading commits and contexts.
     pub(crate) fn of(
         change: &Transaction<'_>,
         session: &str,
@@ -120,10 +123,11 @@ impl Timeline {
         Ok(timeline)
     }
 
-    /// The turns on the line of `tip` that are of its session, as of [`Timeline::of`].
+    /// Returns the turns like [`Timeline::of`], and those on the line of `tip`, for the session of
+    /// `tip`.
     ///
     /// # Errors
-    /// As for reading commits and contexts.
+    /// The errors of reading commits and contexts.
     pub(crate) fn below(
         change: &Transaction<'_>,
         tip: &ObjectId,
@@ -156,16 +160,16 @@ impl Timeline {
         Ok(())
     }
 
-    /// Notes a turn whose source has `pieces`.
+    /// Adds a turn whose source has `pieces` pieces.
     pub(crate) fn add(&mut self, pieces: u64, turn: ObjectId) {
         self.turns.insert(pieces, turn);
     }
 
-    /// Returns the state of the conversation after the piece `to`, the first being 0; nothing when
-    /// the turn of that piece is not there.
+    /// Returns the state of the conversation after the piece `to`, counted from 0. `None` if the
+    /// turn of that piece is missing.
     ///
     /// # Errors
-    /// As for reading commits and contexts.
+    /// The errors of reading commits and contexts.
     pub(crate) fn place(
         &self,
         change: &Transaction<'_>,
@@ -200,9 +204,9 @@ impl Timeline {
     }
 }
 
-/// Returns the number of messages of a turn after the piece `to`, if it has more now; `pieces` are its own
-/// in its source, and `known` messages were there before it. A piece that was there up to `to` and comes
-/// again behind it says nothing new.
+/// Returns the number of messages of a turn up to the piece `to`, or `None` if the whole turn
+/// counts. `pieces` are the pieces of the turn in its source. The first `known` messages are older
+/// than the turn. A piece that repeats a piece before `to` adds no message.
 fn said_until(
     change: &Transaction<'_>,
     context: &Context,
@@ -231,7 +235,7 @@ fn said_until(
     Ok(None)
 }
 
-/// The context of a commit; nothing when retention dropped it.
+/// Returns the context of a commit, or `None` if it expired.
 fn context_of(change: &Transaction<'_>, commit: &Commit) -> Result<Option<Context>> {
     match Context::open(change, &commit.tree) {
         Ok(context) => Ok(Some(context)),
@@ -240,8 +244,8 @@ fn context_of(change: &Transaction<'_>, commit: &Commit) -> Result<Option<Contex
     }
 }
 
-/// Returns true if `source` begins with `part`, which has something: records name themselves, so the
-/// last one tells.
+/// Returns true if `part` is a nonempty prefix of `source`. Compares only the last record of
+/// `part`, because records contain their ids.
 pub(super) fn is_beginning(
     objects: &dyn ObjectSource,
     part: &Transcript,

@@ -1,4 +1,5 @@
-//! The `source` section: written from the pieces of a file, and read as the file again, byte for byte.
+//! Writes the `source` section from the pieces of a file, and reads it back as the file, byte for
+//! byte.
 
 use std::collections::HashSet;
 use std::io::{self, Read};
@@ -14,10 +15,10 @@ use turntree::repo::{LogEntry, Repository};
 
 use crate::text::piece::{Piece, PieceKind};
 
-/// Longest trivia piece, in bytes.
+/// Maximum size of a trivia piece in bytes.
 const MAX_PIECE_BYTES: usize = 1 << 20;
 
-/// Reads the first pieces of a stored source as if they were a file.
+/// Reads the first pieces of a stored source like a file.
 pub(crate) struct SourceReader<'a> {
     source: &'a dyn ObjectSource,
     pieces: Box<dyn Iterator<Item = Result<TranscriptPiece>> + 'a>,
@@ -26,7 +27,7 @@ pub(crate) struct SourceReader<'a> {
 }
 
 impl<'a> SourceReader<'a> {
-    /// Reads the first `pieces` of `transcript`.
+    /// Reads the first `pieces` pieces of `transcript`.
     pub(crate) fn new(source: &'a dyn ObjectSource, transcript: &Transcript, pieces: u64) -> Self {
         let pieces = Box::new(transcript.pieces(source, 0..pieces));
         Self { source, pieces, current: Bytes::new(), suffix: Bytes::new() }
@@ -62,7 +63,8 @@ pub(crate) fn write_piece(
     Ok(SourceEntry { blob, kind: source_kind(side_paths, piece), suffix: piece.suffix.clone() })
 }
 
-/// The kind of a piece in `source`: the conversation grows by records.
+/// Returns the kind of a piece in `source`. Records on side paths are glue, because only records
+/// extend the conversation.
 pub(crate) fn source_kind(side_paths: &[&str], piece: &Piece) -> SourceKind {
     debug_assert!(piece.suffix.len() <= MAX_SUFFIX_BYTES, "splitters keep separators short");
     match piece.kind {
@@ -72,7 +74,7 @@ pub(crate) fn source_kind(side_paths: &[&str], piece: &Piece) -> SourceKind {
     }
 }
 
-/// Makes `source` the document, cut at its records.
+/// Sets `source` to the document, split at its records.
 pub(crate) fn write_source(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
@@ -89,7 +91,7 @@ pub(crate) fn write_source(
     builder.set_list(sink, SOURCE, items)
 }
 
-/// A document of `len` bytes, cut at its records.
+/// Splits a document of `len` bytes at its records.
 pub(super) fn pieces(len: usize, records: &[Range<usize>]) -> Vec<(SourceKind, Range<usize>)> {
     let mut pieces = Vec::new();
     let mut at = 0;
@@ -108,10 +110,11 @@ pub(super) fn pieces(len: usize, records: &[Range<usize>]) -> Vec<(SourceKind, R
     pieces
 }
 
-/// The roots of the sources on the line of `tip`: sections of equal content have equal ids.
+/// Returns the root ids of the sources on the first-parent line of `tip`. Sections of equal content
+/// have equal ids.
 ///
 /// # Errors
-/// As for reading commits and contexts.
+/// The errors of reading commits and contexts.
 pub(crate) fn sources_of(repo: &Repository, tip: &ObjectId) -> Result<HashSet<ObjectId>> {
     let mut sources = HashSet::new();
     for entry in repo.history(&[*tip], &[])?.first_parent() {

@@ -1,4 +1,4 @@
-//! Finds turns that a rollback took back of a branch, and that its client still has.
+//! Finds turns that a rollback removed from a branch while its client still has them.
 //!
 //! ```text
 //! 1 <- 2 <- 3 <- 4 (back to 1)      main stays here
@@ -6,10 +6,10 @@
 //!            5 <- 6                 main-client: what the client goes on with
 //! ```
 //!
-//! A client does not know that somebody went back: its transcript has the turns that were taken back,
-//! and goes on from them. So they stand for a line of their own, which becomes a branch once something
-//! is added to it. On the branch that went back they are not played again. A name says whose line a
-//! branch may be; that it begins with what was taken back proves it.
+//! A client does not notice a rollback in the store: its transcript still has the rolled-back turns
+//! and continues from them. These turns become a separate branch once the client adds to them. An
+//! import does not replay them on the branch that was rolled back. The name of a branch suggests
+//! the branch that its client belongs to; that it starts with rolled-back turns proves it.
 
 use turntree::context::Transcript;
 use turntree::error::Result;
@@ -19,41 +19,41 @@ use turntree::repo::{BranchName, RESTORED_FROM, ROLLED_BACK_TO, Repository};
 use super::rewind::{is_beginning, unique_branch};
 use crate::model::format::RecordFormat;
 
-/// The line with which a client goes on with what was taken back of its branch.
+/// The branch on which a client continues from rolled-back turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientLine {
-    /// The branch that it becomes.
+    /// The name of that branch.
     pub branch: BranchName,
-    /// The newest of the turns that were taken back.
+    /// The newest rolled-back turn.
     pub base: ObjectId,
 }
 
-/// The branch that went back when the line of its client began.
+/// The branch that was rolled back when a client's branch began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WentBack {
-    /// That branch.
+    /// The name of the rolled-back branch.
     pub branch: BranchName,
-    /// True if turns have been added to it since.
+    /// True if turns were added to it since the rollback.
     pub has_turns: bool,
 }
 
-/// Returns the line with which the client of `branch` goes on from turns of which `branch` went back;
-/// nothing when it has not, or a transcript has grown on it since.
+/// Returns the branch on which the client of `branch` continues from rolled-back turns. `None` if
+/// there was no rollback, or if a transcript has added turns to `branch` since.
 ///
 /// # Errors
-/// Those of reading the history.
+/// The errors of reading the history.
 pub fn client_line(repo: &Repository, branch: &BranchName) -> Result<Option<ClientLine>> {
     let Some(tip) = repo.tip(branch) else { return Ok(None) };
-    // A client has what was there before the first of several rollbacks.
+    // The client still has the turns before the first of several rollbacks.
     let Some(base) = taken_back_of(repo, &tip, |_| true)?.pop() else { return Ok(None) };
     Ok(Some(ClientLine { branch: client_branch(repo, branch)?, base }))
 }
 
-/// Returns the branch that went back when `line` began; nothing when `line` is not that of a client
-/// which goes on with what was taken back.
+/// Returns the branch that was rolled back when `line` began. `None` if `line` does not continue
+/// from rolled-back turns.
 ///
 /// # Errors
-/// Those of reading the history.
+/// The errors of reading the history.
 pub fn went_back(repo: &Repository, line: &BranchName) -> Result<Option<WentBack>> {
     let Some(branch) = named_after(line) else { return Ok(None) };
     let (Some(own), Some(tip)) = (repo.tip(line), repo.tip(&branch)) else { return Ok(None) };
@@ -73,15 +73,15 @@ pub fn went_back(repo: &Repository, line: &BranchName) -> Result<Option<WentBack
     Ok(None)
 }
 
-/// Returns whether `line` is one with which the client of `branch` goes on, or the client of such a
-/// line.
+/// Returns true if `line` is the branch on which the client of `branch` continues, directly or
+/// through such branches in between.
 ///
 /// # Errors
-/// Those of reading the history.
+/// The errors of reading the history.
 pub fn is_line_of(repo: &Repository, line: &BranchName, branch: &BranchName) -> Result<bool> {
     let is_longer = |line: &BranchName| line.branch().len() > branch.branch().len();
     let mut above = Some(line.clone());
-    // Each name is shorter than the one before.
+    // Terminates, because each name is shorter than the one before.
     while let Some(line) = above.take().filter(is_longer) {
         above = went_back(repo, &line)?.map(|back| back.branch);
         if above.as_ref() == Some(branch) {
@@ -91,10 +91,10 @@ pub fn is_line_of(repo: &Repository, line: &BranchName, branch: &BranchName) -> 
     Ok(false)
 }
 
-/// The suffix of the client's line, behind the name of the branch.
+/// The suffix that a client's branch adds to the name of the rolled-back branch.
 const CLIENT: &str = "-client";
 
-/// The branch for whose client a line is named so.
+/// Returns the branch that the name of a client's branch derives from.
 fn named_after(line: &BranchName) -> Option<BranchName> {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let name = match line.branch().rsplit_once('-') {
@@ -104,13 +104,14 @@ fn named_after(line: &BranchName) -> Option<BranchName> {
     BranchName::new(line.session(), name.strip_suffix(CLIENT)?).ok()
 }
 
-/// Returns whether a commit takes its branch to another state.
+/// Returns true if a commit rolls its branch back or restores another state.
 fn is_back(commit: &Commit) -> bool {
     [ROLLED_BACK_TO, RESTORED_FROM].iter().any(|key| commit.metadata.contains_key(*key))
 }
 
-/// The turns that were taken back of the branch at `tip`, the newest before each rollback, when nothing
-/// of a transcript has come since; the last rollback is the first.
+/// Returns the turns that were rolled back from the branch at `tip`: the newest turn before each
+/// rollback, the last rollback first. Stops at the newest turn that came from a transcript of this
+/// format.
 pub(crate) fn taken_back(
     repo: &Repository,
     format: RecordFormat,
@@ -119,7 +120,8 @@ pub(crate) fn taken_back(
     taken_back_of(repo, tip, |agent| agent == format.name)
 }
 
-/// The same for a transcript whose turns an agent of such a name has taken.
+/// Returns the rolled-back turns like [`taken_back`], for a transcript whose turns have an agent
+/// that `is_its` accepts.
 fn taken_back_of(
     repo: &Repository,
     tip: &ObjectId,
@@ -131,9 +133,10 @@ fn taken_back_of(
         let commit = entry?.commit;
         if is_back(&commit) {
             let Some(before) = commit.parents.first() else { break };
-            // Content that retention has dropped is no line to go on with.
+            // A client cannot continue from expired content.
             let is_there = repo.store().tombstone(&repo.commit(before)?.tree).is_none();
-            // Another transcript may have gone on there: its records are not counted, but looked for.
+            // Another transcript may have added records there, so compare the records instead of
+            // counting them.
             if is_there {
                 let had = source(before)?;
                 if !had.is_empty() && !is_beginning(repo.store(), &had, &source(tip)?)? {
@@ -147,7 +150,7 @@ fn taken_back_of(
     Ok(taken)
 }
 
-/// A free name for the line with which the client of `branch` goes on.
+/// Returns a free name for the branch on which the client of `branch` continues.
 pub(crate) fn client_branch(repo: &Repository, branch: &BranchName) -> Result<BranchName> {
     let stem = format!("{}{CLIENT}", branch.branch());
     unique_branch(branch.session(), &stem, |name| repo.tip(name).is_some())

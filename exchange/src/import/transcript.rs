@@ -1,20 +1,20 @@
-//! A transcript goes in turn by turn: pieces become a source, events become commits.
+//! Imports a transcript turn by turn: pieces become a source, events become commits.
 //!
-//! The store keeps every piece of the file in the `source` section, so an import that comes again
-//! needs no notes of its own: the new file is compared with the sources of the session's branches.
+//! The store keeps every piece of the file in the `source` section, so a repeated import needs no
+//! notes. It compares the file with the sources of the branches of the session.
 //!
-//! | the file is | what happens |
+//! | the file is | result |
 //! |---|---|
-//! | new to the session | every turn becomes a commit of a new branch |
-//! | known, or a beginning of what is known | nothing |
-//! | a longer version of a branch | its new turns go on top of the branch |
-//! | rewritten after some point | the branch goes on from the last common turn, and what it had is left on another one |
+//! | new to the session | each turn becomes a commit of a new branch |
+//! | known, or a prefix of a known file | no change |
+//! | a longer version of a branch | the branch gets the new turns |
+//! | rewritten after some point | the branch continues from the last common turn, and another branch keeps the old turns |
 //!
-//! Redacted content comes in as its replacement in the store (`redacted.rs`), so a file that still
-//! has it is no rewritten one.
+//! Redacted content is imported as its replacement (`redacted.rs`), so a file that still has the
+//! original content does not count as rewritten.
 //!
-//! To go on in the middle, the parser first reads the stored beginning again, from the store, so it
-//! knows what it would have known. Everything becomes visible in one operation at the end.
+//! To continue in the middle of a file, the parser first rereads the known part from the store,
+//! which restores its state. All changes become visible in one operation at the end.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -41,17 +41,17 @@ use crate::text::piece::{Piece, PieceKind};
 
 const META: &str = "meta";
 
-/// The section that files are in.
+/// The section of files.
 const FILES: &str = "files";
 
-/// What the names of hooks as actors begin with.
+/// Prefix of the actor names of hooks.
 const HOOK_ACTOR: &str = "hook/";
 
-/// Imports the transcript in `input`, which is not compressed any more. `directory` is where the session
-/// worked, for formats that do not say it themselves.
+/// Imports the uncompressed transcript in `input`. `directory` is the working directory of the
+/// session, for formats that do not record it.
 ///
 /// # Errors
-/// As for [`import`](crate::import).
+/// The errors of [`import`](crate::import).
 pub(crate) fn import_transcript(
     repo: &Repository,
     format: RecordFormat,
@@ -98,7 +98,8 @@ pub(crate) fn import_transcript(
     run.finish(repo, options, branch, input_bytes)
 }
 
-/// The document whose state the transcript goes on from: what it joins, or what that went on from.
+/// Returns the document that the transcript continues: the base, or the document that the base
+/// recorded.
 fn document_below(
     repo: &Repository,
     format: RecordFormat,
@@ -117,8 +118,8 @@ fn document_below(
     id.map(Some).ok_or_else(|| Error::invalid("meta/base names no snapshot"))
 }
 
-/// Returns whether a session begins with what is above `base`: nothing, or snapshots of files that a hook
-/// has taken before the client has written the first record.
+/// Returns true if `base` holds nothing of a conversation: it is missing, or has only snapshots of
+/// files that a hook took before the client wrote the first record.
 pub(super) fn is_beginning(repo: &Repository, base: Option<&ObjectId>) -> Result<bool> {
     let Some(base) = base else { return Ok(true) };
     let sections = repo.context(base)?.sections(repo.store())?;
@@ -133,8 +134,9 @@ pub(super) fn is_beginning(repo: &Repository, base: Option<&ObjectId>) -> Result
     Ok(true)
 }
 
-/// Refuses a file of whose messages more than a tenth have nothing to see: it is of another format, or
-/// of a release that writes another one. A single one among others may be an answer that never came.
+/// Rejects a file if more than a tenth of its messages have no visible content: it has another
+/// format, or an unknown version of this format. A single such message may be an answer that was
+/// never received.
 fn refuse_silent(writer: &TurnWriter<'_>) -> Result<()> {
     let (all, silent, name) = (writer.messages, writer.silent, writer.format().name);
     if silent.saturating_mul(10) <= all || (silent == 1 && all > 1) {
@@ -147,26 +149,26 @@ fn refuse_silent(writer: &TurnWriter<'_>) -> Result<()> {
     Err(Error::invalid(message))
 }
 
-/// An import under way.
+/// An import in progress.
 pub(crate) struct TranscriptImport<'r> {
     pub(crate) parser: Box<dyn Parser + Send>,
     pub(crate) writer: TurnWriter<'r>,
-    /// Bytes of the file that were in the source already.
+    /// Bytes of the file that the source already had.
     pub(crate) known_bytes: u64,
     notes: Vec<ImportNote>,
     /// Records of kinds that the parser does not know.
     pub(crate) unread: UnreadRecords,
-    /// The file is new to the session.
+    /// True if the file is new to the session.
     is_first: bool,
-    /// The fork that the file may be, until that is known.
+    /// The search for the session that the file may be a fork of, until it is decided.
     forking: Option<Forking<'r>>,
-    /// The records by which forks of the file find it.
+    /// The records that forks of this file may be matched by.
     anchors: Vec<RecordKey>,
     origins: Arc<Origins>,
 }
 
 impl<'r> TranscriptImport<'r> {
-    /// An import that goes on at `point`, on its branch and from its base.
+    /// Begins an import at `point`, on its branch and from its base.
     pub(crate) fn begin(
         repo: &'r Repository,
         mut staging: Transaction<'r>,
@@ -222,7 +224,7 @@ impl<'r> TranscriptImport<'r> {
         })
     }
 
-    /// An import that goes on where another one stopped, whose parser had come to `parser`.
+    /// Continues an import with the parser and writer of the previous one.
     pub(crate) fn resume(parser: Box<dyn Parser + Send>, writer: TurnWriter<'r>) -> Self {
         let (notes, unread) = (Vec::new(), UnreadRecords::default());
         let (anchors, origins) = (Vec::new(), Arc::default());
@@ -230,7 +232,8 @@ impl<'r> TranscriptImport<'r> {
         Self { parser, writer, known_bytes, notes, unread, is_first, forking, anchors, origins }
     }
 
-    /// Brings parser and context to the last common record, and returns the pieces read beyond it.
+    /// Advances the parser and the context to the last common record. Returns the pieces that were
+    /// read beyond it.
     pub(crate) fn catch_up(&mut self, repo: &Repository, point: ResumePoint) -> Result<Vec<Piece>> {
         let ResumePoint { base_pieces, stored, common, keep, mut replacement, lookahead, .. } =
             point;
@@ -271,12 +274,12 @@ impl<'r> TranscriptImport<'r> {
         self.step(step)
     }
 
-    /// Returns true if the file has had nothing but copies of another session's records.
+    /// Returns true if the file has only had copies of another session's records so far.
     pub(crate) fn is_copying(&self) -> bool {
         self.forking.as_ref().is_some_and(Forking::is_copying)
     }
 
-    /// The file has no further piece now.
+    /// Handles the current end of the file.
     pub(crate) fn end(&mut self) -> Result<()> {
         let Some(mut forking) = self.forking.take() else { return Ok(()) };
         let step = forking.begin(&self.writer.transaction, None)?;
@@ -310,7 +313,8 @@ impl<'r> TranscriptImport<'r> {
         }
     }
 
-    /// Takes what seemed to be copies for the file's own, since the other session has no turn to go on from.
+    /// Imports supposed copies as records of the file itself, because the other session has no turn
+    /// to continue from.
     fn own_copies(&mut self) -> Result<()> {
         if !self.writer.has_copies() {
             return Ok(());
@@ -335,7 +339,7 @@ impl<'r> TranscriptImport<'r> {
         events
     }
 
-    /// Applies what the parser made of a piece.
+    /// Applies the events of a piece.
     pub(crate) fn apply(&mut self, piece: &Piece, events: Vec<Event>) -> Result<()> {
         if let PieceKind::Damaged { reason } = &piece.kind {
             self.note(piece, reason.clone());
@@ -395,7 +399,7 @@ impl<'r> TranscriptImport<'r> {
         Ok(report)
     }
 
-    /// Notes the records by which forks find a file that is not at its end.
+    /// Records the anchors of a file that has not ended, so that forks can find it.
     pub(crate) fn note_anchors(&mut self) {
         let anchors = std::mem::take(&mut self.anchors);
         let (format, session) = (self.writer.format(), self.writer.branch().session());

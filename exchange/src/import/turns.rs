@@ -1,4 +1,4 @@
-//! Events become commits: a context grows with every event, and each turn is snapshotted.
+//! Turns events into commits: each event updates a context, and each turn becomes a snapshot.
 
 mod back;
 mod side_branches;
@@ -31,69 +31,69 @@ use crate::model::headline::{CallHeadline, Headline};
 use crate::secrets::has_mask;
 use crate::text::piece::Piece;
 
-/// Puts the workspace into the context, and returns the metadata of the commit about it: nothing
-/// when there is nothing new to say.
+/// Adds the workspace to the context and returns the metadata about it for the commit. Empty if
+/// nothing changed.
 pub(crate) type FilesOfTurn<'f> =
     dyn FnMut(&mut Transaction<'_>, &mut Builder) -> Result<BTreeMap<String, String>> + 'f;
 
-/// Sections that a commit adds to: the format, and the payloads that messages cite.
+/// Sections that a commit adds to: the format, and the payloads that messages reference.
 const ADDED_BY_COMMIT: [&str; 2] = [META, VFS_SECTION];
 
 /// The section of facts.
 const META: &str = "meta";
 
-/// The fact that names the directory of the session.
+/// The fact that holds the working directory of the session.
 const DIRECTORY: &str = "cwd";
 
-/// The fact that names the directory which paths of files begin in, where that is above that of the session.
+/// The fact that holds the root of file paths, if it is above the working directory.
 pub(crate) const ROOT: &str = "root";
 
-/// The section that files are in.
+/// The section of files.
 const FILES: &str = "files";
 
-/// Longest name of an agent, in bytes.
+/// Longest name of an agent in bytes.
 const MAX_AGENT_BYTES: usize = 200;
 
-/// Longest message of a commit, in characters.
+/// Longest message of a commit in characters.
 const MAX_TITLE_CHARS: usize = 100;
 
-/// Calls of a turn that its title may tell of.
+/// Maximum number of calls that the title of a turn considers.
 const MAX_CALLS: usize = 64;
 
 /// Turns pieces and events into commits on one branch.
 pub(crate) struct TurnWriter<'r> {
-    /// The change that the commits are part of.
+    /// The transaction of the commits.
     pub(crate) transaction: Transaction<'r>,
     builder: Builder,
     branch: BranchName,
     format: RecordFormat,
     stamp: Signature,
     pending: Pending,
-    /// Commits made.
+    /// The number of commits.
     pub(crate) turns: u64,
-    /// Messages in them.
+    /// The number of messages in them.
     pub(crate) messages: u64,
-    /// Messages, of those that were added, in which there is nothing to see.
+    /// The number of messages without visible content.
     pub(crate) silent: u64,
-    /// Time of the newest commit, for turns whose records have none.
+    /// The time of the newest commit, for turns whose records have no time.
     last_time: Option<Time>,
-    /// Files that wait for the turns of their calls.
+    /// The captured files that wait for the turns of their calls.
     pub(crate) captures: Captures,
-    /// The turns of the session by their place in the file, once a conversation has gone back.
+    /// The turns of the session by their position in the file. Set once a conversation rewinds.
     timeline: Option<Timeline>,
-    /// Other branches of the session, once the conversation has gone back.
+    /// The other branches of the session. Set once a conversation rewinds.
     side_branches: Option<SideBranches>,
-    /// Branches of what a conversation left behind.
+    /// The branches of abandoned turns.
     pub(crate) left: Vec<BranchName>,
-    /// The directory that the session works in.
+    /// The working directory of the session.
     directory: Option<String>,
-    /// The directory above it that paths of files begin in.
+    /// The root of file paths, above that directory.
     root: Option<String>,
-    /// The pieces so far of a fork that are copies of what another session has.
+    /// The pieces of a fork that are copies of another session's pieces.
     copies: CopyWriter,
 }
 
-/// The content so far of the turn in the making.
+/// The content of the current turn so far.
 #[derive(Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Pending {
     pieces: u64,
@@ -102,31 +102,32 @@ pub(crate) struct Pending {
     time: Option<Time>,
     model: String,
     main: TurnTitle,
-    /// The words of all other agents: the title of a turn in which nobody is called main.
+    /// The headlines of all other agents. They give the title if no agent is called main.
     others: TurnTitle,
-    /// Further metadata of its commit.
+    /// Further metadata of the commit.
     pub(crate) metadata: BTreeMap<String, String>,
-    /// Pieces of the source that stand before it, where that is not what its parent has.
+    /// The number of pieces of the source before the turn, if the source does not continue the
+    /// parent's.
     #[serde(default)]
     begins: Option<u64>,
-    /// The line that its file had before it was cut back.
+    /// The branch with the old content of a file that was rewound in place.
     #[serde(default)]
     leaves: Option<String>,
-    /// The session that its file begins with copies of.
+    /// The session whose records the file starts with copies of.
     #[serde(default)]
     copy_of: Option<String>,
 }
 
-/// A turn that was committed as far as it went, and may go on.
+/// An unfinished turn that was committed and may still grow.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct OpenTurn {
     pending: Pending,
-    /// The time of the commit before.
+    /// The time of the previous commit.
     #[serde(with = "moment")]
     last_time: Option<Time>,
 }
 
-/// A moment as numbers.
+/// Serializes a time as two numbers.
 mod moment {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use turntree::object::Time;
@@ -146,7 +147,7 @@ mod moment {
     }
 }
 
-/// What the messages of a turn are about, for its title: the first of each kind, and all calls.
+/// The headlines of the messages of a turn, for its title: the first of each kind, and all calls.
 #[derive(Default, Clone, Serialize, Deserialize)]
 #[serde(default)]
 struct TurnTitle {
@@ -155,7 +156,7 @@ struct TurnTitle {
     answer: String,
     called: Vec<CallHeadline>,
     note: String,
-    /// Results came, or thoughts.
+    /// True if the turn has tool results or thinking.
     has_results: bool,
     has_thoughts: bool,
 }
@@ -190,14 +191,14 @@ impl<'r> TurnWriter<'r> {
         }
     }
 
-    /// Paths of files begin in `root`, above the directory that the session works in.
+    /// Sets the root of file paths, above the working directory of the session.
     pub(crate) fn set_root(&mut self, root: &str) -> Result<()> {
         self.root = Some(root.to_owned());
         let root = Some(Bytes::copy_from_slice(root.as_bytes()));
         self.builder.set_entry(&mut self.transaction, META, ROOT, root)
     }
 
-    /// Applies what one piece means. `to_source` is false for a piece that `source` has already.
+    /// Applies the events of one piece. `to_source` is false for a piece that `source` already has.
     pub(crate) fn apply(
         &mut self,
         piece: &Piece,
@@ -210,7 +211,7 @@ impl<'r> TurnWriter<'r> {
                 Event::Turn | Event::Compact { .. } | Event::Rearrange { .. } | Event::Back { .. }
             )
         };
-        // Facts that a piece tells before its turn begins belong to that, as its bytes do.
+        // Facts before the start of a turn belong to the turn, like the bytes of their piece.
         let says = |event: &&Event| {
             !matches!(event, Event::Meta { .. } | Event::Unread { .. } | Event::Unknown { .. })
         };
@@ -233,18 +234,18 @@ impl<'r> TurnWriter<'r> {
         Ok(())
     }
 
-    /// The next turn is the first one after the file was cut back.
+    /// Marks the next turn as the first one after the file was rewound in place.
     pub(crate) fn leaves(&mut self, line: &LeftLine) {
         self.pending.leaves = Some(format!("{} {}", line.branch.branch(), line.pieces));
         self.left.push(line.branch.clone());
     }
 
-    /// The format of the transcript.
+    /// Returns the format of the transcript.
     pub(crate) fn format(&self) -> RecordFormat {
         self.format
     }
 
-    /// Replaces what `source` has from `from` on.
+    /// Replaces the pieces of `source` from `from` on.
     pub(crate) fn replace_source(&mut self, from: u64, entries: &[SourceEntry]) -> Result<()> {
         let items = entries.iter().map(SourceEntry::to_item).collect::<Result<Vec<Item>>>()?;
         let mut copied = self.builder.copied_pieces(&self.transaction)?;
@@ -260,8 +261,8 @@ impl<'r> TurnWriter<'r> {
         Ok(())
     }
 
-    /// Ends the last turn; pieces after it that hold no message belong to it. `events` are what the
-    /// parser has left to say.
+    /// Ends the last turn, including trailing pieces without a message. `events` are the final
+    /// events of the parser.
     pub(crate) fn finish(&mut self, events: Vec<Event>) -> Result<()> {
         for event in events {
             self.apply_event(&Piece::end(), event)?;
@@ -272,14 +273,15 @@ impl<'r> TurnWriter<'r> {
         Ok(())
     }
 
-    /// Goes on from `context`, which may know the directory of the session.
+    /// Restores the facts about the session's directories from `context`.
     pub(crate) fn go_on_from(&mut self, context: &Context) -> Result<()> {
         self.directory = fact(&self.transaction, context, DIRECTORY)?;
         self.root = fact(&self.transaction, context, ROOT)?;
         Ok(())
     }
 
-    /// The key of a file that a transcript names: from the directory of the session, or absolute.
+    /// Returns the key of a file: its path relative to the root, or absolute outside of the root.
+    /// Without a root, the path as recorded.
     fn key_of(&self, path: String) -> String {
         let Some(root) = &self.root else { return path };
         let path = match (Path::new(&path).is_absolute(), &self.directory) {
@@ -291,25 +293,26 @@ impl<'r> TurnWriter<'r> {
         key.to_string_lossy().into_owned()
     }
 
-    /// Goes on with a turn that was committed as far as it went: the branch is before it again.
+    /// Reopens an unfinished turn that was committed. The branch must be at the commit before it.
     pub(crate) fn reopen(&mut self, turn: OpenTurn) {
         self.pending = turn.pending;
         self.last_time = turn.last_time;
     }
 
-    /// The turn in the making was committed before, with `metadata`; `time` is for one without.
+    /// Rebuilds a turn that was committed with `metadata`. `time` is the fallback for records
+    /// without a time.
     pub(crate) fn remake(&mut self, time: Option<Time>, metadata: BTreeMap<String, String>) {
         self.last_time = time;
         self.pending.metadata = metadata;
     }
 
-    /// Makes the files what they are in `context`.
+    /// Copies the files of `context`.
     pub(crate) fn carry_files(&mut self, context: &Context) -> Result<()> {
         self.builder.set_as_in(&mut self.transaction, FILES, context)
     }
 
-    /// Returns true if the context in the making has each section of `context` as it is there;
-    /// those aside that a commit still adds to.
+    /// Returns true if the current context has every section of `context` unchanged. Ignores the
+    /// sections that a commit adds to.
     pub(crate) fn has_sections_of(&mut self, context: &Context) -> Result<bool> {
         let tree = self.builder.write(&mut self.transaction)?;
         let mine = Context::open(&self.transaction, &tree)?.sections(&self.transaction)?;
@@ -319,19 +322,19 @@ impl<'r> TurnWriter<'r> {
         Ok(theirs.all(|(name, section)| mine.get(name) == Some(section)))
     }
 
-    /// Makes a file what it is to be in the context in the making.
+    /// Sets a file in the current context.
     pub(crate) fn set_file(&mut self, path: &str, file: (FileMode, Bytes)) -> Result<()> {
         self.builder.set_file(&mut self.transaction, path, Some(file))
     }
 
-    /// The branch that the turns go on.
+    /// Returns the branch that gets the turns.
     pub(crate) fn branch(&self) -> &BranchName {
         &self.branch
     }
 
-    /// Commits the turn in the making as far as it goes, after `files` had its say about what there is
-    /// in the workspace. Nothing is committed when there is nothing of a turn, and no other context.
-    /// Returns what goes on, if anything does.
+    /// Commits the unfinished turn after `files` updated the workspace in the context. Commits
+    /// nothing if the turn is empty and the context is unchanged. Returns the unfinished turn, if
+    /// it was committed.
     pub(crate) fn pause(&mut self, files: &mut FilesOfTurn<'_>) -> Result<Option<OpenTurn>> {
         let before = self.transaction.tip(&self.branch);
         self.join_captures()?;
@@ -360,7 +363,7 @@ impl<'r> TurnWriter<'r> {
     fn apply_event(&mut self, piece: &Piece, event: Event) -> Result<()> {
         match event {
             Event::Turn | Event::Unread { .. } | Event::Unknown { .. } => Ok(()),
-            // A key that no map takes is in the source, where it came from.
+            // Maps reject these keys. The content is still in the source.
             Event::Scratchpad { key, .. }
             | Event::File { path: key, .. }
             | Event::Entry { key, .. }
@@ -458,7 +461,7 @@ impl<'r> TurnWriter<'r> {
         self.builder.splice(&mut self.transaction, &section, 0..start, items)
     }
 
-    /// Makes the list of an agent parts of what it was, a summary, and further parts.
+    /// Sets the messages of an agent to ranges of the old list, a summary, and further ranges.
     fn rearrange(
         &mut self,
         piece: &Piece,
@@ -489,7 +492,7 @@ impl<'r> TurnWriter<'r> {
     fn summary_items(&mut self, piece: &Piece, summary: &[MessageEvent]) -> Result<Vec<Item>> {
         let mut items = Vec::with_capacity(summary.len());
         for message in summary {
-            // A part of a record repeats what was said before; a record of its own is new.
+            // A part of a record repeats an earlier message. A whole record is a new message.
             if message.content == Content::Piece {
                 self.note_message(message);
             }
@@ -509,7 +512,7 @@ impl<'r> TurnWriter<'r> {
         self.said_by(&message.agent).note(&message.headline);
     }
 
-    /// What the messages of an agent say in the turn in the making.
+    /// Returns the title of the current turn for an agent.
     fn said_by(&mut self, agent: &str) -> &mut TurnTitle {
         match agent == MAIN_AGENT {
             true => &mut self.pending.main,
@@ -526,13 +529,13 @@ impl<'r> TurnWriter<'r> {
         self.transaction.write(Kind::Blob, content.bytes_in(piece))
     }
 
-    /// Ends the turn in the making, if there is one: what comes before the first message belongs to
-    /// the first turn.
+    /// Ends the current turn if it has a message. Pieces before the first message belong to the
+    /// first turn.
     fn end_turn(&mut self, trigger: Trigger) -> Result<()> {
         if self.pending.messages > 0 { self.commit(trigger) } else { Ok(()) }
     }
 
-    /// Gives the turn in the making the files that were captured after its calls.
+    /// Adds the files that were captured after the calls of the current turn.
     fn join_captures(&mut self) -> Result<()> {
         let told = self.captures.join(&mut self.transaction, &mut self.builder)?;
         self.pending.metadata.extend(told);
@@ -587,7 +590,7 @@ impl<'r> TurnWriter<'r> {
     }
 }
 
-/// A fact of a context; nothing where it is not known.
+/// Returns a fact of a context, if it is set.
 pub(crate) fn fact(
     source: &dyn ObjectSource,
     context: &Context,
@@ -600,7 +603,7 @@ pub(crate) fn fact(
     Ok(String::from_utf8(bytes.to_vec()).ok())
 }
 
-/// A name that fits into a path of sections, from whatever a transcript calls its agent.
+/// Returns an agent's name as a valid part of a section path.
 fn agent_name(name: &str) -> String {
     let safe = |c: char| if c == '/' || c.is_control() { '_' } else { c };
     let fitting = name.char_indices().take_while(|(at, c)| at + c.len_utf8() <= MAX_AGENT_BYTES);
@@ -627,15 +630,16 @@ impl TurnTitle {
         }
     }
 
-    /// Notes what a message says that is written again while it grows: its calls come later than its thoughts.
+    /// Notes the headline of a message that its client rewrites while it grows: the calls follow
+    /// the thinking.
     fn note_again(&mut self, headline: &Headline) {
         let Headline::Calls(calls) = headline else { return self.note(headline) };
         let new = calls.iter().filter(|call| !self.called.contains(call)).cloned().collect();
         self.note(&Headline::Calls(new));
     }
 
-    /// One line for people: the prompt, else the answer, else the calls, which `directory` is left
-    /// out of. Never thoughts, and never a result.
+    /// Returns the title of the turn in one line: the prompt, else the answer, else the calls, with
+    /// paths relative to `directory`. Never shows thinking or results.
     fn line(&self, trigger: Trigger, directory: Option<&str>) -> String {
         if trigger == Trigger::Compaction {
             return "compaction".to_owned();

@@ -1,5 +1,5 @@
-//! Tells if a transcript has a call yet: looked for from its end on, where calls of a running
-//! session are.
+//! Checks if a transcript has a call yet. Searches backward from the end, because the calls of a
+//! running session are near the end.
 
 use std::io::{Read, Seek};
 
@@ -8,18 +8,16 @@ use turntree::error::{Error, Result};
 use super::{last_line_end, read_at};
 use crate::import::captures::names_call;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const WINDOW_BYTES: u64 = 256 << 10;
 
-/// The length of the tail in which a call is looked for: results of other calls of the same turn
-/// may lie behind it.
+/// Length of the tail to search. Results of other calls of the same turn may follow the call.
 const REACH_BYTES: u64 = 8 << 20;
 
-/// Returns true if the whole lines of a transcript have the call `call`, as far as its last 8 MiB
-/// tell.
+/// Returns true if the complete lines in the last 8 MiB of a transcript have the call `call`.
 ///
 /// # Errors
-/// `Io` when it cannot be read.
+/// `Io` if the file is unreadable.
 pub fn holds_call(mut input: impl Read + Seek, call: &str) -> Result<bool> {
     let failed = |error| Error::io("read the transcript", error);
     let len = input.seek(std::io::SeekFrom::End(0)).map_err(failed)?;
@@ -30,7 +28,7 @@ pub fn holds_call(mut input: impl Read + Seek, call: &str) -> Result<bool> {
 /// Returns true if the file has the call before `end`.
 pub(super) fn is_before(input: &mut (impl Read + Seek), end: u64, call: &str) -> Result<bool> {
     let (mut to, first) = (end, end.saturating_sub(REACH_BYTES));
-    // An id that lies across two windows is in the second one.
+    // Overlap the windows, so that an id across two windows is found in the later one.
     let overlap = call.len() as u64 + 2;
     while to > first {
         let from = to.saturating_sub(WINDOW_BYTES).max(first);

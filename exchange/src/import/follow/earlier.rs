@@ -1,9 +1,10 @@
-//! Files that are older than the records to come: those that an interrupted call has left, and those
-//! that a tool has found.
+//! Imports files that are older than the next records: the files that an interrupted call left, and
+//! the files that a tool found.
 //!
-//! No event tells of the end of an interrupted call, so the next event asks for its files before the new
-//! records go in: these may begin another turn. A tool names the content that it has replaced. Where that
-//! is none of the agent's, a person has written it, and it stands in the turn before that of the call.
+//! No event reports the end of an interrupted call. The next event therefore asks for its files
+//! before it imports the new records, which may start another turn. A tool reports the content that
+//! it replaced. If the agent did not write that content, a person did, and it belongs to the turn
+//! before the call.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +18,14 @@ use super::{FollowOptions, keep_aside};
 use crate::import::captures::names_call;
 use crate::import::turns::TurnWriter;
 
-/// The section that files are in.
+/// The section of files.
 const FILES: &str = "files";
 
 /// The byte order mark of UTF-8.
 const MARK: &str = "\u{feff}";
 
-/// Takes in the files of an interrupted call, and those that a tool has found, before any new record.
-/// `tip` is the newest commit, which `is_open` when its turn is in the making again. Returns the root of the
+/// Imports the files of an interrupted call and the files that a tool found, before any new record.
+/// `tip` is the newest commit. `is_open` is true if its turn was reopened. Returns the root of the
 /// context with the files of the interrupted call.
 pub(super) fn take_earlier_files(
     writer: &mut TurnWriter<'_>,
@@ -42,7 +43,7 @@ pub(super) fn take_earlier_files(
     }
     let before = std::mem::take(&mut options.before);
     let call = options.call.clone().unwrap_or_default();
-    // In the turn of its call it would give way to what the tool has written.
+    // In the turn of the call, the content that the tool wrote would overwrite it.
     let is_late = !before.is_empty()
         && (writer.captures.is_waiting() || is_open && has_call_in_turn(writer, tip, &call)?);
     for (key, told) in before {
@@ -61,7 +62,7 @@ pub(super) fn take_earlier_files(
     Ok(seen)
 }
 
-/// Returns true if the records that `tip` has added name a call.
+/// Returns true if the records that `tip` added contain a call.
 fn has_call_in_turn(writer: &TurnWriter<'_>, tip: ObjectId, call: &str) -> Result<bool> {
     let change = &writer.transaction;
     let commit = change.read_commit(&tip)?;
@@ -83,7 +84,8 @@ fn has_call_in_turn(writer: &TurnWriter<'_>, tip: ObjectId, call: &str) -> Resul
     Ok(false)
 }
 
-/// The file `key` as a tool has found it; nothing where the context of `newest` has it so.
+/// Returns the file `key` as a tool found it, or `None` if the context of `newest` has the same
+/// content.
 fn told_file(
     writer: &TurnWriter<'_>,
     newest: ObjectId,
@@ -107,8 +109,9 @@ fn told_file(
     })
 }
 
-/// What the text `told` is in a file whose content was `known`: a client tells it without the byte order
-/// mark and with short line ends. Nothing for the same text, and for what is no text.
+/// Returns the bytes on disk of the text `told`, given the previous content `known`. Clients report
+/// text without the byte order mark and with LF line ends. Returns `None` for equal texts and for
+/// binary data.
 fn as_on_disk(known: &[u8], told: &Bytes) -> Option<Bytes> {
     if known == told {
         return None;
@@ -130,7 +133,7 @@ fn as_on_disk(known: &[u8], told: &Bytes) -> Option<Bytes> {
     Some(Bytes::from(format!("{mark}{text}")))
 }
 
-/// Puts a file into a snapshot of its own below the turn in the making, if it is not there so.
+/// Commits a file in a snapshot below the current turn, unless the branch already has it.
 fn put_below(
     writer: &mut TurnWriter<'_>,
     key: &str,

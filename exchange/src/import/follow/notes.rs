@@ -1,4 +1,4 @@
-//! Notes on a followed transcript: the position, and the state of its parser.
+//! The notes on a followed transcript: the position, and the state of its parser.
 
 use serde::{Deserialize, Serialize};
 use turntree::object::ObjectId;
@@ -8,16 +8,16 @@ use super::OpenTurn;
 
 const VERSION: u32 = 1;
 
-/// Notes of a file that was followed.
+/// The notes on a followed file.
 pub(super) struct Notes {
     pub(super) session: String,
     pub(super) format: String,
     pub(super) branch: BranchName,
-    /// The commit that the branch was at.
+    /// The tip of the branch.
     pub(super) head: ObjectId,
-    /// Bytes of the file that its source has.
+    /// Number of bytes of the file that the source has.
     pub(super) offset: u64,
-    /// The turn of that commit, when it may go on.
+    /// The turn of that commit, if it is unfinished.
     pub(super) open: Option<OpenTurn>,
     /// The state of the parser.
     pub(super) parser: Vec<u8>,
@@ -50,7 +50,7 @@ impl Notes {
         serde_json::to_vec(&written).unwrap_or_default()
     }
 
-    /// Notes that this version wrote; nothing for anything else.
+    /// Decodes notes of this version. Returns `None` for other data.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let written: NotesRecord = serde_json::from_slice(bytes).ok()?;
         if written.version != VERSION {
@@ -68,13 +68,14 @@ impl Notes {
     }
 }
 
-/// Bytes of a transcript that were taken in when `notes` were written; nothing for what are no notes.
+/// Returns the number of imported bytes of a transcript, according to `notes`. `None` for invalid
+/// notes.
 #[must_use]
 pub fn followed_bytes(notes: &[u8]) -> Option<u64> {
     Notes::decode(notes).map(|notes| notes.offset)
 }
 
-/// The branch to which `notes` say that a transcript is followed; nothing for what are no notes.
+/// Returns the branch of a followed transcript, according to `notes`. `None` for invalid notes.
 #[must_use]
 pub fn followed_branch(notes: &[u8]) -> Option<BranchName> {
     Notes::decode(notes).map(|notes| notes.branch)

@@ -1,4 +1,4 @@
-//! A turn that does not go on from the turn before it: after a rewind, and at the beginning of a fork.
+//! Begins turns that do not continue the previous turn: after a rewind, and at the start of a fork.
 
 use bytes::Bytes;
 use turntree::context::{Builder, Context, MAIN_AGENT, Transcript, agent_section};
@@ -14,19 +14,19 @@ use crate::import::rewind::{RewindPoint, Timeline};
 use crate::model::event::Event;
 use crate::text::piece::Piece;
 
-/// Sections that stay as they are when a conversation goes back, as the transcript does: what is known of its
-/// session, and the workspace.
+/// Sections that a rewind does not change, besides the transcript: the facts about the session, and
+/// the workspace.
 const STAYING: [&str; 2] = [META, FILES];
 
 impl TurnWriter<'_> {
-    /// The context in the making.
+    /// Returns the current context.
     pub(super) fn context(&mut self) -> Result<Context> {
         let tree = self.builder.write(&mut self.transaction)?;
         Context::open(&self.transaction, &tree)
     }
 
-    /// Goes on from what the conversation was after the piece `to`, with the piece `at`. What came since
-    /// stays on a branch, unless a turn that is there no more is asked for.
+    /// Rewinds to the state of the conversation after the piece `to`. The next turn begins with the
+    /// piece `at`. A branch keeps the abandoned turns. Does nothing if the turn of `to` is missing.
     pub(crate) fn go_back(&mut self, at: u64, to: Option<u64>) -> Result<()> {
         let now = self.context()?;
         let timeline = match self.timeline.take() {
@@ -43,8 +43,8 @@ impl TurnWriter<'_> {
         self.begin_at(&place, &now, &STAYING, at)
     }
 
-    /// Keeps a piece of the beginning of a fork, which is a copy of a piece of `base` or comes between copies:
-    /// only facts are taken from it.
+    /// Stores a piece at the start of a fork: a copy of a piece of `base`, or a piece between
+    /// copies. Only its facts are applied.
     pub(crate) fn copy(
         &mut self,
         piece: &Piece,
@@ -59,13 +59,13 @@ impl TurnWriter<'_> {
         self.note_facts(piece, events)
     }
 
-    /// Returns true if pieces were taken for copies, and nothing has begun yet.
+    /// Returns true if there are copied pieces and the fork has not begun yet.
     pub(crate) fn has_copies(&self) -> bool {
         self.copies.pieces() > 0
     }
 
-    /// The pieces that were taken for copies, which begin nothing: the other session has no turn where they
-    /// end.
+    /// Returns the copied pieces. The caller imports them as records of the file itself, because
+    /// the other session has no turn where they end.
     pub(crate) fn take_copies(&mut self) -> Result<Transcript> {
         let mut builder = Builder::new();
         std::mem::take(&mut self.copies).finish(&mut self.transaction, &mut builder)?;
@@ -73,13 +73,13 @@ impl TurnWriter<'_> {
         Transcript::open(&self.transaction, &Context::open(&self.transaction, &tree)?)
     }
 
-    /// Begins at a place of another session, with the source and facts so far. The files that a hook has
-    /// seen before the first record go on top of that place.
+    /// Begins the fork at a place of another session, with the source and facts so far. Files that
+    /// a hook captured before the first record are added on top of that place.
     pub(crate) fn begin_fork(&mut self, place: &RewindPoint) -> Result<()> {
         std::mem::take(&mut self.copies).finish(&mut self.transaction, &mut self.builder)?;
         let now = self.context()?;
         let at = Transcript::open(&self.transaction, &now)?.len();
-        // A file that is a copy and nothing else has a snapshot of its own, too.
+        // A file that has only copies gets a snapshot, too.
         self.pending.pieces += at;
         let seen = self.transaction.tip(&self.branch);
         self.transaction.move_branch(&self.branch, place.base);
@@ -88,7 +88,7 @@ impl TurnWriter<'_> {
         if at > 0 {
             self.pending.copy_of = Some(self.transaction.read_commit(&base)?.session);
         }
-        // Paths of files begin where those of the other session do.
+        // The fork keeps the root of file paths of the other session.
         let below = self.transaction.read_commit(&base)?.tree;
         let below = Context::open(&self.transaction, &below)?;
         let root = fact(&self.transaction, &below, ROOT)?;
@@ -101,7 +101,7 @@ impl TurnWriter<'_> {
         self.take_over(&seen, Some(base))
     }
 
-    /// Puts the files of the snapshot `seen` on top of `base`, as a snapshot of their own.
+    /// Commits the files of the snapshot `seen` as a new snapshot on top of `base`.
     fn take_over(&mut self, seen: &ObjectId, base: Option<ObjectId>) -> Result<()> {
         let change = &mut self.transaction;
         let seen = change.read_commit(seen)?;
@@ -119,14 +119,14 @@ impl TurnWriter<'_> {
         Ok(())
     }
 
-    /// Branches of what the conversation left behind, and where they are.
+    /// Returns the branches of abandoned turns with their tips.
     pub(crate) fn left(&self) -> Vec<(BranchName, ObjectId)> {
         let tip = |branch: &BranchName| self.transaction.tip(branch);
         self.left.iter().filter_map(|branch| Some((branch.clone(), tip(branch)?))).collect()
     }
 
-    /// Gives what is beyond `base` a branch of its own, and moves to `base`. After a step back that
-    /// nothing has followed, what is beyond has one.
+    /// Moves the branch to `base` and gives the abandoned turns a branch. After a rewind without
+    /// new messages, the abandoned turns already have one.
     fn leave(&mut self, base: Option<ObjectId>) -> Result<()> {
         if self.pending.begins.is_some() && self.pending.messages == 0 {
             self.transaction.move_branch(&self.branch, base);
@@ -138,7 +138,7 @@ impl TurnWriter<'_> {
             .side_branches
             .get_or_insert_with(|| SideBranches::of(&self.transaction, &self.branch));
         if !others.is_one_at(&tip) {
-            // What goes on is a line that was left before: the two change places.
+            // If the base is the tip of an abandoned branch, the two branches swap names.
             let name = match base.and_then(|base| others.take_at(&base)) {
                 Some(name) => name,
                 None => others.free_name(&self.transaction, &self.branch)?,
@@ -153,8 +153,8 @@ impl TurnWriter<'_> {
         Ok(())
     }
 
-    /// Makes the context what it is at `place`, but for the transcript and the sections `staying`, which are those of `now`;
-    /// the next turn begins with the piece `at`.
+    /// Sets the context to the state at `place`. The transcript and the sections `staying` are
+    /// taken from `now`. The next turn begins with the piece `at`.
     fn begin_at(
         &mut self,
         place: &RewindPoint,
@@ -183,15 +183,15 @@ impl TurnWriter<'_> {
         Ok(())
     }
 
-    /// Makes `source` the first `pieces` of `stored`: what the commit below has belongs to another
-    /// file, or to less of this one.
+    /// Sets `source` to the first `pieces` pieces of `stored`. The source of the commit below
+    /// belongs to another file, or is a shorter part of this one.
     pub(crate) fn begin_source(&mut self, stored: &Transcript, pieces: u64) -> Result<()> {
         self.pending.begins = Some(pieces);
         self.builder.clear(&mut self.transaction, META)?;
         self.builder.set_transcript(&mut self.transaction, stored, pieces)
     }
 
-    /// Notes facts, and nothing else of what a piece means.
+    /// Applies only the facts among the events of a piece.
     pub(crate) fn note_facts(&mut self, piece: &Piece, events: Vec<Event>) -> Result<()> {
         let facts = events.into_iter().filter(|event| matches!(event, Event::Meta { .. }));
         facts.into_iter().try_for_each(|fact| self.apply_event(piece, fact))

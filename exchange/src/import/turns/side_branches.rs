@@ -1,6 +1,7 @@
-//! The branches of a session beside the one that a file is on, by their newest turns.
+//! Indexes the other branches of a session by their tips.
 //!
-//! A file may go back thousands of times, each time with a new branch, so they are listed once.
+//! A file may rewind thousands of times, each time with a new branch, so the branches are listed
+//! only once.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,15 +11,15 @@ use turntree::repo::{BranchName, Transaction};
 
 use crate::import::rewind::free_name_from;
 
-/// Other branches of the session of one branch.
+/// The branches of a session, except for one.
 pub(super) struct SideBranches {
     by_tip: HashMap<ObjectId, BTreeSet<BranchName>>,
-    /// The number to look from for a free name.
+    /// The first number to try for a free name.
     next: u64,
 }
 
 impl SideBranches {
-    /// Lists the branches beside `branch`, as `change` would leave them.
+    /// Lists the branches of the session except for `branch`, including the changes of `change`.
     pub(super) fn of(change: &Transaction<'_>, branch: &BranchName) -> Self {
         let mut by_tip: HashMap<ObjectId, BTreeSet<BranchName>> = HashMap::new();
         for (name, tip) in change.branches_of(branch.session()) {
@@ -29,12 +30,12 @@ impl SideBranches {
         Self { by_tip, next: 2 }
     }
 
-    /// Returns whether one of them ends with the turn `tip`.
+    /// Returns true if one of the branches has the tip `tip`.
     pub(super) fn is_one_at(&self, tip: &ObjectId) -> bool {
         self.by_tip.contains_key(tip)
     }
 
-    /// Takes out the first of them, by name, that ends with the turn `tip`.
+    /// Removes and returns the first branch, by name, with the tip `tip`.
     pub(super) fn take_at(&mut self, tip: &ObjectId) -> Option<BranchName> {
         let names = self.by_tip.get_mut(tip)?;
         let first = names.pop_first();
@@ -44,12 +45,12 @@ impl SideBranches {
         first
     }
 
-    /// Adds one that ends with the turn `tip`.
+    /// Adds a branch with the tip `tip`.
     pub(super) fn add(&mut self, name: BranchName, tip: ObjectId) {
         self.by_tip.entry(tip).or_default().insert(name);
     }
 
-    /// Returns a name beside `branch` that no branch has.
+    /// Returns a free name for a branch, derived from `branch`.
     ///
     /// # Errors
     /// `InvalidInput` for a name that no branch can have.
